@@ -1,0 +1,24 @@
+// The calling convention between this module and compiled kernels.
+#pragma once
+
+#include <cstdint>
+
+namespace jwarp {
+
+// One rectangle of threads of one batch element. The code generator lays out the same struct.
+struct Frame {
+  void* const* operands;   // one data pointer per kernel parameter
+  const int64_t* symbols;  // launch dimensions, extents and integer scalars, in the order of Plan
+  int64_t row_begin;
+  int64_t row_end;
+  int64_t column_begin;
+  int64_t column_end;
+  uint64_t fill;  // bit p: the kernel itself zeroes the elements of parameter p that it visits
+};
+
+using Entry = void (*)(const Frame*);
+
+// `fast` relies on all clauses of the plan, `checked` on none.
+enum class Version { kFast, kChecked };
+
+}  // namespace jwarp

@@ -1,0 +1,61 @@
+// Decoding a launch.
+#include "launch.h"
+
+#include <algorithm>
+#include <string>
+
+#include "reader.h"
+
+namespace jwarp {
+namespace {
+
+constexpr int64_t kFormat = 1;
+constexpr int64_t kMaxBatchAxes = 32;
+constexpr int64_t kMaxBuffers = 4096;
+
+Binding read_binding(Reader& reader, int64_t batch_axes) {
+  Binding binding;
+  binding.operand = reader.next("an operand index", -1, kMaxBuffers);
+  binding.result = reader.next("a result index", -1, kMaxBuffers);
+  binding.init = static_cast<Init>(reader.next("an init", 0, 2));
+  binding.mask = reader.next("a batch mask", 0, (int64_t{1} << batch_axes) - 1);
+  const bool needs_operand = binding.init != Init::kZeros;
+  const bool needs_result = binding.init != Init::kInput;
+  if (needs_operand != (binding.operand >= 0) || needs_result != (binding.result >= 0)) {
+    invalid("the launch is damaged: a parameter has init " +
+            std::to_string(static_cast<int64_t>(binding.init)) + ", operand " +
+            std::to_string(binding.operand) + " and result " + std::to_string(binding.result));
+  }
+  return binding;
+}
+
+}  // namespace
+
+Launch::Launch(const int64_t* numbers, int64_t size) {
+  Reader reader("launch", numbers, size);
+  reader.next("the format", kFormat, kFormat);
+  for (int64_t& dim : dims) dim = reader.next("a launch dimension", 0, INT64_MAX);
+  repeat = reader.next("the repeat count", 0, INT64_MAX);
+  batch.resize(reader.next("the number of batch axes", 0, kMaxBatchAxes));
+  for (int64_t& extent : batch) extent = reader.next("a batch extent", 0, INT64_MAX);
+
+  const int64_t parameter_count = reader.next("the number of parameters", 0, kMaxBuffers);
+  std::vector<int64_t> results;
+  for (int64_t p = 0; p < parameter_count; ++p) {
+    const Binding binding = read_binding(reader, static_cast<int64_t>(batch.size()));
+    operand_count = std::max(operand_count, binding.operand + 1);
+    if (binding.result >= 0) results.push_back(binding.result);
+    bindings.push_back(binding);
+  }
+  reader.end();
+
+  // Every result has one owner: one without would be returned unset, one with two would be shared memory.
+  std::sort(results.begin(), results.end());
+  result_count = static_cast<int64_t>(results.size());
+  for (int64_t r = 0; r < result_count; ++r) {
+    if (results[r] != r) invalid("the launch is damaged: result " + std::to_string(r) +
+                                 " is not bound to exactly one parameter");
+  }
+}
+
+}  // namespace jwarp

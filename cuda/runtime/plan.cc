@@ -1,0 +1,87 @@
+// Decoding a plan, and deciding its clauses.
+#include "plan.h"
+
+#include "dtype.h"
+#include "reader.h"
+
+namespace jwarp {
+namespace {
+
+constexpr int64_t kFormat = 1;
+constexpr int64_t kMaxRank = 32;
+constexpr int64_t kMaxParameters = 4096;
+
+// An overflow counts as "does not hold": the checked version is right whatever the numbers are.
+bool holds(const Alternative& alternative, const int64_t* symbols) {
+  __int128 sum = alternative.constant;
+  for (const Term& term : alternative.terms) {
+    const __int128 product = static_cast<__int128>(term.coefficient) * symbols[term.symbol];
+    if (__builtin_add_overflow(sum, product, &sum)) return false;
+  }
+  return sum >= 0;
+}
+
+bool holds(const Clause& clause, const int64_t* symbols) {
+  for (const Alternative& alternative : clause) {
+    if (holds(alternative, symbols)) return true;
+  }
+  return false;
+}
+
+Parameter read_parameter(Reader& reader) {
+  Parameter parameter;
+  parameter.is_array = reader.next("the kind of a parameter", 0, 1) == 1;
+  parameter.rank = reader.next("the rank of a parameter", 0, parameter.is_array ? kMaxRank : 0);
+  parameter.dtype = reader.next("the dtype of a parameter");
+  if (item_size(parameter.dtype) == 0) {
+    invalid("the plan is damaged: kernels have no dtype with code " + std::to_string(parameter.dtype));
+  }
+  parameter.cover = static_cast<Cover>(reader.next("the cover of a parameter", 0, 2));
+  parameter.first_symbol = -1;
+  return parameter;
+}
+
+}  // namespace
+
+Plan::Plan(const int64_t* numbers, int64_t size) : numbers_(numbers, numbers + size) {
+  Reader reader("plan", numbers, size);
+  reader.next("the format", kFormat, kFormat);
+  tid_dims = reader.next("the number of thread dimensions", 1, kMaxDims);
+
+  const int64_t parameter_count = reader.next("the number of parameters", 0, kMaxParameters);
+  std::vector<bool> is_scalar_symbol(kMaxDims, false);
+  for (int64_t p = 0; p < parameter_count; ++p) {
+    Parameter parameter = read_parameter(reader);
+    const bool scalar_symbol = !parameter.is_array && is_symbol_type(parameter.dtype);
+    if (parameter.is_array || scalar_symbol) {
+      parameter.first_symbol = symbol_count;
+      symbol_count += parameter.is_array ? parameter.rank : 1;
+      is_scalar_symbol.resize(symbol_count, scalar_symbol);
+    }
+    parameters.push_back(parameter);
+  }
+
+  clauses_.resize(reader.count("the number of clauses"));
+  for (Clause& clause : clauses_) {
+    clause.resize(reader.count("the number of alternatives"));
+    for (Alternative& alternative : clause) {
+      alternative.terms.resize(reader.count("the number of terms"));
+      for (Term& term : alternative.terms) {
+        term.symbol = reader.next("a symbol", 0, symbol_count - 1);
+        term.coefficient = reader.next("a coefficient");
+        if (is_scalar_symbol[term.symbol]) clauses_use_scalars = true;
+      }
+      alternative.constant = reader.next("a constant");
+    }
+  }
+  reader.end();
+}
+
+bool Plan::clauses_hold(const int64_t* symbols) const {
+  for (const Clause& clause : clauses_) {
+    if (!holds(clause, symbols)) return false;
+  }
+  return true;
+}
+
+}  // namespace jwarp

@@ -1,0 +1,59 @@
+// What the launcher knows about a compiled kernel: its parameters and when its fast version may run.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace jwarp {
+
+constexpr int64_t kMaxDims = 4;
+
+// How the threads of a launch touch an output whose extents are the launch dimensions.
+enum class Cover : int64_t {
+  kUnknown = 0,
+  kStored = 1,  // each thread stores its own element, whatever happens
+  kOwn = 2,     // each thread touches only its own element
+};
+
+struct Parameter {
+  bool is_array;
+  int64_t rank;
+  int64_t dtype;
+  Cover cover;
+  int64_t first_symbol;  // -1 for a scalar that is not a symbol
+};
+
+struct Term {
+  int64_t symbol;
+  int64_t coefficient;
+};
+
+// Holds when  sum(coefficient * symbols[symbol]) + constant >= 0.
+struct Alternative {
+  std::vector<Term> terms;
+  int64_t constant;
+};
+
+// Holds when any of its alternatives does.
+using Clause = std::vector<Alternative>;
+
+class Plan {
+ public:
+  // Throws Fault when the numbers are no plan.
+  Plan(const int64_t* numbers, int64_t size);
+
+  bool same_numbers(const Plan& other) const { return numbers_ == other.numbers_; }
+  bool clauses_hold(const int64_t* symbols) const;
+
+  int64_t tid_dims;
+  std::vector<Parameter> parameters;
+  // Launch dimensions, then per parameter the extents of an array or the value of an integer scalar.
+  int64_t symbol_count = kMaxDims;
+  bool clauses_use_scalars = false;
+
+ private:
+  std::vector<Clause> clauses_;
+  std::vector<int64_t> numbers_;
+};
+
+}  // namespace jwarp

@@ -1,0 +1,239 @@
+// Initial contents, choice of version, and the walk over batch elements, rows and columns.
+#include "run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "dtype.h"
+#include "float_state.h"
+
+namespace jwarp {
+namespace {
+
+// Waking a thread takes 20 to 50 microseconds, so less work than this is done sooner alone.
+constexpr double kWorthSharing = 60e3;  // nanoseconds
+constexpr double kWorthOneHelper = 20e3;
+// Cold caches make the first rows slow; no decision before so much time has been seen.
+constexpr double kProbeTime = 5e3;
+constexpr double kShortestChunk = 5e3;
+constexpr double kLongestChunk = 200e3;
+constexpr int64_t kChunksPerThread = 8;
+constexpr int64_t kFewThreads = 64;  // not worth a look at the clock
+constexpr int64_t kFillChunk = int64_t{1} << 20;
+constexpr int64_t kLargeFill = 4 * kFillChunk;
+
+struct Work {
+  const Plan& plan;
+  const Geometry& geometry;
+  void* const* base;
+  Entry fast;
+  Entry checked;
+};
+
+// Decides, batch element by batch element, which version runs and with which symbols.
+class Chooser {
+ public:
+  Chooser(const Plan& plan, const Geometry& geometry)
+      : plan_(plan), geometry_(geometry), own_(plan.clauses_use_scalars ? plan.symbol_count : 0) {
+    if (plan.clauses_use_scalars) std::copy(geometry.symbols.begin(), geometry.symbols.end(), own_.data());
+  }
+
+  Version choose(void* const* operands) {
+    if (!plan_.clauses_use_scalars) return geometry_.clauses_hold ? Version::kFast : Version::kChecked;
+    for (size_t p = 0; p < plan_.parameters.size(); ++p) {
+      const Parameter& parameter = plan_.parameters[p];
+      if (parameter.is_array || parameter.first_symbol < 0) continue;
+      own_[parameter.first_symbol] = read_symbol(parameter.dtype, operands[p]);
+    }
+    return plan_.clauses_hold(own_.data()) ? Version::kFast : Version::kChecked;
+  }
+
+  const int64_t* symbols() const {
+    return plan_.clauses_use_scalars ? own_.data() : geometry_.symbols.data();
+  }
+
+ private:
+  const Plan& plan_;
+  const Geometry& geometry_;
+  SmallArray<int64_t, 64> own_;
+};
+
+// Runs the granules [begin, end), in as few rectangles as they make up.
+void run_granules(const void* context, int64_t begin, int64_t end) {
+  const Work& work = *static_cast<const Work*>(context);
+  const Geometry& geometry = work.geometry;
+  const DefaultFloatState float_state;
+
+  int64_t part = begin % geometry.row_granules;
+  const int64_t unit = begin / geometry.row_granules;
+  int64_t row = unit % geometry.rows;
+  Cursor cursor(geometry, work.base, unit / geometry.rows);
+  Chooser chooser(work.plan, geometry);
+  Entry entry = chooser.choose(cursor.operands()) == Version::kFast ? work.fast : work.checked;
+  Frame frame = {cursor.operands(), chooser.symbols(), 0, 0, 0, 0, geometry.fill};
+
+  while (begin < end) {
+    frame.row_begin = row;
+    if (part == 0 && end - begin >= geometry.row_granules) {
+      const int64_t rows = std::min(geometry.rows - row, (end - begin) / geometry.row_granules);
+      frame.column_begin = 0;
+      frame.column_end = geometry.columns;
+      row += rows;
+      begin += rows * geometry.row_granules;
+      frame.row_end = row;
+    } else {
+      const int64_t last = std::min(geometry.row_granules, part + (end - begin));
+      frame.column_begin = part * geometry.granule_columns;
+      frame.column_end = last == geometry.row_granules ? geometry.columns : last * geometry.granule_columns;
+      frame.row_end = row + 1;
+      begin += last - part;
+      part = last % geometry.row_granules;
+      row += part == 0;
+    }
+    entry(&frame);
+    if (row == geometry.rows && begin < end) {
+      row = 0;
+      cursor.next();
+      entry = chooser.choose(cursor.operands()) == Version::kFast ? work.fast : work.checked;
+    }
+  }
+}
+
+bool runs_fast_only(const Work& work) {
+  return !work.plan.clauses_use_scalars && work.geometry.clauses_hold;
+}
+
+// A version that some batch element needs and that is not compiled.
+std::optional<Version> find_missing(const Work& work) {
+  if (work.fast != nullptr && (work.checked != nullptr || runs_fast_only(work))) return std::nullopt;
+  const Geometry& geometry = work.geometry;
+  Chooser chooser(work.plan, geometry);
+  Cursor cursor(geometry, work.base, 0);
+  const int64_t items = work.plan.clauses_use_scalars ? geometry.batch_items : 1;
+  for (int64_t item = 0; item < items; ++item, cursor.next()) {
+    const Version version = chooser.choose(cursor.operands());
+    if ((version == Version::kFast ? work.fast : work.checked) == nullptr) return version;
+  }
+  return std::nullopt;
+}
+
+double nanoseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Shares what is left, in chunks long enough to be worth claiming and short enough to end together.
+void share_rest(Pool& pool, int64_t threads, const Work& work, int64_t done, double granule_time) {
+  const int64_t rest = work.geometry.granules - done;
+  const double per_granule = std::max(granule_time, 0.01);
+  const int64_t shortest = 1 + static_cast<int64_t>(kShortestChunk / per_granule);
+  const int64_t longest = 1 + static_cast<int64_t>(kLongestChunk / per_granule);
+  const int64_t chunk = std::clamp(rest / (threads * kChunksPerThread), shortest, longest);
+  const double useful_helpers = per_granule * static_cast<double>(rest) / kWorthOneHelper;
+  const int64_t helpers = static_cast<int64_t>(std::min(static_cast<double>(threads - 1), useful_helpers));
+  share(pool, helpers, done, work.geometry.granules, chunk, run_granules, &work);
+}
+
+// Starts alone, in stretches that double, and shares the rest as soon as that is seen to pay.
+void run_work(const Work& work, Pool& pool) {
+  const int64_t granules = work.geometry.granules;
+  if (granules > 1 && shares_eagerly()) {
+    const int64_t threads = thread_count(pool);
+    share(pool, threads - 1, 0, granules, granules / (threads * kChunksPerThread), run_granules, &work);
+    return;
+  }
+  const int64_t first_stretch = std::max<int64_t>(1, kFewThreads / work.geometry.columns);
+  if (granules <= first_stretch) {
+    run_granules(&work, 0, granules);
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  double elapsed = 0;
+  for (int64_t done = 0, stretch = first_stretch; done < granules; stretch *= 2) {
+    stretch = std::min(stretch, granules - done);
+    run_granules(&work, done, done + stretch);
+    done += stretch;
+    const double before = elapsed;
+    elapsed = nanoseconds_since(start);
+    const double granule_time = (elapsed - before) / static_cast<double>(stretch);
+    const double rest_time = granule_time * static_cast<double>(granules - done);
+    if (elapsed < kProbeTime || rest_time < kWorthSharing) continue;
+    const int64_t threads = thread_count(pool);
+    if (threads > 1) {
+      share_rest(pool, threads, work, done, granule_time);
+    } else {
+      run_granules(&work, done, granules);
+    }
+    return;
+  }
+}
+
+struct Fill {
+  char* data;
+  int64_t bytes;
+};
+
+void fill_chunks(const void* context, int64_t begin, int64_t end) {
+  const Fill& fill = *static_cast<const Fill*>(context);
+  const int64_t first = begin * kFillChunk;
+  std::memset(fill.data + first, 0, std::min(fill.bytes, end * kFillChunk) - first);
+}
+
+void fill_zeros(void* data, int64_t bytes, Pool& pool) {
+  const Fill fill{static_cast<char*>(data), bytes};
+  const int64_t chunks = bytes / kFillChunk + (bytes % kFillChunk != 0);
+  if (bytes > kLargeFill) {
+    share(pool, thread_count(pool) - 1, 0, chunks, 1, fill_chunks, &fill);
+  } else if (bytes > 0) {
+    fill_chunks(&fill, 0, chunks);
+  }
+}
+
+void set_initial_contents(const Geometry& geometry, const Buffers& buffers, Pool& pool) {
+  for (const Geometry::Operand& operand : geometry.operands) {
+    const Binding& binding = operand.binding;
+    if (operand.needs_zeros) fill_zeros(buffers.result(binding.result).data, operand.bytes, pool);
+    if (binding.init == Init::kInOut && operand.bytes > 0) {
+      const void* source = buffers.operand(binding.operand).data;
+      void* target = buffers.result(binding.result).data;
+      if (source != target) std::memmove(target, source, operand.bytes);
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
+  std::unique_ptr<Geometry> own;
+  const Geometry& geometry = fit(buffers, own);
+
+  SmallArray<void*, 16> base(geometry.operands.size());
+  for (size_t p = 0; p < geometry.operands.size(); ++p) {
+    const Binding& binding = geometry.operands[p].binding;
+    const bool is_result = binding.result >= 0;
+    base[p] = (is_result ? buffers.result(binding.result) : buffers.operand(binding.operand)).data;
+  }
+  const Work work{kernel_.plan, geometry, base.data(), kernel_.fast.load(std::memory_order_acquire),
+                  kernel_.checked.load(std::memory_order_acquire)};
+  if (geometry.granules == 0) {
+    set_initial_contents(geometry, buffers, pool);
+    return std::nullopt;
+  }
+  // The scalars that clauses read are never results, so this may come before the copies.
+  if (const auto missing = find_missing(work)) return missing;
+  set_initial_contents(geometry, buffers, pool);
+  run_work(work, pool);
+  return std::nullopt;
+}
+
+const Geometry& CallSite::fit(const Buffers& buffers, std::unique_ptr<Geometry>& own) {
+  Geometry* cached = cached_.load(std::memory_order_acquire);
+  if (cached != nullptr && cached->fits(buffers)) return *cached;
+  own = std::make_unique<Geometry>(kernel_.plan, launch_, buffers);
+  if (cached == nullptr && cached_.compare_exchange_strong(cached, own.get(), std::memory_order_acq_rel)) {
+    return *own.release();
+  }
+  return *own;
+}
+
+}  // namespace jwarp

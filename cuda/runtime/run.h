@@ -1,0 +1,38 @@
+// Running a launch on the CPU.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include "geometry.h"
+#include "launch.h"
+#include "share.h"
+#include "table.h"
+
+namespace jwarp {
+
+// One launch of one kernel, run any number of times, also by several threads at once.
+class CallSite {
+ public:
+  CallSite(Kernel& kernel, Launch launch) : kernel_(kernel), launch_(std::move(launch)) {}
+  ~CallSite() { delete cached_.load(); }
+  CallSite(const CallSite&) = delete;
+  CallSite& operator=(const CallSite&) = delete;
+
+  Kernel& kernel() const { return kernel_; }
+
+  // Runs the launch. When a version that it needs is not compiled, nothing is done and that version is
+  // returned: compile it and call again. Throws Fault when the buffers do not suit the launch.
+  std::optional<Version> run(const Buffers& buffers, Pool& pool);
+
+ private:
+  const Geometry& fit(const Buffers& buffers, std::unique_ptr<Geometry>& own);
+
+  Kernel& kernel_;
+  const Launch launch_;
+  // Under XLA the shapes of a call site never change, so they are checked and laid out once.
+  std::atomic<Geometry*> cached_{nullptr};
+};
+
+}  // namespace jwarp

@@ -1,0 +1,102 @@
+// A job: a counter of chunks that the caller and its helpers draw from.
+#include "share.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <new>
+#include <thread>
+
+namespace jwarp {
+namespace {
+
+std::atomic<int64_t> thread_limit{0};
+std::atomic<bool> eager_sharing{false};
+
+struct Job {
+  std::atomic<int64_t> next;
+  std::atomic<int64_t> pending;
+  std::atomic<bool> failed{false};
+  int64_t end;
+  int64_t chunk;
+  Body body;
+  const void* context;  // on the caller's stack: only valid for who has claimed a chunk
+};
+
+void work(Job& job) {
+  for (;;) {
+    const int64_t begin = job.next.fetch_add(job.chunk, std::memory_order_relaxed);
+    if (begin >= job.end) return;
+    const int64_t end = std::min(job.end, begin + job.chunk);
+    try {
+      job.body(job.context, begin, end);
+    } catch (...) {
+      job.failed.store(true, std::memory_order_relaxed);
+    }
+    job.pending.fetch_sub(end - begin, std::memory_order_acq_rel);
+  }
+}
+
+// A helper that comes late finds no chunk left; it shares ownership of the job, so that it may.
+void help(void* data) {
+  const std::unique_ptr<std::shared_ptr<Job>> job(static_cast<std::shared_ptr<Job>*>(data));
+  work(**job);
+}
+
+// Only chunks that a helper has already claimed are waited for, so this ends even when every thread
+// of the pool is itself waiting here.
+void wait(const Job& job) {
+  constexpr int kSpins = 2000;
+  constexpr int kYields = 200;
+  for (int turn = 0; job.pending.load(std::memory_order_acquire) > 0; ++turn) {
+    if (turn < kSpins) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    } else if (turn < kSpins + kYields) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+}
+
+}  // namespace
+
+void share(Pool& pool, int64_t helpers, int64_t begin, int64_t end, int64_t chunk, Body body,
+           const void* context) {
+  // The counter runs past the end by one chunk per worker, which must not overflow.
+  chunk = std::clamp<int64_t>(chunk, 1, std::max<int64_t>(1, end - begin));
+  const auto job = std::make_shared<Job>();
+  job->next.store(begin);
+  job->pending.store(end - begin);
+  job->end = end;
+  job->chunk = chunk;
+  job->body = body;
+  job->context = context;
+
+  helpers = std::min(helpers, (end - begin - 1) / chunk);
+  for (int64_t h = 0; h < helpers; ++h) {
+    auto reference = std::make_unique<std::shared_ptr<Job>>(job);
+    if (!pool.schedule(help, reference.get())) break;
+    reference.release();
+  }
+  work(*job);
+  wait(*job);
+  if (job->failed.load()) throw std::bad_alloc();
+}
+
+void set_thread_limit(int64_t limit, bool eager) {
+  thread_limit.store(limit);
+  eager_sharing.store(eager);
+}
+
+int64_t thread_count(Pool& pool) {
+  const int64_t limit = thread_limit.load(std::memory_order_relaxed);
+  return limit > 0 ? limit : pool.threads();
+}
+
+bool shares_eagerly() { return eager_sharing.load(std::memory_order_relaxed); }
+
+}  // namespace jwarp

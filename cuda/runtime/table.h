@@ -1,0 +1,30 @@
+// The process-wide table of compiled kernels, by fingerprint.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "entry.h"
+#include "plan.h"
+
+namespace jwarp {
+
+struct Kernel {
+  Kernel(std::string name, Plan decoded) : fingerprint(std::move(name)), plan(std::move(decoded)) {}
+
+  std::atomic<Entry>& entry(Version version) { return version == Version::kFast ? fast : checked; }
+
+  const std::string fingerprint;
+  const Plan plan;
+  std::atomic<Entry> fast{nullptr};
+  std::atomic<Entry> checked{nullptr};
+};
+
+// Null when the table has no such kernel. Kernels are never freed: running launches point at them.
+Kernel* find_kernel(const std::string& fingerprint);
+
+// Adds a kernel, or those entries of a known one that are not null. Throws Fault when the fingerprint
+// is known with another plan.
+void register_kernel(const std::string& fingerprint, Plan plan, Entry fast, Entry checked);
+
+}  // namespace jwarp

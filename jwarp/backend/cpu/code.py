@@ -1,0 +1,178 @@
+"""LLVM assembly as text: types, constants, names, and the three places where code can go."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from jwarp.backend.cpu.shapes import Shape
+from jwarp.backend.cpu.target import Target
+from jwarp.ir.nodes import Const
+from jwarp.types import ScalarType, bfloat16, bool_, float16, float32, float64
+
+# Code runs once for the call, once for each row of threads, or once for each vector of threads.
+ENTRY, ROW, BODY = 0, 1, 2
+
+_FLOATS = {float16: "half", float32: "float", float64: "double", bfloat16: "i16"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What changes the generated code, next to the kernel itself."""
+
+    target: Target
+    contract: bool = True  # a * b + c may be rounded once
+    fast_math: bool = False
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A value in the generated code: a scalar for uniform and linear shapes, else a vector."""
+
+    text: str
+    type: ScalarType
+    shape: Shape
+    level: int
+
+
+def scalar_type(type: ScalarType) -> str:
+    """LLVM's type of one value in a register. bfloat16 travels as its bits."""
+    return _FLOATS.get(type) or ("i1" if type is bool_ else f"i{type.bits}")
+
+
+def memory_type(type: ScalarType) -> str:
+    """LLVM's type of one value in memory."""
+    return "i8" if type is bool_ else scalar_type(type)
+
+
+def suffix(llvm_type: str, width: int) -> str:
+    """How an intrinsic's name spells a type."""
+    short = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}.get(llvm_type, llvm_type)
+    return f"v{width}{short}" if width else short
+
+
+def literal(constant: Const) -> str:
+    """A scalar constant as LLVM writes it."""
+    type, value = constant.type, constant.value
+    if type is bool_:
+        return "true" if value else "false"
+    if type is float16:
+        return f"0xH{struct.unpack('<H', np.float16(value).tobytes())[0]:04X}"
+    if type is bfloat16:
+        return str(struct.unpack("<H", np.array(value, bfloat16.dtype).tobytes())[0])
+    if type.is_float:
+        return f"0x{struct.unpack('<Q', np.float64(value).tobytes())[0]:016X}"
+    return str(value)
+
+
+class Code:
+    """Lines of one function in the making, and the declarations they need."""
+
+    def __init__(self, options: Options):
+        self.options = options
+        self.width = options.target.width
+        self.sections: tuple[list[str], list[str], list[str]] = ([], [], [])
+        self.declarations: set[str] = set()
+        self._count = 0
+
+    def name(self, hint: str = "v") -> str:
+        self._count += 1
+        return f"%{hint}{self._count}"
+
+    def line(self, text: str, level: int = BODY) -> None:
+        self.sections[level].append(f"  {text}")
+
+    def define(self, text: str, level: int = BODY) -> str:
+        """Append an instruction and return the name of its result."""
+        name = self.name()
+        self.line(f"{name} = {text}", level)
+        return name
+
+    def label(self, name: str) -> None:
+        self.sections[BODY].append(f"{name}:")
+
+    def new_label(self, hint: str) -> str:
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def declare(self, result: str, name: str, args: Iterable[str]) -> None:
+        self.declarations.add(f"declare {result} @{name}({', '.join(args)})")
+
+    def vector(self, llvm_type: str, width: int | None = None) -> str:
+        return f"<{self.width if width is None else width} x {llvm_type}>"
+
+    def instructions(self, level: int, is_vector: bool) -> Instructions:
+        return Instructions(self, level, self.width if is_vector else 0)
+
+    @property
+    def lane_numbers(self) -> range:
+        return range(self.width)
+
+    def iota(self, llvm_type: str, stride: int = 1) -> str:
+        """The vector 0, stride, 2 * stride, …, wrapped to the type's width."""
+        bits = int(llvm_type[1:])
+        return "<" + ", ".join(f"{llvm_type} {_wrap(k * stride, bits)}" for k in self.lane_numbers) + ">"
+
+    def splat(self, scalar: str, llvm_type: str, level: int = BODY) -> str:
+        """A vector of one scalar."""
+        if not scalar.startswith("%"):
+            return f"splat ({llvm_type} {scalar})"
+        vector = self.vector(llvm_type)
+        first = self.define(f"insertelement {vector} poison, {llvm_type} {scalar}, i64 0", level)
+        lanes = self.vector("i32")
+        return self.define(f"shufflevector {vector} {first}, {vector} poison, {lanes} zeroinitializer", level)
+
+
+def _wrap(value: int, bits: int) -> int:
+    half = 1 << (bits - 1)
+    return (value + half) % (1 << bits) - half
+
+
+class Instructions:
+    """Writes scalar or vector instructions (`width` 0 or more) at one level of a function."""
+
+    def __init__(self, code: Code, level: int, width: int):
+        self.code, self.level, self.width = code, level, width
+        options = code.options
+        flags = "reassoc arcp afn contract " if options.fast_math else "contract " if options.contract else ""
+        self.flags = flags
+
+    def type(self, type: ScalarType | str) -> str:
+        name = type if isinstance(type, str) else scalar_type(type)
+        return f"<{self.width} x {name}>" if self.width else name
+
+    def constant(self, type: ScalarType, value: object) -> str:
+        return self.spread(literal(Const(type, value)), scalar_type(type))
+
+    def spread(self, text: str, llvm_type: str) -> str:
+        return f"splat ({llvm_type} {text})" if self.width else text
+
+    def emit(self, text: str) -> str:
+        return self.code.define(text, self.level)
+
+    def binary(self, name: str, type: ScalarType | str, x: str, y: str) -> str:
+        flags = self.flags if name.startswith("f") else ""
+        return self.emit(f"{name} {flags}{self.type(type)} {x}, {y}")
+
+    def compare(self, predicate: str, type: ScalarType | str, x: str, y: str) -> str:
+        kind = "icmp" if isinstance(type, str) or not type.is_float else "fcmp"
+        return self.emit(f"{kind} {predicate} {self.type(type)} {x}, {y}")
+
+    def select(self, cond: str, type: ScalarType | str, x: str, y: str) -> str:
+        return self.emit(f"select {self.type('i1')} {cond}, {self.type(type)} {x}, {self.type(type)} {y}")
+
+    def convert(self, name: str, source: ScalarType | str, x: str, target: ScalarType | str) -> str:
+        return self.emit(f"{name} {self.type(source)} {x} to {self.type(target)}")
+
+    def intrinsic(self, name: str, result: ScalarType | str, *args: tuple[ScalarType | str, str], of: str = "") -> str:
+        """Call `llvm.name` overloaded on the result type; `of` appends a second overloaded type."""
+        overloads = [result if isinstance(result, str) else scalar_type(result), *([of] if of else [])]
+        full = f"llvm.{name}." + ".".join(suffix(t, self.width) for t in overloads)
+        self.code.declare(self.type(result), full, [self.type(t) for t, _ in args])
+        is_float = overloads[0] in ("half", "float", "double")
+        flags = self.flags if is_float else ""
+        passed = ", ".join(f"{self.type(t)} {x}" for t, x in args)
+        return self.emit(f"call {flags}{self.type(result)} @{full}({passed})")

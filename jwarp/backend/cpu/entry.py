@@ -1,0 +1,150 @@
+"""Wraps a kernel's body in the loops over its threads, and in the entry that the runtime calls."""
+
+from __future__ import annotations
+
+from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
+from jwarp.backend.cpu.emit import BodyEmitter
+from jwarp.backend.cpu.memory import ZEROS, Memory
+from jwarp.backend.cpu.shapes import UNIFORM, Shape, shapes_of
+from jwarp.ir.nodes import Kernel
+from jwarp.transform.ranges import Proofs
+from jwarp.types import ArrayType, int32
+
+FRAME = "{ ptr, ptr, i64, i64, i64, i64, i64 }"
+RANGE = ("row.begin", "row.end", "col.begin", "col.end")
+
+
+def module_text(kernel: Kernel, proofs: Proofs, name: str, options: Options, checked: bool, bounds: bool) -> str:
+    """The LLVM module of one version of `kernel`, whose entry is called `name`."""
+    code = Code(options)
+    first_extent = {
+        p: proofs.symbols.extents[p, 0].index for p, param in enumerate(kernel.params) if param.is_array
+    }
+    arrays = {p: param.type for p, param in enumerate(kernel.params) if isinstance(param.type, ArrayType)}
+    memory = Memory(code, arrays, first_extent)
+    body = _body(kernel, proofs, code, memory, checked, bounds)
+    pointers = [f"ptr noalias %p{k}" for k in range(len(kernel.params))]
+    numbers = [f"i64 %{n}" for n in (*RANGE, "fill")]
+    params = ", ".join([*pointers, "ptr noalias readonly %symbols", *numbers])
+    return "\n".join(
+        [
+            f"; {kernel.name}: {'every access checked' if checked else 'accesses proved at launch'}",
+            ZEROS,
+            *sorted(code.declarations),
+            "",
+            f"define internal void @{name}.rows({params}) nounwind {{",
+            *body,
+            "}",
+            "",
+            f"define void @{name}(ptr noalias readonly %frame) nounwind {{",
+            *_trampoline(kernel, name),
+            "}",
+            "",
+            "!0 = !{}",
+            "",
+        ]
+    )
+
+
+def _trampoline(kernel: Kernel, name: str) -> list[str]:
+    """Unpack the frame; parameters of a function can be told not to overlap, loaded pointers cannot."""
+    lines = ["entry:"]
+    args = []
+    fields = [("operands", "ptr"), ("symbols", "ptr"), *((r, "i64") for r in RANGE), ("fill", "i64")]
+    for k, (field, type) in enumerate(fields):
+        lines.append(f"  %{field}.at = getelementptr inbounds {FRAME}, ptr %frame, i32 0, i32 {k}")
+        lines.append(f"  %{field} = load {type}, ptr %{field}.at, align 8")
+    for k in range(len(kernel.params)):
+        lines.append(f"  %p{k}.at = getelementptr inbounds ptr, ptr %operands, i64 {k}")
+        lines.append(f"  %p{k} = load ptr, ptr %p{k}.at, align 8")
+        args.append(f"ptr %p{k}")
+    args += ["ptr %symbols", *(f"i64 %{field}" for field, _ in fields[2:])]
+    return [*lines, f"  call void @{name}.rows({', '.join(args)})", "  ret void"]
+
+
+def _body(kernel: Kernel, proofs: Proofs, code: Code, memory: Memory, checked: bool, bounds: bool) -> list[str]:
+    """Rows of threads, vector by vector; sections of code that belong to the entry and to a row."""
+    leading = list(range(kernel.tid_dims - 1))
+    starts = _row_starts(memory, leading)
+    rows = [f"%row.{axis}" for axis in leading]
+    coordinates = [Lanes(code.define(f"trunc i64 {row} to i32", ROW), int32, UNIFORM, ROW) for row in rows]
+    following = _next_row(code, memory, leading)
+    emitter = BodyEmitter(code, memory, proofs, shapes_of(proofs), checked, bounds)
+    # Without cheap masked accesses the whole vectors of a row get code of their own.
+    peeled = not code.options.target.masks and code.width > 1
+    loops = ["whole", "rest"] if peeled else ["rest"]
+    for loop, before in zip(loops, ["row.start", *loops], strict=False):
+        _vector_loop(emitter, coordinates, loop, before)
+    entry, row, body = code.sections
+    return [
+        "entry:",
+        *entry,
+        "  br label %row.start",
+        "row.start:",
+        "  %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]",
+        *(
+            f"  {name} = phi i64 [{start}, %entry], [{then}, %row.latch]"
+            for name, start, then in zip(rows, starts, following, strict=True)
+        ),
+        *row,
+        f"  br label %{loops[0]}.head",
+        *body,
+        "row.latch:",
+        "  %row.next = add i64 %row, 1",
+        "  %row.more = icmp slt i64 %row.next, %row.end",
+        "  br i1 %row.more, label %row.start, label %exit",
+        "exit:",
+        "  ret void",
+    ]
+
+
+def _vector_loop(emitter: BodyEmitter, rows: list[Lanes], loop: str, before: str) -> None:
+    """A loop over the columns: `whole`, full vectors without a mask; `rest`, all that is left."""
+    code, memory, kernel = emitter.code, emitter.memory, emitter.proofs.kernel
+    width, whole = code.width, loop == "whole"
+    col = f"%{loop}.col"
+    begin, edge = ("%col.begin", "row.start") if before == "row.start" else (f"%{before}.col", f"{before}.head")
+    code.label(f"{loop}.head")
+    code.line(f"{col} = phi i64 [{begin}, %{edge}], [{col}.next, %{loop}.latch]")
+    code.line(f"%{loop}.left = sub i64 %col.end, {col}")
+    code.line(f"%{loop}.more = icmp sge i64 %{loop}.left, {width if whole else 1}")
+    code.line(f"br i1 %{loop}.more, label %{loop}.body, label %{'rest.head' if whole else 'row.latch'}")
+    emitter.start(f"{loop}.body")
+    if whole:
+        memory.active_lanes, emitter.mask = str(width), None
+    else:
+        code.declare("i64", "llvm.smin.i64", ["i64", "i64"])
+        memory.active_lanes = code.define(f"call i64 @llvm.smin.i64(i64 %{loop}.left, i64 {width})")
+        lanes = code.splat(code.define(f"trunc i64 {memory.active_lanes} to i32"), "i32")
+        emitter.mask = code.define(f"icmp ult {code.vector('i32')} {code.iota('i32')}, {lanes}")
+    first = Lanes(code.define(f"trunc i64 {col} to i32"), int32, Shape(1), BODY)
+    emitter.coordinates = [*rows, first]
+    emitter.zero_fill(p for p, cover in enumerate(emitter.proofs.covers) if cover == 2)
+    emitter.block(kernel.body)
+    code.line(f"br label %{loop}.latch")
+    code.label(f"{loop}.latch")
+    code.line(f"{col}.next = add i64 {col}, {width}")
+    code.line(f"br label %{loop}.head")
+
+
+def _row_starts(memory: Memory, leading: list[int]) -> list[str]:
+    """Coordinates of the first row along the leading axes."""
+    code = memory.code
+    rest, starts = "%row.begin", []
+    for axis in reversed(leading):
+        extent = memory.symbol(axis)
+        starts.insert(0, code.define(f"urem i64 {rest}, {extent}", ENTRY))
+        rest = code.define(f"udiv i64 {rest}, {extent}", ENTRY)
+    return starts
+
+
+def _next_row(code: Code, memory: Memory, leading: list[int]) -> list[str]:
+    """Coordinates of the row after this one: count up the last axis, carry into the ones before."""
+    following: list[str] = []
+    carry = "1"
+    for axis in reversed(leading):
+        up = code.define(f"add i64 %row.{axis}, {carry}", ROW)
+        full = code.define(f"icmp eq i64 {up}, {memory.symbol(axis)}", ROW)
+        following.insert(0, code.define(f"select i1 {full}, i64 0, i64 {up}", ROW))
+        carry = code.define(f"zext i1 {full} to i64", ROW)
+    return following

@@ -1,0 +1,252 @@
+"""Loads and stores: which vector instruction an access becomes, and what keeps it in its array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type, suffix
+from jwarp.backend.cpu.shapes import VARYING, Shape
+from jwarp.errors import KernelTypeError, Span
+from jwarp.types import ArrayType, ScalarType, bool_
+
+ZEROS = "@zeros = internal constant [16 x i8] zeroinitializer, align 16"
+
+
+@dataclass(frozen=True)
+class Element:
+    """The elements that a vector of threads accesses: one offset for all, consecutive ones, or any.
+
+    `offset` is the (first) element number as i64, a vector of them for any. `inside` is None where
+    the access is proved to be in range, else an i1 (a vector of them for any).
+    """
+
+    param: int
+    type: ScalarType
+    shape: Shape
+    offset: str
+    level: int
+    inside: str | None = None
+
+
+class Memory:
+    """Writes the accesses of one kernel. `mask` arguments are vectors of i1, None for all lanes."""
+
+    def __init__(self, code: Code, arrays: dict[int, ArrayType], first_extent: dict[int, int]):
+        self.code, self.arrays, self.first_extent = code, arrays, first_extent
+        self.active_lanes = ""  # i64: how many lanes of this vector are threads
+        self._extents: dict[int, str] = {}
+
+    # -- extents and indices
+
+    def symbol(self, index: int) -> str:
+        """A launch symbol as i64, read once."""
+        if index not in self._extents:
+            place = self.code.define(f"getelementptr inbounds i64, ptr %symbols, i64 {index}", ENTRY)
+            self._extents[index] = self.code.define(f"load i64, ptr {place}, align 8, !invariant.load !0", ENTRY)
+        return self._extents[index]
+
+    def extent(self, param: int, axis: int) -> str:
+        return self.symbol(self.first_extent[param] + axis)
+
+    def wide(self, lanes: Lanes) -> Lanes:
+        """An index as i64."""
+        if scalar_type(lanes.type) == "i64":
+            return lanes
+        out = self.code.instructions(lanes.level, lanes.shape.is_varying)
+        return Lanes(out.convert("sext", lanes.type, lanes.text, "i64"), lanes.type, lanes.shape, lanes.level)
+
+    def as_vector(self, lanes: Lanes) -> str:
+        """An i64 index as a vector."""
+        if lanes.shape.is_varying:
+            return lanes.text
+        base = self.code.splat(lanes.text, "i64", lanes.level)
+        if lanes.shape.is_uniform:
+            return base
+        assert lanes.shape.stride is not None
+        return self.code.define(f"add {self.code.vector('i64')} {base}, {self.code.iota('i64', lanes.shape.stride)}")
+
+    # -- elements
+
+    def element(self, param: int, indices: list[Lanes], proven: bool) -> Element:
+        """The elements at `indices`, each checked unless `proven`."""
+        lanes = [self.wide(i) for i in indices]
+        leading = all(i.shape.is_uniform for i in lanes[:-1])
+        last = lanes[-1].shape
+        if leading and (last.is_uniform or last.stride == 1):
+            shape, is_vector = last, False
+        else:
+            shape, is_vector = VARYING, True
+        level = BODY if is_vector else max(i.level for i in lanes)
+        out = self.code.instructions(level, is_vector)
+        texts = [self.as_vector(i) if is_vector else i.text for i in lanes]
+        inside: str | None = None
+        if not proven:
+            if shape.stride == 1:
+                # Counting from the end and single lanes outside are left to the general case.
+                texts[:-1], inside = self.wrapped(out, param, texts[:-1])
+                consecutive = self.consecutive(out, param, texts[-1])
+                inside = consecutive if inside is None else out.binary("and", bool_, inside, consecutive)
+            else:
+                texts, inside = self.wrapped(out, param, texts)
+        return Element(param, self.arrays[param].dtype, shape, self.offset(out, param, texts), level, inside)
+
+    def wrapped(self, out: Instructions, param: int, indices: list[str]) -> tuple[list[str], str | None]:
+        """Indices with negative ones counted from the end, and whether all are then in range."""
+        inside: str | None = None
+        result = []
+        for axis, index in enumerate(indices):
+            extent = self.spread_extent(out, param, axis)
+            from_end = out.binary("add", "i64", index, extent)
+            negative = out.compare("slt", "i64", index, out.spread("0", "i64"))
+            result.append(out.select(negative, "i64", from_end, index))
+            fits = out.compare("ult", "i64", result[-1], extent)
+            inside = fits if inside is None else out.binary("and", bool_, inside, fits)
+        return result, inside
+
+    def consecutive(self, out: Instructions, param: int, first: str) -> str:
+        """Whether all threads of the vector are in range along the last axis, without wrapping."""
+        extent = self.extent(param, self.arrays[param].ndim - 1)
+        room = out.binary("sub", "i64", extent, self.active_lanes)
+        low = out.compare("sge", "i64", first, "0")
+        return out.binary("and", bool_, low, out.compare("sle", "i64", first, room))
+
+    def spread_extent(self, out: Instructions, param: int, axis: int) -> str:
+        extent = self.extent(param, axis)
+        return self.code.splat(extent, "i64", ENTRY) if out.width else extent
+
+    def offset(self, out: Instructions, param: int, indices: list[str]) -> str:
+        """Row-major element number."""
+        total = indices[0]
+        for axis, index in enumerate(indices[1:], 1):
+            total = out.binary("mul", "i64", total, self.spread_extent(out, param, axis))
+            total = out.binary("add", "i64", total, index)
+        return total
+
+    def address(self, element: Element) -> str:
+        """A pointer, or a vector of pointers."""
+        out = self.code.instructions(element.level, element.shape.is_varying)
+        offsets = f"{out.type('i64')} {element.offset}"
+        return out.emit(f"getelementptr {memory_type(element.type)}, ptr %p{element.param}, {offsets}")
+
+    # -- loads
+
+    def load(self, element: Element, mask: str | None) -> str:
+        """Load at `element`; a scalar if its shape is uniform, else a vector. Outside is zero."""
+        code, kind = self.code, memory_type(element.type)
+        align = f"align {element.type.bits // 8}"
+        address = self.address(element)
+        if element.shape.is_uniform:
+            if element.inside is not None:
+                address = code.define(f"select i1 {element.inside}, ptr {address}, ptr @zeros")
+            return self.from_memory(element.type, code.define(f"load {kind}, ptr {address}, {align}"), False)
+        vector, lanes = code.vector(kind), code.vector("i1")
+        if element.shape.is_varying:
+            mask = self.both(mask, element.inside) or "splat (i1 true)"
+            name, pointers = f"llvm.masked.gather.{suffix(kind, code.width)}.v{code.width}p0", code.vector("ptr")
+        elif mask is None:
+            return self.from_memory(element.type, code.define(f"load {vector}, ptr {address}, {align}"), True)
+        else:
+            name, pointers = f"llvm.masked.load.{suffix(kind, code.width)}.p0", "ptr"
+        code.declare(vector, name, [pointers, lanes, vector])
+        loaded = code.define(
+            f"call {vector} @{name}({pointers} {align} {address}, {lanes} {mask}, {vector} zeroinitializer)"
+        )
+        return self.from_memory(element.type, loaded, True)
+
+    def argument(self, param: int, type: ScalarType) -> str:
+        """A scalar parameter, read once."""
+        text = f"load {memory_type(type)}, ptr %p{param}, align {type.bits // 8}"
+        return self.from_memory(type, self.code.define(text, ENTRY), False, ENTRY)
+
+    def from_memory(self, type: ScalarType, x: str, is_vector: bool, level: int = BODY) -> str:
+        out = self.code.instructions(level, is_vector)
+        return out.compare("ne", "i8", x, out.spread("0", "i8")) if type is bool_ else x
+
+    def to_memory(self, type: ScalarType, x: str, is_vector: bool) -> str:
+        out = self.code.instructions(BODY, is_vector)
+        return out.convert("zext", "i1", x, "i8") if type is bool_ else x
+
+    def both(self, x: str | None, y: str | None) -> str | None:
+        if x is None or y is None:
+            return x if y is None else y
+        return self.code.instructions(BODY, True).binary("and", bool_, x, y)
+
+    # -- stores
+
+    def store_uniform(self, element: Element, value: str) -> None:
+        """All threads store one value to one element."""
+        code = self.code
+        stored = self.to_memory(element.type, value, False)
+        address = self.address(element)
+        store = f"store {memory_type(element.type)} {stored}, ptr {address}, align {element.type.bits // 8}"
+        if element.inside is None:
+            code.line(store)
+            return
+        inside, after = code.new_label("inside"), code.new_label("after")
+        code.line(f"br i1 {element.inside}, label %{inside}, label %{after}")
+        code.label(inside)
+        code.line(store)
+        code.line(f"br label %{after}")
+        code.label(after)
+
+    def store(self, element: Element, value: str, mask: str | None) -> None:
+        """Store a vector; lanes outside the array store nothing."""
+        code, kind = self.code, memory_type(element.type)
+        vector, lanes = code.vector(kind), code.vector("i1")
+        align = f"align {element.type.bits // 8}"
+        stored = self.to_memory(element.type, value, True)
+        address = self.address(element)
+        if element.shape.stride == 1 and mask is None:
+            code.line(f"store {vector} {stored}, ptr {address}, {align}")
+            return
+        if element.shape.stride == 1:
+            name, pointers = f"llvm.masked.store.{suffix(kind, code.width)}.p0", "ptr"
+        else:
+            mask, address = self.scatter_operands(element, address, mask)
+            name, pointers = f"llvm.masked.scatter.{suffix(kind, code.width)}.v{code.width}p0", code.vector("ptr")
+        code.declare("void", name, [vector, pointers, lanes])
+        code.line(f"call void @{name}({vector} {stored}, {pointers} {align} {address}, {lanes} {mask})")
+
+    def scatter_operands(self, element: Element, address: str, mask: str | None) -> tuple[str, str]:
+        """The mask and the vector of pointers for an access lane by lane."""
+        inside = element.inside
+        if element.shape.is_uniform:
+            address = self.code.splat(address, "ptr")
+            inside = None if inside is None else self.code.splat(inside, "i1")
+        return self.both(mask, inside) or "splat (i1 true)", address
+
+    # -- atomics
+
+    def atomic_add(self, element: Element, value: str, mask: str | None, span: Span) -> None:
+        """Add lane by lane, each as one indivisible step."""
+        code, kind = self.code, memory_type(element.type)
+        if element.type.is_float and element.type.bits == 16:
+            raise KernelTypeError(
+                f"`+=` on an array of {element.type} is not available yet",
+                span,
+                "accumulate in float32",
+            )
+        assert not element.shape.stride == 1
+        mask, pointers = self.scatter_operands(element, self.address(element), mask)
+        bits = f"i{code.width}"
+        pending = code.define(f"bitcast {code.vector('i1')} {mask} to {bits}")
+        start, loop, step, done = (code.new_label(f"atomic.{part}") for part in ("start", "loop", "step", "done"))
+        code.line(f"br label %{start}")
+        code.label(start)
+        code.line(f"br label %{loop}")
+        code.label(loop)
+        left, rest = code.name(), code.name()
+        code.line(f"{left} = phi {bits} [{pending}, %{start}], [{rest}, %{step}]")
+        code.line(f"br i1 {code.define(f'icmp eq {bits} {left}, 0')}, label %{done}, label %{step}")
+        code.label(step)
+        code.declare(bits, f"llvm.cttz.{bits}", [bits, "i1"])
+        lane = code.define(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
+        one = code.define(f"extractelement {code.vector('ptr')} {pointers}, {bits} {lane}")
+        amount = code.define(f"extractelement {code.vector(kind)} {value}, {bits} {lane}")
+        name = "fadd" if element.type.is_float else "add"
+        code.define(f"atomicrmw {name} ptr {one}, {kind} {amount} monotonic, align {element.type.bits // 8}")
+        code.line(f"{rest} = and {bits} {left}, {code.define(f'sub {bits} {left}, 1')}")
+        code.line(f"br label %{loop}")
+        code.label(done)
+
+

@@ -1,0 +1,128 @@
+"""Finds which values are the same in all lanes of a vector, and which count up with the lane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, While
+from jwarp.transform.ranges import Proofs
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`stride` 0: uniform. A number: the value of lane 0 plus stride * lane. None: anything."""
+
+    stride: int | None
+
+    @property
+    def is_uniform(self) -> bool:
+        return self.stride == 0
+
+    @property
+    def is_varying(self) -> bool:
+        return self.stride is None
+
+
+UNIFORM, VARYING = Shape(0), Shape(None)
+
+
+def join(x: Shape, y: Shape) -> Shape:
+    """The shape of a value that is one of two under uniform control."""
+    return x if x == y else VARYING
+
+
+def shapes_of(proofs: Proofs) -> Mapping[Value, Shape]:
+    """The shape of every value of the kernel, with lanes along its last launch dimension."""
+    analysis = _Analysis(proofs)
+    analysis.block(proofs.kernel.body)
+    return analysis.shapes
+
+
+class _Analysis:
+    def __init__(self, proofs: Proofs):
+        self.kernel: Kernel = proofs.kernel
+        self.exact_casts = proofs.exact_casts
+        self.shapes: dict[Value, Shape] = {}
+
+    def shape(self, x: Operand) -> Shape:
+        return UNIFORM if isinstance(x, Const) else self.shapes[x]
+
+    def block(self, block: Block) -> None:
+        for node in block.nodes:
+            self.node(node)
+
+    def node(self, node: Node) -> None:
+        match node:
+            case Op():
+                if node.result is not None:
+                    self.shapes[node.result] = self.op(node)
+            case If():
+                self.block(node.then)
+                self.block(node.orelse)
+                uniform = self.shape(node.cond).is_uniform
+                for k, result in enumerate(node.results):
+                    both = join(self.shape(node.then.yields[k]), self.shape(node.orelse.yields[k]))
+                    self.shapes[result] = both if uniform else VARYING
+            case For() | While():
+                self.loop(node)
+
+    def loop(self, node: For | While) -> None:
+        """Start from what enters the loop and widen until nothing changes."""
+        for param, init in zip(node.params, node.init, strict=True):
+            self.shapes[param] = self.shape(init)
+        while True:
+            if isinstance(node, For):
+                lo, hi = self.shape(node.lo), self.shape(node.hi)
+                self.shapes[node.index] = UNIFORM if lo.is_uniform else VARYING
+                uniform = lo.is_uniform and hi.is_uniform
+            else:
+                self.block(node.cond)
+                uniform = self.shape(node.cond.yields[0]).is_uniform
+            self.block(node.body)
+            changed = False
+            for param, following in zip(node.params, node.body.yields, strict=True):
+                joined = join(self.shapes[param], self.shape(following))
+                changed |= joined != self.shapes[param]
+                self.shapes[param] = joined
+            if not changed:
+                break
+        for param, result in zip(node.params, node.results, strict=True):
+            # Lanes that leave at different times leave with different values.
+            self.shapes[result] = self.shapes[param] if uniform else VARYING
+
+    def op(self, node: Op) -> Shape:
+        args = [self.shape(a) for a in node.args]
+        if node.name == "tid":
+            return Shape(1) if node.attr == self.kernel.tid_dims - 1 else UNIFORM
+        if all(a.is_uniform for a in args):
+            return UNIFORM
+        rule = _LINEAR.get(node.name)
+        assert node.result is not None
+        if rule is None or not node.result.type.is_int or any(a.is_varying for a in args):
+            return VARYING
+        return rule(self, node, [a.stride or 0 for a in args])
+
+
+def _scaled(analysis: _Analysis, node: Op, strides: list[int]) -> Shape:
+    for factor, stride in ((node.args[1], strides[0]), (node.args[0], strides[1])):
+        if isinstance(factor, Const):
+            return Shape(stride * factor.value)
+    return VARYING
+
+
+def _cast(analysis: _Analysis, node: Op, strides: list[int]) -> Shape:
+    source, result = node.args[0].type, node.result
+    assert result is not None
+    # Where a narrow value may wrap within a vector, the wide one does not count up.
+    counts = result.type.bits == source.bits or id(node) in analysis.exact_casts
+    return Shape(strides[0]) if counts and source.is_int else VARYING
+
+
+_LINEAR = {
+    "add": lambda analysis, node, strides: Shape(strides[0] + strides[1]),
+    "sub": lambda analysis, node, strides: Shape(strides[0] - strides[1]),
+    "neg": lambda analysis, node, strides: Shape(-strides[0]),
+    "mul": _scaled,
+    "cast": _cast,
+}

@@ -1,0 +1,69 @@
+"""The host processor: its features, the vector width to use, and LLVM's machine for it."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+
+
+@dataclass(frozen=True)
+class Target:
+    """What code is generated for.
+
+    `width` is the number of threads that run side by side in one vector. `masks` says that masked
+    loads and stores are cheap, so that the last, partial vector of a row needs no copy of the code.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    width: int
+    masks: bool
+    fma: bool
+
+
+# Widest first: the feature, threads to a vector of 32-bit values.
+_WIDTHS = (("avx512f", 16), ("avx2", 8))
+_NARROWEST = 4
+
+
+@functools.cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@functools.cache
+def host_target(width: int | None = None) -> Target:
+    """The target of this process. `width`, or JWARP_CPU_WIDTH, overrides the number of threads to a vector."""
+    _initialize()
+    features = llvm.get_host_cpu_features()
+    best = next((w for name, w in _WIDTHS if features.get(name)), _NARROWEST)
+    asked = width or int(os.environ.get("JWARP_CPU_WIDTH", best))
+    if asked not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError(f"the vector width must be a power of two up to 64, not {asked}")
+    triple = llvm.get_process_triple()
+    is_arm = triple.startswith(("aarch64", "arm64"))
+    return Target(
+        triple,
+        llvm.get_host_cpu_name(),
+        features.flatten(),
+        asked,
+        masks=bool(features.get("avx512vl") and features.get("avx512bw")),
+        fma=bool(features.get("fma") or is_arm),
+    )
+
+
+@functools.cache
+def target_machine(target: Target) -> llvm.TargetMachine:
+    """LLVM's code generator for `target`.
+
+    Position-independent code of the small model is what both linkers take without an assertion.
+    """
+    _initialize()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small", jit=False
+    )

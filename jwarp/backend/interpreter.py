@@ -1,0 +1,208 @@
+"""Runs a kernel in NumPy, all threads in step; what every other backend is tested against."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jwarp.ir.evaluate import as_array, evaluate
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
+from jwarp.types import ArrayType
+
+Array = np.ndarray
+
+
+def run(
+    kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], trace: list[Array] | None = None
+) -> list[Array]:
+    """The array parameters after a launch over `dims`; `args` has one entry per parameter.
+
+    Nothing in `args` is changed. Missing launch dimensions count as 1, further ones repeat the
+    threads. Where threads store to one element, the last in row-major order wins.
+
+    To `trace`, if given, goes every decision that makes the kernel another smooth function, as an
+    array over the threads: two runs with equal traces are on one smooth piece.
+    """
+    if len(args) != len(kernel.params):
+        raise ValueError(f"kernel {kernel.name} takes {len(kernel.params)} arguments, not {len(args)}")
+    interpreter = _Interpreter(kernel, dims, args, trace)
+    if interpreter.threads:
+        with np.errstate(all="ignore"):
+            interpreter.block(kernel.body, np.ones(interpreter.threads, bool))
+    pairs = zip(kernel.params, interpreter.data, strict=True)
+    return [data for param, data in pairs if param.is_array]
+
+
+def _copied(param: Param, value: Any) -> Array:
+    """The argument as an array of its own with the parameter's dtype and rank."""
+    if not isinstance(param.type, ArrayType):
+        return np.array(value, param.type.dtype)
+    copy = np.array(value)
+    if copy.dtype != param.type.dtype.dtype or copy.ndim != param.type.ndim:
+        raise ValueError(f"{param.name} must be {param.type}, not {copy.ndim}-D {copy.dtype}")
+    return copy
+
+
+class _Interpreter:
+    """`values` has one array over the threads per value, or one without dimensions if all agree."""
+
+    def __init__(self, kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], trace: list[Array] | None):
+        dims = (*dims, *[1] * (kernel.tid_dims - len(dims)))
+        self.threads = math.prod(dims)
+        self.coordinates = np.unravel_index(np.arange(self.threads), dims) if self.threads else ()
+        self.data = [_copied(p, a) for p, a in zip(kernel.params, args, strict=True)]
+        self.values: dict[Value, Array] = {}
+        self.trace = trace
+
+    def block(self, block: Block, active: Array) -> list[Array]:
+        """Run a block for the `active` threads, of which there is one at least; return its yields."""
+        for node in block.nodes:
+            self.node(node, active)
+        return [self.value(y) for y in block.yields]
+
+    def node(self, node: Node, active: Array) -> None:
+        match node:
+            case Op():
+                self.operation(node, active)
+            case If():
+                self.branch(node, active)
+            case For():
+                self.counted(node, active)
+            case While():
+                self.conditional(node, active)
+
+    def value(self, operand: Operand) -> Array:
+        return as_array(operand) if isinstance(operand, Const) else self.values[operand]
+
+    def bind(self, values: Sequence[Value], arrays: Sequence[Array]) -> None:
+        self.values.update(zip(values, arrays, strict=True))
+
+    def operation(self, node: Op, active: Array) -> None:
+        args = tuple(self.value(a) for a in node.args)
+        if rule := _STATE_RULES.get(node.name):
+            result = rule(self, node.attr, args, active)
+        else:
+            assert node.result is not None
+            result = evaluate(node.name, args, node.result.type)
+            if self.trace is not None:
+                self.note(node, args, result, active)
+        if node.result is not None:
+            self.values[node.result] = result
+
+    def note(self, node: Op, args: tuple[Array, ...], result: Array, active: Array) -> None:
+        """Append what `node` decided to the trace: branches and trip counts follow from it."""
+        assert self.trace is not None and node.result is not None
+        decision = None
+        if node.name in _DECISIONS:
+            decision = _DECISIONS[node.name](*args)
+        elif node.name in _STEPS or (node.name != "bitcast" and not node.result.type.is_float):
+            decision = result
+        if decision is not None:
+            self.trace.append(np.where(active, decision, np.zeros_like(decision)))
+
+    def branch(self, node: If, active: Array) -> None:
+        taken = active & self.value(node.cond)
+        yields = [
+            self.block(block, mask) if mask.any() else None
+            for block, mask in ((node.then, taken), (node.orelse, active & ~taken))
+        ]
+        # A block that no thread enters gives nothing to choose from; the other one's values stand in.
+        then, orelse = (y or other or [] for y, other in zip(yields, yields[::-1], strict=True))
+        self.bind(node.results, [np.where(taken, x, y) for x, y in zip(then, orelse, strict=True)])
+
+    def counted(self, node: For, active: Array) -> None:
+        index, hi = self.value(node.lo), self.value(node.hi)
+        carried = [self.value(i) for i in node.init]
+        alive = active & (index < hi if node.step > 0 else index > hi)
+        step = np.array(abs(node.step), index.dtype)
+        while alive.any():
+            self.values[node.index] = index
+            carried = self.iterate(node, carried, alive)
+            # Compared without a sign, what is left to hi cannot overflow where index + step can.
+            left = np.asarray(hi - index if node.step > 0 else index - hi)
+            alive = alive & (left.view(f"u{left.itemsize}") > abs(node.step))
+            index = np.asarray(index + step if node.step > 0 else index - step)
+        self.bind(node.results, carried)
+
+    def conditional(self, node: While, active: Array) -> None:
+        carried = [self.value(i) for i in node.init]
+        alive = active
+        while True:
+            self.bind(node.params, carried)
+            (condition,) = self.block(node.cond, alive)
+            alive = alive & condition
+            if not alive.any():
+                break
+            carried = self.iterate(node, carried, alive)
+        self.bind(node.results, carried)
+
+    def iterate(self, node: For | While, carried: list[Array], alive: Array) -> list[Array]:
+        """Run the body once; threads that are not alive keep what they carry."""
+        self.bind(node.params, carried)
+        following = self.block(node.body, alive)
+        return [np.where(alive, new, old) for new, old in zip(following, carried, strict=True)]
+
+    def inside(self, param: int, indices: Sequence[Array], active: Array) -> tuple[Array, tuple[Array, ...]]:
+        """Which active threads index an element of the array, and the indices of those threads."""
+        wrapped = []
+        for index, extent in zip(indices, self.data[param].shape, strict=True):
+            # An unsigned index that int64 lacks is outside any array, and not a negative index.
+            index = np.minimum(index, np.iinfo(np.int64).max) if index.dtype == np.uint64 else index
+            index = np.broadcast_to(index.astype(np.int64), active.shape)
+            index = np.where(index < 0, index + extent, index)
+            active = active & (index >= 0) & (index < extent)
+            wrapped.append(index)
+        return active, tuple(index[active] for index in wrapped)
+
+    def tid(self, axis: int, args: tuple, active: Array) -> Array:
+        return self.coordinates[axis].astype(np.int32)
+
+    def param(self, param: int, args: tuple, active: Array) -> Array:
+        return self.data[param]
+
+    def shape(self, attr: tuple[int, int], args: tuple, active: Array) -> Array:
+        param, axis = attr
+        return np.array(self.data[param].shape[axis], np.int32)
+
+    def load(self, param: int, args: tuple[Array, ...], active: Array) -> Array:
+        there, element = self.inside(param, args, active)
+        loaded = np.zeros(active.shape, self.data[param].dtype)
+        loaded[there] = self.data[param][element]
+        return loaded
+
+    def store(self, param: int, args: tuple[Array, ...], active: Array) -> None:
+        there, element = self.inside(param, args[:-1], active)
+        # Of indices that occur more than once, NumPy keeps the last.
+        self.data[param][element] = np.broadcast_to(args[-1], active.shape)[there]
+
+    def atomic_add(self, param: int, args: tuple[Array, ...], active: Array) -> None:
+        there, element = self.inside(param, args[:-1], active)
+        np.add.at(self.data[param], element, np.broadcast_to(args[-1], active.shape)[there])
+
+    def ignore(self, attr: Any, args: tuple, active: Array) -> None:
+        """Checks belong to debug mode, which turns them into other operations."""
+
+
+# Operations that read or change more than their arguments; all others are in EVAL_RULES.
+_STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
+    "tid": _Interpreter.tid,
+    "param": _Interpreter.param,
+    "shape": _Interpreter.shape,
+    "load": _Interpreter.load,
+    "store": _Interpreter.store,
+    "atomic_add": _Interpreter.atomic_add,
+    "assert": _Interpreter.ignore,
+}
+
+# For the trace: float operations that are constant between jumps, and on which side of a kink or
+# jump the others are.
+_STEPS = frozenset({"floor", "ceil", "trunc", "round", "rint", "floordiv"})
+_DECISIONS: dict[str, Callable[..., Any]] = {
+    "min": np.less,
+    "max": np.less,
+    "abs": lambda x: x < 0,
+    "mod": lambda x, y: np.trunc(x / y) if x.dtype.kind not in "iu" else np.zeros(()),
+}

@@ -1,0 +1,1 @@
+"""Launches as JAX functions: the only package that imports jax."""

@@ -1,0 +1,64 @@
+"""Every name of JAX that moves between releases, under one name here (0.10.2 to 0.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.core import ShapedArray, Tracer
+from jax.export import DisabledSafetyCheck
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+__all__ = [
+    "DisabledSafetyCheck",
+    "Primitive",
+    "ShapedArray",
+    "Tracer",
+    "ad",
+    "batching",
+    "is_known_zero",
+    "mlir",
+    "output_aval",
+    "vary_alike",
+    "x64_enabled",
+    "zero_tangent",
+]
+
+
+def x64_enabled() -> bool:
+    """Whether JAX keeps 64-bit types in this thread."""
+    return bool(jax.config.jax_enable_x64)  # type: ignore[attr-defined]
+
+
+def output_aval(shape: tuple[int, ...], dtype: Any, operands: Sequence[Any]) -> ShapedArray:
+    """The type of a result: replicated on the mesh, and varying over the manual axes as the operands do."""
+    mesh = jax.sharding.get_abstract_mesh()
+    spec = jax.sharding.PartitionSpec(*(None,) * len(shape))
+    sharding = None if mesh.empty else jax.sharding.NamedSharding(mesh, spec)
+    varying = [aval.mat for aval in operands if aval.mat.varying]
+    manual = {"manual_axis_type": varying[0]} if varying else {}
+    return ShapedArray(shape, dtype, sharding=sharding, **manual)
+
+
+def vary_alike(operands: Sequence[Any]) -> list[Any]:
+    """The operands, cast to vary over the same manual axes of `shard_map`, as its `check_vma` demands."""
+    if not jax.sharding.get_abstract_mesh().manual_axes:
+        return list(operands)
+    axes = [jax.typeof(operand).mat.varying for operand in operands]
+    union = frozenset().union(*axes)
+    return [
+        operand if own == union else jax.lax.pcast(operand, tuple(union - own), to="varying")
+        for operand, own in zip(operands, axes, strict=True)
+    ]
+
+
+def is_known_zero(tangent: Any) -> bool:
+    """Whether a tangent is zero by construction, as those of integers are."""
+    return isinstance(tangent, ad.Zero) or jax.typeof(tangent).dtype == jax.dtypes.float0
+
+
+def zero_tangent(primal: Any) -> Any:
+    """The tangent of a value that depends on nothing differentiated."""
+    return ad.Zero(jax.typeof(primal).to_tangent_aval())

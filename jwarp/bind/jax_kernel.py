@@ -1,0 +1,235 @@
+"""`wp.jax_kernel`: a kernel as a JAX function, with the keywords of Warp's wrapper."""
+
+from __future__ import annotations
+
+import operator
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from jwarp.bind import compat, values
+from jwarp.bind.launch import check_kernel, read_block_dim, run
+from jwarp.config import config
+from jwarp.errors import KernelTypeError, KernelWarning, LaunchError
+from jwarp.frontend.function import Kernel
+from jwarp.launch import arguments, geometry
+from jwarp.launch.arguments import Matched, Role
+from jwarp.launch.descriptor import program_of
+
+Dims = int | Sequence[int]
+OutputDims = Dims | Mapping[str, Dims]
+
+
+def jax_kernel(
+    kernel: Kernel,
+    num_outputs: int = 1,
+    *,
+    launch_dims: Dims | None = None,
+    output_dims: OutputDims | None = None,
+    in_out_argnames: Sequence[str] | None = (),
+    block_dim: int | None = None,
+    enable_backward: bool = True,
+    vmap_method: Any = None,
+    module_preload_mode: Any = None,
+    has_side_effect: bool = False,
+) -> Callable[..., tuple[Any, ...]]:
+    """Make a JAX function that launches `kernel`.
+
+    The last parameters of the kernel are its outputs; the function takes values for the others, and
+    returns a tuple of `num_outputs` arrays. It works eagerly and inside `jax.jit`, `jax.vmap` (one
+    launch for the whole batch), `jax.lax.scan` and `jax.shard_map`.
+
+    Args:
+        kernel: A function decorated with `@wp.kernel`.
+        num_outputs: How many arrays come back, those of `in_out_argnames` included. At least 1.
+        launch_dims: Threads of a launch, an int or up to four ints. Default: the shape of the first
+            array argument. Batch axes of `vmap` do not count.
+        output_dims: Shape of every output (int or tuple), or a dict of shapes by parameter name.
+            Default: the launch dimensions. Outputs start as zeros.
+        in_out_argnames: Array parameters that start from the array passed for them. They are passed as
+            inputs, in the kernel's order, and come back first, also in the kernel's order.
+        block_dim: Threads in a block, for kernels with tiles.
+        enable_backward: False makes every gradient a NotDifferentiableError.
+        vmap_method, module_preload_mode: Accepted so that code for Warp runs; they do nothing here, and a
+            KernelWarning says so once.
+        has_side_effect: XLA keeps the launch where nothing uses its results. (JAX itself still drops a
+            launch from a traced function that returns none of its results.)
+
+    Returns:
+        A function of the input values. `launch_dims=` and `output_dims=` may be given for a single call.
+        Arrays must have exactly the dtype and rank of their parameter; scalars may be traced.
+
+    Raises:
+        KernelTypeError: `kernel` is none, an output or in-out parameter is a scalar; at a call, an argument
+            has another kind, dtype or rank than its parameter.
+        LaunchError: Counts or names do not fit the kernel's parameters; at a call, the count of arguments,
+            a shape, or an array that the kernel writes though it is an input.
+        NotDifferentiableError: A gradient is asked for; gradients are not available yet.
+
+    Example:
+        >>> scale_fn = wp.jax_kernel(scale)
+        >>> (y,) = jax.jit(scale_fn)(jnp.arange(4.0), 2.0)
+    """
+    check_kernel(kernel, "wp.jax_kernel")
+    name = kernel.name
+    _warn_without_effect(vmap_method=vmap_method, module_preload_mode=module_preload_mode)
+    in_outs = _read_in_outs(kernel, in_out_argnames)
+    count = _read_num_outputs(kernel, num_outputs, len(in_outs))
+    first_output = len(kernel.params) - count + len(in_outs)
+    _check_outputs(kernel, in_outs, first_output)
+    block = read_block_dim(block_dim, name)
+    if launch_dims is not None:
+        geometry.read_dim(launch_dims, name, "launch_dims")
+    inputs = kernel.params[:first_output]
+    pure_outputs = range(first_output, len(kernel.params))
+    _check_output_names(kernel, output_dims, pure_outputs)
+    first_array = next((i for i, param in enumerate(inputs) if param.is_array), None)
+    roles = [Role.IN_OUT if i in in_outs else Role.READ for i in range(first_output)]
+    roles += [Role.ZEROS] * len(pure_outputs)
+    default_dims, default_output_dims = launch_dims, output_dims
+
+    def call(
+        *args: Any,
+        launch_dims: Dims | None = None,
+        output_dims: OutputDims | None = None,
+        vmap_method: Any = None,
+    ) -> tuple[Any, ...]:
+        _warn_without_effect(vmap_method=vmap_method)
+        if len(args) != first_output:
+            names = ", ".join(param.name for param in inputs)
+            raise LaunchError(f"kernel '{name}' takes {first_output} arguments ({names}), got {len(args)}")
+        dims = default_dims if launch_dims is None else launch_dims
+        if dims is None:
+            dims = _dims_from_argument(kernel, first_array, args)
+        threads = geometry.read_dim(dims, name, "launch_dims")
+        shapes = default_output_dims if output_dims is None else output_dims
+        if output_dims is not None:
+            _check_output_names(kernel, output_dims, pure_outputs)
+        shapes = threads if shapes is None else shapes
+        output_values = [_shape_of(kernel, index, shapes) for index in pure_outputs]
+
+        program = program_of(kernel, config.settings)
+        arguments.refuse_written_inputs(name, kernel.params, program.written, roles)
+        outputs = (*sorted(in_outs), *pure_outputs)
+        matched = Matched(tuple(roles), (*args, *output_values), outputs)
+        results = run(
+            program,
+            threads,
+            matched,
+            block_dim=block,
+            differentiable=enable_backward and kernel.enable_backward,
+            side_effect=bool(has_side_effect),
+        )
+        return tuple(results[index] for index in outputs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"Launch kernel '{name}' with ({', '.join(p.name for p in inputs)}) as a JAX function."
+    return call
+
+
+# What is checked when the function is made
+
+
+def _read_in_outs(kernel: Kernel, names: Sequence[str] | None) -> list[int]:
+    known = [param.name for param in kernel.params]
+    where = f"kernel '{kernel.name}': in_out_argnames"
+    if isinstance(names, str):
+        raise LaunchError(
+            f"{where} must be a sequence of names, got the string {names!r}", hint=f"[{names!r}]"
+        )
+    chosen = list(names or ())
+    for name in chosen:
+        if name not in known:
+            raise LaunchError(f"{where} has {name!r}, which is no parameter; there are {', '.join(known)}")
+        if chosen.count(name) > 1:
+            raise LaunchError(f"{where} has '{name}' twice")
+        if not kernel.params[known.index(name)].is_array:
+            raise KernelTypeError(f"{where} has '{name}', which is a scalar; only arrays can be written")
+    return sorted(known.index(name) for name in chosen)
+
+
+def _read_num_outputs(kernel: Kernel, num_outputs: Any, in_outs: int) -> int:
+    where = f"kernel '{kernel.name}': num_outputs"
+    try:
+        count = None if isinstance(num_outputs, bool) else operator.index(num_outputs)
+    except TypeError:
+        count = None
+    if count is None:
+        raise LaunchError(f"{where} must be an int, got {type(num_outputs).__name__} {num_outputs!r}")
+    if not 1 <= count <= len(kernel.params):
+        raise LaunchError(f"{where} must be 1 to {len(kernel.params)}, its number of parameters, got {count}")
+    if count < in_outs:
+        raise LaunchError(f"{where} counts the {in_outs} names of in_out_argnames too, got {count}")
+    return count
+
+
+def _check_outputs(kernel: Kernel, in_outs: list[int], first_output: int) -> None:
+    for index in in_outs:
+        if index >= first_output:
+            raise LaunchError(
+                f"kernel '{kernel.name}', parameter '{kernel.params[index].name}': an in-out parameter must"
+                f" come before the outputs, which start at '{kernel.params[first_output].name}'"
+            )
+    for param in kernel.params[first_output:]:
+        if not param.is_array:
+            raise KernelTypeError(
+                f"kernel '{kernel.name}', parameter '{param.name}': an output must be an array, this is"
+                f" {param.type!r}",
+                hint="num_outputs counts parameters from the end",
+            )
+
+
+def _check_output_names(kernel: Kernel, output_dims: Any, outputs: range) -> None:
+    if not isinstance(output_dims, Mapping):
+        return
+    names = [kernel.params[index].name for index in outputs]
+    for name in output_dims:
+        if name not in names:
+            raise LaunchError(
+                f"kernel '{kernel.name}': output_dims has {name!r}, which is no output; there are"
+                f" {', '.join(names) or 'none'}"
+            )
+    missing = [name for name in names if name not in output_dims]
+    if missing:
+        raise LaunchError(f"kernel '{kernel.name}': output_dims has no shape for output '{missing[0]}'")
+
+
+_warned: set[str] = set()
+_warned_lock = threading.Lock()
+
+
+def _warn_without_effect(**keywords: Any) -> None:
+    for keyword, value in keywords.items():
+        if value is None:
+            continue
+        with _warned_lock:
+            first = keyword not in _warned
+            _warned.add(keyword)
+        if first:
+            warnings.warn(
+                f"wp.jax_kernel: {keyword} does nothing here; the call works without it",
+                KernelWarning,
+                stacklevel=3,
+            )
+
+
+# What is worked out at each call
+
+
+def _dims_from_argument(kernel: Kernel, first_array: int | None, args: Sequence[Any]) -> tuple[int, ...]:
+    if first_array is None:
+        raise LaunchError(
+            f"kernel '{kernel.name}' has no array argument to take launch_dims from", hint="pass launch_dims="
+        )
+    given = values.describe(args[first_array])
+    # Checked before its shape is used, so that a wrong rank is not reported as a wrong launch.
+    fault = arguments.check_input(kernel.params[first_array], given, compat.x64_enabled())
+    arguments.raise_faults(kernel.name, [fault] if fault else [])
+    return given.shape or ()
+
+
+def _shape_of(kernel: Kernel, index: int, shapes: Any) -> tuple[int, ...]:
+    name = kernel.params[index].name
+    shape = shapes[name] if isinstance(shapes, Mapping) else shapes
+    return geometry.read_dim(shape, kernel.name, f"output_dims for '{name}'")

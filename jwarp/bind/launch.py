@@ -1,0 +1,183 @@
+"""`wp.launch`: one launch of a kernel on JAX values, whose outputs are returned."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jwarp.bind import compat, values
+from jwarp.bind.primitive import bind
+from jwarp.config import config
+from jwarp.errors import KernelTypeError, LaunchError, NotDifferentiableError
+from jwarp.frontend.function import Kernel
+from jwarp.launch import arguments, geometry
+from jwarp.launch.arguments import Argument, Fault, Matched, Role
+from jwarp.launch.descriptor import Program, descriptor_of, program_of
+
+
+def launch(
+    kernel: Kernel,
+    dim: int | Sequence[int],
+    inputs: Sequence[Any] | Mapping[str, Any] = (),
+    outputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    *,
+    adjoint: bool = False,
+    adj_inputs: Any = None,
+    adj_outputs: Any = None,
+    block_dim: int | None = None,
+    record_cmd: bool = False,
+    stream: Any = None,
+) -> tuple[Any, ...] | dict[str, Any]:
+    """Run `kernel` with `dim` threads and return its outputs as new JAX arrays.
+
+    Works on concrete arrays and inside `jax.jit`, `jax.vmap`, `jax.lax.scan` and `jax.shard_map`.
+    JAX arrays never change: what a kernel writes comes back as a new array.
+
+    Args:
+        kernel: A function decorated with `@wp.kernel`.
+        dim: Number of threads, an int or up to four ints. Fewer than the kernel's `wp.tid()` reads are
+            padded with 1; with more, the extra ones run each thread that many times. 0 is allowed.
+        inputs: Values for the first parameters in order, or a dict by parameter name. An array
+            parameter takes a JAX or NumPy array of exactly its dtype and rank. A scalar parameter takes
+            a Python or NumPy number, or an array of shape () which may be traced: any number for a
+            float, an integer that fits for an integer (a traced one wraps), a bool or 0 or 1 for a bool.
+        outputs: One entry for each remaining parameter, or a dict by name. A `jax.ShapeDtypeStruct` or a
+            shape (int, tuple or list) is an array that starts as zeros; a JAX array is the content that
+            the output starts from. Elements that no thread writes keep zero or that content.
+            Without `outputs`, `inputs` fill all parameters, and each array that the kernel writes starts
+            from the one that was passed.
+        block_dim: Threads in a block, for kernels with tiles.
+        adjoint, adj_inputs, adj_outputs, record_cmd: not available yet; anything but the default is refused.
+        stream: must be None, as XLA chooses the stream.
+
+    Returns:
+        A tuple with one array for each entry of `outputs`; a dict by name where `outputs` is a dict, and
+        where it is left out (then of the parameters that the kernel writes).
+
+    Raises:
+        KernelTypeError: An argument has another kind, dtype or rank than its parameter; also for 64-bit
+            parameters while `jax_enable_x64` is off.
+        LaunchError: Counts, names, shapes or `dim` do not fit, an input is written by the kernel, or an
+            array is provably accessed outside its extents.
+        CompileError: The kernel is not written in the kernel language.
+        NotDifferentiableError: A gradient is asked for; gradients are not available yet.
+
+    Example:
+        >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
+    """
+    check_kernel(kernel, "wp.launch")
+    _refuse_unavailable(kernel.name, adjoint, adj_inputs, adj_outputs, record_cmd, stream)
+    dims = geometry.read_dim(dim, kernel.name)
+    program = program_of(kernel, config.settings)
+    matched = arguments.match(program.name, kernel.params, program.written, inputs, outputs)
+    if outputs is None:
+        _refuse_in_place(program, matched)
+    by_index = run(
+        program,
+        dims,
+        matched,
+        block_dim=read_block_dim(block_dim, kernel.name),
+        differentiable=kernel.enable_backward,
+    )
+    if outputs is None or isinstance(outputs, dict):
+        return {kernel.params[index].name: by_index[index] for index in matched.outputs}
+    return tuple(by_index[index] for index in matched.outputs)
+
+
+def run(
+    program: Program,
+    dims: tuple[int, ...],
+    matched: Matched,
+    *,
+    block_dim: int | None = None,
+    differentiable: bool = True,
+    side_effect: bool = False,
+) -> dict[int, Any]:
+    """Check the arguments and launch; the results by parameter index."""
+    threads = geometry.fold(dims, program.kernel.tid_dims, program.name)
+    roles, operands, zeros = _prepare(program, matched)
+    launched = descriptor_of(program, threads, roles, block_dim)
+    if not launched.results:
+        # Such a kernel computes nothing that anyone could see.
+        return {}
+    results = bind(operands, launched, zeros, differentiable=differentiable, side_effect=side_effect)
+    return dict(zip(launched.results, results, strict=True))
+
+
+def _prepare(
+    program: Program, matched: Matched
+) -> tuple[tuple[Role, ...], list[Any], tuple[tuple[int, ...], ...]]:
+    """Final roles, operands in order, and shapes of the outputs that start as zeros."""
+    x64 = compat.x64_enabled()
+    roles, operands, zeros = list(matched.roles), [], []
+    faults: list[Fault] = []
+    for index, (param, value) in enumerate(zip(program.kernel.params, matched.values, strict=True)):
+        given = values.describe(value)
+        if roles[index] is Role.ZEROS:
+            start = arguments.read_output(param, value, given, x64)
+        else:
+            start = arguments.check_input(param, given, x64) or given
+        match start:
+            case Fault():
+                faults.append(start)
+            case Argument() if not faults:
+                operands.append(values.to_operand(param, start))
+                roles[index] = Role.IN_OUT if roles[index] is Role.ZEROS else roles[index]
+            case tuple():
+                zeros.append(start)
+    arguments.raise_faults(program.name, faults)
+    return tuple(roles), operands, tuple(zeros)
+
+
+def _refuse_in_place(program: Program, matched: Matched) -> None:
+    written = [(program.kernel.params[i].name, matched.values[i]) for i in matched.outputs]
+    faults = [
+        arguments.in_place_fault(f"parameter '{name}', which the kernel writes")
+        for name, value in written
+        if values.describe(value).origin == "numpy"
+    ]
+    arguments.raise_faults(program.name, faults)
+
+
+def check_kernel(kernel: Any, caller: str) -> None:
+    """Raise KernelTypeError unless `kernel` is one."""
+    if not isinstance(kernel, Kernel):
+        name = getattr(kernel, "__name__", None)
+        raise KernelTypeError(
+            f"{caller}: expected a kernel, got {type(kernel).__name__}{f' {name!r}' if name else ''}",
+            hint="decorate the function with @wp.kernel",
+        )
+
+
+def read_block_dim(block_dim: Any, kernel_name: str) -> int | None:
+    """`block_dim` as a positive int, or None."""
+    if block_dim is None:
+        return None
+    try:
+        size = 0 if isinstance(block_dim, bool) else operator.index(block_dim)
+    except TypeError:
+        size = 0
+    if size < 1:
+        raise LaunchError(f"kernel '{kernel_name}': block_dim must be a positive int, got {block_dim!r}")
+    return size
+
+
+def _refuse_unavailable(
+    name: str, adjoint: Any, adj_inputs: Any, adj_outputs: Any, record_cmd: Any, stream: Any
+) -> None:
+    if adjoint or adj_inputs is not None or adj_outputs is not None:
+        raise NotDifferentiableError(
+            f"kernel '{name}': adjoint launches are not available yet",
+            hint="write the adjoint as a kernel of its own and launch that",
+        )
+    if record_cmd:
+        raise LaunchError(
+            f"kernel '{name}': launch records (record_cmd) are not available yet",
+            hint="jax.jit a function that calls wp.launch: calling it again replays the launch",
+        )
+    if stream is not None:
+        raise LaunchError(
+            f"kernel '{name}': stream must be None for JAX values, got {type(stream).__name__}",
+            hint="leave it out: XLA chooses the stream",
+        )

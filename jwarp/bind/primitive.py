@@ -1,0 +1,214 @@
+"""The launch as a JAX primitive: its type, batching, derivative and lowering rules."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.bind import compat
+from jwarp.bind.register import TARGET
+from jwarp.errors import LaunchError, NotDifferentiableError
+from jwarp.launch.arguments import Role
+from jwarp.launch.descriptor import Descriptor, Extents, Program, encode
+
+# Parameters, besides the operands in order of the kernel's parameters:
+#   launch          Descriptor
+#   zeros           shapes of the outputs that start as zeros, without batch axes
+#   batch           extents of the batch axes, outermost first
+#   masks           for each operand, which batch axes it has (in front, in their order)
+#   differentiable  False where the user switched gradients off
+#   side_effect     True where XLA must keep a call whose results are not used
+# One result for each parameter of role ZEROS or IN_OUT, in order, with all batch axes.
+launch_p = compat.Primitive("jwarp_launch")
+launch_p.multiple_results = True
+
+
+def bind(
+    operands: Sequence[Any],
+    launch: Descriptor,
+    zeros: tuple[tuple[int, ...], ...],
+    *,
+    differentiable: bool = True,
+    side_effect: bool = False,
+) -> list[Any]:
+    """One launch without batch axes; the results in order of the kernel's parameters."""
+    return launch_p.bind(
+        *compat.vary_alike(operands),
+        launch=launch,
+        zeros=zeros,
+        batch=(),
+        masks=((),) * len(operands),
+        differentiable=differentiable,
+        side_effect=side_effect,
+    )
+
+
+# Eager calls
+
+
+@functools.lru_cache(maxsize=4096)
+def _jitted(**params: Any) -> Callable[..., list[Any]]:
+    def run(*operands: Any) -> list[Any]:
+        return launch_p.bind(*operands, **params)
+
+    # Shown by JAX's profiler and compile log.
+    run.__name__ = params["launch"].program.name
+    return jax.jit(run)
+
+
+@launch_p.def_impl
+def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
+    if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+        with jax.disable_jit(False):
+            return _jitted(**params)(*operands)
+    return _jitted(**params)(*operands)
+
+
+# Types
+
+
+def _core_extents(
+    avals: Sequence[Any],
+    launch: Descriptor,
+    zeros: Sequence[tuple[int, ...]],
+    masks: Sequence[Sequence[bool]],
+) -> Extents:
+    return launch.extents([a.shape[sum(mask) :] for a, mask in zip(avals, masks, strict=True)], zeros)
+
+
+@launch_p.def_abstract_eval
+def _abstract_eval(
+    *avals: Any,
+    launch: Descriptor,
+    zeros: tuple[tuple[int, ...], ...],
+    batch: tuple[int, ...],
+    masks: tuple[tuple[bool, ...], ...],
+    **_: Any,
+) -> list[Any]:
+    program = launch.program
+    _refuse_symbolic(program.name, avals)
+    extents = _core_extents(avals, launch, zeros, masks)
+    lower_kernel(program.kernel, program.settings).check(launch.geometry.dims, extents)
+    return [
+        compat.output_aval((*batch, *(extents[index] or ())), program.dtypes[index], avals)
+        for index in launch.results
+    ]
+
+
+def _refuse_symbolic(name: str, avals: Sequence[Any]) -> None:
+    for aval in avals:
+        if not all(isinstance(extent, int) for extent in aval.shape):
+            raise LaunchError(
+                f"kernel '{name}': an array of symbolic shape {aval.shape}; launches need known shapes",
+                hint="export once for each shape",
+            )
+
+
+# Batching
+
+
+def _batch(
+    operands: Sequence[Any],
+    axes: Sequence[int | None],
+    *,
+    launch: Descriptor,
+    batch: tuple[int, ...],
+    masks: tuple[tuple[bool, ...], ...],
+    **params: Any,
+) -> tuple[list[Any], list[int]]:
+    """One launch for the whole batch: an operand without the batch axis is neither copied nor broadcast."""
+    size = next(op.shape[axis] for op, axis in zip(operands, axes, strict=True) if axis is not None)
+    moved, new_masks = [], []
+    for index, operand, axis, mask in zip(launch.operands, operands, axes, masks, strict=True):
+        if axis is not None:
+            operand = jnp.moveaxis(operand, axis, 0)
+        elif launch.roles[index] is Role.IN_OUT:
+            # Each element of the batch writes to its own copy.
+            operand = jnp.broadcast_to(operand, (size, *operand.shape))
+        batched = axis is not None or launch.roles[index] is Role.IN_OUT
+        moved.append(operand)
+        new_masks.append((batched, *mask))
+    results = launch_p.bind(*moved, launch=launch, batch=(size, *batch), masks=tuple(new_masks), **params)
+    return results, [0] * len(results)
+
+
+compat.batching.primitive_batchers[launch_p] = _batch
+
+
+# Derivatives
+
+
+def _jvp(
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    launch: Descriptor,
+    differentiable: bool,
+    **params: Any,
+) -> tuple[list[Any], list[Any]]:
+    results = launch_p.bind(*primals, launch=launch, differentiable=differentiable, **params)
+    # What is rounded to integers has no derivative, whatever it was made from.
+    if any(jnp.issubdtype(result.dtype, jnp.floating) for result in results):
+        for index, tangent in zip(launch.operands, tangents, strict=True):
+            if not compat.is_known_zero(tangent):
+                raise _refusal(launch.program, index, differentiable)
+    return results, [compat.zero_tangent(result) for result in results]
+
+
+def _refusal(program: Program, index: int, differentiable: bool) -> NotDifferentiableError:
+    where = f"kernel '{program.name}', parameter '{program.kernel.params[index].name}'"
+    if not differentiable:
+        return NotDifferentiableError(
+            f"{where}: a gradient was asked for, and enable_backward is False",
+            program.span,
+            "set it to True in @wp.kernel or wp.jax_kernel, or wrap the argument in jax.lax.stop_gradient",
+        )
+    return NotDifferentiableError(
+        f"{where}: gradients are not available yet",
+        program.span,
+        "wrap the argument in jax.lax.stop_gradient, or give the function a jax.custom_vjp",
+    )
+
+
+compat.ad.primitive_jvps[launch_p] = _jvp
+
+
+# Lowering
+
+
+def _lower_cpu(
+    ctx: Any,
+    *operands: Any,
+    launch: Descriptor,
+    zeros: tuple[tuple[int, ...], ...],
+    batch: tuple[int, ...],
+    masks: tuple[tuple[bool, ...], ...],
+    differentiable: bool,
+    side_effect: bool,
+) -> Any:
+    kernel = lower_kernel(launch.program.kernel, launch.program.settings)
+    kernel.require(launch.geometry.dims, _core_extents(ctx.avals_in, launch, zeros, masks))
+    call = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=side_effect)
+    return call(
+        ctx,
+        *operands,
+        fingerprint=kernel.fingerprint,
+        program=kernel.program,
+        launch=encode(launch, batch, masks),
+    )
+
+
+def _refuse_cuda(ctx: Any, *operands: Any, launch: Descriptor, **_: Any) -> Any:
+    raise NotImplementedError(
+        f"kernel '{launch.program.name}': CUDA is not available yet\n"
+        "  help: run it on the CPU, for example under jax.default_device(jax.devices('cpu')[0])"
+    )
+
+
+compat.mlir.register_lowering(launch_p, _lower_cpu, platform="cpu")
+compat.mlir.register_lowering(launch_p, _refuse_cuda, platform="cuda")

@@ -1,0 +1,24 @@
+"""Registers the native module with XLA, so that its custom calls run in any process that imports jwarp."""
+
+from __future__ import annotations
+
+import jax
+
+from jwarp import _native
+from jwarp.backend.cpu.compile import compile_program
+from jwarp.bind import compat
+
+TARGET = "jwarp_launch_v1"
+
+# For `jax.export.export(f, disabled_checks=wp.EXPORT_CHECKS)`: this call's format is versioned by its name.
+EXPORT_CHECKS = [compat.DisabledSafetyCheck.custom_call(TARGET)]
+
+
+def register() -> None:
+    """Make the call target and the compiler known. Only queues work; no backend of JAX is started."""
+    _native.set_compiler(compile_program)
+    jax.ffi.register_ffi_target(TARGET, _native.handlers(), platform="cpu")
+
+
+# At import and not at first use: an executable loaded from a cache or a file reaches XLA without any launch.
+register()

@@ -1,0 +1,46 @@
+"""Between the values of a call and what the checks and the primitive take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jwarp.bind import compat
+from jwarp.ir.nodes import Param
+from jwarp.launch.arguments import Argument, to_scalar
+from jwarp.types import ArrayType
+
+
+def describe(value: Any) -> Argument:
+    """`value` as the argument checks see it."""
+    if type(value) in (float, int, bool):
+        return Argument(value, "number")
+    if isinstance(value, jax.Array):
+        # Only scalars are ever read, to see whether they fit.
+        concrete = not value.shape and not isinstance(value, compat.Tracer) and value.is_fully_addressable
+        return Argument(value, "jax", value.shape, value.dtype, concrete)
+    # A masked array is left out: its mask would be lost.
+    if isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray):
+        return Argument(value, "numpy", value.shape, value.dtype)
+    if isinstance(value, np.generic):
+        return Argument(value, "number", (), value.dtype)
+    if isinstance(value, (bool, int, float)):
+        return Argument(value, "number")
+    if isinstance(value, (jax.ShapeDtypeStruct, compat.ShapedArray)):
+        return Argument(value, "spec", value.shape, value.dtype)
+    if hasattr(value, "__jax_array__"):
+        return describe(value.__jax_array__())
+    return Argument(value, "other")
+
+
+def to_operand(param: Param, given: Argument) -> Any:
+    """A checked argument as the primitive takes it, with exactly the parameter's dtype."""
+    if isinstance(param.type, ArrayType):
+        return given.value
+    if given.origin != "jax":
+        return to_scalar(param.type, given)
+    if given.dtype == param.type.dtype:
+        return given.value
+    return jax.lax.convert_element_type(given.value, param.type.dtype)

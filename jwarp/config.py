@@ -1,0 +1,116 @@
+"""Settings that change what is compiled and where it is cached: `wp.config` and `JWARP_*`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+def _default_cache_dir() -> str:
+    return str(Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "jwarp")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """One consistent set of values; what a trace or a record keeps."""
+
+    cache_dir: str = dataclasses.field(default_factory=_default_cache_dir)
+    bounds: str = "safe"
+    debug: bool = False
+    fast_math: bool = False
+    max_unroll: int = 16
+
+
+_CHOICES = {"bounds": ("safe", "error", "unchecked")}
+_FIELDS = {f.name: f for f in dataclasses.fields(Settings)}
+_TYPES = {name: type(getattr(Settings(), name)) for name in _FIELDS}
+
+
+def _check(name: str, value: Any, origin: str) -> Any:
+    """Return `value` if field `name` takes it; raise ValueError naming `origin` otherwise."""
+    if name not in _FIELDS:
+        raise AttributeError(f"{origin}: no such setting; there are {', '.join(_FIELDS)}")
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise ValueError(f"{origin} must be one of {', '.join(_CHOICES[name])}, not {value!r}")
+    if type(value) is not _TYPES[name]:
+        raise ValueError(f"{origin} must be {_TYPES[name].__name__}, not {value!r}")
+    if name == "max_unroll" and value < 0:
+        raise ValueError(f"{origin} must not be negative, got {value}")
+    return value
+
+
+_WORDS = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+
+
+def _from_environment() -> Settings:
+    values: dict[str, Any] = {}
+    for name, kind in _TYPES.items():
+        variable = f"JWARP_{name.upper()}"
+        text = os.environ.get(variable)
+        if text is None:
+            continue
+        value: Any = text
+        if kind is bool:
+            if text.lower() not in _WORDS:
+                raise ValueError(f"{variable} must be one of {', '.join(_WORDS)}, not {text!r}")
+            value = _WORDS[text.lower()]
+        elif kind is int:
+            try:
+                value = int(text)
+            except ValueError:
+                raise ValueError(f"{variable} must be an integer, not {text!r}") from None
+        values[name] = _check(name, value, variable)
+    return Settings(**values)
+
+
+class Config:
+    """The process's settings. Assign to a field, or use `with wp.config(bounds="unchecked"):`.
+
+    Values are read when a function is traced or a launch recorded; what was traced keeps its own.
+    A `with` block holds for its own thread only.
+    """
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_process", _from_environment())
+        object.__setattr__(self, "_thread", threading.local())
+
+    @property
+    def settings(self) -> Settings:
+        """The values in force in this thread."""
+        return getattr(self._thread, "settings", None) or self._process
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _FIELDS:
+            return getattr(self.settings, name)
+        raise AttributeError(f"wp.config.{name}: no such setting; there are {', '.join(_FIELDS)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _check(name, value, f"wp.config.{name}")
+        scoped = getattr(self._thread, "settings", None)
+        if scoped is not None:
+            self._thread.settings = dataclasses.replace(scoped, **{name: value})
+        else:
+            changed = dataclasses.replace(self._process, **{name: value})
+            object.__setattr__(self, "_process", changed)
+
+    @contextlib.contextmanager
+    def __call__(self, **values: Any) -> Iterator[Config]:
+        for name, value in values.items():
+            _check(name, value, f"wp.config.{name}")
+        before = getattr(self._thread, "settings", None)
+        self._thread.settings = dataclasses.replace(self.settings, **values)
+        try:
+            yield self
+        finally:
+            self._thread.settings = before
+
+    def __repr__(self) -> str:
+        return repr(self.settings).replace("Settings", "wp.config", 1)
+
+
+config = Config()

@@ -1,0 +1,79 @@
+"""Source spans, the four error classes, and how a fault is shown to a person."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of one source line: `line` counts from 1, the columns from 0."""
+
+    file: str
+    line: int
+    col: int = 0
+    end_col: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+NO_SPAN = Span("<unknown>", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """What is wrong, where, and how to get out of it."""
+
+    message: str
+    span: Span = NO_SPAN
+    hint: str = ""
+
+    def render(self) -> str:
+        lines = [self.message]
+        if self.span.line:
+            lines.append(f"  --> {self.span}")
+            source = linecache.getline(self.span.file, self.span.line).rstrip("\n")
+            if source:
+                number = str(self.span.line)
+                width = max(1, self.span.end_col - self.span.col)
+                # Tabs stay tabs in the underline, so that the caret sits below its text.
+                lead = "".join("\t" if c == "\t" else " " for c in source[: self.span.col])
+                lines.append(f"{number} | {source}")
+                lines.append(f"{' ' * len(number)} | {lead}{'^' * width}")
+        if self.hint:
+            lines.append(f"  help: {self.hint}")
+        return "\n".join(lines)
+
+
+class JwarpError(Exception):
+    """Base of the errors below; `diagnostic` holds the parts that the text was made of."""
+
+    def __init__(self, message: str, span: Span = NO_SPAN, hint: str = ""):
+        self.diagnostic = Diagnostic(message, span, hint)
+        super().__init__(self.diagnostic.render())
+
+    def __reduce__(self):
+        d = self.diagnostic
+        return (type(self), (d.message, d.span, d.hint))
+
+
+class CompileError(JwarpError, SyntaxError):
+    """Kernel source that is not part of the kernel language."""
+
+
+class KernelTypeError(JwarpError, TypeError):
+    """A type that does not fit, in kernel source or in the arguments of a launch."""
+
+
+class LaunchError(JwarpError, ValueError):
+    """Arguments of a launch whose count, shape, dims or names do not fit the kernel."""
+
+
+class NotDifferentiableError(JwarpError, NotImplementedError):
+    """A derivative was asked for along a path that has no exact rule."""
+
+
+class KernelWarning(UserWarning):
+    """Kernel source that is allowed, but probably not what was meant."""

@@ -1,0 +1,142 @@
+"""What a name can stand for while a kernel is read, and how Python constants enter it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jwarp.errors import KernelTypeError, Span
+from jwarp.ir.evaluate import fold
+from jwarp.ir.nodes import Const, Operand, Value
+from jwarp.types import ArrayType, ScalarType, bool_, float32, float64, from_dtype, int32, int64
+
+
+@dataclass(frozen=True)
+class Number:
+    """A Python number that has no type yet: an int becomes int32, a float float32, a bool bool."""
+
+    value: bool | int | float
+
+    @property
+    def type(self) -> ScalarType:
+        if isinstance(self.value, bool):
+            return bool_
+        return int32 if isinstance(self.value, int) else float32
+
+    def as_type(self, type: ScalarType, span: Span) -> Const:
+        """The number converted to `type`, from its full precision."""
+        value = self.value
+        if isinstance(value, int) and type.is_int and not isinstance(value, bool):
+            if not -(1 << 63) <= value < 1 << 64:
+                raise KernelTypeError(f"the integer {value} does not fit 64 bits", span)
+            wrapped = value & ((1 << type.bits) - 1)
+            return Const(type, wrapped - (1 << type.bits) if wrapped > type.max else wrapped)
+        if isinstance(value, bool):
+            source = bool_
+        elif isinstance(value, int):
+            source = int64
+        else:
+            source = float64
+        constant = fold("cast", (Const(source, value),), type) if source is not type else Const(type, value)
+        assert constant is not None
+        return constant
+
+
+@dataclass(frozen=True)
+class ArrayRef:
+    """An array parameter of the kernel."""
+
+    index: int
+    name: str
+    type: ArrayType
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`a.shape` of an array parameter."""
+
+    array: ArrayRef
+
+
+@dataclass(frozen=True)
+class PythonRef:
+    """A Python object met by name: a type, a function, a builtin or a module."""
+
+    object: Any
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """A name that cannot be read here, and why."""
+
+    reason: str
+
+
+# A tuple stands for several bindings, as in `i, j = wp.tid()` or a function with two results.
+Binding = Value | Const | Number | ArrayRef | Shape | PythonRef | Unusable | tuple
+
+
+def describe(binding: Binding) -> str:
+    """The binding's type, in the user's words."""
+    match binding:
+        case Value() | Const() | Number():
+            return binding.type.name
+        case ArrayRef():
+            return repr(binding.type)
+        case Shape():
+            return "shape"
+        case tuple():
+            return f"tuple of {len(binding)}"
+        case PythonRef(object=obj):
+            return f"Python {type(obj).__name__}"
+        case Unusable():
+            return "nothing usable"
+
+
+def bind_python(obj: Any, name: str, span: Span) -> Binding:
+    """The binding of a captured Python object."""
+    if isinstance(obj, enum.Enum) and isinstance(obj.value, int):
+        obj = int(obj.value)
+    if isinstance(obj, np.generic):
+        kind = from_dtype(obj.dtype)
+        if kind is None:
+            raise KernelTypeError(f"`{name}` has dtype {obj.dtype}, which kernels do not know", span)
+        return Const(kind, obj.item() if kind.kind != "float" else float(obj))
+    if isinstance(obj, (bool, int, float)):
+        return Number(obj)
+    if isinstance(obj, tuple):
+        return tuple(bind_python(item, name, span) for item in obj)
+    return PythonRef(obj)
+
+
+def as_operand(binding: Binding, span: Span) -> Operand | None:
+    """The scalar that `binding` is, or None if it is not a scalar."""
+    match binding:
+        case Value() | Const():
+            return binding
+        case Number(value=value):
+            if isinstance(value, int) and not isinstance(value, bool) and not int32.min <= value <= int32.max:
+                raise KernelTypeError(
+                    f"the integer {value} does not fit int32", span, "write wp.int64(…) or wp.uint32(…) around it"
+                )
+            return binding.as_type(binding.type, span)
+    return None
+
+
+def flatten(binding: Binding, span: Span) -> list[Operand] | None:
+    """The scalars that `binding` is made of, or None if part of it is not a scalar."""
+    if isinstance(binding, tuple):
+        parts = [flatten(item, span) for item in binding]
+        return None if any(p is None for p in parts) else [x for p in parts if p is not None for x in p]
+    scalar = as_operand(binding, span)
+    return None if scalar is None else [scalar]
+
+
+def rebuild(binding: Binding, scalars: list[Operand]) -> Binding:
+    """A binding shaped like `binding` made of `scalars`, which are used up from the front."""
+    if isinstance(binding, tuple):
+        return tuple(rebuild(item, scalars) for item in binding)
+    return scalars.pop(0)

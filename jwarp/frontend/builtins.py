@@ -1,0 +1,190 @@
+"""The functions that kernels may call: one row each, saying which IR they become."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.bindings import ArrayRef, Binding, Number, PythonRef, describe
+from jwarp.ir.evaluate import evaluate
+from jwarp.ir.nodes import Operand
+from jwarp.ir.ops import OPS
+from jwarp.types import PYTHON_SCALARS, ScalarType, as_scalar, bool_, from_dtype
+
+
+class Caller(Protocol):
+    """What a builtin sees of the function that calls it."""
+
+    def scalar(self, binding: Binding, span: Span, role: str) -> Operand: ...
+    def condition(self, binding: Binding, span: Span) -> Operand: ...
+    def emit(self, name: str, *args: Operand, span: Span, attr: Any = None, type: Any = None) -> Operand: ...
+    def convert(self, binding: Binding, type: ScalarType, span: Span) -> Operand: ...
+    def tid(self, arity: int, span: Span) -> Binding: ...
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A function of the kernel language.
+
+    Outside kernels it may be called with NumPy values where it is a plain scalar function.
+    """
+
+    name: str
+    doc: str
+    lower: Callable[[Caller, list[Binding], list[Span], Span], Binding]
+    operation: str = ""
+
+    def __call__(self, *args: Any) -> Any:
+        if not self.operation:
+            raise TypeError(f"wp.{self.name} can only be called inside a kernel")
+        arrays = tuple(np.asarray(a, _python_dtype(a)) for a in args)
+        kinds = tuple(from_dtype(a.dtype) for a in arrays)
+        row = OPS[self.operation]
+        if builtins.len(args) != row.arity or row.result is None or row.result(kinds) is None:  # type: ignore[arg-type]
+            raise KernelTypeError(f"wp.{self.name} does not take ({', '.join(str(a.dtype) for a in arrays)})")
+        return evaluate(self.operation, arrays, row.result(kinds))[()]  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return f"wp.{self.name}"
+
+
+def _python_dtype(value: Any) -> Any:
+    kind = PYTHON_SCALARS.get(type(value))
+    return kind.dtype if kind else None
+
+
+BUILTINS: dict[str, Builtin] = {}
+
+
+def _define(name: str, doc: str, lower: Callable, operation: str = "") -> Builtin:
+    BUILTINS[name] = Builtin(name, doc, lower, operation)
+    return BUILTINS[name]
+
+
+def check_count(name: str, args: list, expected: tuple[int, ...], span: Span) -> None:
+    if builtins.len(args) not in expected:
+        numbers = " or ".join(str(n) for n in expected)
+        raise KernelTypeError(f"wp.{name} takes {numbers} argument(s), {builtins.len(args)} given", span)
+
+
+def _elementwise(name: str, operation: str | None = None) -> Builtin:
+    """A builtin that is one operation on scalars of one type."""
+    row = OPS[operation or name]
+
+    def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+        assert row.arity is not None
+        check_count(name, args, (row.arity,), span)
+        scalars = [caller.scalar(a, s, f"argument of wp.{name}") for a, s in zip(args, spans, strict=True)]
+        return caller.emit(row.name, *scalars, span=span)
+
+    return _define(name, row.doc, lower, row.name)
+
+
+add, sub, mul = (_elementwise(n) for n in ("add", "sub", "mul"))
+div, floordiv, mod = (_elementwise(n) for n in ("div", "floordiv", "mod"))
+min, max = _elementwise("min"), _elementwise("max")
+pow, atan2, fma = (_elementwise(n) for n in ("pow", "atan2", "fma"))
+neg, abs, sqrt = (_elementwise(n) for n in ("neg", "abs", "sqrt"))
+sin, cos, tan = (_elementwise(n) for n in ("sin", "cos", "tan"))
+exp, log, tanh = (_elementwise(n) for n in ("exp", "log", "tanh"))
+floor, ceil, trunc = (_elementwise(n) for n in ("floor", "ceil", "trunc"))
+round, rint = _elementwise("round"), _elementwise("rint")
+bit_and, bit_or = _elementwise("bit_and", "and"), _elementwise("bit_or", "or")
+bit_xor, invert = _elementwise("bit_xor", "xor"), _elementwise("invert", "not")
+lshift, rshift = _elementwise("lshift", "shl"), _elementwise("rshift", "shr")
+
+
+def _lower_clamp(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("clamp", args, (3,), span)
+    x, low, high = (caller.scalar(a, s, "argument of wp.clamp") for a, s in zip(args, spans, strict=True))
+    return caller.emit("min", caller.emit("max", low, x, span=span), high, span=span)
+
+
+clamp = _define("clamp", "clamp(x, low, high): the value between low and high nearest to x", _lower_clamp)
+
+
+def _lower_where(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("where", args, (3,), span)
+    x, y = (caller.scalar(args[k], spans[k], "argument of wp.where") for k in (1, 2))
+    return caller.emit("select", caller.condition(args[0], spans[0]), x, y, span=span)
+
+
+def _lower_select(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("select", args, (3,), span)
+    return _lower_where(caller, [args[0], args[2], args[1]], [spans[0], spans[2], spans[1]], span)
+
+
+where = _define("where", "where(condition, x, y): x where the condition holds, else y", _lower_where)
+select = _define("select", "select(condition, y, x): x where the condition holds, else y", _lower_select)
+
+
+def _lower_cast(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("cast", args, (2,), span)
+    target = as_scalar(args[1].object) if isinstance(args[1], PythonRef) else None
+    value = caller.scalar(args[0], spans[0], "first argument of wp.cast")
+    if target is None or target is bool_ or value.type is bool_ or target.bits != value.type.bits:
+        raise KernelTypeError(
+            "wp.cast keeps the bits, so it needs a numeric type of the same width as the value",
+            span,
+            "to convert the value, call the type: wp.float32(x)",
+        )
+    return caller.emit("bitcast", value, span=span, type=target)
+
+
+cast = _define("cast", "cast(x, dtype): the bits of x read as dtype, of the same width", _lower_cast)
+
+
+def _lower_len(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("len", args, (1,), span)
+    match args[0]:
+        case ArrayRef(index=index):
+            return caller.emit("shape", attr=(index, 0), span=span)
+        case tuple() as items:
+            return Number(builtins.len(items))
+    raise KernelTypeError(f"len() needs an array, not {describe(args[0])}", spans[0])
+
+
+len = _define("len", "len(a): extent of the first dimension of array a", _lower_len)
+
+
+def _lower_tid(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("tid", args, (0,), span)
+    return caller.tid(1, span)
+
+
+tid = _define("tid", "tid(): this thread's coordinate(s) in the launch, as one int32 or 2 to 4 of them", _lower_tid)
+
+
+def _only_in_for(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    raise CompileError("range() can only stand in a for statement", span)
+
+
+range = _define("range", "range([start,] stop [, step]): the integers of a for statement", _only_in_for)
+
+
+def static(value: Any) -> Any:
+    """Evaluate an expression in Python when the kernel is built: `wp.static(a + 1)`.
+
+    Outside kernels it gives its argument. Names of the kernel itself are not visible, but for
+    variables of unrolled loops.
+    """
+    return value
+
+
+def constant(value: Any) -> Any:
+    """Mark a Python number as a constant for kernels; gives it back unchanged."""
+    if not isinstance(value, (bool, int, float, np.generic)):
+        raise TypeError(f"wp.constant takes a number or a bool, not {type(value).__name__}")
+    return value
+
+
+# Python's own functions mean the kernel language's function of that name.
+PYTHON_BUILTINS: dict[Any, Builtin] = {
+    getattr(builtins, name): BUILTINS[name] for name in ("abs", "min", "max", "round", "pow", "len", "range")
+}
+

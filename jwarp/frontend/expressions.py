@@ -1,0 +1,444 @@
+"""Lowers Python expressions to IR."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.bindings import (
+    ArrayRef,
+    Binding,
+    Number,
+    PythonRef,
+    Shape,
+    Unusable,
+    as_operand,
+    bind_python,
+    describe,
+)
+from jwarp.frontend.builtins import BUILTINS, PYTHON_BUILTINS, Builtin, static
+from jwarp.frontend.source import Source
+from jwarp.ir.builder import FALSE, TRUE, Builder, finish, zero
+from jwarp.ir.nodes import Const, If, Node, Op, Operand, Value
+from jwarp.ir.ops import OPS
+from jwarp.types import ScalarType, as_scalar, bool_, int32, int64, uint32, uint64
+
+BINARY_OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
+    ast.Add: ("+", "add"),
+    ast.Sub: ("-", "sub"),
+    ast.Mult: ("*", "mul"),
+    ast.Div: ("/", "div"),
+    ast.FloorDiv: ("//", "floordiv"),
+    ast.Mod: ("%", "mod"),
+    ast.Pow: ("**", "pow"),
+    ast.BitAnd: ("&", "and"),
+    ast.BitOr: ("|", "or"),
+    ast.BitXor: ("^", "xor"),
+    ast.LShift: ("<<", "shl"),
+    ast.RShift: (">>", "shr"),
+}
+COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
+    ast.Lt: ("<", "lt"),
+    ast.LtE: ("<=", "le"),
+    ast.Gt: (">", "gt"),
+    ast.GtE: (">=", "ge"),
+    ast.Eq: ("==", "eq"),
+    ast.NotEq: ("!=", "ne"),
+}
+
+# A branch of at most this many pure operations is computed without a branch.
+MAX_EAGER_OPS = 8
+
+
+@dataclass
+class Frame:
+    """One function being read: the kernel itself, or a function that is read where it is called."""
+
+    source: Source
+    is_kernel: bool
+    env: dict[str, Binding] = field(default_factory=dict)
+    unset: set[str] = field(default_factory=set)  # names that some path leaves without a value
+    statics: dict[str, Any] = field(default_factory=dict)  # variables of unrolled loops
+    loads: dict[str, int] = field(default_factory=dict)
+
+
+class ExpressionLowering:
+    """The part of a lowering that deals with expressions; statements are in the subclass."""
+
+    def __init__(self, frame: Frame, max_unroll: int):
+        self.builder = Builder()
+        self.frame = frame
+        self.max_unroll = max_unroll
+        self.tid_arity = 0
+        self.warnings: dict[tuple[Span, str], None] = {}
+
+    # -- spans and errors
+
+    def span(self, node: ast.AST) -> Span:
+        return self.frame.source.span(node)
+
+    @contextlib.contextmanager
+    def at(self, node: ast.AST) -> Iterator[None]:
+        """Stamp what is built inside with the place of `node`."""
+        before = self.builder.span
+        self.builder.span = self.span(node)
+        try:
+            yield
+        finally:
+            self.builder.span = before
+
+    def emit(self, name: str, *args: Operand, span: Span, attr: Any = None, type: ScalarType | None = None) -> Operand:
+        """Append an operation of the language, checking what it takes in the user's words."""
+        row = OPS[name]
+        types_ = tuple(a.type for a in args)
+        shown = next((s for s, op in [*BINARY_OPERATORS.values(), *COMPARISONS.values()] if op == name), name)
+        if row.typed_by == "" and len(set(types_)) > 1 and name != "select":
+            raise KernelTypeError(
+                f"`{shown}` needs arguments of one type, got {', '.join(t.name for t in types_)}",
+                span,
+                f"convert one of them, for example {_spelling(types_[0])}(…); write 2.0 for a float, 2 for an int",
+            )
+        if any(t.kind not in row.kinds for t in types_) or (
+            row.result and type is None and row.result(types_) is None
+        ):
+            raise KernelTypeError(
+                f"`{shown}` does not take ({', '.join(t.name for t in types_)})", span, _kind_hint(name, types_)
+            )
+        before, self.builder.span = self.builder.span, span
+        try:
+            return self.builder.op(name, *args, attr=attr, type=type)
+        finally:
+            self.builder.span = before
+
+    # -- what builtins use
+
+    def scalar(self, binding: Binding, span: Span, role: str = "value") -> Operand:
+        """`binding` as a scalar, or a KernelTypeError."""
+        if isinstance(binding, Unusable):
+            raise CompileError(binding.reason, span)
+        operand = as_operand(binding, span)
+        if operand is None:
+            raise KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span)
+        return operand
+
+    def condition(self, binding: Binding, span: Span) -> Operand:
+        """The truth of a bool or a number."""
+        operand = self.scalar(binding, span, "condition")
+        return operand if operand.type is bool_ else self.emit("ne", operand, zero(operand.type), span=span)
+
+    def convert(self, binding: Binding, type: ScalarType, span: Span) -> Operand:
+        """`type(binding)`: a value conversion."""
+        if isinstance(binding, Number):
+            return binding.as_type(type, span)
+        return self.emit("cast", self.scalar(binding, span), span=span, type=type)
+
+    def tid(self, arity: int, span: Span) -> Binding:
+        if not self.frame.is_kernel:
+            raise CompileError("wp.tid() can only be called in kernels", span, "pass the coordinates as arguments")
+        if not 1 <= arity <= 4:
+            raise CompileError(f"wp.tid() has 1 to 4 coordinates, not {arity}", span)
+        if self.tid_arity not in (0, arity):
+            raise CompileError(
+                f"wp.tid() is read with {arity} coordinate(s) here and with {self.tid_arity} elsewhere",
+                span,
+                "read it once, into as many names as the launch has dimensions",
+            )
+        self.tid_arity = arity
+        axes = tuple(self._thread_coordinate(axis, span) for axis in range(arity))
+        return axes if arity > 1 else axes[0]
+
+    def _thread_coordinate(self, axis: int, span: Span) -> Operand:
+        # Not through `op`: an operation without arguments has nothing to fold.
+        result = Value(int32)
+        self.builder.append(Op("tid", (), axis, result, span))
+        return result
+
+    # -- expressions
+
+    def expression(self, node: ast.expr) -> Binding:
+        method = getattr(self, f"lower_{type(node).__name__}", None)
+        if method is None:
+            raise CompileError(
+                f"{_construct(node)} is not part of the kernel language",
+                self.span(node),
+                "kernels have numbers, arrays, arithmetic, comparisons, calls, if, for, while and assignments",
+            )
+        with self.at(node):
+            return method(node)
+
+    def value(self, node: ast.expr, role: str = "value") -> Operand:
+        return self.scalar(self.expression(node), self.span(node), role)
+
+    def truth(self, node: ast.expr) -> Operand:
+        return self.condition(self.expression(node), self.span(node))
+
+    def lower_Constant(self, node: ast.Constant) -> Binding:
+        if isinstance(node.value, (bool, int, float)):
+            return Number(node.value)
+        raise CompileError(f"constant {node.value!r} has no meaning in a kernel", self.span(node))
+
+    def lower_Name(self, node: ast.Name) -> Binding:
+        name, span = node.id, self.span(node)
+        if name in self.frame.env:
+            if name in self.frame.unset:
+                self.warnings[(span, name)] = None
+            return self.frame.env[name]
+        try:
+            found = self.frame.source.lookup(name)
+        except KeyError:
+            if name in self.frame.loads and name in self.frame.statics:
+                return Number(self.frame.statics[name])
+            local = name in self.frame.source.function.__code__.co_varnames
+            reason = "has no value yet at this point" if local else "is not defined"
+            raise CompileError(
+                f"`{name}` {reason}",
+                span,
+                "assign to it before it is read" if local else _suggestion(name),
+            ) from None
+        return bind_python(found, name, span)
+
+    def lower_Attribute(self, node: ast.Attribute) -> Binding:
+        owner = self.expression(node.value)
+        span = self.span(node)
+        if isinstance(owner, ArrayRef):
+            if node.attr == "shape":
+                return Shape(owner)
+            raise CompileError(f"arrays have no attribute `{node.attr}` in kernels", span, "there is `shape`")
+        if isinstance(owner, PythonRef):
+            try:
+                return bind_python(getattr(owner.object, node.attr), ast.unparse(node), span)
+            except AttributeError:
+                what = getattr(owner.object, "__name__", type(owner.object).__name__)
+                raise CompileError(f"`{what}` has no attribute `{node.attr}`", span, _suggestion(node.attr)) from None
+        raise CompileError(f"{describe(owner)} has no attribute `{node.attr}`", span)
+
+    def lower_Tuple(self, node: ast.Tuple) -> Binding:
+        return tuple(self.expression(item) for item in node.elts)
+
+    def lower_UnaryOp(self, node: ast.UnaryOp) -> Binding:
+        span = self.span(node)
+        operand = self.expression(node.operand)
+        if isinstance(node.op, ast.Not):
+            return self.emit("not", self.condition(operand, span), span=span)
+        if isinstance(operand, Number) and not isinstance(operand.value, bool):
+            if isinstance(node.op, ast.USub):
+                return Number(-operand.value)  # keeps the full precision for a conversion around it
+            if isinstance(node.op, ast.UAdd):
+                return operand
+        scalar = self.scalar(operand, span)
+        if isinstance(node.op, ast.UAdd):
+            return scalar
+        if isinstance(node.op, ast.Invert) and scalar.type is bool_:
+            raise KernelTypeError("`~` needs an integer, got bool", span, "write `not x`")
+        return self.emit("neg" if isinstance(node.op, ast.USub) else "not", scalar, span=span)
+
+    def lower_BinOp(self, node: ast.BinOp) -> Binding:
+        left, right = self.value(node.left, "left operand"), self.value(node.right, "right operand")
+        return self.binary(node.op, left, right, self.span(node))
+
+    def binary(self, operator: ast.operator, left: Operand, right: Operand, span: Span) -> Operand:
+        if type(operator) not in BINARY_OPERATORS:
+            raise CompileError("this operator is not supported on scalars", span)
+        return self.emit(BINARY_OPERATORS[type(operator)][1], left, right, span=span)
+
+    def lower_Compare(self, node: ast.Compare) -> Binding:
+        span = self.span(node)
+        result: Operand = TRUE
+        left = self.value(node.left)
+        for operator, comparator in zip(node.ops, node.comparators, strict=True):
+            if type(operator) not in COMPARISONS:
+                raise CompileError(f"`{_construct(operator)}` is not part of the kernel language", span)
+            right = self.value(comparator)
+            holds = self.emit(COMPARISONS[type(operator)][1], left, right, span=span)
+            result = self.emit("and", result, holds, span=span)
+            left = right
+        return result
+
+    def lower_BoolOp(self, node: ast.BoolOp) -> Binding:
+        is_and = isinstance(node.op, ast.And)
+        result = self.truth(node.values[0])
+        for item in node.values[1:]:
+            if isinstance(result, Const) and result.value is not is_and:
+                return result
+            with self.builder.block() as nodes:
+                operand = self.truth(item)
+            if is_eager(nodes):
+                self.builder.extend(nodes)
+                result = self.emit("and" if is_and else "or", result, operand, span=self.span(node))
+            else:
+                then, orelse = finish(nodes, (operand,)), finish([], (FALSE if is_and else TRUE,))
+                merged = Value(bool_)
+                branches = (then, orelse) if is_and else (orelse, then)
+                self.builder.append(If(result, *branches, (merged,), self.span(node)))
+                result = merged
+        return result
+
+    def lower_IfExp(self, node: ast.IfExp) -> Binding:
+        cond, span = self.truth(node.test), self.span(node)
+        if isinstance(cond, Const):
+            return self.expression(node.body if cond.value else node.orelse)
+        with self.builder.block() as then:
+            x = self.value(node.body)
+        with self.builder.block() as orelse:
+            y = self.value(node.orelse)
+        if x.type is not y.type:
+            raise KernelTypeError(f"the two values have types {x.type} and {y.type}", span, "convert one of them")
+        if not then and not orelse:
+            return self.emit("select", cond, x, y, span=span)
+        merged = Value(x.type)
+        self.builder.append(If(cond, finish(then, (x,)), finish(orelse, (y,)), (merged,), span))
+        return merged
+
+    # -- subscripts
+
+    def lower_Subscript(self, node: ast.Subscript) -> Binding:
+        owner, span = self.expression(node.value), self.span(node)
+        if isinstance(owner, ArrayRef):
+            indices = self.indices(owner, node)
+            result = Value(owner.type.dtype)
+            self.builder.append(Op("load", indices, owner.index, result, span))
+            return result
+        if isinstance(owner, (Shape, tuple)):
+            length = owner.array.type.ndim if isinstance(owner, Shape) else len(owner)
+            k = self.static_index(node.slice, length)
+            if isinstance(owner, tuple):
+                return owner[k]
+            result = Value(int32)
+            self.builder.append(Op("shape", (), (owner.array.index, k), result, span))
+            return result
+        raise KernelTypeError(f"{describe(owner)} cannot be indexed", span)
+
+    def static_index(self, node: ast.expr, length: int) -> int:
+        """An index that must be known when the kernel is built."""
+        binding = self.expression(node)
+        value = binding.value if isinstance(binding, (Number, Const)) else None
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise CompileError("this index must be a constant integer", self.span(node))
+        if not -length <= value < length:
+            raise CompileError(f"index {value} is outside 0 to {length - 1}", self.span(node))
+        return value % length
+
+    def indices(self, array: ArrayRef, node: ast.Subscript) -> tuple[Operand, ...]:
+        """The indices of an element access, as int32 or int64."""
+        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if any(isinstance(i, ast.Slice) for i in items):
+            raise CompileError("array slices are not part of the kernel language yet", self.span(node))
+        if len(items) != array.type.ndim:
+            raise KernelTypeError(
+                f"`{array.name}` has {array.type.ndim} dimension(s), {len(items)} index(es) given", self.span(node)
+            )
+        return tuple(self.index(item, array) for item in items)
+
+    def index(self, node: ast.expr, array: ArrayRef) -> Operand:
+        operand, span = self.value(node, "array index"), self.span(node)
+        if not operand.type.is_int:
+            raise KernelTypeError(
+                f"index of `{array.name}` must be an integer, not {operand.type}", span, "convert it: int(x)"
+            )
+        if operand.type is uint64:  # beyond int64 it must stay outside of any array, not turn negative
+            operand = self.emit("min", operand, Const(uint64, int64.max), span=span)
+        wide = operand.type in (int64, uint64, uint32)
+        return self.emit("cast", operand, span=span, type=int64 if wide else int32)
+
+    # -- calls
+
+    def lower_Call(self, node: ast.Call) -> Binding:
+        span = self.span(node)
+        callee = self.expression(node.func)
+        if not isinstance(callee, PythonRef):
+            raise CompileError(f"{describe(callee)} cannot be called", span)
+        function = callee.object
+        if function is static:
+            return self.static_expression(node)
+        try:
+            function = PYTHON_BUILTINS.get(function, function)
+        except TypeError:  # not hashable, so not one of Python's own functions
+            pass
+        args = [self.expression(a) for a in node.args]
+        spans = [self.span(a) for a in node.args]
+        target = as_scalar(function)
+        if target is not None:
+            return self.conversion(target, args, span, bool(node.keywords))
+        if isinstance(function, Builtin):
+            if node.keywords:
+                raise CompileError(f"wp.{function.name} takes no keyword arguments", span)
+            return function.lower(self, args, spans, span)
+        keywords = {k.arg: self.expression(k.value) for k in node.keywords}
+        return self.call_function(function, args, keywords, node)
+
+    def call_function(self, function: Any, args: list[Binding], keywords: dict, node: ast.Call) -> Binding:
+        raise NotImplementedError  # in the subclass: a function's body is statements
+
+    def conversion(self, target: ScalarType, args: list[Binding], span: Span, keywords: bool) -> Binding:
+        if len(args) > 1 or keywords:
+            raise KernelTypeError(f"{_spelling(target)}() converts one value", span)
+        return self.convert(args[0], target, span) if args else zero(target)
+
+    def static_expression(self, node: ast.Call) -> Binding:
+        """`wp.static(expression)`: evaluated by Python itself, with the captured names."""
+        if len(node.args) != 1 or node.keywords:
+            raise CompileError("wp.static takes one expression", self.span(node))
+        source = self.frame.source
+        expression = ast.Expression(node.args[0])
+        namespace = {**source.namespace, **self.frame.statics}
+        try:
+            result = eval(compile(expression, source.file, "eval"), namespace)
+        except Exception as error:
+            names = sorted({n.id for n in ast.walk(expression) if isinstance(n, ast.Name)} & set(self.frame.env))
+            hint = f"`{names[0]}` is a variable of the kernel, unknown when it is built" if names else ""
+            raise CompileError(
+                f"wp.static: {type(error).__name__}: {error}", self.span(node.args[0]), hint
+            ) from error
+        return bind_python(result, "wp.static(…)", self.span(node))
+
+
+def is_eager(nodes: list[Node]) -> bool:
+    """Whether running `nodes` where they are not needed costs little and does nothing."""
+    pure = all(isinstance(n, Op) and OPS[n.name].effect == "pure" for n in nodes)
+    return pure and len(nodes) <= MAX_EAGER_OPS
+
+
+def _spelling(type: ScalarType) -> str:
+    return {"int32": "int", "float32": "float", "bool": "bool"}.get(type.name, f"wp.{type.name}")
+
+
+def _construct(node: ast.AST) -> str:
+    """What Python calls the construct."""
+    return {
+        "Lambda": "a lambda",
+        "ListComp": "a list comprehension",
+        "GeneratorExp": "a generator expression",
+        "Dict": "a dict",
+        "List": "a list",
+        "Set": "a set",
+        "JoinedStr": "an f-string",
+        "NamedExpr": "`:=`",
+        "Starred": "`*` unpacking",
+        "Slice": "a slice",
+        "In": "in",
+        "NotIn": "not in",
+        "Is": "is",
+        "IsNot": "is not",
+    }.get(type(node).__name__, f"Python's {type(node).__name__}")
+
+
+def _kind_hint(name: str, args: tuple[ScalarType, ...]) -> str:
+    kinds = OPS[name].kinds
+    if kinds == {"float"} and any(t.is_int for t in args):
+        return "it is for floats: convert with float(x)"
+    if any(t is bool_ for t in args):
+        return "bool is not a number in kernels: convert with int(x)"
+    return ""
+
+
+def _suggestion(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, BUILTINS, 1)
+    return f"did you mean wp.{close[0]}?" if close else ""
+
+

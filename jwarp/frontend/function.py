@@ -1,0 +1,98 @@
+"""`@wp.kernel`: a Python function with typed parameters, and the IR it stands for."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from jwarp.config import Settings, config
+from jwarp.errors import CompileError, Span
+from jwarp.frontend.func import Func, func
+from jwarp.frontend.source import Source, annotations_of, capture, read_source
+from jwarp.frontend.statements import lower_function
+from jwarp.ir import nodes
+from jwarp.types import as_type
+
+
+class Kernel:
+    """A kernel. Its code is read when it is first needed; numbers it names are captured now."""
+
+    def __init__(self, function: Callable, enable_backward: bool = True):
+        functools.update_wrapper(self, function)
+        self.python = function
+        self.name = function.__name__
+        self.enable_backward = enable_backward
+        self.span = Span(inspect.getsourcefile(function) or "<unknown>", function.__code__.co_firstlineno)
+        self._captured = capture(function)
+        self.params = _parameters(function, self._captured, self.span)
+        self._irs: dict[int, nodes.Kernel] = {}
+        self._lock = threading.Lock()
+
+    @functools.cached_property
+    def source(self) -> Source:
+        return read_source(self.python, self._captured)
+
+    def ir(self, settings: Settings | None = None) -> nodes.Kernel:
+        """The kernel as IR under `settings` (by default those in force)."""
+        max_unroll = (settings or config.settings).max_unroll
+        with self._lock:
+            if max_unroll not in self._irs:
+                self._irs[max_unroll] = lower_function(self.source, self.params, max_unroll)
+            return self._irs[max_unroll]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"kernel `{self.name}` is launched, not called: wp.launch({self.name}, dim, …)")
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{p.name}: {p.type}" for p in self.params)
+        return f"<wp.kernel {self.name}({params})>"
+
+
+def _parameters(function: Callable, captured: dict, span: Span) -> tuple[nodes.Param, ...]:
+    annotations = annotations_of(function, captured)
+    params = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise CompileError(f"parameter `{name}` of kernel `{function.__name__}` must be positional", span)
+        if name not in annotations:
+            raise CompileError(
+                f"parameter `{name}` of kernel `{function.__name__}` has no type",
+                span,
+                f"annotate it: `{name}: float` or `{name}: wp.array[float]`",
+            )
+        type_ = as_type(annotations[name])
+        if type_ is None:
+            raise CompileError(
+                f"parameter `{name}` of kernel `{function.__name__}` has type {annotations[name]!r}, "
+                "which kernels do not know",
+                span,
+                "use int, float, bool, a wp scalar type, or wp.array[…] to wp.array4d[…] of one",
+            )
+        params.append(nodes.Param(name, type_))
+    returned = annotations.get("return")
+    if returned is not None:
+        raise CompileError(f"kernel `{function.__name__}` cannot return a value", span)
+    return tuple(params)
+
+
+def kernel(function: Callable | None = None, *, enable_backward: bool = True) -> Any:
+    """Make a Python function a kernel, to be run by `wp.launch` or `wp.jax_kernel`.
+
+    Every parameter needs a type: a scalar (`int`, `float`, `bool`, `wp.float64`, …) or an array of
+    1 to 4 dimensions (`wp.array[float]`, `wp.array2d[wp.int8]`, …).
+
+    Raises:
+        CompileError: a parameter without a type or of a type that kernels do not know. What the
+            body does wrong is reported when the kernel is first used.
+    """
+    if function is None:
+        return functools.partial(kernel, enable_backward=enable_backward)
+    if not inspect.isfunction(function):
+        raise TypeError(f"@wp.kernel needs a Python function, not {type(function).__name__}")
+    return Kernel(function, enable_backward)
+
+
+__all__ = ["Func", "Kernel", "func", "kernel"]

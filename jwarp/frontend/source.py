@@ -1,0 +1,158 @@
+"""The source of a Python function: its syntax tree, its spans, and the names it captured."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jwarp.errors import CompileError, Span
+
+
+@dataclass(frozen=True)
+class Source:
+    """A parsed function. `captured` holds what its outer names meant when it was defined."""
+
+    function: Callable
+    tree: ast.FunctionDef
+    file: str
+    first_line: int
+    indent: int
+    captured: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    def span(self, node: ast.AST) -> Span:
+        """Where `node` stands in the user's file."""
+        if not hasattr(node, "lineno"):
+            return Span(self.file, self.first_line)
+        line = self.first_line + node.lineno - 1
+        start = node.col_offset + self.indent
+        one_line = node.end_lineno == node.lineno
+        end = (node.end_col_offset or 0) + self.indent if one_line else start + 1
+        return Span(self.file, line, start, end)
+
+    def lookup(self, name: str) -> Any:
+        """What the outer name `name` stands for; KeyError if nothing."""
+        if name in self.captured:
+            return self.captured[name]
+        if name in self.function.__globals__:
+            return self.function.__globals__[name]
+        return vars(builtins)[name]
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The outer names, for evaluating Python expressions as the function would."""
+        return {**self.function.__globals__, **self.captured}
+
+
+def capture(function: Callable) -> dict[str, Any]:
+    """Outer names that `function` refers to, with their values now."""
+    code = function.__code__
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    captured: dict[str, Any] = {}
+    for name, cell in cells:
+        try:
+            captured[name] = cell.cell_contents
+        except ValueError:  # defined later in the enclosing function, or never
+            pass
+    for name in code.co_names:
+        if name in function.__globals__:
+            captured.setdefault(name, function.__globals__[name])
+    return captured
+
+
+def read_source(function: Callable, captured: Mapping[str, Any]) -> Source:
+    """Parse the source text of `function`."""
+    file = inspect.getsourcefile(function) or "<unknown>"
+    line = function.__code__.co_firstlineno
+    try:
+        lines, first_line = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        raise CompileError(
+            f"the source of `{function.__name__}` cannot be read",
+            Span(file, line),
+            "define kernels in a file or a notebook cell, not through exec or a bare prompt",
+        ) from None
+    text = "".join(lines)
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    try:
+        body = ast.parse(textwrap.dedent(text)).body
+    except SyntaxError as error:
+        raise CompileError(
+            f"the source of `{function.__name__}` cannot be parsed: {error.msg}", Span(file, first_line)
+        ) from None
+    if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
+        raise CompileError(
+            f"`{function.__name__}` must be a plain function written with `def`", Span(file, first_line)
+        )
+    return Source(function, body[0], file, first_line, indent, captured)
+
+
+def assigned_names(statements: list[ast.stmt]) -> list[str]:
+    """Names that `statements` bind, in order of appearance."""
+    names: dict[str, None] = {}
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names[node.id] = None
+    return list(names)
+
+
+def count_loads(trees: list[ast.stmt]) -> dict[str, int]:
+    """How often each name is read in `trees`. An augmented assignment reads its target."""
+    counts: dict[str, int] = {}
+    for tree in trees:
+        for node in ast.walk(tree):
+            target = node.target if isinstance(node, ast.AugAssign) else node
+            reads = isinstance(node, ast.AugAssign) or isinstance(getattr(node, "ctx", None), ast.Load)
+            if isinstance(target, ast.Name) and reads:
+                counts[target.id] = counts.get(target.id, 0) + 1
+    return counts
+
+
+def may_jump(statement: ast.stmt, *, in_loop: bool = False) -> bool:
+    """Whether control may leave the statement other than by running past its end."""
+    if isinstance(statement, ast.Return):
+        return True
+    if isinstance(statement, (ast.Break, ast.Continue)):
+        return not in_loop
+    if isinstance(statement, (ast.For, ast.While)):
+        return any(may_jump(s, in_loop=True) for s in statement.body)
+    if isinstance(statement, ast.If):
+        return any(may_jump(s, in_loop=in_loop) for s in statement.body + statement.orelse)
+    return False
+
+
+def always_jumps(statements: list[ast.stmt]) -> bool:
+    """Whether control never runs past the end of `statements`."""
+    for statement in statements:
+        if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
+            return True
+        if isinstance(statement, ast.If) and statement.orelse:
+            if always_jumps(statement.body) and always_jumps(statement.orelse):
+                return True
+    return False
+
+
+def annotations_of(function: Callable, captured: Mapping[str, Any]) -> dict[str, Any]:
+    """The annotations of `function`, with the ones written as text evaluated."""
+    namespace = {**function.__globals__, **captured}
+    result = {}
+    for name, annotation in inspect.get_annotations(function).items():
+        if isinstance(annotation, str):
+            try:
+                annotation = eval(annotation, namespace)  # the module's own text, as typing does it
+            except Exception as error:
+                raise CompileError(
+                    f"annotation of `{name}` cannot be evaluated: {error}",
+                    Span(inspect.getsourcefile(function) or "?", function.__code__.co_firstlineno),
+                ) from None
+        result[name] = annotation
+    return result

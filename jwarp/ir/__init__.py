@@ -1,0 +1,1 @@
+"""The typed, structured intermediate representation of a kernel."""

@@ -1,0 +1,146 @@
+"""Builds blocks of IR, folding constants and trivial identities on the way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from jwarp.errors import NO_SPAN, Span
+from jwarp.ir.evaluate import fold
+from jwarp.ir.nodes import Block, Const, Node, Op, Operand, Value
+from jwarp.ir.ops import OPS
+from jwarp.types import ScalarType, bool_
+
+TRUE = Const(bool_, True)
+FALSE = Const(bool_, False)
+
+
+def zero(type: ScalarType) -> Const:
+    """The constant zero (false) of `type`."""
+    return Const(type, {"float": 0.0, "bool": False}.get(type.kind, 0))
+
+
+class Builder:
+    """Appends nodes to the innermost open block; `span` is what new nodes are stamped with."""
+
+    def __init__(self) -> None:
+        self.span: Span = NO_SPAN
+        self._open: list[list[Node]] = [[]]
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes of the innermost open block."""
+        return self._open[-1]
+
+    def append(self, node: Node) -> None:
+        self.nodes.append(node)
+
+    def extend(self, nodes: Iterable[Node]) -> None:
+        self.nodes.extend(nodes)
+
+    @contextlib.contextmanager
+    def block(self) -> Iterator[list[Node]]:
+        """Open a block; what is built inside the `with` goes to the list it gives."""
+        self._open.append([])
+        try:
+            yield self._open[-1]
+        finally:
+            self._open.pop()
+
+    def op(self, name: str, *args: Operand, attr: Any = None, type: ScalarType | None = None) -> Operand:
+        """Append operation `name` and return its result, or the value that it folds to."""
+        row = OPS[name]
+        result_type = type or (row.result(tuple(a.type for a in args)) if row.result else None)
+        if result_type is None:
+            raise TypeError(f"IR operation {name} does not take {[a.type for a in args]}")
+        folded = simplify_op(name, args, result_type)
+        if folded is not None:
+            return folded
+        result = Value(result_type)
+        self.append(Op(name, tuple(args), attr, result, self.span))
+        return result
+
+    def effect(self, name: str, *args: Operand, attr: Any = None) -> None:
+        """Append an operation without a result."""
+        self.append(Op(name, tuple(args), attr, None, self.span))
+
+
+def simplify_op(name: str, args: tuple[Operand, ...], type: ScalarType) -> Operand | None:
+    """What a pure operation is known to give without running it, or None."""
+    if OPS[name].effect != "pure" or not args:
+        return None
+    constants = [a for a in args if isinstance(a, Const)]
+    if len(constants) == len(args):
+        return fold(name, tuple(constants), type)
+    rule = _IDENTITIES.get(name)
+    return rule(args, type) if rule else None
+
+
+def finish(nodes: list[Node], yields: Iterable[Operand] = ()) -> Block:
+    return Block(tuple(nodes), tuple(yields))
+
+
+def _is_int(x: Operand, number: int) -> bool:
+    return isinstance(x, Const) and x.type.is_int and x.value == number
+
+
+def _neutral(left: int | None, right: int):
+    """Identity of integer operations: `x op right` (and `left op x`) is x. Floats keep -0 and NaN."""
+
+    def rule(args: tuple[Operand, ...], type: ScalarType) -> Operand | None:
+        x, y = args
+        if _is_int(y, right):
+            return x
+        return y if left is not None and _is_int(x, left) else None
+
+    return rule
+
+
+def _and(args: tuple[Operand, ...], type: ScalarType) -> Operand | None:
+    if type is not bool_:
+        return None
+    for x, y in (args, args[::-1]):
+        if x == TRUE:
+            return y
+        if x == FALSE:
+            return FALSE
+    return args[0] if args[0] is args[1] else None
+
+
+def _or(args: tuple[Operand, ...], type: ScalarType) -> Operand | None:
+    if type is not bool_:
+        return None
+    for x, y in (args, args[::-1]):
+        if x == FALSE:
+            return y
+        if x == TRUE:
+            return TRUE
+    return args[0] if args[0] is args[1] else None
+
+
+def _select(args: tuple[Operand, ...], type: ScalarType) -> Operand | None:
+    cond, x, y = args
+    if isinstance(cond, Const):
+        return x if cond.value else y
+    if x is y or x == y:
+        return x
+    return cond if (x, y) == (TRUE, FALSE) else None
+
+
+def _cast(args: tuple[Operand, ...], type: ScalarType) -> Operand | None:
+    return args[0] if args[0].type is type else None
+
+
+_IDENTITIES = {
+    "add": _neutral(0, 0),
+    "sub": _neutral(None, 0),
+    "mul": _neutral(1, 1),
+    "div": _neutral(None, 1),
+    "floordiv": _neutral(None, 1),
+    "and": _and,
+    "or": _or,
+    "select": _select,
+    "cast": _cast,
+    "bitcast": _cast,
+}

@@ -1,0 +1,213 @@
+"""Exact meaning of the pure operations on NumPy arrays, and constant folding by it."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from jwarp.ir.nodes import Const
+from jwarp.ir.ops import OPS
+from jwarp.types import ScalarType, bool_, float32, from_dtype
+
+Array = np.ndarray
+
+
+def _is_int(x: Array) -> bool:
+    return x.dtype.kind in "iu"
+
+
+def _divisor(x: Array, y: Array) -> Array:
+    """`y` with 1 where the hardware has no quotient: y == 0, and the one quotient that overflows."""
+    bad = y == 0
+    if x.dtype.kind == "i":
+        bad = bad | ((y == -1) & (x == np.iinfo(x.dtype).min))
+    return np.where(bad, y.dtype.type(1), y)
+
+
+def _all_bits_where_zero(y: Array, quotient: Array) -> Array:
+    return np.where(y == 0, ~y.dtype.type(0), quotient)
+
+
+def _div(x: Array, y: Array) -> Array:
+    if not _is_int(x):
+        return np.true_divide(x, y)
+    divisor = _divisor(x, y)
+    # fmod has C's sign, so that what is left divides exactly and the direction of // does not matter.
+    return _all_bits_where_zero(y, (x - np.fmod(x, divisor)) // divisor)
+
+
+def _floordiv(x: Array, y: Array) -> Array:
+    if not _is_int(x):
+        return np.floor(np.true_divide(x, y))
+    return _all_bits_where_zero(y, np.floor_divide(x, _divisor(x, y)))
+
+
+def _mod(x: Array, y: Array) -> Array:
+    if not _is_int(x):
+        return np.fmod(x, y)
+    return np.where(y == 0, x, np.fmod(x, _divisor(x, y)))
+
+
+def _fma_float64(x: float, y: float, z: float) -> float:
+    """x * y + z of finite doubles, rounded once."""
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    try:
+        # An exact zero takes its sign from IEEE's rules for the product and the sum.
+        return float(exact) if exact else x * y + z
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def _fma(x: Array, y: Array, z: Array) -> Array:
+    if x.dtype == np.float64:
+        plain = x * y + z
+        x, y, z, plain = np.broadcast_arrays(x, y, z, plain)
+        out = np.array(plain)
+        finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
+        numbers = zip(x[finite].tolist(), y[finite].tolist(), z[finite].tolist(), strict=True)
+        out[finite] = [_fma_float64(*xyz) for xyz in numbers]
+        return out
+    # The product is exact in float64. The sum is rounded to odd there (its last bit says whether
+    # anything was lost), so that the rounding to float32 is the only one.
+    product, addend = x.astype(np.float64) * y, z.astype(np.float64)
+    total = np.asarray(product + addend)
+    back = total - product
+    lost = (product - (total - back)) + (addend - back)
+    even = (total.view(np.int64) & 1) == 0
+    inexact = np.isfinite(total) & (lost != 0) & even
+    odd = np.nextafter(total, np.where(lost > 0, np.inf, -np.inf))
+    return np.where(inexact, odd, total).astype(x.dtype)
+
+
+def _round(x: Array) -> Array:
+    whole = np.trunc(x)
+    # Adding 0.5 first would be wrong for 0.49999997; the fraction below is exact.
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(x.dtype.type(1), x), whole)
+
+
+def _through_float64(function: Callable[..., Any]) -> Callable[..., Array]:
+    """`function` computed in float64 and rounded to the type of its arguments."""
+
+    def rule(*args: Array) -> Array:
+        return np.asarray(function(*(a.astype(np.float64) for a in args))).astype(args[0].dtype)
+
+    return rule
+
+
+def _float_to_int(x: Array, target: ScalarType) -> Array:
+    wide = np.trunc(x.astype(np.float64))
+    past_end = 2.0 ** (target.bits - (target.kind == "int"))
+    inside = (wide >= float(target.min)) & (wide < past_end)
+    limits = np.array([target.min, target.max], target.dtype)
+    clamped = np.where(wide >= past_end, limits[1], np.where(wide < 0, limits[0], target.dtype.type(0)))
+    return np.where(inside, np.where(inside, wide, 0).astype(target.dtype), clamped)
+
+
+def _cast(x: Array, target: ScalarType) -> Array:
+    kind = x.dtype.kind
+    if target is bool_:
+        return x != 0
+    if target.is_int:
+        return x.astype(target.dtype) if kind in "biu" else _float_to_int(x, target)
+    if target.bits == 16 and x.dtype.itemsize > 2:
+        x = x.astype(np.float32)
+    return x.astype(target.dtype)
+
+
+def _bitcast(x: Array, target: ScalarType) -> Array:
+    return x.view(target.dtype)
+
+
+# One row per pure operation that is a function of its arguments. A rule takes arrays of one type and
+# returns an array of the result's; those typed by their target take that type as well.
+EVAL_RULES: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": _div,
+    "floordiv": _floordiv,
+    "mod": _mod,
+    "min": np.minimum,
+    "max": np.maximum,
+    "pow": _through_float64(np.power),
+    "atan2": _through_float64(np.arctan2),
+    "fma": _fma,
+    "neg": np.negative,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "sin": _through_float64(np.sin),
+    "cos": _through_float64(np.cos),
+    "tan": _through_float64(np.tan),
+    "exp": _through_float64(np.exp),
+    "log": _through_float64(np.log),
+    "tanh": _through_float64(np.tanh),
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": _round,
+    "rint": np.rint,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+    # NumPy defines shifts by any amount, taken as unsigned, the way the table asks.
+    "shl": np.left_shift,
+    "shr": np.right_shift,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "select": np.where,
+    "cast": _cast,
+    "bitcast": _bitcast,
+}
+
+# What moves bits without computing with them.
+_MOVES = frozenset({"select", "cast", "bitcast"})
+
+
+def evaluate(name: str, args: tuple[Any, ...], result_type: ScalarType) -> Array:
+    """Apply operation `name` to arrays, which broadcast; there are no floating-point warnings."""
+    arrays = [np.asarray(a) for a in args]
+    rule = EVAL_RULES[name]
+    with np.errstate(all="ignore"):
+        if OPS[name].typed_by == "target":
+            return np.asarray(rule(*arrays, result_type))
+        if name not in _MOVES and all(_is_half(a) for a in arrays):
+            arrays = [a.astype(float32.dtype) for a in arrays]
+            return np.asarray(rule(*arrays)).astype(result_type.dtype)
+        return np.asarray(rule(*arrays))
+
+
+def _is_half(x: Array) -> bool:
+    scalar = from_dtype(x.dtype)
+    return scalar is not None and scalar.is_float and scalar.bits == 16
+
+
+def as_array(constant: Const) -> Array:
+    """The constant as an array without dimensions, of its type's dtype."""
+    return np.array(constant.value, constant.type.dtype)
+
+
+def as_constant(value: Any, type_: ScalarType) -> Const:
+    """The constant that holds the one element of `value`, which already has `type_`'s dtype."""
+    python_type = {"bool": bool, "float": float}.get(type_.kind, int)
+    return Const(type_, python_type(np.asarray(value)[()]))
+
+
+def fold(name: str, args: tuple[Const, ...], result_type: ScalarType) -> Const | None:
+    """The constant that `name` makes of constants, or None where it is not a function of them."""
+    if name not in EVAL_RULES:
+        return None
+    result = evaluate(name, tuple(as_array(a) for a in args), result_type)
+    # A constant does not keep which of the NaNs it is, so bits must not be read from one or become one.
+    if name == "bitcast" and any(isinstance(v, float) and v != v for v in (args[0].value, float(result))):
+        return None
+    return as_constant(result, result_type)

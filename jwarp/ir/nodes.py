@@ -1,0 +1,187 @@
+"""The data types of the IR: a kernel is a tree of blocks of operations over scalar values.
+
+Control flow is structured and there are no variables: what a branch or a loop changes leaves it as a
+result, what a loop carries enters as `params`. `break`, `continue` and early `return` have become
+conditions by the time code is IR. Arrays are named by the index of their parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jwarp.errors import NO_SPAN, Span
+from jwarp.types import ArrayType, ScalarType, Type
+
+WRITES = ("store", "atomic_add")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """The result of one operation, or a parameter of a block. Equal only to itself."""
+
+    type: ScalarType
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A constant: `value` is a Python bool, int or float that `type` represents exactly."""
+
+    type: ScalarType
+    value: Any
+
+    def __eq__(self, other: object) -> bool:  # 0.0 and -0.0 differ, NaN equals itself
+        return isinstance(other, Const) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple:
+        return (self.type, repr(self.value))
+
+
+Operand = Value | Const
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One row of the operation table applied to `args`.
+
+    `attr` is what is known at compile time: the parameter index of `param`, `load` and `store`,
+    (parameter, axis) of `shape`, the axis of `tid`, the text of `assert`.
+    """
+
+    name: str
+    args: tuple[Operand, ...]
+    attr: Any = None
+    result: Value | None = None
+    span: Span = NO_SPAN
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Nodes in order, then the values the block hands to the node that owns it."""
+
+    nodes: tuple[Node, ...] = ()
+    yields: tuple[Operand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Runs one of two blocks; `results` are what that block yields."""
+
+    cond: Operand
+    then: Block
+    orelse: Block
+    results: tuple[Value, ...]
+    span: Span = NO_SPAN
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """Counted loop: `index` is lo, lo+step, … while below hi (above, for a negative step).
+
+    The counting is exact: it ends even where `index + step` would not fit the index type.
+    `params` are the carried values inside the body, `body.yields` their next values.
+    """
+
+    index: Value
+    lo: Operand
+    hi: Operand
+    step: int
+    params: tuple[Value, ...]
+    init: tuple[Operand, ...]
+    body: Block
+    results: tuple[Value, ...]
+    span: Span = NO_SPAN
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Loop while `cond` yields true; both blocks see `params`."""
+
+    params: tuple[Value, ...]
+    init: tuple[Operand, ...]
+    cond: Block
+    body: Block
+    results: tuple[Value, ...]
+    span: Span = NO_SPAN
+
+
+Node = Op | If | For | While
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A kernel parameter: scalars are read by `param`, arrays by `load`, `store` and `shape`."""
+
+    name: str
+    type: Type
+
+    @property
+    def is_array(self) -> bool:
+        return isinstance(self.type, ArrayType)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A whole kernel. `tid_dims` is how many launch dimensions `wp.tid()` reads, at least 1."""
+
+    name: str
+    params: tuple[Param, ...]
+    tid_dims: int
+    body: Block
+    span: Span = NO_SPAN
+
+
+def operands(node: Node) -> tuple[Operand, ...]:
+    """What `node` itself reads, not counting what its blocks read."""
+    match node:
+        case Op():
+            return node.args
+        case If():
+            return (node.cond,)
+        case For():
+            return (node.lo, node.hi, *node.init)
+        case While():
+            return node.init
+
+
+def results(node: Node) -> tuple[Value, ...]:
+    """The values that `node` defines for the nodes after it."""
+    if isinstance(node, Op):
+        return () if node.result is None else (node.result,)
+    return node.results
+
+
+def blocks(node: Node) -> tuple[Block, ...]:
+    """The blocks that `node` owns."""
+    match node:
+        case Op():
+            return ()
+        case If():
+            return (node.then, node.orelse)
+        case For():
+            return (node.body,)
+        case While():
+            return (node.cond, node.body)
+
+
+def walk(block: Block) -> Iterator[Node]:
+    """Every node of `block` and of the blocks inside it, in program order."""
+    for node in block.nodes:
+        yield node
+        for inner in blocks(node):
+            yield from walk(inner)
+
+
+def written_params(kernel: Kernel) -> tuple[int, ...]:
+    """Indices of the array parameters that the kernel stores to, ascending."""
+    return tuple(sorted({n.attr for n in walk(kernel.body) if isinstance(n, Op) and n.name in WRITES}))
+
+
+def read_params(kernel: Kernel) -> tuple[int, ...]:
+    """Indices of the array parameters that the kernel loads from, ascending."""
+    return tuple(sorted({n.attr for n in walk(kernel.body) if isinstance(n, Op) and n.name == "load"}))

@@ -1,0 +1,145 @@
+"""The table of operations: every later stage is a table with one row per row of this one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jwarp.types import ScalarType, bool_, int32
+
+Kinds = frozenset[str]
+FLOAT: Kinds = frozenset({"float"})
+INT: Kinds = frozenset({"int", "uint"})
+NUMBER: Kinds = FLOAT | INT
+BOOL: Kinds = frozenset({"bool"})
+BITS: Kinds = INT | BOOL
+ANY: Kinds = NUMBER | BOOL
+
+Args = tuple[ScalarType, ...]
+
+
+def _same(args: Args) -> ScalarType | None:
+    """The one type that all arguments have, or None."""
+    return args[0] if all(a is args[0] for a in args) else None
+
+
+def _to_bool(args: Args) -> ScalarType | None:
+    return bool_ if _same(args) else None
+
+
+def _select(args: Args) -> ScalarType | None:
+    return args[1] if args[0] is bool_ and args[1] is args[2] else None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation: `result` maps argument types to the result type (None: they do not fit).
+
+    `kinds` are the scalar kinds that arguments may have. `effect` is `pure`, `read` (memory),
+    `write` (memory) or `check`. An operation of `result` None either has no result, or takes it
+    from outside (`cast`, `load`, …), which `typed_by` then says.
+    """
+
+    name: str
+    arity: int | None
+    kinds: Kinds
+    result: Callable[[Args], ScalarType | None] | None
+    doc: str
+    effect: str = "pure"
+    typed_by: str = ""
+
+
+def _rows(arity: int, kinds: Kinds, result: Any, **docs: str) -> list[Operation]:
+    return [Operation(name.rstrip("_"), arity, kinds, result, doc) for name, doc in docs.items()]
+
+
+_TABLE: list[Operation] = [
+    *_rows(
+        2,
+        NUMBER,
+        _same,
+        add="x + y; integers wrap",
+        sub="x - y; integers wrap",
+        mul="x * y; integers wrap",
+        div="x / y; integers truncate towards zero, x / 0 is -1 (all bits set)",
+        floordiv="x // y: the quotient rounded down; as div where y is 0",
+        mod="remainder with the sign of x (C's % and fmod); x % 0 is x for integers",
+        min="smaller of x and y; NaN if either is",
+        max="larger of x and y; NaN if either is",
+    ),
+    *_rows(2, FLOAT, _same, pow="x to the power y", atan2="angle of (y, x) in radians: args are y, x"),
+    *_rows(3, FLOAT, _same, fma="x * y + z, rounded once where the target has the instruction"),
+    *_rows(1, NUMBER, _same, neg="-x", abs="|x|"),
+    *_rows(
+        1,
+        FLOAT,
+        _same,
+        sqrt="square root",
+        sin="sine of x radians",
+        cos="cosine of x radians",
+        tan="tangent of x radians",
+        exp="e to the power x",
+        log="natural logarithm",
+        tanh="hyperbolic tangent",
+        floor="largest integer not above x",
+        ceil="smallest integer not below x",
+        trunc="x without its fraction",
+        round="nearest integer, halves away from zero",
+        rint="nearest integer, halves to even",
+    ),
+    *_rows(2, BITS, _same, and_="bitwise and", or_="bitwise or", xor="bitwise exclusive or"),
+    *_rows(1, BITS, _same, not_="bitwise complement"),
+    *_rows(
+        2,
+        INT,
+        _same,
+        shl="x << y; 0 where y is not below the bit width",
+        shr="x >> y, arithmetic for signed x; all sign bits where y is not below the bit width",
+    ),
+    *_rows(2, NUMBER, _to_bool, lt="x < y", le="x <= y", gt="x > y", ge="x >= y"),
+    *_rows(2, ANY, _to_bool, eq="x == y", ne="x != y"),
+    Operation("select", 3, ANY, _select, "args (condition, x, y): x where the condition holds, else y"),
+    Operation(
+        "cast",
+        1,
+        ANY,
+        None,
+        "conversion: floats to integers truncate and saturate, NaN gives 0; integers wrap; to bool: x != 0",
+        typed_by="target",
+    ),
+    Operation("bitcast", 1, NUMBER, None, "the same bits as another type of that width", typed_by="target"),
+    Operation("tid", 0, ANY, lambda _: int32, "coordinate of this thread along launch axis `attr`"),
+    Operation("param", 0, ANY, None, "value of scalar parameter `attr`", typed_by="param"),
+    Operation("shape", 0, ANY, lambda _: int32, "extent of array parameter attr[0] along axis attr[1]"),
+    Operation(
+        "load",
+        None,
+        INT,
+        None,
+        "element of array parameter `attr` at the indices `args`; a negative index counts from the end,"
+        " outside the array the value is 0",
+        effect="read",
+        typed_by="param",
+    ),
+    Operation(
+        "store",
+        None,
+        ANY,
+        None,
+        "args (indices…, value): write an element of array parameter `attr`; outside the array, nothing",
+        effect="write",
+    ),
+    Operation(
+        "atomic_add",
+        None,
+        NUMBER,
+        None,
+        "args (indices…, value): add to an element of array parameter `attr` as one indivisible step",
+        effect="write",
+    ),
+    Operation("assert", 1, BOOL, None, "`attr` is the text of a condition that debug mode checks", effect="check"),
+]
+
+OPS: dict[str, Operation] = {row.name: row for row in _TABLE}
+

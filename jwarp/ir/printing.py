@@ -1,0 +1,142 @@
+"""Text of a kernel, the same on every run and machine, each new source line shown beside it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import linecache
+import os
+from collections.abc import Iterable, Iterator
+
+from jwarp.errors import Span
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, While
+from jwarp.types import bool_, float32, int32
+
+COMMENT_COLUMN = 44
+# Constants of these types are written bare, others as 1.0:float64.
+BARE_CONSTANTS = (bool_, int32, float32)
+
+
+def format_kernel(kernel: Kernel) -> str:
+    """The kernel as text, ending with a newline."""
+    return "\n".join(_Printer(kernel).lines()) + "\n"
+
+
+def format_constant(constant: Const) -> str:
+    """The shortest decimal that is this value in its type."""
+    kind, value = constant.type, constant.value
+    text = str(kind.dtype.type(value)) if kind.is_float else str(value)
+    if text.removeprefix("-").isdigit() and kind.is_float:
+        text += ".0"
+    return text if kind in BARE_CONSTANTS else f"{text}:{kind}"
+
+
+def short_file(span: Span) -> str:
+    """The name of the span's file without its folders."""
+    return os.path.basename(span.file.replace("\\", "/"))
+
+
+class _Printer:
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
+        self.numbers: dict[Value, int] = {}
+        self.counter = itertools.count()
+        self.shown = (kernel.span.file, 0)
+
+    def lines(self) -> Iterator[str]:
+        kernel = self.kernel
+        params = ", ".join(f"{p.name}: {p.type}" for p in kernel.params)
+        yield f"kernel {kernel.name}({params}), tid {kernel.tid_dims}"
+        yield from self.block(kernel.body, "  ")
+
+    def block(self, block: Block, indent: str) -> Iterator[str]:
+        for node in block.nodes:
+            yield from self.node(node, indent)
+        if block.yields:
+            yield f"{indent}yield {self.operands(block.yields)}"
+
+    def node(self, node: Node, indent: str) -> Iterator[str]:
+        inner = indent + "  "
+        match node:
+            case Op():
+                yield self.commented(indent + self.operation(node), node.span)
+            case If():
+                yield self.commented(f"{indent}if {self.operand(node.cond)} {{", node.span)
+                yield from self.block(node.then, inner)
+                if node.orelse.nodes or node.orelse.yields:
+                    yield f"{indent}}} else {{"
+                    yield from self.block(node.orelse, inner)
+                yield f"{indent}}}{self.results(node.results)}"
+            case For():
+                bounds = f"{self.operand(node.lo)} .. {self.operand(node.hi)} step {node.step}"
+                head = f"{indent}for {self.define(node.index)} = {bounds}"
+                yield self.commented(f"{head}{self.carried(node)} {{", node.span)
+                yield from self.block(node.body, inner)
+                yield f"{indent}}}{self.results(node.results)}"
+            case While():
+                yield self.commented(f"{indent}while{self.carried(node)} {{", node.span)
+                yield from self.block(node.cond, inner)
+                yield f"{indent}}} do {{"
+                yield from self.block(node.body, inner)
+                yield f"{indent}}}{self.results(node.results)}"
+
+    def operation(self, node: Op) -> str:
+        text = " ".join(part for part in (node.name, *self.parts(node)) if part)
+        # The arguments are written first: a value must not see its own number.
+        return text if node.result is None else f"{self.define(node.result)} = {text}"
+
+    def parts(self, node: Op) -> Iterable[str]:
+        """What follows the name of an operation."""
+        match node.name:
+            case "load":
+                return (f"{self.param(node.attr)}[{self.operands(node.args)}]",)
+            case "store" | "atomic_add":
+                indices = self.operands(node.args[:-1])
+                return (f"{self.param(node.attr)}[{indices}], {self.operands(node.args[-1:])}",)
+            case "param":
+                return (self.param(node.attr),)
+            case "shape":
+                return (self.param(node.attr[0]), str(node.attr[1]))
+            case "assert":
+                return (f"{self.operands(node.args)}, {json.dumps(node.attr, ensure_ascii=False)}",)
+        return (self.operands(node.args), "" if node.attr is None else str(node.attr))
+
+    def carried(self, node: For | While) -> str:
+        if not node.params:
+            return ""
+        pairs = [
+            f"{self.define(param)} = {self.operand(init)}"
+            for param, init in zip(node.params, node.init, strict=False)
+        ]
+        return f" carry ({', '.join(pairs)})"
+
+    def results(self, values: tuple[Value, ...]) -> str:
+        return f" -> {', '.join(map(self.define, values))}" if values else ""
+
+    def define(self, value: Value) -> str:
+        number = self.numbers.setdefault(value, next(self.counter))
+        return f"%{number}: {value.type}"
+
+    def operand(self, operand: Operand) -> str:
+        if isinstance(operand, Const):
+            return format_constant(operand)
+        # Broken IR must print too, so that it can be read.
+        return f"%{self.numbers[operand]}" if operand in self.numbers else f"%undefined:{operand.type}"
+
+    def operands(self, operands: tuple[Operand, ...]) -> str:
+        return ", ".join(map(self.operand, operands))
+
+    def param(self, index: int) -> str:
+        params = self.kernel.params
+        return params[index].name if 0 <= index < len(params) else f"parameter {index}"
+
+    def commented(self, text: str, span: Span) -> str:
+        """`text`, with the source line beside it if it is not that of the last such comment."""
+        place = (span.file, span.line)
+        if not span.line or place == self.shown:
+            return text
+        self.shown = place
+        where = "" if span.file == self.kernel.span.file else f"{short_file(span)} "
+        source = linecache.getline(span.file, span.line).strip()
+        comment = f"# {where}line {span.line}" + (f": {source}" if source else "")
+        return f"{text:<{COMMENT_COLUMN}} {comment}"

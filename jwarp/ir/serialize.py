@@ -1,0 +1,244 @@
+"""Kernels as bytes and back, and the fingerprint that names a kernel by its content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zlib
+from typing import Any
+
+from jwarp.errors import NO_SPAN, Span
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
+from jwarp.ir.printing import short_file
+from jwarp.ir.verify import verify
+from jwarp.types import SCALARS, ArrayType, ScalarType, Type
+
+FORMAT = 1
+MAGIC = b"jwir"
+MAX_SIZE = 16 << 20
+MAX_NUMBER = (1 << 31) - 1
+
+
+def to_bytes(kernel: Kernel) -> bytes:
+    """The kernel with its spans, whose files keep only their names."""
+    encoder = _Encoder()
+    content = encoder.kernel(kernel)
+    return MAGIC + bytes([FORMAT]) + zlib.compress(_json([encoder.files, encoder.values, content]))
+
+
+def from_bytes(data: bytes) -> Kernel:
+    """The kernel that `to_bytes` wrote; any damage is a ValueError."""
+    payload = _unpack(data)
+    try:
+        files, values, content = json.loads(payload)
+        kernel = _Decoder(files, values).kernel(content)
+        verify(kernel)
+    except ValueError:
+        raise
+    except (AttributeError, KeyError, IndexError, TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"damaged kernel data: {error}") from None
+    return kernel
+
+
+def fingerprint(kernel: Kernel) -> str:
+    """32 hexadecimal digits for the content, without source positions and names of values."""
+    encoder = _Encoder(with_source=False)
+    content = encoder.kernel(kernel)
+    return hashlib.sha256(_json([FORMAT, encoder.values, content])).hexdigest()[:32]
+
+
+def _json(content: Any) -> bytes:
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _unpack(data: bytes) -> bytes:
+    if data[: len(MAGIC)] != MAGIC:
+        raise ValueError("not kernel data")
+    if data[len(MAGIC) : len(MAGIC) + 1] != bytes([FORMAT]):
+        raise ValueError(f"kernel data of another format than {FORMAT}: made by another version of jwarp")
+    unzip = zlib.decompressobj()
+    try:
+        payload = unzip.decompress(data[len(MAGIC) + 1 :], MAX_SIZE)
+    except zlib.error as error:
+        raise ValueError(f"damaged kernel data: {error}") from None
+    if not unzip.eof or unzip.unused_data:
+        raise ValueError(f"damaged kernel data: cut off, too long, or more than {MAX_SIZE} bytes")
+    return payload
+
+
+class _Encoder:
+    """Turns a kernel into lists; values are numbered in order of definition."""
+
+    def __init__(self, *, with_source: bool = True):
+        self.with_source = with_source
+        self.files: list[str] = []
+        self.values: list[list[str]] = []
+        self.numbers: dict[Value, int] = {}
+
+    def kernel(self, kernel: Kernel) -> list:
+        params = [self.param(p) for p in kernel.params]
+        return [kernel.name, params, kernel.tid_dims, self.span(kernel.span), self.block(kernel.body)]
+
+    def param(self, param: Param) -> list:
+        if isinstance(param.type, ArrayType):
+            return [param.name, param.type.dtype.name, param.type.ndim]
+        return [param.name, param.type.name, 0]
+
+    def span(self, span: Span) -> list[int] | None:
+        if not self.with_source or span == NO_SPAN:
+            return None
+        name = short_file(span)
+        if name not in self.files:
+            self.files.append(name)
+        return [self.files.index(name), span.line, span.col, span.end_col]
+
+    def block(self, block: Block) -> list:
+        return [[self.node(n) for n in block.nodes], self.operands(block.yields)]
+
+    def node(self, node: Node) -> list:
+        # Operands come before what they define, so that the numbers follow the definitions.
+        match node:
+            case Op():
+                args = self.operands(node.args)
+                attr = list(node.attr) if isinstance(node.attr, tuple) else node.attr
+                result = None if node.result is None else self.define(node.result)
+                content = [args, attr, result]
+                return [node.name, content, self.span(node.span)]
+            case If():
+                cond = self.operand(node.cond)
+                content = [cond, self.block(node.then), self.block(node.orelse), self.defines(node.results)]
+                return ["if", content, self.span(node.span)]
+            case For():
+                bounds = [self.operand(node.lo), self.operand(node.hi), node.step]
+                init = self.operands(node.init)
+                params = [self.define(node.index), *self.defines(node.params)]
+                content = [bounds, init, params, self.block(node.body), self.defines(node.results)]
+                return ["for", content, self.span(node.span)]
+            case While():
+                init, params = self.operands(node.init), self.defines(node.params)
+                blocks = [self.block(node.cond), self.block(node.body)]
+                return ["while", [init, params, blocks, self.defines(node.results)], self.span(node.span)]
+
+    def define(self, value: Value) -> int:
+        self.numbers[value] = len(self.values)
+        self.values.append([value.type.name, value.name] if self.with_source else [value.type.name])
+        return self.numbers[value]
+
+    def defines(self, values: tuple[Value, ...]) -> list[int]:
+        return [self.define(v) for v in values]
+
+    def operand(self, operand: Operand) -> Any:
+        if not isinstance(operand, Const):
+            return self.numbers[operand]
+        value = operand.value
+        # As bits, so that infinities, -0.0 and every NaN stay what they are.
+        if operand.type.is_float:
+            value = struct.pack(">d", value).hex()
+        return [operand.type.name, value]
+
+    def operands(self, operands: tuple[Operand, ...]) -> list:
+        return [self.operand(x) for x in operands]
+
+
+class _Decoder:
+    """The reverse of `_Encoder`; trusts nothing, and leaves to `verify` what that checks."""
+
+    def __init__(self, files: list, values: list):
+        self.files = [_text(f) for f in _list(files)]
+        self.values = [Value(_scalar(t), _text(name)) for t, name in _list(values)]
+
+    def kernel(self, content: Any) -> Kernel:
+        name, params, tid_dims, span, body = _list(content)
+        decoded = tuple(self.param(p) for p in _list(params))
+        return Kernel(_text(name), decoded, tid_dims, self.block(body), self.span(span))
+
+    def param(self, content: Any) -> Param:
+        name, dtype, ndim = _list(content)
+        type_: Type = _scalar(dtype) if _number(ndim) == 0 else ArrayType(_scalar(dtype), ndim)
+        return Param(_text(name), type_)
+
+    def span(self, content: Any) -> Span:
+        if content is None:
+            return NO_SPAN
+        file, line, col, end_col = map(_number, _list(content))
+        return Span(self.files[file], line, col, end_col)
+
+    def block(self, content: Any) -> Block:
+        nodes, yields = _list(content)
+        return Block(tuple(self.node(n) for n in _list(nodes)), self.operands(yields))
+
+    def node(self, content: Any) -> Node:
+        name, parts, span = _list(content)
+        place = self.span(span)
+        match name:
+            case "if":
+                cond, then, orelse, results = _list(parts)
+                blocks = (self.block(then), self.block(orelse))
+                return If(self.operand(cond), *blocks, self.defined(results), place)
+            case "for":
+                bounds, init, params, body, results = _list(parts)
+                lo, hi, step = _list(bounds)
+                index, *inside = self.defined(params)
+                limits = (self.operand(lo), self.operand(hi), step)
+                carried = (tuple(inside), self.operands(init))
+                return For(index, *limits, *carried, self.block(body), self.defined(results), place)
+            case "while":
+                init, params, blocks, results = _list(parts)
+                cond, body = map(self.block, _list(blocks))
+                carried = (self.defined(params), self.operands(init))
+                return While(*carried, cond, body, self.defined(results), place)
+        args, attr, result = _list(parts)
+        attr = tuple(attr) if isinstance(attr, list) else attr
+        made = None if result is None else self.value(result)
+        return Op(_text(name), self.operands(args), attr, made, place)
+
+    def value(self, number: Any) -> Value:
+        return self.values[_number(number)]
+
+    def defined(self, numbers: Any) -> tuple[Value, ...]:
+        return tuple(self.value(n) for n in _list(numbers))
+
+    def operand(self, content: Any) -> Operand:
+        if not isinstance(content, list):
+            return self.value(content)
+        name, value = content
+        type_ = _scalar(name)
+        if type_.is_float:
+            value = _double(value)
+        return Const(type_, value)
+
+    def operands(self, contents: Any) -> tuple[Operand, ...]:
+        return tuple(self.operand(c) for c in _list(contents))
+
+
+def _list(content: Any) -> list:
+    if not isinstance(content, list):
+        raise ValueError("damaged kernel data: a list is missing")
+    return content
+
+
+def _number(content: Any) -> int:
+    if type(content) is not int or not 0 <= content <= MAX_NUMBER:
+        raise ValueError(f"damaged kernel data: {content!r} is not a number of something")
+    return content
+
+
+def _text(content: Any) -> str:
+    if not isinstance(content, str):
+        raise ValueError(f"damaged kernel data: {content!r} is not text")
+    content.encode()  # refuses half surrogate pairs, which could not be printed
+    return content
+
+
+def _double(content: Any) -> float:
+    bits = bytes.fromhex(_text(content))
+    if len(bits) != 8:
+        raise ValueError(f"damaged kernel data: {content!r} are not the bits of a number")
+    return struct.unpack(">d", bits)[0]
+
+
+def _scalar(name: Any) -> ScalarType:
+    if _text(name) not in SCALARS:
+        raise ValueError(f"damaged kernel data: there is no type {name!r}")
+    return SCALARS[name]

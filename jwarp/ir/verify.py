@@ -1,0 +1,280 @@
+"""Checks that a kernel is well formed: definitions, types, attributes and structure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jwarp.errors import Span
+from jwarp.ir.nodes import (
+    WRITES,
+    Block,
+    Const,
+    For,
+    If,
+    Kernel,
+    Node,
+    Op,
+    Operand,
+    Param,
+    Value,
+    While,
+    operands,
+    results,
+)
+from jwarp.ir.ops import INT, OPS, Operation
+from jwarp.ir.printing import short_file
+from jwarp.types import MAX_DIMS, SCALARS, ArrayType, ScalarType, bool_
+
+
+class InvalidIR(ValueError):
+    """A kernel that breaks a rule of the IR; the text names the kernel and the node."""
+
+
+def verify(kernel: Kernel) -> None:
+    """Raise InvalidIR unless every rule of the IR holds."""
+    _Verifier(kernel).run()
+
+
+def represents(type_: ScalarType, value: Any) -> bool:
+    """Whether `type_` has exactly this Python value."""
+    if type_.kind == "bool":
+        return type(value) is bool
+    if type_.is_int:
+        return type(value) is int and type_.min <= value <= type_.max
+    if type(value) is not float:
+        return False
+    with np.errstate(all="ignore"):
+        return value != value or float(type_.dtype.type(value)) == value
+
+
+class _Fault(Exception):
+    """What is wrong with the node at hand; it becomes an InvalidIR that names the node."""
+
+
+def _parameter(kernel: Kernel, index: Any) -> Param:
+    if type(index) is not int or not 0 <= index < len(kernel.params):
+        raise _Fault(f"there is no parameter {index!r}")
+    return kernel.params[index]
+
+
+def _array(kernel: Kernel, index: Any) -> ArrayType:
+    param = _parameter(kernel, index)
+    if not isinstance(param.type, ArrayType):
+        raise _Fault(f"parameter {param.name} is not an array")
+    return param.type
+
+
+def _axis(axis: Any, count: int) -> None:
+    if type(axis) is not int or not 0 <= axis < count:
+        raise _Fault(f"axis {axis!r} is not one of {count}")
+
+
+def _element(kernel: Kernel, node: Op, indices: Sequence[Operand]) -> ScalarType:
+    """The element type of the array that `node` accesses at `indices`."""
+    array = _array(kernel, node.attr)
+    if len(indices) != array.ndim:
+        raise _Fault(f"{len(indices)} indices for an array of {array.ndim} dimensions")
+    if any(i.type.kind not in INT for i in indices):
+        raise _Fault("indices must be integers")
+    return array.dtype
+
+
+def _check_tid(kernel: Kernel, node: Op) -> None:
+    _axis(node.attr, kernel.tid_dims)
+
+
+def _check_param(kernel: Kernel, node: Op) -> ScalarType:
+    param = _parameter(kernel, node.attr)
+    if isinstance(param.type, ArrayType):
+        raise _Fault(f"parameter {param.name} is not a scalar")
+    return param.type
+
+
+def _check_shape(kernel: Kernel, node: Op) -> None:
+    if type(node.attr) is not tuple or len(node.attr) != 2:
+        raise _Fault(f"attr must be (parameter, axis), not {node.attr!r}")
+    _axis(node.attr[1], _array(kernel, node.attr[0]).ndim)
+
+
+def _check_load(kernel: Kernel, node: Op) -> ScalarType:
+    return _element(kernel, node, node.args)
+
+
+def _check_write(kernel: Kernel, node: Op) -> None:
+    element = _element(kernel, node, node.args[:-1])
+    if node.args[-1].type is not element:
+        raise _Fault(f"{node.args[-1].type} is written to an array of {element}")
+
+
+def _check_assert(kernel: Kernel, node: Op) -> None:
+    if type(node.attr) is not str:
+        raise _Fault(f"attr must be text, not {node.attr!r}")
+
+
+def _check_bitcast(kernel: Kernel, node: Op) -> None:
+    if node.result is None or node.result.type.bits != node.args[0].type.bits or node.result.type is bool_:
+        raise _Fault("the result must have as many bits as the argument")
+
+
+# Rules beyond the table of operations, and the result type where a parameter decides it.
+# An operation without a row here has no `attr`.
+ATTR_RULES: dict[str, Callable[[Kernel, Op], ScalarType | None]] = {
+    "tid": _check_tid,
+    "param": _check_param,
+    "shape": _check_shape,
+    "load": _check_load,
+    "assert": _check_assert,
+    **dict.fromkeys(WRITES, _check_write),
+}
+
+
+class _Verifier:
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
+        self.defined: set[Value] = set()
+        self.visible: set[Value] = set()
+
+    def run(self) -> None:
+        kernel = self.kernel
+        try:
+            if type(kernel.tid_dims) is not int or not 1 <= kernel.tid_dims <= MAX_DIMS:
+                raise _Fault(f"tid_dims must be 1 to {MAX_DIMS}, not {kernel.tid_dims!r}")
+            if len({p.name for p in kernel.params}) != len(kernel.params):
+                raise _Fault("two parameters have the same name")
+            for param in kernel.params:
+                if not _is_type(param.type):
+                    raise _Fault(f"parameter {param.name} has type {param.type!r}")
+            self.block(kernel.body, (), ())
+        except _Fault as fault:
+            raise InvalidIR(self.message(str(fault), "", kernel.span)) from None
+
+    def message(self, reason: str, node: str, span: Span) -> str:
+        where = f" ({short_file(span)}:{span.line})" if span.line else ""
+        return f"kernel {self.kernel.name}{where}: {node}{reason}"
+
+    def block(self, block: Block, inside: tuple[Value, ...], yields: Sequence[ScalarType]) -> None:
+        """Check a block that also sees `inside` and must yield values of the given types."""
+        before = set(self.visible)
+        self.define(inside)
+        for node in block.nodes:
+            try:
+                self.node(node)
+            except _Fault as fault:
+                name = node.name if isinstance(node, Op) else type(node).__name__
+                raise InvalidIR(self.message(str(fault), f"{name}: ", node.span)) from None
+        self.use(block.yields)
+        if [y.type for y in block.yields] != list(yields):
+            raise _Fault(f"yields {[y.type for y in block.yields]} where {list(yields)} are expected")
+        self.visible = before
+
+    def define(self, values: Sequence[Value]) -> None:
+        for value in values:
+            if not isinstance(value, Value) or not _is_scalar(value.type):
+                raise _Fault(f"{value!r} is not a value")
+            if value in self.defined:
+                raise _Fault("a value is defined twice")
+            self.defined.add(value)
+            self.visible.add(value)
+
+    def use(self, used: Sequence[Operand]) -> None:
+        for position, operand in enumerate(used):
+            if isinstance(operand, Const):
+                if not _is_scalar(operand.type) or not represents(operand.type, operand.value):
+                    raise _Fault(f"constant {operand.value!r} is not exactly one of {operand.type}")
+            elif not isinstance(operand, Value):
+                raise _Fault(f"{operand!r} is not a value")
+            elif operand not in self.visible:
+                reason = "is not visible here" if operand in self.defined else "is not defined"
+                raise _Fault(f"operand {position} of type {operand.type} {reason}")
+
+    def node(self, node: Node) -> None:
+        self.use(operands(node))
+        match node:
+            case Op():
+                self.operation(node)
+            case If():
+                types = [r.type for r in node.results]
+                _require_bool(node.cond)
+                self.block(node.then, (), types)
+                self.block(node.orelse, (), types)
+            case For():
+                _check_counting(node)
+                self.block(node.body, (node.index, *node.params), _carried_types(node))
+            case While():
+                types = _carried_types(node)
+                # The body sees the params too, so they are defined around both blocks.
+                before = set(self.visible)
+                self.define(node.params)
+                self.block(node.cond, (), [bool_])
+                self.block(node.body, (), types)
+                self.visible = before
+        self.define(results(node))
+
+    def operation(self, node: Op) -> None:
+        row = OPS.get(node.name)
+        if row is None:
+            raise _Fault("there is no such operation")
+        kinds = [a.type.kind for a in node.args]
+        if row.arity is not None and len(node.args) != row.arity:
+            raise _Fault(f"takes {row.arity} arguments, not {len(node.args)}")
+        if row.arity is None and not node.args:
+            raise _Fault("takes arguments")
+        if any(kind not in row.kinds for kind in kinds):
+            raise _Fault(f"does not take arguments of kinds {', '.join(kinds)}")
+        from_attr = None
+        if rule := ATTR_RULES.get(node.name):
+            from_attr = rule(self.kernel, node)
+        elif node.attr is not None:
+            raise _Fault(f"has no attr, but here it is {node.attr!r}")
+        self.result(node, row, from_attr)
+
+    def result(self, node: Op, row: Operation, from_attr: ScalarType | None) -> None:
+        if row.effect in ("write", "check"):
+            if node.result is not None:
+                raise _Fault("has no result")
+            return
+        if node.result is None:
+            raise _Fault("has a result, but here it has none")
+        expected = from_attr
+        if row.result is not None:
+            expected = row.result(tuple(a.type for a in node.args))
+            if expected is None:
+                raise _Fault(f"does not take arguments of types {[a.type for a in node.args]}")
+        if expected is not None and node.result.type is not expected:
+            raise _Fault(f"gives {expected}, not {node.result.type}")
+        if node.name == "bitcast":
+            _check_bitcast(self.kernel, node)
+
+
+def _is_scalar(type_: Any) -> bool:
+    return isinstance(type_, ScalarType) and SCALARS.get(type_.name) is type_
+
+
+def _is_type(type_: Any) -> bool:
+    if isinstance(type_, ArrayType):
+        return _is_scalar(type_.dtype) and type(type_.ndim) is int and 1 <= type_.ndim <= MAX_DIMS
+    return _is_scalar(type_)
+
+
+def _require_bool(cond: Operand) -> None:
+    if cond.type is not bool_:
+        raise _Fault(f"the condition is {cond.type}, not bool")
+
+
+def _check_counting(node: For) -> None:
+    type_ = node.index.type
+    if not type_.is_int or node.lo.type is not type_ or node.hi.type is not type_:
+        raise _Fault(f"index {type_} runs from {node.lo.type} to {node.hi.type}")
+    if type(node.step) is not int or not 0 < abs(node.step) <= type_.max:
+        raise _Fault(f"step {node.step!r} does not fit {type_}")
+
+
+def _carried_types(node: For | While) -> list[ScalarType]:
+    """The types that a loop carries, after checking that its lists agree on them."""
+    types = [p.type for p in node.params]
+    if [i.type for i in node.init] != types or [r.type for r in node.results] != types:
+        raise _Fault("the carried values, their initial values and the results differ in type or number")
+    return types

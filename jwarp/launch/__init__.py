@@ -1,0 +1,1 @@
+"""Launches as data: geometry, checked arguments and descriptors, for any array library."""

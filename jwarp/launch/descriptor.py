@@ -1,0 +1,138 @@
+"""What one launch is, as a value that compares by content, and its encoding for the native module."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from jwarp.config import Settings
+from jwarp.errors import Span
+from jwarp.frontend.function import Kernel
+from jwarp.ir import nodes
+from jwarp.ir.serialize import fingerprint
+from jwarp.launch.arguments import Role
+from jwarp.launch.geometry import Geometry
+from jwarp.types import ArrayType
+
+FORMAT = 1
+
+Extents = tuple[tuple[int, ...] | None, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """The code of a launch: a kernel's IR under given settings, equal where content and place are.
+
+    The place counts because errors show it.
+    """
+
+    name: str
+    fingerprint: str
+    span: Span
+    settings: Settings
+    kernel: nodes.Kernel = field(compare=False, repr=False)
+    written: tuple[int, ...] = field(compare=False, repr=False)
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        key = (self.name, self.fingerprint, self.span, self.settings)
+        object.__setattr__(self, "_hash", hash(key))
+
+    # Every eager launch looks its compiled form up by descriptor and program.
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def dtypes(self) -> tuple[np.dtype, ...]:
+        """The NumPy dtype of each parameter, of its elements for an array."""
+        types = (param.type for param in self.kernel.params)
+        return tuple((t.dtype if isinstance(t, ArrayType) else t).dtype for t in types)
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """One launch without its data: program, geometry, and the role of each parameter."""
+
+    program: Program
+    geometry: Geometry
+    roles: tuple[Role, ...]
+    block_dim: int | None = None
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.program, self.geometry, self.roles, self.block_dim)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def operands(self) -> tuple[int, ...]:
+        """The parameters that the launch takes from its caller, in order."""
+        return tuple(i for i, role in enumerate(self.roles) if role is not Role.ZEROS)
+
+    @functools.cached_property
+    def results(self) -> tuple[int, ...]:
+        """The parameters that the launch returns, in order."""
+        return tuple(i for i, role in enumerate(self.roles) if role is not Role.READ)
+
+    @property
+    def aliases(self) -> dict[int, int]:
+        """Operand number to result number, for the parameters that are both."""
+        operands, results = self.operands, self.results
+        return {operands.index(i): results.index(i) for i in results if self.roles[i] is Role.IN_OUT}
+
+    def extents(self, operands: Sequence[tuple[int, ...]], zeros: Sequence[tuple[int, ...]]) -> Extents:
+        """The extents of every parameter, None for scalars, without batch axes.
+
+        `operands` and `zeros` are the shapes of the operands and of the outputs that start as zeros.
+        """
+        given, fresh = iter(operands), iter(zeros)
+        shapes = [next(fresh if role is Role.ZEROS else given) for role in self.roles]
+        params = self.program.kernel.params
+        return tuple(shape if p.is_array else None for p, shape in zip(params, shapes, strict=True))
+
+
+@functools.lru_cache(maxsize=4096)
+def descriptor_of(
+    program: Program, geometry: Geometry, roles: tuple[Role, ...], block_dim: int | None = None
+) -> Descriptor:
+    """The descriptor of these parts; the same object for a launch that is repeated."""
+    return Descriptor(program, geometry, roles, block_dim)
+
+
+def encode(launch: Descriptor, batch: Sequence[int], masks: Sequence[Sequence[bool]]) -> np.ndarray:
+    """The int64 array that the native module decodes.
+
+    `batch` are the extents of the batch axes, outermost first; `masks` tells for each operand which
+    of them it has. Results have all of them.
+    """
+    operands, results = launch.operands, launch.results
+    numbers = [FORMAT, *launch.geometry.dims, launch.geometry.repeat, len(batch), *batch, len(launch.roles)]
+    for index, role in enumerate(launch.roles):
+        operand = operands.index(index) if index in operands else -1
+        result = results.index(index) if index in results else -1
+        axes = masks[operand] if role is Role.READ else [True] * len(batch)
+        mask = sum(1 << axis for axis, present in enumerate(axes) if present)
+        numbers += [operand, result, int(role), mask]
+    return np.array(numbers, np.int64)
+
+
+_PROGRAMS: weakref.WeakKeyDictionary[Kernel, dict[Settings, Program]] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def program_of(kernel: Kernel, settings: Settings) -> Program:
+    """The program of `kernel` under `settings`; made once as long as the kernel's IR stays the same."""
+    ir = kernel.ir(settings)
+    known = _PROGRAMS.get(kernel, {}).get(settings)
+    if known is not None and known.kernel is ir:
+        return known
+    program = Program(ir.name, fingerprint(ir), ir.span, settings, ir, nodes.written_params(ir))
+    with _LOCK:
+        _PROGRAMS.setdefault(kernel, {})[settings] = program
+    return program

@@ -1,0 +1,62 @@
+"""The `dim` of a launch, brought into the one form that the native module takes."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+from jwarp.errors import LaunchError
+from jwarp.types import MAX_DIMS
+
+# Thread coordinates are int32 inside kernels, their number is int64 in the native module.
+MAX_EXTENT = 2**31 - 1
+MAX_THREADS = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Extents of the coordinates that `tid()` reads, padded with 1, and runs of each coordinate."""
+
+    dims: tuple[int, ...]
+    repeat: int = 1
+
+
+def read_dim(dim: Any, kernel_name: str, what: str = "dim") -> tuple[int, ...]:
+    """`dim` as a tuple of up to four ints; `what` names the argument in errors."""
+    entries = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    where = f"kernel '{kernel_name}': {what}"
+    if len(entries) > MAX_DIMS:
+        raise LaunchError(f"{where} has {len(entries)} entries, at most {MAX_DIMS} are possible")
+    return tuple(_read_extent(entry, where) for entry in entries)
+
+
+def _read_extent(entry: Any, where: str) -> int:
+    try:
+        # A bool is an index to Python; as a number of threads it is a slip.
+        extent = None if isinstance(entry, bool) else operator.index(entry)
+    # Traced and symbolic extents refuse with errors of their own, which do not name the kernel.
+    except Exception:
+        extent = None
+    if extent is None:
+        raise LaunchError(
+            f"{where} must be an int or up to {MAX_DIMS} ints, got {type(entry).__name__} {str(entry)[:80]}",
+            hint="it must be known when the launch is traced: use ints, for example from an array's shape",
+        )
+    if extent < 0:
+        raise LaunchError(f"{where} must not be negative, got {extent}")
+    if extent > MAX_EXTENT:
+        raise LaunchError(
+            f"{where} must be at most 2**31 - 1 in one dimension, got {extent}",
+            hint="split the range over two dimensions",
+        )
+    return extent
+
+
+def fold(dims: tuple[int, ...], tid_dims: int, kernel_name: str) -> Geometry:
+    """The geometry of `dims` threads for a kernel whose `tid()` reads `tid_dims` coordinates."""
+    if math.prod(dims) > MAX_THREADS:
+        raise LaunchError(f"kernel '{kernel_name}': dim {dims} is more than 2**63 - 1 threads in all")
+    read = dims[:tid_dims] + (1,) * MAX_DIMS
+    return Geometry(read[:MAX_DIMS], math.prod(dims[tid_dims:]))

@@ -1,0 +1,1 @@
+"""Library of functions written in the kernel language itself."""

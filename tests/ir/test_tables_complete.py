@@ -1,0 +1,26 @@
+"""Every table keyed by the table of operations has a row for each operation, and no other."""
+
+from jwarp.backend import interpreter
+from jwarp.ir.evaluate import EVAL_RULES
+from jwarp.ir.ops import OPS
+from jwarp.ir.verify import ATTR_RULES
+
+# Pure operations whose result is a fact about the launch and not a function of their arguments.
+LAUNCH_FACTS = {"tid", "param", "shape"}
+PURE = {name for name, row in OPS.items() if row.effect == "pure"}
+
+
+def test_the_launch_facts_are_pure_operations_without_arguments():
+    assert all(OPS[name].effect == "pure" and OPS[name].arity == 0 for name in LAUNCH_FACTS)
+
+
+def test_evaluation_has_a_row_for_every_function():
+    assert set(EVAL_RULES) == PURE - LAUNCH_FACTS
+
+
+def test_the_interpreter_knows_everything_else():
+    assert set(interpreter._STATE_RULES) == set(OPS) - set(EVAL_RULES)
+
+
+def test_attributes_are_checked_for_everything_else():
+    assert set(ATTR_RULES) == set(OPS) - set(EVAL_RULES)

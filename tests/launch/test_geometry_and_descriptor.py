@@ -1,0 +1,71 @@
+"""Launch geometry and the encoding of a launch, without JAX values."""
+
+import numpy as np
+import pytest
+
+from jwarp.config import Settings
+from jwarp.errors import NO_SPAN, LaunchError
+from jwarp.ir.nodes import Block, Kernel, Param
+from jwarp.launch.arguments import Role
+from jwarp.launch.descriptor import Descriptor, Program, encode
+from jwarp.launch.geometry import Geometry, fold, read_dim
+from jwarp.types import ArrayType, float32
+
+PARAMS = (
+    Param("x", ArrayType(float32, 2)),
+    Param("k", float32),
+    Param("y", ArrayType(float32, 1)),
+    Param("total", ArrayType(float32, 1)),
+)
+
+
+def descriptor(**changes):
+    kernel = Kernel("mix", PARAMS, 2, Block())
+    program = Program("mix", "abc", NO_SPAN, Settings(), kernel, (2, 3))
+    fields = {
+        "program": program,
+        "geometry": Geometry((2, 3, 1, 1), 5),
+        "roles": (Role.READ, Role.READ, Role.ZEROS, Role.IN_OUT),
+    }
+    return Descriptor(**(fields | changes))
+
+
+def test_dims_are_padded_and_folded():
+    assert fold(read_dim(3, "k"), 2, "k") == Geometry((3, 1, 1, 1), 1)
+    assert fold(read_dim([2, 3, 4], "k"), 1, "k") == Geometry((2, 1, 1, 1), 12)
+    assert fold(read_dim((2, 3, 4, 0), "k"), 3, "k") == Geometry((2, 3, 4, 1), 0)
+    assert fold((), 1, "k") == Geometry((1, 1, 1, 1), 1)
+    assert read_dim(2**31 - 1, "k") == (2**31 - 1,)
+    for bad in (2**31, -1, 1.0, False, "a", (1,) * 5, np.array([1, 2])):
+        with pytest.raises(LaunchError, match="kernel 'k': dim"):
+            read_dim(bad, "k")
+    with pytest.raises(LaunchError, match="kernel 'k'"):
+        fold((2**31 - 1,) * 3, 1, "k")
+
+
+def test_descriptors_compare_by_content():
+    assert descriptor() == descriptor() and hash(descriptor()) == hash(descriptor())
+    assert descriptor(geometry=Geometry((2, 3, 1, 1))) != descriptor()
+    assert descriptor(roles=(Role.READ,) * 4) != descriptor()
+    assert descriptor(block_dim=64) != descriptor()
+
+
+def test_operands_results_and_extents():
+    launch = descriptor()
+    assert launch.operands == (0, 1, 3) and launch.results == (2, 3)
+    assert launch.aliases == {2: 1}
+    assert launch.extents([(4, 5), (), (6,)], [(7,)]) == ((4, 5), None, (7,), (6,))
+
+
+def test_encoding():
+    encoded = encode(descriptor(), (8, 9), [(True, False), (False, True), (True, True)])
+    assert encoded.dtype == np.int64
+    # format, dims, repeat, number of batch axes, their extents, number of parameters
+    assert encoded[:10].tolist() == [1, 2, 3, 1, 1, 5, 2, 8, 9, 4]
+    # operand, result, role, batch axes as bits
+    assert encoded[10:].reshape(4, 4).tolist() == [
+        [0, -1, 0, 0b01],
+        [1, -1, 0, 0b10],
+        [-1, 0, 1, 0b11],
+        [2, 1, 2, 0b11],
+    ]

@@ -1,0 +1,156 @@
+"""Accuracy and special values of the elementary functions of jwarp/lib, against mpmath and NumPy."""
+
+from __future__ import annotations
+
+import mpmath
+import numpy as np
+import pytest
+
+from jwarp.backend.interpreter import run
+from jwarp.frontend.builtins import tid
+from jwarp.frontend.function import Kernel
+from jwarp.lib.maths import EXPANSIONS
+from jwarp.types import array, float32
+
+ULP_LIMIT = 2.0
+ONE_ARGUMENT = ("sin", "cos", "tan", "exp", "log", "tanh")
+REFERENCES = {"sin": np.sin, "cos": np.cos, "tan": np.tan, "exp": np.exp, "log": np.log, "tanh": np.tanh}
+REFERENCES |= {"pow": np.power, "atan2": np.arctan2}
+LARGEST = 3.4028235e38
+SPECIAL = np.array(
+    [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1.5, -2.5, np.inf, -np.inf, np.nan, LARGEST, -LARGEST]
+    + [1e-45, -1e-45, 1e-38, -1e-38, 16777215.0, -16777215.0, 16777216.0, 8388607.5, 1.0000001, 0.9999999]
+    + [-1.0000001, 88.72284, -103.97209, 104.0, 1e5, 100000.01, -1e5, 1e10, -1e10],
+    np.float32,
+)
+
+
+def evaluate(name: str, *arguments: np.ndarray) -> np.ndarray:
+    """The function under test, elementwise: the one place that knows how it is run."""
+    function = EXPANSIONS[name, float32]
+
+    def unary(x: array[float], result: array[float]):
+        i = tid()
+        result[i] = function(x[i])
+
+    def binary(x: array[float], y: array[float], result: array[float]):
+        i = tid()
+        result[i] = function(x[i], y[i])
+
+    kernel = Kernel(unary if len(arguments) == 1 else binary)
+    with np.errstate(all="ignore"):
+        return run(kernel.ir(), arguments[0].shape, [*arguments, np.zeros_like(arguments[0])])[-1]
+
+
+def reference(name: str, *arguments: np.ndarray) -> np.ndarray:
+    """The function in float64, whose error is far below float32's spacing."""
+    with np.errstate(all="ignore"):
+        return REFERENCES[name](*(a.astype(np.float64) for a in arguments))
+
+
+def ulps(result: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """Distance in units of the last place that float32 has at `exact`."""
+    last_place = np.ldexp(1.0, np.maximum(np.frexp(exact)[1] - 24, -149))
+    return np.abs(result.astype(np.float64) - exact) / last_place
+
+
+def check(name: str, *arguments: np.ndarray) -> None:
+    result, exact = evaluate(name, *arguments), reference(name, *arguments)
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(np.float32)
+    finite = np.isfinite(rounded) & np.isfinite(result)
+    wrong = ~finite & ~((result == rounded) | (np.isnan(result) & np.isnan(rounded)))
+    wrong[finite] = ulps(result[finite], exact[finite]) > ULP_LIMIT
+    wrong |= (np.signbit(result) != np.signbit(rounded)) & ~np.isnan(rounded)
+    assert not wrong.any(), [(*(a[wrong][0] for a in arguments), result[wrong][0], rounded[wrong][0])]
+
+
+def any_float(seed: int, count: int) -> np.ndarray:
+    """Floats of random bits: all signs, exponents, NaNs and subnormals."""
+    return np.random.default_rng(seed).integers(0, 1 << 32, count, np.uint32).view(np.float32)
+
+
+def typical(seed: int, count: int, scale: float) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0.0, scale, count).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ONE_ARGUMENT)
+def test_one_argument_over_all_floats(name):
+    check(name, any_float(1, 4000))
+
+
+@pytest.mark.parametrize("name", ONE_ARGUMENT)
+@pytest.mark.parametrize("scale", (0.05, 1.0, 30.0))
+def test_one_argument_where_it_varies(name, scale):
+    check(name, typical(2, 3000, scale))
+
+
+@pytest.mark.parametrize("name", ONE_ARGUMENT)
+def test_special_values_of_one_argument(name):
+    check(name, SPECIAL)
+
+
+@pytest.mark.parametrize("name", ("pow", "atan2"))
+def test_special_values_of_two_arguments(name):
+    x, y = (grid.ravel() for grid in np.meshgrid(SPECIAL, SPECIAL))
+    check(name, x, y)
+
+
+@pytest.mark.parametrize("name", ("pow", "atan2"))
+def test_two_arguments_over_all_floats(name):
+    check(name, any_float(3, 3000), any_float(4, 3000))
+
+
+def test_pow_of_typical_arguments():
+    check("pow", np.exp(typical(5, 3000, 2.0)), typical(6, 3000, 20.0))
+    check("pow", np.float32(1.0) + typical(7, 2000, 0.01), typical(8, 2000, 2000.0))
+
+
+def test_pow_of_negative_base_and_whole_exponent():
+    base = -np.exp(typical(9, 1000, 1.0))
+    check("pow", base, np.rint(typical(10, 1000, 20.0)))
+
+
+def test_atan2_of_typical_arguments():
+    check("atan2", typical(11, 3000, 1.0), typical(12, 3000, 1.0))
+    check("atan2", typical(13, 1000, 1e-39), typical(14, 1000, 1e-38))
+
+
+@pytest.mark.parametrize("name", ("sin", "cos", "tan"))
+def test_next_to_multiples_of_half_pi(name):
+    multiples = np.random.default_rng(15).integers(1, 1 << 20, 1500) * (np.pi / 2)
+    x = multiples.astype(np.float32)
+    check(name, np.concatenate([x, np.nextafter(x, np.float32(0.0)), -np.nextafter(x, np.float32(np.inf))]))
+
+
+@pytest.mark.parametrize("name", ("sin", "cos", "tan"))
+def test_huge_arguments_against_mpmath(name):
+    rng = np.random.default_rng(16)
+    x = np.ldexp(rng.uniform(1.0, 2.0, 300), rng.integers(16, 128, 300)).astype(np.float32)
+    # The float32 numbers closest to a multiple of pi/2: Muller, Elementary Functions (2016).
+    x[0], x[1] = np.ldexp(np.float32(16367173), 72), -x[0]
+    with mpmath.workprec(300):
+        exact = np.array([float(getattr(mpmath, name)(mpmath.mpf(float(v)))) for v in x])
+    assert ulps(evaluate(name, x), exact).max() <= ULP_LIMIT
+
+
+def test_exp_of_results_that_are_subnormal_or_overflow():
+    rng = np.random.default_rng(17)
+    check("exp", rng.uniform(-105.0, -86.0, 2000).astype(np.float32))
+    check("exp", rng.uniform(86.0, 90.0, 2000).astype(np.float32))
+
+
+def test_log_next_to_one_and_of_subnormals():
+    check("log", np.float32(1.0) + typical(18, 2000, 1e-4))
+    check("log", np.random.default_rng(19).integers(1, 1 << 23, 1000, np.uint32).view(np.float32))
+
+
+@pytest.mark.parametrize("name", ("sin", "tan", "tanh"))
+def test_odd_functions_are_exactly_odd(name):
+    x = np.abs(any_float(20, 1000))
+    np.testing.assert_array_equal(evaluate(name, -x), -evaluate(name, x))
+
+
+def test_tanh_of_large_arguments_is_exactly_one():
+    x = np.array([9.1, 20.0, 89.0, LARGEST, np.inf], np.float32)
+    np.testing.assert_array_equal(evaluate("tanh", np.concatenate([x, -x])), np.repeat([1.0, -1.0], 5))

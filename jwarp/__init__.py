@@ -55,13 +55,14 @@ from jwarp.frontend.func import Func as Func
 from jwarp.frontend.func import func as func
 from jwarp.frontend.function import Kernel as Kernel
 from jwarp.frontend.function import kernel as kernel
-from jwarp.inspect import inspect as inspect
+from jwarp.inspection import inspect as inspect
 from jwarp.types import array as array
 from jwarp.types import array1d as array1d
 from jwarp.types import array2d as array2d
 from jwarp.types import array3d as array3d
 from jwarp.types import array4d as array4d
 from jwarp.types import bfloat16 as bfloat16
+from jwarp.types import bool_ as bool  # noqa: F401 - a type here, as in Warp
 from jwarp.types import float16 as float16
 from jwarp.types import float32 as float32
 from jwarp.types import float64 as float64
@@ -73,6 +74,5 @@ from jwarp.types import uint8 as uint8
 from jwarp.types import uint16 as uint16
 from jwarp.types import uint32 as uint32
 from jwarp.types import uint64 as uint64
-from jwarp.types import bool_ as bool
 
 __version__ = "0.1.0"

@@ -54,7 +54,7 @@ class JwarpError(Exception):
         self.diagnostic = Diagnostic(message, span, hint)
         super().__init__(self.diagnostic.render())
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         d = self.diagnostic
         return (type(self), (d.message, d.span, d.hint))
 

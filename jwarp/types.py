@@ -17,6 +17,16 @@ class ScalarType(type):
     bits: int
     dtype: np.dtype
 
+    def __new__(mcs, name: str, bases: tuple, fields: dict, **details: Any) -> ScalarType:
+        made = super().__new__(mcs, name, bases, fields)
+        made.name = name.rstrip("_")
+        made.kind, made.bits = details.get("kind", ""), details.get("bits", 0)
+        made.dtype = np.dtype(details.get("dtype", np.void))
+        return made
+
+    def __init__(cls, name: str, bases: tuple, fields: dict, **details: Any):
+        super().__init__(name, bases, fields)
+
     def __repr__(cls) -> str:
         return cls.name
 
@@ -42,34 +52,61 @@ class ScalarType(type):
 class Scalar(metaclass=ScalarType):
     """Base of the scalar types. Called outside kernels, `wp.float32(x)` gives a NumPy scalar."""
 
-    name = "scalar"
-    kind = ""
-    bits = 0
-    dtype = np.dtype(bool)
-
     def __new__(cls, value: Any = 0) -> Any:
         return cls.dtype.type(value)
 
 
-def _scalar(name: str, kind: str, bits: int, dtype: Any) -> ScalarType:
-    fields = {"name": name, "kind": kind, "bits": bits, "dtype": np.dtype(dtype)}
-    doc = {"__doc__": f"{bits}-bit {kind} scalar.", "__module__": "jwarp"}
-    return ScalarType(name, (Scalar,), fields | doc)
+class int8(Scalar, kind="int", bits=8, dtype=np.int8):
+    """8-bit signed integer."""
 
 
-int8 = _scalar("int8", "int", 8, np.int8)
-int16 = _scalar("int16", "int", 16, np.int16)
-int32 = _scalar("int32", "int", 32, np.int32)
-int64 = _scalar("int64", "int", 64, np.int64)
-uint8 = _scalar("uint8", "uint", 8, np.uint8)
-uint16 = _scalar("uint16", "uint", 16, np.uint16)
-uint32 = _scalar("uint32", "uint", 32, np.uint32)
-uint64 = _scalar("uint64", "uint", 64, np.uint64)
-float16 = _scalar("float16", "float", 16, np.float16)
-bfloat16 = _scalar("bfloat16", "float", 16, ml_dtypes.bfloat16)
-float32 = _scalar("float32", "float", 32, np.float32)
-float64 = _scalar("float64", "float", 64, np.float64)
-bool_ = _scalar("bool", "bool", 8, np.bool_)
+class int16(Scalar, kind="int", bits=16, dtype=np.int16):
+    """16-bit signed integer."""
+
+
+class int32(Scalar, kind="int", bits=32, dtype=np.int32):
+    """32-bit signed integer; `int` in kernels."""
+
+
+class int64(Scalar, kind="int", bits=64, dtype=np.int64):
+    """64-bit signed integer."""
+
+
+class uint8(Scalar, kind="uint", bits=8, dtype=np.uint8):
+    """8-bit unsigned integer."""
+
+
+class uint16(Scalar, kind="uint", bits=16, dtype=np.uint16):
+    """16-bit unsigned integer."""
+
+
+class uint32(Scalar, kind="uint", bits=32, dtype=np.uint32):
+    """32-bit unsigned integer."""
+
+
+class uint64(Scalar, kind="uint", bits=64, dtype=np.uint64):
+    """64-bit unsigned integer."""
+
+
+class float16(Scalar, kind="float", bits=16, dtype=np.float16):
+    """IEEE 754 half precision."""
+
+
+class bfloat16(Scalar, kind="float", bits=16, dtype=ml_dtypes.bfloat16):
+    """The upper half of a float32."""
+
+
+class float32(Scalar, kind="float", bits=32, dtype=np.float32):
+    """IEEE 754 single precision; `float` in kernels."""
+
+
+class float64(Scalar, kind="float", bits=64, dtype=np.float64):
+    """IEEE 754 double precision."""
+
+
+class bool_(Scalar, kind="bool", bits=8, dtype=np.bool_):
+    """Truth value, one byte in memory; `bool` in kernels."""
+
 
 SCALARS: dict[str, ScalarType] = {
     t.name: t

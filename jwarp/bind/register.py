@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jax
 
-from jwarp import _native
+import jwarp._native as _native
 from jwarp.backend.cpu.compile import compile_program
 from jwarp.bind import compat
 

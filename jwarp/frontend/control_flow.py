@@ -141,9 +141,9 @@ class ControlFlowLowering(ExpressionLowering):
             if x is y or x == y:
                 env[name] = x  # type: ignore[assignment]
                 continue
-            if (x is None and not left.has_left) or (y is None and not right.has_left):
-                if not name.startswith("$"):
-                    unset.add(name)
+            misses = (x is None and not left.has_left) or (y is None and not right.has_left)
+            if misses and not name.startswith("$"):
+                unset.add(name)
             pair = self.matched(name, x, y, left.has_left, right.has_left, span)
             if isinstance(pair, Unusable):
                 env[name] = pair
@@ -208,12 +208,9 @@ class ControlFlowLowering(ExpressionLowering):
                 "convert them: int(x)",
             )
         kind = kinds.pop()
-        self.counted_loop(
-            statement,
-            *(b.as_type(kind, span) if isinstance(b, Number) else b for b in (lo, hi)),
-            step.as_type(kind, span) if isinstance(step, Number) else step,
-            never_empty=None not in known and len(range(*known)) > 0,  # type: ignore[arg-type]
-        )
+        typed = [b.as_type(kind, span) if isinstance(b, Number) else b for b in (lo, hi, step)]
+        never_empty = None not in known and len(range(*known)) > 0  # type: ignore[arg-type]
+        self.counted_loop(statement, typed[0], typed[1], typed[2], never_empty)
 
     def range_bounds(self, node: ast.expr) -> list:
         callee = self.expression(node.func) if isinstance(node, ast.Call) else None

@@ -354,10 +354,8 @@ class ExpressionLowering:
         function = callee.object
         if function is static:
             return self.static_expression(node)
-        try:
+        with contextlib.suppress(TypeError):  # not hashable: not one of Python's own functions
             function = PYTHON_BUILTINS.get(function, function)
-        except TypeError:  # not hashable, so not one of Python's own functions
-            pass
         args = [self.expression(a) for a in node.args]
         spans = [self.span(a) for a in node.args]
         target = as_scalar(function)

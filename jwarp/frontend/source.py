@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ class Source:
 
     def span(self, node: ast.AST) -> Span:
         """Where `node` stands in the user's file."""
-        if not hasattr(node, "lineno"):
+        if not isinstance(node, (ast.expr, ast.stmt, ast.keyword, ast.arg)):
             return Span(self.file, self.first_line)
         line = self.first_line + node.lineno - 1
         start = node.col_offset + self.indent
@@ -58,10 +59,8 @@ def capture(function: Callable) -> dict[str, Any]:
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     captured: dict[str, Any] = {}
     for name, cell in cells:
-        try:
+        with contextlib.suppress(ValueError):  # defined later in the enclosing function, or never
             captured[name] = cell.cell_contents
-        except ValueError:  # defined later in the enclosing function, or never
-            pass
     for name in code.co_names:
         if name in function.__globals__:
             captured.setdefault(name, function.__globals__[name])
@@ -135,9 +134,8 @@ def always_jumps(statements: list[ast.stmt]) -> bool:
     for statement in statements:
         if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
             return True
-        if isinstance(statement, ast.If) and statement.orelse:
-            if always_jumps(statement.body) and always_jumps(statement.orelse):
-                return True
+        if isinstance(statement, ast.If) and always_jumps(statement.body) and always_jumps(statement.orelse):
+            return True
     return False
 
 

@@ -15,7 +15,7 @@ from jwarp.frontend.expressions import Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.source import Source, count_loads
 from jwarp.ir.builder import TRUE
-from jwarp.ir.nodes import Block, Kernel, Op, Param, Value
+from jwarp.ir.nodes import Block, Kernel, Op, Operand, Param, Value
 from jwarp.types import ArrayType, ScalarType, as_type
 
 
@@ -121,7 +121,7 @@ class Lowering(ControlFlowLowering):
             return owner
         raise KernelTypeError(f"elements of {describe(owner)} cannot be assigned", self.span(target))
 
-    def element(self, array: ArrayRef, binding: Binding, span: Span):
+    def element(self, array: ArrayRef, binding: Binding, span: Span) -> Operand:
         """`binding` as an element of `array`, whose type it must have."""
         value = self.scalar(binding, span, "the stored value")
         if value.type is not array.type.dtype:

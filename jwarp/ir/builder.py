@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from jwarp.errors import NO_SPAN, Span
@@ -77,6 +77,9 @@ def simplify_op(name: str, args: tuple[Operand, ...], type: ScalarType) -> Opera
     return rule(args, type) if rule else None
 
 
+Identity = Callable[[tuple[Operand, ...], ScalarType], Operand | None]
+
+
 def finish(nodes: list[Node], yields: Iterable[Operand] = ()) -> Block:
     return Block(tuple(nodes), tuple(yields))
 
@@ -85,7 +88,7 @@ def _is_int(x: Operand, number: int) -> bool:
     return isinstance(x, Const) and x.type.is_int and x.value == number
 
 
-def _neutral(left: int | None, right: int):
+def _neutral(left: int | None, right: int) -> Identity:
     """Identity of integer operations: `x op right` (and `left op x`) is x. Floats keep -0 and NaN."""
 
     def rule(args: tuple[Operand, ...], type: ScalarType) -> Operand | None:

@@ -48,5 +48,5 @@ class Cloner:
                 return For(index, lo, hi, node.step, params, init, body, self.fresh_all(node.results), node.span)
             case While():
                 init, params = self.operands(node.init), self.fresh_all(node.params)
-                cond, body = self.block(node.cond), self.block(node.body)
-                return While(params, init, cond, body, self.fresh_all(node.results), node.span)
+                test, body = self.block(node.cond), self.block(node.body)
+                return While(params, init, test, body, self.fresh_all(node.results), node.span)

@@ -53,6 +53,17 @@ def _mod(x: Array, y: Array) -> Array:
     return np.where(y == 0, x, np.fmod(x, _divisor(x, y)))
 
 
+def _min(x: Array, y: Array) -> Array:
+    if _is_int(x):
+        return np.minimum(x, y)
+    # Of two equal values only zeros can differ, and which one NumPy takes depends on their places.
+    return np.where((x == y) & np.signbit(x), x, np.where(x == y, y, np.minimum(x, y)))
+
+
+def _max(x: Array, y: Array) -> Array:
+    return np.maximum(x, y) if _is_int(x) else -_min(-x, -y)
+
+
 def _fma_float64(x: float, y: float, z: float) -> float:
     """x * y + z of finite doubles, rounded once."""
     exact = Fraction(x) * Fraction(y) + Fraction(z)
@@ -132,8 +143,8 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "div": _div,
     "floordiv": _floordiv,
     "mod": _mod,
-    "min": np.minimum,
-    "max": np.maximum,
+    "min": _min,
+    "max": _max,
     "pow": _through_float64(np.power),
     "atan2": _through_float64(np.arctan2),
     "fma": _fma,

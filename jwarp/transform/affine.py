@@ -114,13 +114,14 @@ UNKNOWN: Condition = frozenset({frozenset()})
 
 def at_least_zero(form: Affine) -> Condition:
     """The condition that `form`, over symbols only, is not negative."""
-    lowest = form.constant
+    lowest = highest = form.constant
     for symbol, c in form.terms:
         assert isinstance(symbol, Symbol)
         lowest += c * (symbol.min if c > 0 else symbol.max)
+        highest += c * (symbol.max if c > 0 else symbol.min)
     if lowest >= 0:
         return ALWAYS
-    return UNKNOWN if form.is_number else frozenset({frozenset({form})})
+    return UNKNOWN if highest < 0 else frozenset({frozenset({form})})
 
 
 def both(*conditions: Condition) -> Condition:
@@ -148,10 +149,14 @@ def evaluate(condition: Condition, symbols: Mapping[int, int | None]) -> bool | 
     for clause in condition:
         held: bool | None = False
         for form in clause:
-            values = [symbols.get(s.index) for s, _ in form.terms]  # type: ignore[attr-defined]
-            if any(v is None for v in values):
+            total: int | None = form.constant
+            for symbol, c in form.terms:
+                assert isinstance(symbol, Symbol)
+                value = symbols.get(symbol.index)
+                total = None if total is None or value is None else total + c * value
+            if total is None:
                 held = None
-            elif form.constant + sum(c * v for (_, c), v in zip(form.terms, values, strict=True)) >= 0:  # type: ignore[operator]
+            elif total >= 0:
                 held = True
                 break
         if held is False:

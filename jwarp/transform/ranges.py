@@ -200,7 +200,9 @@ class _Analysis:
         terms = number.form.terms
         if len(terms) == 1 and terms[0][1] == 1 and number.form.constant == 0:
             atom = terms[0][0]
-            low, high = (atom.min, atom.max) if isinstance(atom, Symbol) else (atom.type.min, atom.type.max)  # type: ignore[attr-defined]
+            limits = atom.type if isinstance(atom, Value) else atom
+            assert isinstance(limits, (Symbol, ScalarType))
+            low, high = limits.min, limits.max
             if kind.min <= low and high <= kind.max:
                 return ALWAYS
         return both(
@@ -231,7 +233,7 @@ class _Analysis:
         node = self.definitions.get(cond) if isinstance(cond, Value) else None
         added: list[tuple[Value, str, Bound]] = []
         if isinstance(node, If):
-            k = node.results.index(cond)  # type: ignore[arg-type]
+            k = node.results.index(cond)
             then, orelse = node.then.yields[k], node.orelse.yields[k]
             if holds and isinstance(orelse, Const) and not orelse.value:  # a and b
                 added = self.assume(node.cond, True) + self.assume(then, True)
@@ -308,7 +310,7 @@ class _Analysis:
             self.condition = both(self.condition, condition)
             self.proven[id(node)] = condition
         own = all(
-            n.form.constant == 0 and [(self.coordinates.get(a), c) for a, c in n.form.terms] == [(k, 1)]  # type: ignore[arg-type]
+            n.form.constant == 0 and [(self.axis(a), c) for a, c in n.form.terms] == [(k, 1)]
             for k, n in enumerate(numbers)
         )
         own = own and len(indices) == self.kernel.tid_dims
@@ -316,6 +318,10 @@ class _Analysis:
         if always:
             forms = tuple(n.form if n.side == ALWAYS and self.is_plain(n.form) else None for n in numbers)
             self.always.append(Access(node.attr, forms, node.span))
+
+    def axis(self, atom: Hashable) -> int | None:
+        """The launch axis that an atom is the coordinate of."""
+        return self.coordinates.get(atom) if isinstance(atom, Value) else None
 
     def is_plain(self, form: Affine) -> bool:
         """Whether `form` takes all the values that its coordinates allow."""

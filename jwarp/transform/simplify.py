@@ -280,12 +280,13 @@ def _sweep(block: Block, needed: set[Value]) -> Block:
                 nodes.append(If(node.cond, then, orelse, tuple(node.results[k] for k in kept), node.span))
             case For() | While():
                 kept = _carried(node, needed)
-                params, init, made = (tuple(v[k] for k in kept) for v in (node.params, node.init, node.results))
+                params, made = (tuple(v[k] for k in kept) for v in (node.params, node.results))
+                init = tuple(node.init[k] for k in kept)
                 body = _sweep(_keep(node.body, kept), needed)
-                change = {"params": params, "init": init, "results": made, "body": body}
-                if isinstance(node, While):
-                    change["cond"] = _sweep(node.cond, needed)
-                nodes.append(dataclasses.replace(node, **change))
+                loop = dataclasses.replace(node, params=params, init=init, results=made, body=body)
+                if isinstance(loop, While):
+                    loop = dataclasses.replace(loop, cond=_sweep(loop.cond, needed))
+                nodes.append(loop)
     return Block(tuple(nodes), block.yields)
 
 

@@ -18,9 +18,10 @@ REFERENCES = {"sin": np.sin, "cos": np.cos, "tan": np.tan, "exp": np.exp, "log":
 REFERENCES |= {"pow": np.power, "atan2": np.arctan2}
 LARGEST = 3.4028235e38
 SPECIAL = np.array(
-    [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1.5, -2.5, np.inf, -np.inf, np.nan, LARGEST, -LARGEST]
+    [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1.5, -2.5]
+    + [np.inf, -np.inf, np.nan, LARGEST, -LARGEST]
     + [1e-45, -1e-45, 1e-38, -1e-38, 16777215.0, -16777215.0, 16777216.0, 8388607.5, 1.0000001, 0.9999999]
-    + [-1.0000001, 88.72284, -103.97209, 104.0, 1e5, 100000.01, -1e5, 1e10, -1e10],
+    + [-1.0000001, 88.72284, -103.97209, 104.0, 16384.0, 16384.002, -16384.0, 1e10, -1e10],
     np.float32,
 )
 
@@ -126,7 +127,7 @@ def test_next_to_multiples_of_half_pi(name):
 @pytest.mark.parametrize("name", ("sin", "cos", "tan"))
 def test_huge_arguments_against_mpmath(name):
     rng = np.random.default_rng(16)
-    x = np.ldexp(rng.uniform(1.0, 2.0, 300), rng.integers(16, 128, 300)).astype(np.float32)
+    x = np.ldexp(rng.uniform(1.0, 2.0, 300), rng.integers(14, 128, 300)).astype(np.float32)
     # The float32 numbers closest to a multiple of pi/2: Muller, Elementary Functions (2016).
     x[0], x[1] = np.ldexp(np.float32(16367173), 72), -x[0]
     with mpmath.workprec(300):

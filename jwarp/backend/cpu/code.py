@@ -16,7 +16,7 @@ from jwarp.types import ScalarType, bfloat16, bool_, float16, float32, float64
 # Code runs once for the call, once for each row of threads, or once for each vector of threads.
 ENTRY, ROW, BODY = 0, 1, 2
 
-_FLOATS = {float16: "half", float32: "float", float64: "double", bfloat16: "i16"}
+_FLOATS: dict[ScalarType, str] = {float16: "half", float32: "float", float64: "double", bfloat16: "i16"}
 
 
 @dataclass(frozen=True)

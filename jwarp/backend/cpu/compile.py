@@ -13,17 +13,17 @@ import time
 import llvmlite.binding as llvm
 import numpy as np
 
-from jwarp import _native
+import jwarp._native as _native
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import module_text
 from jwarp.backend.cpu.expansions import expansion
-from jwarp.backend.cpu.target import Target, host_target, target_machine
+from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.config import Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel
 from jwarp.ir.serialize import fingerprint, from_bytes, to_bytes
-from jwarp.transform.affine import ALWAYS, Affine, Symbol, evaluate
+from jwarp.transform.affine import ALWAYS, Affine, Condition, Symbol, evaluate
 from jwarp.transform.expand import expand
 from jwarp.transform.hoist import hoist
 from jwarp.transform.ranges import Access, Proofs, prove
@@ -88,7 +88,8 @@ class CpuKernel:
         return np.array(numbers, np.int64)
 
     @property
-    def condition(self):
+    def condition(self) -> Condition:
+        """What a launch must fulfil for the fast version."""
         return self.proofs.condition if self.bounds else ALWAYS
 
     def symbols(self, dims: tuple[int, ...], extents: Extents) -> dict[int, int | None]:
@@ -169,18 +170,19 @@ class CpuKernel:
             CompileEvent(self.kernel.name, "forward", "cpu", time.perf_counter() - start, "compiled", len(code))
         )
 
-    def text(self, version: str = "fast", target: Target | None = None) -> str:
+    def text(self, version: str = "fast", options: Options | None = None) -> str:
         """The LLVM assembly of one version, before LLVM's own passes."""
-        options = Options(target or host_target(), fast_math=self.settings.fast_math)
+        options = options or self.options
         name = entry_name(self.kernel)
         checked = version == "checked"
         return module_text(self.proofs.kernel, self.proofs, name, options, checked, self.bounds)
 
-    def module(self, version: str = "fast") -> llvm.ModuleRef:
+    def module(self, version: str = "fast", options: Options | None = None) -> llvm.ModuleRef:
         """The verified and optimised LLVM module of one version."""
-        machine = target_machine(host_target())
-        module = llvm.parse_assembly(self.text(version))
-        module.triple, module.data_layout = host_target().triple, str(machine.target_data)
+        options = options or self.options
+        machine = target_machine(options.target)
+        module = llvm.parse_assembly(self.text(version, options))
+        module.triple, module.data_layout = options.target.triple, str(machine.target_data)
         module.verify()
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(1))
         passes = llvm.create_new_module_pass_manager()
@@ -188,6 +190,11 @@ class CpuKernel:
             getattr(passes, f"add_{name}_pass")()
         passes.run(module, builder)
         return module
+
+    @property
+    def options(self) -> Options:
+        """What code for this processor is generated with."""
+        return Options(host_target(), fast_math=self.settings.fast_math)
 
 
 def entry_name(kernel: Kernel) -> str:
@@ -220,18 +227,31 @@ def _link(code: bytes, name: str) -> int:
         return tracker[name]
 
 
-_kernels: dict[str, CpuKernel] = {}
+# By content, for custom calls that come from a cache or a file; and by object, which is quicker to find
+# and keeps the source positions of kernels of the same content apart. Both keep their kernels: compiled
+# code stays for the life of the process.
+_by_content: dict[str, CpuKernel] = {}
+_by_object: dict[tuple, CpuKernel] = {}
 _kernels_lock = threading.Lock()
 
 
 def lower_kernel(kernel: Kernel, settings: Settings) -> CpuKernel:
-    """The kernel prepared for this processor; one object for each content and settings."""
+    """The kernel prepared for this processor; the same object for the same kernel and settings.
+
+    Raises:
+        LaunchError: the settings ask for what this backend does not have.
+    """
+    key = (id(kernel), *(getattr(settings, name) for name in CODE_SETTINGS))
+    known = _by_object.get(key)
+    if known is not None and not settings.debug:
+        return known
     if settings.debug or settings.bounds == "error":
         asked = "debug" if settings.debug else "bounds = 'error'"
         raise LaunchError(f"wp.config.{asked} is not available yet", hint="use bounds 'safe' or 'unchecked'")
     made = CpuKernel(kernel, settings)
     with _kernels_lock:
-        return _kernels.setdefault(made.fingerprint, made)
+        _by_content.setdefault(made.fingerprint, made)
+        return _by_object.setdefault(key, made)
 
 
 def compile_program(fingerprint: str, program: bytes, version: str) -> None:
@@ -240,14 +260,13 @@ def compile_program(fingerprint: str, program: bytes, version: str) -> None:
     Raises:
         ValueError: the program is damaged, or made by another version of jwarp.
     """
-    with _kernels_lock:
-        known = _kernels.get(fingerprint)
+    known = _by_content.get(fingerprint)
     if known is None:
         known = _read_program(program)
         if known.fingerprint != fingerprint:
             raise ValueError("jwarp: the program of a launch does not have the fingerprint that it claims")
         with _kernels_lock:
-            known = _kernels.setdefault(fingerprint, known)
+            known = _by_content.setdefault(fingerprint, known)
     known.compile(version)
 
 

@@ -6,7 +6,7 @@ is run without a jump; such a branch holds nothing that would be wrong with an e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
 from jwarp.backend.cpu.memory import Element, Memory
@@ -19,6 +19,10 @@ from jwarp.types import ScalarType, bool_
 
 # A branch of at most this many operations is run under its mask without testing for an empty mask.
 MAX_UNTESTED_OPS = 6
+
+
+# Writes code and gives the text of its result, if it has one.
+Way = Callable[[], str | None]
 
 
 def _used(body: Block) -> set[Value]:
@@ -203,14 +207,14 @@ class BodyEmitter:
         value = self.vector(self.lanes(node.args[-1]))
         self.memory.atomic_add(element, value, self.mask, node.span)
 
-    def either_way(self, cond: str, then, orelse, type: str = "") -> str:
+    def either_way(self, cond: str, then: Way, orelse: Way, type: str = "") -> str:
         """Two ways of doing one thing; the result, if it has a type."""
         labels = [self.code.new_label(name) for name in ("fast", "slow", "done")]
         self.jump_if(cond, labels[0], labels[1])
         results = []
         for label, write in zip(labels, (then, orelse), strict=False):
             self.start(label)
-            results.append((write(), label))
+            results.append((write() or "", label))
             self.jump(labels[2])
         self.start(labels[2])
         return self.phi(type, *results) if type else ""

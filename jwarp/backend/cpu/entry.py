@@ -130,7 +130,8 @@ def _vector_loop(emitter: BodyEmitter, rows: list[Lanes], loop: str, before: str
 def _row_starts(memory: Memory, leading: list[int]) -> list[str]:
     """Coordinates of the first row along the leading axes."""
     code = memory.code
-    rest, starts = "%row.begin", []
+    rest = "%row.begin"
+    starts: list[str] = []
     for axis in reversed(leading):
         extent = memory.symbol(axis)
         starts.insert(0, code.define(f"urem i64 {rest}, {extent}", ENTRY))

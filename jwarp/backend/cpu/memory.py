@@ -226,7 +226,7 @@ class Memory:
                 span,
                 "accumulate in float32",
             )
-        assert not element.shape.stride == 1
+        assert element.shape.stride != 1
         mask, pointers = self.scatter_operands(element, self.address(element), mask)
         bits = f"i{code.width}"
         pending = code.define(f"bitcast {code.vector('i1')} {mask} to {bits}")

@@ -1,0 +1,83 @@
+"""Measures jwarp against Warp, numba and XLA on this machine, and holds the figures against their targets.
+
+    python benchmarks/run.py                  # all figures, a few minutes
+    python benchmarks/run.py --quick          # few repeats, within a minute: for a smoke test
+    python benchmarks/run.py --only saxpy     # the figures whose name contains a word
+    python benchmarks/run.py --json out.json
+
+All contenders run in one process, in turns, with jwarp's default settings and on two threads (Warp's CPU
+launches use one). Every figure is the least time of its turns. Columns of missing packages stay empty.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+THREADS = 2
+PACKAGES = ("jwarp", "jax", "numpy", "warp-lang", "numba", "llvmlite")
+
+
+def main() -> None:
+    options = _parse()
+    _limit_threads(THREADS)
+    # Thread pools look at the limit when they start, so what has one is imported after it is set.
+    from figures import format_figure, format_header, format_verdict
+
+    print(format_header())
+    measured = []
+    for figure in _figures(options.quick):
+        print(format_figure(figure), flush=True)
+        measured.append(figure)
+    print(format_verdict(measured))
+    if options.json:
+        report = {"machine": _machine(), "quick": options.quick, "figures": [f.to_json() for f in measured]}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="few repeats; ends within a minute")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    return parser.parse_args()
+
+
+def _limit_threads(count: int) -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def _figures(quick: bool) -> Iterator[Any]:
+    import launches
+    import startup
+    import throughput
+
+    yield from launches.measure(rounds=10 if quick else 100, budget=1.0 if quick else 5.0)
+    yield from throughput.measure(rounds=5 if quick else 40, budget=1.0 if quick else 10.0)
+    yield from startup.measure(rounds=2 if quick else 8)
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "processor": platform.processor() or platform.machine(),
+        "threads": THREADS,
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    main()

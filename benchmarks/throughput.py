@@ -1,0 +1,221 @@
+"""Large launches: time of one run on arrays that are there already, against Warp, numba, XLA and NumPy.
+
+jwarp and XLA run as jitted functions that return new arrays; Warp, numba and NumPy write into arrays made
+before. Each contender's result is compared with that of the others before anything is timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from contenders import JWARP, WARP, jwarp, numba_kernels, warp
+from figures import Figure, Target, faster
+from kernels import HEAVY_STEPS, MANDELBROT_STEPS, SOFTENING
+from timing import Run, Time, interleave
+
+
+@dataclass
+class Case:
+    """One computation by several contenders; each `runs` entry computes, each `results` entry shows what."""
+
+    name: str
+    runs: dict[str, Run] = field(default_factory=dict)
+    results: dict[str, Callable[[], list[np.ndarray]]] = field(default_factory=dict)
+    agree: Callable[[np.ndarray, np.ndarray], bool] = partial(np.allclose, rtol=1e-3, atol=1e-3)
+    targets: Callable[[dict[str, Time]], tuple[Target, ...]] = lambda times: ()
+    note: str = ""
+
+    def add_jax(self, name: str, function: Callable[..., Any], *args: Any) -> None:
+        """A jitted function; its results are new arrays."""
+        jitted = jax.jit(function)
+        self.runs[name] = lambda: jax.block_until_ready(jitted(*args))
+        self.results[name] = lambda: [np.asarray(leaf) for leaf in jax.tree.leaves(jitted(*args))]
+
+    def add_warp(self, kernel: str, dim: int | tuple[int, ...], inputs: list[Any], outputs: list[np.ndarray]) -> None:
+        """Warp's launch on its own arrays."""
+        if warp is None:
+            return
+        given = [warp.array(x, device="cpu") if isinstance(x, np.ndarray) else x for x in inputs]
+        written = [warp.array(x, device="cpu") for x in outputs]
+        launch = partial(warp.launch, getattr(WARP, kernel), dim=dim, inputs=given, outputs=written, device="cpu")
+
+        def results() -> list[np.ndarray]:
+            launch()
+            return [array.numpy() for array in written]
+
+        self.runs["warp"] = launch
+        self.results["warp"] = results
+
+    def add_in_place(self, name: str, function: Run | None, outputs: list[np.ndarray]) -> None:
+        """A function that writes to NumPy arrays."""
+        if function is None:
+            return
+
+        def results() -> list[np.ndarray]:
+            function()
+            return outputs
+
+        self.runs[name] = function
+        self.results[name] = results
+
+    def check(self) -> None:
+        """Raise unless all contenders compute the same."""
+        want = self.results["jwarp"]()
+        for name, results in self.results.items():
+            for got, expected in zip(results(), want, strict=True):
+                if got.shape != expected.shape or not self.agree(got, expected):
+                    raise AssertionError(f"{self.name}: {name} and jwarp disagree")
+
+    def measure(self, rounds: int, budget: float) -> Figure:
+        self.check()
+        times = interleave(self.runs, rounds, budget)
+        shown = {name: time for name, time in times.items() if " " not in name}
+        return Figure(self.name, shown, self.targets(times), self.note)
+
+
+def numba_run(name: str, *args: Any) -> Run | None:
+    """numba's kernel with its arguments; None where numba is missing."""
+    return None if numba_kernels is None else partial(getattr(numba_kernels, name), *args)
+
+
+def heavy(rng: np.random.Generator) -> Case:
+    size = 1 << 18
+    x = rng.random(size, dtype=np.float32)
+
+    def step(v: jax.Array, s: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return v + 0.01, s + jnp.sin(v) * jnp.exp(-v)
+
+    def looped(x: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, HEAVY_STEPS, lambda _, c: step(*c), (x, jnp.zeros_like(x)))[1]
+
+    def unrolled(x: jax.Array) -> jax.Array:
+        v, s = x, jnp.zeros_like(x)
+        for _ in range(HEAVY_STEPS):
+            v, s = step(v, s)
+        return s
+
+    case = Case("sin(v) * exp(-v), 64 times over 2^18")
+    case.add_jax("jwarp", lambda x: jwarp.launch(JWARP.heavy, size, [x], [size]), jnp.asarray(x))
+    case.add_warp("heavy", size, [x], [np.zeros_like(x)])
+    out = np.zeros_like(x)
+    case.add_in_place("numba", numba_run("heavy", x, out), [out])
+    case.add_jax("jax", unrolled, jnp.asarray(x))
+    case.add_jax("jax, fori_loop", looped, jnp.asarray(x))
+
+    def targets(times: dict[str, Time]) -> tuple[Target, ...]:
+        times["jax"] = min(times["jax"], times["jax, fori_loop"], key=lambda time: time.least)
+        return faster(times, "jax", 3) + faster(times, "warp", 8)
+
+    case.targets = targets
+    return case
+
+
+def nbody(rng: np.random.Generator) -> Case:
+    size = 4096
+    bodies = [rng.random(size, dtype=np.float32) for _ in range(4)]
+    results = [np.zeros(size, np.float32) for _ in range(3)]
+
+    def accelerations(x: jax.Array, y: jax.Array, z: jax.Array, mass: jax.Array) -> list[jax.Array]:
+        dx, dy, dz = (p[None, :] - p[:, None] for p in (x, y, z))
+        inverse = jax.lax.rsqrt(dx * dx + dy * dy + dz * dz + SOFTENING)
+        pull = inverse * inverse * inverse * mass
+        return [(d * pull).sum(1) for d in (dx, dy, dz)]
+
+    # Sums of 4096 terms in different orders.
+    case = Case("n-body of 4096", agree=partial(np.allclose, rtol=1e-3, atol=1e-1))
+    on_device = [jnp.asarray(array) for array in bodies]
+    case.add_jax("jwarp", lambda *p: jwarp.launch(JWARP.attract, size, [*p, size], [size] * 3), *on_device)
+    case.add_warp("attract", size, [*bodies, size], results)
+    case.add_in_place("numba", numba_run("attract", *bodies, *results), results)
+    case.add_jax("jax", accelerations, *on_device)
+    case.targets = lambda times: faster(times, "warp", 8)
+    return case
+
+
+def stencil(rng: np.random.Generator) -> Case:
+    n = 256
+    a = rng.random((n, n, n), dtype=np.float32)
+
+    def laplace(a: jax.Array) -> jax.Array:
+        inner = slice(1, -1)
+        total = -6.0 * a[inner, inner, inner]
+        for axis in range(3):
+            for shifted in (slice(0, -2), slice(2, None)):
+                total += a[tuple(shifted if axis == other else inner for other in range(3))]
+        return jnp.pad(total, 1)
+
+    case = Case("7-point stencil, 256^3")
+    case.add_jax("jwarp", lambda a: jwarp.launch(JWARP.laplace, a.shape, [a, n], [a.shape]), jnp.asarray(a))
+    case.add_warp("laplace", a.shape, [a, n], [np.zeros_like(a)])
+    out = np.zeros_like(a)
+    case.add_in_place("numba", numba_run("laplace", a, out), [out])
+    case.add_jax("jax", laplace, jnp.asarray(a))
+    case.targets = lambda times: faster(times, "warp", 8) + faster(times, "jax", 1)
+    return case
+
+
+def mandelbrot(rng: np.random.Generator) -> Case:
+    size = 512
+
+    def iterate() -> jax.Array:
+        place = jnp.arange(size, dtype=jnp.float32)
+        cx = jnp.broadcast_to(-2.0 + 3.0 * place / size, (size, size))
+        cy = jnp.broadcast_to((-1.5 + 3.0 * place / size)[:, None], (size, size))
+
+        def step(_: Any, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+            x, y, steps = carry
+            inside = x * x + y * y < 4.0
+            moved = (x * x - y * y + cx, 2.0 * x * y + cy, steps + 1)
+            return tuple(jnp.where(inside, new, old) for new, old in zip(moved, carry, strict=True))
+
+        start = (jnp.zeros_like(cx), jnp.zeros_like(cx), jnp.zeros(cx.shape, jnp.int32))
+        return jax.lax.fori_loop(0, MANDELBROT_STEPS, step, start)[2]
+
+    # Roundings differ, and the set's edge is chaotic.
+    case = Case("Mandelbrot, 512^2", agree=lambda got, want: bool(np.mean(got != want) < 0.01))
+    case.add_jax("jwarp", lambda: jwarp.launch(JWARP.mandelbrot, (size, size), [size], [(size, size)]))
+    out = np.zeros((size, size), np.int32)
+    case.add_warp("mandelbrot", (size, size), [size], [out])
+    case.add_in_place("numba", numba_run("mandelbrot", out), [out])
+    case.add_jax("jax", iterate)
+    case.targets = lambda times: faster(times, "warp", 6)
+    return case
+
+
+def saxpy(rng: np.random.Generator) -> Case:
+    size = 1 << 24
+    x, y = rng.random(size, dtype=np.float32), rng.random(size, dtype=np.float32)
+    out, copied = np.zeros_like(x), np.zeros_like(x)
+    a = np.float32(2.5)
+
+    case = Case("saxpy of 2^24", note="numpy: np.copyto; bandwidths count bytes read and written")
+    arrays = jnp.asarray(x), jnp.asarray(y)
+    case.add_jax("jwarp", lambda x, y: jwarp.launch(JWARP.saxpy, size, [x, y, float(a)], [size]), *arrays)
+    case.add_warp("saxpy", size, [x, y, float(a)], [np.zeros_like(x)])
+    case.add_in_place("numba", numba_run("saxpy", x, y, a, out), [out])
+    case.add_jax("jax", lambda x, y: a * x + y, *arrays)
+    case.runs["numpy"] = partial(np.copyto, copied, x)
+
+    def targets(times: dict[str, Time]) -> tuple[Target, ...]:
+        share = (3 / times["jwarp"].least) / (2 / times["numpy"].least)
+        return (Target("bandwidth", share, 0.7, " of a NumPy copy", at_least=True),)
+
+    case.targets = targets
+    return case
+
+
+CASES = (heavy, nbody, stencil, mandelbrot, saxpy)
+
+
+def measure(rounds: int, budget: float) -> Iterator[Figure]:
+    """A figure for each case, each within about `budget` seconds."""
+    for make in CASES:
+        yield make(np.random.default_rng(0)).measure(rounds, budget)
+        # The next case should not find this one's memory and code in its way.
+        jax.clear_caches()

@@ -1,0 +1,60 @@
+"""Times contenders turn by turn, so that a disturbance of the machine meets all of them alike."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+Run = Callable[[], object]
+
+# Threads that spin after their work (OpenMP's do) have gone to sleep by then.
+PAUSE = 0.005
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds for one run: the least and the median of all that were timed."""
+
+    least: float
+    median: float
+
+    def per(self, count: int) -> Time:
+        return Time(self.least / count, self.median / count)
+
+
+def summarize(seconds: list[float]) -> Time:
+    return Time(min(seconds), statistics.median(seconds))
+
+
+def interleave(runs: Mapping[str, Run], rounds: int, budget: float, pause: float = PAUSE) -> dict[str, Time]:
+    """Time each of `runs` once in each of `rounds` rounds, or fewer if `budget` seconds are over.
+
+    A run is repeated within its turn until it takes a millisecond, after one repetition that warms caches.
+    Each round starts with another contender, so that none always follows the same one.
+    """
+    names = list(runs)
+    repeats = {name: _repeats(runs[name]) for name in names}
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    deadline = time.perf_counter() + budget
+    for turn in range(rounds):
+        shift = turn % len(names)
+        for name in names[shift:] + names[:shift]:
+            time.sleep(pause)
+            run = runs[name]
+            run()
+            start = time.perf_counter()
+            for _ in range(repeats[name]):
+                run()
+            seconds[name].append((time.perf_counter() - start) / repeats[name])
+        if turn >= 2 and time.perf_counter() > deadline:
+            break
+    return {name: summarize(seconds[name]) for name in names}
+
+
+def _repeats(run: Run) -> int:
+    run()
+    start = time.perf_counter()
+    run()
+    return max(1, int(1e-3 / max(time.perf_counter() - start, 1e-7)))

@@ -1,0 +1,39 @@
+"""The layering of the package, and that its files stay short and say their job."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PYTHON_FILES = sorted((ROOT / "jwarp").rglob("*.py"))
+NATIVE_FILES = sorted((ROOT / "cuda" / "runtime").glob("*.[hc]*"))
+
+
+def test_lower_layers_do_not_import_higher_ones(monkeypatch):
+    cli = pytest.importorskip("importlinter.cli")
+    monkeypatch.chdir(ROOT)
+    assert cli.lint_imports(config_filename=str(ROOT / "pyproject.toml")) == cli.EXIT_STATUS_SUCCESS
+
+
+@pytest.mark.parametrize("path", PYTHON_FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_python_file_says_its_job_and_is_short(path):
+    text = path.read_text()
+    docstring = ast.get_docstring(ast.parse(text))
+    assert docstring, "the first line of a file says what it is for"
+    assert len(docstring.splitlines()[0]) > 10
+    assert len(text.splitlines()) <= 600
+
+
+@pytest.mark.parametrize("path", NATIVE_FILES, ids=lambda p: p.name)
+def test_a_native_file_says_its_job_and_is_short(path):
+    lines = path.read_text().splitlines()
+    assert lines[0].startswith("// ")
+    assert len(lines) <= 600
+
+
+def test_files_were_found():
+    assert len(PYTHON_FILES) > 30
+    assert len(NATIVE_FILES) > 10

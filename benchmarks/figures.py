@@ -29,7 +29,7 @@ class Target:
     def __str__(self) -> str:
         sign = ">=" if self.at_least else "<="
         verdict = "met" if self.met else "NOT MET"
-        return f"{self.what} {self.value:.3g}{self.unit} (target {sign} {self.bound:g}{self.unit}): {verdict}"
+        return f"{self.what} {self.value:.3g}{self.unit}, target {sign} {self.bound:g}{self.unit}: {verdict}"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def faster(times: dict[str, Time], other: str, bound: float) -> tuple[Target, ..
     if other not in times:
         return ()
     ratio = times[other].least / times["jwarp"].least
-    return (Target(f"{other} takes", ratio, bound, "x of jwarp's time", at_least=True),)
+    return (Target(f"faster than {other}", ratio, bound, "x", at_least=True),)
 
 
 def at_most(what: str, seconds: float, bound: float, unit: str) -> tuple[Target, ...]:

@@ -2,7 +2,7 @@
 
     python benchmarks/run.py                  # all figures, a few minutes
     python benchmarks/run.py --quick          # few repeats, within a minute: for a smoke test
-    python benchmarks/run.py --only saxpy     # the figures whose name contains a word
+    python benchmarks/run.py --only startup   # one group of figures
     python benchmarks/run.py --json out.json
 
 All contenders run in one process, in turns, with jwarp's default settings and on two threads (Warp's CPU
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 THREADS = 2
+GROUPS = ("launches", "throughput", "startup")
 PACKAGES = ("jwarp", "jax", "numpy", "warp-lang", "numba", "llvmlite")
 
 
@@ -30,9 +31,10 @@ def main() -> None:
     # Thread pools look at the limit when they start, so what has one is imported after it is set.
     from figures import format_figure, format_header, format_verdict
 
+    _warn_if_busy()
     print(format_header())
     measured = []
-    for figure in _figures(options.quick):
+    for figure in _figures(options.only, options.quick):
         print(format_figure(figure), flush=True)
         measured.append(figure)
     print(format_verdict(measured))
@@ -44,23 +46,37 @@ def main() -> None:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few repeats; ends within a minute")
+    parser.add_argument("--only", choices=GROUPS, help="one group of figures")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     return parser.parse_args()
 
 
 def _limit_threads(count: int) -> None:
+    """Let the thread pools of all contenders have `count` threads."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+    os.environ["NUMBA_NUM_THREADS"] = str(count)
+    # OpenMP's threads would spin after their work, in the next contender's turn.
+    os.environ["OMP_WAIT_POLICY"] = "passive"
 
 
-def _figures(quick: bool) -> Iterator[Any]:
+def _warn_if_busy() -> None:
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load > 0.5:
+        print(f"note: other programs are running (load {load:.1f}); times on two threads will be too long")
+
+
+def _figures(only: str | None, quick: bool) -> Iterator[Any]:
     import launches
     import startup
     import throughput
 
-    yield from launches.measure(rounds=10 if quick else 100, budget=1.0 if quick else 5.0)
-    yield from throughput.measure(rounds=5 if quick else 40, budget=1.0 if quick else 10.0)
-    yield from startup.measure(rounds=2 if quick else 8)
+    if only in (None, "launches"):
+        yield from launches.measure(rounds=10 if quick else 100, budget=1.0 if quick else 5.0)
+    if only in (None, "throughput"):
+        yield from throughput.measure(rounds=5 if quick else 40, budget=1.0 if quick else 10.0)
+    if only in (None, "startup"):
+        yield from startup.measure(rounds=2 if quick else 8)
 
 
 def _machine() -> dict[str, Any]:

@@ -15,17 +15,23 @@ PAUSE = 0.005
 
 @dataclass(frozen=True)
 class Time:
-    """Seconds for one run: the least and the median of all that were timed."""
+    """Seconds for one run: the least and the median of all that were timed.
+
+    `processor` is the least processor time, of all threads of this process together. It tells whether a
+    long wall time is due to the contender or to others that keep the machine busy.
+    """
 
     least: float
     median: float
+    processor: float | None = None
 
     def per(self, count: int) -> Time:
-        return Time(self.least / count, self.median / count)
+        processor = None if self.processor is None else self.processor / count
+        return Time(self.least / count, self.median / count, processor)
 
 
-def summarize(seconds: list[float]) -> Time:
-    return Time(min(seconds), statistics.median(seconds))
+def summarize(seconds: list[float], processor: list[float] | None = None) -> Time:
+    return Time(min(seconds), statistics.median(seconds), min(processor) if processor else None)
 
 
 def interleave(runs: Mapping[str, Run], rounds: int, budget: float, pause: float = PAUSE) -> dict[str, Time]:
@@ -37,6 +43,7 @@ def interleave(runs: Mapping[str, Run], rounds: int, budget: float, pause: float
     names = list(runs)
     repeats = {name: _repeats(runs[name]) for name in names}
     seconds: dict[str, list[float]] = {name: [] for name in names}
+    processor: dict[str, list[float]] = {name: [] for name in names}
     deadline = time.perf_counter() + budget
     for turn in range(rounds):
         shift = turn % len(names)
@@ -44,13 +51,14 @@ def interleave(runs: Mapping[str, Run], rounds: int, budget: float, pause: float
             time.sleep(pause)
             run = runs[name]
             run()
-            start = time.perf_counter()
+            start, used = time.perf_counter(), time.process_time()
             for _ in range(repeats[name]):
                 run()
             seconds[name].append((time.perf_counter() - start) / repeats[name])
+            processor[name].append((time.process_time() - used) / repeats[name])
         if turn >= 2 and time.perf_counter() > deadline:
             break
-    return {name: summarize(seconds[name]) for name in names}
+    return {name: summarize(seconds[name], processor[name]) for name in names}
 
 
 def _repeats(run: Run) -> int:

@@ -7,15 +7,34 @@
 
 namespace jwarp {
 
-void prefer_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] int64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-  constexpr int64_t kWorthACall = int64_t{8} << 20;
-  constexpr uintptr_t kPage = uintptr_t{2} << 20;
-  if (bytes < kWorthACall) return;
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + kPage - 1) & ~(kPage - 1);
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(bytes)) & ~(kPage - 1);
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-#endif
+
+namespace {
+
+constexpr int64_t kPage = int64_t{2} << 20;
+constexpr int64_t kWorthACall = 4 * kPage;
+
+void touch_pages(const void* pages, int64_t begin, int64_t end) {
+  volatile char* const bytes = static_cast<char*>(const_cast<void*>(pages));
+  for (int64_t page = begin; page < end; ++page) bytes[page * kPage] = 0;
 }
+
+}  // namespace
+
+void prepare_pages(void* data, int64_t bytes, Pool& pool) {
+  if (bytes < kWorthACall) return;
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  const int64_t skipped = -static_cast<int64_t>(address) & (kPage - 1);
+  const int64_t pages = (bytes - skipped) / kPage;
+  void* const first = static_cast<char*>(data) + skipped;
+  if (madvise(first, pages * kPage, MADV_HUGEPAGE) != 0) return;
+  share(pool, thread_count(pool) - 1, 0, pages, 1, touch_pages, first);
+}
+
+#else
+
+void prepare_pages(void*, int64_t, Pool&) {}
+
+#endif
 
 }  // namespace jwarp

@@ -193,7 +193,7 @@ void fill_zeros(void* data, int64_t bytes, Pool& pool) {
 void set_initial_contents(const Geometry& geometry, const Buffers& buffers, Pool& pool) {
   for (const Geometry::Operand& operand : geometry.operands) {
     const Binding& binding = operand.binding;
-    if (binding.init == Init::kZeros) prefer_huge_pages(buffers.result(binding.result).data, operand.bytes);
+    if (binding.init == Init::kZeros) prepare_pages(buffers.result(binding.result).data, operand.bytes, pool);
     if (operand.needs_zeros) fill_zeros(buffers.result(binding.result).data, operand.bytes, pool);
     if (binding.init == Init::kInOut && operand.bytes > 0) {
       const void* source = buffers.operand(binding.operand).data;

@@ -7,19 +7,14 @@ import dataclasses
 import os
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-
-def _default_cache_dir() -> str:
-    return str(Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "jwarp")
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """One consistent set of values; what a trace or a record keeps."""
+    """One consistent set of values; what a trace or a record keeps. Without a `cache_dir` no files are kept."""
 
-    cache_dir: str = dataclasses.field(default_factory=_default_cache_dir)
+    cache_dir: str = ""
     bounds: str = "safe"
     debug: bool = False
     fast_math: bool = False
@@ -47,8 +42,14 @@ def _check(name: str, value: Any, origin: str) -> Any:
 _WORDS = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
+def _default_cache_dir() -> str:
+    folder = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    # A user without a home has no place for a cache.
+    return os.path.join(folder, "jwarp") if os.path.isabs(folder) else ""
+
+
 def _from_environment() -> Settings:
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {"cache_dir": _default_cache_dir()}
     for name, kind in _TYPES.items():
         variable = f"JWARP_{name.upper()}"
         text = os.environ.get(variable)

@@ -1,12 +1,15 @@
-"""The types of the kernel language: scalars, and arrays of them."""
+"""The types of the kernel language: scalars, vectors, matrices, and arrays of them."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from jwarp.errors import KernelTypeError
 
 
 class ScalarType(type):
@@ -124,15 +127,110 @@ PYTHON_SCALARS: dict[type, ScalarType] = {int: int32, float: float32, bool: bool
 MAX_DIMS = 4
 
 
+class CompositeType(type):
+    """Metaclass of the vector and matrix types: component type, and shape of one or two extents."""
+
+    name: str
+    dtype: ScalarType
+    shape: tuple[int, ...]
+
+    def __repr__(cls) -> str:
+        return cls.name
+
+    @property
+    def size(cls) -> int:
+        """Number of components."""
+        return int(np.prod(cls.shape))
+
+    @property
+    def is_vector(cls) -> bool:
+        return len(cls.shape) == 1
+
+    @property
+    def transposed(cls) -> CompositeType:
+        """The matrix type with rows and columns exchanged."""
+        return matrix((cls.shape[1], cls.shape[0]), cls.dtype)
+
+
+class Composite(metaclass=CompositeType):
+    """Base of the vector and matrix types. Called outside kernels, `wp.vec3(…)` gives a NumPy array."""
+
+    def __new__(cls, *components: Any) -> Any:
+        values = np.asarray(components, cls.dtype.dtype).reshape(-1)
+        if values.size not in (0, 1, cls.size):
+            raise KernelTypeError(f"{cls.name} has {cls.size} components, {values.size} values given")
+        return np.broadcast_to(values if values.size else 0, cls.size).reshape(cls.shape).astype(cls.dtype.dtype)
+
+
+# The suffixes of Warp's names: vec3d, mat33h.
+_SUFFIXES = {
+    "b": int8, "ub": uint8, "s": int16, "us": uint16, "i": int32, "ui": uint32, "l": int64, "ul": uint64,
+    "h": float16, "f": float32, "d": float64,
+}  # fmt: skip
+_SHORT: dict[ScalarType, str] = {dtype: suffix for suffix, dtype in _SUFFIXES.items()}
+
+
+@functools.cache
+def _composite(shape: tuple[int, ...], dtype: ScalarType) -> CompositeType:
+    square = len(shape) == 1 or shape[0] == shape[1]
+    suffix = "" if dtype is float32 else _SHORT.get(dtype)
+    if suffix is not None and square and 2 <= shape[0] <= 4:
+        name = f"{'vec' if len(shape) == 1 else 'mat'}{''.join(map(str, shape))}{suffix}"
+    elif len(shape) == 1:
+        name = f"vector({shape[0]}, {dtype})"
+    else:
+        name = f"matrix({shape}, {dtype})"
+    fields = {"name": name, "dtype": dtype, "shape": shape, "__doc__": f"{name} of {dtype}.", "__module__": "jwarp"}
+    return CompositeType(name, (Composite,), fields)
+
+
+def _extents(what: str, extents: tuple) -> tuple[int, ...]:
+    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in extents):
+        raise KernelTypeError(f"{what}: extents must be positive integers, not {extents}")
+    return extents
+
+
+def vector(length: int, dtype: Any) -> CompositeType:
+    """The type of vectors of `length` components of scalar type `dtype`."""
+    scalar = as_scalar(dtype)
+    if scalar is None:
+        raise KernelTypeError(f"wp.types.vector: the component type must be a scalar type, not {dtype!r}")
+    return _composite(_extents("wp.types.vector", (length,)), scalar)
+
+
+def matrix(shape: tuple[int, int], dtype: Any) -> CompositeType:
+    """The type of matrices of `shape` (rows, columns) with components of scalar type `dtype`."""
+    scalar = as_scalar(dtype)
+    if scalar is None or not isinstance(shape, (tuple, list)) or len(shape) != 2:
+        raise KernelTypeError(f"wp.types.matrix: needs (rows, columns) and a scalar type, not {shape!r}, {dtype!r}")
+    return _composite(_extents("wp.types.matrix", tuple(shape)), scalar)
+
+
 @dataclass(frozen=True)
 class ArrayType:
-    """An array parameter: element type and number of dimensions (1 to 4)."""
+    """An array parameter as JAX sees it: component type, and number of axes.
+
+    `element` is the shape of a vector or matrix element, whose axes are the last of the `ndim`. Where
+    there are no others, the parameter is one vector or matrix, passed by value.
+    """
 
     dtype: ScalarType
     ndim: int
+    element: tuple[int, ...] = ()
+
+    @property
+    def dims(self) -> int:
+        """Number of axes that a kernel's indices run over."""
+        return self.ndim - len(self.element)
+
+    @property
+    def element_type(self) -> ScalarType | CompositeType:
+        """What one element is."""
+        return _composite(self.element, self.dtype) if self.element else self.dtype
 
     def __repr__(self) -> str:
-        return f"array{self.ndim if self.ndim > 1 else ''}{'d' if self.ndim > 1 else ''}[{self.dtype}]"
+        dims = self.dims
+        return f"array{f'{dims}d' if dims > 1 else ''}[{self.element_type!r}]" if dims else repr(self.element_type)
 
 
 Type = ScalarType | ArrayType
@@ -158,17 +256,24 @@ def from_dtype(dtype: Any) -> ScalarType | None:
 
 
 def as_type(annotation: Any) -> Type | None:
-    """The kernel-language type that `annotation` stands for, or None."""
+    """The type of a parameter annotated with `annotation`, or None."""
+    if isinstance(annotation, CompositeType) and annotation is not Composite:
+        return ArrayType(annotation.dtype, len(annotation.shape), annotation.shape)
     return annotation if isinstance(annotation, ArrayType) else as_scalar(annotation)
 
 
 def _array_type(dtype: Any, ndim: Any) -> ArrayType:
-    scalar = as_scalar(dtype)
+    element = dtype if isinstance(dtype, CompositeType) and dtype is not Composite else None
+    scalar = element.dtype if element else as_scalar(dtype)
     if scalar is None:
-        raise TypeError(f"wp.array: element type must be a wp scalar type, int, float or bool, not {dtype!r}")
+        raise KernelTypeError(
+            f"wp.array: element type must be a scalar, vector or matrix type, not {dtype!r}",
+            hint="write wp.array[float], or wp.array(dtype=float)",
+        )
     if not isinstance(ndim, int) or not 1 <= ndim <= MAX_DIMS:
-        raise TypeError(f"wp.array: ndim must be 1 to {MAX_DIMS}, not {ndim!r}")
-    return ArrayType(scalar, ndim)
+        raise KernelTypeError(f"wp.array: ndim must be 1 to {MAX_DIMS}, not {ndim!r}")
+    shape = element.shape if element else ()
+    return ArrayType(scalar, ndim + len(shape), shape)
 
 
 class array:
@@ -203,3 +308,21 @@ class array4d(array):
     """Annotation of a 4-D array parameter."""
 
     _ndim = 4
+
+
+vec2, vec3, vec4 = (vector(n, float32) for n in (2, 3, 4))
+vec2b, vec3b, vec4b = (vector(n, int8) for n in (2, 3, 4))
+vec2ub, vec3ub, vec4ub = (vector(n, uint8) for n in (2, 3, 4))
+vec2s, vec3s, vec4s = (vector(n, int16) for n in (2, 3, 4))
+vec2us, vec3us, vec4us = (vector(n, uint16) for n in (2, 3, 4))
+vec2i, vec3i, vec4i = (vector(n, int32) for n in (2, 3, 4))
+vec2ui, vec3ui, vec4ui = (vector(n, uint32) for n in (2, 3, 4))
+vec2l, vec3l, vec4l = (vector(n, int64) for n in (2, 3, 4))
+vec2ul, vec3ul, vec4ul = (vector(n, uint64) for n in (2, 3, 4))
+vec2h, vec3h, vec4h = (vector(n, float16) for n in (2, 3, 4))
+vec2f, vec3f, vec4f = (vector(n, float32) for n in (2, 3, 4))
+vec2d, vec3d, vec4d = (vector(n, float64) for n in (2, 3, 4))
+mat22, mat33, mat44 = (matrix((n, n), float32) for n in (2, 3, 4))
+mat22h, mat33h, mat44h = (matrix((n, n), float16) for n in (2, 3, 4))
+mat22f, mat33f, mat44f = (matrix((n, n), float32) for n in (2, 3, 4))
+mat22d, mat33d, mat44d = (matrix((n, n), float64) for n in (2, 3, 4))

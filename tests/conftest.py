@@ -1,7 +1,16 @@
 """Settings that every test shares."""
 
+import atexit
+import os
+import shutil
+import tempfile
+
 import jax
 import pytest
+
+# The tests, and the processes they start, keep compiled kernels to themselves. Must precede `import jwarp`.
+os.environ["JWARP_CACHE_DIR"] = tempfile.mkdtemp(prefix="jwarp-tests-")
+atexit.register(shutil.rmtree, os.environ["JWARP_CACHE_DIR"], ignore_errors=True)
 
 # Two devices on any machine, for the tests of sharding. Must precede the first use of a device.
 jax.config.update("jax_num_cpu_devices", 2)
@@ -12,3 +21,12 @@ def x64():
     """JAX with 64-bit types."""
     with jax.enable_x64(True):
         yield
+
+
+def pytest_addoption(parser):
+    parser.addoption("--update-golden", action="store_true", help="write the texts in tests/golden anew")
+
+
+@pytest.fixture
+def update_golden(request) -> bool:
+    return request.config.getoption("--update-golden")

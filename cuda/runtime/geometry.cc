@@ -16,6 +16,8 @@ constexpr int64_t kColumnUnit = 64;
 constexpr int64_t kManyRows = 256;
 constexpr int64_t kLongRow = 64 * kColumnUnit;
 constexpr int64_t kFillBits = 64;
+// Kernels see extents as int32, and the conditions of a plan rely on that.
+constexpr int64_t kMaxExtent = INT32_MAX;
 
 std::string text(const int64_t* numbers, int64_t count) {
   std::string out = "(";
@@ -117,6 +119,9 @@ void Geometry::fit_operands(const Plan& plan, const Launch& launch, const Buffer
 
     const int64_t* core = buffer.dims + axes.size();
     if (parameter.is_array) std::copy(core, core + parameter.rank, symbols.begin() + parameter.first_symbol);
+    if (std::any_of(core, core + parameter.rank, [](int64_t extent) { return extent > kMaxExtent; })) {
+      invalid(name + " has a buffer of shape " + text(core, parameter.rank) + ", with an extent beyond 2^31 - 1");
+    }
     int64_t stride = product(core, parameter.rank, item_size(parameter.dtype));
     for (size_t k = batch.size(); k-- > 0;) {
       if (!has_axis(binding.mask, k)) continue;

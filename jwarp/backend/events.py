@@ -10,7 +10,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CompileEvent:
-    """One compilation. `source` says where the code came from: `compiled`, `disk` or `memory`."""
+    """Code made ready for a launch that is being lowered.
+
+    `variant` is `forward` as long as there are no derivatives, `source` says where the code came from
+    (`compiled`, `disk` or `memory`), `seconds` how long that took, `bytes` how large the machine code is.
+    """
 
     kernel: str
     variant: str

@@ -16,6 +16,7 @@ from jwarp.frontend.function import Kernel
 from jwarp.launch import arguments, geometry
 from jwarp.launch.arguments import Matched, Role
 from jwarp.launch.descriptor import program_of
+from jwarp.types import ArrayType
 
 Dims = int | Sequence[int]
 OutputDims = Dims | Mapping[str, Dims]
@@ -84,7 +85,7 @@ def jax_kernel(
     inputs = kernel.params[:first_output]
     pure_outputs = range(first_output, len(kernel.params))
     _check_output_names(kernel, output_dims, pure_outputs)
-    first_array = next((i for i, param in enumerate(inputs) if param.is_array), None)
+    first_array = next((i for i, param in enumerate(inputs) if not param.is_value), None)
     roles = [Role.IN_OUT if i in in_outs else Role.READ for i in range(first_output)]
     roles += [Role.ZEROS] * len(pure_outputs)
     default_dims, default_output_dims = launch_dims, output_dims
@@ -144,8 +145,8 @@ def _read_in_outs(kernel: Kernel, names: Sequence[str] | None) -> list[int]:
             raise LaunchError(f"{where} has {name!r}, which is no parameter; there are {', '.join(known)}")
         if chosen.count(name) > 1:
             raise LaunchError(f"{where} has '{name}' twice")
-        if not kernel.params[known.index(name)].is_array:
-            raise KernelTypeError(f"{where} has '{name}', which is a scalar; only arrays can be written")
+        if kernel.params[known.index(name)].is_value:
+            raise KernelTypeError(f"{where} has '{name}', which is passed by value; only arrays can be written")
     return sorted(known.index(name) for name in chosen)
 
 
@@ -172,7 +173,7 @@ def _check_outputs(kernel: Kernel, in_outs: list[int], first_output: int) -> Non
                 f" come before the outputs, which start at '{kernel.params[first_output].name}'"
             )
     for param in kernel.params[first_output:]:
-        if not param.is_array:
+        if param.is_value:
             raise KernelTypeError(
                 f"kernel '{kernel.name}', parameter '{param.name}': an output must be an array, this is"
                 f" {param.type!r}",
@@ -226,7 +227,9 @@ def _dims_from_argument(kernel: Kernel, first_array: int | None, args: Sequence[
     # Checked before its shape is used, so that a wrong rank is not reported as a wrong launch.
     fault = arguments.check_input(kernel.params[first_array], given, compat.x64_enabled())
     arguments.raise_faults(kernel.name, [fault] if fault else [])
-    return given.shape or ()
+    type_ = kernel.params[first_array].type
+    shape = given.shape or ()
+    return shape[: type_.dims] if isinstance(type_, ArrayType) else shape
 
 
 def _shape_of(kernel: Kernel, index: int, shapes: Any) -> tuple[int, ...]:

@@ -113,7 +113,7 @@ def _prepare(
     roles, operands, zeros = list(matched.roles), [], []
     faults: list[Fault] = []
     for index, (param, value) in enumerate(zip(program.kernel.params, matched.values, strict=True)):
-        given = values.describe(value)
+        given = values.describe(value, param)
         if roles[index] is Role.ZEROS:
             start = arguments.read_output(param, value, given, x64)
         else:

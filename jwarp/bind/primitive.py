@@ -15,6 +15,7 @@ from jwarp.bind.register import TARGET
 from jwarp.errors import LaunchError, NotDifferentiableError
 from jwarp.launch.arguments import Role
 from jwarp.launch.descriptor import Descriptor, Extents, Program, encode
+from jwarp.launch.geometry import MAX_EXTENT
 
 # Parameters, besides the operands in order of the kernel's parameters:
 #   launch          Descriptor
@@ -93,7 +94,9 @@ def _abstract_eval(
     program = launch.program
     _refuse_symbolic(program.name, avals)
     extents = _core_extents(avals, launch, zeros, masks)
-    lower_kernel(program.kernel, program.settings).check(launch.geometry.dims, extents)
+    _refuse_long(program, extents)
+    if launch.geometry.repeat and 0 not in batch:
+        lower_kernel(program.kernel, program.settings).check(launch.geometry.dims, extents)
     return [
         compat.output_aval((*batch, *(extents[index] or ())), program.dtypes[index], avals)
         for index in launch.results
@@ -106,6 +109,16 @@ def _refuse_symbolic(name: str, avals: Sequence[Any]) -> None:
             raise LaunchError(
                 f"kernel '{name}': an array of symbolic shape {aval.shape}; launches need known shapes",
                 hint="export once for each shape",
+            )
+
+
+def _refuse_long(program: Program, extents: Extents) -> None:
+    """Kernels see extents as int32, which what is proved of indices relies on."""
+    for param, shape in zip(program.kernel.params, extents, strict=True):
+        if shape and max(shape) > MAX_EXTENT:
+            raise LaunchError(
+                f"kernel '{program.name}', parameter '{param.name}': an extent must be at most 2**31 - 1, got {shape}",
+                hint="split the long axis in two",
             )
 
 

@@ -13,8 +13,10 @@ from jwarp.launch.arguments import Argument, to_scalar
 from jwarp.types import ArrayType
 
 
-def describe(value: Any) -> Argument:
-    """`value` as the argument checks see it."""
+def describe(value: Any, param: Param | None = None) -> Argument:
+    """`value` as the argument checks see it; a tuple for a vector or matrix `param` is an array of it."""
+    if isinstance(value, (tuple, list)) and param is not None and param.is_value:
+        return describe(_assembled(value, param))
     if type(value) in (float, int, bool):
         return Argument(value, "number")
     if isinstance(value, jax.Array):
@@ -35,9 +37,25 @@ def describe(value: Any) -> Argument:
     return Argument(value, "other")
 
 
+def _assembled(value: tuple | list, param: Param) -> Any:
+    """The array of a nested tuple of numbers, some of which may be traced; the tuple itself if it is none."""
+    numbers = [x for row in value for x in (row if isinstance(row, (tuple, list)) else (row,))]
+    try:
+        if any(isinstance(x, jax.Array) for x in numbers):
+            return jax.numpy.asarray(value)
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        return object()
+    # Python's ints and floats have no width; a float for an integer component stays one, and is refused.
+    fits = isinstance(param.type, ArrayType) and (array.dtype == np.int64 or param.type.dtype.is_float)
+    return array.astype(param.type.dtype.dtype) if fits and isinstance(param.type, ArrayType) else array
+
+
 def to_operand(param: Param, given: Argument) -> Any:
     """A checked argument as the primitive takes it, with exactly the parameter's dtype."""
     if isinstance(param.type, ArrayType):
+        if param.is_value and given.dtype != param.type.dtype.dtype:
+            return jax.numpy.asarray(given.value, param.type.dtype.dtype)
         return given.value
     if given.origin != "jax":
         return to_scalar(param.type, given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +12,20 @@ import numpy as np
 from jwarp.errors import KernelTypeError, Span
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value
-from jwarp.types import ArrayType, ScalarType, bool_, float32, float64, from_dtype, int32, int64
+from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, float32, float64, from_dtype, int32, int64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Number:
     """A Python number that has no type yet: an int becomes int32, a float float32, a bool bool."""
 
     value: bool | int | float
+
+    def __eq__(self, other: object) -> bool:  # 1, 1.0 and True differ, and so do 0.0 and -0.0
+        return isinstance(other, Number) and repr(self.value) == repr(other.value)
+
+    def __hash__(self) -> int:
+        return hash(repr(self.value))
 
     @property
     def type(self) -> ScalarType:
@@ -36,13 +43,22 @@ class Number:
             return Const(type, wrapped - (1 << type.bits) if wrapped > type.max else wrapped)
         if isinstance(value, bool):
             source = bool_
-        elif isinstance(value, int):
+        elif not isinstance(value, int):
+            source = float64
+        elif int64.min <= value <= int64.max:
             source = int64
         else:
-            source = float64
+            source, value = float64, _as_float(value, span)
         constant = fold("cast", (Const(source, value),), type) if source is not type else Const(type, value)
         assert constant is not None
         return constant
+
+
+def _as_float(value: int, span: Span) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise KernelTypeError("this integer does not fit any type of the kernel language", span) from None
 
 
 @dataclass(frozen=True)
@@ -55,17 +71,41 @@ class ArrayRef:
 
 
 @dataclass(frozen=True)
+class Composite:
+    """A vector or matrix, as its components in row-major order."""
+
+    type: CompositeType
+    items: tuple[Operand, ...]
+
+    @property
+    def rows(self) -> tuple[tuple[Operand, ...], ...]:
+        width = self.type.shape[-1]
+        return tuple(self.items[k : k + width] for k in range(0, len(self.items), width))
+
+    @property
+    def transposed(self) -> Composite:
+        """The matrix with rows and columns exchanged."""
+        return Composite(self.type.transposed, tuple(x for column in zip(*self.rows, strict=True) for x in column))
+
+
+@dataclass(frozen=True)
 class Shape:
     """`a.shape` of an array parameter."""
 
     array: ArrayRef
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PythonRef:
     """A Python object met by name: a type, a function, a builtin or a module."""
 
     object: Any
+
+    def __eq__(self, other: object) -> bool:  # the objects' own idea of equality is not asked
+        return isinstance(other, PythonRef) and self.object is other.object
+
+    def __hash__(self) -> int:
+        return id(self.object)
 
 
 @dataclass(frozen=True)
@@ -76,22 +116,26 @@ class Unusable:
 
 
 # A tuple stands for several bindings, as in `i, j = wp.tid()` or a function with two results.
-Binding = Value | Const | Number | ArrayRef | Shape | PythonRef | Unusable | tuple
+Binding = Value | Const | Number | Composite | ArrayRef | Shape | PythonRef | Unusable | tuple
 
 
 def describe(binding: Binding) -> str:
     """The binding's type, in the user's words."""
     match binding:
-        case Value() | Const() | Number():
+        case Value() | Const() | Number() | Composite():
             return binding.type.name
         case ArrayRef():
             return repr(binding.type)
         case Shape():
             return "shape"
         case tuple():
-            return f"tuple of {len(binding)}"
+            return f"the tuple ({', '.join(describe(b) for b in binding)})" if binding else "nothing"
         case PythonRef(object=obj):
-            return f"Python {type(obj).__name__}"
+            if isinstance(obj, type):
+                return f"the type `{obj.__name__}`"
+            if inspect.ismodule(obj):
+                return f"the module `{obj.__name__}`"
+            return "a function" if callable(obj) else f"a Python {type(obj).__name__}"
         case Unusable():
             return "nothing usable"
 
@@ -128,6 +172,8 @@ def as_operand(binding: Binding, span: Span) -> Operand | None:
 
 def flatten(binding: Binding, span: Span) -> list[Operand] | None:
     """The scalars that `binding` is made of, or None if part of it is not a scalar."""
+    if isinstance(binding, Composite):
+        return list(binding.items)
     if isinstance(binding, tuple):
         parts = [flatten(item, span) for item in binding]
         return None if any(p is None for p in parts) else [x for p in parts if p is not None for x in p]
@@ -135,8 +181,21 @@ def flatten(binding: Binding, span: Span) -> list[Operand] | None:
     return None if scalar is None else [scalar]
 
 
+def layout(binding: Binding, span: Span) -> Any:
+    """The types of the scalars that `binding` is made of, nested as its tuples are; None as for `flatten`."""
+    if isinstance(binding, Composite):
+        return binding.type
+    if isinstance(binding, tuple):
+        parts = tuple(layout(item, span) for item in binding)
+        return None if any(p is None for p in parts) else parts
+    scalar = as_operand(binding, span)
+    return None if scalar is None else scalar.type
+
+
 def rebuild(binding: Binding, scalars: list[Operand]) -> Binding:
     """A binding shaped like `binding` made of `scalars`, which are used up from the front."""
+    if isinstance(binding, Composite):
+        return Composite(binding.type, tuple(scalars.pop(0) for _ in binding.items))
     if isinstance(binding, tuple):
         return tuple(rebuild(item, scalars) for item in binding)
     return scalars.pop(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,17 +11,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.bindings import ArrayRef, Binding, Number, PythonRef, describe
+from jwarp.frontend import composites
+from jwarp.frontend.bindings import ArrayRef, Binding, Composite, Number, PythonRef, describe
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Operand
-from jwarp.ir.ops import OPS
+from jwarp.ir.ops import FLOAT, NUMBER, OPS, Kinds
 from jwarp.types import PYTHON_SCALARS, ScalarType, as_scalar, bool_, from_dtype
 
 
 class Caller(Protocol):
     """What a builtin sees of the function that calls it."""
 
-    def scalar(self, binding: Binding, span: Span, role: str) -> Operand: ...
+    def scalar(self, binding: Binding, span: Span, role: str = ...) -> Operand: ...
     def condition(self, binding: Binding, span: Span) -> Operand: ...
     def emit(self, name: str, *args: Operand, span: Span, attr: Any = None, type: Any = None) -> Operand: ...
     def convert(self, binding: Binding, type: ScalarType, span: Span) -> Operand: ...
@@ -72,13 +74,23 @@ def check_count(name: str, args: list, expected: tuple[int, ...], span: Span) ->
         raise KernelTypeError(f"wp.{name} takes {numbers} argument(s), {builtins.len(args)} given", span)
 
 
+def _check_same(name: str, values: tuple[Operand, ...], span: Span) -> None:
+    if builtins.len({v.type for v in values}) > 1:
+        types = ", ".join(v.type.name for v in values)
+        raise KernelTypeError(f"wp.{name} needs values of one type, got {types}", span, "convert one of them")
+
+
 def _elementwise(name: str, operation: str | None = None) -> Builtin:
     """A builtin that is one operation on scalars of one type."""
     row = OPS[operation or name]
 
     def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         assert row.arity is not None
+        if any(isinstance(a, Composite) for a in args) and name in ("min", "max"):
+            return composites.extremum(name)(caller, args, span)
         check_count(name, args, (row.arity,), span)
+        if args and all(isinstance(a, Composite) for a in args):
+            return composites.elementwise(caller, row.name, args, span)  # type: ignore[arg-type]
         scalars = [caller.scalar(a, s, f"argument of wp.{name}") for a, s in zip(args, spans, strict=True)]
         return caller.emit(row.name, *scalars, span=span)
 
@@ -91,7 +103,11 @@ min, max = _elementwise("min"), _elementwise("max")
 pow, atan2, fma = (_elementwise(n) for n in ("pow", "atan2", "fma"))
 neg, abs, sqrt = (_elementwise(n) for n in ("neg", "abs", "sqrt"))
 sin, cos, tan = (_elementwise(n) for n in ("sin", "cos", "tan"))
-exp, log, tanh = (_elementwise(n) for n in ("exp", "log", "tanh"))
+asin, acos, atan = (_elementwise(n) for n in ("asin", "acos", "atan"))
+exp, log, log2, log10 = (_elementwise(n) for n in ("exp", "log", "log2", "log10"))
+sinh, cosh, tanh = (_elementwise(n) for n in ("sinh", "cosh", "tanh"))
+erf, erfc, erfinv, erfcinv = (_elementwise(n) for n in ("erf", "erfc", "erfinv", "erfcinv"))
+cbrt, copysign, bit_count = (_elementwise(n) for n in ("cbrt", "copysign", "bit_count"))
 floor, ceil, trunc = (_elementwise(n) for n in ("floor", "ceil", "trunc"))
 round, rint = _elementwise("round"), _elementwise("rint")
 bit_and, bit_or = _elementwise("bit_and", "and"), _elementwise("bit_or", "or")
@@ -102,16 +118,84 @@ lshift, rshift = _elementwise("lshift", "shl"), _elementwise("rshift", "shr")
 def _lower_clamp(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("clamp", args, (3,), span)
     x, low, high = (caller.scalar(a, s, "argument of wp.clamp") for a, s in zip(args, spans, strict=True))
+    _check_same("clamp", (x, low, high), span)
     return caller.emit("min", caller.emit("max", low, x, span=span), high, span=span)
 
 
 clamp = _define("clamp", "clamp(x, low, high): the value between low and high nearest to x", _lower_clamp)
 
 
+@dataclass(frozen=True)
+class _Steps:
+    """Emits the operations that a builtin is made of; Python numbers among them have `type`."""
+
+    caller: Caller
+    type: ScalarType
+    span: Span
+
+    def __call__(self, name: str, *args: Operand | float) -> Operand:
+        operands = [Number(a).as_type(self.type, self.span) if isinstance(a, (int, float)) else a for a in args]
+        return self.caller.emit(name, *operands, span=self.span)
+
+
+def _composed(name: str, arity: int, kinds: Kinds, doc: str, steps: Callable[..., Operand]) -> Builtin:
+    """A builtin that is a few operations on scalars of one type."""
+
+    def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+        check_count(name, args, (arity,), span)
+        scalars = tuple(caller.scalar(a, s, f"argument of wp.{name}") for a, s in zip(args, spans, strict=True))
+        _check_same(name, scalars, span)
+        type = scalars[0].type
+        if type.kind not in kinds:
+            hint = "it is for floats: convert with float(x)" if kinds == FLOAT else ""
+            raise KernelTypeError(f"wp.{name} does not take {type.name}", span, hint)
+        return steps(_Steps(caller, type, span), *scalars)
+
+    return _define(name, doc, lower)
+
+
+def _lerp(do: _Steps, a: Operand, b: Operand, t: Operand) -> Operand:
+    return do("add", do("mul", a, do("sub", 1, t)), do("mul", b, t))
+
+
+def _smoothstep(do: _Steps, a: Operand, b: Operand, x: Operand) -> Operand:
+    part = do("min", do("max", do("div", do("sub", x, a), do("sub", b, a)), 0), 1)
+    return do("mul", do("mul", part, part), do("sub", 3, do("mul", 2, part)))
+
+
+sign, step, nonzero, degrees, radians, frac, isnan, isinf, isfinite, lerp, smoothstep = (
+    _composed(*row)
+    for row in (
+        ("sign", 1, NUMBER, "-1 where x < 0, else 1", lambda do, x: do("select", do("lt", x, 0), -1, 1)),
+        ("step", 1, NUMBER, "1 where x < 0, else 0", lambda do, x: do("select", do("lt", x, 0), 1, 0)),
+        ("nonzero", 1, NUMBER, "0 where x is 0, else 1", lambda do, x: do("select", do("eq", x, 0), 0, 1)),
+        ("degrees", 1, FLOAT, "x radians in degrees", lambda do, x: do("mul", x, 180.0 / math.pi)),
+        ("radians", 1, FLOAT, "x degrees in radians", lambda do, x: do("mul", x, math.pi / 180.0)),
+        ("frac", 1, FLOAT, "x - trunc(x)", lambda do, x: do("sub", x, do("trunc", x))),
+        ("isnan", 1, FLOAT, "whether x is NaN", lambda do, x: do("ne", x, x)),
+        ("isinf", 1, FLOAT, "whether x is infinite", lambda do, x: do("eq", do("abs", x), math.inf)),
+        ("isfinite", 1, FLOAT, "whether x is finite", lambda do, x: do("lt", do("abs", x), math.inf)),
+        ("lerp", 3, FLOAT, "lerp(a, b, t): a * (1 - t) + b * t", _lerp),
+        (
+            "smoothstep",
+            3,
+            FLOAT,
+            "smoothstep(a, b, x): smooth rise from 0 at a to 1 at b, p * p * (3 - 2 * p) of the clamped part p",
+            _smoothstep,
+        ),
+    )
+)
+
+
 def _lower_where(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("where", args, (3,), span)
+    condition = caller.condition(args[0], spans[0])
+    if isinstance(args[1], Composite) and isinstance(args[2], Composite) and args[1].type is args[2].type:
+        pairs = builtins.zip(args[1].items, args[2].items, strict=True)
+        return Composite(args[1].type, tuple(caller.emit("select", condition, *p, span=span) for p in pairs))
     x, y = (caller.scalar(args[k], spans[k], "argument of wp.where") for k in (1, 2))
-    return caller.emit("select", caller.condition(args[0], spans[0]), x, y, span=span)
+    _check_same("where", (x, y), span)
+    return caller.emit("select", condition, x, y, span=span)
 
 
 def _lower_select(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
@@ -121,6 +205,21 @@ def _lower_select(caller: Caller, args: list[Binding], spans: list[Span], span: 
 
 where = _define("where", "where(condition, x, y): x where the condition holds, else y", _lower_where)
 select = _define("select", "select(condition, y, x): x where the condition holds, else y", _lower_select)
+
+
+def _composite(name: str) -> Builtin:
+    """A builtin on vectors and matrices."""
+    doc, rule = composites.FUNCTIONS[name]
+    return _define(name, doc, lambda caller, args, spans, span: rule(caller, args, span))
+
+
+dot, ddot, cross, outer = (_composite(n) for n in ("dot", "ddot", "cross", "outer"))
+length, length_sq, normalize = (_composite(n) for n in ("length", "length_sq", "normalize"))
+transpose, trace, determinant, inverse = (_composite(n) for n in ("transpose", "trace", "determinant", "inverse"))
+diag, get_diag, skew = (_composite(n) for n in ("diag", "get_diag", "skew"))
+cw_mul, cw_div = _composite("cw_mul"), _composite("cw_div")
+argmin, argmax = _composite("argmin"), _composite("argmax")
+matrix_from_cols, matrix_from_rows = _composite("matrix_from_cols"), _composite("matrix_from_rows")
 
 
 def _lower_cast(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:

@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.bindings import Binding, Number, PythonRef, Unusable, describe, flatten, rebuild
+from jwarp.frontend.bindings import Binding, Number, PythonRef, Unusable, describe, flatten, layout, rebuild
 from jwarp.frontend.builtins import BUILTINS, PYTHON_BUILTINS, static
 from jwarp.frontend.expressions import ExpressionLowering, is_eager
 from jwarp.frontend.source import always_jumps, assigned_names, count_loads, may_jump
 from jwarp.ir.builder import FALSE, TRUE, finish, zero
 from jwarp.ir.nodes import Block, Const, For, If, Operand, Value, While
-from jwarp.types import bool_, int32, int64
+from jwarp.types import ScalarType, bool_, int32, int64
 
 # Unrolling stops where it would read more than this many syntax nodes.
 MAX_UNROLLED_NODES = 20_000
@@ -33,9 +33,13 @@ class State:
     unset: set[str]
 
     @property
+    def has_returned(self) -> bool:
+        return self.env.get("$return") == TRUE
+
+    @property
     def has_left(self) -> bool:
         """Whether what follows here never runs: its values do not matter there."""
-        return self.env.get("$return") == TRUE or self.env.get("$continue") == TRUE
+        return self.has_returned or self.env.get("$continue") == TRUE
 
 
 class ControlFlowLowering(ExpressionLowering):
@@ -86,7 +90,13 @@ class ControlFlowLowering(ExpressionLowering):
             return
         span = self.span(rest[0])
         stays = self.not_jumped(("$return", "$break", "$continue"), span)
-        self.branch(stays, lambda: self.lower_statements(rest), lambda: None, span)
+        only_returned = all(self.frame.env.get(flag, FALSE) == FALSE for flag in ("$break", "$continue"))
+
+        def jumped() -> None:
+            if only_returned:
+                self.frame.env["$return"] = TRUE
+
+        self.branch(stays, lambda: self.lower_statements(rest), jumped, span)
 
     def not_jumped(self, flags: tuple[str, ...], span: Span) -> Operand:
         jumped: Operand = FALSE
@@ -102,11 +112,18 @@ class ControlFlowLowering(ExpressionLowering):
         self.frame.env[flag] = TRUE
 
     def lower_return(self, statement: ast.Return) -> None:
-        if statement.value is not None:
+        if _returns_value(statement):
+            assert statement.value is not None
             if self.frame.is_kernel:
                 raise CompileError("a kernel returns nothing", self.span(statement), "store to an array parameter")
             with self.at(statement):
                 self.frame.env["$result"] = self.expression(statement.value)
+        elif any(_returns_value(n) for n in ast.walk(self.frame.source.tree)):
+            raise CompileError(
+                f"`{self.frame.source.name}` returns nothing here and a value elsewhere",
+                self.span(statement),
+                "return a value of that type here too",
+            )
         self.frame.env["$return"] = TRUE
 
     # -- branches
@@ -141,7 +158,7 @@ class ControlFlowLowering(ExpressionLowering):
             if x is y or x == y:
                 env[name] = x  # type: ignore[assignment]
                 continue
-            misses = (x is None and not left.has_left) or (y is None and not right.has_left)
+            misses = (x is None and not left.has_returned) or (y is None and not right.has_returned)
             if misses and not name.startswith("$"):
                 unset.add(name)
             pair = self.matched(name, x, y, left.has_left, right.has_left, span)
@@ -168,17 +185,18 @@ class ControlFlowLowering(ExpressionLowering):
                 return binding
         xs = None if x is None else flatten(x, span)
         ys = None if y is None else flatten(y, span)
+        word = "the returned value" if name == "$result" else f"`{name}`"
         if (x is not None and xs is None) or (y is not None and ys is None):
-            return Unusable(f"`{name}` stands for different things depending on a condition that is not constant")
-        same = xs is not None and ys is not None and [v.type for v in xs] == [v.type for v in ys]
-        if xs is not None and ys is not None and not same and not (x_left or y_left):
-            word = "the returned value" if name == "$result" else f"`{name}`"
+            return Unusable(f"{word} stands for different things depending on a condition that is not constant")
+        same = x is not None and y is not None and layout(x, span) == layout(y, span)
+        # What a name stands for does not matter where a jump has left; what is returned does.
+        if xs is not None and ys is not None and not same and (name == "$result" or not (x_left or y_left)):
             raise KernelTypeError(
                 f"{word} is {describe(x)} in one branch and {describe(y)} in the other",  # type: ignore[arg-type]
                 span,
                 "convert one of them, or use two names",
             )
-        if xs is None or (not same and x_left):
+        if xs is None or (ys is not None and not same and x_left):
             assert ys is not None and y is not None
             return [zero(v.type) for v in ys], ys, y
         if ys is None or not same:
@@ -188,29 +206,55 @@ class ControlFlowLowering(ExpressionLowering):
 
     # -- loops
 
+    def loop_else(self, statement: ast.For | ast.While) -> CompileError:
+        return CompileError(
+            "`else` after a loop is not part of the kernel language",
+            self.span(statement),
+            "set a variable before `break` and test it after the loop",
+        )
+
     def lower_for(self, statement: ast.For) -> None:
         span = self.span(statement)
         if statement.orelse:
-            raise CompileError("`else` after a loop is not part of the kernel language", span)
+            raise self.loop_else(statement)
         if not isinstance(statement.target, ast.Name):
-            raise CompileError("the variable of a for statement must be one name", self.span(statement.target))
-        lo, hi, step = self.range_bounds(statement.iter)
-        known = [b.value if isinstance(b, (Number, Const)) else None for b in (lo, hi, step)]
-        if known[2] == 0:
-            raise CompileError("the step of range() must not be zero", self.span(statement.iter))
-        if None not in known and self.unroll(statement, range(*known)):  # type: ignore[arg-type]
+            raise CompileError(
+                "the variable of a for statement must be one name",
+                self.span(statement.target),
+                "loop over range(…) and index: for i in range(n)",
+            )
+        bounds = self.range_bounds(statement.iter)
+        kind = self.range_type(bounds, statement.iter)
+        known = [b.value if isinstance(b, (Number, Const)) else None for b in bounds]
+        trips = None if None in known else range(*known)  # type: ignore[arg-type]
+        typed = None if all(isinstance(b, Number) for b in bounds) else kind
+        if trips is not None and self.unroll(statement, trips, typed):
             return
-        kinds = {b.type for b in (lo, hi, step) if not isinstance(b, Number)} or {int32}
-        if len(kinds) > 1 or not next(iter(kinds)).is_int:
+        lo, hi = (b.as_type(kind, span) if isinstance(b, Number) else b for b in bounds[:2])
+        # A constant step has a sign, which an unsigned range lacks.
+        step = bounds[2] if known[2] is None else Const(int64, known[2])
+        self.counted_loop(statement, lo, hi, step, never_empty=bool(trips))
+
+    def range_type(self, bounds: list, node: ast.expr) -> ScalarType:
+        """The integer type that a range counts in."""
+        span = self.span(node)
+        kinds = list(dict.fromkeys(b.type for b in bounds if not isinstance(b, Number))) or [int32]
+        if len(kinds) > 1 or not kinds[0].is_int:
             raise KernelTypeError(
                 f"range() needs integers of one type, got {', '.join(t.name for t in kinds)}",
-                self.span(statement.iter),
+                span,
                 "convert them: int(x)",
             )
-        kind = kinds.pop()
-        typed = [b.as_type(kind, span) if isinstance(b, Number) else b for b in (lo, hi, step)]
-        never_empty = None not in known and len(range(*known)) > 0  # type: ignore[arg-type]
-        self.counted_loop(statement, typed[0], typed[1], typed[2], never_empty)
+        kind = kinds[0]
+        for position, bound in enumerate(bounds):
+            low = -kind.max if position == 2 else kind.min
+            if isinstance(bound, Number) and not low <= bound.value <= kind.max:
+                raise KernelTypeError(
+                    f"the integer {bound.value} does not fit {kind}", span, "write wp.int64(…) around the bounds"
+                )
+        if isinstance(bounds[2], (Number, Const)) and bounds[2].value == 0:
+            raise CompileError("the step of range() must not be zero", span)
+        return kind
 
     def range_bounds(self, node: ast.expr) -> list:
         callee = self.expression(node.func) if isinstance(node, ast.Call) else None
@@ -219,7 +263,9 @@ class ControlFlowLowering(ExpressionLowering):
             target = PYTHON_BUILTINS[range]
         if target is not BUILTINS["range"] or node.keywords or not 1 <= len(node.args) <= 3:  # type: ignore[attr-defined]
             raise CompileError(
-                "a for statement needs range(stop), range(start, stop) or range(start, stop, step)", self.span(node)
+                "a for statement needs range(stop), range(start, stop) or range(start, stop, step)",
+                self.span(node),
+                "to go over an array, write: for i in range(a.shape[0])",
             )
         bounds = [self.expression(a) for a in node.args]  # type: ignore[attr-defined]
         bounds = [b if isinstance(b, Number) else self.scalar(b, self.span(node), "range bound") for b in bounds]
@@ -228,20 +274,22 @@ class ControlFlowLowering(ExpressionLowering):
         lo, hi = ([Number(0), *bounds] if len(bounds) == 1 else bounds)[:2]
         return [lo, hi, bounds[2] if len(bounds) == 3 else Number(1)]
 
-    def unroll(self, statement: ast.For, trips: range) -> bool:
+    def unroll(self, statement: ast.For, trips: range, kind: ScalarType | None) -> bool:
         """Read the body once for each value of the variable, if it is worth it."""
         nodes = [n for s in statement.body for n in ast.walk(s)]
         must = any(self._is_static(n) for n in nodes)
-        fits = len(trips) <= self.max_unroll and len(nodes) * len(trips) * self.unrolled <= MAX_UNROLLED_NODES
+        count = max(0, -((trips.start - trips.stop) // trips.step))  # len() ends at 2^63
+        fits = count <= self.max_unroll and len(nodes) * count * self.unrolled <= MAX_UNROLLED_NODES
         if any(may_jump(s) for s in statement.body) or not (must or fits):
             return False
-        if must and len(nodes) * len(trips) * self.unrolled > 10 * MAX_UNROLLED_NODES:
-            raise CompileError(f"a loop of {len(trips)} trips is too long to unroll", self.span(statement))
+        if must and len(nodes) * count * self.unrolled > 10 * MAX_UNROLLED_NODES:
+            raise CompileError(f"a loop of {count} trips is too long to unroll", self.span(statement))
         name = statement.target.id  # type: ignore[attr-defined]
-        outer, self.unrolled = self.unrolled, self.unrolled * max(1, len(trips))
+        outer, self.unrolled = self.unrolled, self.unrolled * max(1, count)
         shadowed = self.frame.statics.get(name)
         for k in trips:
-            self.assign(name, Number(k), self.span(statement.target))
+            number = Number(k) if kind is None else Const(kind, k)
+            self.assign(name, number, self.span(statement.target))
             self.frame.statics[name] = k
             self.lower_statements(statement.body)
         self.frame.statics.pop(name, None)
@@ -275,7 +323,8 @@ class ControlFlowLowering(ExpressionLowering):
             value: Operand = index
             if not direct:
                 k = self.emit("cast", index, span=span, type=lo.type)
-                value = self.emit("add", lo, self.emit("mul", k, step, span=span), span=span)
+                stride = self.emit("cast", step, span=span, type=lo.type)
+                value = self.emit("add", lo, self.emit("mul", k, stride, span=span), span=span)
             self.assign(target, value, self.span(statement.target))
             self.lower_statements(statement.body)
 
@@ -310,12 +359,13 @@ class ControlFlowLowering(ExpressionLowering):
 
     def lower_while(self, statement: ast.While) -> None:
         if statement.orelse:
-            raise CompileError("`else` after a loop is not part of the kernel language", self.span(statement))
+            raise self.loop_else(statement)
 
         def body() -> None:
             self.lower_statements(statement.body)
 
-        self.loop(statement, body, statement.test, None, never_empty=False)
+        endless = isinstance(statement.test, ast.Constant) and bool(statement.test.value)
+        self.loop(statement, body, statement.test, None, never_empty=endless)
 
     def loop(
         self,
@@ -360,6 +410,9 @@ class ControlFlowLowering(ExpressionLowering):
         block = finish(nodes, following)
         self.builder.append(While(tuple(params), tuple(init), cond, block, tuple(results), span))
         carried.leave()
+        never_passed = test is not None and holds == TRUE and not any(_breaks(s) for s in statement.body)
+        if never_passed and "$return" in self.frame.env:
+            self.frame.env["$return"] = TRUE
 
     def carry(self, statement: ast.For | ast.While, body: Callable[[], None], never_empty: bool) -> Carried:
         """Enter a loop: decide what it carries, and let the names stand for that inside."""
@@ -375,7 +428,7 @@ class ControlFlowLowering(ExpressionLowering):
                 names.append("$result")
         inside = count_loads([statement])
         fresh = [n for n in names if n not in self.frame.env and self.frame.loads.get(n, 0) > inside.get(n, 0)]
-        returns = any(isinstance(n, ast.Return) and n.value for n in ast.walk(statement))
+        returns = any(_returns_value(n) for n in ast.walk(statement))
         if returns and "$result" not in self.frame.env:
             fresh.append("$result")
         added = self.types_after(names, body, fresh, self.span(statement)) if fresh else {}
@@ -410,7 +463,8 @@ class Carried:
         span: Span,
     ):
         self.lowering, self.span, self.outer_flags = lowering, span, outer_flags
-        self.added = set() if never_empty else {n for n in added if not n.startswith("$")}
+        self.never_empty = never_empty
+        self.added = {n for n in added if not n.startswith("$")}
         self.before = lowering.state
         self.bindings: dict[str, Binding] = {}
         self.others: list[str] = []
@@ -419,7 +473,9 @@ class Carried:
             binding = self.before.env.get(name)
             if binding is None and name in added:
                 scalars = flatten(added[name], span)
-                if scalars is not None:
+                if scalars is None:
+                    self.others.append(name)
+                else:
                     self.bindings[name] = added[name]
                     init += [zero(s.type) for s in scalars]
                 continue
@@ -441,6 +497,7 @@ class Carried:
             env[name] = rebuild(binding, scalars)
         env.setdefault("$break", FALSE)
         env["$continue"] = FALSE
+        self.lowering.frame.unset |= self.added  # until the body sets them
 
     def next_values(self) -> list[Operand]:
         """The carried values at the end of the body."""
@@ -450,13 +507,11 @@ class Carried:
             after = state.env[name]
             if isinstance(after, Unusable):
                 raise CompileError(after.reason, self.span)
-            scalars, expected = flatten(after, self.span), flatten(binding, self.span)
-            assert expected is not None
-            if scalars is None or [s.type for s in scalars] != [e.type for e in expected]:
+            if layout(after, self.span) != layout(binding, self.span):
                 raise KernelTypeError(
                     f"`{name}` is {describe(binding)} before the loop and {describe(after)} after one trip", self.span
                 )
-            values += scalars
+            values += flatten(after, self.span) or ()
         self.unset_inside = state.unset
         self.after = state.env
         return values
@@ -468,13 +523,30 @@ class Carried:
         for name, binding in self.bindings.items():
             env[name] = rebuild(binding, scalars)
         for name in self.others:
-            if name in env and self.after.get(name) is not env[name]:
+            after = self.after.get(name)
+            if name in env and after is not env[name]:
                 env[name] = Unusable(f"`{name}` stands for different things before and after a loop")
+            elif after is not None and flatten(after, self.span) is None:
+                env[name] = Unusable(f"`{name}` is set in a loop and is no number, so it has no meaning after the loop")
         env.pop("$break", None)
         env.pop("$continue", None)
         env.update({flag: value for flag, value in self.outer_flags.items() if value is not None})
         carried = set(self.bindings)
-        self.lowering.state = State(env, self.before.unset | self.added | (self.unset_inside & carried))
+        unset = self.before.unset - carried if self.never_empty else self.before.unset | self.added
+        self.lowering.state = State(env, unset | (self.unset_inside & carried))
+
+
+def _returns_value(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Return) or node.value is None:
+        return False
+    return not (isinstance(node.value, ast.Constant) and node.value.value is None)
+
+
+def _breaks(statement: ast.stmt) -> bool:
+    """Whether `statement` in a loop's body may break out of that loop."""
+    if isinstance(statement, ast.If):
+        return any(_breaks(s) for s in statement.body + statement.orelse)
+    return isinstance(statement, ast.Break)
 
 
 def _leaves_loop(statement: ast.stmt) -> bool:

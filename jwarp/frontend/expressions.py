@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import inspect
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
+from jwarp.frontend import composites
 from jwarp.frontend.bindings import (
     ArrayRef,
     Binding,
+    Composite,
     Number,
     PythonRef,
     Shape,
@@ -19,13 +23,18 @@ from jwarp.frontend.bindings import (
     as_operand,
     bind_python,
     describe,
+    flatten,
+    layout,
+    rebuild,
 )
 from jwarp.frontend.builtins import BUILTINS, PYTHON_BUILTINS, Builtin, static
+from jwarp.frontend.constructs import CONSTRUCTS, DEFAULT_WAY_OUT
+from jwarp.frontend.func import Func
 from jwarp.frontend.source import Source
 from jwarp.ir.builder import FALSE, TRUE, Builder, finish, zero
 from jwarp.ir.nodes import Const, If, Node, Op, Operand, Value
 from jwarp.ir.ops import OPS
-from jwarp.types import ScalarType, as_scalar, bool_, int32, int64, uint32, uint64
+from jwarp.types import CompositeType, ScalarType, as_scalar, bool_, int32, int64, uint32, uint64, vector
 
 BINARY_OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
     ast.Add: ("+", "add"),
@@ -35,6 +44,7 @@ BINARY_OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
     ast.FloorDiv: ("//", "floordiv"),
     ast.Mod: ("%", "mod"),
     ast.Pow: ("**", "pow"),
+    ast.MatMult: ("@", "matmul"),
     ast.BitAnd: ("&", "and"),
     ast.BitOr: ("|", "or"),
     ast.BitXor: ("^", "xor"),
@@ -49,6 +59,9 @@ COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Eq: ("==", "eq"),
     ast.NotEq: ("!=", "ne"),
 }
+
+_SYMBOLS = {op: symbol for symbol, op in [*BINARY_OPERATORS.values(), *COMPARISONS.values()]}
+_SYMBOLS |= {"neg": "-", "not": "~"}
 
 # A branch of at most this many pure operations is computed without a branch.
 MAX_EAGER_OPS = 8
@@ -95,7 +108,7 @@ class ExpressionLowering:
         """Append an operation of the language, checking what it takes in the user's words."""
         row = OPS[name]
         types_ = tuple(a.type for a in args)
-        shown = next((s for s, op in [*BINARY_OPERATORS.values(), *COMPARISONS.values()] if op == name), name)
+        shown = _SYMBOLS.get(name, f"wp.{name}")
         if row.typed_by == "" and len(set(types_)) > 1 and name != "select":
             raise KernelTypeError(
                 f"`{shown}` needs arguments of one type, got {', '.join(t.name for t in types_)}",
@@ -122,7 +135,7 @@ class ExpressionLowering:
             raise CompileError(binding.reason, span)
         operand = as_operand(binding, span)
         if operand is None:
-            raise KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span)
+            raise KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span, _scalar_hint(binding))
         return operand
 
     def condition(self, binding: Binding, span: Span) -> Operand:
@@ -162,13 +175,15 @@ class ExpressionLowering:
     def expression(self, node: ast.expr) -> Binding:
         method = getattr(self, f"lower_{type(node).__name__}", None)
         if method is None:
-            raise CompileError(
-                f"{_construct(node)} is not part of the kernel language",
-                self.span(node),
-                "kernels have numbers, arrays, arithmetic, comparisons, calls, if, for, while and assignments",
-            )
+            raise self.unsupported(node)
         with self.at(node):
             return method(node)
+
+    def unsupported(self, node: ast.AST, construct: type[ast.AST] | None = None) -> CompileError:
+        """The error for a Python construct, met at `node`, that kernels do not have."""
+        word = (construct or type(node)).__name__
+        name, way_out = CONSTRUCTS.get(word, (word, DEFAULT_WAY_OUT))
+        return CompileError(f"{name} is not part of the kernel language", self.span(node), way_out)
 
     def value(self, node: ast.expr, role: str = "value") -> Operand:
         return self.scalar(self.expression(node), self.span(node), role)
@@ -179,26 +194,28 @@ class ExpressionLowering:
     def lower_Constant(self, node: ast.Constant) -> Binding:
         if isinstance(node.value, (bool, int, float)):
             return Number(node.value)
-        raise CompileError(f"constant {node.value!r} has no meaning in a kernel", self.span(node))
+        raise CompileError(
+            f"the constant {node.value!r} has no meaning in a kernel",
+            self.span(node),
+            "kernels compute with numbers and bools; infinity is math.inf, not a number math.nan",
+        )
 
     def lower_Name(self, node: ast.Name) -> Binding:
         name, span = node.id, self.span(node)
         if name in self.frame.env:
             if name in self.frame.unset:
                 self.warnings[(span, name)] = None
-            return self.frame.env[name]
+            binding = self.frame.env[name]
+            if isinstance(binding, Unusable):
+                raise CompileError(binding.reason, span)
+            return binding
+        code = self.frame.source.function.__code__
+        if name in code.co_varnames or name in code.co_cellvars:
+            raise CompileError(f"`{name}` has no value yet at this point", span, "assign to it before it is read")
         try:
             found = self.frame.source.lookup(name)
         except KeyError:
-            if name in self.frame.loads and name in self.frame.statics:
-                return Number(self.frame.statics[name])
-            local = name in self.frame.source.function.__code__.co_varnames
-            reason = "has no value yet at this point" if local else "is not defined"
-            raise CompileError(
-                f"`{name}` {reason}",
-                span,
-                "assign to it before it is read" if local else _suggestion(name),
-            ) from None
+            raise CompileError(f"`{name}` is not defined", span, _suggestion(name)) from None
         return bind_python(found, name, span)
 
     def lower_Attribute(self, node: ast.Attribute) -> Binding:
@@ -212,9 +229,26 @@ class ExpressionLowering:
             try:
                 return bind_python(getattr(owner.object, node.attr), ast.unparse(node), span)
             except AttributeError:
-                what = getattr(owner.object, "__name__", type(owner.object).__name__)
+                what = ast.unparse(node.value)
                 raise CompileError(f"`{what}` has no attribute `{node.attr}`", span, _suggestion(node.attr)) from None
+            except JwarpError:
+                raise
+            except Exception as error:
+                raise CompileError(
+                    f"reading `{ast.unparse(node)}` failed: {type(error).__name__}: {error}", span
+                ) from error
+        if isinstance(owner, Composite):
+            return owner.items[self.named_component(owner, node)]
         raise CompileError(f"{describe(owner)} has no attribute `{node.attr}`", span)
+
+    def named_component(self, owner: Composite, node: ast.Attribute) -> int:
+        """The position of `v.x` to `v.w`."""
+        position = composites.COMPONENTS.get(node.attr, owner.type.size)
+        if not owner.type.is_vector or position >= owner.type.size:
+            raise CompileError(
+                f"{describe(owner)} has no attribute `{node.attr}`", self.span(node), "index its components: v[0]"
+            )
+        return position
 
     def lower_Tuple(self, node: ast.Tuple) -> Binding:
         return tuple(self.expression(item) for item in node.elts)
@@ -229,6 +263,8 @@ class ExpressionLowering:
                 return Number(-operand.value)  # keeps the full precision for a conversion around it
             if isinstance(node.op, ast.UAdd):
                 return operand
+        if isinstance(operand, Composite) and not isinstance(node.op, ast.Invert):
+            return composites.elementwise(self, "neg", (operand,), span) if isinstance(node.op, ast.USub) else operand
         scalar = self.scalar(operand, span)
         if isinstance(node.op, ast.UAdd):
             return scalar
@@ -237,26 +273,40 @@ class ExpressionLowering:
         return self.emit("neg" if isinstance(node.op, ast.USub) else "not", scalar, span=span)
 
     def lower_BinOp(self, node: ast.BinOp) -> Binding:
-        left, right = self.value(node.left, "left operand"), self.value(node.right, "right operand")
-        return self.binary(node.op, left, right, self.span(node))
+        return self.binary(node.op, self.expression(node.left), self.expression(node.right), node)
 
-    def binary(self, operator: ast.operator, left: Operand, right: Operand, span: Span) -> Operand:
-        if type(operator) not in BINARY_OPERATORS:
-            raise CompileError("this operator is not supported on scalars", span)
-        return self.emit(BINARY_OPERATORS[type(operator)][1], left, right, span=span)
+    def binary(self, operator: ast.operator, left: Binding, right: Binding, node: ast.BinOp | ast.AugAssign) -> Binding:
+        span = self.span(node)
+        symbol, name = BINARY_OPERATORS[type(operator)]
+        if isinstance(left, Composite) or isinstance(right, Composite):
+            return composites.binary(self, symbol, name, left, right, span)
+        sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
+        x = self.scalar(left, self.span(sides[0]), "left operand")
+        y = self.scalar(right, self.span(sides[1]), "right operand")
+        if name == "matmul":
+            raise KernelTypeError(f"`@` does not take ({x.type}, {y.type})", span, "use `*` for numbers")
+        return self.emit(name, x, y, span=span)
 
     def lower_Compare(self, node: ast.Compare) -> Binding:
         span = self.span(node)
         result: Operand = TRUE
-        left = self.value(node.left)
-        for operator, comparator in zip(node.ops, node.comparators, strict=True):
+        for operator in node.ops:
             if type(operator) not in COMPARISONS:
-                raise CompileError(f"`{_construct(operator)}` is not part of the kernel language", span)
-            right = self.value(comparator)
-            holds = self.emit(COMPARISONS[type(operator)][1], left, right, span=span)
-            result = self.emit("and", result, holds, span=span)
+                raise self.unsupported(node, type(operator))
+        left = self.expression(node.left)
+        for operator, comparator in zip(node.ops, node.comparators, strict=True):
+            right = self.expression(comparator)
+            result = self.emit("and", result, self.compare(operator, left, right, node), span=span)
             left = right
         return result
+
+    def compare(self, operator: ast.cmpop, left: Binding, right: Binding, node: ast.Compare) -> Operand:
+        span, name = self.span(node), COMPARISONS[type(operator)][1]
+        if isinstance(left, Composite) and isinstance(right, Composite) and name in ("eq", "ne"):
+            same = composites.equal(self, left, right, span)
+            return same if name == "eq" else self.emit("not", same, span=span)
+        x, y = self.scalar(left, self.span(node.left)), self.scalar(right, span)
+        return self.emit(name, x, y, span=span)
 
     def lower_BoolOp(self, node: ast.BoolOp) -> Binding:
         is_and = isinstance(node.op, ast.And)
@@ -282,54 +332,97 @@ class ExpressionLowering:
         if isinstance(cond, Const):
             return self.expression(node.body if cond.value else node.orelse)
         with self.builder.block() as then:
-            x = self.value(node.body)
+            x = self.expression(node.body)
+            xs = flatten(x, self.span(node.body)) or [self.scalar(x, self.span(node.body))]
         with self.builder.block() as orelse:
-            y = self.value(node.orelse)
-        if x.type is not y.type:
-            raise KernelTypeError(f"the two values have types {x.type} and {y.type}", span, "convert one of them")
+            y = self.expression(node.orelse)
+            ys = flatten(y, self.span(node.orelse)) or [self.scalar(y, self.span(node.orelse))]
+        if layout(x, span) != layout(y, span):
+            raise KernelTypeError(
+                f"the two values have types {describe(x)} and {describe(y)}", span, "convert one of them"
+            )
         if not then and not orelse:
-            return self.emit("select", cond, x, y, span=span)
-        merged = Value(x.type)
-        self.builder.append(If(cond, finish(then, (x,)), finish(orelse, (y,)), (merged,), span))
-        return merged
+            return rebuild(x, [self.emit("select", cond, *pair, span=span) for pair in zip(xs, ys, strict=True)])
+        merged = tuple(Value(v.type) for v in xs)
+        self.builder.append(If(cond, finish(then, xs), finish(orelse, ys), merged, span))
+        return rebuild(x, list(merged))
 
     # -- subscripts
 
     def lower_Subscript(self, node: ast.Subscript) -> Binding:
         owner, span = self.expression(node.value), self.span(node)
         if isinstance(owner, ArrayRef):
-            indices = self.indices(owner, node)
-            result = Value(owner.type.dtype)
-            self.builder.append(Op("load", indices, owner.index, result, span))
-            return result
+            return self.load(owner, self.indices(owner, node), span)
+        if isinstance(owner, Composite):
+            return self.components(owner, node)
         if isinstance(owner, (Shape, tuple)):
-            length = owner.array.type.ndim if isinstance(owner, Shape) else len(owner)
+            length = owner.array.type.dims if isinstance(owner, Shape) else len(owner)
             k = self.static_index(node.slice, length)
             if isinstance(owner, tuple):
                 return owner[k]
             result = Value(int32)
             self.builder.append(Op("shape", (), (owner.array.index, k), result, span))
             return result
-        raise KernelTypeError(f"{describe(owner)} cannot be indexed", span)
+        raise KernelTypeError(f"{describe(owner)} cannot be indexed", span, _scalar_hint(owner))
+
+    def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding:
+        """The element of `array` at `indices`."""
+        items = []
+        for component in component_indices(array.type.element):
+            result = Value(array.type.dtype)
+            self.builder.append(Op("load", (*indices, *component), array.index, result, span))
+            items.append(result)
+        kind = array.type.element_type
+        return Composite(kind, tuple(items)) if isinstance(kind, CompositeType) else items[0]
+
+    def components(self, owner: Composite, node: ast.Subscript) -> Binding:
+        """`v[i]`, `v[1:3]`, `m[i]`, `m[i, j]`."""
+        span = self.span(node)
+        if isinstance(node.slice, ast.Slice):
+            if not owner.type.is_vector:
+                raise CompileError("only vectors can be sliced", span, "index each component")
+            parts = (node.slice.lower, node.slice.upper, node.slice.step)
+            bounds = [None if part is None else self.constant_integer(part) for part in parts]
+            items = owner.items[slice(*bounds)] if bounds[2] != 0 else ()
+            if not items:
+                raise CompileError("this slice has no components", span)
+            return Composite(vector(len(items), owner.type.dtype), items)
+        return composites.read(self, owner, self.component_indices(node), span)
+
+    def component_indices(self, node: ast.Subscript) -> list[Binding]:
+        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        return [self.expression(item) for item in items]
 
     def static_index(self, node: ast.expr, length: int) -> int:
         """An index that must be known when the kernel is built."""
-        binding = self.expression(node)
-        value = binding.value if isinstance(binding, (Number, Const)) else None
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise CompileError("this index must be a constant integer", self.span(node))
+        value = self.constant_integer(node)
         if not -length <= value < length:
             raise CompileError(f"index {value} is outside 0 to {length - 1}", self.span(node))
         return value % length
+
+    def constant_integer(self, node: ast.expr) -> int:
+        binding = self.expression(node)
+        value = binding.value if isinstance(binding, (Number, Const)) else None
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise CompileError(
+                "this index must be a constant integer", self.span(node), "for an index that varies, use an array"
+            )
+        return value
 
     def indices(self, array: ArrayRef, node: ast.Subscript) -> tuple[Operand, ...]:
         """The indices of an element access, as int32 or int64."""
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if any(isinstance(i, ast.Slice) for i in items):
-            raise CompileError("array slices are not part of the kernel language yet", self.span(node))
-        if len(items) != array.type.ndim:
+            raise CompileError(
+                "array slices are not part of the kernel language yet",
+                self.span(node),
+                "loop over the elements and index each",
+            )
+        if len(items) != array.type.dims:
             raise KernelTypeError(
-                f"`{array.name}` has {array.type.ndim} dimension(s), {len(items)} index(es) given", self.span(node)
+                f"`{array.name}` has {array.type.dims} dimension(s), {len(items)} index(es) given",
+                self.span(node),
+                "give one index for each dimension: a[i], b[i, j]",
             )
         return tuple(self.index(item, array) for item in items)
 
@@ -350,25 +443,53 @@ class ExpressionLowering:
         span = self.span(node)
         callee = self.expression(node.func)
         if not isinstance(callee, PythonRef):
-            raise CompileError(f"{describe(callee)} cannot be called", span)
+            raise CompileError(f"{describe(callee)} cannot be called", span, "multiplication is written with `*`")
         function = callee.object
         if function is static:
             return self.static_expression(node)
         with contextlib.suppress(TypeError):  # not hashable: not one of Python's own functions
             function = PYTHON_BUILTINS.get(function, function)
+        starred = next((a for a in [*node.args, *node.keywords] if isinstance(a, ast.Starred) or _is_double(a)), None)
+        if starred is not None:
+            raise self.unsupported(starred, ast.Starred)
+        is_type = as_scalar(function) is not None or isinstance(function, CompositeType)
+        if not isinstance(function, (Builtin, Func)) and not is_type:
+            raise self.not_callable(function, span)
         args = [self.expression(a) for a in node.args]
         spans = [self.span(a) for a in node.args]
         target = as_scalar(function)
         if target is not None:
             return self.conversion(target, args, span, bool(node.keywords))
+        if isinstance(function, CompositeType):
+            if node.keywords:
+                raise CompileError(f"{function.name}() takes no keyword arguments", span)
+            return composites.construct(self, function, args, span)
         if isinstance(function, Builtin):
             if node.keywords:
-                raise CompileError(f"wp.{function.name} takes no keyword arguments", span)
+                raise CompileError(
+                    f"wp.{function.name} takes no keyword arguments",
+                    self.span(node.keywords[0]),
+                    "give the arguments in order",
+                )
             return function.lower(self, args, spans, span)
         keywords = {k.arg: self.expression(k.value) for k in node.keywords}
         return self.call_function(function, args, keywords, node)
 
-    def call_function(self, function: Any, args: list[Binding], keywords: dict, node: ast.Call) -> Binding:
+    def not_callable(self, function: Any, span: Span) -> CompileError:
+        """The error for a call of a Python object that kernels cannot call."""
+        name = getattr(function, "__name__", getattr(function, "name", repr(function)))
+        hint = ""
+        if hasattr(function, "enable_backward"):  # a kernel: its class is defined on top of this one
+            return CompileError(
+                f"`{name}` is a kernel, which only a launch can run", span, "make what both need a @wp.func"
+            )
+        if inspect.isfunction(function) and not (function.__module__ or "").startswith("jwarp."):
+            hint = f"decorate it: @wp.func above `def {name}`"
+        elif name in BUILTINS:
+            hint = f"write wp.{name}"
+        return CompileError(f"`{name}` is not a function of the kernel language", span, hint)
+
+    def call_function(self, function: Func, args: list[Binding], keywords: dict, node: ast.Call) -> Binding:
         raise NotImplementedError  # in the subclass: a function's body is statements
 
     def conversion(self, target: ScalarType, args: list[Binding], span: Span, keywords: bool) -> Binding:
@@ -394,6 +515,11 @@ class ExpressionLowering:
         return bind_python(result, "wp.static(…)", self.span(node))
 
 
+def component_indices(element: tuple[int, ...]) -> list[tuple[Const, ...]]:
+    """The indices of all components of an element of shape `element`, row by row."""
+    return [tuple(Const(int32, k) for k in place) for place in itertools.product(*map(range, element))]
+
+
 def is_eager(nodes: list[Node]) -> bool:
     """Whether running `nodes` where they are not needed costs little and does nothing."""
     pure = all(isinstance(n, Op) and OPS[n.name].effect == "pure" for n in nodes)
@@ -404,24 +530,20 @@ def _spelling(type: ScalarType) -> str:
     return {"int32": "int", "float32": "float", "bool": "bool"}.get(type.name, f"wp.{type.name}")
 
 
-def _construct(node: ast.AST) -> str:
-    """What Python calls the construct."""
-    return {
-        "Lambda": "a lambda",
-        "ListComp": "a list comprehension",
-        "GeneratorExp": "a generator expression",
-        "Dict": "a dict",
-        "List": "a list",
-        "Set": "a set",
-        "JoinedStr": "an f-string",
-        "NamedExpr": "`:=`",
-        "Starred": "`*` unpacking",
-        "Slice": "a slice",
-        "In": "in",
-        "NotIn": "not in",
-        "Is": "is",
-        "IsNot": "is not",
-    }.get(type(node).__name__, f"Python's {type(node).__name__}")
+def _is_double(node: ast.AST) -> bool:
+    """Whether `node` is a `**` argument of a call."""
+    return isinstance(node, ast.keyword) and node.arg is None
+
+
+def _scalar_hint(binding: Binding) -> str:
+    """How to get a scalar from `binding`."""
+    if isinstance(binding, ArrayRef):
+        return f"read an element: {binding.name}[{', '.join('ijkl'[: binding.type.dims])}]"
+    if isinstance(binding, Shape):
+        return "read an extent: a.shape[0]"
+    if isinstance(binding, PythonRef) and not callable(binding.object):
+        return "arrays are parameters of the kernel; from outside it can use numbers and tuples of them"
+    return ""
 
 
 def _kind_hint(name: str, args: tuple[ScalarType, ...]) -> str:

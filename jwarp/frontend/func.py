@@ -5,9 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args, get_origin
 
-from jwarp.frontend.source import Source, annotations_of, capture, read_source
+from jwarp.errors import CompileError
+from jwarp.frontend.source import (
+    Source,
+    annotations_of,
+    capture,
+    check_function,
+    parameter_span,
+    read_source,
+)
+from jwarp.types import ArrayType, as_type
 
 
 class Func:
@@ -25,11 +34,45 @@ class Func:
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
-        return inspect.signature(self.python)
+        signature = inspect.signature(self.python)
+        for name, parameter in signature.parameters.items():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise CompileError(
+                    f"`{self.name}` takes any number of arguments as `{name}`",
+                    parameter_span(self.python, name),
+                    "a wp.func has a fixed list of parameters, without `*`",
+                )
+        return signature
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
         return annotations_of(self.python, self._captured)
+
+    def declared(self, name: str) -> Any:
+        """What the annotation of parameter `name`, or of `return`, asks for.
+
+        A type, a tuple of such for several results, () for no result, None where anything is right.
+        """
+        if name not in self.annotations:
+            return None
+        annotation = self.annotations[name]
+        if name == "return" and annotation is None:
+            return ()
+        return self._wanted(annotation, name)
+
+    def _wanted(self, annotation: Any, name: str) -> Any:
+        if any(annotation is known or get_origin(annotation) is known for known in (Any, Func, Callable)):
+            return None
+        if name == "return" and get_origin(annotation) is tuple:
+            return tuple(self._wanted(item, "") for item in get_args(annotation))
+        wanted = as_type(annotation)
+        if wanted is None:
+            raise CompileError(
+                f"`{self.name}`: the annotation {annotation!r} is no type of the kernel language",
+                parameter_span(self.python, name or "return"),
+                "use int, float, bool, a wp scalar type, an array of one, or typing.Any",
+            )
+        return wanted.element_type if isinstance(wanted, ArrayType) and wanted.dims == 0 else wanted
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.python(*args, **kwargs)
@@ -44,6 +87,5 @@ def func(function: Callable) -> Func:
     Its arguments are scalars and arrays; it may return one value or several (`return a, b`).
     Numbers that it refers to by name are captured now.
     """
-    if not inspect.isfunction(function):
-        raise TypeError(f"@wp.func needs a Python function, not {type(function).__name__}")
+    check_function(function, "@wp.func")
     return Func(function)

@@ -11,7 +11,15 @@ from typing import Any
 from jwarp.config import Settings, config
 from jwarp.errors import CompileError, Span
 from jwarp.frontend.func import Func, func
-from jwarp.frontend.source import Source, annotations_of, capture, read_source
+from jwarp.frontend.source import (
+    Source,
+    annotations_of,
+    capture,
+    check_function,
+    file_of,
+    parameter_span,
+    read_source,
+)
 from jwarp.frontend.statements import lower_function
 from jwarp.ir import nodes
 from jwarp.types import as_type
@@ -25,9 +33,9 @@ class Kernel:
         self.python = function
         self.name = function.__name__
         self.enable_backward = enable_backward
-        self.span = Span(inspect.getsourcefile(function) or "<unknown>", function.__code__.co_firstlineno)
+        self.span = Span(file_of(function), function.__code__.co_firstlineno)
         self._captured = capture(function)
-        self.params = _parameters(function, self._captured, self.span)
+        self.params = _parameters(function, self._captured)
         self._irs: dict[int, nodes.Kernel] = {}
         self._lock = threading.Lock()
 
@@ -51,38 +59,77 @@ class Kernel:
         return f"<wp.kernel {self.name}({params})>"
 
 
-def _parameters(function: Callable, captured: dict, span: Span) -> tuple[nodes.Param, ...]:
+def _parameters(function: Callable, captured: dict) -> tuple[nodes.Param, ...]:
     annotations = annotations_of(function, captured)
     params = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise CompileError(f"parameter `{name}` of kernel `{function.__name__}` must be positional", span)
+            raise CompileError(
+                f"parameter `{name}` of kernel `{function.__name__}` must be positional",
+                parameter_span(function, name),
+                "a kernel has a fixed list of parameters, without `*`",
+            )
+        if parameter.default is not parameter.empty:
+            raise CompileError(
+                f"parameter `{name}` of kernel `{function.__name__}` has a default, which launches do not use",
+                parameter_span(function, name),
+                "leave it out, and pass the value at each launch",
+            )
         if name not in annotations:
             raise CompileError(
                 f"parameter `{name}` of kernel `{function.__name__}` has no type",
-                span,
-                f"annotate it: `{name}: float` or `{name}: wp.array[float]`",
+                parameter_span(function, name),
+                "a kernel is a plain function, not a method: define it outside the class"
+                if name == "self"
+                else f"annotate it: `{name}: float` or `{name}: wp.array[float]`",
             )
         type_ = as_type(annotations[name])
         if type_ is None:
             raise CompileError(
-                f"parameter `{name}` of kernel `{function.__name__}` has type {annotations[name]!r}, "
+                f"parameter `{name}` of kernel `{function.__name__}` has type {_shown(annotations[name])}, "
                 "which kernels do not know",
-                span,
+                parameter_span(function, name),
                 "use int, float, bool, a wp scalar type, or wp.array[…] to wp.array4d[…] of one",
             )
         params.append(nodes.Param(name, type_))
     returned = annotations.get("return")
     if returned is not None:
-        raise CompileError(f"kernel `{function.__name__}` cannot return a value", span)
+        raise CompileError(
+            f"kernel `{function.__name__}` cannot return a value",
+            parameter_span(function, "return"),
+            "store to an array parameter",
+        )
     return tuple(params)
 
 
-def kernel(function: Callable | None = None, *, enable_backward: bool = True) -> Any:
+def _shown(annotation: Any) -> str:
+    """The annotation as its author would write it."""
+    plain = isinstance(annotation, type) and not hasattr(annotation, "__args__")
+    return f"`{annotation.__qualname__}`" if plain else repr(annotation)
+
+
+def kernel(
+    function: Callable | None = None,
+    *,
+    enable_backward: bool = True,
+    module: Any = None,
+    module_options: Any = None,
+    launch_bounds: Any = None,
+    cuda_max_registers: Any = None,
+    grid_stride: Any = None,
+) -> Any:
     """Make a Python function a kernel, to be run by `wp.launch` or `wp.jax_kernel`.
 
-    Every parameter needs a type: a scalar (`int`, `float`, `bool`, `wp.float64`, …) or an array of
-    1 to 4 dimensions (`wp.array[float]`, `wp.array2d[wp.int8]`, …).
+    Every parameter needs a type: a scalar (`int`, `float`, `bool`, `wp.float64`, …), a vector or matrix
+    (`wp.vec3`, `wp.mat33`, …), or an array of 1 to 4 dimensions of one (`wp.array[float]`,
+    `wp.array2d[wp.vec3]`, …).
+
+    Args:
+        function: The Python function. It is read when the kernel is first used; numbers that it refers
+            to by name are captured now.
+        enable_backward: False refuses gradients through this kernel.
+        module, module_options, launch_bounds, cuda_max_registers, grid_stride: accepted so that Warp code
+            ports; they do nothing here.
 
     Raises:
         CompileError: a parameter without a type or of a type that kernels do not know. What the
@@ -90,8 +137,7 @@ def kernel(function: Callable | None = None, *, enable_backward: bool = True) ->
     """
     if function is None:
         return functools.partial(kernel, enable_backward=enable_backward)
-    if not inspect.isfunction(function):
-        raise TypeError(f"@wp.kernel needs a Python function, not {type(function).__name__}")
+    check_function(function, "@wp.kernel")
     return Kernel(function, enable_backward)
 
 

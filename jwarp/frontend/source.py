@@ -6,12 +6,11 @@ import ast
 import builtins
 import contextlib
 import inspect
-import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jwarp.errors import CompileError, Span
+from jwarp.errors import CompileError, KernelTypeError, Span
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,8 @@ class Source:
     function: Callable
     tree: ast.FunctionDef
     file: str
+    lines: list[str]
     first_line: int
-    indent: int
     captured: Mapping[str, Any]
 
     @property
@@ -33,16 +32,19 @@ class Source:
         """Where `node` stands in the user's file."""
         if not isinstance(node, (ast.expr, ast.stmt, ast.keyword, ast.arg)):
             return Span(self.file, self.first_line)
-        line = self.first_line + node.lineno - 1
-        start = node.col_offset + self.indent
+        text = self.lines[node.lineno - 1].encode()  # the columns of a syntax tree count bytes
+        start = len(text[: node.col_offset].decode())
         one_line = node.end_lineno == node.lineno
-        end = (node.end_col_offset or 0) + self.indent if one_line else start + 1
-        return Span(self.file, line, start, end)
+        end = len(text[: node.end_col_offset].decode()) if one_line else start + 1
+        return Span(self.file, self.first_line + node.lineno - 1, start, end)
 
     def lookup(self, name: str) -> Any:
         """What the outer name `name` stands for; KeyError if nothing."""
         if name in self.captured:
             return self.captured[name]
+        later = capture(self.function)  # what had no value yet when the function was defined
+        if name in later:
+            return later[name]
         if name in self.function.__globals__:
             return self.function.__globals__[name]
         return vars(builtins)[name]
@@ -69,8 +71,7 @@ def capture(function: Callable) -> dict[str, Any]:
 
 def read_source(function: Callable, captured: Mapping[str, Any]) -> Source:
     """Parse the source text of `function`."""
-    file = inspect.getsourcefile(function) or "<unknown>"
-    line = function.__code__.co_firstlineno
+    file, line = file_of(function), function.__code__.co_firstlineno
     try:
         lines, first_line = inspect.getsourcelines(function)
     except (OSError, TypeError):
@@ -79,19 +80,55 @@ def read_source(function: Callable, captured: Mapping[str, Any]) -> Source:
             Span(file, line),
             "define kernels in a file or a notebook cell, not through exec or a bare prompt",
         ) from None
-    text = "".join(lines)
-    indent = len(lines[0]) - len(lines[0].lstrip())
     try:
-        body = ast.parse(textwrap.dedent(text)).body
+        body = _parse(lines)
     except SyntaxError as error:
         raise CompileError(
             f"the source of `{function.__name__}` cannot be parsed: {error.msg}", Span(file, first_line)
         ) from None
+    except (RecursionError, MemoryError):
+        raise CompileError(f"`{function.__name__}` is nested too deeply", Span(file, first_line)) from None
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
-        raise CompileError(
-            f"`{function.__name__}` must be a plain function written with `def`", Span(file, first_line)
+        raise CompileError(f"`{function.__name__}` must be a plain function written with `def`", Span(file, first_line))
+    return Source(function, body[0], file, lines, first_line, captured)
+
+
+def _parse(lines: list[str]) -> list[ast.stmt]:
+    """The statements of `lines`, which may be indented, with line numbers that count from 1."""
+    text = "".join(lines)
+    if not lines[0][:1].isspace():
+        return ast.parse(text).body
+    # Under an `if` any indentation is right, and columns stay those of the file.
+    (wrapper,) = ast.parse("if True:\n" + text).body
+    assert isinstance(wrapper, ast.If)
+    for statement in wrapper.body:
+        ast.increment_lineno(statement, -1)
+    return wrapper.body
+
+
+def file_of(function: Callable) -> str:
+    """The file that `function` was written in, or what Python names instead, as `<string>`."""
+    return inspect.getsourcefile(function) or function.__code__.co_filename
+
+
+def check_function(function: Any, decorator: str) -> None:
+    """Refuse what `decorator` cannot read: anything but a function written with `def`."""
+    if not inspect.isfunction(function):
+        kind = type(function).__name__
+        shown = f"a {kind.lower()}" if kind in ("Kernel", "Func") else f"an object of type {kind}"
+        raise KernelTypeError(
+            f"{decorator} needs a function written with `def`, not {shown}",
+            hint=f"put {decorator} right above the `def`, under all other decorators",
         )
-    return Source(function, body[0], file, first_line, indent, captured)
+    span = Span(file_of(function), function.__code__.co_firstlineno)
+    if function.__name__ == "<lambda>":
+        raise CompileError("a lambda cannot be read as kernel code", span, "write it with `def`")
+    if hasattr(function, "__wrapped__"):
+        raise CompileError(
+            f"`{function.__name__}` is wrapped by another decorator, whose code would be ignored",
+            span,
+            f"put {decorator} right above the `def`",
+        )
 
 
 def assigned_names(statements: list[ast.stmt]) -> list[str]:
@@ -139,6 +176,20 @@ def always_jumps(statements: list[ast.stmt]) -> bool:
     return False
 
 
+def parameter_span(function: Callable, name: str) -> Span:
+    """Where parameter `name` is written (`return`: the function), as well as can be told."""
+    first = Span(file_of(function), function.__code__.co_firstlineno)
+    try:
+        source = read_source(function, {})
+    except CompileError:
+        return first
+    arguments = source.tree.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    if name == "return" and source.tree.returns is not None:
+        return source.span(source.tree.returns)
+    return next((source.span(a) for a in every if a is not None and a.arg == name), first)
+
+
 def annotations_of(function: Callable, captured: Mapping[str, Any]) -> dict[str, Any]:
     """The annotations of `function`, with the ones written as text evaluated."""
     namespace = {**function.__globals__, **captured}
@@ -150,7 +201,7 @@ def annotations_of(function: Callable, captured: Mapping[str, Any]) -> dict[str,
             except Exception as error:
                 raise CompileError(
                     f"annotation of `{name}` cannot be evaluated: {error}",
-                    Span(inspect.getsourcefile(function) or "?", function.__code__.co_firstlineno),
+                    parameter_span(function, name),
                 ) from None
         result[name] = annotation
     return result

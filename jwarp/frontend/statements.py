@@ -3,20 +3,81 @@
 from __future__ import annotations
 
 import ast
-import inspect
+import dataclasses
 import warnings
+from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, KernelWarning, Span
-from jwarp.frontend import builtins
-from jwarp.frontend.bindings import ArrayRef, Binding, PythonRef, Shape, Unusable, bind_python, describe, flatten
+from jwarp.frontend import builtins, composites
+from jwarp.frontend.bindings import (
+    ArrayRef,
+    Binding,
+    Composite,
+    Number,
+    PythonRef,
+    Shape,
+    Unusable,
+    bind_python,
+    describe,
+    flatten,
+    layout,
+    rebuild,
+)
 from jwarp.frontend.control_flow import ControlFlowLowering
-from jwarp.frontend.expressions import Frame
+from jwarp.frontend.expressions import Frame, component_indices
 from jwarp.frontend.func import Func
 from jwarp.frontend.source import Source, count_loads
 from jwarp.ir.builder import TRUE
-from jwarp.ir.nodes import Block, Kernel, Op, Operand, Param, Value
-from jwarp.types import ArrayType, ScalarType, as_type
+from jwarp.ir.nodes import Block, Const, Kernel, Op, Operand, Param, Value, blocks
+from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, int32, vector
+
+# Loops over the coefficients of a polynomial.
+MAX_LIBRARY_UNROLL = 40
+
+
+# Later stages walk the IR recursively, and Python's stack is shared with whatever calls a launch.
+MAX_NESTING = 120
+
+
+@dataclass(frozen=True)
+class Place:
+    """What an assignment changes: an element of an array, or a variable; a component or row of it."""
+
+    name: str
+    array: ArrayRef | None
+    value: Composite | None
+    components: tuple[Binding, ...]
+    indices: tuple[Operand, ...] | None = None  # of the element of the array
+
+    def element(self, indices: tuple[Operand, ...]) -> Place:
+        return dataclasses.replace(self, indices=indices)
+
+    def component(self, indices: list[Binding], span: Span) -> Place:
+        made = dataclasses.replace(self, components=(*self.components, *indices))
+        kind = self.whole
+        rank = len(kind.shape) if isinstance(kind, CompositeType) else 0
+        if len(made.components) > rank:
+            raise KernelTypeError(f"{kind} cannot be indexed {len(made.components)} times", span)
+        return made
+
+    @property
+    def whole(self) -> ScalarType | CompositeType:
+        """The type of the element or variable."""
+        if self.array is not None:
+            return self.array.type.element_type
+        assert self.value is not None
+        return self.value.type
+
+    @property
+    def kind(self) -> ScalarType | CompositeType:
+        """The type of what is changed."""
+        kind = self.whole
+        if not self.components:
+            return kind
+        assert isinstance(kind, CompositeType)
+        left = kind.shape[len(self.components) :]
+        return vector(left[0], kind.dtype) if left else kind.dtype
 
 
 class Lowering(ControlFlowLowering):
@@ -40,18 +101,12 @@ class Lowering(ControlFlowLowering):
             case ast.Assert(test=test, msg=message):
                 shown = message.value if isinstance(message, ast.Constant) else ast.unparse(test)
                 self.builder.effect("assert", self.truth(test), attr=str(shown))
-            case ast.Expr():
+            case ast.Expr(value=value):
+                if not isinstance(value, ast.Constant):
+                    self.expression(value)  # what is wrong inside matters more
                 raise CompileError("this expression does nothing", span, "assign its value to a name")
-            case ast.AnnAssign():
-                raise CompileError(
-                    "annotated assignments are not part of the kernel language", span, "write x = float(0.0)"
-                )
             case _:
-                raise CompileError(
-                    f"Python's `{type(statement).__name__}` statement is not part of the kernel language",
-                    span,
-                    "kernels have assignments, if, for, while, break, continue, return, assert and pass",
-                )
+                raise self.unsupported(statement)
 
     # -- assignments
 
@@ -74,22 +129,27 @@ class Lowering(ControlFlowLowering):
         match target:
             case ast.Name(id=name):
                 self.assign(name, binding, self.span(target))
-            case ast.Tuple(elts=items):
+            case ast.Starred():
+                raise self.unsupported(target)
+            case ast.Tuple(elts=items) | ast.List(elts=items):
                 parts = self.unpack(binding, len(items), self.span(target))
                 for item, part in zip(items, parts, strict=True):
                     self.store_to(item, part, span)
-            case ast.Subscript():
-                array = self.written_array(target)
-                indices = self.indices(array, target)
-                self.builder.effect("store", *indices, self.element(array, binding, span), attr=array.index)
+            case ast.Subscript() | ast.Attribute():
+                self.change(self.place(target), "store", binding, span)
             case _:
-                raise CompileError("this cannot be assigned to", self.span(target))
+                raise self.not_assignable(target)
+
+    def not_assignable(self, target: ast.expr) -> CompileError:
+        return CompileError(
+            "this cannot be assigned to", self.span(target), "assign to a name, or to an element of an array: a[i]"
+        )
 
     def unpack(self, binding: Binding, count: int, span: Span) -> tuple:
         if isinstance(binding, Shape):
             ref = binding.array
             binding = tuple(
-                self.emit("shape", attr=(ref.index, axis), span=span) for axis in range(ref.type.ndim)
+                self.emit("shape", attr=(ref.index, axis), span=span) for axis in range(ref.type.dims)
             )
         if not isinstance(binding, tuple):
             raise KernelTypeError(f"{describe(binding)} cannot be unpacked into {count} names", span)
@@ -100,13 +160,13 @@ class Lowering(ControlFlowLowering):
     def assign(self, name: str, binding: Binding, span: Span) -> None:
         """Let `name` stand for `binding`. A name keeps its type."""
         if binding == ():
-            raise CompileError("the function returns nothing that could be assigned", span)
+            raise CompileError("there is no value to assign", span, "a function gives one with `return`")
         if isinstance(binding, Unusable):
             raise CompileError(binding.reason, span)
         before = self.frame.env.get(name)
         if before is not None and not isinstance(before, Unusable):
-            old, new = flatten(before, span), flatten(binding, span)
-            if old is not None and (new is None or [v.type for v in old] != [v.type for v in new]):
+            old, new = layout(before, span), layout(binding, span)
+            if old is not None and old != new:
                 raise KernelTypeError(
                     f"`{name}` is {describe(before)} and cannot become {describe(binding)}",
                     span,
@@ -115,65 +175,105 @@ class Lowering(ControlFlowLowering):
         self.frame.env[name] = binding
         self.frame.unset.discard(name)
 
-    def written_array(self, target: ast.Subscript) -> ArrayRef:
-        owner = self.expression(target.value)
-        if isinstance(owner, ArrayRef):
-            return owner
-        raise KernelTypeError(f"elements of {describe(owner)} cannot be assigned", self.span(target))
+    def place(self, target: ast.expr) -> Place:
+        """What `a[i]`, `v[i]`, `v.x`, `m[i][j]` or `a[i][j]` names on the left of an assignment."""
+        if isinstance(target, ast.Attribute):
+            inner = self.place(target.value)
+            owner = inner.kind
+            named = Number(composites.COMPONENTS.get(target.attr, -1))
+            if isinstance(owner, CompositeType) and owner.is_vector and 0 <= named.value < owner.size:
+                return inner.component([named], self.span(target))
+        elif isinstance(target, ast.Name):
+            binding = self.lower_Name(ast.copy_location(ast.Name(target.id, ast.Load()), target))
+            if isinstance(binding, ArrayRef):
+                return Place(target.id, binding, None, ())
+            if isinstance(binding, Composite):
+                return Place(target.id, None, binding, ())
+        elif isinstance(target, ast.Subscript):
+            if isinstance(target.slice, ast.Slice):
+                raise self.unsupported(target.slice)
+            inner = self.place(target.value)
+            if inner.array is not None and inner.indices is None:
+                return inner.element(self.indices(inner.array, target))
+            return inner.component(self.component_indices(target), self.span(target))
+        raise self.not_assignable(target)
 
-    def element(self, array: ArrayRef, binding: Binding, span: Span) -> Operand:
-        """`binding` as an element of `array`, whose type it must have."""
-        value = self.scalar(binding, span, "the stored value")
-        if value.type is not array.type.dtype:
+    def change(self, place: Place, operation: str, binding: Binding, span: Span) -> None:
+        """Store to a place, or add to it."""
+        if place.array is None:
+            assert place.value is not None
+            new = composites.replace(self, place.value, place.components, binding, span)
+            return self.assign(place.name, new, span)
+        assert place.indices is not None
+        wanted = place.kind
+        if layout(binding, span) is not wanted:
             raise KernelTypeError(
-                f"`{array.name}` holds {array.type.dtype}, the value is {value.type}",
+                f"`{place.name}` holds {wanted}, the value is {describe(binding)}",
                 span,
-                f"convert it: wp.{array.type.dtype}(…)",
+                f"convert it: wp.{wanted}(…)" if isinstance(wanted, ScalarType) else "",
             )
-        return value
+        for indices, value in zip(self.element_indices(place, span), flatten(binding, span) or (), strict=True):
+            self.builder.effect(operation, *indices, value, attr=place.array.index)
+        return None
+
+    def element_indices(self, place: Place, span: Span) -> list[tuple[Operand, ...]]:
+        """The indices of all components that a place in an array has."""
+        assert place.array is not None and place.indices is not None
+        element = place.array.type.element
+        known = [composites.index_of(self, c, n, span) for c, n in zip(place.components, element, strict=False)]
+        start = [self.index_operand(k, span) for k in known]
+        rest = component_indices(element[len(start) :])
+        return [(*place.indices, *start, *component) for component in rest]
+
+    def index_operand(self, index: int | Operand, span: Span) -> Operand:
+        if isinstance(index, int):
+            return Const(int32, index)
+        return self.emit("cast", index, span=span, type=int32)
 
     def lower_augmented(self, statement: ast.AugAssign) -> None:
         target, operator, span = statement.target, statement.op, self.span(statement)
         if isinstance(target, ast.Name):
             current = self.lower_Name(ast.copy_location(ast.Name(target.id, ast.Load()), target))
-            value = self.value(statement.value)
-            result = self.binary(operator, self.scalar(current, span), value, span)
+            result = self.binary(operator, current, self.expression(statement.value), statement)
             return self.assign(target.id, result, self.span(target))
-        if not isinstance(target, ast.Subscript):
-            raise CompileError("this cannot be assigned to", self.span(target))
-        array = self.written_array(target)
-        indices = self.indices(array, target)
-        value = self.element(array, self.expression(statement.value), self.span(statement.value))
-        if isinstance(operator, (ast.Add, ast.Sub)):  # atomic, as in Warp: threads may share an element
-            if isinstance(operator, ast.Sub):
-                value = self.emit("neg", value, span=span)
-            self.builder.effect("atomic_add", *indices, value, attr=array.index)
-            return None
-        current = Value(array.type.dtype)
-        self.builder.append(Op("load", indices, array.index, current, span))
-        self.builder.effect("store", *indices, self.binary(operator, current, value, span), attr=array.index)
-        return None
+        if not isinstance(target, (ast.Subscript, ast.Attribute)):
+            raise self.not_assignable(target)
+        place = self.place(target)
+        value = self.expression(statement.value)
+        value_span = self.span(statement.value)
+        if place.array is not None and isinstance(operator, (ast.Add, ast.Sub)):
+            # Atomic, as in Warp: threads may share an element.
+            if place.array.type.dtype is bool_:
+                hint = "write |=, &= or ^=, or use an int array"
+                raise KernelTypeError(f"`{place.name}` holds bool, which has no arithmetic", span, hint)
+            if isinstance(operator, ast.Sub) and layout(value, value_span) is place.kind:
+                negative = [self.emit("neg", x, span=span) for x in flatten(value, value_span) or ()]
+                value = rebuild(value, negative)
+            return self.change(place, "atomic_add", value, value_span)
+        result = self.binary(operator, self.read(place, span), value, statement)
+        return self.change(place, "store", result, value_span)
+
+    def read(self, place: Place, span: Span) -> Binding:
+        """What a place holds now."""
+        if place.array is None:
+            value: Binding = place.value  # type: ignore[assignment]
+        else:
+            assert place.indices is not None
+            value = self.load(place.array, place.indices, span)
+        if not place.components:
+            return value
+        assert isinstance(value, Composite)
+        return composites.read(self, value, place.components, span)
 
     # -- calls
 
-    def call_function(self, function: Any, args: list[Binding], keywords: dict, node: ast.Call) -> Binding:
+    def call_function(self, function: Func, args: list[Binding], keywords: dict, node: ast.Call) -> Binding:
         span = self.span(node)
-        if not isinstance(function, Func):
-            name = getattr(function, "__name__", getattr(function, "name", repr(function)))
-            hint = f"decorate it: @wp.func above `def {name}`" if inspect.isfunction(function) else ""
-            raise CompileError(f"`{name}` is not a function of the kernel language", span, hint)
         if function in self.stack:
             raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
-        try:
-            bound = function.signature.bind(*args, **keywords)
-        except TypeError as error:
-            raise KernelTypeError(f"call of `{function.name}`: {error}", span) from None
-        for name, parameter in function.signature.parameters.items():
-            if name not in bound.arguments:
-                bound.arguments[name] = bind_python(parameter.default, name, span)
+        arguments = self.arguments(function, args, keywords, node)
         frame = Frame(function.source, is_kernel=False, loads=count_loads(function.source.tree.body))
-        for name, binding in bound.arguments.items():
-            frame.env[name] = self.argument(function, name, binding, span)
+        frame.env.update(arguments)
         caller, self.frame = self.frame, frame
         self.stack.append(function)
         try:
@@ -185,37 +285,49 @@ class Lowering(ControlFlowLowering):
             self.stack.pop()
             self.frame = caller
 
-    def argument(self, function: Func, name: str, binding: Binding, span: Span) -> Binding:
-        """An argument of a call, checked against the parameter's annotation."""
-        expected = as_type(function.annotations.get(name))
-        if isinstance(expected, ArrayType):
-            fits = isinstance(binding, ArrayRef) and binding.type == expected
-        elif expected is not None:
-            scalars = flatten(binding, span)
-            fits = scalars is not None and not isinstance(binding, tuple) and scalars[0].type is expected
-        else:
-            fits = True
-        if not fits:
-            raise KernelTypeError(
-                f"`{name}` of `{function.name}` must be {expected}, not {describe(binding)}", span, "convert it"
-            )
-        return binding
+    def arguments(self, function: Func, args: list[Binding], keywords: dict, node: ast.Call) -> dict[str, Binding]:
+        """The arguments of a call by parameter name, checked against the annotations."""
+        span = self.span(node)
+        spans = [self.span(a) for a in node.args]
+        keyword_spans = {str(k.arg): self.span(k.value) for k in node.keywords}
+        parameters = function.signature.parameters
+        try:
+            places = function.signature.bind(*spans, **keyword_spans).arguments
+        except TypeError as error:
+            raise KernelTypeError(f"call of `{function.name}`: {error}", span) from None
+        bound = function.signature.bind(*args, **keywords).arguments
+        for name, parameter in parameters.items():
+            if name not in bound:
+                bound[name] = bind_python(parameter.default, name, span)
+            expected, binding = function.declared(name), bound[name]
+            if expected is not None and _layout(binding, span) != expected:
+                default = "" if name in places else ", its default,"
+                raise KernelTypeError(
+                    f"`{name}` of `{function.name}` must be {expected}, not {describe(binding)}{default}".rstrip(","),
+                    places.get(name, span),
+                    "" if isinstance(expected, ArrayType) else f"convert it: wp.{expected}(…)",
+                )
+        return bound
 
     def result_of(self, function: Func, span: Span) -> Binding:
         env = self.frame.env
-        result = env.get("$result")
-        if result is None:
-            return ()
-        if env.get("$return") != TRUE:
+        result = env.get("$result", ())
+        if "$result" in env and env.get("$return") != TRUE:
             self.warnings[(span, f"the result of {function.name}")] = None
-        expected = as_type(function.annotations.get("return"))
-        scalars = flatten(result, span)
-        if expected is not None and (scalars is None or [s.type for s in scalars] != [expected]):
+        expected = function.declared("return")
+        if expected is not None and _layout(result, span) != expected:
+            returns = function.source.tree.returns
+            assert returns is not None
+            shown = ("nothing" if expected == () else repr(expected)).replace(",)", ")")
             raise KernelTypeError(
-                f"`{function.name}` is declared to return {expected} and returns {describe(result)}",
-                Span(function.source.file, function.source.first_line),
+                f"`{function.name}` is declared to return {shown} and returns {describe(result)}",
+                function.source.span(returns),
             )
         return result
+
+
+def _layout(binding: Binding, span: Span) -> Any:
+    return binding.type if isinstance(binding, ArrayRef) else layout(binding, span)
 
 
 def _inside(error: JwarpError, function: Func, span: Span) -> JwarpError:
@@ -229,7 +341,7 @@ def lower_func(function: Func, types: tuple[ScalarType, ...]) -> tuple[tuple[Val
     """The IR of a scalar function, as its parameters and the block that yields its result."""
     names = list(function.signature.parameters)
     params = tuple(Value(t, n) for t, n in zip(types, names, strict=True))
-    lowering = Lowering(function.source, max_unroll=0)
+    lowering = Lowering(function.source, MAX_LIBRARY_UNROLL)
     lowering.frame = Frame(function.source, is_kernel=False, loads=count_loads(function.source.tree.body))
     lowering.frame.env.update(zip(names, params, strict=True))
     lowering.stack.append(function)
@@ -239,13 +351,28 @@ def lower_func(function: Func, types: tuple[ScalarType, ...]) -> tuple[tuple[Val
     return params, Block(tuple(lowering.builder.nodes), (result,))
 
 
+def _check_nesting(block: Block, name: str, left: int) -> None:
+    for node in block.nodes:
+        for inner in blocks(node):
+            if left == 0:
+                raise CompileError(
+                    f"`{name}` has branches and loops nested more than {MAX_NESTING} deep",
+                    node.span,
+                    "each elif and each early return or continue nests what follows it: move parts to a @wp.func, "
+                    "or look values up in an array",
+                )
+            _check_nesting(inner, name, left - 1)
+
+
 def lower_function(source: Source, params: tuple[Param, ...], max_unroll: int) -> Kernel:
     """The IR of the kernel that `source` is."""
     lowering = Lowering(source, max_unroll)
     env = lowering.frame.env
     for index, param in enumerate(params):
         if isinstance(param.type, ArrayType):
-            env[param.name] = ArrayRef(index, param.name, param.type)
+            array = ArrayRef(index, param.name, param.type)
+            by_value = param.type.dims == 0
+            env[param.name] = lowering.load(array, (), lowering.span(source.tree)) if by_value else array
         else:
             value = Value(param.type, param.name)
             lowering.builder.append(Op("param", (), index, value, lowering.span(source.tree)))
@@ -253,10 +380,13 @@ def lower_function(source: Source, params: tuple[Param, ...], max_unroll: int) -
     try:
         lowering.lower_statements(source.tree.body)
     except RecursionError:
-        raise CompileError(f"`{source.name}` is nested too deeply", lowering.span(source.tree)) from None
+        raise CompileError(
+            f"`{source.name}` is nested too deeply", lowering.span(source.tree), "move parts of it to a @wp.func"
+        ) from None
     for span, name in lowering.warnings:
         shown = name if name.startswith("the ") else f"`{name}`"
         message = f"{span}: {shown} may have no value here; it then reads as zero"
         warnings.warn(message, KernelWarning, stacklevel=2)
     body = Block(tuple(lowering.builder.nodes))
+    _check_nesting(body, source.name, MAX_NESTING)
     return Kernel(source.name, params, max(1, lowering.tid_arity), body, lowering.span(source.tree))

@@ -76,7 +76,8 @@ def _fma_float64(x: float, y: float, z: float) -> float:
 
 def _fma(x: Array, y: Array, z: Array) -> Array:
     if x.dtype == np.float64:
-        plain = x * y + z
+        # A product too large for a double is still finite next to an infinite z.
+        plain = np.where(np.isfinite(x) & np.isfinite(y) & np.isinf(z), z, x * y + z)
         x, y, z, plain = np.broadcast_arrays(x, y, z, plain)
         out = np.array(plain)
         finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
@@ -108,6 +109,27 @@ def _through_float64(function: Callable[..., Any]) -> Callable[..., Array]:
         return np.asarray(function(*(a.astype(np.float64) for a in args))).astype(args[0].dtype)
 
     return rule
+
+
+def _clamped(function: Callable[[Array], Array]) -> Callable[..., Array]:
+    """`function` of the argument moved into [-1, 1]."""
+    return _through_float64(lambda x: function(np.clip(x, -1.0, 1.0)))
+
+
+def _special(name: str) -> Callable[..., Array]:
+    """A function of SciPy, which is slow to import and seldom needed here."""
+
+    def function(x: Array) -> Array:
+        from scipy import special
+
+        return np.asarray(getattr(special, name)(x))
+
+    return _through_float64(function)
+
+
+def _bit_count(x: Array) -> Array:
+    # NumPy counts the bits of the absolute value.
+    return np.bitwise_count(x.view(f"u{x.itemsize}")).astype(np.int32)
 
 
 def _float_to_int(x: Array, target: ScalarType) -> Array:
@@ -147,6 +169,7 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "max": _max,
     "pow": _through_float64(np.power),
     "atan2": _through_float64(np.arctan2),
+    "copysign": np.copysign,
     "fma": _fma,
     "neg": np.negative,
     "abs": np.abs,
@@ -154,9 +177,21 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "sin": _through_float64(np.sin),
     "cos": _through_float64(np.cos),
     "tan": _through_float64(np.tan),
+    "asin": _clamped(np.arcsin),
+    "acos": _clamped(np.arccos),
+    "atan": _through_float64(np.arctan),
     "exp": _through_float64(np.exp),
     "log": _through_float64(np.log),
+    "log2": _through_float64(np.log2),
+    "log10": _through_float64(np.log10),
+    "sinh": _through_float64(np.sinh),
+    "cosh": _through_float64(np.cosh),
     "tanh": _through_float64(np.tanh),
+    "cbrt": _through_float64(np.cbrt),
+    "erf": _special("erf"),
+    "erfc": _special("erfc"),
+    "erfinv": _special("erfinv"),
+    "erfcinv": _special("erfcinv"),
     "floor": np.floor,
     "ceil": np.ceil,
     "trunc": np.trunc,
@@ -166,6 +201,7 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "not": np.invert,
+    "bit_count": _bit_count,
     # NumPy defines shifts by any amount, taken as unsigned, the way the table asks.
     "shl": np.left_shift,
     "shr": np.right_shift,

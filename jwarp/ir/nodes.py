@@ -115,7 +115,11 @@ Node = Op | If | For | While
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A kernel parameter: scalars are read by `param`, arrays by `load`, `store` and `shape`."""
+    """A kernel parameter: scalars are read by `param`, arrays by `load`, `store` and `shape`.
+
+    A vector or matrix is an array of its components, and so is an element of an array: component axes
+    come last.
+    """
 
     name: str
     type: Type
@@ -123,6 +127,11 @@ class Param:
     @property
     def is_array(self) -> bool:
         return isinstance(self.type, ArrayType)
+
+    @property
+    def is_value(self) -> bool:
+        """Whether the parameter is a scalar, vector or matrix, passed by value."""
+        return not isinstance(self.type, ArrayType) or self.type.dims == 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,14 @@ _TABLE: list[Operation] = [
         min="smaller of x and y, -0 below 0; NaN if either is",
         max="larger of x and y, 0 above -0; NaN if either is",
     ),
-    *_rows(2, FLOAT, _same, pow="x to the power y", atan2="angle of (y, x) in radians: args are y, x"),
+    *_rows(
+        2,
+        FLOAT,
+        _same,
+        pow="x to the power y",
+        atan2="angle of (y, x) in radians: args are y, x",
+        copysign="|x| with the sign of y",
+    ),
     *_rows(3, FLOAT, _same, fma="x * y + z, rounded once where the target has the instruction"),
     *_rows(1, NUMBER, _same, neg="-x", abs="|x|"),
     *_rows(
@@ -79,9 +86,21 @@ _TABLE: list[Operation] = [
         sin="sine of x radians",
         cos="cosine of x radians",
         tan="tangent of x radians",
+        asin="angle whose sine is x, -pi/2 to pi/2; x is clamped to [-1, 1]",
+        acos="angle whose cosine is x, 0 to pi; x is clamped to [-1, 1]",
+        atan="angle whose tangent is x, -pi/2 to pi/2",
         exp="e to the power x",
         log="natural logarithm",
+        log2="logarithm of base 2",
+        log10="logarithm of base 10",
+        sinh="hyperbolic sine",
+        cosh="hyperbolic cosine",
         tanh="hyperbolic tangent",
+        cbrt="cube root, negative for negative x",
+        erf="error function",
+        erfc="1 - erf(x), without its cancellation",
+        erfinv="inverse of erf: infinite at -1 and 1, NaN outside",
+        erfcinv="inverse of erfc: infinite at 0 and 2, NaN outside",
         floor="largest integer not above x",
         ceil="smallest integer not below x",
         trunc="x without its fraction",
@@ -90,6 +109,7 @@ _TABLE: list[Operation] = [
     ),
     *_rows(2, BITS, _same, and_="bitwise and", or_="bitwise or", xor="bitwise exclusive or"),
     *_rows(1, BITS, _same, not_="bitwise complement"),
+    *_rows(1, INT, lambda _: int32, bit_count="how many bits are set, as int32"),
     *_rows(
         2,
         INT,
@@ -143,3 +163,7 @@ _TABLE: list[Operation] = [
 
 OPS: dict[str, Operation] = {row.name: row for row in _TABLE}
 
+# Operations that take tens of instructions, or a call of a library, for each value.
+ELEMENTARY = frozenset(
+    ["pow", "atan2", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "log", "log2", "log10", "sinh", "cosh", "tanh", "cbrt", "erf", "erfc", "erfinv", "erfcinv"]
+)

@@ -82,8 +82,8 @@ class _Encoder:
 
     def param(self, param: Param) -> list:
         if isinstance(param.type, ArrayType):
-            return [param.name, param.type.dtype.name, param.type.ndim]
-        return [param.name, param.type.name, 0]
+            return [param.name, param.type.dtype.name, param.type.ndim, list(param.type.element)]
+        return [param.name, param.type.name, 0, []]
 
     def span(self, span: Span) -> list[int] | None:
         if not self.with_source or span == NO_SPAN:
@@ -154,8 +154,9 @@ class _Decoder:
         return Kernel(_text(name), decoded, tid_dims, self.block(body), self.span(span))
 
     def param(self, content: Any) -> Param:
-        name, dtype, ndim = _list(content)
-        type_: Type = _scalar(dtype) if _number(ndim) == 0 else ArrayType(_scalar(dtype), ndim)
+        name, dtype, ndim, element = _list(content)
+        shape = tuple(_number(n) for n in _list(element))
+        type_: Type = _scalar(dtype) if _number(ndim) == 0 else ArrayType(_scalar(dtype), ndim, shape)
         return Param(_text(name), type_)
 
     def span(self, content: Any) -> Span:

@@ -255,7 +255,9 @@ def _is_scalar(type_: Any) -> bool:
 
 def _is_type(type_: Any) -> bool:
     if isinstance(type_, ArrayType):
-        return _is_scalar(type_.dtype) and type(type_.ndim) is int and 1 <= type_.ndim <= MAX_DIMS
+        components = len(type_.element) <= 2 and all(type(n) is int and n >= 1 for n in type_.element)
+        counts = type(type_.ndim) is int and type_.ndim >= 1 and 0 <= type_.dims <= MAX_DIMS
+        return _is_scalar(type_.dtype) and components and counts
     return _is_scalar(type_)
 
 

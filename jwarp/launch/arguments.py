@@ -174,15 +174,15 @@ def check_input(param: Param, given: Argument, x64: bool) -> Fault | None:
     if given.origin == "spec":
         return _mismatch(where, param.type, given, "an input needs content: pass an array")
     if isinstance(param.type, ArrayType):
-        return _check_array(where, param.type, given)
+        return _check_value(where, param.type, given) if param.is_value else _check_array(where, param.type, given)
     return _check_scalar(where, param.type, given)
 
 
 def read_output(param: Param, value: Any, given: Argument, x64: bool) -> tuple[int, ...] | Argument | Fault:
     """The shape that `value` asks for, the array that it starts from, or what is wrong with it."""
     where = f"output '{param.name}'"
-    if not isinstance(param.type, ArrayType):
-        return Fault(KernelTypeError, f"{where}: the parameter is a {param.type}, an output must be an array")
+    if param.is_value or not isinstance(param.type, ArrayType):
+        return Fault(KernelTypeError, f"{where}: the parameter is a {param.type!r}, an output must be an array")
     if param.type.dtype.bits == 64 and not x64:
         return _x64_fault(where, param)
     if given.origin == "numpy":
@@ -222,7 +222,20 @@ def _check_array(where: str, type: ArrayType, given: Argument) -> Fault | None:
     if given.dtype != type.dtype.dtype:
         return _mismatch(where, type, given, f"convert it with astype(wp.{type.dtype}.dtype)")
     if len(given.shape) != type.ndim:
-        return _mismatch(where, type, given, f"an array of {type.ndim} dimensions is needed")
+        last = f", the last of extents {type.element}," if type.element else ""
+        return _mismatch(where, type, given, f"an array of {type.ndim} dimensions{last} is needed")
+    if given.shape[type.dims :] != type.element:
+        return _mismatch(where, type, given, f"the last axes must hold the components: {type.element}")
+    return None
+
+
+def _check_value(where: str, type: ArrayType, given: Argument) -> Fault | None:
+    """A vector or matrix by value: the shape of its components, and numbers that convert."""
+    if given.shape != type.element:
+        return _mismatch(where, type, given, f"pass an array of shape {type.element}, or a tuple")
+    source = given_type(given)
+    if source is None or (source is not type.dtype and not (type.dtype.is_float and source.kind != "bool")):
+        return _mismatch(where, type, given, f"convert it with astype(wp.{type.dtype}.dtype)")
     return None
 
 
@@ -242,9 +255,12 @@ def _read_shape(where: str, type: ArrayType, value: Any) -> tuple[int, ...] | Fa
         )
     if any(extent < 0 for extent in shape):
         return Fault(LaunchError, f"{where}: a shape must not be negative, got {shape}")
-    if len(shape) != type.ndim:
+    if type.element and len(shape) == type.dims:
+        return (*shape, *type.element)
+    if len(shape) != type.ndim or shape[type.dims :] != type.element:
+        whole = f", or {type.ndim} with the components {type.element}" if type.element else ""
         return Fault(
-            LaunchError, f"{where}: expected a shape of {type.ndim} extents for {type!r}, got {shape}"
+            LaunchError, f"{where}: expected a shape of {type.dims} extents for {type!r}{whole}, got {shape}"
         )
     return shape
 

@@ -8,10 +8,12 @@ from functools import cached_property
 from itertools import product
 
 from jwarp.ir.nodes import Kernel
-from jwarp.types import MAX_DIMS, ArrayType, int32, uint64
+from jwarp.types import MAX_DIMS, ArrayType, int32, int64, uint64
 
 # Past this many clauses a condition is not worth evaluating, and counts as unknown.
-MAX_CLAUSES = 24
+MAX_CLAUSES = 96
+# Launches evaluate conditions whose numbers are int64.
+MAX_NUMBER = int64.max
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,8 @@ def at_least_zero(form: Affine) -> Condition:
         highest += c * (symbol.max if c > 0 else symbol.min)
     if lowest >= 0:
         return ALWAYS
-    return UNKNOWN if highest < 0 else frozenset({frozenset({form})})
+    too_large = any(abs(number) > MAX_NUMBER for number in (form.constant, *form.coefficients.values()))
+    return UNKNOWN if highest < 0 or too_large else frozenset({frozenset({form})})
 
 
 def both(*conditions: Condition) -> Condition:

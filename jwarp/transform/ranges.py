@@ -24,10 +24,12 @@ from jwarp.transform.affine import (
     either,
     symbols_of,
 )
-from jwarp.types import ScalarType
+from jwarp.types import ArrayType, ScalarType
 
-MAX_DEPTH = 8
+# A proof tries at most so many bounds of one atom, replaces so many atoms in turn, and takes so many steps.
 MAX_BOUNDS = 3
+MAX_DEPTH = 8
+MAX_STEPS = 300
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,6 @@ class Proofs:
     `condition` is all of these together; `covers`
     says of each parameter: 1, every thread stores to the element of its own coordinates, and nothing
     else touches the array; 2, every access is to the element of the thread's own coordinates.
-    `exact_casts` holds the ids of widening casts of values that never wrapped.
     """
 
     kernel: Kernel
@@ -56,7 +57,6 @@ class Proofs:
     proven: Mapping[int, Condition]
     always: tuple[Access, ...]
     covers: tuple[int, ...]
-    exact_casts: frozenset[int]
     coordinates: Mapping[Value, int]
 
     def axis_of(self, atom: Hashable) -> int:
@@ -91,9 +91,14 @@ class Facts:
     kind: str = ""
 
 
-def prove(kernel: Kernel) -> Proofs:
-    """Analyse `kernel`."""
-    analysis = _Analysis(kernel)
+def prove(kernel: Kernel, unmoved: Kernel | None = None) -> Proofs:
+    """Analyse `kernel`.
+
+    `unmoved` is the kernel before operations were moved out of loops: what such a loop holds is not
+    certain to run.
+    """
+    analysis = _Analysis(kernel, unmoved or kernel)
+    analysis.condition = _components_fit(kernel, analysis.symbols)
     analysis.block(kernel.body, always=True)
     return Proofs(
         kernel,
@@ -102,22 +107,33 @@ def prove(kernel: Kernel) -> Proofs:
         analysis.proven,
         tuple(analysis.always),
         tuple(analysis.cover(p) for p in range(len(kernel.params))),
-        frozenset(analysis.exact_casts),
         analysis.coordinates,
     )
 
 
+def _components_fit(kernel: Kernel, symbols: Symbols) -> Condition:
+    """The condition that elements have the shape that the kernel was compiled for."""
+    conditions = []
+    for p, param in enumerate(kernel.params):
+        if isinstance(param.type, ArrayType):
+            for axis, extent in enumerate(param.type.element, param.type.dims):
+                form = Affine.of(symbols.extents[p, axis]) - extent
+                conditions += [at_least_zero(form), at_least_zero(-form)]
+    return both(*conditions)
+
+
 class _Analysis:
-    def __init__(self, kernel: Kernel):
+    def __init__(self, kernel: Kernel, unmoved: Kernel):
         self.kernel = kernel
+        self.certain = {id(node) for node in unmoved.body.nodes}
         self.symbols = symbols_of(kernel)
         self.numbers: dict[Value, Number] = {}
         self.facts: dict[Value, Facts] = {}
         self.definitions: dict[Value, Node] = {}
         self.coordinates: dict[Value, int] = {}
         self.condition: Condition = ALWAYS
+        self.steps = 0  # of the proof at hand
         self.proven: dict[int, Condition] = {}
-        self.exact_casts: set[int] = set()
         self.always: list[Access] = []
         self.touched: dict[int, list[tuple[str, bool, bool]]] = {}
 
@@ -204,7 +220,7 @@ class _Analysis:
             assert isinstance(limits, (Symbol, ScalarType))
             low, high = limits.min, limits.max
             if kind.min <= low and high <= kind.max:
-                return ALWAYS
+                return number.side
         return both(
             number.side,
             self.prove(number.form - kind.min),
@@ -278,7 +294,8 @@ class _Analysis:
         atoms = [(a, c) for a, c in form.terms if isinstance(a, Value)]
         if not atoms:
             return at_least_zero(form)
-        if depth > MAX_DEPTH:
+        self.steps = self.steps + 1 if depth else 0
+        if depth > MAX_DEPTH or self.steps > MAX_STEPS:
             return UNKNOWN
         atom, c = atoms[-1]
         rest = form - Affine(((atom, c),), 0)
@@ -293,12 +310,13 @@ class _Analysis:
         for bound in [*reversed(known), natural]:
             if result == ALWAYS:
                 break
-            attempt = both(bound.side, self.prove(rest * bound.divisor + bound.form * c, depth + 1))
-            result = either(result, attempt)
+            # `form` is an integer: above -1 is not negative.
+            scaled = rest * bound.divisor + bound.form * c + (bound.divisor - 1)
+            result = either(result, both(bound.side, self.prove(scaled, depth + 1)))
         return result
 
     def access(self, node: Op, indices: tuple[Operand, ...], always: bool) -> None:
-        numbers = [self.number(i) for i in indices]
+        numbers = [self.index(i) for i in indices]
         extents = [Affine.of(self.symbols.extents[node.attr, axis]) for axis in range(len(indices))]
         conditions = []
         for number, extent in zip(numbers, extents, strict=True):
@@ -310,14 +328,21 @@ class _Analysis:
             self.condition = both(self.condition, condition)
             self.proven[id(node)] = condition
         own = all(
-            n.form.constant == 0 and [(self.axis(a), c) for a, c in n.form.terms] == [(k, 1)]
+            n.side == ALWAYS and n.form.constant == 0 and [(self.axis(a), c) for a, c in n.form.terms] == [(k, 1)]
             for k, n in enumerate(numbers)
         )
         own = own and len(indices) == self.kernel.tid_dims
         self.touched.setdefault(node.attr, []).append((node.name, own, always))
-        if always:
+        if always and id(node) in self.certain:
             forms = tuple(n.form if n.side == ALWAYS and self.is_plain(n.form) else None for n in numbers)
             self.always.append(Access(node.attr, forms, node.span))
+
+    def index(self, x: Operand) -> Number:
+        """The number of an index; extents fit 32 bits, so that a wide one inside an array has not wrapped."""
+        number = self.number(x)
+        if x.type.bits >= 32:
+            return number
+        return Number(number.form, both(number.side, self.exact(number, x.type)))
 
     def axis(self, atom: Hashable) -> int | None:
         """The launch axis that an atom is the coordinate of."""
@@ -387,8 +412,6 @@ def _cast(a: _Analysis, node: Op) -> Number | None:
     x = a.number(source)
     # Narrowing keeps equality modulo the narrower width; widening needs that nothing wrapped before.
     side = ALWAYS if result.type.bits <= source.type.bits else a.exact(x, source.type)
-    if both(x.side, side) == ALWAYS:
-        a.exact_casts.add(id(node))
     return Number(x.form, both(x.side, side)) if both(x.side, side) != UNKNOWN else None
 
 

@@ -22,7 +22,7 @@ from jwarp.ir.nodes import (
     results,
     walk,
 )
-from jwarp.ir.ops import OPS
+from jwarp.ir.ops import ELEMENTARY, OPS
 from jwarp.types import bool_
 
 MAX_ROUNDS = 4
@@ -212,8 +212,8 @@ def _keep(block: Block, positions: list[int]) -> Block:
 
 
 def _is_cheap(block: Block) -> bool:
-    pure = all(isinstance(n, Op) and OPS[n.name].effect == "pure" for n in block.nodes)
-    return pure and len(block.nodes) <= MAX_FLATTENED_OPS
+    cheap = (isinstance(n, Op) and OPS[n.name].effect == "pure" and n.name not in ELEMENTARY for n in block.nodes)
+    return len(block.nodes) <= MAX_FLATTENED_OPS and all(cheap)
 
 
 def drop_unused(body: Block) -> Block:

@@ -19,7 +19,7 @@ from jwarp.ir.nodes import Kernel, written_params
 
 _GUARD = 256
 _GUARD_BYTE = 0xA5
-_READ, _IN_OUT = 0, 2
+_READ, _ZEROS, _IN_OUT = 0, 1, 2
 _HOST = host_target()
 
 _serial = itertools.count()
@@ -43,12 +43,16 @@ def _variants() -> dict[str, Target]:
 
 
 TARGETS = _variants()
-VERSIONS = ("launcher", "checked")
+VERSIONS = ("launcher", "checked", "fast")
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to compile a kernel. Version `launcher` leaves it to the launcher which accesses to check."""
+    """A way to compile a kernel.
+
+    Version `launcher` has both versions of the code and leaves the choice to the launcher; `fast` is
+    for launches that certainly stay inside their arrays.
+    """
 
     target: str
     version: str = "launcher"
@@ -58,22 +62,22 @@ class Variant:
         return f"{self.target}, {self.version}"
 
 
-VARIANTS = tuple(Variant(target, version) for target in TARGETS for version in VERSIONS)
+VARIANTS = tuple(Variant(target, version) for target in TARGETS for version in VERSIONS[:2])
 
 
 class Compiled:
     """A kernel compiled in one way. The code goes away with the object."""
 
     def __init__(self, kernel: Kernel | CpuKernel, variant: Variant):
-        self.made = kernel if isinstance(kernel, CpuKernel) else CpuKernel(kernel, Settings())
+        self.made = kernel if isinstance(kernel, CpuKernel) else CpuKernel(kernel, Settings(cache_dir=""))
         self.kernel = self.made.kernel
         self.linker = llvm.create_lljit_compiler(target_machine(_HOST))
         self.libraries: list[Any] = []
         self.fingerprint = f"test{next(_serial):028x}"
         options = Options(TARGETS[variant.target], variant.contract)
-        checked = self._link("checked", options)
-        fast = self._link("fast", options) if variant.version == "launcher" else checked
-        _native.register_kernel(self.fingerprint, self.made.plan, fast, checked)
+        versions = ("fast", "checked") if variant.version == "launcher" else (variant.version,)
+        entries = [self._link(version, options) for version in versions]
+        _native.register_kernel(self.fingerprint, self.made.plan, entries[0], entries[-1])
 
     def _link(self, version: str, options: Options) -> int:
         code = target_machine(options.target).emit_object(self.made.module(version, options))
@@ -82,8 +86,13 @@ class Compiled:
         self.libraries.append(builder.link(self.linker, version))
         return self.libraries[-1][name]
 
-    def run(self, dims: tuple[int, ...], args: Sequence[Any], threads: int = 1) -> list[np.ndarray]:
-        """The array parameters after a launch, as `interpreter.run` gives them."""
+    def run(
+        self, dims: tuple[int, ...], args: Sequence[Any], threads: int = 1, zeros: Sequence[int] = ()
+    ) -> list[np.ndarray]:
+        """The array parameters after a launch, as `interpreter.run` gives them.
+
+        `zeros` are parameters that the launcher is to set to zero; the others get their content from `args`.
+        """
         written = written_params(self.kernel)
         given = [_guarded(np.asarray(a, _dtype(p.type))) for p, a in zip(self.kernel.params, args, strict=True)]
         results = [_guarded(given[p]) for p in written]
@@ -91,11 +100,18 @@ class Compiled:
         repeat = int(np.prod(dims[self.kernel.tid_dims :], dtype=np.int64))
         numbers = [1, *padded[: self.kernel.tid_dims], *[1] * (4 - self.kernel.tid_dims), repeat]
         numbers += [0, len(given)]
+        operands = [p for p in range(len(given)) if p not in zeros or p not in written]
         for p in range(len(given)):
             result = written.index(p) if p in written else -1
-            numbers += [p, result, _IN_OUT if p in written else _READ, 0]
+            if p in zeros and p in written:
+                results[result].view(np.uint8)[...] = _GUARD_BYTE
+                numbers += [-1, result, _ZEROS, 0]
+            else:
+                numbers += [operands.index(p), result, _IN_OUT if p in written else _READ, 0]
         _native.set_thread_limit(0, eager=threads > 1)
-        _native.run_launch(self.fingerprint, np.array(numbers, np.int64), [*given, *results], threads)
+        _native.run_launch(
+            self.fingerprint, np.array(numbers, np.int64), [*(given[p] for p in operands), *results], threads
+        )
         _native.set_thread_limit(0)
         for array in [*given, *results]:
             _check_guards(array)

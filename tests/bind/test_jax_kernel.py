@@ -87,7 +87,7 @@ def test_kernels_without_arrays_need_launch_dims():
         ({"in_out_argnames": ["z"]}, wp.LaunchError, "in_out_argnames has 'z'"),
         ({"in_out_argnames": [3]}, wp.LaunchError, "in_out_argnames has 3"),
         ({"in_out_argnames": ["x", "x"]}, wp.LaunchError, "twice"),
-        ({"in_out_argnames": ["k"]}, wp.KernelTypeError, "'k', which is a scalar"),
+        ({"in_out_argnames": ["k"]}, wp.KernelTypeError, "'k', which is passed by value"),
         ({"in_out_argnames": ["x", "y"]}, wp.LaunchError, "counts the 2 names"),
         ({"output_dims": {"x": 3}}, wp.LaunchError, "output_dims has 'x'"),
         ({"output_dims": {}}, wp.LaunchError, "output_dims has no shape for output 'y'"),

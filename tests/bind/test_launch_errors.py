@@ -193,3 +193,20 @@ def test_what_is_no_kernel():
             wp.launch(what, 4, [X], [4])
         with pytest.raises(wp.KernelTypeError, match=r"wp.jax_kernel: expected a kernel"):
             wp.jax_kernel(what)
+
+
+def test_extent_beyond_int32():
+    """By abstract evaluation: no memory is needed to find out."""
+    long = jax.ShapeDtypeStruct((2**31,), np.float32)
+    with pytest.raises(wp.LaunchError, match=r"'x'.*at most 2\*\*31 - 1, got \(2147483648,\)"):
+        jax.eval_shape(lambda x: wp.launch(scale, 3, [x, 1.0], [3]), long)
+    with pytest.raises(wp.LaunchError, match="at most"):
+        jax.eval_shape(lambda x: wp.launch(scale, 3, [x, 1.0], [2**31]), X)
+
+
+@pytest.mark.parametrize("dim", [0, (9, 0)])
+def test_launch_of_no_threads_leaves_no_array(dim):
+    (y,) = wp.launch(scale, dim, [X, 1.0], [2])
+    assert_array_equal(y, np.zeros(2, np.float32))
+    (ys,) = jax.vmap(lambda x: wp.launch(scale, 9, [x, 1.0], [2]))(jnp.zeros((0, 3)))
+    assert ys.shape == (0, 2)

@@ -405,6 +405,14 @@ def test_wrong_arrays_are_refused() -> None:
         _native.run_launch(fingerprint, launch, [x, [0.0]])
 
 
+def test_extents_beyond_int32_are_refused() -> None:
+    fingerprint = register(make_plan(1, [(ARRAY, 2, F32, UNKNOWN)]), nothing)
+    launch = make_launch([4], [(0, -1, INPUT, 0)])
+    _native.run_launch(fingerprint, launch, [np.empty((2**31 - 1, 0), np.float32)])
+    with pytest.raises(ValueError, match=r"parameter 0 .* beyond 2\^31 - 1"):
+        _native.run_launch(fingerprint, launch, [np.empty((2**31, 0), np.float32)])
+
+
 @pytest.mark.parametrize(
     ("launch", "message"),
     [

@@ -76,6 +76,7 @@ class Code:
         self.width = options.target.width
         self.sections: tuple[list[str], list[str], list[str]] = ([], [], [])
         self.declarations: set[str] = set()
+        self.block = ""  # the label of the block that the body's next line belongs to
         self._count = 0
 
     def name(self, hint: str = "v") -> str:
@@ -92,6 +93,7 @@ class Code:
         return name
 
     def label(self, name: str) -> None:
+        self.block = name
         self.sections[BODY].append(f"{name}:")
 
     def new_label(self, hint: str) -> str:

@@ -19,21 +19,34 @@ from jwarp.backend.cpu.entry import module_text
 from jwarp.backend.cpu.expansions import expansion
 from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.backend.events import CompileEvent, announce
-from jwarp.config import Settings
+from jwarp.backend.generator import identity
+from jwarp.backend.store import Store, key_of
+from jwarp.config import Settings, config
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel
 from jwarp.ir.serialize import fingerprint, from_bytes, to_bytes
-from jwarp.transform.affine import ALWAYS, Affine, Condition, Symbol, evaluate
+from jwarp.transform.affine import ALWAYS, Affine, Condition, Symbols, evaluate, symbols_of
 from jwarp.transform.expand import expand
 from jwarp.transform.hoist import hoist
-from jwarp.transform.ranges import Access, Proofs, prove
+from jwarp.transform.ranges import Proofs, prove
 from jwarp.transform.simplify import simplify
-from jwarp.types import ArrayType, int32
+from jwarp.transform.summary import (
+    CertainAccess,
+    Summary,
+    outside,
+    reach,
+    summarize,
+    summary_from_bytes,
+    without_place,
+)
+from jwarp.types import ArrayType
 
 PROGRAM_FORMAT = 1
 # Settings that change the code; the others do not belong to a compiled kernel.
 CODE_SETTINGS = ("bounds", "fast_math")
 PASSES = ("instruction_combine", "new_gvn", "simplify_cfg", "dead_code_elimination")
+
+VERSIONS = ("fast", "checked")
 
 Extents = tuple[tuple[int, ...] | None, ...]
 
@@ -45,10 +58,10 @@ XLA_DTYPES = {
 
 
 def optimized(kernel: Kernel) -> Kernel:
-    """The kernel as code is generated from it."""
+    """The kernel as code is generated from it, with every operation where it was written."""
     kernel = simplify(kernel)
     kernel = expand(kernel, expansion)
-    return hoist(simplify(kernel, flatten_branches=True))
+    return simplify(kernel, flatten_branches=True)
 
 
 class CpuKernel:
@@ -66,17 +79,35 @@ class CpuKernel:
         self.program = header + b"\n" + to_bytes(kernel)
         self.fingerprint = hashlib.sha256(header + fingerprint(kernel).encode()).hexdigest()[:32]
         self.bounds = settings.bounds != "unchecked"
+        self._store = Store(settings.cache_dir if identity() else "")
         self._lock = threading.Lock()
 
     @functools.cached_property
     def proofs(self) -> Proofs:
-        return prove(optimized(self.kernel))
+        """The analysis that code is generated from; slow for long kernels."""
+        kernel = optimized(self.kernel)
+        return prove(hoist(kernel), kernel)
+
+    @functools.cached_property
+    def summary(self) -> Summary:
+        """What launches need of the analysis, from disk if it is there."""
+        key = key_of("summary", identity() or "", self.fingerprint)
+        known = self._store.load(key)
+        if known is not None:
+            return summary_from_bytes(known, self.kernel)
+        made = summarize(self.proofs)
+        self._store.save(key, made.to_bytes())
+        return made
+
+    @functools.cached_property
+    def _symbols(self) -> Symbols:
+        return symbols_of(self.kernel)
 
     @functools.cached_property
     def plan(self) -> np.ndarray:
         """What the native runtime has to know, as int64 numbers."""
         numbers = [1, self.kernel.tid_dims, len(self.kernel.params)]
-        for param, cover in zip(self.kernel.params, self.proofs.covers, strict=True):
+        for param, cover in zip(self.kernel.params, self.summary.covers, strict=True):
             is_array = isinstance(param.type, ArrayType)
             scalar = param.type.dtype if isinstance(param.type, ArrayType) else param.type
             rank = param.type.ndim if isinstance(param.type, ArrayType) else 0
@@ -90,12 +121,12 @@ class CpuKernel:
     @property
     def condition(self) -> Condition:
         """What a launch must fulfil for the fast version."""
-        return self.proofs.condition if self.bounds else ALWAYS
+        return self.summary.condition if self.bounds else ALWAYS
 
     def symbols(self, dims: tuple[int, ...], extents: Extents) -> dict[int, int | None]:
         """The values of the launch symbols; scalar arguments are known only when the kernel runs."""
         known: dict[int, int | None] = dict(enumerate(dims))
-        for (p, axis), symbol in self.proofs.symbols.extents.items():
+        for (p, axis), symbol in self._symbols.extents.items():
             shape = extents[p]
             assert shape is not None
             known[symbol.index] = shape[axis]
@@ -110,65 +141,59 @@ class CpuKernel:
         if not self.bounds or 0 in dims:
             return
         known = self.symbols(dims, extents)
-        for access in self.proofs.always:
-            self._check_access(access, dims, known)
+        for access in self.summary.always:
+            for axis, form in enumerate(access.indices):
+                extent = known[self._symbols.extents[access.param, axis].index]
+                assert extent is not None
+                index = outside(reach(form, dims, known), extent) if form is not None else None
+                if index is not None:
+                    raise self._outside(access, axis, index, extent, dims)
 
-    def _check_access(self, access: Access, dims: tuple[int, ...], known: dict[int, int | None]) -> None:
-        for axis, form in enumerate(access.indices):
-            reach = None if form is None else self._reach(form, dims, known)
-            extent = known[self.proofs.symbols.extents[access.param, axis].index]
-            assert extent is not None
-            if reach is None or not int32.min <= reach[0] <= reach[1] <= int32.max:
-                continue
-            outside = reach[1] if reach[1] >= extent else reach[0] if reach[0] < -extent else None
-            if outside is not None:
-                name = self.kernel.params[access.param].name
-                raise LaunchError(
-                    f"kernel `{self.kernel.name}`: index {outside} is outside axis {axis} of `{name}`, "
-                    f"whose extent is {extent}, in a launch over {dims[: self.kernel.tid_dims]}",
-                    access.span,
-                    "launch fewer threads, or guard the access with an `if`",
-                )
-
-    def _reach(self, form: Affine, dims: tuple[int, ...], known: dict) -> tuple[int, int] | None:
-        """Least and greatest value of `form` over all threads, if that is known."""
-        low = high = form.constant
-        for atom, c in form.terms:
-            if isinstance(atom, Symbol):
-                value = known.get(atom.index)
-                if value is None:
-                    return None
-                low, high = low + c * value, high + c * value
-            else:
-                last = c * (dims[self.proofs.axis_of(atom)] - 1)
-                low, high = low + min(0, last), high + max(0, last)
-        return low, high
+    def _outside(
+        self, access: CertainAccess, axis: int, index: int, extent: int, dims: tuple[int, ...]
+    ) -> LaunchError:
+        name = self.kernel.params[access.param].name
+        # A summary has no source positions; for an error the analysis may be repeated.
+        found = (a.span for a in self.proofs.always if without_place(a, self.proofs) == access)
+        return LaunchError(
+            f"kernel `{self.kernel.name}`: index {index} is outside axis {axis} of `{name}`, "
+            f"whose extent is {extent}, in a launch over {dims[: self.kernel.tid_dims]}",
+            next(found, self.kernel.span),
+            "launch fewer threads, or guard the access with an `if`",
+        )
 
     def require(self, dims: tuple[int, ...], extents: Extents) -> None:
         """Compile what this launch needs, unless that has been done."""
         holds = evaluate(self.condition, self.symbols(dims, extents))
-        versions = {True: ("fast",), False: ("checked",), None: ("fast", "checked")}[holds]
+        versions = {True: VERSIONS[:1], False: VERSIONS[1:], None: VERSIONS}[holds]
         for version in versions:
             self.compile(version)
 
     def compile(self, version: str) -> None:
-        """Compile one version and register it."""
+        """Compile one version and register it, unless the process has it."""
+        start, source = time.perf_counter(), "memory"
         with self._lock:
-            if dict(zip(("fast", "checked"), _native.known_versions(self.fingerprint), strict=True))[version]:
-                return
-            start = time.perf_counter()
-            module = self.module(version)
-            code = target_machine(host_target()).emit_object(module)
-            name = entry_name(self.kernel)
-            address = _link(code, name)
-            addresses = {version: address}
-            plan = self.plan
-            _native.register_kernel(
-                self.fingerprint, plan.tobytes(), addresses.get("fast", 0), addresses.get("checked", 0)
-            )
-        announce(
-            CompileEvent(self.kernel.name, "forward", "cpu", time.perf_counter() - start, "compiled", len(code))
-        )
+            known = dict(zip(VERSIONS, _native.known_versions(self.fingerprint), strict=True))
+            if not known[version]:
+                code, source = self.object_code(version)
+                _sizes[self.fingerprint, version] = len(code)
+                address = _link(code, entry_name(self.kernel))
+                addresses = [address if v == version else 0 for v in VERSIONS]
+                _native.register_kernel(self.fingerprint, self.plan.tobytes(), *addresses)
+        seconds, size = time.perf_counter() - start, _sizes[self.fingerprint, version]
+        announce(CompileEvent(self.kernel.name, "forward", "cpu", seconds, source, size))
+
+    def object_code(self, version: str) -> tuple[bytes, str]:
+        """The object code of one version, and where it came from."""
+        # The code trusts what launches check, so it belongs to one summary.
+        parts = ("code", identity() or "", self.fingerprint, version, repr(self.options))
+        key = key_of(*parts, self.summary.to_bytes())
+        code = self._store.load(key)
+        if code is not None:
+            return code, "disk"
+        code = target_machine(self.options.target).emit_object(self.module(version))
+        self._store.save(key, code)
+        return code, "compiled"
 
     def text(self, version: str = "fast", options: Options | None = None) -> str:
         """The LLVM assembly of one version, before LLVM's own passes."""
@@ -213,6 +238,7 @@ _linker: llvm.LLJIT | None = None
 _libraries: list = []  # what is linked here stays: XLA may call it as long as the process lives
 _names = itertools.count()
 _link_lock = threading.Lock()
+_sizes: dict[tuple[str, str], int] = {}  # bytes of object code, by fingerprint and version
 
 
 def _link(code: bytes, name: str) -> int:
@@ -241,7 +267,7 @@ def lower_kernel(kernel: Kernel, settings: Settings) -> CpuKernel:
     Raises:
         LaunchError: the settings ask for what this backend does not have.
     """
-    key = (id(kernel), *(getattr(settings, name) for name in CODE_SETTINGS))
+    key = (id(kernel), settings.cache_dir, *(getattr(settings, name) for name in CODE_SETTINGS))
     known = _by_object.get(key)
     if known is not None and not settings.debug:
         return known
@@ -281,6 +307,5 @@ def _read_program(program: bytes) -> CpuKernel:
             raise ValueError
     except (ValueError, AttributeError, KeyError):
         raise ValueError("jwarp: the program of a launch is damaged, or of another version") from None
-    return CpuKernel(from_bytes(content), dataclasses.replace(Settings(), bounds=bounds, fast_math=fast_math))
-
-
+    settings = dataclasses.replace(config.settings, bounds=bounds, fast_math=fast_math)
+    return CpuKernel(from_bytes(content), settings)

@@ -6,8 +6,10 @@ is run without a jump; such a branch holds nothing that would be wrong with an e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 
+from jwarp.backend.cpu import elements
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
 from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.backend.cpu.rules import LLVM_RULES
@@ -60,7 +62,6 @@ class BodyEmitter:
         self.values: dict[Value, Lanes] = {}
         self.coordinates: list[Lanes] = []
         self.mask: str | None = None
-        self.label = ""
 
     # -- values in the forms that code needs
 
@@ -101,10 +102,6 @@ class BodyEmitter:
         bits = self.code.define(f"bitcast {self.code.vector('i1')} {mask} to i{width}")
         return self.code.define(f"icmp ne i{width} {bits}, 0")
 
-    def start(self, label: str) -> None:
-        self.code.label(label)
-        self.label = label
-
     def jump(self, label: str) -> None:
         self.code.line(f"br label %{label}")
 
@@ -117,8 +114,14 @@ class BodyEmitter:
     # -- nodes
 
     def block(self, block: Block) -> None:
-        for node in block.nodes:
-            self.node(node)
+        at = 0
+        while at < len(block.nodes):
+            accesses = elements.group(block.nodes, at, self.memory.arrays)
+            if self.wide_access(accesses):
+                at += len(accesses)
+            else:
+                self.node(block.nodes[at])
+                at += 1
 
     def node(self, node: Node) -> None:
         match node:
@@ -163,8 +166,7 @@ class BodyEmitter:
     # -- memory
 
     def element(self, node: Op, indices: tuple[Operand, ...], lane_by_lane: bool = False) -> Element:
-        condition = self.proofs.proven.get(id(node))
-        proven = not self.bounds or condition == ALWAYS or (condition is not None and not self.checked)
+        proven = self.is_proven(node)
         lanes = [self.lanes(i) for i in indices]
         if lane_by_lane and any(not i.shape.is_uniform for i in lanes):
             lanes = [Lanes(self.vector(i), i.type, Shape(None), BODY) for i in lanes]
@@ -202,6 +204,71 @@ class BodyEmitter:
             return
         self.memory.store(element, text, self.mask)
 
+    def is_proven(self, node: Op) -> bool:
+        """Whether an access is known to stay inside its array in the version that is being written."""
+        condition = self.proofs.proven.get(id(node))
+        return not self.bounds or condition == ALWAYS or (condition is not None and not self.checked)
+
+    def wide_access(self, accesses: list[Op]) -> bool:
+        """Write the accesses to components of one element together, if that pays; whether it was done."""
+        if len(accesses) < 2 or self.checked or not all(map(self.is_proven, accesses)):
+            return False
+        first = accesses[0]
+        array = self.memory.arrays[first.attr]
+        indices = [self.lanes(i) for i in first.args[: array.dims]]
+        if not elements.counts_up(indices):
+            return False
+        size, loads = math.prod(array.element), first.name == "load"
+        if len(accesses) * 2 < size if loads else len(accesses) < size:
+            return False
+        wide = elements.WideElements(self.code, self.memory, first.attr, indices)
+        positions = [elements.component_of(node, array) or 0 for node in accesses]
+        if loads:
+            one_by_one = lambda: [self.gathered(node) for node in accesses]  # noqa: E731
+            texts = self.if_all_lanes(array.dtype, lambda: wide.load(positions), one_by_one)
+            for node, text in zip(accesses, texts, strict=True):
+                assert node.result is not None
+                self.bind(node.result, text)
+            return True
+        values = [self.vector(self.lanes(node.args[-1])) for node in accesses]
+        in_order = [value for _, value in sorted(zip(positions, values, strict=True))]
+
+        def scatter() -> list[str]:
+            for node, value in zip(accesses, values, strict=True):
+                self.memory.store(self.element(node, node.args[:-1]), value, self.mask)
+            return []
+
+        def store() -> list[str]:
+            wide.store(in_order)
+            return []
+
+        self.if_all_lanes(array.dtype, store, scatter)
+        return True
+
+    def gathered(self, node: Op) -> str:
+        return self.memory.load(self.element(node, node.args), self.mask)
+
+    def if_all_lanes(
+        self, type: ScalarType, whole: Callable[[], list[str]], masked: Callable[[], list[str]]
+    ) -> list[str]:
+        """The results of `whole` where all lanes are threads that are active, else those of `masked`."""
+        if self.mask is None:
+            return whole()
+        width = self.code.width
+        bits = self.code.define(f"bitcast {self.code.vector('i1')} {self.mask} to i{width}")
+        full = self.code.define(f"icmp eq i{width} {bits}, -1")
+        labels = [self.code.new_label(name) for name in ("whole", "partial", "joined")]
+        self.jump_if(full, labels[0], labels[1])
+        incoming = []
+        for label, write in zip(labels, (whole, masked), strict=False):
+            self.code.label(label)
+            texts = write()
+            incoming.append([(text, self.code.block) for text in texts])
+            self.jump(labels[2])
+        self.code.label(labels[2])
+        vector = self.code.vector(scalar_type(type))
+        return [self.phi(vector, *pair) for pair in zip(*incoming, strict=True)]
+
     def atomic_add(self, node: Op) -> None:
         element = self.element(node, node.args[:-1], lane_by_lane=True)
         value = self.vector(self.lanes(node.args[-1]))
@@ -213,10 +280,11 @@ class BodyEmitter:
         self.jump_if(cond, labels[0], labels[1])
         results = []
         for label, write in zip(labels, (then, orelse), strict=False):
-            self.start(label)
-            results.append((write() or "", label))
+            self.code.label(label)
+            text = write() or ""
+            results.append((text, self.code.block))
             self.jump(labels[2])
-        self.start(labels[2])
+        self.code.label(labels[2])
         return self.phi(type, *results) if type else ""
 
     def zero_fill(self, params: Iterable[int]) -> None:
@@ -226,14 +294,14 @@ class BodyEmitter:
             wanted = self.code.define(f"icmp ne i64 {bit}, 0")
             fill, after = self.code.new_label("fill"), self.code.new_label("filled")
             self.jump_if(wanted, fill, after)
-            self.start(fill)
+            self.code.label(fill)
             element = self.memory.element(param, self.coordinates, proven=True)
             zeros = "zeroinitializer"
             if element.type is bool_:
                 zeros = "splat (i1 false)"
             self.memory.store(element, zeros, self.mask)
             self.jump(after)
-            self.start(after)
+            self.code.label(after)
 
     # -- branches
 
@@ -242,14 +310,14 @@ class BodyEmitter:
         self.jump_if(self.lanes(node.cond).text, then, orelse)
         ends, texts = [], []
         for label, block in ((then, node.then), (orelse, node.orelse)):
-            self.start(label)
+            self.code.label(label)
             self.block(block)
             texts.append(
                 [self.shaped(y, self.shapes[r]) for y, r in zip(block.yields, node.results, strict=True)]
             )
-            ends.append(self.label)
+            ends.append(self.code.block)
             self.jump(done)
-        self.start(done)
+        self.code.label(done)
         for k, result in enumerate(node.results):
             type = self.llvm_type(result.type, self.shapes[result])
             self.bind(result, self.phi(type, (texts[0][k], ends[0]), (texts[1][k], ends[1])))
@@ -276,15 +344,15 @@ class BodyEmitter:
             self.block(block)
             return [self.vector(self.lanes(y)) for y in block.yields]
         assert self.mask is not None
-        before, run, done = self.label, self.code.new_label("lanes"), self.code.new_label("none")
+        run, done = self.code.new_label("lanes"), self.code.new_label("none")
         self.jump_if(self.any_lane(self.mask), run, done)
-        before = self.label
-        self.start(run)
+        before = self.code.block
+        self.code.label(run)
         self.block(block)
         texts = [self.vector(self.lanes(y)) for y in block.yields]
-        end = self.label
+        end = self.code.block
         self.jump(done)
-        self.start(done)
+        self.code.label(done)
         types = [self.code.vector(scalar_type(y.type)) for y in block.yields]
         return [self.phi(t, (x, end), ("zeroinitializer", before)) for t, x in zip(types, texts, strict=True)]
 
@@ -378,9 +446,9 @@ class _Loop:
         kept_init = [e.vector(e.lanes(node.init[k])) for k in self.kept]
         mask = self.outer_mask or "splat (i1 true)"
         e.jump(self.before)
-        e.start(self.before)
+        code.label(self.before)
         e.jump(self.head)
-        e.start(self.head)
+        code.label(self.head)
         self.latch = code.new_label("loop.latch")
         self.next = [code.name("next") for _ in node.params]
         self.kept_next = [code.name("kept") for _ in self.kept]
@@ -404,7 +472,7 @@ class _Loop:
             e.mask = e.mask_and(e.mask, goes_on)
             goes_on = e.any_lane(e.mask)
         e.jump_if(goes_on, self.body, self.done)
-        e.start(self.body)
+        e.code.label(self.body)
         self.body_mask = e.mask
 
     def leave(self, yields: tuple[Operand, ...]) -> None:
@@ -425,7 +493,7 @@ class _Loop:
             assert self.body_mask is not None
             kept.append(out.select(self.body_mask, node.params[k].type, e.vector(e.lanes(yields[k])), value))
         e.jump(self.latch)
-        e.start(self.latch)
+        code.label(self.latch)
         # The next values get their names here, by copies that cost nothing.
         for name, text, param in zip(self.next, texts, node.params, strict=True):
             code.line(f"{name} = {_copy(e.llvm_type(param.type, e.shapes[param]), text)}")
@@ -434,7 +502,7 @@ class _Loop:
         if self.per_lane:
             code.line(f"{self.next_mask} = {_copy(code.vector('i1'), self.body_mask or '')}")
         e.jump(self.head)
-        e.start(self.done)
+        code.label(self.done)
         e.mask = self.outer_mask
         snapshots = dict(zip(self.kept, self.kept_values, strict=True))
         for k, (param, result) in enumerate(zip(node.params, node.results, strict=True)):

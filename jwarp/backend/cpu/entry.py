@@ -109,7 +109,7 @@ def _vector_loop(emitter: BodyEmitter, rows: list[Lanes], loop: str, before: str
     code.line(f"%{loop}.left = sub i64 %col.end, {col}")
     code.line(f"%{loop}.more = icmp sge i64 %{loop}.left, {width if whole else 1}")
     code.line(f"br i1 %{loop}.more, label %{loop}.body, label %{'rest.head' if whole else 'row.latch'}")
-    emitter.start(f"{loop}.body")
+    code.label(f"{loop}.body")
     if whole:
         memory.active_lanes, emitter.mask = str(width), None
     else:

@@ -7,7 +7,7 @@ import functools
 
 from jwarp.frontend.statements import lower_func
 from jwarp.ir.nodes import Block, Kernel, Op, Value
-from jwarp.lib.maths import EXPANSIONS
+from jwarp.lib.expansions import EXPANSIONS
 from jwarp.transform.simplify import simplify
 from jwarp.types import ScalarType
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type, suffix
 from jwarp.backend.cpu.shapes import VARYING, Shape
 from jwarp.errors import KernelTypeError, Span
-from jwarp.types import ArrayType, ScalarType, bool_
+from jwarp.types import ArrayType, ScalarType, bool_, int32, int64
 
 ZEROS = "@zeros = internal constant [16 x i8] zeroinitializer, align 16"
 
@@ -48,37 +48,43 @@ class Memory:
     def extent(self, param: int, axis: int) -> str:
         return self.symbol(self.first_extent[param] + axis)
 
-    def wide(self, lanes: Lanes) -> Lanes:
-        """An index as i64."""
-        if scalar_type(lanes.type) == "i64":
-            return lanes
-        out = self.code.instructions(lanes.level, lanes.shape.is_varying)
-        return Lanes(out.convert("sext", lanes.type, lanes.text, "i64"), lanes.type, lanes.shape, lanes.level)
+    def wide(self, lanes: Lanes) -> str:
+        """An index, or that of the first lane, as i64."""
+        return self.widened(self.code.instructions(lanes.level, lanes.shape.is_varying), lanes.type, lanes.text)
 
-    def as_vector(self, lanes: Lanes) -> str:
-        """An i64 index as a vector."""
+    def wide_vector(self, lanes: Lanes) -> str:
+        """An index as a vector of i64."""
         if lanes.shape.is_varying:
-            return lanes.text
-        base = self.code.splat(lanes.text, "i64", lanes.level)
+            return self.wide(lanes)
         if lanes.shape.is_uniform:
-            return base
+            return self.code.splat(self.wide(lanes), "i64", lanes.level)
+        # Counted up before it is widened: it may wrap between a lane that is not active and one that is.
         assert lanes.shape.stride is not None
-        return self.code.define(f"add {self.code.vector('i64')} {base}, {self.code.iota('i64', lanes.shape.stride)}")
+        kind = scalar_type(lanes.type)
+        out = self.code.instructions(BODY, True)
+        base = self.code.splat(lanes.text, kind, lanes.level)
+        return self.widened(out, lanes.type, out.binary("add", kind, base, self.code.iota(kind, lanes.shape.stride)))
+
+    def widened(self, out: Instructions, type: ScalarType, index: str) -> str:
+        if type.bits == 64:
+            return index
+        return out.convert("sext" if type.kind == "int" else "zext", type, index, "i64")
 
     # -- elements
 
     def element(self, param: int, indices: list[Lanes], proven: bool) -> Element:
         """The elements at `indices`, each checked unless `proven`."""
-        lanes = [self.wide(i) for i in indices]
-        leading = all(i.shape.is_uniform for i in lanes[:-1])
-        last = lanes[-1].shape
-        if leading and (last.is_uniform or last.stride == 1):
+        leading = all(i.shape.is_uniform for i in indices[:-1])
+        last = indices[-1].shape
+        # Other types than these wrap close to the indices of an array.
+        counts = last.stride == 1 and indices[-1].type in (int32, int64)
+        if leading and (last.is_uniform or counts):
             shape, is_vector = last, False
         else:
             shape, is_vector = VARYING, True
-        level = BODY if is_vector else max(i.level for i in lanes)
+        level = BODY if is_vector else max(i.level for i in indices)
         out = self.code.instructions(level, is_vector)
-        texts = [self.as_vector(i) if is_vector else i.text for i in lanes]
+        texts = [self.wide_vector(i) if is_vector else self.wide(i) for i in indices]
         inside: str | None = None
         if not proven:
             if shape.stride == 1:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, While
 from jwarp.transform.ranges import Proofs
+from jwarp.types import int32
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,9 @@ class Shape:
 
 UNIFORM, VARYING = Shape(0), Shape(None)
 
+# Least and greatest value of an integer in any lane, whether its thread is active or not.
+Limits = tuple[int, int]
+
 
 def join(x: Shape, y: Shape) -> Shape:
     """The shape of a value that is one of two under uniform control."""
@@ -42,11 +46,17 @@ def shapes_of(proofs: Proofs) -> Mapping[Value, Shape]:
 class _Analysis:
     def __init__(self, proofs: Proofs):
         self.kernel: Kernel = proofs.kernel
-        self.exact_casts = proofs.exact_casts
         self.shapes: dict[Value, Shape] = {}
+        self.limits: dict[Value, Limits] = {}
 
     def shape(self, x: Operand) -> Shape:
         return UNIFORM if isinstance(x, Const) else self.shapes[x]
+
+    def limits_of(self, x: Operand) -> Limits | None:
+        """The limits of a value that has not wrapped between lanes; None if it may have."""
+        if isinstance(x, Const):
+            return x.value, x.value
+        return self.limits.get(x) or ((x.type.min, x.type.max) if self.shapes[x].is_uniform else None)
 
     def block(self, block: Block) -> None:
         for node in block.nodes:
@@ -57,6 +67,7 @@ class _Analysis:
             case Op():
                 if node.result is not None:
                     self.shapes[node.result] = self.op(node)
+                    self.limit(node, node.result)
             case If():
                 self.block(node.then)
                 self.block(node.orelse)
@@ -91,6 +102,18 @@ class _Analysis:
             # Lanes that leave at different times leave with different values.
             self.shapes[result] = self.shapes[param] if uniform else VARYING
 
+    def limit(self, node: Op, result: Value) -> None:
+        """Note the limits of `result`, unless it may wrap."""
+        self.limits.pop(result, None)
+        rule = _LIMITS.get(node.name)
+        if rule is None or not all(x.type.is_int for x in (result, *node.args)):
+            return
+        limits = [self.limits_of(a) for a in node.args]
+        if None not in limits:
+            low, high = rule(*limits)
+            if result.type.min <= low and high <= result.type.max:
+                self.limits[result] = low, high
+
     def op(self, node: Op) -> Shape:
         args = [self.shape(a) for a in node.args]
         if node.name == "tid":
@@ -115,7 +138,7 @@ def _cast(analysis: _Analysis, node: Op, strides: list[int]) -> Shape:
     source, result = node.args[0].type, node.result
     assert result is not None
     # Where a narrow value may wrap within a vector, the wide one does not count up.
-    counts = result.type.bits == source.bits or id(node) in analysis.exact_casts
+    counts = result.type.bits <= source.bits or analysis.limits_of(node.args[0]) is not None
     return Shape(strides[0]) if counts and source.is_int else VARYING
 
 
@@ -125,4 +148,19 @@ _LINEAR = {
     "neg": lambda analysis, node, strides: Shape(-strides[0]),
     "mul": _scaled,
     "cast": _cast,
+}
+
+
+def _product(x: Limits, y: Limits) -> Limits:
+    ends = [a * b for a in x for b in y]
+    return min(ends), max(ends)
+
+
+_LIMITS: Mapping[str, Callable[..., Limits]] = {
+    "tid": lambda: (0, int32.max - 1),
+    "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
+    "sub": lambda x, y: (x[0] - y[1], x[1] - y[0]),
+    "neg": lambda x: (-x[1], -x[0]),
+    "mul": _product,
+    "cast": lambda x: x,
 }

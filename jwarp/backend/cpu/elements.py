@@ -1,0 +1,106 @@
+"""Vectors and matrices in memory: the elements of consecutive threads in one wide load or store."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from jwarp.backend.cpu.code import Code, Lanes, memory_type
+from jwarp.backend.cpu.memory import Memory
+from jwarp.ir.nodes import Const, Node, Op
+from jwarp.types import ArrayType, ScalarType, int32, int64
+
+
+def component_of(node: Op, array: ArrayType) -> int | None:
+    """The position of the component that an access is to, if that is known."""
+    indices = node.args if node.name == "load" else node.args[:-1]
+    position = 0
+    for index, extent in zip(indices[array.dims :], array.element, strict=True):
+        if not isinstance(index, Const):
+            return None
+        position = position * extent + index.value
+    return position
+
+
+def group(nodes: Sequence[Node], start: int, arrays: dict[int, ArrayType]) -> list[Op]:
+    """The accesses from `start` on that are to different components of the same elements of an array."""
+    first = nodes[start]
+    if not isinstance(first, Op) or first.name not in ("load", "store"):
+        return []
+    array = arrays[first.attr]
+    if not array.element or array.dims == 0:
+        return []
+    found: list[Op] = []
+    seen: set[int | None] = {None}
+    for node in nodes[start:]:
+        if not isinstance(node, Op) or (node.name, node.attr) != (first.name, first.attr):
+            break
+        position = component_of(node, array)
+        if node.args[: array.dims] != first.args[: array.dims] or position in seen:
+            break
+        seen.add(position)
+        found.append(node)
+    return found
+
+
+def counts_up(indices: Sequence[Lanes]) -> bool:
+    """Whether the threads of a vector access one element after the other."""
+    last = indices[-1]
+    return (
+        all(i.shape.is_uniform for i in indices[:-1]) and last.shape.stride == 1 and last.type in (int32, int64)
+    )
+
+
+class WideElements:
+    """One wide access: `size` components for each of the vector's threads, element by element."""
+
+    def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes]):
+        self.code, self.param = code, param
+        array = memory.arrays[param]
+        self.type: ScalarType = array.dtype
+        self.size = math.prod(array.element)
+        level = max(i.level for i in indices)
+        out = code.instructions(level, False)
+        offset = memory.offset(out, param, [memory.wide(i) for i in indices])
+        first = out.binary("mul", "i64", offset, str(self.size))
+        self.kind = memory_type(self.type)
+        self.address = code.define(f"getelementptr {self.kind}, ptr %p{param}, i64 {first}", level)
+        self.vector = code.vector(self.kind, code.width * self.size)
+        self.align = f"align {self.type.bits // 8}"
+
+    def load(self, positions: Sequence[int]) -> list[str]:
+        """The components at `positions`, each as a vector over the threads."""
+        whole = self.code.define(f"load {self.vector}, ptr {self.address}, {self.align}")
+        return [self.pick(whole, [lane * self.size + p for lane in self.code.lane_numbers]) for p in positions]
+
+    def store(self, components: Sequence[str]) -> None:
+        """Store all components, given in order as vectors over the threads."""
+        parts = [(text, self.code.width) for text in components]
+        while len(parts) > 1:  # join neighbours until one vector holds everything, component after component
+            paired = [self.join(x, y) for x, y in zip(parts[::2], parts[1::2], strict=False)]
+            parts = paired + parts[len(paired) * 2 :]
+        width = self.code.width
+        order = [p * width + lane for lane in self.code.lane_numbers for p in range(self.size)]
+        whole = self.pick(parts[0][0], order, parts[0][1])
+        self.code.line(f"store {self.vector} {whole}, ptr {self.address}, {self.align}")
+
+    def pick(self, vector: str, order: Sequence[int], length: int | None = None) -> str:
+        type = self.code.vector(self.kind, length or self.code.width * self.size)
+        mask = self._mask([str(k) for k in order])
+        return self.code.define(f"shufflevector {type} {vector}, {type} poison, {mask}")
+
+    def join(self, x: tuple[str, int], y: tuple[str, int]) -> tuple[str, int]:
+        """Two vectors one after the other; the second may be the shorter one."""
+        (left, n), (right, m) = x, y
+        if m < n:
+            mask = self._mask([str(k) if k < m else "poison" for k in range(n)])
+            type = self.code.vector(self.kind, m)
+            right = self.code.define(f"shufflevector {type} {right}, {type} poison, {mask}")
+        type = self.code.vector(self.kind, n)
+        mask = self._mask([str(k) for k in range(n + m)])
+        return self.code.define(f"shufflevector {type} {left}, {type} {right}, {mask}"), n + m
+
+    def _mask(self, entries: Sequence[str]) -> str:
+        return f"{self.code.vector('i32', len(entries))} <{', '.join(f'i32 {entry}' for entry in entries)}>"
+
+

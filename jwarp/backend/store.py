@@ -1,0 +1,134 @@
+"""A folder of files that keeps what was computed once for later processes.
+
+An entry is a file named by its key. It begins with the key and a checksum, so that what is cut off,
+damaged or of another program counts as absent. Entries appear by renaming, which readers and other
+writers see as a whole or not at all. No trouble with the disk is an error: it costs time, not results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+MAGIC = b"jwarp artifact 1\n"
+SUFFIX = ".jwarp"
+UNFINISHED = ".jwarp-new"
+
+CAPACITY = 256 * 2**20
+# Entries are counted after about one write in so many: looking at all of them takes time.
+TRIM_INTERVAL = 64
+# A file still unfinished after so many seconds belongs to a process that died.
+ABANDONED = 3600.0
+
+log = logging.getLogger("jwarp")
+_warned: set[str] = set()
+
+
+def key_of(*parts: str | bytes) -> str:
+    """The key of what is determined by `parts`."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else part.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Store:
+    """The entries in `folder`, which need not exist; with an empty name there are none."""
+
+    folder: str
+    capacity: int = CAPACITY
+
+    def load(self, key: str) -> bytes | None:
+        """The content saved under `key`, or None."""
+        if not self.folder:
+            return None
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        # A ValueError is a name that no file can have.
+        except (OSError, ValueError) as error:
+            if not isinstance(error, FileNotFoundError):
+                log.debug("cannot read %s: %s", path, error)
+            return None
+        content = data[len(MAGIC) + 64 :]
+        if data != _header(key, content) + content:
+            log.debug("%s is damaged; it is made anew", path)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # what is used stays
+        return content
+
+    def save(self, key: str, content: bytes) -> None:
+        """Keep `content` under `key`, if the folder can be written to."""
+        if not self.folder:
+            return
+        path = self._path(key)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor, unfinished = tempfile.mkstemp(UNFINISHED, key[:16], path.parent)
+            try:
+                with open(descriptor, "wb") as file:
+                    file.write(_header(key, content) + content)
+                os.replace(unfinished, path)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.unlink(unfinished)
+                raise
+        except (OSError, ValueError) as error:
+            self._warn(error)
+            return
+        if int(key, 16) % TRIM_INTERVAL == 0:
+            self.trim()
+
+    def trim(self) -> None:
+        """If the entries take more than `capacity` bytes, remove those used longest ago, to 3/4 of it."""
+        entries = []
+        try:
+            with os.scandir(self._root) as files:
+                for file in files:
+                    if file.name.endswith((SUFFIX, UNFINISHED)):
+                        with contextlib.suppress(OSError):
+                            status = file.stat(follow_symlinks=False)
+                            entries.append((status.st_mtime, status.st_size, file.path))
+        except (OSError, ValueError) as error:
+            log.debug("cannot list %s: %s", self.folder, error)
+            return
+        entries.sort()
+        newest = entries[-1][0] if entries else 0.0
+        total = sum(size for _, size, _ in entries)
+        goal = self.capacity * 3 // 4 if total > self.capacity else total
+        for used, size, path in entries:
+            abandoned = path.endswith(UNFINISHED)
+            if newest - used > ABANDONED if abandoned else total > goal:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+                    total -= size
+
+    @property
+    def _root(self) -> Path:
+        return Path(os.path.expanduser(self.folder))
+
+    def _path(self, key: str) -> Path:
+        return self._root / (key + SUFFIX)
+
+    def _warn(self, error: Exception) -> None:
+        """Say once that this folder does not work."""
+        if self.folder not in _warned:
+            _warned.add(self.folder)
+            log.warning(
+                "cannot keep compiled kernels in %s (%s); each process compiles its own. "
+                "JWARP_CACHE_DIR names another folder, or none if it is empty",
+                self.folder,
+                error,
+            )
+
+
+def _header(key: str, content: bytes) -> bytes:
+    return MAGIC + bytes.fromhex(key) + hashlib.sha256(content).digest()

@@ -1,0 +1,119 @@
+"""The part of a kernel's analysis that its launches need, in a form that can be kept on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jwarp.ir.nodes import Kernel
+from jwarp.transform.affine import Affine, Condition, Symbol, symbols_of
+from jwarp.transform.ranges import Access, Proofs
+from jwarp.types import int32
+
+Reach = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """The thread's position along a launch axis."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class CertainAccess:
+    """An access that every thread makes: its indices over symbols and coordinates, where known."""
+
+    param: int
+    indices: tuple[Affine | None, ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What launches have to know; `condition` and `covers` are as in `Proofs`.
+
+    Source positions are left out: kernels of the same content share a summary.
+    """
+
+    condition: Condition
+    covers: tuple[int, ...]
+    always: tuple[CertainAccess, ...]
+
+    def to_bytes(self) -> bytes:
+        """An encoding that depends on nothing but the content."""
+        # Forms have different lengths and kinds of entries; as text they have an order.
+        clauses = (sorted((_encode(form) for form in clause), key=str) for clause in self.condition)
+        condition = sorted(clauses, key=str)
+        always = [[a.param, [None if i is None else _encode(i) for i in a.indices]] for a in self.always]
+        return json.dumps([condition, self.covers, always], separators=(",", ":")).encode()
+
+
+def summarize(proofs: Proofs) -> Summary:
+    """The summary of an analysed kernel."""
+    always = dict.fromkeys(without_place(access, proofs) for access in proofs.always)
+    return Summary(proofs.condition, proofs.covers, tuple(always))
+
+
+def without_place(access: Access, proofs: Proofs) -> CertainAccess:
+    """`access`, found by `proofs`, as a summary has it."""
+    return CertainAccess(access.param, tuple(_plain(index, proofs) for index in access.indices))
+
+
+def summary_from_bytes(data: bytes, kernel: Kernel) -> Summary:
+    """The reverse of `to_bytes`, for a summary of `kernel`."""
+    symbols = symbols_of(kernel)
+    every = (*symbols.dims, *symbols.extents.values(), *symbols.scalars.values())
+    atoms: dict[int, Symbol | Coordinate] = {symbol.index: symbol for symbol in every}
+    atoms.update({-1 - axis: Coordinate(axis) for axis in range(len(symbols.dims))})
+
+    def decode(form: list) -> Affine:
+        *terms, constant = form
+        return Affine(tuple((atoms[atom], c) for atom, c in terms), constant)
+
+    condition, covers, always = json.loads(data)
+    return Summary(
+        frozenset(frozenset(map(decode, clause)) for clause in condition),
+        tuple(covers),
+        tuple(
+            CertainAccess(param, tuple(None if i is None else decode(i) for i in indices))
+            for param, indices in always
+        ),
+    )
+
+
+def reach(form: Affine, dims: tuple[int, ...], known: Mapping[int, int | None]) -> Reach | None:
+    """Least and greatest value of `form` over all threads, if that is known."""
+    low = high = form.constant
+    for atom, c in form.terms:
+        if isinstance(atom, Coordinate):
+            last = c * (dims[atom.axis] - 1)
+            low, high = low + min(0, last), high + max(0, last)
+        else:
+            assert isinstance(atom, Symbol)
+            value = known.get(atom.index)
+            if value is None:
+                return None
+            low, high = low + c * value, high + c * value
+    return low, high
+
+
+def outside(index: Reach | None, extent: int) -> int | None:
+    """An index that some thread uses and that is outside an axis of `extent`, if that is certain."""
+    if index is None or not int32.min <= index[0] <= index[1] <= int32.max:
+        return None
+    return index[1] if index[1] >= extent else index[0] if index[0] < -extent else None
+
+
+def _plain(form: Affine | None, proofs: Proofs) -> Affine | None:
+    if form is None:
+        return None
+    atoms = ((a if isinstance(a, Symbol) else Coordinate(proofs.axis_of(a)), c) for a, c in form.terms)
+    return Affine(tuple(atoms), form.constant)
+
+
+def _encode(form: Affine) -> list[Any]:
+    """Pairs of atom and coefficient, then the constant; an axis is a number below zero."""
+    numbers = ((a.index if isinstance(a, Symbol) else -1 - a.axis, c) for a, c in form.terms)  # type: ignore[attr-defined]
+    return [*sorted(numbers), form.constant]

@@ -1,0 +1,57 @@
+"""The same kernels run by jwarp and by NVIDIA Warp, where that is installed."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import shared_kernels
+
+import jwarp
+from jwarp.backend.interpreter import run
+
+warp = pytest.importorskip("warp")
+
+KERNELS = [name for name, value in vars(shared_kernels).items() if isinstance(value, jwarp.Kernel)]
+N = 64
+ROWS = 20
+
+
+@pytest.fixture(scope="module")
+def warp_kernels(tmp_path_factory):
+    """The kernels as a module of Warp's."""
+    path = tmp_path_factory.mktemp("warp") / "shared_kernels_of_warp.py"
+    path.write_text(Path(shared_kernels.__file__).read_text().replace("import jwarp as wp", "import warp as wp"))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    warp.config.quiet = True
+    warp.config.enable_backward = False
+    warp.init()
+    spec.loader.exec_module(module)
+    return module
+
+
+def inputs():
+    rng = np.random.default_rng(7)
+    a, b = (rng.integers(-100, 100, N).astype(np.int32) for _ in range(2))
+    x, y = (rng.choice([1, 0.25], N) * rng.integers(-20, 20, N) / 2 for _ in range(2))
+    y[y == 0] = 1.5
+    return a, np.where(b == 0, 3, b), x.astype(np.float32), y.astype(np.float32)
+
+
+def outputs():
+    return np.zeros((ROWS, N), np.int32), np.zeros((ROWS, N), np.float32)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_warp_gives_the_same(name, warp_kernels):
+    given, expected = inputs(), [warp.array(o, device="cpu") for o in outputs()]
+    arrays = [warp.array(g, device="cpu") for g in given]
+    warp.launch(getattr(warp_kernels, name), N, inputs=arrays, outputs=expected, device="cpu")
+    kernel = getattr(shared_kernels, name)
+    oracle = run(kernel.ir(), (N,), [*given, *outputs()])[-2:]
+    compiled = jwarp.launch(kernel, N, given, [(ROWS, N), (ROWS, N)])
+    for mine in (oracle, compiled):
+        for kind, got, wanted in zip(("integer", "float"), mine, expected, strict=True):
+            different = np.argwhere(np.asarray(got) != wanted.numpy()).tolist()
+            assert not different, f"{kind} outputs differ at [row, thread]: {different[:5]}"

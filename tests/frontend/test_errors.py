@@ -1,0 +1,329 @@
+"""What is wrong with kernel source is said by class, place, reason and way out, never by a raw Python error.
+
+In the sources below `«` and `»` stand around the text that the caret must point at.
+"""
+
+import importlib.util
+import itertools
+
+import pytest
+
+import jwarp as wp
+from jwarp.errors import JwarpError
+
+_number = itertools.count()
+HEADER = "import enum, functools, math\nimport numpy as np\nimport jwarp as wp\nOUTER = np.ones(3)\n"
+KERNEL = "@wp.kernel\ndef k(a: wp.array[float], b: wp.array[int], c: wp.array2d[float], n: int, x: float, p: bool):\n"
+HELPERS = """
+def plain(u):
+    return u
+
+@wp.func
+def double(u: float) -> float:
+    return 2.0 * u
+
+@wp.func
+def nothing(u: float):
+    v = u
+
+@wp.kernel
+def other(a: wp.array[float]):
+    a[0] = 1.0
+
+"""
+
+
+def load(text, tmp_path):
+    """The module that `text` is, written to a file of its own."""
+    path = tmp_path / f"source_{next(_number)}.py"
+    path.write_bytes(text.encode())
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check(text, error, words, hint, tmp_path):
+    """`text` defines a kernel `k` whose reading raises `error` with these words at the marked place."""
+    start, end = text.find("«"), text.find("»") - 1
+    clean = text.replace("«", "").replace("»", "")
+    with pytest.raises(JwarpError) as caught:
+        load(clean, tmp_path).k.ir()
+    assert type(caught.value) is error, caught.value
+    shown, d = str(caught.value), caught.value.diagnostic
+    assert words in d.message, shown
+    assert hint in d.hint, shown
+    if start >= 0:
+        line = clean.count("\n", 0, start) + 1
+        source = clean.split("\n")[line - 1].rstrip("\r")
+        begin = start - (clean.rfind("\n", 0, start) + 1)
+        assert (d.span.line, d.span.col) == (line, begin), shown
+        if "\n" not in clean[start:end]:
+            assert source[d.span.col : d.span.end_col] == clean[start:end], shown
+        assert f"{d.span.file}:{line}" in shown and f"{line} | {source}" in shown and "^" in shown, shown
+
+
+def body(text):
+    return HEADER + HELPERS + KERNEL + "".join(f"    {line}\n" for line in text.split("\n"))
+
+
+C, T = wp.CompileError, wp.KernelTypeError
+
+# A kernel body, the error, words of its reason, words of the way out.
+BODIES = {
+    "unknown name": ("a[0] = «foo»", C, "`foo` is not defined", ""),
+    "unknown function": ("a[0] = «sqrtt»(x)", C, "not defined", "did you mean wp.sqrt?"),
+    "unknown name of wp": ("a[0] = «wp.sine»(x)", C, "`wp` has no attribute `sine`", "did you mean wp.sin?"),
+    "unset variable": ("a[0] = «y»\ny = 1.0", C, "`y` has no value yet", "assign"),
+    "global shadowed later": ("a[0] = «double»(x)\ndouble = 1.0", C, "`double` has no value yet", ""),
+    "list": ("y = «[1.0, 2.0]»", C, "a list", "array"),
+    "dict": ("y = «{1: 2}»", C, "a dict", "array"),
+    "set": ("y = «{1, 2}»", C, "a set", "array"),
+    "list comprehension": ("y = «[q for q in range(3)]»", C, "a list comprehension", "for"),
+    "generator": ("y = wp.min(«(q for q in range(3))», 1)", C, "a generator expression", "for"),
+    "lambda": ("f = «lambda q: q»", C, "a lambda", "@wp.func"),
+    "f-string": ("y = «f'{x}'»", C, "an f-string", ""),
+    "walrus": ("if («y := n») > 1:\n    pass", C, "`:=`", "statement of its own"),
+    "yield": ("«yield x»", C, "`yield`", "array"),
+    "star argument": ("y = wp.min(«*(1.0, 2.0)»)", C, "`*` unpacking", "one by one"),
+    "double star argument": ("y = double(«**OUTER»)", C, "`*` unpacking", ""),
+    "keyword to a builtin": ("y = wp.min(x, «b=2.0»)", C, "wp.min takes no keyword", "in order"),
+    "with": ("«w»ith x:\n    pass", C, "`with`", ""),
+    "try": ("«t»ry:\n    pass\nexcept ValueError:\n    pass", C, "`try`", "if"),
+    "raise": ("«raise ValueError»", C, "`raise`", "array"),
+    "del": ("y = 1\n«del y»", C, "`del`", "leave it out"),
+    "global": ("«global y»", C, "`global`", ""),
+    "nested function": ("«d»ef g():\n    return 1", C, "a function inside", "@wp.func"),
+    "class": ("«c»lass A:\n    pass", C, "a class inside", ""),
+    "import": ("«import os»", C, "`import`", "top of the file"),
+    "match": ("«m»atch n:\n    case 1:\n        pass", C, "`match`", "elif"),
+    "is": ("if «a is None»:\n    pass", C, "`is`", "=="),
+    "in": ("if «n in (1, 2)»:\n    pass", C, "`in`", "or"),
+    "for else": ("«f»or i in range(n):\n    pass\nelse:\n    pass", C, "`else` after a loop", "break"),
+    "while else": ("«w»hile p:\n    pass\nelse:\n    pass", C, "`else` after a loop", "break"),
+    "annotated assignment": ("«y: float = 1.0»", C, "annotated assignment", "float(0.0)"),
+    "text": ("y = «'abc'»", C, "'abc' has no meaning", "numbers"),
+    "float of text": ("y = float(«'inf'»)", C, "no meaning", "math.inf"),
+    "None": ("y = «None»", C, "None has no meaning", ""),
+    "complex number": ("y = «1j»", C, "no meaning", ""),
+    "statement without effect": ("«x + 1.0»", C, "does nothing", "assign"),
+    "slice": ("y = «a[1:2]»", C, "slices", "index each"),
+    "slice written": ("a[«1:2»] = x", C, "slice", ""),
+    "int and float": ("a[0] = «x + 1»", T, "`+` needs arguments of one type, got float32, int32", "2.0"),
+    "float32 and float64": ("y = «x * wp.float64(2.0)»", T, "float32, float64", "convert"),
+    "bool arithmetic": ("y = «p + p»", T, "`+` does not take (bool, bool)", "int(x)"),
+    "order of bools": ("y = «p < p»", T, "`<` does not take (bool, bool)", "int(x)"),
+    "comparison of types": ("y = «n == x»", T, "`==`", "convert"),
+    "comparison chain": ("y = «0 < x < 1»", T, "`<`", "convert"),
+    "power of ints": ("y = «n ** 2»", T, "`**` does not take (int32, int32)", "float(x)"),
+    "inverted bool": ("y = «~p»", T, "`~`", "not x"),
+    "inverted float": ("y = «~x»", T, "`~`", ""),
+    "matrix product": ("y = «x @ x»", T, "`@`", "`*`"),
+    "sine of an int": ("y = «wp.sin(n)»", T, "wp.sin", "float(x)"),
+    "clamp of a mix": ("y = «wp.clamp(x, 0, 1)»", T, "wp.clamp needs values of one type", "convert"),
+    "where of a mix": ("y = «wp.where(p, 1, 2.0)»", T, "wp.where needs values of one type", "convert"),
+    "branches of a mix": ("y = «1 if p else 2.0»", T, "int32 and float32", "convert"),
+    "new type": ("y = 1\n«y» = 2.0", T, "`y` is int32 and cannot become float32", "another name"),
+    "new type of a parameter": ("«n» = 2.0", T, "`n` is int32", "another name"),
+    "new type in a branch": ("y = 1\nif p:\n    «y» = 2.0", T, "`y` is int32", ""),
+    "types by branch": ("if «p»:\n    y = 1\nelse:\n    y = 2.0", T, "int32 in one branch and float32 in", "two names"),
+    "equal numbers by branch": ("if «p»:\n    y = 1\nelse:\n    y = 1.0", T, "int32 in one branch and float32", ""),
+    "new type in a loop": ("y = 0\nfor i in range(n):\n    «y» = float(i)", T, "`y` is int32", ""),
+    "tuple that grows": ("y = (1, 2)\nfor i in range(n):\n    «y» = (y, 1)", T, "cannot become the tuple", ""),
+    "wrong element": ("a[0] = «n»", T, "`a` holds float32, the value is int32", "wp.float32(…)"),
+    "wrong element added": ("a[0] += «1»", T, "`a` holds float32", "wp.float32(…)"),
+    "float index": ("a[«x»] = x", T, "index of `a` must be an integer, not float32", "int(x)"),
+    "bool index": ("a[«p»] = x", T, "must be an integer, not bool", "int(x)"),
+    "too many indices": ("«a[0, 1]» = x", T, "1 dimension(s), 2 index(es)", "each dimension"),
+    "too few indices": ("a[0] = «c[0]»[1]", T, "2 dimension(s), 1 index(es)", "b[i, j]"),
+    "element of a scalar written": ("«x»[0] = 1.0", C, "cannot be assigned", "array"),
+    "element of a scalar": ("y = «x[0]»", T, "float32 cannot be indexed", ""),
+    "varying index of a tuple": ("y = (1.0, 2.0)\na[0] = y[«n»]", C, "constant integer", "array"),
+    "extent out of range": ("y = c.shape[«2»]", C, "outside 0 to 1", ""),
+    "attribute of an array": ("y = «a.size»", C, "no attribute `size`", "shape"),
+    "attribute of a scalar": ("y = «x.real»", C, "float32 has no attribute `real`", ""),
+    "attribute assigned": ("«a.y» = 1.0", C, "cannot be assigned", "a[i]"),
+    "arithmetic of arrays": ("y = «a» + 1.0", T, "must be a scalar, not array[float32]", "a[i]"),
+    "truth of an array": ("if «c»:\n    pass", T, "must be a scalar, not array2d[float32]", "c[i, j]"),
+    "outer array": ("y = «OUTER[0]»", T, "a Python ndarray cannot be indexed", "parameters"),
+    "outer array as a value": ("y = 1.0 + «OUTER»", T, "must be a scalar", "parameters"),
+    "function as a value": ("y = «wp.sin» + 1.0", T, "not a function", ""),
+    "type as a value": ("y = «int» + 1", T, "not the type `int`", ""),
+    "plain function": ("y = «plain(x)»", C, "`plain` is not a function of the kernel", "@wp.func above `def plain`"),
+    "function of math": ("y = «math.sin(x)»", C, "`sin` is not a function of the kernel", "write wp.sin"),
+    "function of numpy": ("y = «np.sin(x)»", C, "`sin`", "write wp.sin"),
+    "print": ("«print('x', x)»", C, "`print`", ""),
+    "call of a kernel": ("«other(a)»", C, "`other` is a kernel", "@wp.func"),
+    "call of a number": ("y = «x(1.0)»", C, "float32 cannot be called", "`*`"),
+    "count of arguments": ("y = «double(x, x)»", T, "too many positional", ""),
+    "missing argument": ("y = «double()»", T, "missing a required argument", ""),
+    "unknown keyword": ("y = «double(x, v=x)»", T, "unexpected keyword argument", ""),
+    "type of an argument": ("y = double(«n»)", T, "`u` of `double` must be float32, not int32", "wp.float32(…)"),
+    "array for a scalar": ("y = double(«a»)", T, "must be float32, not array[float32]", ""),
+    "no result": ("«y» = nothing(x)", C, "no value to assign", "return"),
+    "no result in an expression": ("y = 1.0 + «nothing(x)»", T, "must be a scalar, not nothing", ""),
+    "count for a builtin": ("y = «wp.sin(x, x)»", T, "wp.sin takes 1 argument(s), 2 given", ""),
+    "conversion of two": ("y = «float(1, 2)»", T, "float() converts one value", ""),
+    "result of a kernel": ("«return x»", C, "a kernel returns nothing", "array parameter"),
+    "tid of two ranks": ("i = wp.tid()\nj, m = «wp.tid()»", C, "with 2 coordinate(s) here and with 1", "once"),
+    "tid of five": ("d, e, f, g, h = «wp.tid()»", C, "1 to 4 coordinates", ""),
+    "tid with an argument": ("i = «wp.tid(1)»", T, "takes 0 argument(s)", ""),
+    "range of a float": ("for i in «range(x)»:\n    pass", T, "needs integers", "int(x)"),
+    "range of a constant float": ("for i in «range(3.0)»:\n    pass", T, "needs integers", "int(x)"),
+    "range of a converted float": ("for i in «range(float(3))»:\n    pass", T, "needs integers", "int(x)"),
+    "range of a mix": ("for i in «range(n, wp.int64(3))»:\n    pass", T, "one type, got int32, int64", "convert"),
+    "range beyond int32": ("for i in «range(99999999999)»:\n    pass", T, "does not fit int32", "wp.int64"),
+    "step beyond int32": ("for i in «range(0, n, 9999999999)»:\n    pass", T, "does not fit int32", "wp.int64"),
+    "step of zero": ("for i in «range(0, n, 0)»:\n    pass", C, "must not be zero", ""),
+    "range without bounds": ("for i in «range()»:\n    pass", C, "needs range(stop)", ""),
+    "range as a value": ("y = «range(3)»", C, "can only stand in a for statement", ""),
+    "for over an array": ("for v in «a»:\n    pass", C, "needs range(stop)", "a.shape[0]"),
+    "for over enumerate": ("for «i, v» in enumerate(a):\n    pass", C, "must be one name", "range"),
+    "unpacking a scalar": ("«y, z» = x", T, "float32 cannot be unpacked into 2", ""),
+    "unpacking three": ("«y, z» = (1, 2, 3)", C, "3 values cannot be unpacked into 2", ""),
+    "starred target": ("y, «*z» = (1, 2)", C, "`*` unpacking", "one by one"),
+    "array by condition": ("if p:\n    y = b\nelse:\n    y = a\n«y»[0] = x", C, "not constant", ""),
+    "function by condition": ("f = wp.sin\nif p:\n    f = wp.cos\na[0] = «f»(x)", C, "not constant", ""),
+    "function set in a loop": ("for i in range(n):\n    f = wp.cos\na[0] = «f»(x)", C, "set in a loop", ""),
+    "static of a local": ("y = 1\nz = wp.static(«y + 1»)", C, "NameError", "`y` is a variable of the kernel"),
+    "static that fails": ("z = wp.static(«1 // 0»)", C, "ZeroDivisionError", ""),
+    "static of a list": ("z = «wp.static([1, 2])[0]»", T, "a Python list cannot be indexed", ""),
+    "static loop too long": (
+        "«f»or i in range(1000000000):\n    b[0] = wp.static(i)", C, "too long to unroll", ""),
+    "large integer": ("b[0] = «9999999999»", T, "does not fit int32", "wp.int64"),
+    "huge integer": ("y = «wp.int64(99999999999999999999)»", T, "does not fit 64 bits", ""),
+    "cast of another width": ("y = «wp.cast(x, wp.int64)»", T, "same width", "call the type"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_mistake_in_a_body(name, tmp_path):
+    text, error, words, hint = BODIES[name]
+    check(body(text), error, words, hint, tmp_path)
+
+
+# Whole sources that define `k`.
+SOURCES = {
+    "no annotation": ("@wp.kernel\ndef k(«a», n: int):\n    pass\n", C, "`a` of kernel `k` has no type", "annotate"),
+    "annotation of another type": ("@wp.kernel\ndef k(«a: str»):\n    pass\n", C, "type `str`", "wp.array"),
+    "annotation with an array": ("@wp.kernel\ndef k(«a: np.ndarray»):\n    pass\n", C, "`ndarray`", "wp.array"),
+    "array of no type": ("@wp.kernel\ndef k(«a: wp.array»):\n    pass\n", C, "`array`", "wp.array[…]"),
+    "array of text": ("@wp.kernel\ndef k(a: wp.array[str]):\n    pass\n", T, "element type", "wp.array[float]"),
+    "five dimensions": ("@wp.kernel\ndef k(a: wp.array(dtype=int, ndim=5)):\n    pass\n", T, "1 to 4", ""),
+    "annotation as wrong text": ("@wp.kernel\ndef k(«a: 'wp.array[flot]'»):\n    pass\n", C, "'flot'", ""),
+    "any number of parameters": ("@wp.kernel\ndef k(*«a: int»):\n    pass\n", C, "must be positional", "fixed"),
+    "keyword parameter": ("@wp.kernel\ndef k(*, «a: int»):\n    pass\n", C, "must be positional", "fixed"),
+    "declared result": ("@wp.kernel\ndef k(a: int) -> «float»:\n    pass\n", C, "cannot return", "array"),
+    "method": ("class A:\n    @wp.kernel\n    def k(«self», n: int):\n        pass\n", C, "`self`", "not a method"),
+    "coroutine": ("@wp.kernel\nasync def k(n: int):\n    pass\n", C, "plain function", ""),
+    "lambda": ("k = wp.kernel(lambda: None)\n", C, "a lambda", "`def`"),
+    "class": ("@wp.kernel\nclass k:\n    pass\n", T, "not an object of type type", "right above the `def`"),
+    "number": ("k = wp.kernel(3)\n", T, "not an object of type int", ""),
+    "kernel twice": ("@wp.kernel\n@wp.kernel\ndef k():\n    pass\n", T, "not a kernel", ""),
+    "kernel of a func": ("@wp.kernel\n@wp.func\ndef k():\n    pass\n", T, "not a func", ""),
+    "func of a kernel": ("@wp.func\n@wp.kernel\ndef k():\n    pass\n", T, "not a kernel", ""),
+    "another decorator": (
+        "def wrap(f):\n    @functools.wraps(f)\n    def g(*a):\n        return f(*a)\n    return g\n"
+        "@wp.kernel\n@wrap\ndef k(n: int):\n    pass\n", C, "wrapped by another decorator", "right above"),
+    "from exec": ("exec('@wp.kernel\\ndef k(n: int): pass')\n", C, "cannot be read", "in a file"),
+    "recursion": (
+        "@wp.func\ndef f(u: float):\n    return «f(u)»\n\n@wp.kernel\ndef k(n: int):\n    f(1.0)\n",
+        C, "`f` calls itself", "write a loop"),
+    "mutual recursion": (
+        "@wp.func\ndef f(u: float):\n    return g(u)\n\n@wp.func\ndef g(u: float):\n    return «f(u)»\n\n"
+        "@wp.kernel\ndef k(n: int):\n    f(1.0)\n", C, "`f` calls itself", "`g` was called at"),
+    "tid in a func": (
+        "@wp.func\ndef f():\n    return «wp.tid()»\n\n@wp.kernel\ndef k(n: int):\n    i = f()\n",
+        C, "only be called in kernels", "as arguments"),
+    "results of two types": (
+        "@wp.func\ndef f(u: float):\n    if «u > 0.0»:\n        return 1\n    return u\n\n"
+        "@wp.kernel\ndef k(x: float):\n    y = f(x)\n", T, "the returned value is int32 in one branch", "convert"),
+    "a result and none": (
+        "@wp.func\ndef f(u: float):\n    if u > 0.0:\n        «return»\n    return u\n\n"
+        "@wp.kernel\ndef k(x: float):\n    y = f(x)\n", C, "returns nothing here and a value elsewhere", "here too"),
+    "another result than declared": (
+        "@wp.func\ndef f(u: float) -> «int»:\n    return u\n\n@wp.kernel\ndef k(x: float):\n    y = f(x)\n",
+        T, "declared to return int32 and returns float32", "called at"),
+    "other results than declared": (
+        "@wp.func\ndef f(u: float) -> «tuple[int, float]»:\n    return u, u\n\n"
+        "@wp.kernel\ndef k(x: float):\n    y, z = f(x)\n", T, "(int32, float32)", "called at"),
+    "unknown type in a func": (
+        "@wp.func\ndef f(«u: str»):\n    return 1\n\n@wp.kernel\ndef k(x: float):\n    y = f(x)\n",
+        C, "no type of the kernel language", "Any"),
+    "wrong default": (
+        "@wp.func\ndef f(u: float = 1):\n    return u\n\n@wp.kernel\ndef k(x: float):\n    y = «f()»\n",
+        T, "must be float32, not int32, its default", ""),
+    "func with any number of arguments": (
+        "@wp.func\ndef f(*«u»):\n    return u[0]\n\n@wp.kernel\ndef k(x: float):\n    y = f(x)\n",
+        C, "any number of arguments", "fixed"),
+    "property that fails": (
+        "class A:\n    @property\n    def b(self):\n        raise RuntimeError('boom')\na = A()\n\n"
+        "@wp.kernel\ndef k(x: float):\n    y = «a.b»\n", C, "RuntimeError: boom", ""),
+    "bool array added to": (
+        "@wp.kernel\ndef k(a: wp.array[bool]):\n    «a[0] += True»\n", T, "bool, which has no arithmetic", "|="),
+    # The place of the caret.
+    "second line of a statement": ("@wp.kernel\ndef k(x: float):\n    y = (x +\n         «foo»)\n", C, "foo", ""),
+    "statement of several lines": ("@wp.kernel\ndef k(x: float):\n    y = («x +\n         1»)\n", T, "`+`", ""),
+    "continued line": ("@wp.kernel\ndef k(x: float):\n    y = x + \\\n  «foo»\n", C, "foo", ""),
+    "one line": ("@wp.kernel\ndef k(x: float): y = x; z = «foo»\n", C, "foo", ""),
+    "tabs": ("@wp.kernel\ndef k(p: bool):\n\tif p:\n\t\ty =\t«foo»\n", C, "foo", ""),
+    "lines ending as on Windows": ("@wp.kernel\r\ndef k(x: float):\r\n    y = «foo»\r\n", C, "foo", ""),
+    "other alphabets": ("@wp.kernel\ndef k(α: float):\n    γ = α; δ = «ε» + γ\n", C, "`ε` is not defined", ""),
+    "text of other alphabets": ("@wp.kernel\ndef k(x: float):\n    '日本'; y = «foo»\n", C, "foo", ""),
+    "indented, with text at the margin": (
+        "if True:\n    @wp.kernel\n    def k(x: float):\n        '''Text\nat the margin\n'''\n        y = «foo»\n",
+        C, "foo", ""),
+    "indented, with a line at the margin": (
+        "if True:\n    @wp.kernel\n    def k(x: float):\n        y = (x\n+ «foo»)\n", C, "foo", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_mistake_in_a_definition(name, tmp_path):
+    text, error, words, hint = SOURCES[name]
+    check(HEADER + text, error, words, hint, tmp_path)
+
+
+def test_break_outside_a_loop_is_for_python_to_refuse(tmp_path):
+    with pytest.raises(SyntaxError, match="outside loop"):
+        load(body("break"), tmp_path)
+
+
+def test_calling_a_kernel_says_how_to_launch_it(tmp_path):
+    module = load(body("pass"), tmp_path)
+    with pytest.raises(TypeError, match="wp.launch"):
+        module.k()
+
+
+def test_annotations_may_be_text(tmp_path):
+    future = "from __future__ import annotations\nimport jwarp as wp\n"
+    text = future + "@wp.kernel\ndef k(a: wp.array2d[float], n: int, p: wp.bool) -> None:\n    a[n, n] = 1.0\n"
+    assert repr(load(text, tmp_path).k) == "<wp.kernel k(a: array2d[float32], n: int32, p: bool)>"
+
+
+LINES = {
+    "elif chain": lambda n: (
+        ["if n == 0:", "    a[0] = 0.0"]
+        + [line for j in range(1, n) for line in (f"elif n == {j}:", f"    a[0] = float({j})")]
+    ),
+    "early returns": lambda n: [line for j in range(n) for line in (f"if n == {j}:", "    return")] + ["a[0] = x"],
+    "conditional expressions": lambda n: ["a[0] = " + " ".join(f"{j}.0 if n == {j} else" for j in range(n)) + " x"],
+    "long sum": lambda n: ["a[0] = " + " + ".join(["x"] * n)],
+    "conditions": lambda n: ["if " + " and ".join(["a[n] > x"] * n) + ":", "    a[0] = x"],
+    "statements": lambda n: ["y = x", *["y = y * 1.5 + x"] * n, "a[0] = y"],
+}
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_long_and_deep_kernels_work_or_are_refused(kind, tmp_path):
+    load(body("\n".join(LINES[kind](100))), tmp_path).k.ir()
+    text = body("\n".join(LINES[kind](1500)))
+    if kind in ("statements", "conditions"):  # long, but not deep
+        assert load(text, tmp_path).k.ir()
+        return
+    try:
+        module = load(text, tmp_path)
+    except (RecursionError, MemoryError, SyntaxError):
+        return  # Python itself does not take it
+    with pytest.raises(wp.CompileError, match="nested"):
+        module.k.ir()

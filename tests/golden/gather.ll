@@ -1,0 +1,56 @@
+define internal void @jwarp_gather.rows(ptr noalias %p0, ptr noalias %p1, ptr noalias %p2, ptr noalias readonly %symbols, i64 %row.begin, i64 %row.end, i64 %col.begin, i64 %col.end, i64 %fill) nounwind {
+entry:
+  %v17 = getelementptr inbounds i64, ptr %symbols, i64 5
+  %v18 = load i64, ptr %v17, align 8, !invariant.load !0
+  %v19 = insertelement <8 x i64> poison, i64 %v18, i64 0
+  %v20 = shufflevector <8 x i64> %v19, <8 x i64> poison, <8 x i32> zeroinitializer
+  br label %row.start
+row.start:
+  %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
+  br label %rest.head
+rest.head:
+  %rest.col = phi i64 [%col.begin, %row.start], [%rest.col.next, %rest.latch]
+  %rest.left = sub i64 %col.end, %rest.col
+  %rest.more = icmp sge i64 %rest.left, 1
+  br i1 %rest.more, label %rest.body, label %row.latch
+rest.body:
+  %v1 = call i64 @llvm.smin.i64(i64 %rest.left, i64 8)
+  %v2 = trunc i64 %v1 to i32
+  %v3 = insertelement <8 x i32> poison, i32 %v2, i64 0
+  %v4 = shufflevector <8 x i32> %v3, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v5 = icmp ult <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>, %v4
+  %v6 = trunc i64 %rest.col to i32
+  %v7 = and i64 %fill, 1
+  %v8 = icmp ne i64 %v7, 0
+  br i1 %v8, label %fill9, label %filled10
+fill9:
+  %v11 = sext i32 %v6 to i64
+  %v12 = getelementptr i32, ptr %p0, i64 %v11
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> zeroinitializer, ptr align 4 %v12, <8 x i1> %v5)
+  br label %filled10
+filled10:
+  %v13 = sext i32 %v6 to i64
+  %v14 = getelementptr i32, ptr %p0, i64 %v13
+  %v15 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr align 4 %v14, <8 x i1> %v5, <8 x i32> zeroinitializer)
+  %v16 = sext <8 x i32> %v15 to <8 x i64>
+  %v21 = add <8 x i64> %v16, %v20
+  %v22 = icmp slt <8 x i64> %v16, splat (i64 0)
+  %v23 = select <8 x i1> %v22, <8 x i64> %v21, <8 x i64> %v16
+  %v24 = icmp ult <8 x i64> %v23, %v20
+  %v25 = getelementptr float, ptr %p1, <8 x i64> %v23
+  %v26 = and <8 x i1> %v5, %v24
+  %v27 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v25, <8 x i1> %v26, <8 x float> zeroinitializer)
+  %v28 = sext i32 %v6 to i64
+  %v29 = getelementptr float, ptr %p2, i64 %v28
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v27, ptr align 4 %v29, <8 x i1> %v5)
+  br label %rest.latch
+rest.latch:
+  %rest.col.next = add i64 %rest.col, 8
+  br label %rest.head
+row.latch:
+  %row.next = add i64 %row, 1
+  %row.more = icmp slt i64 %row.next, %row.end
+  br i1 %row.more, label %row.start, label %exit
+exit:
+  ret void
+}

@@ -159,7 +159,12 @@ class Composite(metaclass=CompositeType):
         values = np.asarray(components, cls.dtype.dtype).reshape(-1)
         if values.size not in (0, 1, cls.size):
             raise KernelTypeError(f"{cls.name} has {cls.size} components, {values.size} values given")
-        return np.broadcast_to(values if values.size else 0, cls.size).reshape(cls.shape).astype(cls.dtype.dtype)
+        whole = np.broadcast_to(values if values.size else 0, cls.size).reshape(cls.shape)
+        return whole.astype(cls.dtype.dtype).view(CompositeValue)
+
+
+class CompositeValue(np.ndarray):
+    """A vector or matrix outside kernels: a NumPy array that kernels may refer to by name."""
 
 
 # The suffixes of Warp's names: vec3d, mat33h.

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from jwarp.ir.evaluate import as_array, evaluate
-from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
-from jwarp.types import ArrayType
+from jwarp.ir.nodes import ATOMICS, Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
+from jwarp.types import ArrayType, from_dtype
 
 Array = np.ndarray
 
@@ -178,12 +178,38 @@ class _Interpreter:
         # Of indices that occur more than once, NumPy keeps the last.
         self.data[param][element] = np.broadcast_to(args[-1], active.shape)[there]
 
-    def atomic_add(self, param: int, args: tuple[Array, ...], active: Array) -> None:
-        there, element = self.inside(param, args[:-1], active)
-        np.add.at(self.data[param], element, np.broadcast_to(args[-1], active.shape)[there])
+    def atomic(self, name: str, param: int, args: tuple[Array, ...], active: Array) -> Array:
+        """Change elements thread by thread, in row-major order; what they held before."""
+        data = self.data[param]
+        values = 2 if name == "cas" else 1
+        there, element = self.inside(param, args[: len(args) - values], active)
+        given = [np.broadcast_to(a, active.shape)[there] for a in args[len(args) - values :]]
+        before = np.zeros(active.shape, data.dtype)
+        found = np.empty(int(there.sum()), data.dtype)
+        for k, place in enumerate(zip(*element, strict=True)):
+            found[k] = data[place]
+            data[place] = _ATOMICS[name](data[place], *(g[k] for g in given))
+        before[there] = found
+        return before
 
     def ignore(self, attr: Any, args: tuple, active: Array) -> None:
         """Checks belong to debug mode, which turns them into other operations."""
+
+
+_ATOMICS: dict[str, Callable[..., Any]] = {
+    "add": lambda old, value: np.add(old, value, dtype=old.dtype),
+    "min": lambda old, value: evaluate("min", (old, value), from_dtype(old.dtype)),  # type: ignore[arg-type]
+    "max": lambda old, value: evaluate("max", (old, value), from_dtype(old.dtype)),  # type: ignore[arg-type]
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "exch": lambda old, value: value,
+    "cas": lambda old, expected, value: value if old.tobytes() == expected.tobytes() else old,
+}
+
+
+def _atomic(name: str) -> Callable[..., Array]:
+    return lambda interpreter, param, args, active: interpreter.atomic(name, param, args, active)
 
 
 # Operations that read or change more than their arguments; all others are in EVAL_RULES.
@@ -193,7 +219,7 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     "shape": _Interpreter.shape,
     "load": _Interpreter.load,
     "store": _Interpreter.store,
-    "atomic_add": _Interpreter.atomic_add,
+    **{f"atomic_{name}": _atomic(name) for name in ATOMICS},
     "assert": _Interpreter.ignore,
 }
 
@@ -204,5 +230,8 @@ _DECISIONS: dict[str, Callable[..., Any]] = {
     "min": np.less,
     "max": np.less,
     "abs": lambda x: x < 0,
+    "copysign": lambda x, y: np.signbit(x) != np.signbit(y),
+    "asin": lambda x: np.abs(x) > 1,
+    "acos": lambda x: np.abs(x) > 1,
     "mod": lambda x, y: np.trunc(x / y) if x.dtype.kind not in "iu" else np.zeros(()),
 }

@@ -15,8 +15,9 @@ from jwarp.types import ArrayType
 
 def describe(value: Any, param: Param | None = None) -> Argument:
     """`value` as the argument checks see it; a tuple for a vector or matrix `param` is an array of it."""
-    if isinstance(value, (tuple, list)) and param is not None and param.is_value:
-        return describe(_assembled(value, param))
+    if isinstance(value, (tuple, list)) and param is not None and isinstance(param.type, ArrayType) and param.is_value:
+        assembled = _assembled(value, param.type)
+        return Argument(value, "other") if assembled is None else describe(assembled)
     if type(value) in (float, int, bool):
         return Argument(value, "number")
     if isinstance(value, jax.Array):
@@ -37,18 +38,20 @@ def describe(value: Any, param: Param | None = None) -> Argument:
     return Argument(value, "other")
 
 
-def _assembled(value: tuple | list, param: Param) -> Any:
-    """The array of a nested tuple of numbers, some of which may be traced; the tuple itself if it is none."""
+def _assembled(value: tuple | list, wanted: ArrayType) -> Any:
+    """The array of a nested tuple of numbers, some of which may be traced; None if it is none."""
     numbers = [x for row in value for x in (row if isinstance(row, (tuple, list)) else (row,))]
     try:
         if any(isinstance(x, jax.Array) for x in numbers):
             return jax.numpy.asarray(value)
         array = np.asarray(value)
-    except (TypeError, ValueError):
-        return object()
-    # Python's ints and floats have no width; a float for an integer component stays one, and is refused.
-    fits = isinstance(param.type, ArrayType) and (array.dtype == np.int64 or param.type.dtype.is_float)
-    return array.astype(param.type.dtype.dtype) if fits and isinstance(param.type, ArrayType) else array
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if array.dtype.kind not in "iuf":
+        return None
+    # Python's numbers have no width of their own; what an integer component cannot hold is refused.
+    converted = array.astype(wanted.dtype.dtype)
+    return converted if wanted.dtype.is_float or np.array_equal(converted, array) else None
 
 
 def to_operand(param: Param, given: Argument) -> Any:

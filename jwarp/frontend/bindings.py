@@ -12,7 +12,20 @@ import numpy as np
 from jwarp.errors import KernelTypeError, Span
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value
-from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, float32, float64, from_dtype, int32, int64
+from jwarp.types import (
+    ArrayType,
+    CompositeType,
+    CompositeValue,
+    ScalarType,
+    bool_,
+    float32,
+    float64,
+    from_dtype,
+    int32,
+    int64,
+    matrix,
+    vector,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +164,12 @@ def bind_python(obj: Any, name: str, span: Span) -> Binding:
         return Const(kind, obj.item() if kind.kind != "float" else float(obj))
     if isinstance(obj, (bool, int, float)):
         return Number(obj)
+    if isinstance(obj, CompositeValue) and obj.ndim in (1, 2):
+        kind = from_dtype(obj.dtype)
+        if kind is None:
+            raise KernelTypeError(f"`{name}` has dtype {obj.dtype}, which kernels do not know", span)
+        items = tuple(Const(kind, x.item() if kind.kind != "float" else float(x)) for x in obj.ravel())
+        return Composite(vector(obj.size, kind) if obj.ndim == 1 else matrix(obj.shape, kind), items)
     if isinstance(obj, tuple):
         return tuple(bind_python(item, name, span) for item in obj)
     return PythonRef(obj)

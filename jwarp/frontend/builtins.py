@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import functools
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,13 +12,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from jwarp import types
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend import composites
+from jwarp.frontend import composites, linear_algebra
 from jwarp.frontend.bindings import ArrayRef, Binding, Composite, Number, PythonRef, describe
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Operand
 from jwarp.ir.ops import FLOAT, NUMBER, OPS, Kinds
-from jwarp.types import PYTHON_SCALARS, ScalarType, as_scalar, bool_, from_dtype
+from jwarp.types import PYTHON_SCALARS, CompositeType, ScalarType, as_scalar, bool_, from_dtype
 
 
 class Caller(Protocol):
@@ -27,6 +30,9 @@ class Caller(Protocol):
     def emit(self, name: str, *args: Operand, span: Span, attr: Any = None, type: Any = None) -> Operand: ...
     def convert(self, binding: Binding, type: ScalarType, span: Span) -> Operand: ...
     def tid(self, arity: int, span: Span) -> Binding: ...
+    def atomic(
+        self, name: str, array: ArrayRef, indices: list[Binding], values: list[Binding], spans: list[Span], span: Span
+    ) -> Binding: ...
 
 
 @dataclass(frozen=True)
@@ -38,11 +44,23 @@ class Builtin:
 
     name: str
     doc: str
-    lower: Callable[[Caller, list[Binding], list[Span], Span], Binding]
+    lower: Callable[[Caller, list[Any], list[Span], Span], Binding]
     operation: str = ""
+    signature: inspect.Signature | None = None  # where arguments may be left out or given by name
 
-    def __call__(self, *args: Any) -> Any:
-        if not self.operation:
+    def arguments(self, args: list[Binding], named: dict[str, Binding], span: Span) -> list[Any]:
+        """What `lower` takes: the arguments in order, one for each parameter of the signature."""
+        if self.signature is None:
+            return args
+        try:
+            bound = self.signature.bind(*args, **named)
+        except TypeError as error:
+            raise KernelTypeError(f"wp.{self.name}: {error}", span) from None
+        bound.apply_defaults()
+        return list(bound.arguments.values())
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if not self.operation or named:
             raise TypeError(f"wp.{self.name} can only be called inside a kernel")
         arrays = tuple(np.asarray(a, _python_dtype(a)) for a in args)
         kinds = tuple(from_dtype(a.dtype) for a in arrays)
@@ -86,11 +104,9 @@ def _elementwise(name: str, operation: str | None = None) -> Builtin:
 
     def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         assert row.arity is not None
-        if any(isinstance(a, Composite) for a in args) and name in ("min", "max"):
-            return composites.extremum(name)(caller, args, span)
+        if any(isinstance(a, Composite) for a in args):
+            return linear_algebra.vector_form(caller, name, row.name, args, span)
         check_count(name, args, (row.arity,), span)
-        if args and all(isinstance(a, Composite) for a in args):
-            return composites.elementwise(caller, row.name, args, span)  # type: ignore[arg-type]
         scalars = [caller.scalar(a, s, f"argument of wp.{name}") for a, s in zip(args, spans, strict=True)]
         return caller.emit(row.name, *scalars, span=span)
 
@@ -143,6 +159,8 @@ def _composed(name: str, arity: int, kinds: Kinds, doc: str, steps: Callable[...
 
     def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         check_count(name, args, (arity,), span)
+        if isinstance(args[0], Composite) and name in _VECTOR_FORMS:
+            return by_component(caller, args[0].type, args, spans, span)
         scalars = tuple(caller.scalar(a, s, f"argument of wp.{name}") for a, s in zip(args, spans, strict=True))
         _check_same(name, scalars, span)
         type = scalars[0].type
@@ -151,7 +169,24 @@ def _composed(name: str, arity: int, kinds: Kinds, doc: str, steps: Callable[...
             raise KernelTypeError(f"wp.{name} does not take {type.name}", span, hint)
         return steps(_Steps(caller, type, span), *scalars)
 
+    def by_component(
+        caller: Caller, kind: CompositeType, args: list[Binding], spans: list[Span], span: Span
+    ) -> Binding:
+        leading, reduction = _VECTOR_FORMS[name]
+        if any(not isinstance(a, Composite) or a.type is not kind for a in args[:leading]):
+            given = ", ".join(map(describe, args))
+            raise KernelTypeError(f"wp.{name} takes {leading} vectors or matrices of one type, got ({given})", span)
+        columns = [a.items if isinstance(a, Composite) else [a] * kind.size for a in args]
+        items = [caller.scalar(lower(caller, list(xs), spans, span), span, "") for xs in zip(*columns, strict=True)]
+        if not reduction:
+            return Composite(kind, tuple(items))
+        return functools.reduce(lambda x, y: caller.emit(reduction, x, y, span=span), items)
+
     return _define(name, doc, lower)
+
+
+# Of these a vector or matrix has a form too: how many arguments are such, and what joins the components.
+_VECTOR_FORMS = {"sign": (1, ""), "lerp": (2, ""), "isnan": (1, "or"), "isinf": (1, "or"), "isfinite": (1, "and")}
 
 
 def _lerp(do: _Steps, a: Operand, b: Operand, t: Operand) -> Operand:
@@ -209,22 +244,59 @@ select = _define("select", "select(condition, y, x): x where the condition holds
 
 def _composite(name: str) -> Builtin:
     """A builtin on vectors and matrices."""
-    doc, rule = composites.FUNCTIONS[name]
+    doc, rule = linear_algebra.FUNCTIONS[name]
     return _define(name, doc, lambda caller, args, spans, span: rule(caller, args, span))
 
 
 dot, ddot, cross, outer = (_composite(n) for n in ("dot", "ddot", "cross", "outer"))
 length, length_sq, normalize = (_composite(n) for n in ("length", "length_sq", "normalize"))
-transpose, trace, determinant, inverse = (_composite(n) for n in ("transpose", "trace", "determinant", "inverse"))
+transpose, trace, determinant = (_composite(n) for n in ("transpose", "trace", "determinant"))
+inverse, inverse_approx = _composite("inverse"), _composite("inverse_approx")
 diag, get_diag, skew = (_composite(n) for n in ("diag", "get_diag", "skew"))
 cw_mul, cw_div = _composite("cw_mul"), _composite("cw_div")
 argmin, argmax = _composite("argmin"), _composite("argmax")
 matrix_from_cols, matrix_from_rows = _composite("matrix_from_cols"), _composite("matrix_from_rows")
 
 
+def _made(name: str, rule: linear_algebra.Rule, doc: str, parameters: Callable) -> Builtin:
+    """A builtin that makes a vector or matrix of the type that its arguments ask for."""
+    signature = inspect.signature(parameters)
+    BUILTINS[name] = Builtin(
+        name, doc, lambda caller, args, spans, span: rule(caller, args, span), signature=signature
+    )
+    return BUILTINS[name]
+
+
+vector, matrix, identity = (
+    _made(
+        "vector",
+        composites.make_vector,
+        "vector(*values, length, dtype): a vector; what is left out follows from the values",
+        lambda *values, length=None, dtype=None: None,
+    ),
+    _made(
+        "matrix",
+        composites.make_matrix,
+        "matrix(*values, shape, dtype): a matrix, row by row",
+        lambda *values, shape=None, dtype=None: None,
+    ),
+    _made(
+        "identity",
+        composites.make_identity,
+        "identity(n, dtype): the matrix with ones on the diagonal",
+        lambda n, dtype: None,
+    ),
+)
+
+
 def _lower_cast(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("cast", args, (2,), span)
-    target = as_scalar(args[1].object) if isinstance(args[1], PythonRef) else None
+    wanted = args[1].object if isinstance(args[1], PythonRef) else None
+    if isinstance(args[0], Composite) and isinstance(wanted, CompositeType) and args[0].type.shape == wanted.shape:
+        part = PythonRef(wanted.dtype)
+        items = (_lower_cast(caller, [item, part], spans, span) for item in args[0].items)
+        return Composite(wanted, tuple(items))  # type: ignore[arg-type]
+    target = as_scalar(wanted)
     value = caller.scalar(args[0], spans[0], "first argument of wp.cast")
     if target is None or target is bool_ or value.type is bool_ or target.bits != value.type.bits:
         raise KernelTypeError(
@@ -238,6 +310,46 @@ def _lower_cast(caller: Caller, args: list[Binding], spans: list[Span], span: Sp
 cast = _define("cast", "cast(x, dtype): the bits of x read as dtype, of the same width", _lower_cast)
 
 
+def _atomic(name: str, operation: str, doc: str) -> Builtin:
+    """A builtin that changes an element of an array in one indivisible step."""
+    count = 2 if operation == "cas" else 1
+
+    def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+        array = args[0] if args else None
+        if not isinstance(array, ArrayRef):
+            raise KernelTypeError(f"the first argument of wp.{name} must be an array", spans[0] if spans else span)
+        check_count(name, args, (1 + array.type.dims + count,), span)
+        indices, values = args[1:-count], args[-count:]
+        if name == "atomic_sub":
+            values = [_negative(caller, values[0], span)]
+        return caller.atomic(operation, array, indices, values, spans[1:], span)
+
+    return _define(name, f"{name}(a, indices…, {doc}; gives what the element held before", lower)
+
+
+def _negative(caller: Caller, value: Binding, span: Span) -> Binding:
+    if isinstance(value, Composite):
+        return composites.elementwise(caller, "neg", (value,), span)
+    return caller.emit("neg", caller.scalar(value, span), span=span)
+
+
+atomic_add, atomic_sub = (
+    _atomic("atomic_add", "add", "value): add to an element"),
+    _atomic("atomic_sub", "add", "value): subtract from an element"),
+)
+atomic_min, atomic_max = (
+    _atomic("atomic_min", "min", "value): store the smaller of the two"),
+    _atomic("atomic_max", "max", "value): store the larger of the two"),
+)
+atomic_and, atomic_or, atomic_xor = (
+    _atomic("atomic_and", "and", "value): bitwise and"),
+    _atomic("atomic_or", "or", "value): bitwise or"),
+    _atomic("atomic_xor", "xor", "value): bitwise exclusive or"),
+)
+atomic_exch = _atomic("atomic_exch", "exch", "value): store the value")
+atomic_cas = _atomic("atomic_cas", "cas", "expected, value): store the value where the element holds what is expected")
+
+
 def _lower_len(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("len", args, (1,), span)
     match args[0]:
@@ -245,10 +357,12 @@ def _lower_len(caller: Caller, args: list[Binding], spans: list[Span], span: Spa
             return caller.emit("shape", attr=(index, 0), span=span)
         case tuple() as items:
             return Number(builtins.len(items))
-    raise KernelTypeError(f"len() needs an array, not {describe(args[0])}", spans[0])
+        case Composite(type=kind):
+            return Number(kind.shape[0])
+    raise KernelTypeError(f"len() needs an array, a vector or a matrix, not {describe(args[0])}", spans[0])
 
 
-len = _define("len", "len(a): extent of the first dimension of array a", _lower_len)
+len = _define("len", "len(a): extent of the first dimension of array a, vector a or matrix a", _lower_len)
 
 
 def _lower_tid(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
@@ -276,14 +390,14 @@ def static(value: Any) -> Any:
 
 
 def constant(value: Any) -> Any:
-    """Mark a Python number as a constant for kernels; gives it back unchanged."""
-    if not isinstance(value, (bool, int, float, np.generic)):
-        raise TypeError(f"wp.constant takes a number or a bool, not {type(value).__name__}")
+    """Mark a number, a vector or a matrix as a constant for kernels; gives it back unchanged."""
+    if not isinstance(value, (bool, int, float, np.generic, types.CompositeValue)):
+        raise TypeError(f"wp.constant takes a number, a bool, a vector or a matrix, not {type(value).__name__}")
     return value
 
 
-# Python's own functions mean the kernel language's function of that name.
+# Python's own functions, and those that make types, mean the kernel language's function of that name.
 PYTHON_BUILTINS: dict[Any, Builtin] = {
     getattr(builtins, name): BUILTINS[name] for name in ("abs", "min", "max", "round", "pow", "len", "range")
-}
+} | {types.vector: vector, types.matrix: matrix}
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.bindings import Binding, Composite, Number, as_operand, describe
+from jwarp.frontend.bindings import Binding, Composite, Number, PythonRef, as_operand, describe
 from jwarp.ir.builder import TRUE, zero
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import CompositeType, ScalarType, matrix, uint32, vector
+from jwarp.types import CompositeType, ScalarType, as_scalar, float32, matrix, vector
 
 COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
+
+# What an index selects along one axis: a known position, a computed one, or the positions of a slice.
+Selector = int | Operand | range
 
 
 class Emitter(Protocol):
@@ -21,26 +25,23 @@ class Emitter(Protocol):
     def scalar(self, binding: Binding, span: Span, role: str = "value") -> Operand: ...
 
 
-Rule = Callable[[Emitter, Sequence[Binding], Span], Binding]
-
-
 # -- construction
 
 
 def construct(e: Emitter, type: CompositeType, args: Sequence[Binding], span: Span) -> Composite:
-    """`type(…)`: nothing, one value for all components, all components, a vector, or column vectors."""
-    if not args:
-        return Composite(type, (zero(type.dtype),) * type.size)
+    """`type(…)`: nothing, one value for all components, all components, or a value of the same shape."""
     if len(args) == 1 and isinstance(args[0], Composite):
         return convert(e, type, args[0], span)
-    if all(isinstance(a, Composite) for a in args):
-        return from_columns(type, [a for a in args if isinstance(a, Composite)], span)
-    scalars = [component(e, type.dtype, a, span) for a in args]
-    if len(scalars) == 1:
-        return Composite(type, (scalars[0],) * type.size)
-    if len(scalars) != type.size:
+    if any(isinstance(a, Composite) for a in args):
+        raise KernelTypeError(
+            f"{type.name} is made of scalars, not of ({', '.join(map(describe, args))})",
+            span,
+            "give each component" if type.is_vector else "wp.matrix_from_rows and wp.matrix_from_cols take vectors",
+        )
+    scalars = [component(e, type.dtype, a, span) for a in args] or [zero(type.dtype)]
+    if len(scalars) not in (1, type.size):
         raise KernelTypeError(f"{type.name} has {type.size} components, {len(scalars)} values given", span)
-    return Composite(type, tuple(scalars))
+    return Composite(type, tuple(scalars if len(scalars) == type.size else scalars * type.size))
 
 
 def component(e: Emitter, kind: ScalarType, binding: Binding, span: Span) -> Operand:
@@ -59,27 +60,89 @@ def convert(e: Emitter, type: CompositeType, value: Composite, span: Span) -> Co
     """A vector or matrix of the same shape with components of another type."""
     if value.type.shape != type.shape:
         raise KernelTypeError(f"{describe(value)} cannot become {type.name}", span)
-    cast = tuple(e.emit("cast", x, span=span, type=type.dtype) for x in value.items)
-    return Composite(type, cast)
+    return Composite(type, tuple(e.emit("cast", x, span=span, type=type.dtype) for x in value.items))
 
 
-def from_columns(type: CompositeType, columns: Sequence[Composite], span: Span) -> Composite:
-    if type.is_vector or len(columns) != type.shape[1] or any(c.type.shape != type.shape[:1] for c in columns):
-        given = ", ".join(describe(c) for c in columns)
-        raise KernelTypeError(f"{type.name} cannot be made of {given}", span)
-    return from_rows(type.transposed, columns, span).transposed
+def make_vector(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+    """`vector(*values, length, dtype)`; what is left out follows from the values."""
+    values, length, dtype = args
+    assert isinstance(values, tuple)
+    first = values[0] if len(values) == 1 else None
+    if length is not None:
+        extent = positive(length, "length", span)
+    elif isinstance(first, Composite):
+        extent = first.type.size
+    elif len(values) > 1:
+        extent = len(values)
+    else:
+        raise KernelTypeError("wp.vector needs its length", span, "wp.vector(length=3, dtype=float)")
+    return construct(e, vector(extent, component_type(e, values, dtype, "wp.vector", span)), values, span)
 
 
-def from_rows(type: CompositeType, rows: Sequence[Composite], span: Span) -> Composite:
-    if any(r.type.dtype is not type.dtype for r in rows):
-        raise KernelTypeError(f"the vectors must hold {type.dtype}", span)
-    return Composite(type, tuple(x for row in rows for x in row.items))
+def make_matrix(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+    """`matrix(*values, shape, dtype)`; the type follows from the values where it is left out."""
+    values, shape, dtype = args
+    assert isinstance(values, tuple)
+    if shape is not None:
+        if not isinstance(shape, tuple) or len(shape) != 2:
+            raise KernelTypeError(f"shape must be (rows, columns), not {describe(shape)}", span)
+        extents = tuple(positive(n, "an extent", span) for n in shape)
+    elif len(values) == 1 and isinstance(values[0], Composite) and not values[0].type.is_vector:
+        extents = values[0].type.shape
+    else:
+        raise KernelTypeError("wp.matrix needs its shape", span, "wp.matrix(shape=(2, 3), dtype=float)")
+    kind = component_type(e, values, dtype, "wp.matrix", span)
+    return construct(e, matrix((extents[0], extents[1]), kind), values, span)
+
+
+def make_identity(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+    """`identity(n, dtype)`."""
+    n = positive(args[0], "n", span)
+    kind = component_type(e, (), args[1], "wp.identity", span)
+    one = Number(1).as_type(kind, span)
+    return Composite(matrix((n, n), kind), tuple(zero(kind) if k % (n + 1) else one for k in range(n * n)))
+
+
+def positive(binding: Binding, what: str, span: Span) -> int:
+    value = binding.value if isinstance(binding, (Number, Const)) else None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise KernelTypeError(f"{what} must be a positive constant integer", span)
+    return value
+
+
+def component_type(e: Emitter, values: Sequence[Binding], dtype: Binding | None, name: str, span: Span) -> ScalarType:
+    """The type that `dtype` names, or else the one that the values have."""
+    if dtype is not None:
+        kind = as_scalar(dtype.object) if isinstance(dtype, PythonRef) else None
+        if kind is None:
+            raise KernelTypeError(f"the dtype of {name} must be a scalar type, not {describe(dtype)}", span)
+        return kind
+    kinds = [v.type.dtype if isinstance(v, Composite) else e.scalar(v, span, "component").type for v in values]
+    if len(set(kinds)) > 1:
+        raise KernelTypeError(
+            f"{name} needs values of one type, got {', '.join(k.name for k in kinds)}", span, "add dtype="
+        )
+    return kinds[0] if kinds else float32
+
+
+def from_rows(rows: Sequence[Composite]) -> Composite:
+    """The matrix with the given rows, all of one type."""
+    kind = matrix((len(rows), rows[0].type.size), rows[0].type.dtype)
+    return Composite(kind, tuple(x for row in rows for x in row.items))
 
 
 # -- components
 
 
-def index_of(e: Emitter, binding: Binding, length: int, span: Span) -> int | Operand:
+def named(type: CompositeType, attribute: str, span: Span) -> int:
+    """The position of `v.x` to `v.w`."""
+    position = COMPONENTS.get(attribute, type.size)
+    if not type.is_vector or position >= type.size:
+        raise CompileError(f"{type} has no attribute `{attribute}`", span, "index its components: v[0]")
+    return position
+
+
+def index_of(binding: Binding, length: int, span: Span) -> int | Operand:
     """An index as a known position, or as a value."""
     operand = as_operand(binding, span)
     if operand is None or not operand.type.is_int:
@@ -91,20 +154,34 @@ def index_of(e: Emitter, binding: Binding, length: int, span: Span) -> int | Ope
     return operand.value % length
 
 
-def read(e: Emitter, value: Composite, indices: Sequence[Binding], span: Span) -> Binding:
-    """`v[i]`, `m[i, j]`, or the row `m[i]`."""
-    shape = value.type.shape
-    if len(indices) > len(shape):
-        raise KernelTypeError(f"{describe(value)} takes {len(shape)} index(es), {len(indices)} given", span)
-    first = index_of(e, indices[0], shape[0], span)
-    rows = value.rows
-    if len(indices) < len(shape):
-        columns = [[row[k] for row in rows] for k in range(shape[1])]
-        return Composite(vector(shape[1], value.type.dtype), tuple(pick(e, c, first, span) for c in columns))
-    if len(indices) == 1:
-        return pick(e, value.items, first, span)
-    second = index_of(e, indices[1], shape[1], span)
-    return pick(e, [pick(e, row, second, span) for row in rows], first, span)
+def axes_of(shape: tuple[int, ...], selectors: Sequence[Selector]) -> list[Selector]:
+    """One selector for each axis: an axis without one is taken whole."""
+    return [*selectors, *map(range, shape[len(selectors) :])]
+
+
+def selected_type(type: CompositeType, selectors: Sequence[Selector]) -> ScalarType | CompositeType:
+    """The type of what is selected of a vector or matrix."""
+    extents = [len(s) for s in axes_of(type.shape, selectors) if isinstance(s, range)]
+    if not extents:
+        return type.dtype
+    return vector(extents[0], type.dtype) if len(extents) == 1 else matrix((extents[0], extents[1]), type.dtype)
+
+
+def read(e: Emitter, value: Composite, selectors: Sequence[Selector], span: Span) -> Binding:
+    """`v[i]`, `m[i, j]`, the row `m[i]`, the slice `v[1:3]`."""
+    axes = [s if isinstance(s, range) else (s,) for s in axes_of(value.type.shape, selectors)]
+    items = tuple(at(e, value, place, span) for place in itertools.product(*axes))
+    kind = selected_type(value.type, selectors)
+    return Composite(kind, items) if isinstance(kind, CompositeType) else items[0]
+
+
+def at(e: Emitter, value: Composite, place: Sequence[int | Operand], span: Span) -> Operand:
+    """The component at `place`."""
+    items = value.items
+    for index, extent in zip(reversed(place), reversed(value.type.shape), strict=True):
+        groups = [items[k : k + extent] for k in range(0, len(items), extent)]
+        items = tuple(pick(e, group, index, span) for group in groups)
+    return items[0]
 
 
 def pick(e: Emitter, items: Sequence[Operand], index: int | Operand, span: Span) -> Operand:
@@ -128,58 +205,48 @@ def is_at(e: Emitter, index: Operand, position: int, length: int, span: Span) ->
     return e.emit("or", equals(position), equals(position - length), span=span)
 
 
-def replace(e: Emitter, value: Composite, indices: Sequence[Binding], new: Binding, span: Span) -> Composite:
-    """`value` with the component (or row) at `indices` replaced; outside, unchanged."""
-    shape, kind = value.type.shape, value.type.dtype
-    if len(indices) > len(shape):
-        raise KernelTypeError(f"{describe(value)} takes {len(shape)} index(es), {len(indices)} given", span)
-    places = [index_of(e, i, n, span) for i, n in zip(indices, shape, strict=False)]
-    if len(indices) < len(shape):
-        row = new if isinstance(new, Composite) else None
-        if row is None or row.type.shape != shape[1:] or row.type.dtype is not kind:
-            raise KernelTypeError(f"a row of {describe(value)} cannot be {describe(new)}", span)
-        news = list(row.items)
-        places.append(-1)
-    else:
-        scalar = e.scalar(new, span, "component")
-        if scalar.type is not kind:
-            raise KernelTypeError(f"components of {describe(value)} cannot be {scalar.type}", span, "convert the value")
-        news = [scalar] * value.type.size
+def replace(
+    e: Emitter, value: Composite, selectors: Sequence[Selector], new: Sequence[Operand], span: Span
+) -> Composite:
+    """`value` with what is selected replaced by the components `new`; outside, unchanged."""
+    axes = axes_of(value.type.shape, selectors)
     items = []
-    for flat, old in enumerate(value.items):
-        position = (*divmod(flat, shape[-1]),) if len(shape) == 2 else (flat,)
-        hit: Operand = TRUE
-        for place, at, length in zip(places, position, shape, strict=True):
-            if place == -1:
-                continue
-            known = isinstance(place, int)
-            same = Const(TRUE.type, place == at) if known else is_at(e, place, at, length, span)  # type: ignore[arg-type]
-            hit = e.emit("and", hit, same, span=span)
-        value_here = news[position[-1]] if places[-1] == -1 else news[flat]
-        items.append(e.emit("select", hit, value_here, old, span=span))
+    for old, position in zip(value.items, itertools.product(*map(range, value.type.shape)), strict=True):
+        among = 0  # the position among the new components
+        hit: Operand | None = TRUE
+        for selector, k, extent in zip(axes, position, value.type.shape, strict=True):
+            if isinstance(selector, range):
+                hit = hit if k in selector else None
+                among = among * len(selector) + (selector.index(k) if k in selector else 0)
+            elif isinstance(selector, int):
+                hit = hit if selector == k else None
+            elif hit is not None:
+                hit = e.emit("and", hit, is_at(e, selector, k, extent, span), span=span)
+        items.append(old if hit is None else e.emit("select", hit, new[among], old, span=span))
     return Composite(value.type, tuple(items))
 
 
 # -- operators
 
 
-def elementwise(e: Emitter, name: str, values: Sequence[Composite], span: Span) -> Composite:
+def elementwise(e: Emitter, name: str, values: Sequence[Composite], span: Span, shown: str = "") -> Composite:
     """One scalar operation on each component of values of one type."""
     first = values[0].type
     if any(v.type is not first for v in values):
         given = ", ".join(describe(v) for v in values)
-        raise KernelTypeError(f"`{name}` needs vectors or matrices of one type, got {given}", span)
+        raise KernelTypeError(f"`{shown or name}` needs vectors or matrices of one type, got {given}", span)
     items = zip(*(v.items for v in values), strict=True)
     return Composite(first, tuple(e.emit(name, *xs, span=span) for xs in items))
 
 
 def scaled(e: Emitter, name: str, x: Binding, y: Binding, span: Span) -> Composite:
-    """A scalar operation between each component and one scalar."""
-    value = x if isinstance(x, Composite) else y
-    assert isinstance(value, Composite)
-    other = component(e, value.type.dtype, y if value is x else x, span)
-    pairs = ((item, other) if value is x else (other, item) for item in value.items)
-    return Composite(value.type, tuple(e.emit(name, *pair, span=span) for pair in pairs))
+    """A scalar operation between each component and one scalar of their type."""
+    if isinstance(x, Composite):
+        other = e.scalar(y, span)
+        return Composite(x.type, tuple(e.emit(name, item, other, span=span) for item in x.items))
+    assert isinstance(y, Composite)
+    other = e.scalar(x, span)
+    return Composite(y.type, tuple(e.emit(name, other, item, span=span) for item in y.items))
 
 
 def total(e: Emitter, terms: Sequence[Operand], span: Span) -> Operand:
@@ -189,13 +256,13 @@ def total(e: Emitter, terms: Sequence[Operand], span: Span) -> Operand:
     return result
 
 
-def product(e: Emitter, x: Composite, y: Composite, span: Span) -> Binding:
+def product(e: Emitter, symbol: str, x: Composite, y: Composite, span: Span) -> Binding:
     """`x @ y`: matrix by matrix, matrix by vector, vector by matrix."""
     a, b = x.type, y.type
     left = (1, a.shape[0]) if a.is_vector else a.shape
     right = (b.shape[0], 1) if b.is_vector else b.shape
     if a.dtype is not b.dtype or (a.is_vector and b.is_vector) or left[1] != right[0]:
-        raise KernelTypeError(f"`@` does not take ({a.name}, {b.name})", span)
+        raise KernelTypeError(f"`{symbol}` does not take ({a.name}, {b.name})", span)
 
     def entry(i: int, j: int) -> Operand:
         pairs = ((x.items[i * left[1] + k], y.items[k * right[1] + j]) for k in range(left[1]))
@@ -207,236 +274,31 @@ def product(e: Emitter, x: Composite, y: Composite, span: Span) -> Binding:
     return Composite(matrix((left[0], right[1]), a.dtype), items)
 
 
+ELEMENTWISE = {"add", "sub", "mod", "and", "or", "xor", "shl", "shr"}
+
+
 def binary(e: Emitter, symbol: str, name: str, x: Binding, y: Binding, span: Span) -> Binding:
     """A binary operator of which at least one side is a vector or matrix."""
     if isinstance(x, Composite) and isinstance(y, Composite):
-        if name == "matmul" or (name == "mul" and not (x.type.is_vector and y.type.is_vector)):
-            return product(e, x, y, span)
-        if name in ("add", "sub", "mod", "and", "or", "xor", "shl", "shr"):
-            return elementwise(e, name, (x, y), span)
+        if name in ("mul", "matmul") and not (x.type.is_vector and y.type.is_vector):
+            return product(e, symbol, x, y, span)
+        if name in ELEMENTWISE:
+            return elementwise(e, name, (x, y), span, symbol)
     elif name in ("mul", "div"):
         return scaled(e, name, x, y, span)
-    hint = "wp.cw_mul multiplies component by component, wp.dot sums" if name == "mul" else ""
+    hints = {"mul": "wp.cw_mul multiplies component by component, wp.dot sums", "div": "wp.cw_div divides each"}
+    hints["matmul"] = "wp.dot is the product of two vectors"
+    both = isinstance(x, Composite) and isinstance(y, Composite)
+    hint = hints.get(name, "") if both else "both sides must be vectors or matrices: wp.vec3(1.0) repeats a number"
     raise KernelTypeError(f"`{symbol}` does not take ({describe(x)}, {describe(y)})", span, hint)
 
 
-def equal(e: Emitter, x: Composite, y: Composite, span: Span) -> Operand:
+def equal(e: Emitter, symbol: str, x: Binding, y: Binding, span: Span) -> Operand:
     """Whether all components are equal."""
+    if not (isinstance(x, Composite) and isinstance(y, Composite) and symbol in ("==", "!=")):
+        given = f"({describe(x)}, {describe(y)})"
+        raise KernelTypeError(f"`{symbol}` does not take {given}", span, "compare the components: u[0] < v[0]")
     result: Operand = TRUE
-    for same in elementwise(e, "eq", (x, y), span).items:
+    for same in elementwise(e, "eq", (x, y), span, symbol).items:
         result = e.emit("and", result, same, span=span)
     return result
-
-
-# -- functions: one row each
-
-
-def _vectors(name: str, args: Sequence[Binding], count: int, span: Span, length: int | None = None) -> list[Composite]:
-    found = [a for a in args if isinstance(a, Composite) and (length is None or a.type.shape == (length,))]
-    if len(args) != count or len(found) != count or len({a.type for a in found}) > 1:
-        what = "vectors or matrices" if length is None else f"vectors of length {length}"
-        given = ", ".join(map(describe, args))
-        raise KernelTypeError(f"wp.{name} takes {count} {what} of one type, got ({given})", span)
-    return found
-
-
-def dot(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-    x, y = _vectors("dot", args, 2, span)
-    return total(e, elementwise(e, "mul", (x, y), span).items, span)
-
-
-def cross(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    x, y = _vectors("cross", args, 2, span, length=3)
-
-    def minor(i: int, j: int) -> Operand:
-        ab = e.emit("mul", x.items[i], y.items[j], span=span)
-        return e.emit("sub", ab, e.emit("mul", x.items[j], y.items[i], span=span), span=span)
-
-    return Composite(x.type, (minor(1, 2), minor(2, 0), minor(0, 1)))
-
-
-def length_sq(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-    (x,) = _vectors("length_sq", args, 1, span)
-    return dot(e, (x, x), span)
-
-
-def length(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-    return e.emit("sqrt", length_sq(e, args, span), span=span)
-
-
-def normalize(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    """x / |x|, and zero where |x| is zero."""
-    (x,) = _vectors("normalize", args, 1, span)
-    size = length(e, (x,), span)
-    positive = e.emit("gt", size, zero(size.type), span=span)
-    divisor = e.emit("select", positive, size, Const(size.type, 1.0), span=span)
-    items = (e.emit("div", item, divisor, span=span) for item in x.items)
-    return Composite(x.type, tuple(e.emit("select", positive, i, zero(i.type), span=span) for i in items))
-
-
-def outer(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    x, y = args if len(args) == 2 else (None, None)
-    if not (isinstance(x, Composite) and isinstance(y, Composite) and x.type.is_vector and y.type.is_vector):
-        raise KernelTypeError("wp.outer takes two vectors", span)
-    items = tuple(e.emit("mul", a, b, span=span) for a in x.items for b in y.items)
-    return Composite(matrix((len(x.items), len(y.items)), x.type.dtype), items)
-
-
-def transpose(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    return _matrix("transpose", args, span).transposed
-
-
-def _matrix(name: str, args: Sequence[Binding], span: Span, square: bool = False) -> Composite:
-    m = args[0] if len(args) == 1 else None
-    if not isinstance(m, Composite) or m.type.is_vector or (square and m.type.shape[0] != m.type.shape[1]):
-        given = ", ".join(map(describe, args))
-        raise KernelTypeError(f"wp.{name} takes a{' square' if square else ''} matrix, got ({given})", span)
-    return m
-
-
-def trace(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-    m = _matrix("trace", args, span, square=True)
-    return total(e, [row[k] for k, row in enumerate(m.rows)], span)
-
-
-def determinant(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-    m = _matrix("determinant", args, span, square=True)
-    return _determinant(e, m.rows, span)
-
-
-def _determinant(e: Emitter, rows: Sequence[Sequence[Operand]], span: Span) -> Operand:
-    """Laplace's expansion along the first row."""
-    if len(rows) == 1:
-        return rows[0][0]
-    result: Operand | None = None
-    for k, factor in enumerate(rows[0]):
-        term = e.emit("mul", factor, _determinant(e, _without(rows, 0, k), span), span=span)
-        result = term if result is None else e.emit("sub" if k % 2 else "add", result, term, span=span)
-    assert result is not None
-    return result
-
-
-def _without(rows: Sequence[Sequence[Operand]], row: int, column: int) -> list[list[Operand]]:
-    return [[x for j, x in enumerate(r) if j != column] for i, r in enumerate(rows) if i != row]
-
-
-def inverse(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    """The adjugate over the determinant; zero where the determinant is zero."""
-    m = _matrix("inverse", args, span, square=True)
-    n = m.type.shape[0]
-    if n > 4:
-        raise KernelTypeError("wp.inverse takes matrices up to 4 by 4", span)
-    cofactors = []
-    for i in range(n):
-        for j in range(n):
-            minor = _determinant(e, _without(m.rows, i, j), span) if n > 1 else Const(m.type.dtype, 1.0)
-            cofactors.append(e.emit("neg", minor, span=span) if (i + j) % 2 else minor)
-    first = [e.emit("mul", m.items[k], cofactors[k], span=span) for k in range(n)]
-    det = total(e, first, span)
-    singular = e.emit("eq", det, zero(det.type), span=span)
-    one = Const(det.type, 1.0)
-    scale = e.emit("div", one, e.emit("select", singular, one, det, span=span), span=span)
-    scale = e.emit("select", singular, zero(det.type), scale, span=span)
-    items = tuple(e.emit("mul", cofactors[j * n + i], scale, span=span) for i in range(n) for j in range(n))
-    return Composite(m.type, items)
-
-
-def diag(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    (v,) = _vectors("diag", args, 1, span)
-    n, kind = v.type.size, v.type.dtype
-    items = tuple(v.items[i] if i == j else zero(kind) for i in range(n) for j in range(n))
-    return Composite(matrix((n, n), kind), items)
-
-
-def get_diag(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    m = _matrix("get_diag", args, span, square=True)
-    return Composite(vector(m.type.shape[0], m.type.dtype), tuple(row[k] for k, row in enumerate(m.rows)))
-
-
-def skew(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    """The matrix of the cross product with a vector."""
-    (v,) = _vectors("skew", args, 1, span, length=3)
-    x, y, z = v.items
-    none = zero(v.type.dtype)
-
-    def neg(item: Operand) -> Operand:
-        return e.emit("neg", item, span=span)
-
-    return Composite(matrix((3, 3), v.type.dtype), (none, neg(z), y, z, none, neg(x), neg(y), x, none))
-
-
-def cw_mul(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    return elementwise(e, "mul", _vectors("cw_mul", args, 2, span), span)
-
-
-def cw_div(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    return elementwise(e, "div", _vectors("cw_div", args, 2, span), span)
-
-
-def ddot(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-    return dot(e, args, span)
-
-
-def extremum(name: str) -> Rule:
-    """The least or greatest component of a vector, or of two vectors component by component."""
-
-    def rule(e: Emitter, args: Sequence[Binding], span: Span) -> Binding:
-        values = _vectors(name, args, len(args), span)
-        if len(values) == 2:
-            return elementwise(e, name, values, span)
-        result = values[0].items[0]
-        for item in values[0].items[1:]:
-            result = e.emit(name, result, item, span=span)
-        return result
-
-    return rule
-
-
-def argument_of(name: str, better: str) -> Rule:
-    """The position of the first least or greatest component, as uint32."""
-
-    def rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-        (v,) = _vectors(name, args, 1, span)
-        best, place = v.items[0], Const(uint32, 0)
-        position: Operand = place
-        for k, item in enumerate(v.items[1:], 1):
-            wins = e.emit(better, item, best, span=span)
-            best = e.emit("select", wins, item, best, span=span)
-            position = e.emit("select", wins, Const(uint32, k), position, span=span)
-        return position
-
-    return rule
-
-
-def matrix_from_cols(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    rows = matrix_from_rows(e, args, span)
-    return rows.transposed
-
-
-def matrix_from_rows(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    vectors = _vectors("matrix_from_rows", args, len(args) or 1, span)
-    return from_rows(matrix((len(vectors), vectors[0].type.size), vectors[0].type.dtype), vectors, span)
-
-
-FUNCTIONS: dict[str, tuple[str, Rule]] = {
-    "dot": ("dot(x, y): sum of the products of the components", dot),
-    "ddot": ("ddot(a, b): sum of the products of the entries of two matrices", ddot),
-    "cross": ("cross(x, y): cross product of two vectors of length 3", cross),
-    "length": ("length(x): square root of the sum of squares", length),
-    "length_sq": ("length_sq(x): sum of squares", length_sq),
-    "normalize": ("normalize(x): x / length(x), zero where the length is zero", normalize),
-    "outer": ("outer(x, y): matrix of the products x[i] * y[j]", outer),
-    "transpose": ("transpose(m): rows and columns exchanged", transpose),
-    "trace": ("trace(m): sum of the diagonal", trace),
-    "determinant": ("determinant(m): by expansion along the first row", determinant),
-    "inverse": ("inverse(m): by cofactors, up to 4 by 4; zero where m is singular", inverse),
-    "diag": ("diag(v): matrix with v on the diagonal", diag),
-    "get_diag": ("get_diag(m): the diagonal of m", get_diag),
-    "skew": ("skew(v): matrix m with m @ x == cross(v, x)", skew),
-    "cw_mul": ("cw_mul(x, y): product component by component", cw_mul),
-    "cw_div": ("cw_div(x, y): quotient component by component", cw_div),
-    "argmin": ("argmin(v): position of the first least component, as uint32", argument_of("argmin", "lt")),
-    "argmax": ("argmax(v): position of the first greatest component, as uint32", argument_of("argmax", "gt")),
-    "matrix_from_cols": ("matrix_from_cols(…): matrix with the given columns", matrix_from_cols),
-    "matrix_from_rows": ("matrix_from_rows(…): matrix with the given rows", matrix_from_rows),
-}

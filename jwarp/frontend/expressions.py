@@ -6,7 +6,7 @@ import ast
 import contextlib
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,7 @@ from jwarp.frontend.source import Source
 from jwarp.ir.builder import FALSE, TRUE, Builder, finish, zero
 from jwarp.ir.nodes import Const, If, Node, Op, Operand, Value
 from jwarp.ir.ops import OPS
-from jwarp.types import CompositeType, ScalarType, as_scalar, bool_, int32, int64, uint32, uint64, vector
+from jwarp.types import CompositeType, ScalarType, as_scalar, bool_, int32, int64, uint32, uint64
 
 BINARY_OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
     ast.Add: ("+", "add"),
@@ -238,17 +238,10 @@ class ExpressionLowering:
                     f"reading `{ast.unparse(node)}` failed: {type(error).__name__}: {error}", span
                 ) from error
         if isinstance(owner, Composite):
-            return owner.items[self.named_component(owner, node)]
+            if node.attr == "dtype":
+                return PythonRef(owner.type.dtype)
+            return owner.items[composites.named(owner.type, node.attr, span)]
         raise CompileError(f"{describe(owner)} has no attribute `{node.attr}`", span)
-
-    def named_component(self, owner: Composite, node: ast.Attribute) -> int:
-        """The position of `v.x` to `v.w`."""
-        position = composites.COMPONENTS.get(node.attr, owner.type.size)
-        if not owner.type.is_vector or position >= owner.type.size:
-            raise CompileError(
-                f"{describe(owner)} has no attribute `{node.attr}`", self.span(node), "index its components: v[0]"
-            )
-        return position
 
     def lower_Tuple(self, node: ast.Tuple) -> Binding:
         return tuple(self.expression(item) for item in node.elts)
@@ -263,8 +256,9 @@ class ExpressionLowering:
                 return Number(-operand.value)  # keeps the full precision for a conversion around it
             if isinstance(node.op, ast.UAdd):
                 return operand
-        if isinstance(operand, Composite) and not isinstance(node.op, ast.Invert):
-            return composites.elementwise(self, "neg", (operand,), span) if isinstance(node.op, ast.USub) else operand
+        if isinstance(operand, Composite):
+            name = {ast.USub: "neg", ast.Invert: "not"}.get(type(node.op))
+            return composites.elementwise(self, name, (operand,), span) if name else operand
         scalar = self.scalar(operand, span)
         if isinstance(node.op, ast.UAdd):
             return scalar
@@ -288,44 +282,46 @@ class ExpressionLowering:
         return self.emit(name, x, y, span=span)
 
     def lower_Compare(self, node: ast.Compare) -> Binding:
-        span = self.span(node)
-        result: Operand = TRUE
         for operator in node.ops:
             if type(operator) not in COMPARISONS:
                 raise self.unsupported(node, type(operator))
-        left = self.expression(node.left)
-        for operator, comparator in zip(node.ops, node.comparators, strict=True):
-            right = self.expression(comparator)
-            result = self.emit("and", result, self.compare(operator, left, right, node), span=span)
-            left = right
-        return result
+        return self.compare_chain(node, self.expression(node.left), 0)
+
+    def compare_chain(self, node: ast.Compare, left: Binding, position: int) -> Operand:
+        """The comparisons of `node` from `position` on; a later operand counts only where those before hold."""
+        right = self.expression(node.comparators[position])
+        holds = self.compare(node.ops[position], left, right, node)
+        if position == len(node.ops) - 1:
+            return holds
+        return self.logical(True, holds, lambda: self.compare_chain(node, right, position + 1), self.span(node))
 
     def compare(self, operator: ast.cmpop, left: Binding, right: Binding, node: ast.Compare) -> Operand:
-        span, name = self.span(node), COMPARISONS[type(operator)][1]
-        if isinstance(left, Composite) and isinstance(right, Composite) and name in ("eq", "ne"):
-            same = composites.equal(self, left, right, span)
+        span, (symbol, name) = self.span(node), COMPARISONS[type(operator)]
+        if isinstance(left, Composite) or isinstance(right, Composite):
+            same = composites.equal(self, symbol, left, right, span)
             return same if name == "eq" else self.emit("not", same, span=span)
         x, y = self.scalar(left, self.span(node.left)), self.scalar(right, span)
         return self.emit(name, x, y, span=span)
 
     def lower_BoolOp(self, node: ast.BoolOp) -> Binding:
-        is_and = isinstance(node.op, ast.And)
-        result = self.truth(node.values[0])
+        is_and, result = isinstance(node.op, ast.And), self.truth(node.values[0])
         for item in node.values[1:]:
-            if isinstance(result, Const) and result.value is not is_and:
-                return result
-            with self.builder.block() as nodes:
-                operand = self.truth(item)
-            if is_eager(nodes):
-                self.builder.extend(nodes)
-                result = self.emit("and" if is_and else "or", result, operand, span=self.span(node))
-            else:
-                then, orelse = finish(nodes, (operand,)), finish([], (FALSE if is_and else TRUE,))
-                merged = Value(bool_)
-                branches = (then, orelse) if is_and else (orelse, then)
-                self.builder.append(If(result, *branches, (merged,), self.span(node)))
-                result = merged
+            result = self.logical(is_and, result, lambda item=item: self.truth(item), self.span(node))  # type: ignore[misc]
         return result
+
+    def logical(self, is_and: bool, first: Operand, second: Callable[[], Operand], span: Span) -> Operand:
+        """`first and second()` (or `or`), where the second is evaluated only if the first leaves it open."""
+        if isinstance(first, Const) and first.value is not is_and:
+            return first
+        with self.builder.block() as nodes:
+            operand = second()
+        if is_eager(nodes):
+            self.builder.extend(nodes)
+            return self.emit("and" if is_and else "or", first, operand, span=span)
+        then, orelse = finish(nodes, (operand,)), finish([], (FALSE if is_and else TRUE,))
+        merged = Value(bool_)
+        self.builder.append(If(first, *((then, orelse) if is_and else (orelse, then)), (merged,), span))
+        return merged
 
     def lower_IfExp(self, node: ast.IfExp) -> Binding:
         cond, span = self.truth(node.test), self.span(node)
@@ -354,7 +350,7 @@ class ExpressionLowering:
         if isinstance(owner, ArrayRef):
             return self.load(owner, self.indices(owner, node), span)
         if isinstance(owner, Composite):
-            return self.components(owner, node)
+            return composites.read(self, owner, self.selectors(owner.type, node), span)
         if isinstance(owner, (Shape, tuple)):
             length = owner.array.type.dims if isinstance(owner, Shape) else len(owner)
             k = self.static_index(node.slice, length)
@@ -375,23 +371,43 @@ class ExpressionLowering:
         kind = array.type.element_type
         return Composite(kind, tuple(items)) if isinstance(kind, CompositeType) else items[0]
 
-    def components(self, owner: Composite, node: ast.Subscript) -> Binding:
-        """`v[i]`, `v[1:3]`, `m[i]`, `m[i, j]`."""
-        span = self.span(node)
-        if isinstance(node.slice, ast.Slice):
-            if not owner.type.is_vector:
-                raise CompileError("only vectors can be sliced", span, "index each component")
-            parts = (node.slice.lower, node.slice.upper, node.slice.step)
-            bounds = [None if part is None else self.constant_integer(part) for part in parts]
-            items = owner.items[slice(*bounds)] if bounds[2] != 0 else ()
-            if not items:
-                raise CompileError("this slice has no components", span)
-            return Composite(vector(len(items), owner.type.dtype), items)
-        return composites.read(self, owner, self.component_indices(node), span)
+    def atomic(
+        self, name: str, array: ArrayRef, indices: list[Binding], values: list[Binding], spans: list[Span], span: Span
+    ) -> Binding:
+        """An atomic operation on an element, component by component; what was there before."""
+        kind = array.type.element_type
+        for value, value_span in zip(values, spans[len(indices) :], strict=True):
+            if layout(value, value_span) is not kind:
+                raise KernelTypeError(
+                    f"`{array.name}` holds {kind}, the value is {describe(value)}", value_span, "convert it"
+                )
+        if array.type.dtype.kind not in OPS[f"atomic_{name}"].kinds:
+            raise KernelTypeError(f"wp.atomic_{name} does not take {array.type.dtype}", span)
+        place = tuple(self.as_index(i, array, s) for i, s in zip(indices, spans, strict=False))
+        before = []
+        parts = zip(*(flatten(v, span) or () for v in values), strict=True)
+        for component, scalars in zip(component_indices(array.type.element), parts, strict=True):
+            result = Value(array.type.dtype)
+            self.builder.append(Op(f"atomic_{name}", (*place, *component, *scalars), array.index, result, span))
+            before.append(result)
+        return Composite(kind, tuple(before)) if isinstance(kind, CompositeType) else before[0]
 
-    def component_indices(self, node: ast.Subscript) -> list[Binding]:
+    def selectors(self, type: CompositeType, node: ast.Subscript) -> tuple[composites.Selector, ...]:
+        """What the indices and slices of `v[…]` or `m[…]` select."""
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        return [self.expression(item) for item in items]
+        if len(items) > len(type.shape):
+            raise KernelTypeError(f"{type} takes {len(type.shape)} index(es), {len(items)} given", self.span(node))
+        return tuple(self.selector(item, extent) for item, extent in zip(items, type.shape, strict=False))
+
+    def selector(self, node: ast.expr, extent: int) -> composites.Selector:
+        if not isinstance(node, ast.Slice):
+            return composites.index_of(self.expression(node), extent, self.span(node))
+        parts = (node.lower, node.upper, node.step)
+        bounds = [None if part is None else self.constant_integer(part) for part in parts]
+        positions = range(extent)[slice(*bounds)] if bounds[2] != 0 else ()
+        if not isinstance(positions, range) or not positions:
+            raise CompileError("this slice has no components", self.span(node))
+        return positions
 
     def static_index(self, node: ast.expr, length: int) -> int:
         """An index that must be known when the kernel is built."""
@@ -412,10 +428,12 @@ class ExpressionLowering:
     def indices(self, array: ArrayRef, node: ast.Subscript) -> tuple[Operand, ...]:
         """The indices of an element access, as int32 or int64."""
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if any(isinstance(i, ast.Slice) for i in items):
+        for item in items:
+            if not isinstance(item, ast.Slice):
+                continue
             raise CompileError(
                 "array slices are not part of the kernel language yet",
-                self.span(node),
+                self.span(item),
                 "loop over the elements and index each",
             )
         if len(items) != array.type.dims:
@@ -427,7 +445,11 @@ class ExpressionLowering:
         return tuple(self.index(item, array) for item in items)
 
     def index(self, node: ast.expr, array: ArrayRef) -> Operand:
-        operand, span = self.value(node, "array index"), self.span(node)
+        return self.as_index(self.expression(node), array, self.span(node))
+
+    def as_index(self, binding: Binding, array: ArrayRef, span: Span) -> Operand:
+        """`binding` as an index of `array`, int32 or int64."""
+        operand = self.scalar(binding, span, "array index")
         if not operand.type.is_int:
             raise KernelTypeError(
                 f"index of `{array.name}` must be an integer, not {operand.type}", span, "convert it: int(x)"
@@ -465,13 +487,14 @@ class ExpressionLowering:
                 raise CompileError(f"{function.name}() takes no keyword arguments", span)
             return composites.construct(self, function, args, span)
         if isinstance(function, Builtin):
-            if node.keywords:
+            if node.keywords and function.signature is None:
                 raise CompileError(
                     f"wp.{function.name} takes no keyword arguments",
                     self.span(node.keywords[0]),
                     "give the arguments in order",
                 )
-            return function.lower(self, args, spans, span)
+            named = {str(k.arg): self.expression(k.value) for k in node.keywords}
+            return function.lower(self, function.arguments(args, named, span), spans, span)
         keywords = {k.arg: self.expression(k.value) for k in node.keywords}
         return self.call_function(function, args, keywords, node)
 

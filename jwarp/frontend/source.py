@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.types import CompositeValue
 
 
 @dataclass(frozen=True)
@@ -66,13 +67,16 @@ def capture(function: Callable) -> dict[str, Any]:
     for name in code.co_names:
         if name in function.__globals__:
             captured.setdefault(name, function.__globals__[name])
-    return captured
+    # Vectors and matrices can change later, numbers cannot.
+    return {name: v.copy() if isinstance(v, CompositeValue) else v for name, v in captured.items()}
 
 
 def read_source(function: Callable, captured: Mapping[str, Any]) -> Source:
     """Parse the source text of `function`."""
     file, line = file_of(function), function.__code__.co_firstlineno
     try:
+        if file == "<string>":  # whatever text Python keeps under that name need not be this function's
+            raise OSError
         lines, first_line = inspect.getsourcelines(function)
     except (OSError, TypeError):
         raise CompileError(
@@ -90,6 +94,10 @@ def read_source(function: Callable, captured: Mapping[str, Any]) -> Source:
         raise CompileError(f"`{function.__name__}` is nested too deeply", Span(file, first_line)) from None
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
         raise CompileError(f"`{function.__name__}` must be a plain function written with `def`", Span(file, first_line))
+    if body[0].name != function.__code__.co_name:
+        raise CompileError(
+            f"the file of `{function.__name__}` has changed since it was imported", Span(file, first_line), "restart Python"
+        )
     return Source(function, body[0], file, lines, first_line, captured)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import itertools
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,6 @@ from jwarp.frontend.bindings import (
     ArrayRef,
     Binding,
     Composite,
-    Number,
     PythonRef,
     Shape,
     Unusable,
@@ -24,13 +24,14 @@ from jwarp.frontend.bindings import (
     layout,
     rebuild,
 )
+from jwarp.frontend.composites import Selector
 from jwarp.frontend.control_flow import ControlFlowLowering
-from jwarp.frontend.expressions import Frame, component_indices
+from jwarp.frontend.expressions import Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.source import Source, count_loads
 from jwarp.ir.builder import TRUE
 from jwarp.ir.nodes import Block, Const, Kernel, Op, Operand, Param, Value, blocks
-from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, int32, vector
+from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, int32
 
 # Loops over the coefficients of a polynomial.
 MAX_LIBRARY_UNROLL = 40
@@ -47,19 +48,14 @@ class Place:
     name: str
     array: ArrayRef | None
     value: Composite | None
-    components: tuple[Binding, ...]
     indices: tuple[Operand, ...] | None = None  # of the element of the array
+    selectors: tuple[Selector, ...] = ()  # of components of the element or variable
 
     def element(self, indices: tuple[Operand, ...]) -> Place:
         return dataclasses.replace(self, indices=indices)
 
-    def component(self, indices: list[Binding], span: Span) -> Place:
-        made = dataclasses.replace(self, components=(*self.components, *indices))
-        kind = self.whole
-        rank = len(kind.shape) if isinstance(kind, CompositeType) else 0
-        if len(made.components) > rank:
-            raise KernelTypeError(f"{kind} cannot be indexed {len(made.components)} times", span)
-        return made
+    def select(self, selectors: tuple[Selector, ...]) -> Place:
+        return dataclasses.replace(self, selectors=(*self.selectors, *selectors))
 
     @property
     def whole(self) -> ScalarType | CompositeType:
@@ -72,12 +68,8 @@ class Place:
     @property
     def kind(self) -> ScalarType | CompositeType:
         """The type of what is changed."""
-        kind = self.whole
-        if not self.components:
-            return kind
-        assert isinstance(kind, CompositeType)
-        left = kind.shape[len(self.components) :]
-        return vector(left[0], kind.dtype) if left else kind.dtype
+        whole = self.whole
+        return composites.selected_type(whole, self.selectors) if isinstance(whole, CompositeType) else whole
 
 
 class Lowering(ControlFlowLowering):
@@ -151,6 +143,8 @@ class Lowering(ControlFlowLowering):
             binding = tuple(
                 self.emit("shape", attr=(ref.index, axis), span=span) for axis in range(ref.type.dims)
             )
+        if isinstance(binding, Composite):
+            binding = tuple(composites.read(self, binding, (k,), span) for k in range(binding.type.shape[0]))
         if not isinstance(binding, tuple):
             raise KernelTypeError(f"{describe(binding)} cannot be unpacked into {count} names", span)
         if len(binding) != count:
@@ -176,59 +170,60 @@ class Lowering(ControlFlowLowering):
         self.frame.unset.discard(name)
 
     def place(self, target: ast.expr) -> Place:
-        """What `a[i]`, `v[i]`, `v.x`, `m[i][j]` or `a[i][j]` names on the left of an assignment."""
-        if isinstance(target, ast.Attribute):
-            inner = self.place(target.value)
-            owner = inner.kind
-            named = Number(composites.COMPONENTS.get(target.attr, -1))
-            if isinstance(owner, CompositeType) and owner.is_vector and 0 <= named.value < owner.size:
-                return inner.component([named], self.span(target))
-        elif isinstance(target, ast.Name):
+        """What `a[i]`, `v[i]`, `v.x`, `v[1:3]`, `m[i][j]` or `a[i][j]` names on the left of an assignment."""
+        span = self.span(target)
+        if isinstance(target, ast.Name):
             binding = self.lower_Name(ast.copy_location(ast.Name(target.id, ast.Load()), target))
             if isinstance(binding, ArrayRef):
-                return Place(target.id, binding, None, ())
+                return Place(target.id, binding, None)
             if isinstance(binding, Composite):
-                return Place(target.id, None, binding, ())
-        elif isinstance(target, ast.Subscript):
-            if isinstance(target.slice, ast.Slice):
-                raise self.unsupported(target.slice)
-            inner = self.place(target.value)
-            if inner.array is not None and inner.indices is None:
-                return inner.element(self.indices(inner.array, target))
-            return inner.component(self.component_indices(target), self.span(target))
-        raise self.not_assignable(target)
+                return Place(target.id, None, binding)
+        if not isinstance(target, (ast.Subscript, ast.Attribute)):
+            raise self.not_assignable(target)
+        owner = self.place(target.value)
+        if owner.array is not None and owner.indices is None:
+            if isinstance(target, ast.Attribute):
+                raise self.not_assignable(target)
+            return owner.element(self.indices(owner.array, target))
+        kind = owner.kind
+        if not isinstance(kind, CompositeType):
+            raise KernelTypeError(f"{kind} has no components to assign to", span)
+        if any(isinstance(s, range) for s in owner.selectors):
+            raise CompileError("a slice cannot be indexed where it is assigned to", span, "index the whole vector")
+        if isinstance(target, ast.Attribute):
+            return owner.select((composites.named(kind, target.attr, span),))
+        return owner.select(self.selectors(kind, target))
 
     def change(self, place: Place, operation: str, binding: Binding, span: Span) -> None:
         """Store to a place, or add to it."""
-        if place.array is None:
-            assert place.value is not None
-            new = composites.replace(self, place.value, place.components, binding, span)
-            return self.assign(place.name, new, span)
-        assert place.indices is not None
         wanted = place.kind
         if layout(binding, span) is not wanted:
             raise KernelTypeError(
-                f"`{place.name}` holds {wanted}, the value is {describe(binding)}",
+                f"`{place.name}` holds {wanted}{' there' if place.selectors else ''}, the value is {describe(binding)}",
                 span,
                 f"convert it: wp.{wanted}(…)" if isinstance(wanted, ScalarType) else "",
             )
-        for indices, value in zip(self.element_indices(place, span), flatten(binding, span) or (), strict=True):
+        scalars = flatten(binding, span) or []
+        if place.array is None:
+            assert place.value is not None
+            return self.assign(
+                place.name, composites.replace(self, place.value, place.selectors, scalars, span), span
+            )
+        for indices, value in zip(self.element_indices(place, span), scalars, strict=True):
             self.builder.effect(operation, *indices, value, attr=place.array.index)
         return None
 
     def element_indices(self, place: Place, span: Span) -> list[tuple[Operand, ...]]:
         """The indices of all components that a place in an array has."""
         assert place.array is not None and place.indices is not None
-        element = place.array.type.element
-        known = [composites.index_of(self, c, n, span) for c, n in zip(place.components, element, strict=False)]
-        start = [self.index_operand(k, span) for k in known]
-        rest = component_indices(element[len(start) :])
-        return [(*place.indices, *start, *component) for component in rest]
-
-    def index_operand(self, index: int | Operand, span: Span) -> Operand:
-        if isinstance(index, int):
-            return Const(int32, index)
-        return self.emit("cast", index, span=span, type=int32)
+        axes: list[list[Operand]] = []
+        for selector in composites.axes_of(place.array.type.element, place.selectors):
+            if isinstance(selector, (range, int)):
+                known = selector if isinstance(selector, range) else (selector,)
+                axes.append([Const(int32, k) for k in known])
+            else:
+                axes.append([self.as_index(selector, place.array, span)])
+        return [(*place.indices, *component) for component in itertools.product(*axes)]
 
     def lower_augmented(self, statement: ast.AugAssign) -> None:
         target, operator, span = statement.target, statement.op, self.span(statement)
@@ -260,10 +255,10 @@ class Lowering(ControlFlowLowering):
         else:
             assert place.indices is not None
             value = self.load(place.array, place.indices, span)
-        if not place.components:
+        if not place.selectors:
             return value
         assert isinstance(value, Composite)
-        return composites.read(self, value, place.components, span)
+        return composites.read(self, value, place.selectors, span)
 
     # -- calls
 

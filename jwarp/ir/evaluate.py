@@ -116,7 +116,7 @@ def _clamped(function: Callable[[Array], Array]) -> Callable[..., Array]:
     return _through_float64(lambda x: function(np.clip(x, -1.0, 1.0)))
 
 
-def _special(name: str) -> Callable[..., Array]:
+def _special(name: str) -> Callable[[Array], Array]:
     """A function of SciPy, which is slow to import and seldom needed here."""
 
     def function(x: Array) -> Array:
@@ -124,7 +124,16 @@ def _special(name: str) -> Callable[..., Array]:
 
         return np.asarray(getattr(special, name)(x))
 
-    return _through_float64(function)
+    return function
+
+
+def _erfinv(x: Array) -> Array:
+    return np.copysign(_special("erfinv")(x), x)  # SciPy's loses the sign of zero
+
+
+def _erfcinv(x: Array) -> Array:
+    # SciPy's is -0 at 1 and infinite at the smallest number.
+    return np.where(x == 5e-324, 27.21329321081295, _special("erfcinv")(x) + 0.0)
 
 
 def _bit_count(x: Array) -> Array:
@@ -188,10 +197,10 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "cosh": _through_float64(np.cosh),
     "tanh": _through_float64(np.tanh),
     "cbrt": _through_float64(np.cbrt),
-    "erf": _special("erf"),
-    "erfc": _special("erfc"),
-    "erfinv": _special("erfinv"),
-    "erfcinv": _special("erfcinv"),
+    "erf": _through_float64(_special("erf")),
+    "erfc": _through_float64(_special("erfc")),
+    "erfinv": _through_float64(_erfinv),
+    "erfcinv": _through_float64(_erfcinv),
     "floor": np.floor,
     "ceil": np.ceil,
     "trunc": np.trunc,

@@ -14,7 +14,8 @@ from typing import Any
 from jwarp.errors import NO_SPAN, Span
 from jwarp.types import ArrayType, ScalarType, Type
 
-WRITES = ("store", "atomic_add")
+ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "cas")
+WRITES = ("store", *(f"atomic_{name}" for name in ATOMICS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,6 +185,12 @@ def walk(block: Block) -> Iterator[Node]:
         yield node
         for inner in blocks(node):
             yield from walk(inner)
+
+
+def indices_of(node: Op) -> tuple[Operand, ...]:
+    """The indices of a load, store or atomic operation."""
+    values = {"load": 0, "atomic_cas": 2}.get(node.name, 1)
+    return node.args[: len(node.args) - values]
 
 
 def written_params(kernel: Kernel) -> tuple[int, ...]:

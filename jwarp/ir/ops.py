@@ -150,20 +150,33 @@ _TABLE: list[Operation] = [
         "args (indices…, value): write an element of array parameter `attr`; outside the array, nothing",
         effect="write",
     ),
-    Operation(
-        "atomic_add",
-        None,
-        NUMBER,
-        None,
-        "args (indices…, value): add to an element of array parameter `attr` as one indivisible step",
-        effect="write",
+    *(
+        Operation(
+            f"atomic_{name}",
+            None,
+            kinds,
+            None,
+            f"args (indices…, {values}): {doc} an element of array parameter `attr` as one indivisible step;"
+            " the result, if there is one, is what the element held before, 0 outside the array",
+            effect="write",
+            typed_by="param",
+        )
+        for name, kinds, values, doc in (
+            ("add", NUMBER, "value", "add to"),
+            ("min", NUMBER, "value", "store the smaller of the value and"),
+            ("max", NUMBER, "value", "store the larger of the value and"),
+            ("and", INT, "value", "combine by bitwise and with"),
+            ("or", INT, "value", "combine by bitwise or with"),
+            ("xor", INT, "value", "combine by bitwise exclusive or with"),
+            ("exch", NUMBER, "value", "store to"),
+            ("cas", NUMBER, "expected, value", "store, where it equals the expected value bit by bit, to"),
+        )
     ),
     Operation("assert", 1, BOOL, None, "`attr` is the text of a condition that debug mode checks", effect="check"),
 ]
 
 OPS: dict[str, Operation] = {row.name: row for row in _TABLE}
 
-# Operations that take tens of instructions, or a call of a library, for each value.
-ELEMENTARY = frozenset(
-    ["pow", "atan2", "sin", "cos", "tan", "asin", "acos", "atan", "exp", "log", "log2", "log10", "sinh", "cosh", "tanh", "cbrt", "erf", "erfc", "erfinv", "erfcinv"]
-)
+# Operations that take tens of instructions for each value.
+ELEMENTARY = frozenset({"pow", "atan2", "sin", "cos", "tan", "asin", "acos", "atan"})
+ELEMENTARY |= {"exp", "log", "log2", "log10", "sinh", "cosh", "tanh", "cbrt", "erf", "erfc", "erfinv", "erfcinv"}

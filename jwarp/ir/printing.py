@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from jwarp.errors import Span
-from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, While
+from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, indices_of
 from jwarp.types import bool_, float32, int32
 
 COMMENT_COLUMN = 44
@@ -90,9 +90,10 @@ class _Printer:
         match node.name:
             case "load":
                 return (f"{self.param(node.attr)}[{self.operands(node.args)}]",)
-            case "store" | "atomic_add":
-                indices = self.operands(node.args[:-1])
-                return (f"{self.param(node.attr)}[{indices}], {self.operands(node.args[-1:])}",)
+            case name if name in WRITES:
+                indices = indices_of(node)
+                values = self.operands(node.args[len(indices) :])
+                return (f"{self.param(node.attr)}[{self.operands(indices)}], {values}",)
             case "param":
                 return (self.param(node.attr),)
             case "shape":

@@ -21,6 +21,7 @@ from jwarp.ir.nodes import (
     Param,
     Value,
     While,
+    indices_of,
     operands,
     results,
 )
@@ -103,10 +104,13 @@ def _check_load(kernel: Kernel, node: Op) -> ScalarType:
     return _element(kernel, node, node.args)
 
 
-def _check_write(kernel: Kernel, node: Op) -> None:
-    element = _element(kernel, node, node.args[:-1])
-    if node.args[-1].type is not element:
-        raise _Fault(f"{node.args[-1].type} is written to an array of {element}")
+def _check_write(kernel: Kernel, node: Op) -> ScalarType | None:
+    indices = indices_of(node)
+    element = _element(kernel, node, indices)
+    for value in node.args[len(indices) :]:
+        if value.type is not element:
+            raise _Fault(f"{value.type} is written to an array of {element}")
+    return None if node.result is None or node.name == "store" else element
 
 
 def _check_assert(kernel: Kernel, node: Op) -> None:
@@ -233,8 +237,8 @@ class _Verifier:
 
     def result(self, node: Op, row: Operation, from_attr: ScalarType | None) -> None:
         if row.effect in ("write", "check"):
-            if node.result is not None:
-                raise _Fault("has no result")
+            if node.result is not None and node.result.type is not from_attr:
+                raise _Fault(f"gives {from_attr}, not {node.result.type}" if from_attr else "has no result")
             return
         if node.result is None:
             raise _Fault("has a result, but here it has none")

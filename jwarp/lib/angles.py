@@ -91,8 +91,10 @@ def asin_float32(x: float32) -> float32:
     z = where(large, fma(-0.5, a, 0.5), a * a)
     s = where(large, sqrt(z), a)
     rest = s * (polynomial(ASIN, z) * z)
-    # HALF_PI - 2 s is nearly exact, so that the roundings of the smaller parts hardly count.
-    y = where(large, (HALF_PI - 2.0 * s) - (2.0 * rest - HALF_PI_REST), s + rest)
+    # What HALF_PI - 2 s loses to rounding is made up for, so that the smaller parts hardly count.
+    main = HALF_PI - 2.0 * s
+    lost = (HALF_PI - main) - 2.0 * s
+    y = where(large, main - ((2.0 * rest - HALF_PI_REST) - lost), s + rest)
     return copysign(y, x)
 
 
@@ -145,7 +147,9 @@ def asin_float64(x: float64) -> float64:
     z = where(large, fma(-HALF, a, HALF), a * a)
     s = where(large, sqrt(z), a)
     rest = s * (polynomial(ASIN_64, z) * z)
-    y = where(large, (HALF_PI_64 - (s + s)) - ((rest + rest) - HALF_PI_REST_64), s + rest)
+    main = HALF_PI_64 - (s + s)
+    lost = (HALF_PI_64 - main) - (s + s)
+    y = where(large, main - (((rest + rest) - HALF_PI_REST_64) - lost), s + rest)
     return copysign(y, x)
 
 

@@ -16,6 +16,8 @@ NAN = float("nan")
 
 SMALLEST_NORMAL = 1.1754943508222875e-38
 LARGEST = 3.4028234663852886e38
+# Above 89.42, and still below 129.5 ln 2.
+SINH_OVERFLOWS = 89.7
 LOG2_E = 1.4426950408889634
 # ln 2 in two parts; the first has 9 bits, so that its products are exact without fma too.
 LN2_1 = 0.693359375
@@ -185,7 +187,7 @@ def log10_float32(x: float32) -> float32:
 
 @func
 def half_exponentials(a: float32):
-    """exp(a)/4 and exp(-a)/4, each as a power of 2 and what its product with it adds, for 0 <= a <= 90."""
+    """exp(a)/4 and exp(-a)/4, each as a power of 2 and what its product with it adds, for 0 <= a <= 89.7."""
     t = fma(a, LOG2_E, ROUNDER)
     k = t - ROUNDER
     r = fma(k, -LN2_1, a)
@@ -200,7 +202,7 @@ def half_exponentials(a: float32):
 def sinh_float32(x: float32) -> float32:
     """sinh(x) from exp(x) and exp(-x), whose equal parts cancel exactly at small x."""
     a = abs(x)
-    up, more, down, less = half_exponentials(min(a, 90.0))
+    up, more, down, less = half_exponentials(min(a, SINH_OVERFLOWS))
     y = (up - down) + (more - less)
     return copysign(where(a < 0.000244140625, a, y + y), x)
 
@@ -208,7 +210,7 @@ def sinh_float32(x: float32) -> float32:
 @func
 def cosh_float32(x: float32) -> float32:
     """cosh(x) from exp(x) and exp(-x)."""
-    up, more, down, less = half_exponentials(min(abs(x), 90.0))
+    up, more, down, less = half_exponentials(min(abs(x), SINH_OVERFLOWS))
     y = (up + down) + (more + less)
     return y + y
 

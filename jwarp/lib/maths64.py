@@ -24,6 +24,8 @@ SMALLEST_NORMAL = float64(2.2250738585072014e-308)
 # Powers with larger exponents are 0, 1 or infinite.
 LARGEST_EXPONENT = float64(2.0**64)
 LARGEST = float64(1.7976931348623157e308)
+# Above 710.48, and still below 1025.5 ln 2.
+SINH_OVERFLOWS = float64(710.7)
 # Subnormal numbers become normal by this factor.
 UP = float64(2.0**54)
 UP_BITS = float64(54.0)
@@ -236,7 +238,7 @@ def log10_float64(x: float64) -> float64:
 
 @func
 def half_exponentials(a: float64):
-    """exp(a)/4 and exp(-a)/4, each as a power of 2 and what its product with it adds, for 0 <= a <= 711."""
+    """exp(a)/4 and exp(-a)/4, each as a power of 2 and what its product with it adds, for 0 <= a <= 710.7."""
     t = fma(a, LOG2_E, ROUNDER)
     k = t - ROUNDER
     r = fma(k, -LN2_1, a)
@@ -251,7 +253,7 @@ def half_exponentials(a: float64):
 def sinh_float64(x: float64) -> float64:
     """sinh(x) from exp(x) and exp(-x), whose equal parts cancel exactly at small x."""
     a = abs(x)
-    up, more, down, less = half_exponentials(min(a, float64(711.0)))
+    up, more, down, less = half_exponentials(min(a, SINH_OVERFLOWS))
     y = (up - down) + (more - less)
     return copysign(where(a < float64(1e-8), a, y + y), x)
 
@@ -259,7 +261,7 @@ def sinh_float64(x: float64) -> float64:
 @func
 def cosh_float64(x: float64) -> float64:
     """cosh(x) from exp(x) and exp(-x)."""
-    up, more, down, less = half_exponentials(min(abs(x), float64(711.0)))
+    up, more, down, less = half_exponentials(min(abs(x), SINH_OVERFLOWS))
     y = (up + down) + (more + less)
     return y + y
 

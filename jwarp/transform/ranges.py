@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from jwarp.errors import Span
-from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, While
+from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, indices_of
 from jwarp.transform.affine import (
     ALWAYS,
     UNKNOWN,
@@ -159,8 +159,7 @@ class _Analysis:
 
     def op(self, node: Op, always: bool) -> None:
         if node.name == "load" or node.name in WRITES:
-            indices = node.args if node.name == "load" else node.args[:-1]
-            self.access(node, indices, always)
+            self.access(node, indices_of(node), always)
         if node.result is None:
             return
         self.definitions[node.result] = node

@@ -288,5 +288,3 @@ def _sweep(block: Block, needed: set[Value]) -> Block:
                     loop = dataclasses.replace(loop, cond=_sweep(loop.cond, needed))
                 nodes.append(loop)
     return Block(tuple(nodes), block.yields)
-
-

@@ -324,7 +324,8 @@ class Writer:
         if bounds is None:
             step = str(self.pick([1, 2, 3, -1, -2, -3]))
             if self.chance(0.2) and type_ == "int32":
-                known = self.named(type_)  # not a constant: a step of zero is refused then
+                # Not what may turn out to be a constant: a constant step of zero is refused.
+                known = [n for n, t in self.constants if t == type_ and not self.results]
                 step = f"({self.pick(known)} % 4)" if known else "2"
             bounds = f"{lo}, {hi}, {step}"
         index = self.fresh("n")

@@ -54,6 +54,13 @@ KERNELS = {
             y[i] = int((wp.uint64(31) // (wp.uint64(31) << wp.uint64(x[i]))) % wp.uint64(1000))
             y[i] += int((wp.int64(31) % (wp.int64(31) << wp.int64(x[i]))) + wp.int64(-5) / (wp.int64(3) << wp.int64(i)))
     """,
+    "a chain of comparisons that ends before an access outside the array": """
+        @wp.kernel
+        def kernel(x: wp.array[int], y: wp.array[int]):
+            i = wp.tid()
+            if 10 < x[i] < x[i + 30]:
+                y[i] = 1
+    """,
     "a typed variable of an unrolled loop": """
         @wp.kernel
         def kernel(x: wp.array[int], y: wp.array[int]):
@@ -81,12 +88,14 @@ KERNELS = {
 def test_kernels_that_went_wrong(name, tmp_path):
     source = HEADER + textwrap.dedent(KERNELS[name])
     dims, arguments = X.shape, (X, np.zeros(len(X) + 8, np.int32))
-    expected, _ = run_threads(source, dims, arguments)
+    expected, inside = run_threads(source, dims, arguments)
     for max_unroll in (0, 16):
         settings = Settings(cache_dir="", max_unroll=max_unroll)
         ir = load(source, tmp_path).ir(settings)
         assert all(map(same, run(ir, dims, arguments), expected))
         made = CpuKernel(ir, settings)
+        if inside:  # then the launch must not be refused
+            made.check(dims, tuple(a.shape for a in arguments))
         for variant in VARIANTS[:: 1 if max_unroll else 3]:
             results = Compiled(made, variant).run(dims, arguments)
             assert all(map(same, results, expected)), str(variant)

@@ -107,7 +107,7 @@ BODIES = {
     "None": ("y = «None»", C, "None has no meaning", ""),
     "complex number": ("y = «1j»", C, "no meaning", ""),
     "statement without effect": ("«x + 1.0»", C, "does nothing", "assign"),
-    "slice": ("y = «a[1:2]»", C, "slices", "index each"),
+    "slice": ("y = a[«1:2»]", C, "slices", "index each"),
     "slice written": ("a[«1:2»] = x", C, "slice", ""),
     "int and float": ("a[0] = «x + 1»", T, "`+` needs arguments of one type, got float32, int32", "2.0"),
     "float32 and float64": ("y = «x * wp.float64(2.0)»", T, "float32, float64", "convert"),

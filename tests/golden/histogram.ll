@@ -37,15 +37,15 @@ atomic.start20:
   br label %atomic.loop21
 atomic.loop21:
   %v24 = phi i8 [%v19, %atomic.start20], [%v25, %atomic.step22]
-  %v26 = icmp eq i8 %v24, 0
-  br i1 %v26, label %atomic.done23, label %atomic.step22
+  %v28 = icmp eq i8 %v24, 0
+  br i1 %v28, label %atomic.done23, label %atomic.step22
 atomic.step22:
-  %v27 = call i8 @llvm.cttz.i8(i8 %v24, i1 true)
-  %v28 = extractelement <8 x ptr> %v18, i8 %v27
-  %v29 = extractelement <8 x i32> splat (i32 1), i8 %v27
-  %v30 = atomicrmw add ptr %v28, i32 %v29 monotonic, align 4
-  %v31 = sub i8 %v24, 1
-  %v25 = and i8 %v24, %v31
+  %v29 = call i8 @llvm.cttz.i8(i8 %v24, i1 true)
+  %v30 = extractelement <8 x ptr> %v18, i8 %v29
+  %v31 = extractelement <8 x i32> splat (i32 1), i8 %v29
+  %v32 = atomicrmw add ptr %v30, i32 %v31 monotonic, align 4
+  %v33 = sub i8 %v24, 1
+  %v25 = and i8 %v24, %v33
   br label %atomic.loop21
 atomic.done23:
   br label %rest.latch

@@ -1,9 +1,12 @@
 """Every table keyed by the table of operations has a row for each operation, and no other."""
 
 from jwarp.backend import interpreter
+from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.ir.evaluate import EVAL_RULES
-from jwarp.ir.ops import OPS
+from jwarp.ir.ops import ELEMENTARY, OPS
 from jwarp.ir.verify import ATTR_RULES
+from jwarp.lib.expansions import EXPANSIONS
+from jwarp.types import float32, float64
 
 # Pure operations whose result is a fact about the launch and not a function of their arguments.
 LAUNCH_FACTS = {"tid", "param", "shape"}
@@ -24,3 +27,8 @@ def test_the_interpreter_knows_everything_else():
 
 def test_attributes_are_checked_for_everything_else():
     assert set(ATTR_RULES) == set(OPS) - set(EVAL_RULES)
+
+
+def test_the_processor_has_a_row_for_every_function_that_the_library_lacks():
+    assert set(LLVM_RULES) == set(EVAL_RULES) - ELEMENTARY
+    assert set(EXPANSIONS) == {(name, type_) for name in ELEMENTARY for type_ in (float32, float64)}

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from jwarp.backend.cpu.code import Code, Lanes, memory_type
 from jwarp.backend.cpu.memory import Memory
-from jwarp.ir.nodes import Const, Node, Op
+from jwarp.ir.nodes import Const, Node, Op, indices_of
 from jwarp.types import ArrayType, ScalarType, int32, int64
 
 
 def component_of(node: Op, array: ArrayType) -> int | None:
     """The position of the component that an access is to, if that is known."""
-    indices = node.args if node.name == "load" else node.args[:-1]
+    indices = indices_of(node)
     position = 0
     for index, extent in zip(indices[array.dims :], array.element, strict=True):
         if not isinstance(index, Const):

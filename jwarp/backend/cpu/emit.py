@@ -14,7 +14,22 @@ from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_typ
 from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
-from jwarp.ir.nodes import WRITES, Block, Const, For, If, Node, Op, Operand, Value, While, operands
+from jwarp.errors import KernelTypeError
+from jwarp.ir.nodes import (
+    ATOMICS,
+    WRITES,
+    Block,
+    Const,
+    For,
+    If,
+    Node,
+    Op,
+    Operand,
+    Value,
+    While,
+    indices_of,
+    operands,
+)
 from jwarp.transform.affine import ALWAYS
 from jwarp.transform.ranges import Proofs
 from jwarp.types import ScalarType, bool_
@@ -269,10 +284,19 @@ class BodyEmitter:
         vector = self.code.vector(scalar_type(type))
         return [self.phi(vector, *pair) for pair in zip(*incoming, strict=True)]
 
-    def atomic_add(self, node: Op) -> None:
-        element = self.element(node, node.args[:-1], lane_by_lane=True)
-        value = self.vector(self.lanes(node.args[-1]))
-        self.memory.atomic_add(element, value, self.mask, node.span)
+    def atomic(self, node: Op) -> None:
+        """One lane after the other, each as one indivisible step."""
+        indices = indices_of(node)
+        element = self.element(node, indices, lane_by_lane=True)
+        if element.type.is_float and element.type.bits == 16:
+            raise KernelTypeError(
+                f"atomic operations on {element.type} are not available yet", node.span, "accumulate in float32"
+            )
+        values = [self.vector(self.lanes(x)) for x in node.args[len(indices) :]]
+        wanted = node.result is not None and node.result in self.used
+        before = self.memory.atomic(node.name.removeprefix("atomic_"), element, values, self.mask, wanted)
+        if node.result is not None and wanted:
+            self.bind(node.result, before)
 
     def either_way(self, cond: str, then: Way, orelse: Way, type: str = "") -> str:
         """Two ways of doing one thing; the result, if it has a type."""
@@ -360,12 +384,11 @@ class BodyEmitter:
         if len(block.nodes) > MAX_UNTESTED_OPS:
             return False
         for node in block.nodes:
-            if not isinstance(node, Op) or node.name == "atomic_add":
+            if not isinstance(node, Op) or node.name.startswith("atomic_"):
                 return False
-            if node.name == "load" or node.name in WRITES:
-                indices = node.args if node.name == "load" else node.args[:-1]
-                if all(self.shape_of(i).is_uniform for i in indices):
-                    return False
+            in_memory = node.name == "load" or node.name in WRITES
+            if in_memory and all(self.shape_of(i).is_uniform for i in indices_of(node)):
+                return False
         return True
 
     def shape_of(self, x: Operand) -> Shape:
@@ -525,7 +548,7 @@ _SPECIAL = {
     "shape": BodyEmitter.shape,
     "load": BodyEmitter.load,
     "store": BodyEmitter.store,
-    "atomic_add": BodyEmitter.atomic_add,
+    **dict.fromkeys((f"atomic_{name}" for name in ATOMICS), BodyEmitter.atomic),
     "assert": lambda emitter, node: None,  # debug mode turns it into a test before code is generated
 }
 

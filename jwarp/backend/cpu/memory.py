@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type, suffix
 from jwarp.backend.cpu.shapes import VARYING, Shape
-from jwarp.errors import KernelTypeError, Span
 from jwarp.types import ArrayType, ScalarType, bool_, int32, int64
 
 ZEROS = "@zeros = internal constant [16 x i8] zeroinitializer, align 16"
@@ -223,36 +222,56 @@ class Memory:
 
     # -- atomics
 
-    def atomic_add(self, element: Element, value: str, mask: str | None, span: Span) -> None:
-        """Add lane by lane, each as one indivisible step."""
+    def atomic(self, name: str, element: Element, values: list[str], mask: str | None, wanted: bool) -> str:
+        """Change the elements lane by lane; what they held before, if that is wanted, as a vector."""
         code, kind = self.code, memory_type(element.type)
-        if element.type.is_float and element.type.bits == 16:
-            raise KernelTypeError(
-                f"`+=` on an array of {element.type} is not available yet",
-                span,
-                "accumulate in float32",
-            )
         assert element.shape.stride != 1
         mask, pointers = self.scatter_operands(element, self.address(element), mask)
-        bits = f"i{code.width}"
+        bits, vector = f"i{code.width}", code.vector(kind)
         pending = code.define(f"bitcast {code.vector('i1')} {mask} to {bits}")
         start, loop, step, done = (code.new_label(f"atomic.{part}") for part in ("start", "loop", "step", "done"))
         code.line(f"br label %{start}")
         code.label(start)
         code.line(f"br label %{loop}")
         code.label(loop)
-        left, rest = code.name(), code.name()
+        left, rest, found, following = (code.name() for _ in range(4))
         code.line(f"{left} = phi {bits} [{pending}, %{start}], [{rest}, %{step}]")
+        if wanted:
+            code.line(f"{found} = phi {vector} [zeroinitializer, %{start}], [{following}, %{step}]")
         code.line(f"br i1 {code.define(f'icmp eq {bits} {left}, 0')}, label %{done}, label %{step}")
         code.label(step)
         code.declare(bits, f"llvm.cttz.{bits}", [bits, "i1"])
         lane = code.define(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
-        one = code.define(f"extractelement {code.vector('ptr')} {pointers}, {bits} {lane}")
-        amount = code.define(f"extractelement {code.vector(kind)} {value}, {bits} {lane}")
-        name = "fadd" if element.type.is_float else "add"
-        code.define(f"atomicrmw {name} ptr {one}, {kind} {amount} monotonic, align {element.type.bits // 8}")
+        place = code.define(f"extractelement {code.vector('ptr')} {pointers}, {bits} {lane}")
+        given = [code.define(f"extractelement {vector} {value}, {bits} {lane}") for value in values]
+        old = self.indivisible(name, element.type, place, given)
+        if wanted:
+            code.line(f"{following} = insertelement {vector} {found}, {kind} {old}, {bits} {lane}")
         code.line(f"{rest} = and {bits} {left}, {code.define(f'sub {bits} {left}, 1')}")
         code.line(f"br label %{loop}")
         code.label(done)
+        return found
+
+    def indivisible(self, name: str, type: ScalarType, place: str, values: list[str]) -> str:
+        """One atomic instruction; what was there before."""
+        code, kind = self.code, memory_type(type)
+        align = f"align {type.bits // 8}"
+        if name == "cas":
+            out = code.instructions(BODY, False)
+            bits = f"i{type.bits}"
+            raw = [out.convert("bitcast", kind, v, bits) if type.is_float else v for v in values]
+            pair = code.define(
+                f"cmpxchg ptr {place}, {bits} {raw[0]}, {bits} {raw[1]} monotonic monotonic, {align}"
+            )
+            old = code.define(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
+            return out.convert("bitcast", bits, old, kind) if type.is_float else old
+        instruction = (_FLOAT_ATOMICS if type.is_float else _INT_ATOMICS[type.kind])[name]
+        return code.define(f"atomicrmw {instruction} ptr {place}, {kind} {values[0]} monotonic, {align}")
 
 
+_BITWISE = {"and": "and", "or": "or", "xor": "xor", "exch": "xchg", "add": "add"}
+_INT_ATOMICS = {
+    "int": {**_BITWISE, "min": "min", "max": "max"},
+    "uint": {**_BITWISE, "min": "umin", "max": "umax"},
+}
+_FLOAT_ATOMICS = {"add": "fadd", "min": "fminimum", "max": "fmaximum", "exch": "xchg"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, While
+from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, While
 from jwarp.transform.ranges import Proofs
 from jwarp.types import int32
 
@@ -118,6 +118,8 @@ class _Analysis:
         args = [self.shape(a) for a in node.args]
         if node.name == "tid":
             return Shape(1) if node.attr == self.kernel.tid_dims - 1 else UNIFORM
+        if node.name in WRITES:
+            return VARYING  # an atomic operation finds what the lane before it left
         if all(a.is_uniform for a in args):
             return UNIFORM
         rule = _LINEAR.get(node.name)

@@ -1,0 +1,46 @@
+"""Norms of vectors, written in the kernel language: the functions of Warp's `warp.math`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jwarp.frontend.builtins import abs, dot, length, sqrt
+from jwarp.frontend.func import func
+
+
+@func
+def norm_l1(v: Any):
+    """The sum of the absolute values of the components."""
+    result = abs(v[0])
+    for k in range(1, len(v)):
+        result += abs(v[k])
+    return result
+
+
+@func
+def norm_l2(v: Any):
+    """The length of v."""
+    return length(v)
+
+
+@func
+def norm_huber(v: Any, delta: Any = 1.0):
+    """Half the square of |v| up to delta, from there on linear."""
+    limit = v.dtype(delta)
+    square = dot(v, v)
+    if square <= limit * limit:
+        return v.dtype(0.5) * square
+    return limit * (sqrt(square) - v.dtype(0.5) * limit)
+
+
+@func
+def norm_pseudo_huber(v: Any, delta: Any = 1.0):
+    """delta * sqrt(1 + |v|**2 / delta**2), a smooth form of the Huber norm, which is delta at zero."""
+    scale = v.dtype(delta)
+    return scale * sqrt(v.dtype(1.0) + dot(v, v) / (scale * scale))
+
+
+@func
+def smooth_normalize(v: Any, delta: Any = 1.0):
+    """v divided by its pseudo-Huber norm."""
+    return v / norm_pseudo_huber(v, delta)

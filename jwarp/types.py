@@ -113,8 +113,7 @@ class bool_(Scalar, kind="bool", bits=8, dtype=np.bool_):
 
 SCALARS: dict[str, ScalarType] = {
     t.name: t
-    for t in (int8, int16, int32, int64, uint8, uint16, uint32, uint64)
-    + (float16, bfloat16, float32, float64, bool_)
+    for t in (int8, int16, int32, int64, uint8, uint16, uint32, uint64) + (float16, bfloat16, float32, float64, bool_)
 }
 SIGNED_INTS = (int8, int16, int32, int64)
 UNSIGNED_INTS = (uint8, uint16, uint32, uint64)

@@ -261,9 +261,7 @@ matrix_from_cols, matrix_from_rows = _composite("matrix_from_cols"), _composite(
 def _made(name: str, rule: linear_algebra.Rule, doc: str, parameters: Callable) -> Builtin:
     """A builtin that makes a vector or matrix of the type that its arguments ask for."""
     signature = inspect.signature(parameters)
-    BUILTINS[name] = Builtin(
-        name, doc, lambda caller, args, spans, span: rule(caller, args, span), signature=signature
-    )
+    BUILTINS[name] = Builtin(name, doc, lambda caller, args, spans, span: rule(caller, args, span), signature=signature)
     return BUILTINS[name]
 
 
@@ -400,4 +398,3 @@ def constant(value: Any) -> Any:
 PYTHON_BUILTINS: dict[Any, Builtin] = {
     getattr(builtins, name): BUILTINS[name] for name in ("abs", "min", "max", "round", "pow", "len", "range")
 } | {types.vector: vector, types.matrix: matrix}
-

@@ -558,5 +558,3 @@ def _leaves_loop(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.If):
         return any(_leaves_loop(s) for s in statement.body + statement.orelse)
     return False
-
-

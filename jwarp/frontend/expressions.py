@@ -115,9 +115,7 @@ class ExpressionLowering:
                 span,
                 f"convert one of them, for example {_spelling(types_[0])}(…); write 2.0 for a float, 2 for an int",
             )
-        if any(t.kind not in row.kinds for t in types_) or (
-            row.result and type is None and row.result(types_) is None
-        ):
+        if any(t.kind not in row.kinds for t in types_) or (row.result and type is None and row.result(types_) is None):
             raise KernelTypeError(
                 f"`{shown}` does not take ({', '.join(t.name for t in types_)})", span, _kind_hint(name, types_)
             )
@@ -532,9 +530,7 @@ class ExpressionLowering:
         except Exception as error:
             names = sorted({n.id for n in ast.walk(expression) if isinstance(n, ast.Name)} & set(self.frame.env))
             hint = f"`{names[0]}` is a variable of the kernel, unknown when it is built" if names else ""
-            raise CompileError(
-                f"wp.static: {type(error).__name__}: {error}", self.span(node.args[0]), hint
-            ) from error
+            raise CompileError(f"wp.static: {type(error).__name__}: {error}", self.span(node.args[0]), hint) from error
         return bind_python(result, "wp.static(…)", self.span(node))
 
 
@@ -583,5 +579,3 @@ def _suggestion(name: str) -> str:
 
     close = difflib.get_close_matches(name, BUILTINS, 1)
     return f"did you mean wp.{close[0]}?" if close else ""
-
-

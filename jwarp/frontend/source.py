@@ -96,7 +96,9 @@ def read_source(function: Callable, captured: Mapping[str, Any]) -> Source:
         raise CompileError(f"`{function.__name__}` must be a plain function written with `def`", Span(file, first_line))
     if body[0].name != function.__code__.co_name:
         raise CompileError(
-            f"the file of `{function.__name__}` has changed since it was imported", Span(file, first_line), "restart Python"
+            f"the file of `{function.__name__}` has changed since it was imported",
+            Span(file, first_line),
+            "restart Python",
         )
     return Source(function, body[0], file, lines, first_line, captured)
 

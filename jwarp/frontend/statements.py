@@ -140,9 +140,7 @@ class Lowering(ControlFlowLowering):
     def unpack(self, binding: Binding, count: int, span: Span) -> tuple:
         if isinstance(binding, Shape):
             ref = binding.array
-            binding = tuple(
-                self.emit("shape", attr=(ref.index, axis), span=span) for axis in range(ref.type.dims)
-            )
+            binding = tuple(self.emit("shape", attr=(ref.index, axis), span=span) for axis in range(ref.type.dims))
         if isinstance(binding, Composite):
             binding = tuple(composites.read(self, binding, (k,), span) for k in range(binding.type.shape[0]))
         if not isinstance(binding, tuple):
@@ -206,9 +204,7 @@ class Lowering(ControlFlowLowering):
         scalars = flatten(binding, span) or []
         if place.array is None:
             assert place.value is not None
-            return self.assign(
-                place.name, composites.replace(self, place.value, place.selectors, scalars, span), span
-            )
+            return self.assign(place.name, composites.replace(self, place.value, place.selectors, scalars, span), span)
         for indices, value in zip(self.element_indices(place, span), scalars, strict=True):
             self.builder.effect(operation, *indices, value, attr=place.array.index)
         return None

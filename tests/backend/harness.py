@@ -26,7 +26,7 @@ _serial = itertools.count()
 
 
 def _target(cpu: str, features: str, width: int, masks: bool, fma: bool) -> Target:
-    return Target(_HOST.triple, cpu, features, width, masks, fma)
+    return Target(_HOST.triple, cpu, features, width, masks, fma, half=cpu != "x86-64")
 
 
 def _variants() -> dict[str, Target]:

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from harness import TARGETS, Compiled, Variant, agree
 
+import jwarp as wp
+from jwarp.backend.cpu.code import Options
+from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter import run
+from jwarp.config import Settings
 from jwarp.ir.evaluate import as_constant
 from jwarp.ir.nodes import Block, Kernel, Op, Operand, Param, Value
 from jwarp.ir.ops import ELEMENTARY, OPS
@@ -219,3 +223,15 @@ def test_no_operation_is_left_out():
     covered = {row.name for row in (*PURE, *CASTS)}
     assert covered | {"tid", "param", "shape"} == {name for name, row in OPS.items() if row.effect == "pure"}
     assert all(any(t.kind in row.kinds for t in (*INTS, *FLOATS, bool_)) for row in PURE)
+
+
+def test_float16_is_refused_where_the_processor_cannot_convert_it():
+    @wp.kernel
+    def doubled(x: wp.array[wp.float16], y: wp.array[wp.float16]):
+        i = wp.tid()
+        y[i] = x[i] + x[i]
+
+    if "sse" not in TARGETS:
+        pytest.skip("another processor family")
+    with pytest.raises(wp.KernelTypeError, match="F16C"):
+        CpuKernel(doubled.ir(), Settings()).text("fast", Options(TARGETS["sse"]))

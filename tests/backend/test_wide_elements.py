@@ -1,7 +1,5 @@
 """Arrays of vectors and matrices, compiled for every vector width, against the interpreter."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from harness import VARIANTS, Compiled, Variant, same
@@ -98,8 +96,7 @@ def mirrored(element):
     @wp.kernel
     def kernel(a: wp.array[element], b: wp.array[element]):
         i = wp.tid()
-        b[a.shape[0] - 1 - i] = a[i]
-        b[i - a.shape[0]] = a[-i] + a[i * 7]
+        b[a.shape[0] - 1 - i] = a[i] + a[-i] + a[i * 7] + a[i - a.shape[0]]
 
     return kernel
 
@@ -197,7 +194,7 @@ def test_several_dimensions(name):
 def test_more_threads_than_elements_and_fewer(make):
     kernel = make(ELEMENTS["vec3"]).ir()
     for size, dims in ((12, (30,)), (30, (12,)), (30, (30, 2))):
-        if make is doubled_in_place and len(dims) == 2:
+        if make is not copied and len(dims) == 2:
             continue  # two threads race for each element
         given = [random_elements(seed, (size,), ELEMENTS["vec3"]) for seed in (5, 6)]
         check(kernel, dims, given, [Variant("8 peeled"), Variant("16"), Variant("16", "checked")])
@@ -205,7 +202,6 @@ def test_more_threads_than_elements_and_fewer(make):
 
 def test_elements_of_consecutive_threads_are_one_access():
     for name in ("vec2", "vec3", "mat33"):
-        element = ELEMENTS[name]
-        text = CpuKernel(copied(element).ir(), Settings(cache_dir="")).text()
-        lanes = text.count("insertelement"), text.count("gather")
-        assert f"x float>, ptr" in text and lanes[1] == 0, text
+        made = CpuKernel(copied(ELEMENTS[name]).ir(), Settings(cache_dir=""))
+        text, count = made.text(), made.options.target.width * ELEMENTS[name].size
+        assert f"load <{count} x float>, ptr" in text and f"store <{count} x float>" in text

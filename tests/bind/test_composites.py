@@ -76,7 +76,9 @@ def test_traced_vectors_by_value():
     np.testing.assert_array_equal(parts[0], X + BY)
 
 
-@pytest.mark.parametrize("m", [((0.0, -1.0), (1.0, 0.0)), np.array([[0, -1], [1, 0]], np.float32)], ids=["tuple", "array"])
+@pytest.mark.parametrize(
+    "m", [((0.0, -1.0), (1.0, 0.0)), np.array([[0, -1], [1, 0]], np.float32)], ids=["tuple", "array"]
+)
 def test_a_matrix_by_value(m):
     x = points(7, 2)
     (y,) = wp.launch(turn, 7, [m, x], [(7, 2)])

@@ -193,8 +193,11 @@ def split(m: wp.mat22):
     return m[0], m[1], wp.trace(m)
 
 
+STEP = wp.vec2(1.0, 2.0)
+
+
 @wp.func
-def shifted(v: wp.vec2, by: wp.vec2 = wp.vec2(1.0, 2.0)):
+def shifted(v: wp.vec2, by: wp.vec2 = STEP):
     v[0] += by[0]
     return v + wp.vec2(0.0, by[1])
 

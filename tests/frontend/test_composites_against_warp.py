@@ -30,7 +30,8 @@ def test_warp_gives_the_same(dtype, tmp_path):
     for kind, rows in table.expressions(dtype, own=False).items():
         kernel = getattr(theirs, f"{kind}_rows")
         out = np.zeros((len(rows), table.THREADS, *table.ELEMENTS[kind]), np.int32 if kind == "int" else dtype)
-        kinds = [getattr(theirs, x) for x in "VVPMMRS"] + [warp.int32, theirs.__dict__.get(table.TYPES[kind], warp.int32)]
+        kinds = [getattr(theirs, x) for x in "VVPMMRS"] + [warp.int32]
+        kinds.append(warp.int32 if kind == "int" else getattr(theirs, table.TYPES[kind]))
         arrays = [warp.array(x, dtype=t, device="cpu") for x, t in zip([*given, out], kinds, strict=True)]
         warp.launch(kernel, table.THREADS, inputs=arrays, device="cpu")
         expected = arrays[-1].numpy()

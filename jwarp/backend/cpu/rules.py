@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jwarp.backend.cpu.code import Instructions, scalar_type
+from jwarp.errors import KernelTypeError
 from jwarp.ir.nodes import Const, Op
 from jwarp.types import ScalarType, bfloat16, bool_, float16, float32, float64, int32
 
@@ -211,6 +212,8 @@ def convert(out: Instructions, source: ScalarType, target: ScalarType, x: str) -
     if float16 in (source, target) and float32 not in (source, target):
         # Processors convert halves from and to float32 only; the rest would be calls of library functions.
         return convert(out, float32, target, convert(out, source, float32, x))
+    if float16 in (source, target) and not out.code.options.target.half:
+        raise KernelTypeError("float16 needs a processor with the F16C instructions", hint="use float32 or bfloat16")
     if source.is_float and target.is_float:
         return out.convert("fpext" if target.bits > source.bits else "fptrunc", source, x, target)
     if source.is_float:

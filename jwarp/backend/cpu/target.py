@@ -23,6 +23,7 @@ class Target:
     width: int
     masks: bool
     fma: bool
+    half: bool = True  # converts between float16 and float32
 
 
 # Widest first: the feature, threads to a vector of 32-bit values.
@@ -54,6 +55,7 @@ def host_target(width: int | None = None) -> Target:
         asked,
         masks=bool(features.get("avx512vl") and features.get("avx512bw")),
         fma=bool(features.get("fma") or is_arm),
+        half=bool(features.get("f16c") or is_arm),
     )
 
 

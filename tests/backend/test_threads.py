@@ -1,0 +1,45 @@
+"""The same bits for any number of threads, where a kernel uses no float atomics."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import jwarp as wp
+from jwarp import _native
+
+
+@wp.kernel
+def mix(x: wp.array2d[float], rounds: int, y: wp.array2d[float], count: wp.array[int]):
+    i, j = wp.tid()
+    v = x[i, j]
+    if i > 0:
+        v += 0.5 * x[i - 1, j]
+    for k in range(rounds):
+        v = wp.sin(v) * 1.5 + wp.exp(-v * v)
+        if v > 2.0:
+            break
+    y[i, j] = v
+    wp.atomic_add(count, i % 3, j)
+
+
+@pytest.mark.parametrize("shape", [(1, 70_001), (257, 331), (5000, 3)])
+@pytest.mark.parametrize("batch", [None, 3])
+def test_threads_do_not_change_a_bit(shape, batch):
+    shapes = shape if batch is None else (batch, *shape)
+    x = np.random.default_rng(3).normal(size=shapes).astype(np.float32)
+
+    def run(x):
+        return tuple(wp.launch(mix, shape, [x, 9], [shape, 3]))
+
+    run = jax.jit(run if batch is None else jax.vmap(run))
+    results = {}
+    try:
+        for threads in (1, 2, 8):
+            _native.set_thread_limit(threads, eager=True)
+            results[threads] = [np.asarray(r).tobytes() for r in run(x)]
+    finally:
+        _native.set_thread_limit(0)
+    assert results[1] == results[2] == results[8]
+    assert any(results[1][0])

@@ -170,9 +170,7 @@ def simulate(terrain: Terrain, steps: int) -> Flood:
             # The fastest wave must not cross a cell in one step.
             dt = 0.7 * min(width, height) / jnp.sqrt(GRAVITY * jnp.maximum(depth.max(), 1.0))
             rain = jnp.where(time < STORM, RAIN * dt, 0.0)
-            east, south = wp.launch(
-                flow, dim=shape, inputs=[ground, depth, width, height, dt], outputs=[east, south]
-            )
+            east, south = wp.launch(flow, dim=shape, inputs=[ground, depth, width, height, dt], outputs=[east, south])
             # The first two outputs start from what they were, the last one, given by its shape, from zeros.
             depth, rounding, drained = wp.launch(
                 settle,
@@ -208,9 +206,7 @@ def draw(terrain: Terrain, flood: Flood, out: Path) -> None:
 def draw_map(axes: Axes, terrain: Terrain, flood: Flood) -> None:
     # Muted land, so that blue is water and nothing else.
     land = LinearSegmentedColormap.from_list("land", ["#6f8560", "#a9ac7c", "#cdbb92", "#e2d6bd", "#f5f1e8"])
-    water = LinearSegmentedColormap.from_list(
-        "water", ["#9fd4ea", "#3f9fd0", "#1766ab", "#0b3377", "#081a45"]
-    )
+    water = LinearSegmentedColormap.from_list("water", ["#9fd4ea", "#3f9fd0", "#1766ab", "#0b3377", "#081a45"])
     rows, columns = terrain.ground.shape
     frame = {"extent": (0.0, columns * terrain.width / 1000.0, 0.0, rows * terrain.height / 1000.0)}
     shaded = LightSource(azdeg=315, altdeg=40).shade(

@@ -102,9 +102,7 @@ def collatz():
     body.nodes.append(If(is_even, even.block(half), odd.block(up), (following,)))
     count = body("add", steps, const(1), type_=int32)
     last, result = Value(int32), Value(int32)
-    loop = While(
-        (n, steps), (start, const(0)), cond.block(more), body.block(following, count), (last, result)
-    )
+    loop = While((n, steps), (start, const(0)), cond.block(more), body.block(following, count), (last, result))
     b.nodes.append(loop)
     b("store", i, result, attr=1)
     return Kernel("collatz", arrays("start", "steps", dtype=int32), 1, b.block())

@@ -15,9 +15,7 @@ from jwarp.types import ArrayType, from_dtype
 Array = np.ndarray
 
 
-def run(
-    kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], trace: list[Array] | None = None
-) -> list[Array]:
+def run(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], trace: list[Array] | None = None) -> list[Array]:
     """The array parameters after a launch over `dims`; `args` has one entry per parameter.
 
     Nothing in `args` is changed. Missing launch dimensions count as 1, further ones repeat the

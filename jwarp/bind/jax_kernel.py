@@ -136,9 +136,7 @@ def _read_in_outs(kernel: Kernel, names: Sequence[str] | None) -> list[int]:
     known = [param.name for param in kernel.params]
     where = f"kernel '{kernel.name}': in_out_argnames"
     if isinstance(names, str):
-        raise LaunchError(
-            f"{where} must be a sequence of names, got the string {names!r}", hint=f"[{names!r}]"
-        )
+        raise LaunchError(f"{where} must be a sequence of names, got the string {names!r}", hint=f"[{names!r}]")
     chosen = list(names or ())
     for name in chosen:
         if name not in known:
@@ -175,8 +173,7 @@ def _check_outputs(kernel: Kernel, in_outs: list[int], first_output: int) -> Non
     for param in kernel.params[first_output:]:
         if param.is_value:
             raise KernelTypeError(
-                f"kernel '{kernel.name}', parameter '{param.name}': an output must be an array, this is"
-                f" {param.type!r}",
+                f"kernel '{kernel.name}', parameter '{param.name}': an output must be an array, this is {param.type!r}",
                 hint="num_outputs counts parameters from the end",
             )
 

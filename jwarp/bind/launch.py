@@ -105,9 +105,7 @@ def run(
     return dict(zip(launched.results, results, strict=True))
 
 
-def _prepare(
-    program: Program, matched: Matched
-) -> tuple[tuple[Role, ...], list[Any], tuple[tuple[int, ...], ...]]:
+def _prepare(program: Program, matched: Matched) -> tuple[tuple[Role, ...], list[Any], tuple[tuple[int, ...], ...]]:
     """Final roles, operands in order, and shapes of the outputs that start as zeros."""
     x64 = compat.x64_enabled()
     roles, operands, zeros = list(matched.roles), [], []

@@ -98,8 +98,7 @@ def _abstract_eval(
     if launch.geometry.repeat and 0 not in batch:
         lower_kernel(program.kernel, program.settings).check(launch.geometry.dims, extents)
     return [
-        compat.output_aval((*batch, *(extents[index] or ())), program.dtypes[index], avals)
-        for index in launch.results
+        compat.output_aval((*batch, *(extents[index] or ())), program.dtypes[index], avals) for index in launch.results
     ]
 
 

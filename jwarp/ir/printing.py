@@ -106,8 +106,7 @@ class _Printer:
         if not node.params:
             return ""
         pairs = [
-            f"{self.define(param)} = {self.operand(init)}"
-            for param, init in zip(node.params, node.init, strict=False)
+            f"{self.define(param)} = {self.operand(init)}" for param, init in zip(node.params, node.init, strict=False)
         ]
         return f" carry ({', '.join(pairs)})"
 

@@ -73,17 +73,13 @@ def raise_faults(kernel_name: str, faults: Sequence[Fault]) -> None:
         raise first.error(f"kernel '{kernel_name}', {first.text}", hint=first.hint)
     lines = "\n".join(f"  {fault.text}" for fault in faults)
     hints = dict.fromkeys(fault.hint for fault in faults if fault.hint)
-    raise first.error(
-        f"kernel '{kernel_name}': {len(faults)} arguments do not fit\n{lines}", hint="; ".join(hints)
-    )
+    raise first.error(f"kernel '{kernel_name}': {len(faults)} arguments do not fit\n{lines}", hint="; ".join(hints))
 
 
 # Which argument belongs to which parameter
 
 
-def match(
-    kernel_name: str, params: Sequence[Param], written: Sequence[int], inputs: Any, outputs: Any
-) -> Matched:
+def match(kernel_name: str, params: Sequence[Param], written: Sequence[int], inputs: Any, outputs: Any) -> Matched:
     """Assign inputs and outputs to `params`; `written` are the parameters that the kernel stores to.
 
     An output's role is ZEROS here; `read_output` tells a shape from an initial content.
@@ -137,9 +133,7 @@ def _read_collection(where: str, what: str, given: Any, names: list[str]) -> dic
     if isinstance(given, dict):
         for name in given:
             if name not in names:
-                raise LaunchError(
-                    f"{where}: {what} name '{name}', which is no parameter; there are {', '.join(names)}"
-                )
+                raise LaunchError(f"{where}: {what} name '{name}', which is no parameter; there are {', '.join(names)}")
         return {names.index(name): value for name, value in given.items()}
     if isinstance(given, (list, tuple)):
         return list(given)
@@ -259,9 +253,7 @@ def _read_shape(where: str, type: ArrayType, value: Any) -> tuple[int, ...] | Fa
         return (*shape, *type.element)
     if len(shape) != type.ndim or shape[type.dims :] != type.element:
         whole = f", or {type.ndim} with the components {type.element}" if type.element else ""
-        return Fault(
-            LaunchError, f"{where}: expected a shape of {type.dims} extents for {type!r}{whole}, got {shape}"
-        )
+        return Fault(LaunchError, f"{where}: expected a shape of {type.dims} extents for {type!r}{whole}, got {shape}")
     return shape
 
 

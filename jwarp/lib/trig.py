@@ -36,8 +36,7 @@ NEG_HALF_PI_64_2 = float64(-6.07710050650619224932e-11)
 
 # The bits of 2**-16 / (2 pi) after the point, in words.
 TURN_BITS = tuple(
-    uint32(word)
-    for word in (0x000028BE, 0x60DB9391, 0x054A7F09, 0xD5F47D4D, 0x377036D8, 0xA5664F10, 0xE4107F94)
+    uint32(word) for word in (0x000028BE, 0x60DB9391, 0x054A7F09, 0xD5F47D4D, 0x377036D8, 0xA5664F10, 0xE4107F94)
 )
 EIGHTH_TURN = int64(1 << 61)
 QUARTER_TURN = int64(1 << 62)

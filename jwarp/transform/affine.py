@@ -96,11 +96,7 @@ class Affine:
         return self + (-other)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Affine)
-            and self.constant == other.constant
-            and self.coefficients == other.coefficients
-        )
+        return isinstance(other, Affine) and self.constant == other.constant and self.coefficients == other.coefficients
 
     def __hash__(self) -> int:
         return hash((frozenset(self.terms), self.constant))

@@ -50,9 +50,7 @@ class _Expander:
                 self.op(dataclasses.replace(node, args=self.operands(node.args)))
             case If():
                 then, orelse = self.block(node.then), self.block(node.orelse)
-                self.builder.append(
-                    dataclasses.replace(node, cond=self.operand(node.cond), then=then, orelse=orelse)
-                )
+                self.builder.append(dataclasses.replace(node, cond=self.operand(node.cond), then=then, orelse=orelse))
             case For():
                 lo, hi, init = self.operand(node.lo), self.operand(node.hi), self.operands(node.init)
                 body = self.block(node.body)

@@ -77,8 +77,7 @@ def summary_from_bytes(data: bytes, kernel: Kernel) -> Summary:
         frozenset(frozenset(map(decode, clause)) for clause in condition),
         tuple(covers),
         tuple(
-            CertainAccess(param, tuple(None if i is None else decode(i) for i in indices))
-            for param, indices in always
+            CertainAccess(param, tuple(None if i is None else decode(i) for i in indices)) for param, indices in always
         ),
     )
 

@@ -65,9 +65,7 @@ def test_counting_is_exact_at_the_ends_of_the_index_type(type_, step):
     first, last = (b("load", i, attr=k, type_=type_) for k in (0, 1))
     count, total, body = Value(int32), Value(int32), Nodes()
     following = body("add", count, const(1), type_=int32)
-    b.nodes.append(
-        For(Value(type_), first, last, step, (count,), (const(0),), body.block(following), (total,))
-    )
+    b.nodes.append(For(Value(type_), first, last, step, (count,), (const(0),), body.block(following), (total,)))
     b("store", i, total, attr=2)
     kernel = Kernel("count", (*arrays("lo", "hi", dtype=type_), *arrays("n", dtype=int32)), 1, b.block())
     verify(kernel)
@@ -171,12 +169,8 @@ def test_values_of_one_iteration_do_not_leak_into_another():
     following = inner("add", sums[1], inner("mul", outer_index, inner_index, type_=int32), type_=int32)
     inner("store", i, outer_index, inner_index, following, attr=0)
     hi = outer("add", outer_index, i, type_=int32)
-    outer.nodes.append(
-        For(inner_index, outer_index, hi, 1, (sums[1],), (sums[0],), inner.block(following), (sums[2],))
-    )
-    b.nodes.append(
-        For(outer_index, const(0), i, 1, (sums[0],), (const(0),), outer.block(sums[2]), (sums[3],))
-    )
+    outer.nodes.append(For(inner_index, outer_index, hi, 1, (sums[1],), (sums[0],), inner.block(following), (sums[2],)))
+    b.nodes.append(For(outer_index, const(0), i, 1, (sums[0],), (const(0),), outer.block(sums[2]), (sums[3],)))
     b("store", i, sums[3], attr=1)
     params = (*arrays("trail", dtype=int32, ndim=3), *arrays("total", dtype=int32))
     kernel = Kernel("triangle", params, 1, b.block())

@@ -16,7 +16,7 @@ def mix(x: wp.array2d[float], rounds: int, y: wp.array2d[float], count: wp.array
     v = x[i, j]
     if i > 0:
         v += 0.5 * x[i - 1, j]
-    for k in range(rounds):
+    for _ in range(rounds):
         v = wp.sin(v) * 1.5 + wp.exp(-v * v)
         if v > 2.0:
             break

@@ -1,5 +1,13 @@
 """Arrays of vectors and matrices, compiled for every vector width, against the interpreter."""
 
+import faulthandler
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import fenced
 import numpy as np
 import pytest
 from harness import VARIANTS, Compiled, Variant, same
@@ -205,3 +213,33 @@ def test_elements_of_consecutive_threads_are_one_access():
         made = CpuKernel(copied(ELEMENTS[name]).ir(), Settings(cache_dir=""))
         text, count = made.text(), made.options.target.width * ELEMENTS[name].size
         assert f"load <{count} x float>, ptr" in text and f"store <{count} x float>" in text
+
+
+def run_between_fences() -> None:
+    """Every kernel on arrays next to pages that fault, with as many threads as elements, and with more."""
+    for make, name, style in itertools.product(KERNELS, ("vec3", "mat22"), ("8 peeled", "16")):
+        made = CpuKernel(make(ELEMENTS[name]).ir(), Settings(cache_dir=""))
+        for version, at_end in itertools.product(("launcher", "checked"), (True, False)):
+            compiled = Compiled(made, Variant(style, version))
+            for size, dims in ((5, (5,)), (16, (16,)), (33, (33,)), (13, (21,))):
+                print(make.__name__, name, style, version, at_end, size, dims, flush=True)
+                given = [random_elements(seed, (size,), ELEMENTS[name]) for seed in (7, 8)]
+                expected = run(made.kernel, dims, given)
+                for result, wanted in zip(fenced.run(compiled, dims, given, at_end), expected, strict=True):
+                    # Where two threads store to one element, either may be the last.
+                    assert make is mirrored or same(result, wanted)
+
+
+def test_no_access_leaves_the_arrays() -> None:
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    done = subprocess.run(
+        [sys.executable, __file__], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    last = "\n".join(done.stdout.splitlines()[-1:])
+    assert done.returncode == 0, f"ended with {done.returncode} in: {last}\n{done.stderr[-3000:]}"
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    run_between_fences()

@@ -31,9 +31,7 @@ X = np.linspace(-2.0, 5.0, 7, dtype=np.float32)
 
 
 @pytest.mark.parametrize("x", [X, jnp.asarray(X), np.repeat(X, 2)[::2], X[::-1][::-1]])
-@pytest.mark.parametrize(
-    "k", [2, 2.0, np.float64(2), np.int8(2), np.array(2.0), jnp.float32(2), jnp.int32(2)]
-)
+@pytest.mark.parametrize("k", [2, 2.0, np.float64(2), np.int8(2), np.array(2.0), jnp.float32(2), jnp.int32(2)])
 def test_arrays_and_numbers_of_every_origin(x, k):
     (y,) = wp.launch(scale, dim=7, inputs=[x, k], outputs=[7])
     assert isinstance(y, jax.Array) and y.dtype == jnp.float32
@@ -145,9 +143,7 @@ def test_bool_arrays():
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize(
-    ("kernel", "dtype", "k"), [(add_float64, np.float64, 1e-15), (add_int64, np.int64, 2**40)]
-)
+@pytest.mark.parametrize(("kernel", "dtype", "k"), [(add_float64, np.float64, 1e-15), (add_int64, np.int64, 2**40)])
 def test_64_bit_types_with_x64(kernel, dtype, k):
     x = np.arange(1, 6).astype(dtype)
     for given in (x, jnp.asarray(x)):

@@ -165,9 +165,7 @@ def test_64_bit_types_without_x64(kernel, dtype):
 
 
 def test_all_faults_in_one_error():
-    assert_refused(
-        wp.KernelTypeError, ["3 arguments", "'x'", "'k'", "'y'"], scale, 4, [I, "a"], [jnp.zeros((4, 4))]
-    )
+    assert_refused(wp.KernelTypeError, ["3 arguments", "'x'", "'k'", "'y'"], scale, 4, [I, "a"], [jnp.zeros((4, 4))])
 
 
 @pytest.mark.parametrize(

@@ -251,9 +251,7 @@ def test_vmap_inside_shard_map(mesh, check_vma):
         (y,) = jax.vmap(wp.jax_kernel(add_rows), in_axes=(0, None, None))(x[:, None], row, 1.0)
         return jax.vmap(lambda v: wp.launch(accumulate, 4, [v], [jnp.ones(4)])[0])(y[:, 0])
 
-    run = jax.shard_map(
-        local, mesh=mesh, in_specs=(AXIS, PartitionSpec()), out_specs=AXIS, check_vma=check_vma
-    )
+    run = jax.shard_map(local, mesh=mesh, in_specs=(AXIS, PartitionSpec()), out_specs=AXIS, check_vma=check_vma)
     assert_array_equal(jax.jit(run)(x, X[:4]), x + X[:4] + 1)
 
 
@@ -282,9 +280,7 @@ def test_in_outs_of_several_steps():
         x, v, energy = fn(*state, dt)
         return (x, v), energy.sum()
 
-    (x, v), energies = jax.jit(partial(jax.lax.scan, body))(
-        (jnp.asarray(X), jnp.zeros(6)), jnp.full(50, 0.01)
-    )
+    (x, v), energies = jax.jit(partial(jax.lax.scan, body))((jnp.asarray(X), jnp.zeros(6)), jnp.full(50, 0.01))
     assert energies.shape == (50,)
     # A symplectic step: the energy of an oscillator stays close to where it began.
     assert_allclose(energies, np.sum(X**2), rtol=2e-2)

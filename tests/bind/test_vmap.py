@@ -41,15 +41,12 @@ def stacked(shape, axis, size):
 def loop(fn, in_axes, args, size):
     """What vmap means: the results of `fn` for each element of the batch, stacked."""
     picked = [
-        [a if axis is None else np.take(a, b, axis) for a, axis in zip(args, in_axes, strict=True)]
-        for b in range(size)
+        [a if axis is None else np.take(a, b, axis) for a, axis in zip(args, in_axes, strict=True)] for b in range(size)
     ]
     return np.stack([fn(*one) for one in picked])
 
 
-AXES = [
-    axes for axes in itertools.product([None, 0, 1, 2], [None, 0, 1], [None, 0]) if axes != (None, None, None)
-]
+AXES = [axes for axes in itertools.product([None, 0, 1, 2], [None, 0, 1], [None, 0]) if axes != (None, None, None)]
 
 
 def reference(x, row, k):

@@ -75,9 +75,7 @@ def test_flow_and_settle_match_numpy(terrain_rain):
     )
 
     new_east, new_south = np.zeros(dim), np.zeros(dim)
-    new_east[:, :-1] = _discharge(
-        east[:, :-1], ground[:, :-1], depth[:, :-1], ground[:, 1:], depth[:, 1:], width, dt
-    )
+    new_east[:, :-1] = _discharge(east[:, :-1], ground[:, :-1], depth[:, :-1], ground[:, 1:], depth[:, 1:], width, dt)
     new_south[:-1] = _discharge(south[:-1], ground[:-1], depth[:-1], ground[1:], depth[1:], height, dt)
     gain = -dt * (new_east / width + new_south / height)
     gain[:, 1:] += dt * new_east[:, :-1] / width

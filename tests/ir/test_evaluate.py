@@ -32,9 +32,7 @@ BINARY_INT = {
     "add": lambda x, y, t: x + y,
     "sub": lambda x, y, t: x - y,
     "mul": lambda x, y, t: x * y,
-    "div": lambda x, y, t: (
-        -1 if y == 0 else int(math.copysign(1, x) * math.copysign(1, y)) * (abs(x) // abs(y))
-    ),
+    "div": lambda x, y, t: -1 if y == 0 else int(math.copysign(1, x) * math.copysign(1, y)) * (abs(x) // abs(y)),
     "floordiv": lambda x, y, t: -1 if y == 0 else x // y,
     "mod": lambda x, y, t: x if y == 0 else int(math.copysign(1, x)) * (abs(x) % abs(y)),
     "min": lambda x, y, t: min(x, y),
@@ -179,9 +177,7 @@ def test_rounding_against_fractions(name, type_):
         4503599627370495.5,
     ]
     with np.errstate(over="ignore"):
-        xs = np.array([*halves, *below_half, *(rng.standard_normal(100) * 5), 8389.0, 0.0]).astype(
-            type_.dtype
-        )
+        xs = np.array([*halves, *below_half, *(rng.standard_normal(100) * 5), 8389.0, 0.0]).astype(type_.dtype)
     xs = xs[np.isfinite(xs.astype(np.float64))]
     got = evaluate(name, (xs,), type_)
     assert got.dtype == type_.dtype

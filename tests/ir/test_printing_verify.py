@@ -116,9 +116,7 @@ def test_constants_are_as_short_as_their_type_allows():
 
 def test_broken_kernels_print_too():
     nodes = (Op("load", (Value(int32),), 5, Value(float32)),)
-    assert "%0: float32 = load parameter 5[%undefined:int32]" in format_kernel(
-        Kernel("f", (), 1, Block(nodes))
-    )
+    assert "%0: float32 = load parameter 5[%undefined:int32]" in format_kernel(Kernel("f", (), 1, Block(nodes)))
 
 
 @pytest.mark.parametrize("make", ir_kernels.ALL, ids=lambda f: f.__name__)
@@ -127,9 +125,7 @@ def test_good_kernels_pass(make):
 
 
 def kernel_of(*nodes, yields=(), params=None, tid_dims=1):
-    params = (
-        (*arrays("x"), Param("k", float32), *arrays("m", dtype=int32, ndim=2)) if params is None else params
-    )
+    params = (*arrays("x"), Param("k", float32), *arrays("m", dtype=int32, ndim=2)) if params is None else params
     return Kernel("broken", params, tid_dims, Block(nodes, yields))
 
 

@@ -63,9 +63,7 @@ def test_constants_of_every_type_come_back_to_the_bit():
             constants += [Const(type_, True), Const(type_, False)]
     back = from_bytes(to_bytes(of_constants(*constants)))
     assert [n.args[0] for n in back.body.nodes] == constants
-    assert all(
-        type(n.args[0].value) is type(c.value) for n, c in zip(back.body.nodes, constants, strict=True)
-    )
+    assert all(type(n.args[0].value) is type(c.value) for n, c in zip(back.body.nodes, constants, strict=True))
 
 
 def test_names_of_values_come_back():

@@ -79,10 +79,7 @@ def test_reach_is_that_of_all_threads():
         terms = tuple(zip(atoms, factors, strict=True))
         length = int(random.integers(0, 9))
         (_, a), (_, b), (_, c) = terms
-        values = [
-            a * i + b * k + c * length + constant
-            for i, k in itertools.product(range(dims[0]), range(dims[2]))
-        ]
+        values = [a * i + b * k + c * length + constant for i, k in itertools.product(range(dims[0]), range(dims[2]))]
         assert reach(Affine(terms, constant), dims, {4: length}) == (min(values), max(values))
     assert reach(Affine.of(atoms[2]), (1, 1, 1, 1), {4: None}) is None
 

@@ -149,9 +149,7 @@ class CpuKernel:
                 if index is not None:
                     raise self._outside(access, axis, index, extent, dims)
 
-    def _outside(
-        self, access: CertainAccess, axis: int, index: int, extent: int, dims: tuple[int, ...]
-    ) -> LaunchError:
+    def _outside(self, access: CertainAccess, axis: int, index: int, extent: int, dims: tuple[int, ...]) -> LaunchError:
         name = self.kernel.params[access.param].name
         # A summary has no source positions; for an error the analysis may be repeated.
         found = (a.span for a in self.proofs.always if without_place(a, self.proofs) == access)

@@ -46,9 +46,7 @@ def group(nodes: Sequence[Node], start: int, arrays: dict[int, ArrayType]) -> li
 def counts_up(indices: Sequence[Lanes]) -> bool:
     """Whether the threads of a vector access one element after the other."""
     last = indices[-1]
-    return (
-        all(i.shape.is_uniform for i in indices[:-1]) and last.shape.stride == 1 and last.type in (int32, int64)
-    )
+    return all(i.shape.is_uniform for i in indices[:-1]) and last.shape.stride == 1 and last.type in (int32, int64)
 
 
 class WideElements:
@@ -102,5 +100,3 @@ class WideElements:
 
     def _mask(self, entries: Sequence[str]) -> str:
         return f"{self.code.vector('i32', len(entries))} <{', '.join(f'i32 {entry}' for entry in entries)}>"
-
-

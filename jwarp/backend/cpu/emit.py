@@ -336,9 +336,7 @@ class BodyEmitter:
         for label, block in ((then, node.then), (orelse, node.orelse)):
             self.code.label(label)
             self.block(block)
-            texts.append(
-                [self.shaped(y, self.shapes[r]) for y, r in zip(block.yields, node.results, strict=True)]
-            )
+            texts.append([self.shaped(y, self.shapes[r]) for y, r in zip(block.yields, node.results, strict=True)])
             ends.append(self.code.block)
             self.jump(done)
         self.code.label(done)
@@ -554,4 +552,3 @@ _SPECIAL = {
 
 # Operations that the emitter itself knows; the others are rows of LLVM_RULES.
 SPECIAL_OPS = frozenset(_SPECIAL)
-

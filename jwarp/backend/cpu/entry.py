@@ -17,9 +17,7 @@ RANGE = ("row.begin", "row.end", "col.begin", "col.end")
 def module_text(kernel: Kernel, proofs: Proofs, name: str, options: Options, checked: bool, bounds: bool) -> str:
     """The LLVM module of one version of `kernel`, whose entry is called `name`."""
     code = Code(options)
-    first_extent = {
-        p: proofs.symbols.extents[p, 0].index for p, param in enumerate(kernel.params) if param.is_array
-    }
+    first_extent = {p: proofs.symbols.extents[p, 0].index for p, param in enumerate(kernel.params) if param.is_array}
     arrays = {p: param.type for p, param in enumerate(kernel.params) if isinstance(param.type, ArrayType)}
     memory = Memory(code, arrays, first_extent)
     body = _body(kernel, proofs, code, memory, checked, bounds)

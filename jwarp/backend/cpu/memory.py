@@ -260,9 +260,7 @@ class Memory:
             out = code.instructions(BODY, False)
             bits = f"i{type.bits}"
             raw = [out.convert("bitcast", kind, v, bits) if type.is_float else v for v in values]
-            pair = code.define(
-                f"cmpxchg ptr {place}, {bits} {raw[0]}, {bits} {raw[1]} monotonic monotonic, {align}"
-            )
+            pair = code.define(f"cmpxchg ptr {place}, {bits} {raw[0]}, {bits} {raw[1]} monotonic monotonic, {align}")
             old = code.define(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
             return out.convert("bitcast", bits, old, kind) if type.is_float else old
         instruction = (_FLOAT_ATOMICS if type.is_float else _INT_ATOMICS[type.kind])[name]

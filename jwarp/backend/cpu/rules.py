@@ -284,4 +284,3 @@ LLVM_RULES: dict[str, Rule] = {
     "cast": _cast,
     "bitcast": _bitcast,
 }
-

@@ -1,4 +1,9 @@
-"""Kernels written in Python become JAX functions: `import jwarp as wp`."""
+"""Kernels written in Python become JAX functions: `import jwarp as wp`.
+
+The names below are public. Modules and subpackages are not: they change without notice.
+"""
+
+from importlib.metadata import version as _version
 
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
@@ -186,4 +191,4 @@ from jwarp.types import vec4ui as vec4ui
 from jwarp.types import vec4ul as vec4ul
 from jwarp.types import vec4us as vec4us
 
-__version__ = "0.1.0"
+__version__ = _version("jwarp")

@@ -27,7 +27,7 @@ _TYPES = {name: type(getattr(Settings(), name)) for name in _FIELDS}
 
 
 def _check(name: str, value: Any, origin: str) -> Any:
-    """Return `value` if field `name` takes it; raise ValueError naming `origin` otherwise."""
+    """Return `value` if field `name` takes it; else raise ValueError, or AttributeError if there is no such field."""
     if name not in _FIELDS:
         raise AttributeError(f"{origin}: no such setting; there are {', '.join(_FIELDS)}")
     if name in _CHOICES and value not in _CHOICES[name]:
@@ -73,7 +73,7 @@ class Config:
     """The process's settings. Assign to a field, or use `with wp.config(bounds="unchecked"):`.
 
     Values are read when a function is traced or a launch recorded; what was traced keeps its own.
-    A `with` block holds for its own thread only.
+    A `with` block holds for its own thread only; what is assigned inside it is undone at its end.
     """
 
     def __init__(self) -> None:

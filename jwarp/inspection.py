@@ -24,7 +24,7 @@ def inspect(kernel: Kernel, stage: str = "ir", *, adjoint: Any = None) -> str:
 
     Raises:
         KernelTypeError: `kernel` is not a `@wp.kernel`.
-        LaunchError: there is no such stage.
+        LaunchError: there is no such stage, or the settings in force ask for what is not available yet.
         NotDifferentiableError: `adjoint` is given; adjoints are not available yet.
     """
     if not isinstance(kernel, Kernel):

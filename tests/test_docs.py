@@ -12,6 +12,10 @@ import numpy as np
 README = Path(__file__).parent.parent / "README.md"
 
 
+def test_no_placeholder_is_left():
+    assert not re.search(r"^[A-Z]+$", README.read_text(), re.MULTILINE)
+
+
 def test_the_quickstart_of_the_readme(tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     assert len(code.strip().splitlines()) <= 18

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
+from importlinter import cli
 
 ROOT = Path(__file__).parent.parent
 PYTHON_FILES = sorted((ROOT / "jwarp").rglob("*.py"))
@@ -13,7 +14,6 @@ NATIVE_FILES = sorted((ROOT / "cuda" / "runtime").glob("*.[hc]*"))
 
 
 def test_lower_layers_do_not_import_higher_ones(monkeypatch):
-    cli = pytest.importorskip("importlinter.cli")
     monkeypatch.chdir(ROOT)
     assert cli.lint_imports(config_filename=str(ROOT / "pyproject.toml")) == cli.EXIT_STATUS_SUCCESS
 

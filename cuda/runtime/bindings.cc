@@ -1,16 +1,13 @@
 // The Python module jwarp._native.
-#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
-#include <sched.h>
-
-#include <algorithm>
-#include <cstring>
 #include <string>
-#include <thread>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "arrays.h"
+#include "call_pool.h"
 #include "compiler.h"
 #include "fault.h"
 #include "handler.h"
@@ -24,125 +21,6 @@ namespace jwarp {
 namespace {
 
 constexpr int64_t kMaxThreads = 1024;
-
-// Threads of one call, started when they are first needed and joined when it ends.
-class CallPool final : public Pool {
- public:
-  explicit CallPool(int64_t threads) : threads_(threads) {}
-  ~CallPool() override {
-    for (std::thread& thread : started_) thread.join();
-  }
-
-  int64_t threads() override { return threads_; }
-
-  bool schedule(Task task, void* data) override {
-    try {
-      started_.emplace_back(task, data);
-      return true;
-    } catch (const std::exception&) {
-      return false;  // no more threads to be had: the caller does the work
-    }
-  }
-
- private:
-  int64_t threads_;
-  std::vector<std::thread> started_;
-};
-
-int64_t available_cpus() {
-#if defined(__linux__)
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-#endif
-  return std::max<int64_t>(1, std::thread::hardware_concurrency());
-}
-
-// The numbers in an int64 array, or in bytes that hold them.
-std::vector<int64_t> read_numbers(const py::buffer& source, const char* what) {
-  const py::buffer_info info = source.request();
-  const bool is_bytes = info.itemsize == 1;
-  const bool is_int64 = info.itemsize == sizeof(int64_t) && (info.format == "l" || info.format == "q");
-  if (info.ndim != 1 || info.strides[0] != info.itemsize || !(is_bytes || is_int64) ||
-      (info.size * info.itemsize) % sizeof(int64_t) != 0) {
-    throw py::value_error(std::string("jwarp: ") + what +
-                          " must be a contiguous one-dimensional int64 array or the bytes of one");
-  }
-  std::vector<int64_t> numbers(info.size * info.itemsize / sizeof(int64_t));
-  if (!numbers.empty()) std::memcpy(numbers.data(), info.ptr, numbers.size() * sizeof(int64_t));
-  return numbers;
-}
-
-XLA_FFI_DataType dtype_code(const py::dtype& dtype) {
-  const char order = dtype.byteorder();
-  if (order == '=' || order == '|') {
-    const py::ssize_t size = dtype.itemsize();
-    switch (dtype.kind()) {
-      case 'b':
-        return XLA_FFI_DataType_PRED;
-      case 'i':
-        return size == 1   ? XLA_FFI_DataType_S8
-               : size == 2 ? XLA_FFI_DataType_S16
-               : size == 4 ? XLA_FFI_DataType_S32
-                           : XLA_FFI_DataType_S64;
-      case 'u':
-        return size == 1   ? XLA_FFI_DataType_U8
-               : size == 2 ? XLA_FFI_DataType_U16
-               : size == 4 ? XLA_FFI_DataType_U32
-                           : XLA_FFI_DataType_U64;
-      case 'f':
-        if (size == 2) return XLA_FFI_DataType_F16;
-        if (size == 4) return XLA_FFI_DataType_F32;
-        if (size == 8) return XLA_FFI_DataType_F64;
-        break;
-      default:
-        break;
-    }
-    if (py::str(dtype.attr("name")).cast<std::string>() == "bfloat16") return XLA_FFI_DataType_BF16;
-  }
-  throw py::value_error("jwarp: kernels have no dtype " + py::str(dtype).cast<std::string>());
-}
-
-// NumPy arrays in the form in which XLA hands over its buffers.
-class ArrayBuffers {
- public:
-  ArrayBuffers(const py::sequence& arrays, int64_t result_count)
-      : buffers_(arrays.size()), shapes_(arrays.size()) {
-    const int64_t count = static_cast<int64_t>(arrays.size());
-    operand_count_ = count - result_count;
-    if (operand_count_ < 0) throw py::value_error("jwarp: fewer arrays than the launch has results");
-    for (int64_t i = 0; i < count; ++i) add(i, py::object(arrays[i]));
-  }
-
-  Buffers view() const {
-    return {pointers_.data(), operand_count_, pointers_.data() + operand_count_,
-            static_cast<int64_t>(pointers_.size()) - operand_count_};
-  }
-
- private:
-  void add(int64_t i, const py::handle& item) {
-    const std::string name = "jwarp: array " + std::to_string(i);
-    if (!py::isinstance<py::array>(item)) throw py::type_error(name + " is not a NumPy array");
-    const auto array = py::reinterpret_borrow<py::array>(item);
-    if (!(array.flags() & py::array::c_style)) throw py::value_error(name + " is not contiguous");
-    if (i >= operand_count_ && !array.writeable()) throw py::value_error(name + " is read-only");
-    if (array.size() > 0 && reinterpret_cast<uintptr_t>(array.data()) % array.itemsize() != 0) {
-      throw py::value_error(name + " is not aligned to its element size");
-    }
-    shapes_[i].assign(array.shape(), array.shape() + array.ndim());
-    buffers_[i] = {XLA_FFI_Buffer_STRUCT_SIZE,
-                   nullptr,
-                   dtype_code(array.dtype()),
-                   const_cast<void*>(array.data()),
-                   static_cast<int64_t>(shapes_[i].size()),
-                   shapes_[i].data()};
-    pointers_.push_back(&buffers_[i]);
-  }
-
-  std::vector<XLA_FFI_Buffer> buffers_;
-  std::vector<std::vector<int64_t>> shapes_;
-  std::vector<void*> pointers_;
-  int64_t operand_count_;
-};
 
 Entry entry_at(uintptr_t address) { return reinterpret_cast<Entry>(address); }
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "dtype.h"
-#include "reader.h"
+#include "fault.h"
 
 namespace jwarp {
 namespace {
@@ -30,7 +30,7 @@ int64_t product(const int64_t* extents, int64_t count, int64_t start = 1) {
   if (start == 0 || std::find(extents, extents + count, 0) != extents + count) return 0;
   int64_t total = start;
   for (int64_t i = 0; i < count; ++i) {
-    if (!multiply(total, extents[i], &total)) {
+    if (__builtin_mul_overflow(total, extents[i], &total)) {
       invalid("the sizes " + text(extents, count) + " are too large");
     }
   }
@@ -120,7 +120,8 @@ void Geometry::fit_operands(const Plan& plan, const Launch& launch, const Buffer
     const int64_t* core = buffer.dims + axes.size();
     if (parameter.is_array) std::copy(core, core + parameter.rank, symbols.begin() + parameter.first_symbol);
     if (std::any_of(core, core + parameter.rank, [](int64_t extent) { return extent > kMaxExtent; })) {
-      invalid(name + " has a buffer of shape " + text(core, parameter.rank) + ", with an extent beyond 2^31 - 1");
+      invalid(name + " has a buffer of shape " + text(core, parameter.rank) +
+              ", with an extent beyond 2^31 - 1");
     }
     int64_t stride = product(core, parameter.rank, item_size(parameter.dtype));
     for (size_t k = batch.size(); k-- > 0;) {
@@ -144,14 +145,13 @@ void Geometry::count_work(const Plan& plan, const Launch& launch) {
   batch_items = product(batch);
   const int64_t factors[] = {launch.repeat, batch_items, rows, columns};
   const int64_t threads = product(factors, 4);
-  granules = 0;
   if (threads == 0) return;
 
   // The split depends on sizes alone, never on the number of workers.
-  items = launch.repeat * batch_items;
-  granule_columns = items * rows >= kManyRows ? std::clamp(columns, kColumnUnit, kLongRow) : kColumnUnit;
+  const int64_t all_rows = launch.repeat * batch_items * rows;
+  granule_columns = all_rows >= kManyRows ? std::clamp(columns, kColumnUnit, kLongRow) : kColumnUnit;
   row_granules = columns / granule_columns + (columns % granule_columns != 0);
-  granules = items * rows * row_granules;
+  granules = all_rows * row_granules;
 }
 
 void Geometry::choose_zero_fill(const Plan& plan, const Launch& launch) {

@@ -43,13 +43,12 @@ class Geometry {
   std::vector<int64_t> strides;  // bytes, strides[k * operands.size() + p]; 0 where p lacks axis k
   std::vector<int64_t> symbols;  // integer scalars still 0
 
-  int64_t items;  // batch elements times repeats
   int64_t batch_items;
   int64_t rows;
   int64_t columns;
-  int64_t granule_columns;  // the unit of work is one row of at most so many columns
-  int64_t row_granules;
-  int64_t granules;  // in all; 0 when nothing runs
+  int64_t granule_columns = 0;  // the unit of work is one row of at most so many columns
+  int64_t row_granules = 0;
+  int64_t granules = 0;  // in all; 0 when nothing runs
   bool clauses_hold;  // only meaningful when the clauses use no scalar
   uint64_t fill = 0;
 

@@ -48,9 +48,4 @@ class Reader {
   int64_t position_ = 0;
 };
 
-// Stores a * b; false when that overflows.
-inline bool multiply(int64_t a, int64_t b, int64_t* product) {
-  return !__builtin_mul_overflow(a, b, product);
-}
-
 }  // namespace jwarp

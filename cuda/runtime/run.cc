@@ -30,6 +30,8 @@ struct Work {
   void* const* base;
   Entry fast;
   Entry checked;
+
+  Entry entry(Version version) const { return version == Version::kFast ? fast : checked; }
 };
 
 // Decides, batch element by batch element, which version runs and with which symbols.
@@ -71,7 +73,7 @@ void run_granules(const void* context, int64_t begin, int64_t end) {
   int64_t row = unit % geometry.rows;
   Cursor cursor(geometry, work.base, unit / geometry.rows);
   Chooser chooser(work.plan, geometry);
-  Entry entry = chooser.choose(cursor.operands()) == Version::kFast ? work.fast : work.checked;
+  Entry entry = work.entry(chooser.choose(cursor.operands()));
   Frame frame = {cursor.operands(), chooser.symbols(), 0, 0, 0, 0, geometry.fill};
 
   while (begin < end) {
@@ -96,7 +98,7 @@ void run_granules(const void* context, int64_t begin, int64_t end) {
     if (row == geometry.rows && begin < end) {
       row = 0;
       cursor.next();
-      entry = chooser.choose(cursor.operands()) == Version::kFast ? work.fast : work.checked;
+      entry = work.entry(chooser.choose(cursor.operands()));
     }
   }
 }
@@ -114,7 +116,7 @@ std::optional<Version> find_missing(const Work& work) {
   const int64_t items = work.plan.clauses_use_scalars ? geometry.batch_items : 1;
   for (int64_t item = 0; item < items; ++item, cursor.next()) {
     const Version version = chooser.choose(cursor.operands());
-    if ((version == Version::kFast ? work.fast : work.checked) == nullptr) return version;
+    if (work.entry(version) == nullptr) return version;
   }
   return std::nullopt;
 }

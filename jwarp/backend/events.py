@@ -12,8 +12,9 @@ from dataclasses import dataclass
 class CompileEvent:
     """Code made ready for a launch that is being lowered.
 
-    `variant` is `forward` as long as there are no derivatives, `source` says where the code came from
-    (`compiled`, `disk` or `memory`), `seconds` how long that took, `bytes` how large the machine code is.
+    `variant` is `forward` as long as there are no derivatives, `platform` what the code runs on (`cpu`),
+    `source` where it came from (`compiled`, `disk` or `memory`), `seconds` how long that took, and `bytes`
+    how large the machine code is.
     """
 
     kernel: str

@@ -10,7 +10,7 @@ import numpy as np
 
 from jwarp.ir.evaluate import as_array, evaluate
 from jwarp.ir.nodes import ATOMICS, Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
-from jwarp.types import ArrayType, from_dtype
+from jwarp.types import ArrayType
 
 Array = np.ndarray
 
@@ -51,6 +51,7 @@ class _Interpreter:
         dims = (*dims, *[1] * (kernel.tid_dims - len(dims)))
         self.threads = math.prod(dims)
         self.coordinates = np.unravel_index(np.arange(self.threads), dims) if self.threads else ()
+        self.params = kernel.params
         self.data = [_copied(p, a) for p, a in zip(kernel.params, args, strict=True)]
         self.values: dict[Value, Array] = {}
         self.trace = trace
@@ -186,7 +187,7 @@ class _Interpreter:
         found = np.empty(int(there.sum()), data.dtype)
         for k, place in enumerate(zip(*element, strict=True)):
             found[k] = data[place]
-            data[place] = _ATOMICS[name](data[place], *(g[k] for g in given))
+            data[place] = _ATOMICS[name](self.params[param].dtype, data[place], *(g[k] for g in given))
         before[there] = found
         return before
 
@@ -194,15 +195,16 @@ class _Interpreter:
         """Checks belong to debug mode, which turns them into other operations."""
 
 
+# What an element of a type holds afterwards, from what it holds and the values given.
 _ATOMICS: dict[str, Callable[..., Any]] = {
-    "add": lambda old, value: np.add(old, value, dtype=old.dtype),
-    "min": lambda old, value: evaluate("min", (old, value), from_dtype(old.dtype)),  # type: ignore[arg-type]
-    "max": lambda old, value: evaluate("max", (old, value), from_dtype(old.dtype)),  # type: ignore[arg-type]
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "exch": lambda old, value: value,
-    "cas": lambda old, expected, value: value if old.tobytes() == expected.tobytes() else old,
+    "add": lambda type, old, value: np.add(old, value, dtype=type.dtype),
+    "min": lambda type, old, value: evaluate("min", (old, value), type),
+    "max": lambda type, old, value: evaluate("max", (old, value), type),
+    "and": lambda type, old, value: old & value,
+    "or": lambda type, old, value: old | value,
+    "xor": lambda type, old, value: old ^ value,
+    "exch": lambda type, old, value: value,
+    "cas": lambda type, old, expected, value: value if old.tobytes() == expected.tobytes() else old,
 }
 
 

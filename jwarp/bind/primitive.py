@@ -216,9 +216,10 @@ def _lower_cpu(
 
 
 def _refuse_cuda(ctx: Any, *operands: Any, launch: Descriptor, **_: Any) -> Any:
-    raise NotImplementedError(
-        f"kernel '{launch.program.name}': CUDA is not available yet\n"
-        "  help: run it on the CPU, for example under jax.default_device(jax.devices('cpu')[0])"
+    raise LaunchError(
+        f"kernel '{launch.program.name}': CUDA is not available yet",
+        launch.program.span,
+        "run it on the CPU, for example under jax.default_device(jax.devices('cpu')[0])",
     )
 
 

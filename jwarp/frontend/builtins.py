@@ -22,13 +22,10 @@ from jwarp.ir.ops import FLOAT, NUMBER, OPS, Kinds
 from jwarp.types import PYTHON_SCALARS, CompositeType, ScalarType, as_scalar, bool_, from_dtype
 
 
-class Caller(Protocol):
+class Caller(composites.Emitter, Protocol):
     """What a builtin sees of the function that calls it."""
 
-    def scalar(self, binding: Binding, span: Span, role: str = ...) -> Operand: ...
     def condition(self, binding: Binding, span: Span) -> Operand: ...
-    def emit(self, name: str, *args: Operand, span: Span, attr: Any = None, type: Any = None) -> Operand: ...
-    def convert(self, binding: Binding, type: ScalarType, span: Span) -> Operand: ...
     def tid(self, arity: int, span: Span) -> Binding: ...
     def atomic(
         self, name: str, array: ArrayRef, indices: list[Binding], values: list[Binding], spans: list[Span], span: Span
@@ -48,6 +45,9 @@ class Builtin:
     operation: str = ""
     signature: inspect.Signature | None = None  # where arguments may be left out or given by name
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "__doc__", self.doc)  # what help() shows
+
     def arguments(self, args: list[Binding], named: dict[str, Binding], span: Span) -> list[Any]:
         """What `lower` takes: the arguments in order, one for each parameter of the signature."""
         if self.signature is None:
@@ -63,11 +63,13 @@ class Builtin:
         if not self.operation or named:
             raise TypeError(f"wp.{self.name} can only be called inside a kernel")
         arrays = tuple(np.asarray(a, _python_dtype(a)) for a in args)
-        kinds = tuple(from_dtype(a.dtype) for a in arrays)
+        kinds = tuple(kind for a in arrays if (kind := from_dtype(a.dtype)) is not None)
         row = OPS[self.operation]
-        if builtins.len(args) != row.arity or row.result is None or row.result(kinds) is None:  # type: ignore[arg-type]
+        fits = builtins.len(kinds) == builtins.len(args) == row.arity
+        result = row.result(kinds) if fits and row.result is not None else None
+        if result is None:
             raise KernelTypeError(f"wp.{self.name} does not take ({', '.join(str(a.dtype) for a in arrays)})")
-        return evaluate(self.operation, arrays, row.result(kinds))[()]  # type: ignore[arg-type]
+        return evaluate(self.operation, arrays, result)[()]
 
     def __repr__(self) -> str:
         return f"wp.{self.name}"
@@ -154,13 +156,27 @@ class _Steps:
         return self.caller.emit(name, *operands, span=self.span)
 
 
-def _composed(name: str, arity: int, kinds: Kinds, doc: str, steps: Callable[..., Operand]) -> Builtin:
+@dataclass(frozen=True)
+class _VectorForm:
+    """A scalar builtin on components: how many arguments are vectors or matrices, what joins the results."""
+
+    leading: int
+    reduction: str = ""
+
+
+_EACH, _PAIRS = _VectorForm(1), _VectorForm(2)
+_ANY, _ALL = _VectorForm(1, "or"), _VectorForm(1, "and")
+
+
+def _composed(
+    name: str, arity: int, kinds: Kinds, doc: str, steps: Callable[..., Operand], form: _VectorForm | None = None
+) -> Builtin:
     """A builtin that is a few operations on scalars of one type."""
 
     def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         check_count(name, args, (arity,), span)
-        if isinstance(args[0], Composite) and name in _VECTOR_FORMS:
-            return by_component(caller, args[0].type, args, spans, span)
+        if isinstance(args[0], Composite) and form is not None:
+            return by_component(form, caller, args[0].type, args, spans, span)
         scalars = tuple(caller.scalar(a, s, f"argument of wp.{name}") for a, s in zip(args, spans, strict=True))
         _check_same(name, scalars, span)
         type = scalars[0].type
@@ -170,23 +186,20 @@ def _composed(name: str, arity: int, kinds: Kinds, doc: str, steps: Callable[...
         return steps(_Steps(caller, type, span), *scalars)
 
     def by_component(
-        caller: Caller, kind: CompositeType, args: list[Binding], spans: list[Span], span: Span
+        form: _VectorForm, caller: Caller, kind: CompositeType, args: list[Binding], spans: list[Span], span: Span
     ) -> Binding:
-        leading, reduction = _VECTOR_FORMS[name]
-        if any(not isinstance(a, Composite) or a.type is not kind for a in args[:leading]):
+        if any(not isinstance(a, Composite) or a.type is not kind for a in args[: form.leading]):
             given = ", ".join(map(describe, args))
-            raise KernelTypeError(f"wp.{name} takes {leading} vectors or matrices of one type, got ({given})", span)
+            raise KernelTypeError(
+                f"wp.{name} takes {form.leading} vectors or matrices of one type, got ({given})", span
+            )
         columns = [a.items if isinstance(a, Composite) else [a] * kind.size for a in args]
         items = [caller.scalar(lower(caller, list(xs), spans, span), span, "") for xs in zip(*columns, strict=True)]
-        if not reduction:
+        if not form.reduction:
             return Composite(kind, tuple(items))
-        return functools.reduce(lambda x, y: caller.emit(reduction, x, y, span=span), items)
+        return functools.reduce(lambda x, y: caller.emit(form.reduction, x, y, span=span), items)
 
     return _define(name, doc, lower)
-
-
-# Of these a vector or matrix has a form too: how many arguments are such, and what joins the components.
-_VECTOR_FORMS = {"sign": (1, ""), "lerp": (2, ""), "isnan": (1, "or"), "isinf": (1, "or"), "isfinite": (1, "and")}
 
 
 def _lerp(do: _Steps, a: Operand, b: Operand, t: Operand) -> Operand:
@@ -201,16 +214,16 @@ def _smoothstep(do: _Steps, a: Operand, b: Operand, x: Operand) -> Operand:
 sign, step, nonzero, degrees, radians, frac, isnan, isinf, isfinite, lerp, smoothstep = (
     _composed(*row)
     for row in (
-        ("sign", 1, NUMBER, "-1 where x < 0, else 1", lambda do, x: do("select", do("lt", x, 0), -1, 1)),
+        ("sign", 1, NUMBER, "-1 where x < 0, else 1", lambda do, x: do("select", do("lt", x, 0), -1, 1), _EACH),
         ("step", 1, NUMBER, "1 where x < 0, else 0", lambda do, x: do("select", do("lt", x, 0), 1, 0)),
         ("nonzero", 1, NUMBER, "0 where x is 0, else 1", lambda do, x: do("select", do("eq", x, 0), 0, 1)),
         ("degrees", 1, FLOAT, "x radians in degrees", lambda do, x: do("mul", x, 180.0 / math.pi)),
         ("radians", 1, FLOAT, "x degrees in radians", lambda do, x: do("mul", x, math.pi / 180.0)),
         ("frac", 1, FLOAT, "x - trunc(x)", lambda do, x: do("sub", x, do("trunc", x))),
-        ("isnan", 1, FLOAT, "whether x is NaN", lambda do, x: do("ne", x, x)),
-        ("isinf", 1, FLOAT, "whether x is infinite", lambda do, x: do("eq", do("abs", x), math.inf)),
-        ("isfinite", 1, FLOAT, "whether x is finite", lambda do, x: do("lt", do("abs", x), math.inf)),
-        ("lerp", 3, FLOAT, "lerp(a, b, t): a * (1 - t) + b * t", _lerp),
+        ("isnan", 1, FLOAT, "whether x is NaN", lambda do, x: do("ne", x, x), _ANY),
+        ("isinf", 1, FLOAT, "whether x is infinite", lambda do, x: do("eq", do("abs", x), math.inf), _ANY),
+        ("isfinite", 1, FLOAT, "whether x is finite", lambda do, x: do("lt", do("abs", x), math.inf), _ALL),
+        ("lerp", 3, FLOAT, "lerp(a, b, t): a * (1 - t) + b * t", _lerp, _PAIRS),
         (
             "smoothstep",
             3,
@@ -292,8 +305,8 @@ def _lower_cast(caller: Caller, args: list[Binding], spans: list[Span], span: Sp
     wanted = args[1].object if isinstance(args[1], PythonRef) else None
     if isinstance(args[0], Composite) and isinstance(wanted, CompositeType) and args[0].type.shape == wanted.shape:
         part = PythonRef(wanted.dtype)
-        items = (_lower_cast(caller, [item, part], spans, span) for item in args[0].items)
-        return Composite(wanted, tuple(items))  # type: ignore[arg-type]
+        items = (caller.scalar(_lower_cast(caller, [item, part], spans, span), span) for item in args[0].items)
+        return Composite(wanted, tuple(items))
     target = as_scalar(wanted)
     value = caller.scalar(args[0], spans[0], "first argument of wp.cast")
     if target is None or target is bool_ or value.type is bool_ or target.bits != value.type.bits:
@@ -319,16 +332,10 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
         check_count(name, args, (1 + array.type.dims + count,), span)
         indices, values = args[1:-count], args[-count:]
         if name == "atomic_sub":
-            values = [_negative(caller, values[0], span)]
+            values = [composites.negated(caller, values[0], span)]
         return caller.atomic(operation, array, indices, values, spans[1:], span)
 
     return _define(name, f"{name}(a, indices…, {doc}; gives what the element held before", lower)
-
-
-def _negative(caller: Caller, value: Binding, span: Span) -> Binding:
-    if isinstance(value, Composite):
-        return composites.elementwise(caller, "neg", (value,), span)
-    return caller.emit("neg", caller.scalar(value, span), span=span)
 
 
 atomic_add, atomic_sub = (

@@ -239,6 +239,13 @@ def elementwise(e: Emitter, name: str, values: Sequence[Composite], span: Span, 
     return Composite(first, tuple(e.emit(name, *xs, span=span) for xs in items))
 
 
+def negated(e: Emitter, value: Binding, span: Span) -> Binding:
+    """`-value` of a scalar, vector or matrix."""
+    if isinstance(value, Composite):
+        return elementwise(e, "neg", (value,), span)
+    return e.emit("neg", e.scalar(value, span), span=span)
+
+
 def scaled(e: Emitter, name: str, x: Binding, y: Binding, span: Span) -> Composite:
     """A scalar operation between each component and one scalar of their type."""
     if isinstance(x, Composite):

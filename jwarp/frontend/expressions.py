@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import inspect
-import itertools
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,14 +26,13 @@ from jwarp.frontend.bindings import (
     layout,
     rebuild,
 )
-from jwarp.frontend.builtins import BUILTINS, PYTHON_BUILTINS, Builtin, static
+from jwarp.frontend.builtins import BUILTINS
 from jwarp.frontend.constructs import CONSTRUCTS, DEFAULT_WAY_OUT
-from jwarp.frontend.func import Func
 from jwarp.frontend.source import Source
 from jwarp.ir.builder import FALSE, TRUE, Builder, finish, zero
 from jwarp.ir.nodes import Const, If, Node, Op, Operand, Value
 from jwarp.ir.ops import OPS
-from jwarp.types import CompositeType, ScalarType, as_scalar, bool_, int32, int64, uint32, uint64
+from jwarp.types import ScalarType, bool_, int32
 
 BINARY_OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
     ast.Add: ("+", "add"),
@@ -113,7 +111,7 @@ class ExpressionLowering:
             raise KernelTypeError(
                 f"`{shown}` needs arguments of one type, got {', '.join(t.name for t in types_)}",
                 span,
-                f"convert one of them, for example {_spelling(types_[0])}(…); write 2.0 for a float, 2 for an int",
+                f"convert one of them, for example {spelling(types_[0])}(…); write 2.0 for a float, 2 for an int",
             )
         if any(t.kind not in row.kinds for t in types_) or (row.result and type is None and row.result(types_) is None):
             raise KernelTypeError(
@@ -133,7 +131,7 @@ class ExpressionLowering:
             raise CompileError(binding.reason, span)
         operand = as_operand(binding, span)
         if operand is None:
-            raise KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span, _scalar_hint(binding))
+            raise KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span, scalar_hint(binding))
         return operand
 
     def condition(self, binding: Binding, span: Span) -> Operand:
@@ -195,7 +193,7 @@ class ExpressionLowering:
         raise CompileError(
             f"the constant {node.value!r} has no meaning in a kernel",
             self.span(node),
-            "kernels compute with numbers and bools; infinity is math.inf, not a number math.nan",
+            "kernels compute with numbers and bools; write math.inf for infinity, math.nan for NaN",
         )
 
     def lower_Name(self, node: ast.Name) -> Binding:
@@ -304,7 +302,7 @@ class ExpressionLowering:
     def lower_BoolOp(self, node: ast.BoolOp) -> Binding:
         is_and, result = isinstance(node.op, ast.And), self.truth(node.values[0])
         for item in node.values[1:]:
-            result = self.logical(is_and, result, lambda item=item: self.truth(item), self.span(node))  # type: ignore[misc]
+            result = self.logical(is_and, result, functools.partial(self.truth, item), self.span(node))
         return result
 
     def logical(self, is_and: bool, first: Operand, second: Callable[[], Operand], span: Span) -> Operand:
@@ -341,203 +339,6 @@ class ExpressionLowering:
         self.builder.append(If(cond, finish(then, xs), finish(orelse, ys), merged, span))
         return rebuild(x, list(merged))
 
-    # -- subscripts
-
-    def lower_Subscript(self, node: ast.Subscript) -> Binding:
-        owner, span = self.expression(node.value), self.span(node)
-        if isinstance(owner, ArrayRef):
-            return self.load(owner, self.indices(owner, node), span)
-        if isinstance(owner, Composite):
-            return composites.read(self, owner, self.selectors(owner.type, node), span)
-        if isinstance(owner, (Shape, tuple)):
-            length = owner.array.type.dims if isinstance(owner, Shape) else len(owner)
-            k = self.static_index(node.slice, length)
-            if isinstance(owner, tuple):
-                return owner[k]
-            result = Value(int32)
-            self.builder.append(Op("shape", (), (owner.array.index, k), result, span))
-            return result
-        raise KernelTypeError(f"{describe(owner)} cannot be indexed", span, _scalar_hint(owner))
-
-    def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding:
-        """The element of `array` at `indices`."""
-        items = []
-        for component in component_indices(array.type.element):
-            result = Value(array.type.dtype)
-            self.builder.append(Op("load", (*indices, *component), array.index, result, span))
-            items.append(result)
-        kind = array.type.element_type
-        return Composite(kind, tuple(items)) if isinstance(kind, CompositeType) else items[0]
-
-    def atomic(
-        self, name: str, array: ArrayRef, indices: list[Binding], values: list[Binding], spans: list[Span], span: Span
-    ) -> Binding:
-        """An atomic operation on an element, component by component; what was there before."""
-        kind = array.type.element_type
-        for value, value_span in zip(values, spans[len(indices) :], strict=True):
-            if layout(value, value_span) is not kind:
-                raise KernelTypeError(
-                    f"`{array.name}` holds {kind}, the value is {describe(value)}", value_span, "convert it"
-                )
-        if array.type.dtype.kind not in OPS[f"atomic_{name}"].kinds:
-            raise KernelTypeError(f"wp.atomic_{name} does not take {array.type.dtype}", span)
-        place = tuple(self.as_index(i, array, s) for i, s in zip(indices, spans, strict=False))
-        before = []
-        parts = zip(*(flatten(v, span) or () for v in values), strict=True)
-        for component, scalars in zip(component_indices(array.type.element), parts, strict=True):
-            result = Value(array.type.dtype)
-            self.builder.append(Op(f"atomic_{name}", (*place, *component, *scalars), array.index, result, span))
-            before.append(result)
-        return Composite(kind, tuple(before)) if isinstance(kind, CompositeType) else before[0]
-
-    def selectors(self, type: CompositeType, node: ast.Subscript) -> tuple[composites.Selector, ...]:
-        """What the indices and slices of `v[…]` or `m[…]` select."""
-        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        if len(items) > len(type.shape):
-            raise KernelTypeError(f"{type} takes {len(type.shape)} index(es), {len(items)} given", self.span(node))
-        return tuple(self.selector(item, extent) for item, extent in zip(items, type.shape, strict=False))
-
-    def selector(self, node: ast.expr, extent: int) -> composites.Selector:
-        if not isinstance(node, ast.Slice):
-            return composites.index_of(self.expression(node), extent, self.span(node))
-        parts = (node.lower, node.upper, node.step)
-        bounds = [None if part is None else self.constant_integer(part) for part in parts]
-        positions = range(extent)[slice(*bounds)] if bounds[2] != 0 else ()
-        if not isinstance(positions, range) or not positions:
-            raise CompileError("this slice has no components", self.span(node))
-        return positions
-
-    def static_index(self, node: ast.expr, length: int) -> int:
-        """An index that must be known when the kernel is built."""
-        value = self.constant_integer(node)
-        if not -length <= value < length:
-            raise CompileError(f"index {value} is outside 0 to {length - 1}", self.span(node))
-        return value % length
-
-    def constant_integer(self, node: ast.expr) -> int:
-        binding = self.expression(node)
-        value = binding.value if isinstance(binding, (Number, Const)) else None
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise CompileError(
-                "this index must be a constant integer", self.span(node), "for an index that varies, use an array"
-            )
-        return value
-
-    def indices(self, array: ArrayRef, node: ast.Subscript) -> tuple[Operand, ...]:
-        """The indices of an element access, as int32 or int64."""
-        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        for item in items:
-            if not isinstance(item, ast.Slice):
-                continue
-            raise CompileError(
-                "array slices are not part of the kernel language yet",
-                self.span(item),
-                "loop over the elements and index each",
-            )
-        if len(items) != array.type.dims:
-            raise KernelTypeError(
-                f"`{array.name}` has {array.type.dims} dimension(s), {len(items)} index(es) given",
-                self.span(node),
-                "give one index for each dimension: a[i], b[i, j]",
-            )
-        return tuple(self.index(item, array) for item in items)
-
-    def index(self, node: ast.expr, array: ArrayRef) -> Operand:
-        return self.as_index(self.expression(node), array, self.span(node))
-
-    def as_index(self, binding: Binding, array: ArrayRef, span: Span) -> Operand:
-        """`binding` as an index of `array`, int32 or int64."""
-        operand = self.scalar(binding, span, "array index")
-        if not operand.type.is_int:
-            raise KernelTypeError(
-                f"index of `{array.name}` must be an integer, not {operand.type}", span, "convert it: int(x)"
-            )
-        if operand.type is uint64:  # beyond int64 it must stay outside of any array, not turn negative
-            operand = self.emit("min", operand, Const(uint64, int64.max), span=span)
-        wide = operand.type in (int64, uint64, uint32)
-        return self.emit("cast", operand, span=span, type=int64 if wide else int32)
-
-    # -- calls
-
-    def lower_Call(self, node: ast.Call) -> Binding:
-        span = self.span(node)
-        callee = self.expression(node.func)
-        if not isinstance(callee, PythonRef):
-            raise CompileError(f"{describe(callee)} cannot be called", span, "multiplication is written with `*`")
-        function = callee.object
-        if function is static:
-            return self.static_expression(node)
-        with contextlib.suppress(TypeError):  # not hashable: not one of Python's own functions
-            function = PYTHON_BUILTINS.get(function, function)
-        starred = next((a for a in [*node.args, *node.keywords] if isinstance(a, ast.Starred) or _is_double(a)), None)
-        if starred is not None:
-            raise self.unsupported(starred, ast.Starred)
-        is_type = as_scalar(function) is not None or isinstance(function, CompositeType)
-        if not isinstance(function, (Builtin, Func)) and not is_type:
-            raise self.not_callable(function, span)
-        args = [self.expression(a) for a in node.args]
-        spans = [self.span(a) for a in node.args]
-        target = as_scalar(function)
-        if target is not None:
-            return self.conversion(target, args, span, bool(node.keywords))
-        if isinstance(function, CompositeType):
-            if node.keywords:
-                raise CompileError(f"{function.name}() takes no keyword arguments", span)
-            return composites.construct(self, function, args, span)
-        if isinstance(function, Builtin):
-            if node.keywords and function.signature is None:
-                raise CompileError(
-                    f"wp.{function.name} takes no keyword arguments",
-                    self.span(node.keywords[0]),
-                    "give the arguments in order",
-                )
-            named = {str(k.arg): self.expression(k.value) for k in node.keywords}
-            return function.lower(self, function.arguments(args, named, span), spans, span)
-        keywords = {k.arg: self.expression(k.value) for k in node.keywords}
-        return self.call_function(function, args, keywords, node)
-
-    def not_callable(self, function: Any, span: Span) -> CompileError:
-        """The error for a call of a Python object that kernels cannot call."""
-        name = getattr(function, "__name__", getattr(function, "name", repr(function)))
-        hint = ""
-        if hasattr(function, "enable_backward"):  # a kernel: its class is defined on top of this one
-            return CompileError(
-                f"`{name}` is a kernel, which only a launch can run", span, "make what both need a @wp.func"
-            )
-        if inspect.isfunction(function) and not (function.__module__ or "").startswith("jwarp."):
-            hint = f"decorate it: @wp.func above `def {name}`"
-        elif name in BUILTINS:
-            hint = f"write wp.{name}"
-        return CompileError(f"`{name}` is not a function of the kernel language", span, hint)
-
-    def call_function(self, function: Func, args: list[Binding], keywords: dict, node: ast.Call) -> Binding:
-        raise NotImplementedError  # in the subclass: a function's body is statements
-
-    def conversion(self, target: ScalarType, args: list[Binding], span: Span, keywords: bool) -> Binding:
-        if len(args) > 1 or keywords:
-            raise KernelTypeError(f"{_spelling(target)}() converts one value", span)
-        return self.convert(args[0], target, span) if args else zero(target)
-
-    def static_expression(self, node: ast.Call) -> Binding:
-        """`wp.static(expression)`: evaluated by Python itself, with the captured names."""
-        if len(node.args) != 1 or node.keywords:
-            raise CompileError("wp.static takes one expression", self.span(node))
-        source = self.frame.source
-        expression = ast.Expression(node.args[0])
-        namespace = {**source.namespace, **self.frame.statics}
-        try:
-            result = eval(compile(expression, source.file, "eval"), namespace)
-        except Exception as error:
-            names = sorted({n.id for n in ast.walk(expression) if isinstance(n, ast.Name)} & set(self.frame.env))
-            hint = f"`{names[0]}` is a variable of the kernel, unknown when it is built" if names else ""
-            raise CompileError(f"wp.static: {type(error).__name__}: {error}", self.span(node.args[0]), hint) from error
-        return bind_python(result, "wp.static(…)", self.span(node))
-
-
-def component_indices(element: tuple[int, ...]) -> list[tuple[Const, ...]]:
-    """The indices of all components of an element of shape `element`, row by row."""
-    return [tuple(Const(int32, k) for k in place) for place in itertools.product(*map(range, element))]
-
 
 def is_eager(nodes: list[Node]) -> bool:
     """Whether running `nodes` where they are not needed costs little and does nothing."""
@@ -545,23 +346,18 @@ def is_eager(nodes: list[Node]) -> bool:
     return pure and len(nodes) <= MAX_EAGER_OPS
 
 
-def _spelling(type: ScalarType) -> str:
+def spelling(type: ScalarType) -> str:
     return {"int32": "int", "float32": "float", "bool": "bool"}.get(type.name, f"wp.{type.name}")
 
 
-def _is_double(node: ast.AST) -> bool:
-    """Whether `node` is a `**` argument of a call."""
-    return isinstance(node, ast.keyword) and node.arg is None
-
-
-def _scalar_hint(binding: Binding) -> str:
+def scalar_hint(binding: Binding) -> str:
     """How to get a scalar from `binding`."""
     if isinstance(binding, ArrayRef):
         return f"read an element: {binding.name}[{', '.join('ijkl'[: binding.type.dims])}]"
     if isinstance(binding, Shape):
         return "read an extent: a.shape[0]"
     if isinstance(binding, PythonRef) and not callable(binding.object):
-        return "arrays are parameters of the kernel; from outside it can use numbers and tuples of them"
+        return "arrays are parameters of the kernel; from outside it uses numbers, vectors, matrices and tuples of them"
     return ""
 
 

@@ -70,7 +70,7 @@ class Func:
             raise CompileError(
                 f"`{self.name}`: the annotation {annotation!r} is no type of the kernel language",
                 parameter_span(self.python, name or "return"),
-                "use int, float, bool, a wp scalar type, an array of one, or typing.Any",
+                "use int, float, bool, a wp scalar, vector or matrix type, an array of one, or typing.Any",
             )
         return wanted.element_type if isinstance(wanted, ArrayType) and wanted.dims == 0 else wanted
 
@@ -84,8 +84,13 @@ class Func:
 def func(function: Callable) -> Func:
     """Make a Python function callable from kernels.
 
-    Its arguments are scalars and arrays; it may return one value or several (`return a, b`).
-    Numbers that it refers to by name are captured now.
+    Its arguments are scalars, vectors, matrices and arrays; it may return one value or several
+    (`return a, b`). Numbers, vectors and matrices that it refers to by name are captured now.
+
+    Raises:
+        KernelTypeError: `function` is not a Python function.
+        CompileError: it is a lambda, or another decorator wraps it. What its body or its annotations
+            do wrong is reported when a kernel that calls it is first used.
     """
     check_function(function, "@wp.func")
     return Func(function)

@@ -20,7 +20,7 @@ from jwarp.frontend.source import (
     parameter_span,
     read_source,
 )
-from jwarp.frontend.statements import lower_function
+from jwarp.frontend.statements import lower_kernel_source
 from jwarp.ir import nodes
 from jwarp.types import as_type
 
@@ -48,7 +48,7 @@ class Kernel:
         max_unroll = (settings or config.settings).max_unroll
         with self._lock:
             if max_unroll not in self._irs:
-                self._irs[max_unroll] = lower_function(self.source, self.params, max_unroll)
+                self._irs[max_unroll] = lower_kernel_source(self.source, self.params, max_unroll)
             return self._irs[max_unroll]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -89,7 +89,7 @@ def _parameters(function: Callable, captured: dict) -> tuple[nodes.Param, ...]:
                 f"parameter `{name}` of kernel `{function.__name__}` has type {_shown(annotations[name])}, "
                 "which kernels do not know",
                 parameter_span(function, name),
-                "use int, float, bool, a wp scalar type, or wp.array[…] to wp.array4d[…] of one",
+                "use int, float, bool, a wp scalar, vector or matrix type, or wp.array[…] to wp.array4d[…] of one",
             )
         params.append(nodes.Param(name, type_))
     returned = annotations.get("return")
@@ -125,8 +125,8 @@ def kernel(
     `wp.array2d[wp.vec3]`, …).
 
     Args:
-        function: The Python function. It is read when the kernel is first used; numbers that it refers
-            to by name are captured now.
+        function: The Python function. It is read when the kernel is first used; numbers, vectors and
+            matrices that it refers to by name are captured now.
         enable_backward: False refuses gradients through this kernel.
         module, module_options, launch_bounds, cuda_max_registers, grid_stride: accepted so that Warp code
             ports; they do nothing here.

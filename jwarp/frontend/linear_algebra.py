@@ -243,7 +243,7 @@ def vector_form(e: Emitter, name: str, operation: str, args: Sequence[Binding], 
     if operation in ("min", "max"):
         return extremum(operation)(e, args, span)
     if operation in ("neg", "not", "abs") and len(args) == 1 and isinstance(args[0], Composite):
-        return elementwise(e, operation, args, span)  # type: ignore[arg-type]
+        return elementwise(e, operation, (args[0],), span)
     raise KernelTypeError(f"wp.{name} does not take {_given(args)}", span, "apply it to each component")
 
 

@@ -176,6 +176,13 @@ def may_jump(statement: ast.stmt, *, in_loop: bool = False) -> bool:
     return False
 
 
+def returns_value(node: ast.AST) -> bool:
+    """Whether `node` is a `return` of something."""
+    if not isinstance(node, ast.Return) or node.value is None:
+        return False
+    return not (isinstance(node.value, ast.Constant) and node.value.value is None)
+
+
 def always_jumps(statements: list[ast.stmt]) -> bool:
     """Whether control never runs past the end of `statements`."""
     for statement in statements:

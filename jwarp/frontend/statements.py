@@ -22,16 +22,25 @@ from jwarp.frontend.bindings import (
     describe,
     flatten,
     layout,
-    rebuild,
 )
 from jwarp.frontend.composites import Selector
-from jwarp.frontend.control_flow import ControlFlowLowering
 from jwarp.frontend.expressions import Frame
 from jwarp.frontend.func import Func
+from jwarp.frontend.loops import LoopLowering
 from jwarp.frontend.source import Source, count_loads
 from jwarp.ir.builder import TRUE
 from jwarp.ir.nodes import Block, Const, Kernel, Op, Operand, Param, Value, blocks
+from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, int32
+
+# The augmented assignments that are atomic on elements of arrays, where threads may share one.
+ATOMIC_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "add",  # of the negated value
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+    ast.BitXor: "xor",
+}
 
 # Loops over the coefficients of a polynomial.
 MAX_LIBRARY_UNROLL = 40
@@ -72,7 +81,7 @@ class Place:
         return composites.selected_type(whole, self.selectors) if isinstance(whole, CompositeType) else whole
 
 
-class Lowering(ControlFlowLowering):
+class Lowering(LoopLowering):
     """Reads one kernel. The functions it calls are read in place."""
 
     def __init__(self, source: Source, max_unroll: int):
@@ -232,25 +241,34 @@ class Lowering(ControlFlowLowering):
         place = self.place(target)
         value = self.expression(statement.value)
         value_span = self.span(statement.value)
-        if place.array is not None and isinstance(operator, (ast.Add, ast.Sub)):
-            # Atomic, as in Warp: threads may share an element.
-            if place.array.type.dtype is bool_:
-                hint = "write |=, &= or ^=, or use an int array"
-                raise KernelTypeError(f"`{place.name}` holds bool, which has no arithmetic", span, hint)
+        atomic = self.atomic_operation(place, operator, span)
+        if atomic:
             if isinstance(operator, ast.Sub) and layout(value, value_span) is place.kind:
-                negative = [self.emit("neg", x, span=span) for x in flatten(value, value_span) or ()]
-                value = rebuild(value, negative)
-            return self.change(place, "atomic_add", value, value_span)
+                value = composites.negated(self, value, span)
+            return self.change(place, atomic, value, value_span)
         result = self.binary(operator, self.read(place, span), value, statement)
         return self.change(place, "store", result, value_span)
 
+    def atomic_operation(self, place: Place, operator: ast.operator, span: Span) -> str:
+        """The atomic operation that `place operator= …` is; empty where it reads, computes and stores."""
+        if place.array is None or type(operator) not in ATOMIC_OPERATORS:
+            return ""
+        dtype, name = place.array.type.dtype, f"atomic_{ATOMIC_OPERATORS[type(operator)]}"
+        if dtype.kind in OPS[name].kinds:
+            return name
+        if dtype is bool_ and name == "atomic_add":
+            hint = "use an int array; on bool there are |=, &= and ^=, which are not atomic"
+            raise KernelTypeError(f"`{place.name}` holds bool, which has no arithmetic", span, hint)
+        return ""
+
     def read(self, place: Place, span: Span) -> Binding:
         """What a place holds now."""
-        if place.array is None:
-            value: Binding = place.value  # type: ignore[assignment]
-        else:
+        if place.array is not None:
             assert place.indices is not None
             value = self.load(place.array, place.indices, span)
+        else:
+            assert place.value is not None
+            value = place.value
         if not place.selectors:
             return value
         assert isinstance(value, Composite)
@@ -355,7 +373,7 @@ def _check_nesting(block: Block, name: str, left: int) -> None:
             _check_nesting(inner, name, left - 1)
 
 
-def lower_function(source: Source, params: tuple[Param, ...], max_unroll: int) -> Kernel:
+def lower_kernel_source(source: Source, params: tuple[Param, ...], max_unroll: int) -> Kernel:
     """The IR of the kernel that `source` is."""
     lowering = Lowering(source, max_unroll)
     env = lowering.frame.env

@@ -80,8 +80,12 @@ def simplify_op(name: str, args: tuple[Operand, ...], type: ScalarType) -> Opera
 Identity = Callable[[tuple[Operand, ...], ScalarType], Operand | None]
 
 
-def finish(nodes: list[Node], yields: Iterable[Operand] = ()) -> Block:
+def make_block(nodes: Iterable[Node], yields: Iterable[Operand] = ()) -> Block:
+    """The block of the nodes that were built, which hands `yields` to its owner."""
     return Block(tuple(nodes), tuple(yields))
+
+
+finish = make_block  # its former name
 
 
 def _is_int(x: Operand, number: int) -> bool:

@@ -130,6 +130,11 @@ class Param:
         return isinstance(self.type, ArrayType)
 
     @property
+    def dtype(self) -> ScalarType:
+        """The scalar type of the parameter, of its elements for an array."""
+        return self.type.dtype if isinstance(self.type, ArrayType) else self.type
+
+    @property
     def is_value(self) -> bool:
         """Whether the parameter is a scalar, vector or matrix, passed by value."""
         return not isinstance(self.type, ArrayType) or self.type.dims == 0
@@ -179,12 +184,28 @@ def blocks(node: Node) -> tuple[Block, ...]:
             return (node.cond, node.body)
 
 
+def inner_params(node: Node) -> tuple[Value, ...]:
+    """The values that `node` defines for the blocks that it owns."""
+    match node:
+        case For():
+            return (node.index, *node.params)
+        case While():
+            return node.params
+        case _:
+            return ()
+
+
 def walk(block: Block) -> Iterator[Node]:
     """Every node of `block` and of the blocks inside it, in program order."""
     for node in block.nodes:
-        yield node
-        for inner in blocks(node):
-            yield from walk(inner)
+        yield from walk_node(node)
+
+
+def walk_node(node: Node) -> Iterator[Node]:
+    """`node`, then every node of the blocks inside it, in program order."""
+    yield node
+    for inner in blocks(node):
+        yield from walk(inner)
 
 
 def indices_of(node: Op) -> tuple[Operand, ...]:
@@ -196,8 +217,3 @@ def indices_of(node: Op) -> tuple[Operand, ...]:
 def written_params(kernel: Kernel) -> tuple[int, ...]:
     """Indices of the array parameters that the kernel stores to, ascending."""
     return tuple(sorted({n.attr for n in walk(kernel.body) if isinstance(n, Op) and n.name in WRITES}))
-
-
-def read_params(kernel: Kernel) -> tuple[int, ...]:
-    """Indices of the array parameters that the kernel loads from, ascending."""
-    return tuple(sorted({n.attr for n in walk(kernel.body) if isinstance(n, Op) and n.name == "load"}))

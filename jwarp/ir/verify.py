@@ -118,8 +118,8 @@ def _check_assert(kernel: Kernel, node: Op) -> None:
         raise _Fault(f"attr must be text, not {node.attr!r}")
 
 
-def _check_bitcast(kernel: Kernel, node: Op) -> None:
-    if node.result is None or node.result.type.bits != node.args[0].type.bits or node.result.type is bool_:
+def _check_bitcast(node: Op, result: ScalarType) -> None:
+    if result.bits != node.args[0].type.bits or result is bool_:
         raise _Fault("the result must have as many bits as the argument")
 
 
@@ -133,6 +133,9 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ScalarType | None]] = {
     "assert": _check_assert,
     **dict.fromkeys(WRITES, _check_write),
 }
+
+# Rules beyond those for the type of a result that neither the table nor a parameter decides.
+RESULT_RULES: dict[str, Callable[[Op, ScalarType], None]] = {"bitcast": _check_bitcast}
 
 
 class _Verifier:
@@ -249,8 +252,8 @@ class _Verifier:
                 raise _Fault(f"does not take arguments of types {[a.type for a in node.args]}")
         if expected is not None and node.result.type is not expected:
             raise _Fault(f"gives {expected}, not {node.result.type}")
-        if node.name == "bitcast":
-            _check_bitcast(self.kernel, node)
+        if rule := RESULT_RULES.get(node.name):
+            rule(node, node.result.type)
 
 
 def _is_scalar(type_: Any) -> bool:

@@ -162,8 +162,7 @@ def _count_error(
 def check_input(param: Param, given: Argument, x64: bool) -> Fault | None:
     """What is wrong with `given` as an input for `param`, or None."""
     where = f"parameter '{param.name}'"
-    scalar = param.type.dtype if isinstance(param.type, ArrayType) else param.type
-    if scalar.bits == 64 and not x64:
+    if param.dtype.bits == 64 and not x64:
         return _x64_fault(where, param)
     if given.origin == "spec":
         return _mismatch(where, param.type, given, "an input needs content: pass an array")
@@ -300,7 +299,8 @@ def _readable(given: Argument) -> bool:
 
 
 def _is_zero_or_one(given: Argument) -> bool:
-    return given_type(given).is_int and _readable(given) and int(given.value) in (0, 1)  # type: ignore[union-attr]
+    source = given_type(given)
+    return source is not None and source.is_int and _readable(given) and int(given.value) in (0, 1)
 
 
 def _fits(type: ScalarType, source: ScalarType, given: Argument) -> bool:

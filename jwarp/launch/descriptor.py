@@ -17,11 +17,9 @@ from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint
 from jwarp.launch.arguments import Role
 from jwarp.launch.geometry import Geometry
-from jwarp.types import ArrayType
+from jwarp.transform.affine import Extents
 
 FORMAT = 1
-
-Extents = tuple[tuple[int, ...] | None, ...]
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,7 @@ class Program:
     @functools.cached_property
     def dtypes(self) -> tuple[np.dtype, ...]:
         """The NumPy dtype of each parameter, of its elements for an array."""
-        types = (param.type for param in self.kernel.params)
-        return tuple((t.dtype if isinstance(t, ArrayType) else t).dtype for t in types)
+        return tuple(param.dtype.dtype for param in self.kernel.params)
 
 
 @dataclass(frozen=True)

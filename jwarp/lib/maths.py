@@ -1,7 +1,8 @@
 """float32 exponentials, logarithms, hyperbolic functions, pow and cbrt, written in the kernel language.
 
 Arguments whose result needs no care take a path without selects; the others share one branch.
-Polynomials are fitted as in jwarp/lib/trig.py.
+Polynomials are fitted as in jwarp/lib/trig.py, and errors are bounded alike; where the target has no fma,
+those of tanh reach 2.5 units in the last place.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ one at a time from the lowest power, the others fitted again each time. Those of
 at random to lower its largest error with all roundings included, which is next to pi/2.
 
 Errors stay below 2 units in the last place where the target has fma. Without it they are as small but next
-to the zeros of large arguments, where sin and cos are off by 2e-9 at most, and for tanh (2.5).
+to the zeros of large arguments, where sin and cos are off by 2e-9 at most.
 """
 
 from __future__ import annotations

@@ -10,6 +10,9 @@ from itertools import product
 from jwarp.ir.nodes import Kernel
 from jwarp.types import MAX_DIMS, ArrayType, int32, int64, uint64
 
+# The extents of the axes of each parameter, None for a scalar.
+Extents = tuple[tuple[int, ...] | None, ...]
+
 # Past this many clauses a condition is not worth evaluating, and counts as unknown.
 MAX_CLAUSES = 96
 # Launches evaluate conditions whose numbers are int64.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from jwarp.ir.builder import Builder, finish
+from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Block, For, If, Kernel, Node, Op, Operand, Value, While
 from jwarp.ir.ops import OPS
@@ -41,7 +41,7 @@ class _Expander:
         with self.builder.block() as nodes:
             for node in block.nodes:
                 self.node(node)
-            return finish(nodes, self.operands(block.yields))
+            return make_block(nodes, self.operands(block.yields))
 
     def node(self, node: Node) -> None:
         self.builder.span = node.span
@@ -82,20 +82,12 @@ class _Expander:
     def through_float32(self, node: Op) -> Operand:
         assert node.result is not None
         wide = tuple(self.builder.op("cast", a, type=float32) for a in node.args)
-        with self.builder.block() as nodes:
-            self.builder.op(node.name, *wide, attr=node.attr)
-        before, self.builder.span = self.builder.span, node.span
-        for inner in nodes:
-            self.node(inner)
-        self.builder.span = before
-        if not nodes:  # folded
-            return self.builder.op("cast", self.builder.op(node.name, *wide), type=node.result.type)
-        made = nodes[-1]
-        assert isinstance(made, Op) and made.result is not None
-        result = self.operand(made.result)
-        if result.type is node.result.type:
-            return result
-        return self.builder.op("cast", result, type=node.result.type)
+        rule = OPS[node.name].result
+        type = rule(tuple(a.type for a in wide)) if rule else None
+        assert type is not None
+        made = Value(type)
+        self.op(dataclasses.replace(node, args=wide, result=made))
+        return self.builder.op("cast", self.operand(made), type=node.result.type)
 
 
 def _is_half(node: Op) -> bool:

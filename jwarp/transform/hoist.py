@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 
-from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Value, While, blocks, results, walk
+from jwarp.ir.nodes import (
+    WRITES,
+    Block,
+    Const,
+    For,
+    If,
+    Kernel,
+    Node,
+    Op,
+    Value,
+    While,
+    inner_params,
+    results,
+    walk_node,
+)
 from jwarp.ir.ops import OPS
 
 
@@ -31,19 +45,12 @@ def _block(block: Block) -> Block:
 
 
 def _loop(node: For | While) -> tuple[list[Node], For | While]:
-    inside: set[Value] = {*node.params}
-    if isinstance(node, For):
-        inside.add(node.index)
+    inside: set[Value] = set()
     written: set[int] = set()
-    for block in blocks(node):
-        for inner in walk(block):
-            inside.update(results(inner))
-            if isinstance(inner, (For, While)):
-                inside.update(inner.params)
-            if isinstance(inner, For):
-                inside.add(inner.index)
-            if isinstance(inner, Op) and inner.name in WRITES:
-                written.add(inner.attr)
+    for inner in walk_node(node):
+        inside.update(inner_params(inner), results(inner))
+        if isinstance(inner, Op) and inner.name in WRITES:
+            written.add(inner.attr)
     moved: list[Node] = []
 
     def split(block: Block) -> Block:

@@ -7,6 +7,7 @@ to lie inside an array the two are equal. Conditions of branches and loops bound
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
@@ -32,6 +33,14 @@ MAX_DEPTH = 8
 MAX_STEPS = 300
 
 
+class Cover(enum.IntEnum):
+    """What all accesses to a parameter have in common; the numbers are those of the native runtime."""
+
+    UNKNOWN = 0
+    STORED = 1  # every thread stores to the element of its own coordinates, and nothing else happens
+    OWN = 2  # every access is to the element of the thread's own coordinates
+
+
 @dataclass(frozen=True)
 class Access:
     """An access that every thread makes: its indices, to be compared with the extents at launch."""
@@ -46,9 +55,8 @@ class Proofs:
     """What is known of a kernel's accesses.
 
     `proven` maps the ids of load and store nodes to the condition under which they are in range, and
-    `condition` is all of these together; `covers`
-    says of each parameter: 1, every thread stores to the element of its own coordinates, and nothing
-    else touches the array; 2, every access is to the element of the thread's own coordinates.
+    `condition` is all of these together. `always` are the accesses that every thread makes, `covers` is
+    known of each parameter, and `coordinates` maps values to the launch axes that they count along.
     """
 
     kernel: Kernel
@@ -56,12 +64,13 @@ class Proofs:
     condition: Condition
     proven: Mapping[int, Condition]
     always: tuple[Access, ...]
-    covers: tuple[int, ...]
+    covers: tuple[Cover, ...]
     coordinates: Mapping[Value, int]
 
     def axis_of(self, atom: Hashable) -> int:
         """The launch axis that a coordinate counts along."""
-        return self.coordinates[atom]  # type: ignore[index]
+        assert isinstance(atom, Value)
+        return self.coordinates[atom]
 
 
 @dataclass(frozen=True)
@@ -98,8 +107,7 @@ def prove(kernel: Kernel, unmoved: Kernel | None = None) -> Proofs:
     certain to run.
     """
     analysis = _Analysis(kernel, unmoved or kernel)
-    analysis.condition = _components_fit(kernel, analysis.symbols)
-    analysis.block(kernel.body, always=True)
+    analysis.block(kernel.body)
     return Proofs(
         kernel,
         analysis.symbols,
@@ -125,13 +133,14 @@ def _components_fit(kernel: Kernel, symbols: Symbols) -> Condition:
 class _Analysis:
     def __init__(self, kernel: Kernel, unmoved: Kernel):
         self.kernel = kernel
+        # What every thread runs: nodes outside branches and loops, where they were written.
         self.certain = {id(node) for node in unmoved.body.nodes}
         self.symbols = symbols_of(kernel)
         self.numbers: dict[Value, Number] = {}
         self.facts: dict[Value, Facts] = {}
         self.definitions: dict[Value, Node] = {}
         self.coordinates: dict[Value, int] = {}
-        self.condition: Condition = ALWAYS
+        self.condition = _components_fit(kernel, self.symbols)
         self.steps = 0  # of the proof at hand
         self.proven: dict[int, Condition] = {}
         self.always: list[Access] = []
@@ -139,15 +148,15 @@ class _Analysis:
 
     # -- the walk
 
-    def block(self, block: Block, always: bool) -> None:
+    def block(self, block: Block) -> None:
         for node in block.nodes:
             match node:
                 case Op():
-                    self.op(node, always)
+                    self.op(node)
                 case If():
                     for inner, holds in ((node.then, True), (node.orelse, False)):
                         added = self.assume(node.cond, holds)
-                        self.block(inner, False)
+                        self.block(inner)
                         self.forget(added)
                     for k, result in enumerate(node.results):
                         self.definitions[result] = node
@@ -157,9 +166,9 @@ class _Analysis:
                 case While():
                     self.conditional(node)
 
-    def op(self, node: Op, always: bool) -> None:
+    def op(self, node: Op) -> None:
         if node.name == "load" or node.name in WRITES:
-            self.access(node, indices_of(node), always)
+            self.access(node, indices_of(node))
         if node.result is None:
             return
         self.definitions[node.result] = node
@@ -181,10 +190,10 @@ class _Analysis:
         (facts.lower if node.step > 0 else facts.upper).append(first)
         (facts.upper if node.step > 0 else facts.lower).append(last)
         self.facts[node.index] = facts
-        self.block(node.body, False)
+        self.block(node.body)
 
     def conditional(self, node: While) -> None:
-        self.block(node.cond, False)
+        self.block(node.cond)
         added = self.assume(node.cond.yields[0], True)
         steps = {n.result: n for n in node.body.nodes if isinstance(n, Op) and n.name == "add"}
         for param, init, following in zip(node.params, node.init, node.body.yields, strict=True):
@@ -199,7 +208,7 @@ class _Analysis:
             grows = self.prove(Affine.number(param.type.max - amount.value) - Affine.of(param))
             side = both(start.side, self.exact(start, param.type), grows)
             added.append((param, "lower", self.bound(param, "lower", Bound(start.form, side))))
-        self.block(node.body, False)
+        self.block(node.body)
         self.forget(added)
 
     # -- numbers
@@ -314,7 +323,7 @@ class _Analysis:
             result = either(result, both(bound.side, self.prove(scaled, depth + 1)))
         return result
 
-    def access(self, node: Op, indices: tuple[Operand, ...], always: bool) -> None:
+    def access(self, node: Op, indices: tuple[Operand, ...]) -> None:
         numbers = [self.index(i) for i in indices]
         extents = [Affine.of(self.symbols.extents[node.attr, axis]) for axis in range(len(indices))]
         conditions = []
@@ -331,8 +340,9 @@ class _Analysis:
             for k, n in enumerate(numbers)
         )
         own = own and len(indices) == self.kernel.tid_dims
-        self.touched.setdefault(node.attr, []).append((node.name, own, always))
-        if always and id(node) in self.certain:
+        certain = id(node) in self.certain
+        self.touched.setdefault(node.attr, []).append((node.name, own, certain))
+        if certain:
             forms = tuple(n.form if n.side == ALWAYS and self.is_plain(n.form) else None for n in numbers)
             self.always.append(Access(node.attr, forms, node.span))
 
@@ -351,12 +361,12 @@ class _Analysis:
         """Whether `form` takes all the values that its coordinates allow."""
         return all(isinstance(a, Symbol) or a in self.coordinates for a, _ in form.terms)
 
-    def cover(self, param: int) -> int:
+    def cover(self, param: int) -> Cover:
         touched = self.touched.get(param, [])
         if not touched or not all(own for _, own, _ in touched):
-            return 0
+            return Cover.UNKNOWN
         only_stored = all(name == "store" for name, _, _ in touched)
-        return 1 if only_stored and any(always for _, _, always in touched) else 2
+        return Cover.STORED if only_stored and any(certain for _, _, certain in touched) else Cover.OWN
 
 
 _COMPARISONS: Mapping[str, tuple[tuple[int, int], ...]] = {

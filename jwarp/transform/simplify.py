@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from jwarp.ir.builder import FALSE, TRUE, Builder, finish, simplify_op
+from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, simplify_op
 from jwarp.ir.nodes import (
     WRITES,
     Block,
@@ -20,7 +20,7 @@ from jwarp.ir.nodes import (
     While,
     blocks,
     results,
-    walk,
+    walk_node,
 )
 from jwarp.ir.ops import ELEMENTARY, OPS
 from jwarp.types import bool_
@@ -70,7 +70,7 @@ class _Rewriter:
         with self.builder.block() as nodes:
             for node in block.nodes:
                 self.node(node)
-            result = finish(nodes, self.all(block.yields))
+            result = make_block(nodes, self.all(block.yields))
         self.known, self.seen = known, seen
         return result
 
@@ -98,8 +98,12 @@ class _Rewriter:
                 self.counted(node)
             case While():
                 self.conditional(node)
-        for array in _written(node):
-            self.seen = {k: v for k, v in self.seen.items() if k[:2] != ("load", array)}
+        self.forget_loads(_written(node))
+
+    def forget_loads(self, arrays: set[int]) -> None:
+        """Stop sharing loads of `arrays`, whose content changes here."""
+        if arrays:
+            self.seen = {k: v for k, v in self.seen.items() if k[0] != "load" or k[1] not in arrays}
 
     def op(self, node: Op) -> None:
         args = self.all(node.args)
@@ -175,18 +179,13 @@ class _Rewriter:
                 kept.append(k)
         return kept
 
-    def enter_loop(self, node: For | While) -> None:
-        """Forget loads that the loop's own stores may make stale."""
-        written = set(_written(node))
-        self.seen = {k: v for k, v in self.seen.items() if k[0] != "load" or k[1] not in written}
-
     def counted(self, node: For) -> None:
         lo, hi = self.operand(node.lo), self.operand(node.hi)
         if isinstance(lo, Const) and isinstance(hi, Const) and not range(lo.value, hi.value, node.step):
             self.known.update(zip(node.results, self.all(node.init), strict=True))
             return
         kept = self.constant_params(node)
-        self.enter_loop(node)
+        self.forget_loads(_written(node))  # in later trips the loop's own stores come before its loads
         init = self.all(node.init[k] for k in kept)
         body = _keep(self.block(node.body), kept)
         params, made = (tuple(vs[k] for k in kept) for vs in (node.params, node.results))
@@ -194,17 +193,16 @@ class _Rewriter:
 
     def conditional(self, node: While) -> None:
         kept = self.constant_params(node)
-        self.enter_loop(node)
+        self.forget_loads(_written(node))  # in later trips the loop's own stores come before its loads
         init = self.all(node.init[k] for k in kept)
         cond, body = self.block(node.cond), _keep(self.block(node.body), kept)
         params, made = (tuple(vs[k] for k in kept) for vs in (node.params, node.results))
         self.builder.append(While(params, init, cond, body, made, node.span))
 
 
-def _written(node: Node) -> list[int]:
+def _written(node: Node) -> set[int]:
     """Arrays that `node` stores to."""
-    inside = [n for block in blocks(node) for n in walk(block)]
-    return [n.attr for n in [node, *inside] if isinstance(n, Op) and n.name in WRITES]
+    return {n.attr for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
 
 
 def _keep(block: Block, positions: list[int]) -> Block:
@@ -218,7 +216,7 @@ def _is_cheap(block: Block) -> bool:
 
 def drop_unused(body: Block) -> Block:
     """`body` without operations, branches, loops and carried values that nothing needs."""
-    needed: set[Value] = set()
+    needed = {x for x in body.yields if isinstance(x, Value)}
     before = -1
     while len(needed) != before:  # loops hand values back to their start
         before = len(needed)
@@ -227,8 +225,7 @@ def drop_unused(body: Block) -> Block:
 
 
 def _has_effect(node: Node) -> bool:
-    inside = [n for block in blocks(node) for n in walk(block)]
-    return any(isinstance(n, Op) and OPS[n.name].effect in ("write", "check") for n in [node, *inside])
+    return any(isinstance(n, Op) and OPS[n.name].effect in ("write", "check") for n in walk_node(node))
 
 
 def _is_needed(node: Node, needed: set[Value]) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jwarp.ir.nodes import Kernel
 from jwarp.transform.affine import Affine, Condition, Symbol, symbols_of
-from jwarp.transform.ranges import Access, Proofs
+from jwarp.transform.ranges import Access, Cover, Proofs
 from jwarp.types import int32
 
 Reach = tuple[int, int]
@@ -38,7 +38,7 @@ class Summary:
     """
 
     condition: Condition
-    covers: tuple[int, ...]
+    covers: tuple[Cover, ...]
     always: tuple[CertainAccess, ...]
 
     def to_bytes(self) -> bytes:
@@ -52,11 +52,11 @@ class Summary:
 
 def summarize(proofs: Proofs) -> Summary:
     """The summary of an analysed kernel."""
-    always = dict.fromkeys(without_place(access, proofs) for access in proofs.always)
+    always = dict.fromkeys(certain_access(access, proofs) for access in proofs.always)
     return Summary(proofs.condition, proofs.covers, tuple(always))
 
 
-def without_place(access: Access, proofs: Proofs) -> CertainAccess:
+def certain_access(access: Access, proofs: Proofs) -> CertainAccess:
     """`access`, found by `proofs`, as a summary has it."""
     return CertainAccess(access.param, tuple(_plain(index, proofs) for index in access.indices))
 
@@ -75,7 +75,7 @@ def summary_from_bytes(data: bytes, kernel: Kernel) -> Summary:
     condition, covers, always = json.loads(data)
     return Summary(
         frozenset(frozenset(map(decode, clause)) for clause in condition),
-        tuple(covers),
+        tuple(map(Cover, covers)),
         tuple(
             CertainAccess(param, tuple(None if i is None else decode(i) for i in indices)) for param, indices in always
         ),
@@ -114,5 +114,11 @@ def _plain(form: Affine | None, proofs: Proofs) -> Affine | None:
 
 def _encode(form: Affine) -> list[Any]:
     """Pairs of atom and coefficient, then the constant; an axis is a number below zero."""
-    numbers = ((a.index if isinstance(a, Symbol) else -1 - a.axis, c) for a, c in form.terms)  # type: ignore[attr-defined]
-    return [*sorted(numbers), form.constant]
+    return [*sorted((_number(atom), c) for atom, c in form.terms), form.constant]
+
+
+def _number(atom: Hashable) -> int:
+    if isinstance(atom, Symbol):
+        return atom.index
+    assert isinstance(atom, Coordinate)
+    return -1 - atom.axis

@@ -39,10 +39,7 @@ def run(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any], at_end: 
     """The array parameters after a launch, as `interpreter.run` gives them."""
     kernel = compiled.kernel
     written = written_params(kernel)
-    fenced = [
-        Fenced(np.asarray(a, p.type.dtype.dtype if p.is_array else p.type.dtype), at_end)
-        for p, a in zip(kernel.params, args, strict=True)
-    ]
+    fenced = [Fenced(np.asarray(a, p.dtype.dtype), at_end) for p, a in zip(kernel.params, args, strict=True)]
     results = [Fenced(fenced[p].array, at_end) for p in written]
     read = (*dims, *[1] * 4)[: kernel.tid_dims]
     numbers = [1, *read, *[1] * (4 - kernel.tid_dims), 1, 0, len(fenced)]

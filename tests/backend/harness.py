@@ -94,7 +94,7 @@ class Compiled:
         `zeros` are parameters that the launcher is to set to zero; the others get their content from `args`.
         """
         written = written_params(self.kernel)
-        given = [_guarded(np.asarray(a, _dtype(p.type))) for p, a in zip(self.kernel.params, args, strict=True)]
+        given = [_guarded(np.asarray(a, p.dtype.dtype)) for p, a in zip(self.kernel.params, args, strict=True)]
         results = [_guarded(given[p]) for p in written]
         padded = (*dims, *[1] * (4 - len(dims)))[:4]
         repeat = int(np.prod(dims[self.kernel.tid_dims :], dtype=np.int64))
@@ -119,10 +119,6 @@ class Compiled:
             assert value.tobytes() == np.asarray(args[p], value.dtype).tobytes(), "an input has changed"
         final = {p: results[k] for k, p in enumerate(written)}
         return [final.get(p, given[p]) for p, param in enumerate(self.kernel.params) if param.is_array]
-
-
-def _dtype(type: Any) -> np.dtype:
-    return type.dtype if isinstance(type.dtype, np.dtype) else type.dtype.dtype
 
 
 def _guarded(array: np.ndarray) -> np.ndarray:

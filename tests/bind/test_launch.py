@@ -203,6 +203,19 @@ def test_block_dim_does_not_change_the_result():
 
 
 def test_the_settings_of_the_trace_are_kept():
+    def double(x):
+        return wp.launch(scale, 7, [x, 2.0], [7])[0]
+
     with wp.config(bounds="unchecked"):
-        (y,) = jax.jit(lambda x: wp.launch(scale, 7, [x, 2.0], [7]))(X)
-    assert_array_equal(y, 2 * X)
+        unchecked = jax.jit(double).trace(X)
+    with wp.config(bounds="safe"):
+        safe = jax.jit(lambda x: double(x)).trace(X)
+        assert "unchecked" in unchecked.lower().as_text()
+        assert_array_equal(unchecked.lower().compile()(X), 2 * X)
+    with wp.config(bounds="unchecked"):
+        assert "unchecked" not in safe.lower().as_text()
+    with wp.config(bounds="error"):
+        # What is traced here is refused, what was traced before is not.
+        assert_array_equal(safe.lower().compile()(X), 2 * X)
+        with pytest.raises(wp.LaunchError, match="bounds = 'error' is not available yet"):
+            jax.jit(lambda x: double(x))(X)

@@ -190,6 +190,17 @@ BODIES = {
     "static of a list": ("z = «wp.static([1, 2])[0]»", T, "a Python list cannot be indexed", ""),
     "static loop too long": (
         "«f»or i in range(1000000000):\n    b[0] = wp.static(i)", C, "too long to unroll", ""),
+    "static in a loop that breaks": (
+        "for i in range(4):\n    if b[i] > n:\n        break\n    b[i] = «wp.static(i + 1)»",
+        C, "wp.static needs the value of `i`, whose loop cannot be unrolled: its body jumps", "without wp.static"),
+    "static in a loop of a loop that continues": (
+        "for i in range(4):\n    for j in range(2):\n        b[j] = «wp.static(i)»\n    if p:\n        continue",
+        C, "whose loop cannot be unrolled: its body jumps", "`continue`"),
+    "static in a loop of unknown trips": (
+        "for i in range(n):\n    b[i] = 1 + «wp.static(i)»",
+        C, "`i`, whose loop cannot be unrolled: its bounds are not constants", "loop over constants"),
+    "static of a name that the loop shadows": (
+        "for OUTER in range(n):\n    b[0] = «wp.static(len(OUTER))»", C, "its bounds are not constants", ""),
     "large integer": ("b[0] = «9999999999»", T, "does not fit int32", "wp.int64"),
     "huge integer": ("y = «wp.int64(99999999999999999999)»", T, "does not fit 64 bits", ""),
     "cast of another width": ("y = «wp.cast(x, wp.int64)»", T, "same width", "call the type"),

@@ -2,6 +2,7 @@
 
 import enum
 import math
+import pydoc
 import types
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from running import values_of
 
 import jwarp as wp
+from jwarp.frontend.builtins import BUILTINS, Builtin
 from jwarp.ir.nodes import For, walk
 
 FACTOR = 3
@@ -264,3 +266,28 @@ def test_names_for_functions_types_and_arrays():
 
     a = np.array([4.0, 2.5, -1.5], np.float32)
     assert values_of(kernel, a, count=3) == [2, 2, -2]
+
+
+def test_static_expressions_of_other_names_may_stand_in_any_loop():
+    step = 2
+
+    @wp.kernel
+    def k(n: int, out: wp.array[int]):
+        for j in range(n):
+            if j == 3:
+                break
+            out[0] += wp.static(step * 10)
+        for j in range(n):
+            out[1] += j
+            for j in range(2):
+                out[2 + j] += wp.static(j + step)
+
+    assert values_of(k, 5, count=4) == [60, 10, 10, 15]
+
+
+@pytest.mark.parametrize("name", sorted(BUILTINS))
+def test_help_describes_each_builtin(name):
+    row = BUILTINS[name]
+    assert row.__doc__ == row.doc and row.doc.strip()
+    assert row.__doc__ != Builtin.__doc__
+    assert row.doc in pydoc.plain(pydoc.render_doc(row))

@@ -1,6 +1,7 @@
 """Every table keyed by the table of operations has a row for each operation, and no other."""
 
 from jwarp.backend import interpreter
+from jwarp.backend.cpu.emit import SPECIAL_RULES
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.ir.evaluate import EVAL_RULES
 from jwarp.ir.ops import ELEMENTARY, OPS
@@ -27,6 +28,10 @@ def test_the_interpreter_knows_everything_else():
 
 def test_attributes_are_checked_for_everything_else():
     assert set(ATTR_RULES) == set(OPS) - set(EVAL_RULES)
+
+
+def test_the_emitter_knows_everything_else():
+    assert set(SPECIAL_RULES) == set(OPS) - set(EVAL_RULES)
 
 
 def test_the_processor_has_a_row_for_every_function_that_the_library_lacks():

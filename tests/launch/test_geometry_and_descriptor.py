@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from launch_format import IN_OUT, INPUT, ZEROS, make_launch
 
 from jwarp.config import Settings
 from jwarp.errors import NO_SPAN, LaunchError
@@ -60,12 +61,5 @@ def test_operands_results_and_extents():
 def test_encoding():
     encoded = encode(descriptor(), (8, 9), [(True, False), (False, True), (True, True)])
     assert encoded.dtype == np.int64
-    # format, dims, repeat, number of batch axes, their extents, number of parameters
-    assert encoded[:10].tolist() == [1, 2, 3, 1, 1, 5, 2, 8, 9, 4]
-    # operand, result, role, batch axes as bits
-    assert encoded[10:].reshape(4, 4).tolist() == [
-        [0, -1, 0, 0b01],
-        [1, -1, 0, 0b10],
-        [-1, 0, 1, 0b11],
-        [2, 1, 2, 0b11],
-    ]
+    bindings = [(0, -1, INPUT, 0b01), (1, -1, INPUT, 0b10), (-1, 0, ZEROS, 0b11), (2, 1, IN_OUT, 0b11)]
+    assert encoded.tolist() == make_launch((2, 3, 1, 1), bindings, (8, 9), 5).tolist()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-
 import mpmath
 import numpy as np
 import pytest
+from elementwise import evaluate
 from scipy import special
 
 import jwarp as wp
@@ -45,27 +44,6 @@ SPECIAL = np.array(
     + [-1.0000001, 88.72284, -103.97209, 104.0, 16384.0, 16384.002, -16384.0, 1e10, -1e10],
     np.float32,
 )
-
-
-@functools.cache
-def kernel_of(name: str, arity: int) -> wp.Kernel:
-    function = getattr(wp, name)
-
-    def unary(x: wp.array[float], result: wp.array[float]):
-        i = wp.tid()
-        result[i] = function(x[i])
-
-    def binary(x: wp.array[float], y: wp.array[float], result: wp.array[float]):
-        i = wp.tid()
-        result[i] = function(x[i], y[i])
-
-    return wp.kernel(unary if arity == 1 else binary)
-
-
-def evaluate(name: str, *arguments: np.ndarray) -> np.ndarray:
-    """The function, elementwise, as compiled for this processor."""
-    shape = arguments[0].shape
-    return np.asarray(wp.launch(kernel_of(name, len(arguments)), shape, list(arguments), [shape])[0])
 
 
 def interpret(name: str, *arguments: np.ndarray) -> np.ndarray:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-
 import mpmath
 import numpy as np
 import pytest
+from elementwise import evaluate
 from scipy import special
 
 import jwarp as wp
@@ -27,27 +26,6 @@ SPECIAL = np.array(
     + [2.0**53 - 1, 1.0 - 2.0**53, 2.0**53, 2.0**52 - 0.5, 709.7827128933841, -745.1332191019412, -746.0, 711.0]
     + [1.0 + 2.0**-52, 1.0 - 2.0**-53, -1.0 - 2.0**-52, 2.0**20, 2.0**20 + 1, 1e22, -1e300]
 )
-
-
-@functools.cache
-def kernel_of(name: str, arity: int) -> wp.Kernel:
-    function = getattr(wp, name)
-
-    def unary(x: wp.array[wp.float64], result: wp.array[wp.float64]):
-        i = wp.tid()
-        result[i] = function(x[i])
-
-    def binary(x: wp.array[wp.float64], y: wp.array[wp.float64], result: wp.array[wp.float64]):
-        i = wp.tid()
-        result[i] = function(x[i], y[i])
-
-    return wp.kernel(unary if arity == 1 else binary)
-
-
-def evaluate(name: str, *arguments: np.ndarray) -> np.ndarray:
-    """The function, elementwise, as compiled for this processor."""
-    shape = arguments[0].shape
-    return np.asarray(wp.launch(kernel_of(name, len(arguments)), shape, list(arguments), [shape])[0])
 
 
 def inverse(x: mpmath.mpf, start: float, function, sign: int) -> mpmath.mpf:

@@ -1,19 +1,20 @@
-"""Plans, launches and entries for tests of the native module, without any of jwarp's compilers."""
+"""Plans and entries for tests of the native module, without any of jwarp's compilers."""
 
 from __future__ import annotations
 
 import ctypes
 import itertools
+import os
 from collections.abc import Callable, Sequence
 
 import llvmlite.binding as llvm
 import numpy as np
+from launch_format import INPUT, ZEROS, make_launch
 
 from jwarp import _native
 
 PRED, S32, F32, F64, U64 = 1, 4, 11, 12, 9
 SCALAR, ARRAY = 0, 1
-INPUT, ZEROS, IN_OUT = 0, 1, 2
 UNKNOWN, STORED, OWN = 0, 1, 2
 
 _serial = itertools.count()
@@ -49,6 +50,13 @@ class Frame(ctypes.Structure):
         return np.frombuffer(data, dtype).reshape(shape)
 
 
+def child_environment(**variables: str) -> dict[str, str]:
+    """The environment of a process of its own that imports this module and those beside it."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    path = os.pathsep.join([here, os.path.dirname(here), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path, **variables}
+
+
 def new_fingerprint() -> str:
     return f"{next(_serial):032x}"
 
@@ -71,18 +79,6 @@ def make_plan(
         numbers.append(len(clause))
         for terms, constant in clause:
             numbers += [len(terms), *itertools.chain(*terms.items()), constant]
-    return np.array(numbers, np.int64)
-
-
-def make_launch(
-    dims: Sequence[int],
-    parameters: Sequence[tuple[int, int, int, int]],
-    batch: Sequence[int] = (),
-    repeat: int = 1,
-) -> np.ndarray:
-    """A launch; a parameter is (operand, result, init, mask)."""
-    padded = (*dims, *[1] * (4 - len(dims)))
-    numbers = [1, *padded, repeat, len(batch), *batch, len(parameters), *itertools.chain(*parameters)]
     return np.array(numbers, np.int64)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -13,17 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from launch_format import IN_OUT, INPUT, ZEROS, make_launch
 from native_kernels import (
     ARRAY,
     F32,
-    IN_OUT,
-    INPUT,
     S32,
     SCALAR,
     SCALE_PLAN,
     UNKNOWN,
-    ZEROS,
-    make_launch,
+    child_environment,
     make_plan,
     new_fingerprint,
     python_entry,
@@ -244,8 +241,7 @@ def test_registration_before_and_after_the_backend_starts(backend_first: bool) -
         "g = jax.jit(lambda x: f(x, np.float32(2), fingerprint='a', program=b'', launch=scale_launch(8)))",
         "assert (g(np.ones(8, np.float32)) == 2).all()",
     ])  # fmt: skip
-    path = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
+    environment = child_environment(JAX_PLATFORMS="cpu")
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 

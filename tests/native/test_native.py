@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+from launch_format import IN_OUT, INPUT, ZEROS, make_launch
 from native_kernels import (
     ARRAY,
     F32,
     F64,
-    IN_OUT,
-    INPUT,
     OWN,
     S32,
     SCALAR,
@@ -22,9 +20,8 @@ from native_kernels import (
     STORED,
     U64,
     UNKNOWN,
-    ZEROS,
     Frame,
-    make_launch,
+    child_environment,
     make_plan,
     new_fingerprint,
     python_entry,
@@ -496,6 +493,7 @@ def test_fork_and_shutdown() -> None:
 import atexit, os, sys
 import numpy as np
 from jwarp import _native
+from launch_format import IN_OUT, make_launch
 from native_kernels import *
 
 launch = make_launch([1000], [(0, 0, IN_OUT, 0)])
@@ -522,10 +520,9 @@ def late():
         print(error)
 atexit.register(late)
 """
-    path = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
-        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60,
+        env=child_environment(), capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("jwarp: kernel c is not compiled")

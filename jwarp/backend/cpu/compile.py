@@ -16,7 +16,7 @@ import numpy as np
 import jwarp._native as _native
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import module_text
-from jwarp.backend.cpu.expansions import expansion
+from jwarp.backend.cpu.library import expansion
 from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
@@ -25,7 +25,7 @@ from jwarp.config import Settings, config
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel
 from jwarp.ir.serialize import fingerprint, from_bytes, to_bytes
-from jwarp.transform.affine import ALWAYS, Affine, Condition, Symbols, evaluate, symbols_of
+from jwarp.transform.affine import ALWAYS, Affine, Condition, Extents, Symbol, Symbols, evaluate, symbols_of
 from jwarp.transform.expand import expand
 from jwarp.transform.hoist import hoist
 from jwarp.transform.ranges import Proofs, prove
@@ -33,11 +33,11 @@ from jwarp.transform.simplify import simplify
 from jwarp.transform.summary import (
     CertainAccess,
     Summary,
+    certain_access,
     outside,
     reach,
     summarize,
     summary_from_bytes,
-    without_place,
 )
 from jwarp.types import ArrayType
 
@@ -47,8 +47,6 @@ CODE_SETTINGS = ("bounds", "fast_math")
 PASSES = ("instruction_combine", "new_gvn", "simplify_cfg", "dead_code_elimination")
 
 VERSIONS = ("fast", "checked")
-
-Extents = tuple[tuple[int, ...] | None, ...]
 
 # FFI dtype codes of XLA, for what the runtime checks buffers against.
 XLA_DTYPES = {
@@ -109,9 +107,8 @@ class CpuKernel:
         numbers = [1, self.kernel.tid_dims, len(self.kernel.params)]
         for param, cover in zip(self.kernel.params, self.summary.covers, strict=True):
             is_array = isinstance(param.type, ArrayType)
-            scalar = param.type.dtype if isinstance(param.type, ArrayType) else param.type
             rank = param.type.ndim if isinstance(param.type, ArrayType) else 0
-            numbers += [int(is_array), rank, XLA_DTYPES[scalar.name], cover]
+            numbers += [int(is_array), rank, XLA_DTYPES[param.dtype.name], cover]
         clauses = [sorted(map(_encode, clause)) for clause in self.condition]
         numbers.append(len(clauses))
         for clause in sorted(clauses):
@@ -123,7 +120,7 @@ class CpuKernel:
         """What a launch must fulfil for the fast version."""
         return self.summary.condition if self.bounds else ALWAYS
 
-    def symbols(self, dims: tuple[int, ...], extents: Extents) -> dict[int, int | None]:
+    def symbol_values(self, dims: tuple[int, ...], extents: Extents) -> dict[int, int | None]:
         """The values of the launch symbols; scalar arguments are known only when the kernel runs."""
         known: dict[int, int | None] = dict(enumerate(dims))
         for (p, axis), symbol in self._symbols.extents.items():
@@ -140,7 +137,7 @@ class CpuKernel:
         """
         if not self.bounds or 0 in dims:
             return
-        known = self.symbols(dims, extents)
+        known = self.symbol_values(dims, extents)
         for access in self.summary.always:
             for axis, form in enumerate(access.indices):
                 extent = known[self._symbols.extents[access.param, axis].index]
@@ -152,7 +149,7 @@ class CpuKernel:
     def _outside(self, access: CertainAccess, axis: int, index: int, extent: int, dims: tuple[int, ...]) -> LaunchError:
         name = self.kernel.params[access.param].name
         # A summary has no source positions; for an error the analysis may be repeated.
-        found = (a.span for a in self.proofs.always if without_place(a, self.proofs) == access)
+        found = (a.span for a in self.proofs.always if certain_access(a, self.proofs) == access)
         return LaunchError(
             f"kernel `{self.kernel.name}`: index {index} is outside axis {axis} of `{name}`, "
             f"whose extent is {extent}, in a launch over {dims[: self.kernel.tid_dims]}",
@@ -162,7 +159,7 @@ class CpuKernel:
 
     def require(self, dims: tuple[int, ...], extents: Extents) -> None:
         """Compile what this launch needs, unless that has been done."""
-        holds = evaluate(self.condition, self.symbols(dims, extents))
+        holds = evaluate(self.condition, self.symbol_values(dims, extents))
         versions = {True: VERSIONS[:1], False: VERSIONS[1:], None: VERSIONS}[holds]
         for version in versions:
             self.compile(version)
@@ -196,9 +193,8 @@ class CpuKernel:
     def text(self, version: str = "fast", options: Options | None = None) -> str:
         """The LLVM assembly of one version, before LLVM's own passes."""
         options = options or self.options
-        name = entry_name(self.kernel)
         checked = version == "checked"
-        return module_text(self.proofs.kernel, self.proofs, name, options, checked, self.bounds)
+        return module_text(self.proofs, entry_name(self.kernel), options, checked=checked, bounds=self.bounds)
 
     def module(self, version: str = "fast", options: Options | None = None) -> llvm.ModuleRef:
         """The verified and optimised LLVM module of one version."""
@@ -228,7 +224,11 @@ def entry_name(kernel: Kernel) -> str:
 
 def _encode(form: Affine) -> list[int]:
     """One alternative of a clause for the native runtime: terms, then the constant."""
-    terms = sorted((symbol.index, c) for symbol, c in form.terms)  # type: ignore[attr-defined]
+    terms = []
+    for symbol, c in form.terms:
+        assert isinstance(symbol, Symbol)
+        terms.append((symbol.index, c))
+    terms.sort()
     return [len(terms), *itertools.chain.from_iterable(terms), form.constant]
 
 
@@ -265,13 +265,13 @@ def lower_kernel(kernel: Kernel, settings: Settings) -> CpuKernel:
     Raises:
         LaunchError: the settings ask for what this backend does not have.
     """
-    key = (id(kernel), settings.cache_dir, *(getattr(settings, name) for name in CODE_SETTINGS))
-    known = _by_object.get(key)
-    if known is not None and not settings.debug:
-        return known
     if settings.debug or settings.bounds == "error":
         asked = "debug" if settings.debug else "bounds = 'error'"
         raise LaunchError(f"wp.config.{asked} is not available yet", hint="use bounds 'safe' or 'unchecked'")
+    key = (id(kernel), settings.cache_dir, *(getattr(settings, name) for name in CODE_SETTINGS))
+    known = _by_object.get(key)
+    if known is not None:
+        return known
     made = CpuKernel(kernel, settings)
     with _kernels_lock:
         _by_content.setdefault(made.fingerprint, made)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from jwarp.backend.cpu.code import Code, Lanes, memory_type
 from jwarp.backend.cpu.memory import Memory
 from jwarp.ir.nodes import Const, Node, Op, indices_of
-from jwarp.types import ArrayType, ScalarType, int32, int64
+from jwarp.types import ArrayType, ScalarType
 
 
 def component_of(node: Op, array: ArrayType) -> int | None:
@@ -41,12 +41,6 @@ def group(nodes: Sequence[Node], start: int, arrays: dict[int, ArrayType]) -> li
         seen.add(position)
         found.append(node)
     return found
-
-
-def counts_up(indices: Sequence[Lanes]) -> bool:
-    """Whether the threads of a vector access one element after the other."""
-    last = indices[-1]
-    return all(i.shape.is_uniform for i in indices[:-1]) and last.shape.stride == 1 and last.type in (int32, int64)
 
 
 class WideElements:

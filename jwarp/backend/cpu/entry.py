@@ -6,21 +6,28 @@ from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
 from jwarp.backend.cpu.emit import BodyEmitter
 from jwarp.backend.cpu.memory import ZEROS, Memory
 from jwarp.backend.cpu.shapes import UNIFORM, Shape, shapes_of
-from jwarp.ir.nodes import Kernel
-from jwarp.transform.ranges import Proofs
+from jwarp.ir.nodes import Kernel, walk
+from jwarp.transform.affine import ALWAYS
+from jwarp.transform.ranges import Cover, Proofs
 from jwarp.types import ArrayType, int32
 
 FRAME = "{ ptr, ptr, i64, i64, i64, i64, i64 }"
 RANGE = ("row.begin", "row.end", "col.begin", "col.end")
 
 
-def module_text(kernel: Kernel, proofs: Proofs, name: str, options: Options, checked: bool, bounds: bool) -> str:
-    """The LLVM module of one version of `kernel`, whose entry is called `name`."""
+def module_text(proofs: Proofs, name: str, options: Options, *, checked: bool, bounds: bool) -> str:
+    """The LLVM module of one version of the analysed kernel, whose entry is called `name`.
+
+    The version tests every access, except what is proved without a condition, if `checked`; every access
+    that is not proved, otherwise; and none without `bounds`.
+    """
+    kernel = proofs.kernel
     code = Code(options)
     first_extent = {p: proofs.symbols.extents[p, 0].index for p, param in enumerate(kernel.params) if param.is_array}
     arrays = {p: param.type for p, param in enumerate(kernel.params) if isinstance(param.type, ArrayType)}
     memory = Memory(code, arrays, first_extent)
-    body = _body(kernel, proofs, code, memory, checked, bounds)
+    shapes, trusted = shapes_of(proofs), _trusted(proofs, checked, bounds)
+    body = _body(BodyEmitter(code, memory, proofs, shapes, trusted))
     pointers = [f"ptr noalias %p{k}" for k in range(len(kernel.params))]
     numbers = [f"i64 %{n}" for n in (*RANGE, "fill")]
     params = ", ".join([*pointers, "ptr noalias readonly %symbols", *numbers])
@@ -44,6 +51,13 @@ def module_text(kernel: Kernel, proofs: Proofs, name: str, options: Options, che
     )
 
 
+def _trusted(proofs: Proofs, checked: bool, bounds: bool) -> frozenset[int]:
+    """The ids of the accesses that a version makes without testing them."""
+    if not bounds:
+        return frozenset(map(id, walk(proofs.kernel.body)))
+    return frozenset(node for node, condition in proofs.proven.items() if condition == ALWAYS or not checked)
+
+
 def _trampoline(kernel: Kernel, name: str) -> list[str]:
     """Unpack the frame; parameters of a function can be told not to overlap, loaded pointers cannot."""
     lines = ["entry:"]
@@ -60,14 +74,14 @@ def _trampoline(kernel: Kernel, name: str) -> list[str]:
     return [*lines, f"  call void @{name}.rows({', '.join(args)})", "  ret void"]
 
 
-def _body(kernel: Kernel, proofs: Proofs, code: Code, memory: Memory, checked: bool, bounds: bool) -> list[str]:
+def _body(emitter: BodyEmitter) -> list[str]:
     """Rows of threads, vector by vector; sections of code that belong to the entry and to a row."""
-    leading = list(range(kernel.tid_dims - 1))
+    code, memory = emitter.code, emitter.memory
+    leading = list(range(emitter.proofs.kernel.tid_dims - 1))
     starts = _row_starts(memory, leading)
     rows = [f"%row.{axis}" for axis in leading]
     coordinates = [Lanes(code.define(f"trunc i64 {row} to i32", ROW), int32, UNIFORM, ROW) for row in rows]
     following = _next_row(code, memory, leading)
-    emitter = BodyEmitter(code, memory, proofs, shapes_of(proofs), checked, bounds)
     # Without cheap masked accesses the whole vectors of a row get code of their own.
     peeled = not code.options.target.masks and code.width > 1
     loops = ["whole", "rest"] if peeled else ["rest"]
@@ -117,7 +131,7 @@ def _vector_loop(emitter: BodyEmitter, rows: list[Lanes], loop: str, before: str
         emitter.mask = code.define(f"icmp ult {code.vector('i32')} {code.iota('i32')}, {lanes}")
     first = Lanes(code.define(f"trunc i64 {col} to i32"), int32, Shape(1), BODY)
     emitter.coordinates = [*rows, first]
-    emitter.zero_fill(p for p, cover in enumerate(emitter.proofs.covers) if cover == 2)
+    emitter.zero_fill(p for p, cover in enumerate(emitter.proofs.covers) if cover is Cover.OWN)
     emitter.block(kernel.body)
     code.line(f"br label %{loop}.latch")
     code.label(f"{loop}.latch")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type, suffix
@@ -25,6 +26,14 @@ class Element:
     offset: str
     level: int
     inside: str | None = None
+
+
+def counts_up(indices: Sequence[Lanes]) -> bool:
+    """Whether the threads of a vector access one element after the other."""
+    last = indices[-1]
+    # Other types than these wrap close to the indices of an array.
+    counts = last.shape.stride == 1 and last.type in (int32, int64)
+    return counts and all(i.shape.is_uniform for i in indices[:-1])
 
 
 class Memory:
@@ -73,12 +82,8 @@ class Memory:
 
     def element(self, param: int, indices: list[Lanes], proven: bool) -> Element:
         """The elements at `indices`, each checked unless `proven`."""
-        leading = all(i.shape.is_uniform for i in indices[:-1])
-        last = indices[-1].shape
-        # Other types than these wrap close to the indices of an array.
-        counts = last.stride == 1 and indices[-1].type in (int32, int64)
-        if leading and (last.is_uniform or counts):
-            shape, is_vector = last, False
+        if all(i.shape.is_uniform for i in indices) or counts_up(indices):
+            shape, is_vector = indices[-1].shape, False
         else:
             shape, is_vector = VARYING, True
         level = BODY if is_vector else max(i.level for i in indices)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 
 from jwarp.frontend.statements import lower_func
@@ -23,14 +22,4 @@ def expansion(node: Op) -> tuple[tuple[Value, ...], Block] | None:
 @functools.cache
 def _form(name: str, kind: ScalarType, arity: int) -> tuple[tuple[Value, ...], Block]:
     params, body = lower_func(EXPANSIONS[name, kind], (kind,) * arity)
-    # An effect keeps what the function yields alive while it is simplified as if it were a kernel.
-    return params, _simplified(body)
-
-
-def _simplified(body: Block) -> Block:
-    result = body.yields[0]
-    anchor = Op("store", (result,), 0)
-    kernel = simplify(Kernel("expansion", (), 1, Block((*body.nodes, anchor))))
-    *nodes, end = kernel.body.nodes
-    assert isinstance(end, Op)
-    return dataclasses.replace(body, nodes=tuple(nodes), yields=(end.args[0],))
+    return params, simplify(Kernel(name, (), 1, body)).body

@@ -1,0 +1,157 @@
+"""Generates the code of loops: lanes leave one after the other, and the last one ends the loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jwarp.backend.cpu.code import BODY, scalar_type
+from jwarp.ir.nodes import For, Operand, While
+from jwarp.types import bool_
+
+if TYPE_CHECKING:
+    from jwarp.backend.cpu.emit import BodyEmitter
+
+
+def counted(emitter: BodyEmitter, node: For) -> None:
+    """Write a counted loop."""
+    lo, hi = emitter.lanes(node.lo), emitter.lanes(node.hi)
+    index_shape = emitter.shapes[node.index]
+    is_vector = index_shape.is_varying
+    per_lane = is_vector or not hi.shape.is_uniform
+    kind = node.index.type
+    type = emitter.llvm_type(kind, index_shape)
+    out = emitter.code.instructions(BODY, is_vector)
+    test = emitter.code.instructions(BODY, per_lane)
+    sign = "s" if kind.kind == "int" else "u"
+    less = sign + ("lt" if node.step > 0 else "gt")
+    first = emitter.vector(lo) if is_vector else lo.text
+    limit = emitter.vector(hi) if per_lane else hi.text
+    loop = Loop(emitter, node, per_lane)
+    index, following, wrapped = emitter.code.name("i"), emitter.code.name("i"), emitter.code.name("ok")
+    loop.enter(
+        [(index, type, first, following)]
+        # Lanes whose next index would wrap have left: see `wrapped`.
+        + ([(f"{wrapped}.in", test.type("i1"), test.spread("true", "i1"), wrapped)] if abs(node.step) > 1 else [])
+    )
+    counter = index if is_vector or not per_lane else emitter.code.splat(index, scalar_type(kind))
+    goes_on = test.compare(less, kind, counter, limit)
+    if abs(node.step) > 1:
+        goes_on = test.binary("and", bool_, goes_on, f"{wrapped}.in")
+    emitter.bind(node.index, index, index_shape)
+    loop.run(goes_on)
+    emitter.block(node.body)
+    step = out.constant(kind, node.step % (1 << kind.bits) if kind.kind == "uint" else node.step)
+    emitter.code.line(f"{following} = add {type} {index}, {step}")
+    if abs(node.step) > 1:
+        grown = out.compare(sign + ("gt" if node.step > 0 else "lt"), kind, following, index)
+        if per_lane and not is_vector:
+            grown = emitter.code.splat(grown, "i1")
+        emitter.code.line(f"{wrapped} = and {test.type('i1')} {grown}, {test.spread('true', 'i1')}")
+    loop.leave(node.body.yields)
+
+
+def conditional(emitter: BodyEmitter, node: While) -> None:
+    """Write a loop that runs as long as its condition holds."""
+    shape = emitter.shape_of(node.cond.yields[0])
+    loop = Loop(emitter, node, per_lane=not shape.is_uniform)
+    loop.enter([])
+    emitter.block(node.cond)
+    goes_on = emitter.lanes(node.cond.yields[0])
+    loop.run(emitter.vector(goes_on) if loop.per_lane else goes_on.text)
+    emitter.block(node.body)
+    loop.leave(node.body.yields)
+
+
+class Loop:
+    """The labels, carried values and mask of one loop. Lanes that have left keep their values."""
+
+    def __init__(self, emitter: BodyEmitter, node: For | While, per_lane: bool):
+        self.emitter, self.node, self.per_lane = emitter, node, per_lane
+        code = emitter.code
+        self.before, self.head, self.body, self.done = (
+            code.new_label(name) for name in ("loop", "loop.head", "loop.body", "loop.done")
+        )
+        self.outer_mask = emitter.mask
+
+    def enter(self, counters: list[tuple[str, str, str, str]]) -> None:
+        """Open the loop; `counters` are (name, type, first value, name of the next value)."""
+        e, node = self.emitter, self.node
+        code = e.code
+        shapes = [e.shapes[p] for p in node.params]
+        init = [e.shaped(x, s) for x, s in zip(node.init, shapes, strict=True)]
+        pairs = list(zip(node.params, node.results, strict=True))
+        # A value that is uniform inside leaves with what it was when each lane left.
+        self.kept = [
+            k for k, (p, r) in enumerate(pairs)
+            if self.per_lane and not e.shapes[p].is_varying and r in e.used
+        ]  # fmt: skip
+        kept_init = [e.vector(e.lanes(node.init[k])) for k in self.kept]
+        mask = self.outer_mask or "splat (i1 true)"
+        e.jump(self.before)
+        code.label(self.before)
+        e.jump(self.head)
+        code.label(self.head)
+        self.latch = code.new_label("loop.latch")
+        self.next = [code.name("next") for _ in node.params]
+        self.kept_next = [code.name("kept") for _ in self.kept]
+        self.next_mask = code.name("mask")
+        for name, type, first, following in counters:
+            code.line(f"{name} = phi {type} [{first}, %{self.before}], [{following}, %{self.latch}]")
+        for param, shape, first, following in zip(node.params, shapes, init, self.next, strict=True):
+            type = e.llvm_type(param.type, shape)
+            e.bind(param, e.phi(type, (first, self.before), (following, self.latch)), shape)
+        self.kept_values = [
+            e.phi(code.vector(scalar_type(node.params[k].type)), (first, self.before), (following, self.latch))
+            for k, first, following in zip(self.kept, kept_init, self.kept_next, strict=True)
+        ]
+        if self.per_lane:
+            e.mask = e.phi(code.vector("i1"), (mask, self.before), (self.next_mask, self.latch))
+
+    def run(self, goes_on: str) -> None:
+        """Start the body for the lanes, or for all, for which `goes_on` holds."""
+        e = self.emitter
+        if self.per_lane:
+            e.mask = e.mask_and(e.mask, goes_on)
+            goes_on = e.any_lane(e.mask)
+        e.jump_if(goes_on, self.body, self.done)
+        e.code.label(self.body)
+        self.body_mask = e.mask
+
+    def leave(self, yields: tuple[Operand, ...]) -> None:
+        """Close the body and bind what the loop results in."""
+        e, node = self.emitter, self.node
+        code = e.code
+        out = code.instructions(BODY, True)
+        texts = []
+        for param, y in zip(node.params, yields, strict=True):
+            shape = e.shapes[param]
+            text = e.shaped(y, shape)
+            if self.per_lane and shape.is_varying:
+                assert self.body_mask is not None
+                text = out.select(self.body_mask, param.type, text, e.values[param].text)
+            texts.append(text)
+        kept = []
+        for k, value in zip(self.kept, self.kept_values, strict=True):
+            assert self.body_mask is not None
+            kept.append(out.select(self.body_mask, node.params[k].type, e.vector(e.lanes(yields[k])), value))
+        e.jump(self.latch)
+        code.label(self.latch)
+        # The next values get their names here, by copies that cost nothing.
+        for name, text, param in zip(self.next, texts, node.params, strict=True):
+            code.line(f"{name} = {_copy(e.llvm_type(param.type, e.shapes[param]), text)}")
+        for name, text, k in zip(self.kept_next, kept, self.kept, strict=True):
+            code.line(f"{name} = {_copy(code.vector(scalar_type(node.params[k].type)), text)}")
+        if self.per_lane:
+            code.line(f"{self.next_mask} = {_copy(code.vector('i1'), self.body_mask or '')}")
+        e.jump(self.head)
+        code.label(self.done)
+        e.mask = self.outer_mask
+        snapshots = dict(zip(self.kept, self.kept_values, strict=True))
+        for k, (param, result) in enumerate(zip(node.params, node.results, strict=True)):
+            if self.per_lane and not e.shapes[param].is_varying and k not in snapshots:
+                continue  # nothing reads it
+            e.bind(result, snapshots.get(k, e.values[param].text))
+
+
+def _copy(type: str, text: str) -> str:
+    return f"bitcast {type} {text} to {type}"

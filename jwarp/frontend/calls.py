@@ -1,0 +1,101 @@
+"""Lowers calls: of builtins, types, functions of the kernel language and `wp.static`."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+from typing import Any
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend import composites
+from jwarp.frontend.bindings import Binding, PythonRef, bind_python, describe
+from jwarp.frontend.builtins import BUILTINS, PYTHON_BUILTINS, Builtin, static
+from jwarp.frontend.expressions import spelling
+from jwarp.frontend.func import Func
+from jwarp.frontend.subscripts import SubscriptLowering
+from jwarp.ir.builder import zero
+from jwarp.types import CompositeType, ScalarType, as_scalar
+
+
+class CallLowering(SubscriptLowering):
+    """The part of a lowering that deals with calls."""
+
+    def lower_Call(self, node: ast.Call) -> Binding:
+        span = self.span(node)
+        callee = self.expression(node.func)
+        if not isinstance(callee, PythonRef):
+            raise CompileError(f"{describe(callee)} cannot be called", span, "multiplication is written with `*`")
+        function = callee.object
+        if function is static:
+            return self.static_expression(node)
+        with contextlib.suppress(TypeError):  # not hashable: not one of Python's own functions
+            function = PYTHON_BUILTINS.get(function, function)
+        starred = next((a for a in [*node.args, *node.keywords] if isinstance(a, ast.Starred) or _is_double(a)), None)
+        if starred is not None:
+            raise self.unsupported(starred, ast.Starred)
+        is_type = as_scalar(function) is not None or isinstance(function, CompositeType)
+        if not isinstance(function, (Builtin, Func)) and not is_type:
+            raise self.not_callable(function, span)
+        args = [self.expression(a) for a in node.args]
+        spans = [self.span(a) for a in node.args]
+        target = as_scalar(function)
+        if target is not None:
+            return self.conversion(target, args, span, bool(node.keywords))
+        if isinstance(function, CompositeType):
+            if node.keywords:
+                raise CompileError(f"{function.name}() takes no keyword arguments", span)
+            return composites.construct(self, function, args, span)
+        if isinstance(function, Builtin):
+            if node.keywords and function.signature is None:
+                raise CompileError(
+                    f"wp.{function.name} takes no keyword arguments",
+                    self.span(node.keywords[0]),
+                    "give the arguments in order",
+                )
+            named = {str(k.arg): self.expression(k.value) for k in node.keywords}
+            return function.lower(self, function.arguments(args, named, span), spans, span)
+        keywords = {k.arg: self.expression(k.value) for k in node.keywords}
+        return self.call_function(function, args, keywords, node)
+
+    def not_callable(self, function: Any, span: Span) -> CompileError:
+        """The error for a call of a Python object that kernels cannot call."""
+        name = getattr(function, "__name__", getattr(function, "name", repr(function)))
+        hint = ""
+        if hasattr(function, "enable_backward"):  # a kernel: its class is defined on top of this one
+            return CompileError(
+                f"`{name}` is a kernel, which only a launch can run", span, "make what both need a @wp.func"
+            )
+        if inspect.isfunction(function) and not (function.__module__ or "").startswith("jwarp."):
+            hint = f"decorate it: @wp.func above `def {name}`"
+        elif name in BUILTINS:
+            hint = f"write wp.{name}"
+        return CompileError(f"`{name}` is not a function of the kernel language", span, hint)
+
+    def call_function(self, function: Func, args: list[Binding], keywords: dict, node: ast.Call) -> Binding:
+        raise NotImplementedError  # in the subclass: a function's body is statements
+
+    def conversion(self, target: ScalarType, args: list[Binding], span: Span, keywords: bool) -> Binding:
+        if len(args) > 1 or keywords:
+            raise KernelTypeError(f"{spelling(target)}() converts one value", span)
+        return self.convert(args[0], target, span) if args else zero(target)
+
+    def static_expression(self, node: ast.Call) -> Binding:
+        """`wp.static(expression)`: evaluated by Python itself, with the captured names."""
+        if len(node.args) != 1 or node.keywords:
+            raise CompileError("wp.static takes one expression", self.span(node))
+        source = self.frame.source
+        expression = ast.Expression(node.args[0])
+        namespace = {**source.namespace, **self.frame.statics}
+        try:
+            result = eval(compile(expression, source.file, "eval"), namespace)
+        except Exception as error:
+            names = sorted({n.id for n in ast.walk(expression) if isinstance(n, ast.Name)} & set(self.frame.env))
+            hint = f"`{names[0]}` is a variable of the kernel, unknown when it is built" if names else ""
+            raise CompileError(f"wp.static: {type(error).__name__}: {error}", self.span(node.args[0]), hint) from error
+        return bind_python(result, "wp.static(…)", self.span(node))
+
+
+def _is_double(node: ast.AST) -> bool:
+    """Whether `node` is a `**` argument of a call."""
+    return isinstance(node, ast.keyword) and node.arg is None

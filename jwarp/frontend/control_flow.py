@@ -16,7 +16,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.bindings import Binding, Unusable, describe, flatten, layout, rebuild
 from jwarp.frontend.calls import CallLowering
 from jwarp.frontend.source import always_jumps, may_jump, returns_value
-from jwarp.ir.builder import FALSE, TRUE, finish, zero
+from jwarp.ir.builder import FALSE, TRUE, make_block, zero
 from jwarp.ir.nodes import Const, If, Operand, Value
 
 
@@ -172,7 +172,7 @@ class ControlFlowLowering(CallLowering):
             env[name] = rebuild(shape, list(values))
         self.state = State(env, unset)
         if nodes[0] or nodes[1] or results:
-            blocks = (finish(nodes[0], yields[0]), finish(nodes[1], yields[1]))
+            blocks = (make_block(nodes[0], yields[0]), make_block(nodes[1], yields[1]))
             self.builder.append(If(cond, *blocks, tuple(results), span))
 
     def matched(

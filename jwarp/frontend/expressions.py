@@ -29,7 +29,7 @@ from jwarp.frontend.bindings import (
 from jwarp.frontend.builtins import BUILTINS
 from jwarp.frontend.constructs import CONSTRUCTS, DEFAULT_WAY_OUT
 from jwarp.frontend.source import Source
-from jwarp.ir.builder import FALSE, TRUE, Builder, finish, zero
+from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, zero
 from jwarp.ir.nodes import Const, If, Node, Op, Operand, Value
 from jwarp.ir.ops import OPS
 from jwarp.types import ScalarType, bool_, int32
@@ -314,7 +314,7 @@ class ExpressionLowering:
         if is_eager(nodes):
             self.builder.extend(nodes)
             return self.emit("and" if is_and else "or", first, operand, span=span)
-        then, orelse = finish(nodes, (operand,)), finish([], (FALSE if is_and else TRUE,))
+        then, orelse = make_block(nodes, (operand,)), make_block([], (FALSE if is_and else TRUE,))
         merged = Value(bool_)
         self.builder.append(If(first, *((then, orelse) if is_and else (orelse, then)), (merged,), span))
         return merged
@@ -336,7 +336,7 @@ class ExpressionLowering:
         if not then and not orelse:
             return rebuild(x, [self.emit("select", cond, *pair, span=span) for pair in zip(xs, ys, strict=True)])
         merged = tuple(Value(v.type) for v in xs)
-        self.builder.append(If(cond, finish(then, xs), finish(orelse, ys), merged, span))
+        self.builder.append(If(cond, make_block(then, xs), make_block(orelse, ys), merged, span))
         return rebuild(x, list(merged))
 
 

@@ -12,7 +12,7 @@ from jwarp.frontend.builtins import BUILTINS, static
 from jwarp.frontend.control_flow import ControlFlowLowering, State
 from jwarp.frontend.expressions import is_eager
 from jwarp.frontend.source import assigned_names, count_loads, may_jump, returns_value
-from jwarp.ir.builder import FALSE, TRUE, finish, zero
+from jwarp.ir.builder import FALSE, TRUE, make_block, zero
 from jwarp.ir.nodes import Block, Const, For, If, Operand, Value, While
 from jwarp.types import ScalarType, bool_, int32, int64
 
@@ -174,7 +174,7 @@ class LoopLowering(ControlFlowLowering):
         carried = self.carry(statement, body, never_empty)
         with self.builder.block() as nodes:
             body()
-        block = finish(nodes, carried.next_values())
+        block = make_block(nodes, carried.next_values())
         assert count_step is not None
         self.builder.append(
             For(index, count_lo, count_hi, count_step, carried.params, carried.init, block, carried.results, span)
@@ -231,7 +231,7 @@ class LoopLowering(ControlFlowLowering):
                 goes_on = self.emit("and", stays, holds, span=span)
             else:
                 goes_on = Value(bool_)
-                branches = (finish(test_nodes, (holds,)), finish([], (FALSE,)))
+                branches = (make_block(test_nodes, (holds,)), make_block([], (FALSE,)))
                 self.builder.append(If(stays, *branches, (goes_on,), span))
         params, init = list(carried.params), list(carried.init)
         with self.builder.block() as nodes:
@@ -247,7 +247,7 @@ class LoopLowering(ControlFlowLowering):
                 init.append(start)
         results = [*carried.results, *(Value(p.type, p.name) for p in params[len(carried.results) :])]
         cond = Block(tuple(cond_nodes), (goes_on,))
-        block = finish(nodes, following)
+        block = make_block(nodes, following)
         self.builder.append(While(tuple(params), tuple(init), cond, block, tuple(results), span))
         carried.leave()
         never_passed = test is not None and holds == TRUE and not any(_breaks(s) for s in statement.body)

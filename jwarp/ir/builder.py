@@ -85,9 +85,6 @@ def make_block(nodes: Iterable[Node], yields: Iterable[Operand] = ()) -> Block:
     return Block(tuple(nodes), tuple(yields))
 
 
-finish = make_block  # its former name
-
-
 def _is_int(x: Operand, number: int) -> bool:
     return isinstance(x, Const) and x.type.is_int and x.value == number
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +13,7 @@ from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind import compat
 from jwarp.bind.register import TARGET
 from jwarp.errors import LaunchError, NotDifferentiableError
+from jwarp.frontend.function import Kernel
 from jwarp.launch.arguments import Role
 from jwarp.launch.descriptor import Descriptor, Extents, Program, encode
 from jwarp.launch.geometry import MAX_EXTENT
@@ -52,8 +53,25 @@ def bind(
 # Eager calls
 
 
-@functools.lru_cache(maxsize=4096)
+# By kernel, so that one that is dropped does not leave its executables behind: JAX keeps what it made of a
+# function as long as the function, and that refers to the launch, which must not refer to the function.
+_JITTED: weakref.WeakKeyDictionary[Kernel, dict[Any, Callable]] = weakref.WeakKeyDictionary()
+
+
 def _jitted(**params: Any) -> Callable[..., list[Any]]:
+    """The compiled form of an eager launch, made once."""
+    kernel = params["launch"].program.owner()
+    if kernel is None:
+        return _jit(params)
+    made = _JITTED.get(kernel)
+    if made is None:
+        made = _JITTED.setdefault(kernel, {})
+    key = tuple(params.items())
+    found = made.get(key)
+    return made.setdefault(key, _jit(params)) if found is None else found
+
+
+def _jit(params: dict[str, Any]) -> Callable[..., list[Any]]:
     def run(*operands: Any) -> list[Any]:
         return launch_p.bind(*operands, **params)
 

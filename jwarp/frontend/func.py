@@ -13,6 +13,7 @@ from jwarp.frontend.source import (
     annotations_of,
     capture,
     check_function,
+    file_lines,
     parameter_span,
     read_source,
 )
@@ -27,10 +28,11 @@ class Func:
         self.python = function
         self.name = function.__name__
         self._captured = capture(function)
+        self._lines = file_lines(function)
 
     @functools.cached_property
     def source(self) -> Source:
-        return read_source(self.python, self._captured)
+        return read_source(self.python, self._captured, self._lines)
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:

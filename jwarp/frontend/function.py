@@ -16,6 +16,7 @@ from jwarp.frontend.source import (
     annotations_of,
     capture,
     check_function,
+    file_lines,
     file_of,
     parameter_span,
     read_source,
@@ -35,13 +36,14 @@ class Kernel:
         self.enable_backward = enable_backward
         self.span = Span(file_of(function), function.__code__.co_firstlineno)
         self._captured = capture(function)
+        self._lines = file_lines(function)
         self.params = _parameters(function, self._captured)
         self._irs: dict[int, nodes.Kernel] = {}
         self._lock = threading.Lock()
 
     @functools.cached_property
     def source(self) -> Source:
-        return read_source(self.python, self._captured)
+        return read_source(self.python, self._captured, self._lines)
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force)."""

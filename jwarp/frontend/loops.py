@@ -17,7 +17,7 @@ from jwarp.ir.nodes import Block, Const, For, If, Operand, Value, While
 from jwarp.types import ScalarType, bool_, int32, int64
 
 # Unrolling stops where it would read more than this many syntax nodes.
-MAX_UNROLLED_NODES = 20_000
+MAX_UNROLLED_NODES = 4_000
 
 
 class LoopLowering(ControlFlowLowering):

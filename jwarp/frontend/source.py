@@ -6,6 +6,7 @@ import ast
 import builtins
 import contextlib
 import inspect
+import linecache
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -71,19 +72,29 @@ def capture(function: Callable) -> dict[str, Any]:
     return {name: v.copy() if isinstance(v, CompositeValue) else v for name, v in captured.items()}
 
 
-def read_source(function: Callable, captured: Mapping[str, Any]) -> Source:
-    """Parse the source text of `function`."""
-    file, line = file_of(function), function.__code__.co_firstlineno
-    try:
-        if file == "<string>":  # whatever text Python keeps under that name need not be this function's
-            raise OSError
-        lines, first_line = inspect.getsourcelines(function)
-    except (OSError, TypeError):
+def file_lines(function: Callable) -> list[str]:
+    """The lines of the file of `function` as they are now; none if there is no such file.
+
+    Taken when a function is decorated: by its first use the file may have been edited. The list is the
+    one that `linecache` shares among all functions of the file.
+    """
+    file = file_of(function)
+    if file == "<string>":  # whatever text Python keeps under that name need not be this function's
+        return []
+    linecache.checkcache(file)
+    return linecache.getlines(file, function.__globals__)
+
+
+def read_source(function: Callable, captured: Mapping[str, Any], text: list[str]) -> Source:
+    """Parse `function`, whose file has the lines `text`."""
+    file, first_line = file_of(function), function.__code__.co_firstlineno
+    lines = inspect.getblock(text[first_line - 1 :])
+    if not lines:
         raise CompileError(
             f"the source of `{function.__name__}` cannot be read",
-            Span(file, line),
+            Span(file, first_line),
             "define kernels in a file or a notebook cell, not through exec or a bare prompt",
-        ) from None
+        )
     try:
         body = _parse(lines)
     except SyntaxError as error:
@@ -197,7 +208,7 @@ def parameter_span(function: Callable, name: str) -> Span:
     """Where parameter `name` is written (`return`: the function), as well as can be told."""
     first = Span(file_of(function), function.__code__.co_firstlineno)
     try:
-        source = read_source(function, {})
+        source = read_source(function, {}, file_lines(function))
     except CompileError:
         return first
     arguments = source.tree.args

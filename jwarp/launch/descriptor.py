@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,8 @@ class Program:
     settings: Settings
     kernel: nodes.Kernel = field(compare=False, repr=False)
     written: tuple[int, ...] = field(compare=False, repr=False)
+    owner: weakref.ref[Kernel] = field(compare=False, repr=False)
+    descriptors: dict[Any, Descriptor] = field(default_factory=dict, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -94,12 +97,15 @@ class Descriptor:
         return tuple(shape if p.is_array else None for p, shape in zip(params, shapes, strict=True))
 
 
-@functools.lru_cache(maxsize=4096)
 def descriptor_of(
     program: Program, geometry: Geometry, roles: tuple[Role, ...], block_dim: int | None = None
 ) -> Descriptor:
     """The descriptor of these parts; the same object for a launch that is repeated."""
-    return Descriptor(program, geometry, roles, block_dim)
+    key = (geometry, roles, block_dim)
+    found = program.descriptors.get(key)
+    if found is None:
+        found = program.descriptors.setdefault(key, Descriptor(program, geometry, roles, block_dim))
+    return found
 
 
 def encode(launch: Descriptor, batch: Sequence[int], masks: Sequence[Sequence[bool]]) -> np.ndarray:
@@ -129,7 +135,8 @@ def program_of(kernel: Kernel, settings: Settings) -> Program:
     known = _PROGRAMS.get(kernel, {}).get(settings)
     if known is not None and known.kernel is ir:
         return known
-    program = Program(ir.name, fingerprint(ir), ir.span, settings, ir, nodes.written_params(ir))
+    written = nodes.written_params(ir)
+    program = Program(ir.name, fingerprint(ir), ir.span, settings, ir, written, weakref.ref(kernel))
     with _LOCK:
         _PROGRAMS.setdefault(kernel, {})[settings] = program
     return program

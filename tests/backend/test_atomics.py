@@ -1,6 +1,7 @@
-"""Atomic operations: compiled code against NumPy and the interpreter, with colliding threads."""
+"""Atomic operations: compiled code against NumPy and the interpreter, with colliding threads.
 
-from __future__ import annotations
+Annotations are not postponed here, as some name a variable.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -191,16 +192,51 @@ def test_what_does_not_fit_is_refused_by_name():
     def has_no_array(total: wp.array[float]):
         wp.atomic_add(total[0], 0, 1.0)
 
-    @wp.kernel
-    def uses_half(total: wp.array[wp.float16]):
-        wp.atomic_add(total, 0, wp.float16(1.0))
-
     for kernel, text in (
         (adds_an_int, "`total` holds float32, the value is int32"),
         (combines_floats, "wp.atomic_or does not take float32"),
         (has_no_index, "wp.atomic_add takes 3 argument"),
         (has_no_array, "must be an array"),
-        (uses_half, "float16 are not available yet"),
     ):
         with pytest.raises(wp.KernelTypeError, match=text):
             wp.launch(kernel, 1, [], [1])
+
+
+@pytest.mark.parametrize("dtype", [wp.float16, wp.bfloat16], ids=repr)
+def test_sixteen_bit_floats(dtype, random, threads):
+    @wp.kernel
+    def combine_halves(
+        bins: wp.array[int],
+        values: wp.array[dtype],
+        total: wp.array[dtype],
+        least: wp.array[dtype],
+        most: wp.array[dtype],
+    ):
+        i = wp.tid()
+        total[bins[i]] += values[i]
+        wp.atomic_min(least, bins[i], values[i])
+        wp.atomic_max(most, bins[i], values[i])
+
+    bins = random.integers(0, BINS, THREADS).astype(np.int32)
+    # Sums of few small integers are exact in either type, in any order.
+    values = random.integers(-2, 3, THREADS).astype(np.float32)
+    given = jnp.asarray(values).astype(dtype.dtype)
+    results = [np.asarray(r, np.float32) for r in wp.launch(combine_halves, THREADS, [bins, given], [BINS] * 3)]
+    expected = [np.zeros(BINS) for _ in range(3)]
+    for array, function in zip(expected, (np.add, np.minimum, np.maximum), strict=True):
+        function.at(array, bins, values)
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, wanted)
+
+
+def test_sixteen_bit_floats_are_exchanged_and_compared():
+    @wp.kernel
+    def swap(cell: wp.array[wp.bfloat16], before: wp.array[wp.bfloat16]):
+        before[0] = wp.atomic_exch(cell, 0, wp.bfloat16(3.0))
+        before[1] = wp.atomic_cas(cell, 0, wp.bfloat16(3.0), wp.bfloat16(5.0))
+        before[2] = wp.atomic_cas(cell, 0, wp.bfloat16(3.0), wp.bfloat16(7.0))
+        before[3] = wp.atomic_add(cell, 0, wp.bfloat16(1.0))
+
+    cell, before = wp.launch(swap, 1, [], [jnp.ones(1, jnp.bfloat16), 4])
+    np.testing.assert_array_equal(np.asarray(before, np.float32), [1.0, 3.0, 5.0, 5.0])
+    assert float(cell[0]) == 6.0

@@ -36,18 +36,20 @@ filled10:
 atomic.start20:
   br label %atomic.loop21
 atomic.loop21:
-  %v24 = phi i8 [%v19, %atomic.start20], [%v25, %atomic.step22]
-  %v28 = icmp eq i8 %v24, 0
-  br i1 %v28, label %atomic.done23, label %atomic.step22
+  %v25 = phi i8 [%v19, %atomic.start20], [%v26, %atomic.next23]
+  %v29 = icmp eq i8 %v25, 0
+  br i1 %v29, label %atomic.done24, label %atomic.step22
 atomic.step22:
-  %v29 = call i8 @llvm.cttz.i8(i8 %v24, i1 true)
-  %v30 = extractelement <8 x ptr> %v18, i8 %v29
-  %v31 = extractelement <8 x i32> splat (i32 1), i8 %v29
-  %v32 = atomicrmw add ptr %v30, i32 %v31 monotonic, align 4
-  %v33 = sub i8 %v24, 1
-  %v25 = and i8 %v24, %v33
+  %v30 = call i8 @llvm.cttz.i8(i8 %v25, i1 true)
+  %v31 = extractelement <8 x ptr> %v18, i8 %v30
+  %v32 = extractelement <8 x i32> splat (i32 1), i8 %v30
+  %v33 = atomicrmw add ptr %v31, i32 %v32 monotonic, align 4
+  br label %atomic.next23
+atomic.next23:
+  %v34 = sub i8 %v25, 1
+  %v26 = and i8 %v25, %v34
   br label %atomic.loop21
-atomic.done23:
+atomic.done24:
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

@@ -44,7 +44,7 @@ from jwarp.types import ArrayType
 PROGRAM_FORMAT = 1
 # Settings that change the code; the others do not belong to a compiled kernel.
 CODE_SETTINGS = ("bounds", "fast_math")
-PASSES = ("instruction_combine", "new_gvn", "simplify_cfg", "dead_code_elimination")
+PASSES = ("instruction_combine", "simplify_cfg", "dead_code_elimination")
 
 VERSIONS = ("fast", "checked")
 

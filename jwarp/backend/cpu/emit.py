@@ -16,7 +16,6 @@ from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element, Memory, counts_up
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
-from jwarp.errors import KernelTypeError
 from jwarp.ir.nodes import (
     ATOMICS,
     WRITES,
@@ -274,10 +273,6 @@ class BodyEmitter:
         """One lane after the other, each as one indivisible step."""
         indices = indices_of(node)
         element = self.element(node, indices, lane_by_lane=True)
-        if element.type.is_float and element.type.bits == 16:
-            raise KernelTypeError(
-                f"atomic operations on {element.type} are not available yet", node.span, "accumulate in float32"
-            )
         values = [self.vector(self.lanes(x)) for x in node.args[len(indices) :]]
         wanted = node.result is not None and node.result in self.used
         before = self.memory.atomic(node.name.removeprefix("atomic_"), element, values, self.mask, wanted)

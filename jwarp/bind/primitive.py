@@ -60,7 +60,8 @@ _JITTED: weakref.WeakKeyDictionary[Kernel, dict[Any, Callable]] = weakref.WeakKe
 
 def _jitted(**params: Any) -> Callable[..., list[Any]]:
     """The compiled form of an eager launch, made once."""
-    kernel = params["launch"].program.owner()
+    owner = params["launch"].program.owner
+    kernel = owner() if owner else None
     if kernel is None:
         return _jit(params)
     made = _JITTED.get(kernel)

@@ -36,7 +36,7 @@ class Program:
     settings: Settings
     kernel: nodes.Kernel = field(compare=False, repr=False)
     written: tuple[int, ...] = field(compare=False, repr=False)
-    owner: weakref.ref[Kernel] = field(compare=False, repr=False)
+    owner: weakref.ref[Kernel] | None = field(default=None, compare=False, repr=False)
     descriptors: dict[Any, Descriptor] = field(default_factory=dict, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 

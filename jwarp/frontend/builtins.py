@@ -207,7 +207,9 @@ def _lerp(do: _Steps, a: Operand, b: Operand, t: Operand) -> Operand:
 
 
 def _smoothstep(do: _Steps, a: Operand, b: Operand, x: Operand) -> Operand:
-    part = do("min", do("max", do("div", do("sub", x, a), do("sub", b, a)), 0), 1)
+    # At a itself the part is 0, also where a and b are the same.
+    part = do("select", do("eq", x, a), 0, do("div", do("sub", x, a), do("sub", b, a)))
+    part = do("min", do("max", part, 0), 1)
     return do("mul", do("mul", part, part), do("sub", 3, do("mul", 2, part)))
 
 

@@ -266,8 +266,10 @@ def lower_kernel(kernel: Kernel, settings: Settings) -> CpuKernel:
         LaunchError: the settings ask for what this backend does not have.
     """
     if settings.debug or settings.bounds == "error":
-        asked = "debug" if settings.debug else "bounds = 'error'"
-        raise LaunchError(f"wp.config.{asked} is not available yet", hint="use bounds 'safe' or 'unchecked'")
+        asked, instead = (
+            ("debug", "leave it off") if settings.debug else ("bounds = 'error'", "use 'safe' or 'unchecked'")
+        )
+        raise LaunchError(f"wp.config.{asked} is not available yet", hint=instead)
     key = (id(kernel), settings.cache_dir, *(getattr(settings, name) for name in CODE_SETTINGS))
     known = _by_object.get(key)
     if known is not None:

@@ -4,6 +4,7 @@ The names below are public. Modules and subpackages are not: they change without
 """
 
 from importlib.metadata import version as _version
+from typing import Never as _Never
 
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
@@ -141,6 +142,7 @@ from jwarp.frontend.func import func as func
 from jwarp.frontend.function import Kernel as Kernel
 from jwarp.frontend.function import kernel as kernel
 from jwarp.inspection import inspect as inspect
+from jwarp.later import refuse as _refuse
 from jwarp.lib.norms import norm_huber as norm_huber
 from jwarp.lib.norms import norm_l1 as norm_l1
 from jwarp.lib.norms import norm_l2 as norm_l2
@@ -214,3 +216,7 @@ from jwarp.types import vec4ul as vec4ul
 from jwarp.types import vec4us as vec4us
 
 __version__ = _version("jwarp")
+
+
+def __getattr__(name: str) -> _Never:
+    raise _refuse(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jwarp.bind import compat, values
@@ -137,6 +137,8 @@ def _read_in_outs(kernel: Kernel, names: Sequence[str] | None) -> list[int]:
     where = f"kernel '{kernel.name}': in_out_argnames"
     if isinstance(names, str):
         raise LaunchError(f"{where} must be a sequence of names, got the string {names!r}", hint=f"[{names!r}]")
+    if names is not None and not isinstance(names, Iterable):
+        raise LaunchError(f"{where} must be a sequence of names, got {names!r}")
     chosen = list(names or ())
     for name in chosen:
         if name not in known:

@@ -224,7 +224,9 @@ class ExpressionLowering:
         if isinstance(owner, PythonRef):
             try:
                 return bind_python(getattr(owner.object, node.attr), ast.unparse(node), span)
-            except AttributeError:
+            except AttributeError as error:
+                if str(error).endswith("not available yet"):
+                    raise CompileError(str(error), span) from None
                 what = ast.unparse(node.value)
                 raise CompileError(f"`{what}` has no attribute `{node.attr}`", span, _suggestion(node.attr)) from None
             except JwarpError:

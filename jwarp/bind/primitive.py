@@ -64,9 +64,7 @@ def _jitted(**params: Any) -> Callable[..., list[Any]]:
     kernel = owner() if owner else None
     if kernel is None:
         return _jit(params)
-    made = _JITTED.get(kernel)
-    if made is None:
-        made = _JITTED.setdefault(kernel, {})
+    made = _JITTED.setdefault(kernel, {})
     key = tuple(params.items())
     found = made.get(key)
     return made.setdefault(key, _jit(params)) if found is None else found

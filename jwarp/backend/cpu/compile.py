@@ -106,9 +106,8 @@ class CpuKernel:
         """What the native runtime has to know, as int64 numbers."""
         numbers = [1, self.kernel.tid_dims, len(self.kernel.params)]
         for param, cover in zip(self.kernel.params, self.summary.covers, strict=True):
-            is_array = isinstance(param.type, ArrayType)
             rank = param.type.ndim if isinstance(param.type, ArrayType) else 0
-            numbers += [int(is_array), rank, XLA_DTYPES[param.dtype.name], cover]
+            numbers += [int(param.is_array), rank, XLA_DTYPES[param.dtype.name], cover]
         clauses = [sorted(map(_encode, clause)) for clause in self.condition]
         numbers.append(len(clauses))
         for clause in sorted(clauses):

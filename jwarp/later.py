@@ -13,7 +13,6 @@ _LATER = {
     "quaternions and transforms": "quat quatf quatd quath transformf transformd transformh spatial_vector",
     "random numbers and noise": "rand_init randi randf randn noise pnoise curlnoise poisson",
     "structs": "struct",
-    "explanations of launches": "explain",
     "tiles": "tile launch_tiled block_dim tile_load tile_store tile_zeros tile_ones tile_sum tile_matmul",
 }
 LATER = {name: feature for feature, names in _LATER.items() for name in names.split()}

@@ -12,6 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 __all__ = [
+    "JIT",
     "DisabledSafetyCheck",
     "Primitive",
     "ShapedArray",
@@ -25,6 +26,10 @@ __all__ = [
     "x64_enabled",
     "zero_tangent",
 ]
+
+
+# The primitive of `jax.jit` in a jaxpr.
+JIT = "jit"
 
 
 def x64_enabled() -> bool:

@@ -90,12 +90,13 @@ def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
 # Types
 
 
-def _core_extents(
+def core_extents(
     avals: Sequence[Any],
     launch: Descriptor,
     zeros: Sequence[tuple[int, ...]],
     masks: Sequence[Sequence[bool]],
 ) -> Extents:
+    """The extents of each parameter of a launch, None for scalars, without batch axes."""
     return launch.extents([a.shape[sum(mask) :] for a, mask in zip(avals, masks, strict=True)], zeros)
 
 
@@ -110,7 +111,7 @@ def _abstract_eval(
 ) -> list[Any]:
     program = launch.program
     _refuse_symbolic(program.name, avals)
-    extents = _core_extents(avals, launch, zeros, masks)
+    extents = core_extents(avals, launch, zeros, masks)
     _refuse_long(program, extents)
     if launch.geometry.repeat and 0 not in batch:
         lower_kernel(program.kernel, program.settings).check(launch.geometry.dims, extents)
@@ -221,7 +222,7 @@ def _lower_cpu(
     side_effect: bool,
 ) -> Any:
     kernel = lower_kernel(launch.program.kernel, launch.program.settings)
-    kernel.require(launch.geometry.dims, _core_extents(ctx.avals_in, launch, zeros, masks))
+    kernel.require(launch.geometry.dims, core_extents(ctx.avals_in, launch, zeros, masks))
     call = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=side_effect)
     return call(
         ctx,

@@ -9,13 +9,14 @@ import itertools
 import json
 import threading
 import time
+from collections.abc import Mapping
 
 import llvmlite.binding as llvm
 import numpy as np
 
 import jwarp._native as _native
 from jwarp.backend.cpu.code import Options
-from jwarp.backend.cpu.entry import module_text
+from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.library import expansion
 from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.backend.events import CompileEvent, announce
@@ -156,26 +157,31 @@ class CpuKernel:
             "launch fewer threads, or guard the access with an `if`",
         )
 
-    def require(self, dims: tuple[int, ...], extents: Extents) -> None:
-        """Compile what this launch needs, unless that has been done."""
-        holds = evaluate(self.condition, self.symbol_values(dims, extents))
-        versions = {True: VERSIONS[:1], False: VERSIONS[1:], None: VERSIONS}[holds]
-        for version in versions:
-            self.compile(version)
+    def require(self, dims: tuple[int, ...], extents: Extents) -> dict[str, CompileEvent]:
+        """Compile what this launch needs, unless that has been done; each version, and how it was made."""
+        return {version: self.compile(version) for version in self.needed(self.symbol_values(dims, extents))}
 
-    def compile(self, version: str) -> None:
-        """Compile one version and register it, unless the process has it."""
-        start, source = time.perf_counter(), "memory"
+    def needed(self, symbols: Mapping[int, int | None]) -> tuple[str, ...]:
+        """The versions that a launch may run, given what is known of its symbols."""
+        holds = evaluate(self.condition, symbols)
+        return {True: VERSIONS[:1], False: VERSIONS[1:], None: VERSIONS}[holds]
+
+    def compile(self, version: str) -> CompileEvent:
+        """Compile one version and register it, unless the process has it; how that went the first time."""
+        start, key = time.perf_counter(), (self.fingerprint, version)
         with self._lock:
             known = dict(zip(VERSIONS, _native.known_versions(self.fingerprint), strict=True))
             if not known[version]:
                 code, source = self.object_code(version)
-                _sizes[self.fingerprint, version] = len(code)
                 address = _link(code, entry_name(self.kernel))
                 addresses = [address if v == version else 0 for v in VERSIONS]
                 _native.register_kernel(self.fingerprint, self.plan.tobytes(), *addresses)
-        seconds, size = time.perf_counter() - start, _sizes[self.fingerprint, version]
-        announce(CompileEvent(self.kernel.name, "forward", "cpu", seconds, source, size))
+                seconds = time.perf_counter() - start
+                _made[key] = CompileEvent(self.kernel.name, "forward", "cpu", seconds, source, len(code))
+        first = dataclasses.replace(_made[key], kernel=self.kernel.name)
+        again = dataclasses.replace(first, seconds=time.perf_counter() - start, source="memory")
+        announce(again if known[version] else first)
+        return first
 
     def object_code(self, version: str) -> tuple[bytes, str]:
         """The object code of one version, and where it came from."""
@@ -191,9 +197,12 @@ class CpuKernel:
 
     def text(self, version: str = "fast", options: Options | None = None) -> str:
         """The LLVM assembly of one version, before LLVM's own passes."""
-        options = options or self.options
+        return self.generate(version, options or self.options).text
+
+    def generate(self, version: str, options: Options) -> Generated:
+        """The code of one version, and how it makes its accesses."""
         checked = version == "checked"
-        return module_text(self.proofs, entry_name(self.kernel), options, checked=checked, bounds=self.bounds)
+        return generate(self.proofs, entry_name(self.kernel), options, checked=checked, bounds=self.bounds)
 
     def module(self, version: str = "fast", options: Options | None = None) -> llvm.ModuleRef:
         """The verified and optimised LLVM module of one version."""
@@ -235,7 +244,7 @@ _linker: llvm.LLJIT | None = None
 _libraries: list = []  # what is linked here stays: XLA may call it as long as the process lives
 _names = itertools.count()
 _link_lock = threading.Lock()
-_sizes: dict[tuple[str, str], int] = {}  # bytes of object code, by fingerprint and version
+_made: dict[tuple[str, str], CompileEvent] = {}  # how code came into the process, by fingerprint and version
 
 
 def _link(code: bytes, name: str) -> int:

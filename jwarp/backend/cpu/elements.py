@@ -47,7 +47,7 @@ class WideElements:
     """One wide access: `size` components for each of the vector's threads, element by element."""
 
     def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes]):
-        self.code, self.param = code, param
+        self.code, self.used, self.param = code, memory.used, param
         array = memory.arrays[param]
         self.type: ScalarType = array.dtype
         self.size = math.prod(array.element)
@@ -62,11 +62,13 @@ class WideElements:
 
     def load(self, positions: Sequence[int]) -> list[str]:
         """The components at `positions`, each as a vector over the threads."""
+        self.used.append("wide load + shuffle")
         whole = self.code.define(f"load {self.vector}, ptr {self.address}, {self.align}")
         return [self.pick(whole, [lane * self.size + p for lane in self.code.lane_numbers]) for p in positions]
 
     def store(self, components: Sequence[str]) -> None:
         """Store all components, given in order as vectors over the threads."""
+        self.used.append("shuffle + wide store")
         parts = [(text, self.code.width) for text in components]
         while len(parts) > 1:  # join neighbours until one vector holds everything, component after component
             paired = [self.join(x, y) for x, y in zip(parts[::2], parts[1::2], strict=False)]

@@ -68,6 +68,7 @@ class BodyEmitter:
         self.trusted = trusted
         self.used = _used(proofs.kernel.body)
         self.values: dict[Value, Lanes] = {}
+        self.ways: dict[int, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not
         self.coordinates: list[Lanes] = []
         self.mask: str | None = None
 
@@ -126,6 +127,7 @@ class BodyEmitter:
         while at < len(block.nodes):
             accesses = elements.group(block.nodes, at, self.memory.arrays)
             if self.wide_access(accesses):
+                self.note(accesses)
                 at += len(accesses)
             else:
                 self.node(block.nodes[at])
@@ -136,6 +138,8 @@ class BodyEmitter:
             case Op():
                 special = SPECIAL_RULES.get(node.name)
                 special(self, node) if special else self.pure(node)
+                if node.name == "load" or node.name in WRITES:
+                    self.note([node])
             case If():
                 if self.lanes(node.cond).shape.is_uniform:
                     self.uniform_if(node)
@@ -172,6 +176,12 @@ class BodyEmitter:
         self.bind(node.result, self.code.define(f"trunc i64 {wide} to i32", ENTRY), level=ENTRY)
 
     # -- memory
+
+    def note(self, accesses: Sequence[Op] = ()) -> None:
+        """Remember that the instructions used since the last note make `accesses`."""
+        for node in accesses:
+            self.ways.setdefault(id(node), {}).update(dict.fromkeys(self.memory.used))
+        self.memory.used.clear()
 
     def element(self, node: Op, indices: tuple[Operand, ...], lane_by_lane: bool = False) -> Element:
         lanes = [self.lanes(i) for i in indices]
@@ -294,6 +304,7 @@ class BodyEmitter:
             self.memory.store(element, zeros, self.mask)
             self.jump(after)
             self.code.label(after)
+        self.note()
 
     # -- branches
 

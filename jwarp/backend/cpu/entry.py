@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
 from jwarp.backend.cpu.emit import BodyEmitter
 from jwarp.backend.cpu.memory import ZEROS, Memory
@@ -15,7 +18,20 @@ FRAME = "{ ptr, ptr, i64, i64, i64, i64, i64 }"
 RANGE = ("row.begin", "row.end", "col.begin", "col.end")
 
 
-def module_text(proofs: Proofs, name: str, options: Options, *, checked: bool, bounds: bool) -> str:
+@dataclass(frozen=True)
+class Generated:
+    """One version of a kernel as LLVM assembly.
+
+    For the ids of its accesses, `ways` holds the instructions that make them, most used first, and
+    `trusted` has those that are not tested.
+    """
+
+    text: str
+    ways: Mapping[int, tuple[str, ...]]
+    trusted: frozenset[int]
+
+
+def generate(proofs: Proofs, name: str, options: Options, *, checked: bool, bounds: bool) -> Generated:
     """The LLVM module of one version of the analysed kernel, whose entry is called `name`.
 
     The version tests every access, except what is proved without a condition, if `checked`; every access
@@ -27,11 +43,12 @@ def module_text(proofs: Proofs, name: str, options: Options, *, checked: bool, b
     arrays = {p: param.type for p, param in enumerate(kernel.params) if isinstance(param.type, ArrayType)}
     memory = Memory(code, arrays, first_extent)
     shapes, trusted = shapes_of(proofs), _trusted(proofs, checked, bounds)
-    body = _body(BodyEmitter(code, memory, proofs, shapes, trusted))
+    emitter = BodyEmitter(code, memory, proofs, shapes, trusted)
+    body = _body(emitter)
     pointers = [f"ptr noalias %p{k}" for k in range(len(kernel.params))]
     numbers = [f"i64 %{n}" for n in (*RANGE, "fill")]
     params = ", ".join([*pointers, "ptr noalias readonly %symbols", *numbers])
-    return "\n".join(
+    text = "\n".join(
         [
             f"; {kernel.name}: {'every access checked' if checked else 'accesses proved at launch'}",
             ZEROS,
@@ -49,6 +66,7 @@ def module_text(proofs: Proofs, name: str, options: Options, *, checked: bool, b
             "",
         ]
     )
+    return Generated(text, {node: tuple(ways) for node, ways in emitter.ways.items()}, trusted)
 
 
 def _trusted(proofs: Proofs, checked: bool, bounds: bool) -> frozenset[int]:

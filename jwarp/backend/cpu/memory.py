@@ -43,6 +43,7 @@ class Memory:
     def __init__(self, code: Code, arrays: dict[int, ArrayType], first_extent: dict[int, int]):
         self.code, self.arrays, self.first_extent = code, arrays, first_extent
         self.active_lanes = ""  # i64: how many lanes of this vector are threads
+        self.used: list[str] = []  # the instructions written so far, in the words of `wp.explain`
         self._extents: dict[int, str] = {}
 
     # -- extents and indices
@@ -147,10 +148,12 @@ class Memory:
         align = f"align {element.type.bits // 8}"
         address = self.address(element)
         if element.shape.is_uniform:
+            self.used.append("scalar load")
             if element.inside is not None:
                 address = code.define(f"select i1 {element.inside}, ptr {address}, ptr @zeros")
             return self.from_memory(element.type, code.define(f"load {kind}, ptr {address}, {align}"), False)
         vector, lanes = code.vector(kind), code.vector("i1")
+        self.used.append("gather" if element.shape.is_varying else "vector load")
         if element.shape.is_varying:
             mask = self.both(mask, element.inside) or "splat (i1 true)"
             name, pointers = f"llvm.masked.gather.{suffix(kind, code.width)}.v{code.width}p0", code.vector("ptr")
@@ -187,6 +190,7 @@ class Memory:
     def store_uniform(self, element: Element, value: str) -> None:
         """All threads store one value to one element."""
         code = self.code
+        self.used.append("scalar store")
         stored = self.to_memory(element.type, value, False)
         address = self.address(element)
         store = f"store {memory_type(element.type)} {stored}, ptr {address}, align {element.type.bits // 8}"
@@ -207,6 +211,7 @@ class Memory:
         align = f"align {element.type.bits // 8}"
         stored = self.to_memory(element.type, value, True)
         address = self.address(element)
+        self.used.append("vector store" if element.shape.stride == 1 else "scatter")
         if element.shape.stride == 1 and mask is None:
             code.line(f"store {vector} {stored}, ptr {address}, {align}")
             return
@@ -231,6 +236,7 @@ class Memory:
     def atomic(self, name: str, element: Element, values: list[str], mask: str | None, wanted: bool) -> str:
         """Change the elements lane by lane; what they held before, if that is wanted, as a vector."""
         code, kind = self.code, memory_type(element.type)
+        self.used.append("atomic")
         assert element.shape.stride != 1
         mask, pointers = self.scatter_operands(element, self.address(element), mask)
         bits, vector = f"i{code.width}", code.vector(kind)

@@ -1,0 +1,246 @@
+"""What the code of one launch does with memory: how each access is made, and what keeps it in its array."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from jwarp.backend.cpu.compile import VERSIONS, CpuKernel
+from jwarp.ir.nodes import WRITES, Op, walk
+from jwarp.ir.printing import short_file
+from jwarp.transform.affine import Extents, evaluate
+from jwarp.transform.ranges import Cover
+from jwarp.transform.words import in_words
+
+MAX_SOURCE = 100
+MAX_FILL_PARAMS = 64  # the runtime's mask of outputs that a kernel zeroes itself
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access to an array, as the code makes it.
+
+    `kind` is `load`, `store` or `atomic_add` and its kin, `text` what the program has for it, and `source`
+    the whole line. `proof` says why it stays inside the array: proven `always`; proven at `launch` under the
+    `condition`, given in words, which `holds` or not (None: that depends on a number known only when the
+    kernel runs); `checked` for each thread; or `unchecked`, which is unsafe. `tested` is whether the version
+    that runs checks it: where one condition of a kernel does not hold, all that need one are checked. `how`
+    are the instructions: a second one is for the vectors of threads that a test finds unfit for the first.
+    `count` is how often the line does this, for components, unrolled loops and repeated calls.
+    """
+
+    file: str
+    line: int
+    column: int
+    source: str
+    text: str
+    array: str
+    kind: str
+    proof: str
+    condition: str
+    holds: bool | None
+    tested: bool
+    how: tuple[str, ...]
+    count: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.made}; {self.safe}"
+
+    @property
+    def what(self) -> str:
+        """The access as the program has it; an array that a function calls otherwise gets both names."""
+        what = f"{self.kind} {self.array}"
+        if self.kind == "load":
+            what = f"load {self.text}" if self.text.startswith(f"{self.array}[") else f"{what} as {self.text}"
+        return f"{what} x{self.count}" if self.count > 1 else what
+
+    @property
+    def made(self) -> str:
+        """`how` in words."""
+        return " or ".join(self.how) + (" by per-vector test" if len(self.how) > 1 else "")
+
+    @property
+    def safe(self) -> str:
+        """`proof` in words."""
+        match self.proof:
+            case "always":
+                return "proven"
+            case "launch" if self.tested and self.holds:
+                return f"checked with the others, though this holds: {self.condition}"
+            case "launch" if self.tested:
+                return f"checked, as this does not hold: {self.condition}"
+            case "launch":
+                return f"proven at launch: {self.condition} ({'holds' if self.holds else 'decided when it runs'})"
+            case "checked":
+                return "checked"
+            case _:
+                return "UNCHECKED"
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a kernel's code, and how it came into the process: `compiled`, or from `disk`."""
+
+    name: str
+    seconds: float
+    source: str
+    bytes: int
+
+    def __str__(self) -> str:
+        verb = "compiled" if self.source == "compiled" else "read from disk"
+        return f"{self.name}: {verb} in {self.seconds * 1e3:.1f} ms, {self.bytes / 1e3:.1f} kB"
+
+
+@dataclass(frozen=True)
+class LaunchExplanation:
+    """One launch: its kernel, threads and versions, and its accesses in order of their lines.
+
+    `condition` is what the fast version needs, `missing` the part of it that does not hold or is not known;
+    `runs` is the version that runs, None where each batch element or call decides. `zeros` says for each
+    output that starts as zeros how it gets them: `stored` (every element is overwritten, so not at all),
+    `by threads` or `filled` beforehand. `count` is in how many places the function makes this launch.
+    """
+
+    kernel: str
+    file: str
+    line: int
+    dims: tuple[int, ...]
+    batch: tuple[int, ...]
+    width: int
+    condition: str
+    missing: str
+    runs: str | None
+    versions: tuple[Version, ...]
+    zeros: Mapping[str, str]
+    rows: tuple[Access, ...]
+    count: int = 1
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        dims = " x ".join(map(str, self.dims))
+        batch = f", batch {' x '.join(map(str, self.batch))}" if self.batch else ""
+        places = f", in {self.count} places" if self.count > 1 else ""
+        yield f"kernel {self.kernel} ({self.file}:{self.line}), {dims} threads{batch}{places}"
+        runs = f"runs the {self.runs} version" if self.runs else "chooses its version when it runs"
+        why = f", as fast needs {self.missing}" if self.missing else ""
+        yield f"  {self.width} threads to a vector; {runs}{why}"
+        yield from (f"  {version}" for version in self.versions)
+        yield from (f"  zeros in {name}: {_ZEROS[how]}" for name, how in self.zeros.items())
+        widths = [max(map(len, column)) for column in zip(*((row.what, row.made) for row in self.rows), strict=True)]
+        shown = ("", 0)
+        for row in self.rows:
+            if (row.file, row.line) != shown:
+                shown = row.file, row.line
+                place = f"{row.line:>6}" if row.file == self.file else f"{row.file}:{row.line}"
+                yield f"{place} | {_shortened(row.source)}"
+            yield f"         {row.what:<{widths[0]}}  {row.made:<{widths[1]}}  {row.safe}"
+
+
+_ZEROS = {
+    "stored": "none needed, every element is stored to",
+    "by threads": "written by the threads that own them",
+    "filled": "filled before the launch",
+}
+
+
+def explain_launch(
+    kernel: CpuKernel,
+    dims: tuple[int, ...],
+    repeat: int,
+    batch: tuple[int, ...],
+    extents: Extents,
+    zeros: Collection[int],
+    scalars: Mapping[int, int],
+) -> LaunchExplanation:
+    """Explain a launch, after compiling what it needs.
+
+    `zeros` are the parameters that start as zeros, `scalars` the integer parameters whose value is known.
+    """
+    program, symbols = kernel.kernel, kernel.proofs.symbols
+    made = kernel.require(dims, extents)
+    known = {
+        **kernel.symbol_values(dims, extents),
+        **{symbol.index: scalars[p] for p, symbol in symbols.scalars.items() if p in scalars},
+    }
+    may_run = kernel.needed(known)
+    missing = frozenset(clause for clause in kernel.condition if not evaluate(frozenset({clause}), known))
+    return LaunchExplanation(
+        program.name,
+        short_file(program.span),
+        program.span.line,
+        (*dims[: program.tid_dims], *((repeat,) if repeat != 1 else ())),
+        batch,
+        kernel.options.target.width,
+        in_words(kernel.condition, program, symbols),
+        in_words(missing, program, symbols),
+        may_run[0] if len(may_run) == 1 else None,
+        tuple(Version(name, event.seconds, event.source, event.bytes) for name, event in made.items()),
+        {program.params[p].name: _zeros(kernel, p, dims, repeat, batch, extents) for p in zeros},
+        tuple(_rows(kernel, known, may_run[0])),
+    )
+
+
+def _rows(kernel: CpuKernel, known: Mapping[int, int | None], version: str) -> list[Access]:
+    """The accesses of `version`, those that differ in nothing counted together."""
+    assert version in VERSIONS
+    proofs, generated = kernel.proofs, kernel.generate(version, kernel.options)
+    counts: dict[Access, int] = {}
+    for node in walk(proofs.kernel.body):
+        if not isinstance(node, Op) or (node.name != "load" and node.name not in WRITES):
+            continue
+        param = proofs.kernel.params[node.attr]
+        if param.is_value:
+            continue  # a component of a vector passed by value
+        condition = proofs.proven.get(id(node))
+        words = ""
+        holds: bool | None = False
+        if not kernel.bounds:
+            proof = "unchecked"
+        elif condition is None:
+            proof = "checked"
+        else:
+            words = in_words(condition, proofs.kernel, proofs.symbols)
+            proof, holds = ("launch", evaluate(condition, known)) if words else ("always", True)
+        span = node.span
+        source = linecache.getline(span.file, span.line).rstrip("\n")
+        row = Access(
+            short_file(span),
+            span.line,
+            span.col,
+            source.strip(),
+            source[span.col : span.end_col],
+            param.name,
+            node.name,
+            proof,
+            words,
+            holds,
+            kernel.bounds and id(node) not in generated.trusted,
+            generated.ways[id(node)],
+        )
+        counts[row] = counts.get(row, 0) + 1
+    # A function that is called may be in another file; its lines come after those of the kernel.
+    own = short_file(proofs.kernel.span)
+    rows = [replace(row, count=count) for row, count in counts.items()]
+    return sorted(rows, key=lambda row: (row.file != own, row.file, row.line, row.column))
+
+
+def _zeros(
+    kernel: CpuKernel, param: int, dims: tuple[int, ...], repeat: int, batch: tuple[int, ...], extents: Extents
+) -> str:
+    """Where the zeros of an output come from, by the rules of `Geometry::choose_zero_fill`."""
+    shape = extents[param] or ()
+    if 0 in (*dims, *batch, repeat) or shape != dims[: kernel.kernel.tid_dims]:
+        return "filled"
+    match kernel.summary.covers[param]:
+        case Cover.STORED:
+            return "stored"
+        case Cover.OWN if repeat == 1 and param < MAX_FILL_PARAMS:
+            return "by threads"
+    return "filled"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_SOURCE else text[: MAX_SOURCE - 2] + " …"

@@ -16,6 +16,7 @@ from jwarp.frontend.function import Kernel
 from jwarp.launch import arguments, geometry
 from jwarp.launch.arguments import Matched, Role
 from jwarp.launch.descriptor import program_of
+from jwarp.launch.keywords import refuse_keywords
 from jwarp.types import ArrayType
 
 Dims = int | Sequence[int]
@@ -34,6 +35,7 @@ def jax_kernel(
     vmap_method: Any = None,
     module_preload_mode: Any = None,
     has_side_effect: bool = False,
+    **unknown: Any,
 ) -> Callable[..., tuple[Any, ...]]:
     """Make a JAX function that launches `kernel`.
 
@@ -56,6 +58,7 @@ def jax_kernel(
             KernelWarning says so once.
         has_side_effect: XLA keeps the launch where nothing uses its results. (JAX itself still drops a
             launch from a traced function that returns none of its results.)
+        unknown: Any other keyword is refused, with what to do instead.
 
     Returns:
         A function of the input values. `launch_dims=` and `output_dims=` may be given for a single call.
@@ -74,6 +77,7 @@ def jax_kernel(
     """
     check_kernel(kernel, "wp.jax_kernel")
     name = kernel.name
+    refuse_keywords(f"kernel '{name}': wp.jax_kernel", unknown, _KEYWORDS)
     _warn_without_effect(vmap_method=vmap_method, module_preload_mode=module_preload_mode)
     in_outs = _read_in_outs(kernel, in_out_argnames)
     count = _read_num_outputs(kernel, num_outputs, len(in_outs))
@@ -95,7 +99,10 @@ def jax_kernel(
         launch_dims: Dims | None = None,
         output_dims: OutputDims | None = None,
         vmap_method: Any = None,
+        **unknown: Any,
     ) -> tuple[Any, ...]:
+        if unknown:
+            refuse_keywords(f"kernel '{name}'", unknown, _CALL_KEYWORDS, [param.name for param in kernel.params])
         _warn_without_effect(vmap_method=vmap_method)
         if len(args) != first_output:
             names = ", ".join(param.name for param in inputs)
@@ -132,6 +139,13 @@ def jax_kernel(
 # What is checked when the function is made
 
 
+_CALL_KEYWORDS = ("launch_dims", "output_dims", "vmap_method")
+_KEYWORDS = (
+    "num_outputs", "in_out_argnames", "block_dim", "enable_backward", "module_preload_mode", "has_side_effect",
+    *_CALL_KEYWORDS,
+)  # fmt: skip
+
+
 def _read_in_outs(kernel: Kernel, names: Sequence[str] | None) -> list[int]:
     known = [param.name for param in kernel.params]
     where = f"kernel '{kernel.name}': in_out_argnames"
@@ -158,8 +172,17 @@ def _read_num_outputs(kernel: Kernel, num_outputs: Any, in_outs: int) -> int:
         count = None
     if count is None:
         raise LaunchError(f"{where} must be an int, got {type(num_outputs).__name__} {num_outputs!r}")
+    if not kernel.params:
+        raise LaunchError(
+            f"kernel '{kernel.name}' has no parameters, so it has no output that wp.jax_kernel could return",
+            hint="give it an array parameter to write to",
+        )
     if not 1 <= count <= len(kernel.params):
-        raise LaunchError(f"{where} must be 1 to {len(kernel.params)}, its number of parameters, got {count}")
+        limit = f"1 to {len(kernel.params)}" if len(kernel.params) > 1 else "1"
+        raise LaunchError(
+            f"{where} must be {limit}, its number of parameters, got {count}",
+            hint="it counts the parameters that come back, from the last one on, and those of in_out_argnames",
+        )
     if count < in_outs:
         raise LaunchError(f"{where} counts the {in_outs} names of in_out_argnames too, got {count}")
     return count

@@ -14,6 +14,7 @@ from jwarp.frontend.function import Kernel
 from jwarp.launch import arguments, geometry
 from jwarp.launch.arguments import Argument, Fault, Matched, Role
 from jwarp.launch.descriptor import Program, descriptor_of, program_of
+from jwarp.launch.keywords import refuse_keywords
 
 
 def launch(
@@ -28,6 +29,7 @@ def launch(
     block_dim: int | None = None,
     record_cmd: bool = False,
     stream: Any = None,
+    **unknown: Any,
 ) -> tuple[Any, ...] | dict[str, Any]:
     """Run `kernel` with `dim` threads and return its outputs as new JAX arrays.
 
@@ -50,6 +52,7 @@ def launch(
         block_dim: Threads in a block, for kernels with tiles.
         adjoint, adj_inputs, adj_outputs, record_cmd: not available yet; anything but the default is refused.
         stream: must be None, as XLA chooses the stream.
+        unknown: Any other keyword is refused, with what to do instead.
 
     Returns:
         A tuple with one array for each entry of `outputs`; a dict by name where `outputs` is a dict, and
@@ -67,6 +70,7 @@ def launch(
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
     check_kernel(kernel, "wp.launch")
+    refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
     _refuse_unavailable(kernel.name, adjoint, adj_inputs, adj_outputs, record_cmd, stream)
     dims = geometry.read_dim(dim, kernel.name)
     program = program_of(kernel, config.settings)
@@ -83,6 +87,11 @@ def launch(
     if outputs is None or isinstance(outputs, dict):
         return {kernel.params[index].name: by_index[index] for index in matched.outputs}
     return tuple(by_index[index] for index in matched.outputs)
+
+
+_KEYWORDS = (
+    "inputs", "outputs", "adjoint", "adj_inputs", "adj_outputs", "block_dim", "record_cmd", "stream"
+)  # fmt: skip
 
 
 def run(

@@ -163,3 +163,25 @@ def test_name_and_text():
     fn = wp.jax_kernel(scale)
     assert fn.__name__ == "scale"
     assert "(x, k)" in fn.__doc__
+
+
+def test_keywords_that_do_not_exist():
+    with pytest.raises(
+        wp.LaunchError, match="wp.jax_kernel: there is no keyword 'output_dim'.*\n.*did you mean output_dims"
+    ):
+        wp.jax_kernel(advance, output_dim=3)
+    fn = wp.jax_kernel(advance, num_outputs=3, in_out_argnames=["v", "x"])
+    with pytest.raises(wp.LaunchError, match="no keyword 'x'.*\n.*pass the value of 'x' by position"):
+        fn(x=jnp.ones(3))
+    with pytest.raises(wp.LaunchError, match="no keyword 'launch_dim'.*\n.*did you mean launch_dims"):
+        fn(jnp.ones(3), launch_dim=3)
+
+
+def test_a_kernel_without_parameters():
+    @wp.kernel
+    def nothing():
+        wp.tid()
+
+    with pytest.raises(wp.LaunchError, match="'nothing' has no parameters, so it has no output.*\n.*array parameter"):
+        wp.jax_kernel(nothing)
+    assert wp.launch(nothing, 3) == {}

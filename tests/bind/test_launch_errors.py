@@ -208,3 +208,24 @@ def test_launch_of_no_threads_leaves_no_array(dim):
     assert_array_equal(y, np.zeros(2, np.float32))
     (ys,) = jax.vmap(lambda x: wp.launch(scale, 9, [x, 1.0], [2]))(jnp.zeros((0, 3)))
     assert ys.shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "way_out"),
+    [
+        ({"device": "cuda:0"}, "jax.device_put"),
+        ({"record_tape": False}, "jax.lax.stop_gradient"),
+        ({"max_blocks": 64}, "leave it out"),
+        ({"device": jnp.arange(2)}, "jax.device_put"),
+        ({"input": 1}, "did you mean inputs?"),
+        ({"xyz": 1}, "there are inputs, outputs"),
+    ],
+)
+def test_keywords_that_do_not_exist(keywords, way_out):
+    (name,) = keywords
+    assert_refused(wp.LaunchError, [f"there is no keyword '{name}'", way_out], scale, 4, [X, 2.0], [4], **keywords)
+
+
+def test_keywords_of_warp_at_their_default():
+    (y,) = wp.launch(scale, 4, [X, 2.0], [4], device=None, record_tape=True, max_blocks=0)
+    assert_array_equal(y, [0, 2, 4, 6])

@@ -53,6 +53,12 @@ def shifted(x: wp.array[float], n: int, y: wp.array[float]):
     y[i] = x[i + n]
 
 
+@wp.kernel
+def corner(y: wp.array2d[float]):
+    i, j = wp.tid()
+    y[i, j] = float(i + j)
+
+
 THREADS = 100
 
 
@@ -219,6 +225,14 @@ def test_unchecked_accesses_are_shouted():
         explanation = wp.explain(launch_mixed)(*some_arguments())
     assert {row.proof for row in explanation.rows} == {"unchecked"}
     assert "UNCHECKED" in str(explanation)
+
+
+def test_short_rows_are_told():
+    (short,) = wp.explain(lambda: wp.launch(corner, (9, 1), [], [(9, 1)]))().launches
+    (long,) = wp.explain(lambda: wp.launch(corner, (1, 90), [], [(1, 90)]))().launches
+    assert (short.lanes, long.lanes) == (1, long.width)
+    assert ("no more than 1 of them" in str(short)) == (short.width > 1)
+    assert "no more than" not in str(long)
 
 
 def test_a_function_without_launches():

@@ -96,6 +96,7 @@ class Version:
 class LaunchExplanation:
     """One launch: its kernel, threads and versions, and its accesses in order of their lines.
 
+    A vector holds `width` threads of a row along the last launch dimension, or the `lanes` that a short row has.
     `condition` is what the fast version needs, `missing` the part of it that does not hold or is not known;
     `runs` is the version that runs, None where each batch element or call decides. `zeros` says for each
     output that starts as zeros how it gets them: `stored` (every element is overwritten, so not at all),
@@ -108,6 +109,7 @@ class LaunchExplanation:
     dims: tuple[int, ...]
     batch: tuple[int, ...]
     width: int
+    lanes: int
     condition: str
     missing: str
     runs: str | None
@@ -127,6 +129,8 @@ class LaunchExplanation:
         runs = f"runs the {self.runs} version" if self.runs else "chooses its version when it runs"
         why = f", as fast needs {self.missing}" if self.missing else ""
         yield f"  {self.width} threads to a vector; {runs}{why}"
+        if self.lanes < self.width:
+            yield f"  a vector has no more than {self.lanes} of them, as the last launch dimension is that short"
         yield from (f"  {version}" for version in self.versions)
         yield from (f"  zeros in {name}: {_ZEROS[how]}" for name, how in self.zeros.items())
         widths = [max(map(len, column)) for column in zip(*((row.what, row.made) for row in self.rows), strict=True)]
@@ -165,7 +169,7 @@ def explain_launch(
         **kernel.symbol_values(dims, extents),
         **{symbol.index: scalars[p] for p, symbol in symbols.scalars.items() if p in scalars},
     }
-    may_run = kernel.needed(known)
+    may_run, width = kernel.needed(known), kernel.options.target.width
     missing = frozenset(clause for clause in kernel.condition if not evaluate(frozenset({clause}), known))
     return LaunchExplanation(
         program.name,
@@ -173,7 +177,8 @@ def explain_launch(
         program.span.line,
         (*dims[: program.tid_dims], *((repeat,) if repeat != 1 else ())),
         batch,
-        kernel.options.target.width,
+        width,
+        min(width, dims[program.tid_dims - 1]),
         in_words(kernel.condition, program, symbols),
         in_words(missing, program, symbols),
         may_run[0] if len(may_run) == 1 else None,

@@ -144,6 +144,10 @@ from jwarp.frontend.function import Kernel as Kernel
 from jwarp.frontend.function import kernel as kernel
 from jwarp.inspection import inspect as inspect
 from jwarp.later import refuse as _refuse
+from jwarp.lib.decompositions import eig3 as eig3
+from jwarp.lib.decompositions import qr3 as qr3
+from jwarp.lib.decompositions import svd2 as svd2
+from jwarp.lib.decompositions import svd3 as svd3
 from jwarp.lib.norms import norm_huber as norm_huber
 from jwarp.lib.norms import norm_l1 as norm_l1
 from jwarp.lib.norms import norm_l2 as norm_l2

@@ -7,7 +7,6 @@ _LATER = {
     "derivatives of functions": "func_grad func_replay grad adjoint check_grads",
     "generic and mapped functions": "map overload",
     "handwritten CUDA kernels": "cuda_kernel",
-    "larger decompositions": "svd2 svd3 qr3 eig3",
     "local arrays": "zeros empty full ones",
     "prints from kernels": "printf print",
     "quaternions and transforms": "quat quatf quatd quath transformf transformd transformh spatial_vector",

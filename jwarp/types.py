@@ -259,6 +259,19 @@ def from_dtype(dtype: Any) -> ScalarType | None:
     return next((t for t in SCALARS.values() if t.dtype == dtype and dtype.isnative), None)
 
 
+@dataclass(frozen=True)
+class FloatMatrix:
+    """Stands for the matrix types of one shape with components of any float type, where a function takes any."""
+
+    shape: tuple[int, int]
+
+    def fits(self, type: Any) -> bool:
+        return isinstance(type, CompositeType) and type.shape == self.shape and type.dtype.is_float
+
+    def __str__(self) -> str:
+        return f"a {self.shape[0]} by {self.shape[1]} matrix of floats"
+
+
 def as_type(annotation: Any) -> Type | None:
     """The type of a parameter annotated with `annotation`, or None."""
     if isinstance(annotation, CompositeType) and annotation is not Composite:

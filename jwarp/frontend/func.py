@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from jwarp.errors import CompileError
+from jwarp.frontend.outputs import Outputs
 from jwarp.frontend.source import (
     Source,
     annotations_of,
@@ -17,16 +18,20 @@ from jwarp.frontend.source import (
     parameter_span,
     read_source,
 )
-from jwarp.types import ArrayType, as_type
+from jwarp.types import ArrayType, FloatMatrix, as_type
 
 
 class Func:
-    """A function of the kernel language. Outside kernels it is the Python function itself."""
+    """A function of the kernel language. Outside kernels it is the Python function itself.
 
-    def __init__(self, function: Callable):
+    A call that stands alone may name `outputs` as further arguments: variables that get the results.
+    """
+
+    def __init__(self, function: Callable, outputs: tuple[str, ...] = ()):
         functools.update_wrapper(self, function)
         self.python = function
         self.name = function.__name__
+        self.outputs = Outputs(outputs, function.__code__.co_argcount)
         self._captured = capture(function)
         self._lines = file_lines(function)
 
@@ -65,6 +70,8 @@ class Func:
     def _wanted(self, annotation: Any, name: str) -> Any:
         if any(annotation is known or get_origin(annotation) is known for known in (Any, Func, Callable)):
             return None
+        if get_origin(annotation) is Annotated and isinstance(annotation.__metadata__[0], FloatMatrix):
+            return annotation.__metadata__[0]
         if name == "return" and get_origin(annotation) is tuple:
             return tuple(self._wanted(item, "") for item in get_args(annotation))
         wanted = as_type(annotation)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.outputs import rewrite_output_arguments
 from jwarp.types import CompositeValue
 
 
@@ -111,7 +112,10 @@ def read_source(function: Callable, captured: Mapping[str, Any], text: list[str]
             Span(file, first_line),
             "restart Python",
         )
-    return Source(function, body[0], file, lines, first_line, captured)
+    source = Source(function, body[0], file, lines, first_line, captured)
+    local = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
+    rewrite_output_arguments(source.tree, lambda name: None if name in local else source.lookup(name))
+    return source
 
 
 def _parse(lines: list[str]) -> list[ast.stmt]:

@@ -31,7 +31,7 @@ from jwarp.frontend.source import Source, count_loads
 from jwarp.ir.builder import TRUE
 from jwarp.ir.nodes import Block, Const, Kernel, Op, Operand, Param, Value, blocks
 from jwarp.ir.ops import OPS
-from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, int32
+from jwarp.types import ArrayType, CompositeType, FloatMatrix, ScalarType, bool_, int32
 
 # The augmented assignments that are atomic on elements of arrays, where threads may share one.
 ATOMIC_OPERATORS: dict[type[ast.operator], str] = {
@@ -303,18 +303,20 @@ class Lowering(LoopLowering):
         try:
             places = function.signature.bind(*spans, **keyword_spans).arguments
         except TypeError as error:
-            raise KernelTypeError(f"call of `{function.name}`: {error}", span) from None
+            names = ", ".join(function.outputs.names)
+            hint = f"write {names} = wp.{function.name}(…)" if names else ""
+            raise KernelTypeError(f"call of `{function.name}`: {error}", span, hint) from None
         bound = function.signature.bind(*args, **keywords).arguments
         for name, parameter in parameters.items():
             if name not in bound:
                 bound[name] = bind_python(parameter.default, name, span)
             expected, binding = function.declared(name), bound[name]
-            if expected is not None and _layout(binding, span) != expected:
+            if expected is not None and not _fits(_layout(binding, span), expected):
                 default = "" if name in places else ", its default,"
                 raise KernelTypeError(
                     f"`{name}` of `{function.name}` must be {expected}, not {describe(binding)}{default}".rstrip(","),
                     places.get(name, span),
-                    "" if isinstance(expected, ArrayType) else f"convert it: wp.{expected}(…)",
+                    "" if isinstance(expected, (ArrayType, FloatMatrix)) else f"convert it: wp.{expected}(…)",
                 )
         return bound
 
@@ -337,6 +339,10 @@ class Lowering(LoopLowering):
 
 def _layout(binding: Binding, span: Span) -> Any:
     return binding.type if isinstance(binding, ArrayRef) else layout(binding, span)
+
+
+def _fits(given: Any, expected: Any) -> bool:
+    return expected.fits(given) if isinstance(expected, FloatMatrix) else given == expected
 
 
 def _inside(error: JwarpError, function: Func, span: Span) -> JwarpError:

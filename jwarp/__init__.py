@@ -77,6 +77,7 @@ from jwarp.frontend.builtins import degrees as degrees
 from jwarp.frontend.builtins import determinant as determinant
 from jwarp.frontend.builtins import diag as diag
 from jwarp.frontend.builtins import div as div
+from jwarp.frontend.builtins import div_approx as div_approx
 from jwarp.frontend.builtins import dot as dot
 from jwarp.frontend.builtins import erf as erf
 from jwarp.frontend.builtins import erfc as erfc
@@ -114,6 +115,7 @@ from jwarp.frontend.builtins import neg as neg
 from jwarp.frontend.builtins import nonzero as nonzero
 from jwarp.frontend.builtins import normalize as normalize
 from jwarp.frontend.builtins import outer as outer
+from jwarp.frontend.builtins import pos as pos
 from jwarp.frontend.builtins import pow as pow
 from jwarp.frontend.builtins import radians as radians
 from jwarp.frontend.builtins import range as range
@@ -136,6 +138,7 @@ from jwarp.frontend.builtins import tid as tid
 from jwarp.frontend.builtins import trace as trace
 from jwarp.frontend.builtins import transpose as transpose
 from jwarp.frontend.builtins import trunc as trunc
+from jwarp.frontend.builtins import unot as unot
 from jwarp.frontend.builtins import vector as vector
 from jwarp.frontend.builtins import where as where
 from jwarp.frontend.func import Func as Func

@@ -4,15 +4,45 @@ from __future__ import annotations
 
 _LATER = {
     "adjoint launches and launch records": "Launch LaunchDescriptor Tape",
+    "breakpoints": "breakpoint",
+    "checks of values inside kernels": "expect_near",
     "derivatives of functions": "func_grad func_replay grad adjoint check_grads",
+    "explanations of launches": "explain",
     "generic and mapped functions": "map overload",
     "handwritten CUDA kernels": "cuda_kernel",
     "local arrays": "zeros empty full ones",
     "prints from kernels": "printf print",
-    "quaternions and transforms": "quat quatf quatd quath transformf transformd transformh spatial_vector",
-    "random numbers and noise": "rand_init randi randf randn noise pnoise curlnoise poisson",
+    "quaternions and transforms": (
+        "quat quatf quatd quath quaternion quat_identity quat_from_axis_angle quat_to_axis_angle quat_from_matrix "
+        "quat_rpy quat_inverse quat_rotate quat_rotate_inv quat_slerp quat_to_matrix quat_from_euler quat_to_euler "
+        "quat_to_rpy quat_twist quat_twist_angle quat_twist_angle_signed quat_between_vectors transform transformf "
+        "transformd transformh transformation transform_identity transform_get_translation transform_get_rotation "
+        "transform_set_translation transform_set_rotation transform_multiply transform_point transform_vector "
+        "transform_inverse transform_from_matrix transform_to_matrix transform_compose transform_decompose"
+    ),
+    "random numbers and noise": (
+        "rand_init randi randu randf randn sample_cdf sample_triangle sample_unit_ring sample_unit_disk "
+        "sample_unit_sphere_surface sample_unit_sphere sample_unit_hemisphere_surface sample_unit_hemisphere "
+        "sample_unit_square sample_unit_cube poisson noise pnoise curlnoise"
+    ),
+    "searches of sorted arrays": "lower_bound",
+    "spatial vectors": (
+        "spatial_vector spatial_vectorf spatial_vectord spatial_vectorh spatial_matrix spatial_matrixf spatial_matrixd "
+        "spatial_matrixh spatial_adjoint spatial_dot spatial_cross spatial_cross_dual spatial_top spatial_bottom "
+        "velocity_at_point transform_twist transform_wrench"
+    ),
     "structs": "struct",
-    "tiles": "tile launch_tiled block_dim tile_load tile_store tile_zeros tile_ones tile_sum tile_matmul",
+    "tiles": (
+        "tile untile launch_tiled block_dim tile_zeros tile_ones tile_empty tile_full tile_from_thread tile_randi "
+        "tile_randf tile_arange tile_load tile_load_indexed tile_store tile_store_indexed tile_atomic_add "
+        "tile_atomic_add_indexed tile_view tile_slice_indexed tile_squeeze tile_reshape tile_transpose tile_broadcast "
+        "tile_astype tile_assign tile_extract tile_scatter_add tile_scatter_masked tile_map tile_sum tile_dot "
+        "tile_axpy tile_min tile_argmin tile_max tile_argmax tile_reduce tile_sort tile_scan_inclusive "
+        "tile_scan_exclusive tile_scan_max_inclusive tile_scan_min_inclusive tile_matmul tile_diag_add tile_fft "
+        "tile_ifft tile_cholesky tile_cholesky_inplace tile_cholesky_solve tile_cholesky_solve_inplace "
+        "tile_lower_solve tile_lower_solve_inplace tile_upper_solve tile_upper_solve_inplace tile_stack "
+        "tile_stack_push tile_stack_pop tile_stack_clear tile_stack_count"
+    ),
 }
 LATER = {name: feature for feature, names in _LATER.items() for name in names.split()}
 

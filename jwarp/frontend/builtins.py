@@ -18,7 +18,7 @@ from jwarp.frontend import composites, linear_algebra
 from jwarp.frontend.bindings import ArrayRef, Binding, Composite, Number, PythonRef, describe
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Operand
-from jwarp.ir.ops import FLOAT, NUMBER, OPS, Kinds
+from jwarp.ir.ops import ANY, FLOAT, NUMBER, OPS, Kinds
 from jwarp.types import PYTHON_SCALARS, CompositeType, ScalarType, as_scalar, bool_, from_dtype
 
 
@@ -117,6 +117,7 @@ def _elementwise(name: str, operation: str | None = None) -> Builtin:
 
 add, sub, mul = (_elementwise(n) for n in ("add", "sub", "mul"))
 div, floordiv, mod = (_elementwise(n) for n in ("div", "floordiv", "mod"))
+div_approx = _elementwise("div_approx", "div")
 min, max = _elementwise("min"), _elementwise("max")
 pow, atan2, fma = (_elementwise(n) for n in ("pow", "atan2", "fma"))
 neg, abs, sqrt = (_elementwise(n) for n in ("neg", "abs", "sqrt"))
@@ -213,10 +214,12 @@ def _smoothstep(do: _Steps, a: Operand, b: Operand, x: Operand) -> Operand:
     return do("mul", do("mul", part, part), do("sub", 3, do("mul", 2, part)))
 
 
-sign, step, nonzero, degrees, radians, frac, isnan, isinf, isfinite, lerp, smoothstep = (
+sign, pos, unot, step, nonzero, degrees, radians, frac, isnan, isinf, isfinite, lerp, smoothstep = (
     _composed(*row)
     for row in (
         ("sign", 1, NUMBER, "-1 where x < 0, else 1", lambda do, x: do("select", do("lt", x, 0), -1, 1), _EACH),
+        ("pos", 1, NUMBER, "x itself", lambda do, x: x, _EACH),
+        ("unot", 1, ANY, "whether x is zero or False", lambda do, x: do("eq", x, False)),
         ("step", 1, NUMBER, "1 where x < 0, else 0", lambda do, x: do("select", do("lt", x, 0), 1, 0)),
         ("nonzero", 1, NUMBER, "0 where x is 0, else 1", lambda do, x: do("select", do("eq", x, 0), 0, 1)),
         ("degrees", 1, FLOAT, "x radians in degrees", lambda do, x: do("mul", x, 180.0 / math.pi)),

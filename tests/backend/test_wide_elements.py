@@ -30,6 +30,7 @@ ELEMENTS = {
     "mat22": wp.mat22,
     "mat33": wp.mat33,
     "mat23": wp.types.matrix((2, 3), wp.float32),
+    "mat58": wp.types.matrix((5, 8), wp.float32),  # too large for shuffles
 }
 
 

@@ -62,6 +62,7 @@ ANY = {
         "wp.cw_div(u, v)": lambda e: truncated(e.u, e.v) if e.u.dtype.kind == "i" else e.u / e.v,
         "wp.abs(u)": lambda e: np.abs(e.u),
         "abs(u)": lambda e: np.abs(e.u),
+        "wp.pos(u)": lambda e: e.u,
         "wp.sign(u)": lambda e: np.where(e.u < 0, -1, 1),
         "wp.min(u, v)": lambda e: np.minimum(e.u, e.v),
         "wp.max(u, v)": lambda e: np.maximum(e.u, e.v),
@@ -110,11 +111,13 @@ ANY = {
         "wp.trace(a)": lambda e: np.einsum("nii->n", e.a),
         "wp.min(u)": lambda e: e.u.min(1),
         "wp.max(u)": lambda e: e.u.max(1),
+        "wp.pos(s)": lambda e: e.s,
         "u.dtype(k)": lambda e: e.k,
     },
     "int": {
         "int(wp.argmin(u))": lambda e: e.u.argmin(1),
         "int(wp.argmax(u))": lambda e: e.u.argmax(1),
+        "int(wp.unot(k))": lambda e: e.k == 0,
         "int(u == v)": lambda e: (e.u == e.v).all(1),
         "int(a == b)": lambda e: (e.a == e.b).all((1, 2)),
         "int(u == u[::-1])": lambda e: e.u[:, 0] == e.u[:, 2],
@@ -163,6 +166,7 @@ FLOAT = {
     "vector": {
         "wp.normalize(u)": lambda e: e.u / length(e.u)[:, None],
         "wp.normalize(u - u)": lambda e: np.zeros_like(e.u),
+        "wp.div_approx(u, s)": lambda e: e.u / e.s[:, None],
         "wp.lerp(u, v, s)": lambda e: e.u * (1 - e.s[:, None]) + e.v * e.s[:, None],
     },
     "scalar": {

@@ -17,9 +17,10 @@ FLOATS = {
     "degrees": np.degrees,
     "radians": np.radians,
     "frac": lambda x: x - np.trunc(x),
+    "pos": lambda x: x,
 }
 INTEGERS = [type_ for type_ in SCALARS.values() if type_.kind in ("int", "uint")]
-TESTS = {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}
+TESTS = {"unot": np.logical_not, "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}
 
 
 def run(kernel: wp.Kernel, *arguments: np.ndarray) -> np.ndarray:

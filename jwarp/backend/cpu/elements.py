@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from jwarp.backend.cpu.code import Code, Lanes, memory_type
-from jwarp.backend.cpu.memory import Memory
+from jwarp.backend.cpu.code import BODY, Code, Lanes, memory_type
+from jwarp.backend.cpu.memory import Element, Memory
+from jwarp.backend.cpu.shapes import VARYING
 from jwarp.ir.nodes import Const, Node, Op, indices_of
 from jwarp.types import ArrayType, ScalarType
+
+# Above this, the shuffles cost about what they save, and LLVM takes several times as long.
+MAX_COMPONENTS = 36
 
 
 def component_of(node: Op, array: ArrayType) -> int | None:
@@ -47,7 +51,7 @@ class WideElements:
     """One wide access: `size` components for each of the vector's threads, element by element."""
 
     def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes]):
-        self.code, self.used, self.param = code, memory.used, param
+        self.code, self.memory, self.param, self.indices = code, memory, param, indices
         array = memory.arrays[param]
         self.type: ScalarType = array.dtype
         self.size = math.prod(array.element)
@@ -62,13 +66,13 @@ class WideElements:
 
     def load(self, positions: Sequence[int]) -> list[str]:
         """The components at `positions`, each as a vector over the threads."""
-        self.used.append("wide load + shuffle")
+        self.memory.used.append("wide load + shuffle")
         whole = self.code.define(f"load {self.vector}, ptr {self.address}, {self.align}")
         return [self.pick(whole, [lane * self.size + p for lane in self.code.lane_numbers]) for p in positions]
 
     def store(self, components: Sequence[str]) -> None:
         """Store all components, given in order as vectors over the threads."""
-        self.used.append("shuffle + wide store")
+        self.memory.used.append("shuffle + wide store")
         parts = [(text, self.code.width) for text in components]
         while len(parts) > 1:  # join neighbours until one vector holds everything, component after component
             paired = [self.join(x, y) for x, y in zip(parts[::2], parts[1::2], strict=False)]
@@ -77,6 +81,14 @@ class WideElements:
         order = [p * width + lane for lane in self.code.lane_numbers for p in range(self.size)]
         whole = self.pick(parts[0][0], order, parts[0][1])
         self.code.line(f"store {self.vector} {whole}, ptr {self.address}, {self.align}")
+
+    def one_by_one(self, positions: Sequence[int]) -> list[Element]:
+        """The components at `positions`, each to be accessed by itself, of the threads' elements."""
+        out = self.code.instructions(BODY, True)
+        elements = self.memory.offset(out, self.param, [self.memory.wide_vector(i) for i in self.indices])
+        first = out.binary("mul", "i64", elements, out.spread(str(self.size), "i64"))
+        offsets = [out.binary("add", "i64", first, out.spread(str(p), "i64")) for p in positions]
+        return [Element(self.param, self.type, VARYING, offset, BODY) for offset in offsets]
 
     def pick(self, vector: str, order: Sequence[int], length: int | None = None) -> str:
         type = self.code.vector(self.kind, length or self.code.width * self.size)

@@ -223,7 +223,7 @@ class BodyEmitter:
         self.memory.store(element, text, self.mask)
 
     def wide_access(self, accesses: list[Op]) -> bool:
-        """Write the accesses to components of one element together, if that pays; whether it was done."""
+        """Write the accesses to components of one element together; whether that was possible."""
         # A component is not proved to be inside unless the launch promises the shape of the elements.
         if len(accesses) < 2 or not all(id(node) in self.trusted for node in accesses):
             return False
@@ -233,18 +233,17 @@ class BodyEmitter:
         if not counts_up(indices):
             return False
         size, loads = math.prod(array.element), first.name == "load"
-        if len(accesses) * 2 < size if loads else len(accesses) < size:
-            return False
+        pays = size <= elements.MAX_COMPONENTS and len(accesses) * (2 if loads else 1) >= size
         wide = elements.WideElements(self.code, self.memory, first.attr, indices)
         positions = [elements.component_of(node, array) or 0 for node in accesses]
         if loads:
-            vector = self.code.vector(scalar_type(array.dtype))
-            texts = self.if_all_lanes(
-                lambda: wide.load(positions),
-                lambda: [self.memory.load(self.element(node, node.args), self.mask) for node in accesses],
-                [vector] * len(accesses),
-            )
-            for node, text in zip(accesses, texts, strict=True):
+
+            def load_one_by_one() -> list[str]:
+                return [self.memory.load(element, self.mask) for element in wide.one_by_one(positions)]
+
+            types = [self.code.vector(scalar_type(array.dtype))] * len(accesses)
+            whole = self.if_all_lanes(lambda: wide.load(positions), load_one_by_one, types) if pays else None
+            for node, text in zip(accesses, whole or load_one_by_one(), strict=True):
                 assert node.result is not None
                 self.bind(node.result, text)
             return True
@@ -252,10 +251,13 @@ class BodyEmitter:
         in_order = [value for _, value in sorted(zip(positions, values, strict=True))]
 
         def store_one_by_one() -> None:
-            for node, value in zip(accesses, values, strict=True):
-                self.memory.store(self.element(node, node.args[:-1]), value, self.mask)
+            for element, value in zip(wide.one_by_one(positions), values, strict=True):
+                self.memory.store(element, value, self.mask)
 
-        self.if_all_lanes(lambda: wide.store(in_order), store_one_by_one)
+        if pays:
+            self.if_all_lanes(lambda: wide.store(in_order), store_one_by_one)
+        else:
+            store_one_by_one()
         return True
 
     def if_all_lanes(self, whole: Way, masked: Way, types: Sequence[str] = ()) -> list[str]:

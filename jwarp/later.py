@@ -7,7 +7,6 @@ _LATER = {
     "breakpoints": "breakpoint",
     "checks of values inside kernels": "expect_near",
     "derivatives of functions": "func_grad func_replay grad adjoint check_grads",
-    "explanations of launches": "explain",
     "generic and mapped functions": "map overload",
     "handwritten CUDA kernels": "cuda_kernel",
     "local arrays": "zeros empty full ones",
@@ -15,7 +14,7 @@ _LATER = {
     "quaternions and transforms": (
         "quat quatf quatd quath quaternion quat_identity quat_from_axis_angle quat_to_axis_angle quat_from_matrix "
         "quat_rpy quat_inverse quat_rotate quat_rotate_inv quat_slerp quat_to_matrix quat_from_euler quat_to_euler "
-        "quat_to_rpy quat_twist quat_twist_angle quat_twist_angle_signed quat_between_vectors transform transformf "
+        "quat_to_rpy quat_twist quat_twist_angle quat_twist_angle_signed quat_between_vectors transformf "
         "transformd transformh transformation transform_identity transform_get_translation transform_get_rotation "
         "transform_set_translation transform_set_rotation transform_multiply transform_point transform_vector "
         "transform_inverse transform_from_matrix transform_to_matrix transform_compose transform_decompose"

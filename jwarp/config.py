@@ -85,6 +85,12 @@ class Config:
         """The values in force in this thread."""
         return getattr(self._thread, "settings", None) or self._process
 
+    def with_values(self, **values: Any) -> Settings:
+        """The values in force with some replaced; a ValueError or AttributeError where they do not fit."""
+        for name, value in values.items():
+            _check(name, value, f"wp.config.{name}")
+        return dataclasses.replace(self.settings, **values)
+
     def __getattr__(self, name: str) -> Any:
         if name in _FIELDS:
             return getattr(self.settings, name)
@@ -101,10 +107,8 @@ class Config:
 
     @contextlib.contextmanager
     def __call__(self, **values: Any) -> Iterator[Config]:
-        for name, value in values.items():
-            _check(name, value, f"wp.config.{name}")
         before = getattr(self._thread, "settings", None)
-        self._thread.settings = dataclasses.replace(self.settings, **values)
+        self._thread.settings = self.with_values(**values)
         try:
             yield self
         finally:

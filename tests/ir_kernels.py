@@ -24,7 +24,7 @@ class Nodes:
         self.line = 0
 
     def __call__(self, name, *args, attr=None, type_=float32):
-        result = None if name in ("store", "atomic_add", "assert") else Value(type_)
+        result = None if name in ("store", "atomic_add", "check") else Value(type_)
         span = Span(FILE, self.line, 4, 9) if self.line else Span("<unknown>", 0)
         self.nodes.append(Op(name, args, attr, result, span))
         return result
@@ -113,7 +113,7 @@ def transpose():
     b = Nodes()
     i, j = b.tid(0), b.tid(1)
     width = b("shape", attr=(0, 1), type_=int32)
-    b("assert", b("lt", j, width, type_=bool_), attr="j < x.shape[1]")
+    b("check", b("lt", j, width, type_=bool_), attr="j < x.shape[1]")
     flat = b("add", b("mul", i, width, type_=int32), j, type_=int32)
     wide = b("cast", b("load", i, j, attr=0), type_=float64)
     total = b("add", wide, b("cast", flat, type_=float64), type_=float64)

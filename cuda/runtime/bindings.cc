@@ -1,5 +1,6 @@
 // The Python module jwarp._native.
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <string>
 #include <string_view>
@@ -32,10 +33,10 @@ py::dict handlers() {
 }
 
 void register_entries(const std::string& fingerprint, const py::buffer& plan, uintptr_t fast,
-                      uintptr_t checked) {
+                      uintptr_t checked, std::vector<std::string> failures) {
   const std::vector<int64_t> numbers = read_numbers(plan, "a plan");
-  register_kernel(fingerprint, Plan(numbers.data(), static_cast<int64_t>(numbers.size())), entry_at(fast),
-                  entry_at(checked));
+  register_kernel(fingerprint, Plan(numbers.data(), static_cast<int64_t>(numbers.size())),
+                  std::move(failures), entry_at(fast), entry_at(checked));
 }
 
 std::tuple<bool, bool> known_versions(const std::string& fingerprint) {
@@ -84,7 +85,8 @@ PYBIND11_MODULE(_native, m) {
 
   m.def("handlers", &jwarp::handlers, "The handlers of the custom call jwarp_launch_v1, by stage.");
   m.def("register_kernel", &jwarp::register_entries, py::arg("fingerprint"), py::arg("plan"), py::arg("fast"),
-        py::arg("checked"), "Adds compiled entries, by address; 0 is one that is not compiled.");
+        py::arg("checked"), py::arg("failures") = std::vector<std::string>(),
+        "Adds compiled entries, by address; 0 is one that is not compiled. `failures` are the texts of checks.");
   m.def("known_versions", &jwarp::known_versions, py::arg("fingerprint"),
         "Whether the fast and the checked version of a kernel are compiled.");
   m.def("set_compiler", &jwarp::set_compiler, py::arg("callback").none(true),

@@ -14,9 +14,14 @@ struct Frame {
   int64_t column_begin;
   int64_t column_end;
   uint64_t fill;  // bit p: the kernel itself zeroes the elements of parameter p that it visits
+  int64_t first_thread;  // number of thread (0, 0) of this batch element, in this repeat of the launch
+  // Where a check failed first, after which the entry returns. Site 0: none did.
+  int64_t failed_site;
+  int64_t failed_row;
+  int64_t failed_column;
 };
 
-using Entry = void (*)(const Frame*);
+using Entry = void (*)(Frame*);
 
 // `fast` relies on all clauses of the plan, `checked` on none.
 enum class Version { kFast, kChecked };

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "dtype.h"
+#include "failure.h"
 #include "float_state.h"
 #include "pages.h"
 
@@ -30,6 +31,7 @@ struct Work {
   void* const* base;
   Entry fast;
   Entry checked;
+  Failure& failure;
 
   Entry entry(Version version) const { return version == Version::kFast ? fast : checked; }
 };
@@ -62,6 +64,11 @@ class Chooser {
   SmallArray<int64_t, 64> own_;
 };
 
+// Threads are counted through all repeats, but for each batch element anew.
+int64_t first_thread(const Geometry& geometry, int64_t number) {
+  return number / geometry.batch_items * geometry.rows * geometry.columns;
+}
+
 // Runs the granules [begin, end), in as few rectangles as they make up.
 void run_granules(const void* context, int64_t begin, int64_t end) {
   const Work& work = *static_cast<const Work*>(context);
@@ -71,12 +78,14 @@ void run_granules(const void* context, int64_t begin, int64_t end) {
   int64_t part = begin % geometry.row_granules;
   const int64_t unit = begin / geometry.row_granules;
   int64_t row = unit % geometry.rows;
-  Cursor cursor(geometry, work.base, unit / geometry.rows);
+  int64_t number = unit / geometry.rows;  // of the batch element, counted on over the repeats
+  Cursor cursor(geometry, work.base, number);
   Chooser chooser(work.plan, geometry);
   Entry entry = work.entry(chooser.choose(cursor.operands()));
-  Frame frame = {cursor.operands(), chooser.symbols(), 0, 0, 0, 0, geometry.fill};
+  Frame frame = {cursor.operands(), chooser.symbols(), 0, 0, 0, 0, geometry.fill, first_thread(geometry, number), 0, 0, 0};
 
-  while (begin < end) {
+  while (begin < end && !work.failure.precedes(begin)) {
+    const int64_t granule = begin;
     frame.row_begin = row;
     if (part == 0 && end - begin >= geometry.row_granules) {
       const int64_t rows = std::min(geometry.rows - row, (end - begin) / geometry.row_granules);
@@ -95,9 +104,11 @@ void run_granules(const void* context, int64_t begin, int64_t end) {
       row += part == 0;
     }
     entry(&frame);
+    if (frame.failed_site != 0) return work.failure.note(frame, granule, number % geometry.batch_items);
     if (row == geometry.rows && begin < end) {
       row = 0;
       cursor.next();
+      frame.first_thread = first_thread(geometry, ++number);
       entry = work.entry(chooser.choose(cursor.operands()));
     }
   }
@@ -217,8 +228,9 @@ std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
     const bool is_result = binding.result >= 0;
     base[p] = (is_result ? buffers.result(binding.result) : buffers.operand(binding.operand)).data;
   }
+  Failure failure;
   const Work work{kernel_.plan, geometry, base.data(), kernel_.fast.load(std::memory_order_acquire),
-                  kernel_.checked.load(std::memory_order_acquire)};
+                  kernel_.checked.load(std::memory_order_acquire), failure};
   if (geometry.granules == 0) {
     set_initial_contents(geometry, buffers, pool);
     return std::nullopt;
@@ -227,6 +239,7 @@ std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
   if (const auto missing = find_missing(work)) return missing;
   set_initial_contents(geometry, buffers, pool);
   run_work(work, pool);
+  failure.raise(kernel_, geometry);
   return std::nullopt;
 }
 

@@ -42,13 +42,14 @@ Kernel* find_kernel(const std::string& fingerprint) {
   return find_locked(kernels, fingerprint);
 }
 
-void register_kernel(const std::string& fingerprint, Plan plan, Entry fast, Entry checked) {
+void register_kernel(const std::string& fingerprint, Plan plan, std::vector<std::string> failures, Entry fast,
+                     Entry checked) {
   if (fingerprint.empty()) invalid("a kernel needs a fingerprint");
   Table& kernels = table();
   const std::lock_guard<std::mutex> lock(kernels.mutex);
   Kernel* kernel = find_locked(kernels, fingerprint);
   if (kernel == nullptr) {
-    auto created = std::make_unique<Kernel>(fingerprint, std::move(plan));
+    auto created = std::make_unique<Kernel>(fingerprint, std::move(plan), std::move(failures));
     kernel = created.get();
     kernels.kernels.emplace(fingerprint, std::move(created));
   } else if (!kernel->plan.same_numbers(plan)) {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from jwarp.ir.evaluate import as_array, evaluate
+from jwarp.ir.formats import Conversion, parse
 from jwarp.ir.nodes import ATOMICS, Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
 from jwarp.types import ArrayType
 
@@ -20,6 +22,8 @@ def run(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], trace: list[
 
     Nothing in `args` is changed. Missing launch dimensions count as 1, further ones repeat the
     threads. Where threads store to one element, the last in row-major order wins.
+
+    The first check that fails ends the run with a RuntimeError, for the first thread that it fails for.
 
     To `trace`, if given, goes every decision that makes the kernel another smooth function, as an
     array over the threads: two runs with equal traces are on one smooth piece.
@@ -51,7 +55,7 @@ class _Interpreter:
         dims = (*dims, *[1] * (kernel.tid_dims - len(dims)))
         self.threads = math.prod(dims)
         self.coordinates = np.unravel_index(np.arange(self.threads), dims) if self.threads else ()
-        self.params = kernel.params
+        self.name, self.tid_dims, self.params = kernel.name, kernel.tid_dims, kernel.params
         self.data = [_copied(p, a) for p, a in zip(kernel.params, args, strict=True)]
         self.values: dict[Value, Array] = {}
         self.trace = trace
@@ -191,8 +195,45 @@ class _Interpreter:
         before[there] = found
         return before
 
-    def ignore(self, attr: Any, args: tuple, active: Array) -> None:
-        """Checks belong to debug mode, which turns them into other operations."""
+    def is_inside(self, param: int, args: tuple[Array, ...], active: Array) -> Array:
+        return self.inside(param, args, active)[0]
+
+    def thread(self, attr: None, args: tuple, active: Array) -> Array:
+        return np.arange(self.threads, dtype=np.int64)
+
+    def check(self, text: str, args: tuple[Array, ...], active: Array) -> None:
+        failing = np.flatnonzero(active & ~args[0])
+        if failing.size:
+            thread = tuple(int(axis[failing[0]]) for axis in self.coordinates[: self.tid_dims])
+            raise RuntimeError(failure_text(self.name, text, thread))
+
+    def print(self, format: str, args: tuple[Array, ...], active: Array) -> None:
+        columns = [np.broadcast_to(a, active.shape)[active] for a in args]
+        for values in zip(*columns, strict=True) if columns else [()] * int(active.sum()):
+            os.write(1, formatted(format, values))
+
+
+def failure_text(kernel: str, text: str, thread: tuple[int, ...]) -> str:
+    """What the error of a failed check says."""
+    return f"jwarp: kernel '{kernel}': {text}, thread ({', '.join(map(str, thread))})"
+
+
+def formatted(format: str, values: Sequence[Any]) -> bytes:
+    """A format text with values in it, as C's printf writes them."""
+    left, text = list(values), ""
+    for part in parse(format):
+        text += part if isinstance(part, str) else _shown(part, left.pop(0))
+    return text.encode()
+
+
+def _shown(conversion: Conversion, value: Any) -> str:
+    if conversion.letter == "s":
+        return f"%{conversion.options}s" % bool(value)
+    if conversion.letter == "c":
+        return f"%{conversion.options}c" % (int(value) % 128)
+    if conversion.letter in "uoxX":
+        value = int(value) % (1 << (8 * value.dtype.itemsize))
+    return f"%{conversion.options}{conversion.letter}" % value
 
 
 # What an element of a type holds afterwards, from what it holds and the values given.
@@ -220,7 +261,10 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     "load": _Interpreter.load,
     "store": _Interpreter.store,
     **{f"atomic_{name}": _atomic(name) for name in ATOMICS},
-    "assert": _Interpreter.ignore,
+    "inside": _Interpreter.is_inside,
+    "thread": _Interpreter.thread,
+    "check": _Interpreter.check,
+    "print": _Interpreter.print,
 }
 
 # For the trace: float operations that are constant between jumps, and on which side of a kink or

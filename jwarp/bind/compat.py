@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+from jax._src.debugging import debug_effect as print_effect
 from jax.core import ShapedArray, Tracer
 from jax.export import DisabledSafetyCheck
 from jax.extend.core import Primitive
@@ -22,6 +23,7 @@ __all__ = [
     "is_known_zero",
     "mlir",
     "output_aval",
+    "print_effect",
     "vary_alike",
     "x64_enabled",
     "zero_tangent",

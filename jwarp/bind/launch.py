@@ -107,9 +107,10 @@ def run(
     threads = geometry.fold(dims, program.kernel.tid_dims, program.name)
     roles, operands, zeros = _prepare(program, matched)
     launched = descriptor_of(program, threads, roles, block_dim)
-    if not launched.results:
+    if not launched.results and not program.lasts:
         # Such a kernel computes nothing that anyone could see.
         return {}
+    side_effect = side_effect or program.lasts
     results = bind(operands, launched, zeros, differentiable=differentiable, side_effect=side_effect)
     return dict(zip(launched.results, results, strict=True))
 
@@ -119,7 +120,8 @@ def _prepare(program: Program, matched: Matched) -> tuple[tuple[Role, ...], list
     x64 = compat.x64_enabled()
     roles, operands, zeros = list(matched.roles), [], []
     faults: list[Fault] = []
-    for index, (param, value) in enumerate(zip(program.kernel.params, matched.values, strict=True)):
+    shapes: list[tuple[int, ...]] = []
+    for index, (param, value) in enumerate(zip(program.source.params, matched.values, strict=True)):
         given = values.describe(value, param)
         if roles[index] is Role.ZEROS:
             start = arguments.read_output(param, value, given, x64)
@@ -133,7 +135,10 @@ def _prepare(program: Program, matched: Matched) -> tuple[tuple[Role, ...], list
                 roles[index] = Role.IN_OUT if roles[index] is Role.ZEROS else roles[index]
             case tuple():
                 zeros.append(start)
+        shapes.append(start if isinstance(start, tuple) else given.shape or ())
     arguments.raise_faults(program.name, faults)
+    roles += [Role.ZEROS] * len(program.shadowed)
+    zeros += [shapes[index] for index in program.shadowed]
     return tuple(roles), operands, tuple(zeros)
 
 

@@ -100,7 +100,7 @@ def core_extents(
     return launch.extents([a.shape[sum(mask) :] for a, mask in zip(avals, masks, strict=True)], zeros)
 
 
-@launch_p.def_abstract_eval
+@launch_p.def_effectful_abstract_eval
 def _abstract_eval(
     *avals: Any,
     launch: Descriptor,
@@ -108,16 +108,17 @@ def _abstract_eval(
     batch: tuple[int, ...],
     masks: tuple[tuple[bool, ...], ...],
     **_: Any,
-) -> list[Any]:
+) -> tuple[list[Any], set[Any]]:
     program = launch.program
     _refuse_symbolic(program.name, avals)
     extents = core_extents(avals, launch, zeros, masks)
     _refuse_long(program, extents)
     if launch.geometry.repeat and 0 not in batch:
         lower_kernel(program.kernel, program.settings).check(launch.geometry.dims, extents)
-    return [
+    results = [
         compat.output_aval((*batch, *(extents[index] or ())), program.dtypes[index], avals) for index in launch.results
     ]
+    return results, {compat.print_effect} if program.lasts else set()
 
 
 def _refuse_symbolic(name: str, avals: Sequence[Any]) -> None:

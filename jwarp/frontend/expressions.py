@@ -64,6 +64,9 @@ _SYMBOLS |= {"neg": "-", "not": "~"}
 # A branch of at most this many pure operations is computed without a branch.
 MAX_EAGER_OPS = 8
 
+# In debug mode `x` has a companion of this name, a bool that is true where `x` has been set.
+SET = "$set "
+
 
 @dataclass
 class Frame:
@@ -80,10 +83,12 @@ class Frame:
 class ExpressionLowering:
     """The part of a lowering that deals with expressions; statements are in the subclass."""
 
-    def __init__(self, frame: Frame, max_unroll: int):
+    def __init__(self, frame: Frame, max_unroll: int, debug: bool = False):
+        """`debug`: emit the checks of asserts and unset variables, and compute nothing that may be not needed."""
         self.builder = Builder()
         self.frame = frame
         self.max_unroll = max_unroll
+        self.debug = debug
         self.tid_arity = 0
         self.warnings: dict[tuple[Span, str], None] = {}
 
@@ -201,6 +206,8 @@ class ExpressionLowering:
         if name in self.frame.env:
             if name in self.frame.unset:
                 self.warnings[(span, name)] = None
+                if self.debug:
+                    self.builder.check(self.is_set(name, span), f"`{name}` has no value here")
             binding = self.frame.env[name]
             if isinstance(binding, Unusable):
                 raise CompileError(binding.reason, span)
@@ -213,6 +220,10 @@ class ExpressionLowering:
         except KeyError:
             raise CompileError(f"`{name}` is not defined", span, _suggestion(name)) from None
         return bind_python(found, name, span)
+
+    def is_set(self, name: str, span: Span) -> Operand:
+        """Whether this thread has given the variable a value; only debug mode keeps that."""
+        return self.scalar(self.frame.env.get(SET + name, FALSE), span)
 
     def lower_Attribute(self, node: ast.Attribute) -> Binding:
         owner = self.expression(node.value)
@@ -313,13 +324,18 @@ class ExpressionLowering:
             return first
         with self.builder.block() as nodes:
             operand = second()
-        if is_eager(nodes):
+        if self.is_eager(nodes):
             self.builder.extend(nodes)
             return self.emit("and" if is_and else "or", first, operand, span=span)
         then, orelse = make_block(nodes, (operand,)), make_block([], (FALSE if is_and else TRUE,))
         merged = Value(bool_)
         self.builder.append(If(first, *((then, orelse) if is_and else (orelse, then)), (merged,), span))
         return merged
+
+    def is_eager(self, nodes: list[Node]) -> bool:
+        """Whether running `nodes` where they are not needed costs little and does nothing."""
+        pure = all(isinstance(n, Op) and OPS[n.name].effect == "pure" for n in nodes)
+        return pure and len(nodes) <= (0 if self.debug else MAX_EAGER_OPS)
 
     def lower_IfExp(self, node: ast.IfExp) -> Binding:
         cond, span = self.truth(node.test), self.span(node)
@@ -340,12 +356,6 @@ class ExpressionLowering:
         merged = tuple(Value(v.type) for v in xs)
         self.builder.append(If(cond, make_block(then, xs), make_block(orelse, ys), merged, span))
         return rebuild(x, list(merged))
-
-
-def is_eager(nodes: list[Node]) -> bool:
-    """Whether running `nodes` where they are not needed costs little and does nothing."""
-    pure = all(isinstance(n, Op) and OPS[n.name].effect == "pure" for n in nodes)
-    return pure and len(nodes) <= MAX_EAGER_OPS
 
 
 def spelling(type: ScalarType) -> str:

@@ -38,7 +38,7 @@ class Kernel:
         self._captured = capture(function)
         self._lines = file_lines(function)
         self.params = _parameters(function, self._captured)
-        self._irs: dict[int, nodes.Kernel] = {}
+        self._irs: dict[tuple[int, bool], nodes.Kernel] = {}
         self._lock = threading.Lock()
 
     @functools.cached_property
@@ -47,11 +47,12 @@ class Kernel:
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force)."""
-        max_unroll = (settings or config.settings).max_unroll
+        settings = settings or config.settings
+        key = (settings.max_unroll, settings.debug)
         with self._lock:
-            if max_unroll not in self._irs:
-                self._irs[max_unroll] = lower_kernel_source(self.source, self.params, max_unroll)
-            return self._irs[max_unroll]
+            if key not in self._irs:
+                self._irs[key] = lower_kernel_source(self.source, self.params, *key)
+            return self._irs[key]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"kernel `{self.name}` is launched, not called: wp.launch({self.name}, dim, …)")

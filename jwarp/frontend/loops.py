@@ -10,7 +10,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.bindings import Binding, Number, PythonRef, Unusable, describe, flatten, layout, rebuild
 from jwarp.frontend.builtins import BUILTINS, static
 from jwarp.frontend.control_flow import ControlFlowLowering, State
-from jwarp.frontend.expressions import is_eager
+from jwarp.frontend.expressions import SET
 from jwarp.frontend.source import assigned_names, count_loads, may_jump, returns_value
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
 from jwarp.ir.nodes import Block, Const, For, If, Operand, Value, While
@@ -226,7 +226,7 @@ class LoopLowering(ControlFlowLowering):
                 else:
                     assert test is not None
                     holds = self.truth(test)
-            if is_eager(test_nodes) or isinstance(stays, Const):
+            if self.is_eager(test_nodes) or isinstance(stays, Const):
                 self.builder.extend(test_nodes)
                 goes_on = self.emit("and", stays, holds, span=span)
             else:

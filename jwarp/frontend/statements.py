@@ -24,7 +24,7 @@ from jwarp.frontend.bindings import (
     layout,
 )
 from jwarp.frontend.composites import Selector
-from jwarp.frontend.expressions import Frame
+from jwarp.frontend.expressions import SET, Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.loops import LoopLowering
 from jwarp.frontend.source import Source, count_loads
@@ -84,8 +84,8 @@ class Place:
 class Lowering(LoopLowering):
     """Reads one kernel. The functions it calls are read in place."""
 
-    def __init__(self, source: Source, max_unroll: int):
-        super().__init__(Frame(source, is_kernel=True, loads=count_loads(source.tree.body)), max_unroll)
+    def __init__(self, source: Source, max_unroll: int, debug: bool = False):
+        super().__init__(Frame(source, is_kernel=True, loads=count_loads(source.tree.body)), max_unroll, debug)
         self.stack: list[Any] = []
 
     def lower_simple(self, statement: ast.stmt) -> None:
@@ -101,7 +101,9 @@ class Lowering(LoopLowering):
                 self.expression(call)
             case ast.Assert(test=test, msg=message):
                 shown = message.value if isinstance(message, ast.Constant) else ast.unparse(test)
-                self.builder.effect("assert", self.truth(test), attr=str(shown))
+                holds = self.truth(test)
+                if self.debug:
+                    self.builder.check(holds, f"assertion failed: {shown}")
             case ast.Expr(value=value):
                 if not isinstance(value, ast.Constant):
                     self.expression(value)  # what is wrong inside matters more
@@ -175,6 +177,8 @@ class Lowering(LoopLowering):
                 )
         self.frame.env[name] = binding
         self.frame.unset.discard(name)
+        if self.debug:
+            self.frame.env[SET + name] = TRUE
 
     def place(self, target: ast.expr) -> Place:
         """What `a[i]`, `v[i]`, `v.x`, `v[1:3]`, `m[i][j]` or `a[i][j]` names on the left of an assignment."""
@@ -379,9 +383,9 @@ def _check_nesting(block: Block, name: str, left: int) -> None:
             _check_nesting(inner, name, left - 1)
 
 
-def lower_kernel_source(source: Source, params: tuple[Param, ...], max_unroll: int) -> Kernel:
+def lower_kernel_source(source: Source, params: tuple[Param, ...], max_unroll: int, debug: bool) -> Kernel:
     """The IR of the kernel that `source` is."""
-    lowering = Lowering(source, max_unroll)
+    lowering = Lowering(source, max_unroll, debug)
     env = lowering.frame.env
     for index, param in enumerate(params):
         if isinstance(param.type, ArrayType):

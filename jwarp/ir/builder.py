@@ -10,6 +10,7 @@ from jwarp.errors import NO_SPAN, Span
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Block, Const, Node, Op, Operand, Value
 from jwarp.ir.ops import OPS
+from jwarp.ir.printing import short_file
 from jwarp.types import ScalarType, bool_
 
 TRUE = Const(bool_, True)
@@ -60,6 +61,11 @@ class Builder:
         result = Value(result_type)
         self.append(Op(name, tuple(args), attr, result, self.span))
         return result
+
+    def check(self, holds: Operand, text: str) -> None:
+        """Append a check with the place at hand in its text, which compiled code keeps."""
+        if holds != TRUE:
+            self.effect("check", holds, attr=f"{short_file(self.span)}:{self.span.line}: {text}")
 
     def effect(self, name: str, *args: Operand, attr: Any = None) -> None:
         """Append an operation without a result."""

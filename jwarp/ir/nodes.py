@@ -51,7 +51,7 @@ class Op:
     """One row of the operation table applied to `args`.
 
     `attr` is what is known at compile time: the parameter index of `param`, `load` and `store`,
-    (parameter, axis) of `shape`, the axis of `tid`, the text of `assert`.
+    (parameter, axis) of `shape`, the axis of `tid`, the text of `check`, the format of `print`.
     """
 
     name: str
@@ -209,9 +209,20 @@ def walk_node(node: Node) -> Iterator[Node]:
 
 
 def indices_of(node: Op) -> tuple[Operand, ...]:
-    """The indices of a load, store or atomic operation."""
-    values = {"load": 0, "atomic_cas": 2}.get(node.name, 1)
+    """The indices of a load, store, atomic operation or test of being inside."""
+    values = {"load": 0, "inside": 0, "atomic_cas": 2}.get(node.name, 1)
     return node.args[: len(node.args) - values]
+
+
+def failure_texts(kernel: Kernel) -> tuple[str, ...]:
+    """What the kernel's checks say where they fail, each text once."""
+    checks = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "check")
+    return tuple(dict.fromkeys(check.attr for check in checks))
+
+
+def prints(kernel: Kernel) -> bool:
+    """Whether the kernel writes lines of text."""
+    return any(isinstance(n, Op) and n.name == "print" for n in walk(kernel.body))
 
 
 def written_params(kernel: Kernel) -> tuple[int, ...]:

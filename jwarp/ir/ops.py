@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jwarp.types import ScalarType, bool_, int32
+from jwarp.types import ScalarType, bool_, int32, int64
 
 Kinds = frozenset[str]
 FLOAT: Kinds = frozenset({"float"})
@@ -37,7 +37,7 @@ class Operation:
     """One operation: `result` maps argument types to the result type (None: they do not fit).
 
     `kinds` are the scalar kinds that arguments may have. `effect` is `pure`, `read` (memory),
-    `write` (memory) or `check`. An operation of `result` None either has no result, or takes it
+    `write` (memory), `check` or `print`. An operation of `result` None either has no result, or takes it
     from outside (`cast`, `load`, …), which `typed_by` then says.
     """
 
@@ -172,10 +172,36 @@ _TABLE: list[Operation] = [
             ("cas", NUMBER, "expected, value", "store, where it equals the expected value bit by bit, to"),
         )
     ),
-    Operation("assert", 1, BOOL, None, "`attr` is the text of a condition that debug mode checks", effect="check"),
+    Operation(
+        "inside",
+        None,
+        INT,
+        lambda _: bool_,
+        "whether the indices `args` are those of an element of array parameter `attr`",
+        effect="read",
+    ),
+    Operation(
+        "thread",
+        0,
+        ANY,
+        lambda _: int64,
+        "number of this thread among all of its batch element, from 0; repeated threads differ in it",
+    ),
+    Operation(
+        "check",
+        1,
+        BOOL,
+        None,
+        "end the launch with an error unless the condition holds; `attr` says where and why not",
+        effect="check",
+    ),
+    Operation("print", None, ANY, None, "write a line: `attr` is the format text for `args`", effect="print"),
 ]
 
 OPS: dict[str, Operation] = {row.name: row for row in _TABLE}
+
+# Effects that keep an operation where nothing reads its result.
+LASTING_EFFECTS = frozenset({"write", "check", "print"})
 
 # Operations that take tens of instructions for each value.
 ELEMENTARY = frozenset({"pow", "atan2", "sin", "cos", "tan", "asin", "acos", "atan"})

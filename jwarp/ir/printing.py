@@ -98,8 +98,12 @@ class _Printer:
                 return (self.param(node.attr),)
             case "shape":
                 return (self.param(node.attr[0]), str(node.attr[1]))
-            case "assert":
+            case "inside":
+                return (f"{self.param(node.attr)}[{self.operands(node.args)}]",)
+            case "check":
                 return (f"{self.operands(node.args)}, {json.dumps(node.attr, ensure_ascii=False)}",)
+            case "print":
+                return (", ".join((json.dumps(node.attr, ensure_ascii=False), *map(self.operand, node.args))),)
         return (self.operands(node.args), "" if node.attr is None else str(node.attr))
 
     def carried(self, node: For | While) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.errors import Span
+from jwarp.ir.formats import conversions
 from jwarp.ir.nodes import (
     WRITES,
     Block,
@@ -25,7 +26,7 @@ from jwarp.ir.nodes import (
     operands,
     results,
 )
-from jwarp.ir.ops import INT, OPS, Operation
+from jwarp.ir.ops import INT, LASTING_EFFECTS, OPS, Operation
 from jwarp.ir.printing import short_file
 from jwarp.types import MAX_DIMS, SCALARS, ArrayType, ScalarType, bool_
 
@@ -113,9 +114,29 @@ def _check_write(kernel: Kernel, node: Op) -> ScalarType | None:
     return None if node.result is None or node.name == "store" else element
 
 
-def _check_assert(kernel: Kernel, node: Op) -> None:
+def _check_thread(kernel: Kernel, node: Op) -> None:
+    if node.attr is not None:
+        raise _Fault(f"has no attr, but here it is {node.attr!r}")
+
+
+def _check_inside(kernel: Kernel, node: Op) -> None:
+    _element(kernel, node, node.args)
+
+
+def _check_check(kernel: Kernel, node: Op) -> None:
     if type(node.attr) is not str:
         raise _Fault(f"attr must be text, not {node.attr!r}")
+
+
+def _check_print(kernel: Kernel, node: Op) -> None:
+    if type(node.attr) is not str or "\0" in node.attr:
+        raise _Fault(f"attr must be a format text, not {node.attr!r}")
+    try:
+        wanted = conversions(node.attr)
+    except ValueError as error:
+        raise _Fault(str(error)) from None
+    if len(wanted) != len(node.args) or not all(w.takes(a.type) for w, a in zip(wanted, node.args, strict=True)):
+        raise _Fault("the arguments are not those that the format asks for")
 
 
 def _check_bitcast(node: Op, result: ScalarType) -> None:
@@ -130,7 +151,10 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ScalarType | None]] = {
     "param": _check_param,
     "shape": _check_shape,
     "load": _check_load,
-    "assert": _check_assert,
+    "thread": _check_thread,
+    "inside": _check_inside,
+    "check": _check_check,
+    "print": _check_print,
     **dict.fromkeys(WRITES, _check_write),
 }
 
@@ -227,7 +251,7 @@ class _Verifier:
         kinds = [a.type.kind for a in node.args]
         if row.arity is not None and len(node.args) != row.arity:
             raise _Fault(f"takes {row.arity} arguments, not {len(node.args)}")
-        if row.arity is None and not node.args:
+        if row.arity is None and not node.args and row.effect != "print":
             raise _Fault("takes arguments")
         if any(kind not in row.kinds for kind in kinds):
             raise _Fault(f"does not take arguments of kinds {', '.join(kinds)}")
@@ -239,7 +263,7 @@ class _Verifier:
         self.result(node, row, from_attr)
 
     def result(self, node: Op, row: Operation, from_attr: ScalarType | None) -> None:
-        if row.effect in ("write", "check"):
+        if row.effect in LASTING_EFFECTS:
             if node.result is not None and node.result.type is not from_attr:
                 raise _Fault(f"gives {from_attr}, not {node.result.type}" if from_attr else "has no result")
             return

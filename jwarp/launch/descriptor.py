@@ -19,6 +19,7 @@ from jwarp.ir.serialize import fingerprint
 from jwarp.launch.arguments import Role
 from jwarp.launch.geometry import Geometry
 from jwarp.transform.affine import Extents
+from jwarp.transform.instrument import instrument
 
 FORMAT = 1
 
@@ -27,7 +28,8 @@ FORMAT = 1
 class Program:
     """The code of a launch: a kernel's IR under given settings, equal where content and place are.
 
-    The place counts because errors show it.
+    The place counts because errors show it. The last parameters of the kernel are outputs of its checks,
+    one for each parameter of `shadowed`, which has the shape; launches drop them.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Program:
     settings: Settings
     kernel: nodes.Kernel = field(compare=False, repr=False)
     written: tuple[int, ...] = field(compare=False, repr=False)
+    source: nodes.Kernel = field(compare=False, repr=False)  # `kernel` before checks were added
+    shadowed: tuple[int, ...] = field(default=(), compare=False, repr=False)
     owner: weakref.ref[Kernel] | None = field(default=None, compare=False, repr=False)
     descriptors: dict[Any, Descriptor] = field(default_factory=dict, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
@@ -47,6 +51,12 @@ class Program:
     # Every eager launch looks its compiled form up by descriptor and program.
     def __hash__(self) -> int:
         return self._hash
+
+    @functools.cached_property
+    def lasts(self) -> bool:
+        """Whether the kernel must run although nothing needs its results."""
+        unseen = not self.written and bool(nodes.failure_texts(self.kernel))
+        return unseen or nodes.prints(self.kernel)
 
     @functools.cached_property
     def dtypes(self) -> tuple[np.dtype, ...]:
@@ -133,10 +143,12 @@ def program_of(kernel: Kernel, settings: Settings) -> Program:
     """The program of `kernel` under `settings`; made once as long as the kernel's IR stays the same."""
     ir = kernel.ir(settings)
     known = _PROGRAMS.get(kernel, {}).get(settings)
-    if known is not None and known.kernel is ir:
+    if known is not None and known.source is ir:
         return known
-    written = nodes.written_params(ir)
-    program = Program(ir.name, fingerprint(ir), ir.span, settings, ir, written, weakref.ref(kernel))
+    bounds = settings.debug or settings.bounds == "error"
+    made = instrument(ir, bounds=bounds, values=settings.debug)
+    identity = (ir.name, fingerprint(made.kernel), ir.span, settings)
+    program = Program(*identity, made.kernel, nodes.written_params(ir), ir, made.shadowed, weakref.ref(kernel))
     with _LOCK:
         _PROGRAMS.setdefault(kernel, {})[settings] = program
     return program

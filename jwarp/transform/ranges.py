@@ -54,7 +54,7 @@ class Access:
 class Proofs:
     """What is known of a kernel's accesses.
 
-    `proven` maps the ids of load and store nodes to the condition under which they are in range, and
+    `proven` maps the ids of accesses, and of tests for being inside, to the condition under which they are in range, and
     `condition` is all of these together. `always` are the accesses that every thread makes, `covers` is
     known of each parameter, and `coordinates` maps values to the launch axes that they count along.
     """
@@ -169,6 +169,8 @@ class _Analysis:
     def op(self, node: Op) -> None:
         if node.name == "load" or node.name in WRITES:
             self.access(node, indices_of(node))
+        elif node.name == "inside":
+            self.place(node, node.args)
         if node.result is None:
             return
         self.definitions[node.result] = node
@@ -323,7 +325,8 @@ class _Analysis:
             result = either(result, both(bound.side, self.prove(scaled, depth + 1)))
         return result
 
-    def access(self, node: Op, indices: tuple[Operand, ...]) -> None:
+    def place(self, node: Op, indices: tuple[Operand, ...]) -> list[Number]:
+        """Note under which condition `indices` are in range; their numbers."""
         numbers = [self.index(i) for i in indices]
         extents = [Affine.of(self.symbols.extents[node.attr, axis]) for axis in range(len(indices))]
         conditions = []
@@ -335,6 +338,10 @@ class _Analysis:
         if condition != UNKNOWN and both(self.condition, condition) != UNKNOWN:
             self.condition = both(self.condition, condition)
             self.proven[id(node)] = condition
+        return numbers
+
+    def access(self, node: Op, indices: tuple[Operand, ...]) -> None:
+        numbers = self.place(node, indices)
         own = all(
             n.side == ALWAYS and n.form.constant == 0 and [(self.axis(a), c) for a, c in n.form.terms] == [(k, 1)]
             for k, n in enumerate(numbers)

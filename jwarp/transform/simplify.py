@@ -22,7 +22,7 @@ from jwarp.ir.nodes import (
     results,
     walk_node,
 )
-from jwarp.ir.ops import ELEMENTARY, OPS
+from jwarp.ir.ops import ELEMENTARY, LASTING_EFFECTS, OPS
 from jwarp.types import bool_
 
 MAX_ROUNDS = 4
@@ -225,7 +225,7 @@ def drop_unused(body: Block) -> Block:
 
 
 def _has_effect(node: Node) -> bool:
-    return any(isinstance(n, Op) and OPS[n.name].effect in ("write", "check") for n in walk_node(node))
+    return any(isinstance(n, Op) and OPS[n.name].effect in LASTING_EFFECTS for n in walk_node(node))
 
 
 def _is_needed(node: Node, needed: set[Value]) -> bool:

@@ -77,7 +77,7 @@ class Compiled:
         options = Options(TARGETS[variant.target], variant.contract)
         versions = ("fast", "checked") if variant.version == "launcher" else (variant.version,)
         entries = [self._link(version, options) for version in versions]
-        _native.register_kernel(self.fingerprint, self.made.plan, entries[0], entries[-1])
+        _native.register_kernel(self.fingerprint, self.made.plan, entries[0], entries[-1], self.made.failures)
 
     def _link(self, version: str, options: Options) -> int:
         code = target_machine(options.target).emit_object(self.made.module(version, options))

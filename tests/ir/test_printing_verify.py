@@ -168,7 +168,7 @@ OPERATIONS = {
     "takes arguments": op("store", attr=0),
     "attr must be (parameter, axis)": op("shape", attr=0, result=int32),
     "axis 2 is not one of 2": op("shape", attr=(2, 2), result=int32),
-    "attr must be text": op("assert", True, attr=1),
+    "attr must be text": op("check", True, attr=1),
     "as many bits": op("bitcast", 1.0, result=int64),
     "constant 300": op("neg", Const(int8, 300), result=int8),
     "constant 0.1": op("neg", Const(float32, 0.1), result=float32),
@@ -294,5 +294,5 @@ def test_operations_without_fixed_types_are_accepted():
     b("select", const(True), wide, wide, type_=int64)
     b("load", wide, attr=0)
     b("load", i, wide, attr=2, type_=int32)
-    b("assert", const(True), attr="fine")
+    b("check", const(True), attr="fine")
     verify(kernel_of(*b.nodes))

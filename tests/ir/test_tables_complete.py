@@ -10,7 +10,7 @@ from jwarp.lib.expansions import EXPANSIONS
 from jwarp.types import float32, float64
 
 # Pure operations whose result is a fact about the launch and not a function of their arguments.
-LAUNCH_FACTS = {"tid", "param", "shape"}
+LAUNCH_FACTS = {"tid", "param", "shape", "thread"}
 PURE = {name for name, row in OPS.items() if row.effect == "pure"}
 
 

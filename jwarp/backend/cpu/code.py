@@ -76,6 +76,7 @@ class Code:
         self.width = options.target.width
         self.sections: tuple[list[str], list[str], list[str]] = ([], [], [])
         self.declarations: set[str] = set()
+        self.texts: dict[bytes, str] = {}
         self.block = ""  # the label of the block that the body's next line belongs to
         self._count = 0
 
@@ -102,6 +103,17 @@ class Code:
 
     def declare(self, result: str, name: str, args: Iterable[str]) -> None:
         self.declarations.add(f"declare {result} @{name}({', '.join(args)})")
+
+    def text(self, content: bytes) -> str:
+        """The name of a constant text, which ends with a zero byte."""
+        return self.texts.setdefault(content, f"@text.{len(self.texts)}")
+
+    def text_definitions(self) -> list[str]:
+        lines = []
+        for content, name in self.texts.items():
+            escaped = "".join(f"\\{byte:02X}" for byte in content + b"\0")
+            lines.append(f'{name} = internal constant [{len(content) + 1} x i8] c"{escaped}"')
+        return lines
 
     def vector(self, llvm_type: str, width: int | None = None) -> str:
         return f"<{self.width if width is None else width} x {llvm_type}>"

@@ -24,7 +24,7 @@ from jwarp.backend.generator import identity
 from jwarp.backend.store import Store, key_of
 from jwarp.config import Settings, config
 from jwarp.errors import LaunchError
-from jwarp.ir.nodes import Kernel
+from jwarp.ir.nodes import Kernel, failure_texts
 from jwarp.ir.serialize import fingerprint, from_bytes, to_bytes
 from jwarp.transform.affine import ALWAYS, Affine, Condition, Extents, Symbol, Symbols, evaluate, symbols_of
 from jwarp.transform.expand import expand
@@ -44,7 +44,7 @@ from jwarp.types import ArrayType
 
 PROGRAM_FORMAT = 1
 # Settings that change the code; the others do not belong to a compiled kernel.
-CODE_SETTINGS = ("bounds", "fast_math")
+CODE_SETTINGS = ("bounds", "debug", "fast_math")
 PASSES = ("instruction_combine", "simplify_cfg", "dead_code_elimination")
 
 VERSIONS = ("fast", "checked")
@@ -77,7 +77,7 @@ class CpuKernel:
         header = json.dumps({"format": PROGRAM_FORMAT, **options}).encode()
         self.program = header + b"\n" + to_bytes(kernel)
         self.fingerprint = hashlib.sha256(header + fingerprint(kernel).encode()).hexdigest()[:32]
-        self.bounds = settings.bounds != "unchecked"
+        self.bounds = settings.bounds != "unchecked" or settings.debug
         self._store = Store(settings.cache_dir if identity() else "")
         self._lock = threading.Lock()
 
@@ -97,6 +97,11 @@ class CpuKernel:
         made = summarize(self.proofs)
         self._store.save(key, made.to_bytes())
         return made
+
+    @functools.cached_property
+    def failures(self) -> list[str]:
+        """What the native runtime says where a check fails."""
+        return [f"kernel '{self.kernel.name}': {text}" for text in failure_texts(self.kernel)]
 
     @functools.cached_property
     def _symbols(self) -> Symbols:
@@ -175,7 +180,7 @@ class CpuKernel:
                 code, source = self.object_code(version)
                 address = _link(code, entry_name(self.kernel))
                 addresses = [address if v == version else 0 for v in VERSIONS]
-                _native.register_kernel(self.fingerprint, self.plan.tobytes(), *addresses)
+                _native.register_kernel(self.fingerprint, self.plan.tobytes(), *addresses, self.failures)
                 seconds = time.perf_counter() - start
                 _made[key] = CompileEvent(self.kernel.name, "forward", "cpu", seconds, source, len(code))
         first = dataclasses.replace(_made[key], kernel=self.kernel.name)
@@ -202,7 +207,8 @@ class CpuKernel:
     def generate(self, version: str, options: Options) -> Generated:
         """The code of one version, and how it makes its accesses."""
         checked = version == "checked"
-        return generate(self.proofs, entry_name(self.kernel), options, checked=checked, bounds=self.bounds)
+        name, failures = entry_name(self.kernel), failure_texts(self.kernel)
+        return generate(self.proofs, name, options, checked=checked, bounds=self.bounds, failures=failures)
 
     def module(self, version: str = "fast", options: Options | None = None) -> llvm.ModuleRef:
         """The verified and optimised LLVM module of one version."""
@@ -268,16 +274,7 @@ _kernels_lock = threading.Lock()
 
 
 def lower_kernel(kernel: Kernel, settings: Settings) -> CpuKernel:
-    """The kernel prepared for this processor; the same object for the same kernel and settings.
-
-    Raises:
-        LaunchError: the settings ask for what this backend does not have.
-    """
-    if settings.debug or settings.bounds == "error":
-        asked, instead = (
-            ("debug", "leave it off") if settings.debug else ("bounds = 'error'", "use 'safe' or 'unchecked'")
-        )
-        raise LaunchError(f"wp.config.{asked} is not available yet", hint=instead)
+    """The kernel prepared for this processor; the same object for the same kernel and settings."""
     key = (id(kernel), settings.cache_dir, *(getattr(settings, name) for name in CODE_SETTINGS))
     known = _by_object.get(key)
     if known is not None:
@@ -310,10 +307,7 @@ def _read_program(program: bytes) -> CpuKernel:
         fields = json.loads(header)
         if not newline or fields.pop("format") != PROGRAM_FORMAT or set(fields) != set(CODE_SETTINGS):
             raise ValueError
-        bounds, fast_math = fields["bounds"], fields["fast_math"]
-        if bounds not in ("safe", "unchecked") or not isinstance(fast_math, bool):
-            raise ValueError
+        settings = config.with_values(**fields)
     except (ValueError, AttributeError, KeyError):
         raise ValueError("jwarp: the program of a launch is damaged, or of another version") from None
-    settings = dataclasses.replace(config.settings, bounds=bounds, fast_math=fast_math)
     return CpuKernel(from_bytes(content), settings)

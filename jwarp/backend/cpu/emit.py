@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-from jwarp.backend.cpu import elements
+from jwarp.backend.cpu import effects, elements
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
 from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element, Memory, counts_up
@@ -62,15 +62,22 @@ class BodyEmitter:
         proofs: Proofs,
         shapes: Mapping[Value, Shape],
         trusted: Container[int],
+        failures: Sequence[str],
     ):
-        """`trusted` holds the ids of the accesses that need no test to stay inside their arrays."""
+        """`trusted` holds the ids of the accesses that need no test to stay inside their arrays.
+
+        `failures` are the texts of checks, in the order in which the runtime numbers them.
+        """
         self.code, self.memory, self.proofs, self.shapes = code, memory, proofs, shapes
         self.trusted = trusted
+        self.sites = {text: site for site, text in enumerate(failures, 1)}
         self.used = _used(proofs.kernel.body)
         self.values: dict[Value, Lanes] = {}
         self.ways: dict[int, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not
         self.coordinates: list[Lanes] = []
+        self.first_column = ""  # of the vector at hand
         self.mask: str | None = None
+        self.line_buffer = ""
 
     # -- values in the forms that code needs
 
@@ -382,5 +389,8 @@ SPECIAL_RULES = {
     "load": BodyEmitter.load,
     "store": BodyEmitter.store,
     **dict.fromkeys((f"atomic_{name}" for name in ATOMICS), BodyEmitter.atomic),
-    "assert": lambda emitter, node: None,  # debug mode turns it into a test before code is generated
+    "inside": effects.inside,
+    "thread": effects.thread,
+    "check": effects.check,
+    "print": effects.print_line,
 }

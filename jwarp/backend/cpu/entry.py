@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
@@ -14,8 +14,11 @@ from jwarp.transform.affine import ALWAYS
 from jwarp.transform.ranges import Cover, Proofs
 from jwarp.types import ArrayType, int32
 
-FRAME = "{ ptr, ptr, i64, i64, i64, i64, i64 }"
 RANGE = ("row.begin", "row.end", "col.begin", "col.end")
+# The struct that the runtime passes. What follows the numbers is where a failed check leaves its place.
+NUMBERS = (*RANGE, "fill", "first.thread")
+FAILURE = ("site", "row", "column")
+FRAME = f"{{ ptr, ptr, {', '.join(['i64'] * len(NUMBERS))}, [{len(FAILURE)} x i64] }}"
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,9 @@ class Generated:
     trusted: frozenset[int]
 
 
-def generate(proofs: Proofs, name: str, options: Options, *, checked: bool, bounds: bool) -> Generated:
+def generate(
+    proofs: Proofs, name: str, options: Options, *, checked: bool, bounds: bool, failures: Sequence[str] = ()
+) -> Generated:
     """The LLVM module of one version of the analysed kernel, whose entry is called `name`.
 
     The version tests every access, except what is proved without a condition, if `checked`; every access
@@ -43,22 +48,23 @@ def generate(proofs: Proofs, name: str, options: Options, *, checked: bool, boun
     arrays = {p: param.type for p, param in enumerate(kernel.params) if isinstance(param.type, ArrayType)}
     memory = Memory(code, arrays, first_extent)
     shapes, trusted = shapes_of(proofs), _trusted(proofs, checked, bounds)
-    emitter = BodyEmitter(code, memory, proofs, shapes, trusted)
+    emitter = BodyEmitter(code, memory, proofs, shapes, trusted, failures)
     body = _body(emitter)
     pointers = [f"ptr noalias %p{k}" for k in range(len(kernel.params))]
-    numbers = [f"i64 %{n}" for n in (*RANGE, "fill")]
-    params = ", ".join([*pointers, "ptr noalias readonly %symbols", *numbers])
+    numbers = [f"i64 %{n}" for n in NUMBERS]
+    params = ", ".join([*pointers, "ptr noalias readonly %symbols", "ptr noalias %failure", *numbers])
     text = "\n".join(
         [
             f"; {kernel.name}: {'every access checked' if checked else 'accesses proved at launch'}",
             ZEROS,
+            *code.text_definitions(),
             *sorted(code.declarations),
             "",
             f"define internal void @{name}.rows({params}) nounwind {{",
             *body,
             "}",
             "",
-            f"define void @{name}(ptr noalias readonly %frame) nounwind {{",
+            f"define void @{name}(ptr noalias %frame) nounwind {{",
             *_trampoline(kernel, name),
             "}",
             "",
@@ -80,7 +86,7 @@ def _trampoline(kernel: Kernel, name: str) -> list[str]:
     """Unpack the frame; parameters of a function can be told not to overlap, loaded pointers cannot."""
     lines = ["entry:"]
     args = []
-    fields = [("operands", "ptr"), ("symbols", "ptr"), *((r, "i64") for r in RANGE), ("fill", "i64")]
+    fields = [("operands", "ptr"), ("symbols", "ptr"), *((n, "i64") for n in NUMBERS)]
     for k, (field, type) in enumerate(fields):
         lines.append(f"  %{field}.at = getelementptr inbounds {FRAME}, ptr %frame, i32 0, i32 {k}")
         lines.append(f"  %{field} = load {type}, ptr %{field}.at, align 8")
@@ -88,7 +94,8 @@ def _trampoline(kernel: Kernel, name: str) -> list[str]:
         lines.append(f"  %p{k}.at = getelementptr inbounds ptr, ptr %operands, i64 {k}")
         lines.append(f"  %p{k} = load ptr, ptr %p{k}.at, align 8")
         args.append(f"ptr %p{k}")
-    args += ["ptr %symbols", *(f"i64 %{field}" for field, _ in fields[2:])]
+    lines.append(f"  %failure = getelementptr inbounds {FRAME}, ptr %frame, i32 0, i32 {len(fields)}")
+    args += ["ptr %symbols", "ptr %failure", *(f"i64 %{n}" for n in NUMBERS)]
     return [*lines, f"  call void @{name}.rows({', '.join(args)})", "  ret void"]
 
 
@@ -148,7 +155,7 @@ def _vector_loop(emitter: BodyEmitter, rows: list[Lanes], loop: str, before: str
         lanes = code.splat(code.define(f"trunc i64 {memory.active_lanes} to i32"), "i32")
         emitter.mask = code.define(f"icmp ult {code.vector('i32')} {code.iota('i32')}, {lanes}")
     first = Lanes(code.define(f"trunc i64 {col} to i32"), int32, Shape(1), BODY)
-    emitter.coordinates = [*rows, first]
+    emitter.coordinates, emitter.first_column = [*rows, first], col
     emitter.zero_fill(p for p, cover in enumerate(emitter.proofs.covers) if cover is Cover.OWN)
     emitter.block(kernel.body)
     code.line(f"br label %{loop}.latch")

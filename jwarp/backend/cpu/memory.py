@@ -115,6 +115,12 @@ class Memory:
             inside = fits if inside is None else out.binary("and", bool_, inside, fits)
         return result, inside
 
+    def fits(self, param: int, indices: list[Lanes], out: Instructions) -> str:
+        """Whether all indices are in range, for each lane or for all."""
+        _, inside = self.wrapped(out, param, [self.wide_vector(i) if out.width else self.wide(i) for i in indices])
+        assert inside is not None
+        return inside
+
     def consecutive(self, out: Instructions, param: int, first: str) -> str:
         """Whether all threads of the vector are in range along the last axis, without wrapping."""
         extent = self.extent(param, self.arrays[param].ndim - 1)

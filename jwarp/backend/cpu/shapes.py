@@ -118,6 +118,8 @@ class _Analysis:
         args = [self.shape(a) for a in node.args]
         if node.name == "tid":
             return Shape(1) if node.attr == self.kernel.tid_dims - 1 else UNIFORM
+        if node.name == "thread":
+            return Shape(1)
         if node.name in WRITES:
             return VARYING  # an atomic operation finds what the lane before it left
         if all(a.is_uniform for a in args):

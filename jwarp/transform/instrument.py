@@ -1,0 +1,167 @@
+"""Adds to a kernel the checks that a setting asks for: bounds, NaN and races."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from jwarp.ir.builder import Builder, make_block, zero
+from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While, indices_of, walk
+from jwarp.ir.ops import OPS
+from jwarp.types import ArrayType, int64, uint32
+
+# Operations that hand a NaN on, or take it from memory or from bits, but never make one of numbers.
+_KEEP_NUMBERS = frozenset({"select", "cast", "bitcast", "neg", "abs", "copysign", "min", "max", "load", "param"})
+_KEEP_NUMBERS |= {name for name, row in OPS.items() if row.effect != "pure"}
+
+# How an access touches its element, and what is said of the other thread.
+_DOES = {"store": "stores to", "load": "reads", "atomic": "changes atomically"}
+
+_MANY = Const(uint32, uint32.max)
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    """A kernel with checks. Its last parameters are arrays like those of `shadowed`, and start as zeros."""
+
+    kernel: Kernel
+    shadowed: tuple[int, ...] = ()
+
+
+def instrument(kernel: Kernel, *, bounds: bool, values: bool) -> Instrumented:
+    """`kernel` with a check of every access (`bounds`), and of NaN and races (`values`)."""
+    made = _Instrumenter(kernel, bounds, values)
+    body = made.whole_body()
+    params = (*kernel.params, *made.hidden)
+    shadowed = tuple(param for param, _ in made.shadows)
+    return Instrumented(dataclasses.replace(kernel, params=params, body=body), shadowed)
+
+
+def _manner(node: Op) -> str:
+    return "atomic" if node.name.startswith("atomic_") else node.name
+
+
+def _racing(kernel: Kernel) -> dict[int, tuple[str, ...]]:
+    """How the arrays are touched on which threads can race: written, and not only by atomic operations."""
+    touched: dict[int, dict[str, None]] = {}
+    for node in walk(kernel.body):
+        if isinstance(node, Op) and (node.name == "load" or node.name in WRITES):
+            touched.setdefault(node.attr, {})[_manner(node)] = None
+    return {p: tuple(how) for p, how in touched.items() if set(how) not in ({"load"}, {"atomic"})}
+
+
+class _Instrumenter:
+    """Copies a kernel's blocks, with checks around the operations."""
+
+    def __init__(self, kernel: Kernel, bounds: bool, values: bool):
+        self.kernel, self.bounds, self.values = kernel, bounds, values
+        self.builder = Builder()
+        # Indices that have been tested in this block or around it.
+        self.tested: set[tuple] = set()
+        self.racing = _racing(kernel) if values else {}
+        # One array for each manner of touching: who did it to each element, 0 for nobody.
+        pairs = [(param, manner) for param, manners in self.racing.items() for manner in manners]
+        self.shadows = {pair: len(kernel.params) + k for k, pair in enumerate(pairs)}
+        self.hidden = [self._shadow(*pair) for pair in pairs]
+        self.thread: Operand = zero(uint32)
+
+    def _shadow(self, param: int, manner: str) -> Param:
+        shadowed = self.kernel.params[param]
+        assert isinstance(shadowed.type, ArrayType)
+        return Param(f"{manner} of {shadowed.name}", dataclasses.replace(shadowed.type, dtype=uint32))
+
+    def whole_body(self) -> Block:
+        with self.builder.block() as nodes:
+            if self.racing:
+                number = Value(int64)
+                self.builder.append(Op("thread", (), None, number))
+                self.thread = self.builder.op("cast", self.builder.op("add", number, Const(int64, 1)), type=uint32)
+            for node in self.kernel.body.nodes:
+                self.node(node)
+        return make_block(nodes)
+
+    def block(self, block: Block) -> Block:
+        before = set(self.tested)
+        with self.builder.block() as nodes:
+            for node in block.nodes:
+                self.node(node)
+        self.tested = before
+        return make_block(nodes, block.yields)
+
+    def node(self, node: Node) -> None:
+        match node:
+            case Op():
+                self.builder.span = node.span
+                self.op(node)
+                return
+            case If():
+                node = dataclasses.replace(node, then=self.block(node.then), orelse=self.block(node.orelse))
+            case For():
+                node = dataclasses.replace(node, body=self.block(node.body))
+            case While():
+                node = dataclasses.replace(node, cond=self.block(node.cond), body=self.block(node.body))
+        self.builder.append(node)
+
+    def op(self, node: Op) -> None:
+        is_access = node.name == "load" or node.name in WRITES
+        if is_access and self.bounds:
+            self.check_bounds(node)
+        if is_access and node.attr in self.racing:
+            self.check_races(node)
+        self.builder.append(node)
+        if self.values and node.result is not None and node.result.type.is_float and node.name not in _KEEP_NUMBERS:
+            self.check_nan(node, node.result)
+
+    def check_bounds(self, node: Op) -> None:
+        array = self.kernel.params[node.attr]
+        assert isinstance(array.type, ArrayType)
+        indices, dims = indices_of(node), array.type.dims
+        pairs = zip(indices[dims:], array.type.element, strict=True)
+        if all(isinstance(i, Const) and 0 <= i.value < extent for i, extent in pairs):
+            # The components of an element are inside together.
+            indices = (*indices[:dims], *(zero(i.type) for i in indices[dims:]))
+        key = (node.attr, indices)
+        if dims == 0 or key in self.tested:
+            return
+        self.tested.add(key)
+        is_inside = self.builder.op("inside", *indices, attr=node.attr)
+        self.builder.check(is_inside, f"index outside of `{array.name}`")
+
+    def check_nan(self, node: Op, result: Value) -> None:
+        op = self.builder.op
+        holds = op("eq", result, result)
+        for arg in node.args:
+            if arg.type.is_float:
+                holds = op("or", holds, op("ne", arg, arg))
+        self.builder.check(holds, f"`{node.name}` gives NaN")
+
+    def check_races(self, node: Op) -> None:
+        """Leave this thread's number at the element, then look for those of others.
+
+        Of two threads at one element, the one that comes second finds the other's number.
+        """
+        op, place, manner = self.builder.op, indices_of(node), _manner(node)
+        own = self.shadows[node.attr, manner]
+        before = op("atomic_cas", *place, zero(uint32), self.thread, attr=own, type=uint32)
+        if manner == "store":
+            self.refuse_other(before, node, manner)
+        else:
+            with self.builder.block() as nodes:
+                self.builder.append(Op("atomic_exch", (*place, _MANY), own, None, node.span))
+            another = op("not", self.nobody_else(before))
+            self.builder.append(If(another, make_block(nodes), make_block([]), (), node.span))
+        for other in self.racing[node.attr]:
+            if other != manner:
+                # An exchange that changes nothing: a plain load could move to before this thread's mark.
+                shadow = self.shadows[node.attr, other]
+                seen = op("atomic_cas", *place, zero(uint32), zero(uint32), attr=shadow, type=uint32)
+                self.refuse_other(seen, node, other)
+
+    def nobody_else(self, seen: Operand) -> Operand:
+        op = self.builder.op
+        return op("or", op("eq", seen, zero(uint32)), op("eq", seen, self.thread))
+
+    def refuse_other(self, seen: Operand, node: Op, other: str) -> None:
+        name = self.kernel.params[node.attr].name
+        text = f"race: this thread {_DOES[_manner(node)]} an element of `{name}` that another thread {_DOES[other]}"
+        self.builder.check(self.nobody_else(seen), text)

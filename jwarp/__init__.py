@@ -117,6 +117,8 @@ from jwarp.frontend.builtins import normalize as normalize
 from jwarp.frontend.builtins import outer as outer
 from jwarp.frontend.builtins import pos as pos
 from jwarp.frontend.builtins import pow as pow
+from jwarp.frontend.builtins import print as print
+from jwarp.frontend.builtins import printf as printf
 from jwarp.frontend.builtins import radians as radians
 from jwarp.frontend.builtins import range as range
 from jwarp.frontend.builtins import rint as rint

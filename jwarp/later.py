@@ -10,7 +10,6 @@ _LATER = {
     "generic and mapped functions": "map overload",
     "handwritten CUDA kernels": "cuda_kernel",
     "local arrays": "zeros empty full ones",
-    "prints from kernels": "printf print",
     "quaternions and transforms": (
         "quat quatf quatd quath quaternion quat_identity quat_from_axis_angle quat_to_axis_angle quat_from_matrix "
         "quat_rpy quat_inverse quat_rotate quat_rotate_inv quat_slerp quat_to_matrix quat_from_euler quat_to_euler "

@@ -81,6 +81,16 @@ def _jit(params: dict[str, Any]) -> Callable[..., list[Any]]:
 
 @launch_p.def_impl
 def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
+    try:
+        return _run_jitted(*operands, **params)
+    except ValueError as error:
+        # JAX's quick path for repeated calls makes a ValueError of what a running program reports.
+        if type(error) is not ValueError or "jwarp: kernel" not in str(error):
+            raise
+        raise RuntimeError(str(error)) from None
+
+
+def _run_jitted(*operands: Any, **params: Any) -> list[Any]:
     if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         with jax.disable_jit(False):
             return _jitted(**params)(*operands)

@@ -390,6 +390,22 @@ def _only_in_for(caller: Caller, args: list[Binding], spans: list[Span], span: S
 range = _define("range", "range([start,] stop [, step]): the integers of a for statement", _only_in_for)
 
 
+def _reads_its_call(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    raise AssertionError("texts are read from the call itself")
+
+
+printf = _define(
+    "printf",
+    "printf(format, numbers…): write text to the standard output for each thread, formatted as in C",
+    _reads_its_call,
+)
+print = _define(
+    "print",
+    "print(values…): write a line with texts, numbers, vectors and matrices for each thread",
+    _reads_its_call,
+)
+
+
 def static(value: Any) -> Any:
     """Evaluate an expression in Python when the kernel is built: `wp.static(a + 1)`.
 
@@ -408,5 +424,5 @@ def constant(value: Any) -> Any:
 
 # Python's own functions, and those that make types, mean the kernel language's function of that name.
 PYTHON_BUILTINS: dict[Any, Builtin] = {
-    getattr(builtins, name): BUILTINS[name] for name in ("abs", "min", "max", "round", "pow", "len", "range")
+    getattr(builtins, name): BUILTINS[name] for name in ("abs", "min", "max", "round", "pow", "len", "range", "print")
 } | {types.vector: vector, types.matrix: matrix}

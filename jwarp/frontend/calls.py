@@ -8,14 +8,18 @@ import inspect
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend import composites
+from jwarp.frontend import composites, prints
 from jwarp.frontend.bindings import Binding, PythonRef, bind_python, describe
-from jwarp.frontend.builtins import BUILTINS, PYTHON_BUILTINS, Builtin, static
+from jwarp.frontend.builtins import BUILTINS, PYTHON_BUILTINS, Builtin, print, printf, static
 from jwarp.frontend.expressions import spelling
 from jwarp.frontend.func import Func
 from jwarp.frontend.subscripts import SubscriptLowering
 from jwarp.ir.builder import zero
 from jwarp.types import CompositeType, ScalarType, as_scalar
+
+
+# The builtins that take texts, which are no values, by identity.
+PRINTS = {id(printf): prints.printf, id(print): prints.print_values}
 
 
 class CallLowering(SubscriptLowering):
@@ -31,9 +35,15 @@ class CallLowering(SubscriptLowering):
             return self.static_expression(node)
         with contextlib.suppress(TypeError):  # not hashable: not one of Python's own functions
             function = PYTHON_BUILTINS.get(function, function)
+        lines = PRINTS.get(id(function))
         starred = next((a for a in [*node.args, *node.keywords] if isinstance(a, ast.Starred) or _is_double(a)), None)
         if starred is not None:
             raise self.unsupported(starred, ast.Starred)
+        if lines is not None:
+            if node.keywords:
+                keyword = self.span(node.keywords[0])
+                raise CompileError(f"wp.{function.name} takes no keyword arguments", keyword, "put all in its text")
+            return lines(self, node)
         is_type = as_scalar(function) is not None or isinstance(function, CompositeType)
         if not isinstance(function, (Builtin, Func)) and not is_type:
             raise self.not_callable(function, span)

@@ -266,6 +266,11 @@ class LoopLowering(ControlFlowLowering):
             names += ["$break", "$return"]
             if "$result" in self.frame.env:
                 names.append("$result")
+        if self.debug:
+            companions = [SET + n for n in names if not n.startswith("$")]
+            for companion in companions:
+                self.frame.env.setdefault(companion, FALSE)
+            names += companions
         inside = count_loads([statement])
         fresh = [n for n in names if n not in self.frame.env and self.frame.loads.get(n, 0) > inside.get(n, 0)]
         returns = any(returns_value(n) for n in ast.walk(statement))

@@ -28,7 +28,7 @@ from jwarp.frontend.expressions import SET, Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.loops import LoopLowering
 from jwarp.frontend.source import Source, count_loads
-from jwarp.ir.builder import TRUE
+from jwarp.ir.builder import FALSE, TRUE
 from jwarp.ir.nodes import Block, Const, Kernel, Op, Operand, Param, Value, blocks
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, CompositeType, FloatMatrix, ScalarType, bool_, int32
@@ -329,6 +329,8 @@ class Lowering(LoopLowering):
         result = env.get("$result", ())
         if "$result" in env and env.get("$return") != TRUE:
             self.warnings[(span, f"the result of {function.name}")] = None
+            if self.debug:
+                self.builder.check(self.scalar(env.get("$return", FALSE), span), f"`{function.name}` returns no value")
         expected = function.declared("return")
         if expected is not None and _layout(result, span) != expected:
             returns = function.source.tree.returns

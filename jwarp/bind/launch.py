@@ -121,7 +121,7 @@ def _prepare(program: Program, matched: Matched) -> tuple[tuple[Role, ...], list
     roles, operands, zeros = list(matched.roles), [], []
     faults: list[Fault] = []
     shapes: list[tuple[int, ...]] = []
-    for index, (param, value) in enumerate(zip(program.source.params, matched.values, strict=True)):
+    for index, (param, value) in enumerate(zip(program.params, matched.values, strict=True)):
         given = values.describe(value, param)
         if roles[index] is Role.ZEROS:
             start = arguments.read_output(param, value, given, x64)

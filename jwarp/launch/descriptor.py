@@ -38,9 +38,9 @@ class Program:
     settings: Settings
     kernel: nodes.Kernel = field(compare=False, repr=False)
     written: tuple[int, ...] = field(compare=False, repr=False)
-    source: nodes.Kernel = field(compare=False, repr=False)  # `kernel` before checks were added
-    shadowed: tuple[int, ...] = field(default=(), compare=False, repr=False)
     owner: weakref.ref[Kernel] | None = field(default=None, compare=False, repr=False)
+    shadowed: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    unchecked: nodes.Kernel | None = field(default=None, compare=False, repr=False)  # before checks were added
     descriptors: dict[Any, Descriptor] = field(default_factory=dict, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 
@@ -51,6 +51,11 @@ class Program:
     # Every eager launch looks its compiled form up by descriptor and program.
     def __hash__(self) -> int:
         return self._hash
+
+    @property
+    def params(self) -> tuple[nodes.Param, ...]:
+        """The parameters that a launch gives values for."""
+        return self.kernel.params[: len(self.kernel.params) - len(self.shadowed)]
 
     @functools.cached_property
     def lasts(self) -> bool:
@@ -143,12 +148,12 @@ def program_of(kernel: Kernel, settings: Settings) -> Program:
     """The program of `kernel` under `settings`; made once as long as the kernel's IR stays the same."""
     ir = kernel.ir(settings)
     known = _PROGRAMS.get(kernel, {}).get(settings)
-    if known is not None and known.source is ir:
+    if known is not None and known.unchecked is ir:
         return known
     bounds = settings.debug or settings.bounds == "error"
     made = instrument(ir, bounds=bounds, values=settings.debug)
-    identity = (ir.name, fingerprint(made.kernel), ir.span, settings)
-    program = Program(*identity, made.kernel, nodes.written_params(ir), ir, made.shadowed, weakref.ref(kernel))
+    identity, written = (ir.name, fingerprint(made.kernel), ir.span, settings), nodes.written_params(ir)
+    program = Program(*identity, made.kernel, written, weakref.ref(kernel), made.shadowed, ir)
     with _LOCK:
         _PROGRAMS.setdefault(kernel, {})[settings] = program
     return program

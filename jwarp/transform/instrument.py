@@ -6,7 +6,22 @@ import dataclasses
 from dataclasses import dataclass
 
 from jwarp.ir.builder import Builder, make_block, zero
-from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While, indices_of, walk
+from jwarp.ir.nodes import (
+    WRITES,
+    Block,
+    Const,
+    For,
+    If,
+    Kernel,
+    Node,
+    Op,
+    Operand,
+    Param,
+    Value,
+    While,
+    indices_of,
+    walk,
+)
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, int64, uint32
 

@@ -17,7 +17,6 @@ from jwarp.frontend.subscripts import SubscriptLowering
 from jwarp.ir.builder import zero
 from jwarp.types import CompositeType, ScalarType, as_scalar
 
-
 # The builtins that take texts, which are no values, by identity.
 PRINTS = {id(printf): prints.printf, id(print): prints.print_values}
 

@@ -100,7 +100,7 @@ class Lowering(LoopLowering):
             case ast.Expr(value=ast.Call() as call):
                 self.expression(call)
             case ast.Assert(test=test, msg=message):
-                shown = message.value if isinstance(message, ast.Constant) else ast.unparse(test)
+                shown = str(message.value) if isinstance(message, ast.Constant) else ast.unparse(test)
                 holds = self.truth(test)
                 if self.debug:
                     self.builder.check(holds, f"assertion failed: {shown}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+from jwarp.errors import Span
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.nodes import (
     WRITES,
@@ -19,14 +20,16 @@ from jwarp.ir.nodes import (
     Param,
     Value,
     While,
+    blocks,
     indices_of,
+    operands,
     walk,
 )
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, int64, uint32
 
 # Operations that hand a NaN on, or take it from memory or from bits, but never make one of numbers.
-_KEEP_NUMBERS = frozenset({"select", "cast", "bitcast", "neg", "abs", "copysign", "min", "max", "load", "param"})
+_KEEP_NUMBERS = frozenset({"cast", "bitcast", "neg", "abs", "copysign", "min", "max", "load", "param"})
 _KEEP_NUMBERS |= {name for name, row in OPS.items() if row.effect != "pure"}
 
 # How an access touches its element, and what is said of the other thread.
@@ -65,6 +68,28 @@ def _racing(kernel: Kernel) -> dict[int, tuple[str, ...]]:
     return {p: tuple(how) for p, how in touched.items() if set(how) not in ({"load"}, {"atomic"})}
 
 
+@dataclass(frozen=True)
+class Test:
+    """What must hold, and what is said of which place where it does not."""
+
+    holds: Operand
+    text: str
+    span: Span
+
+
+def _only_selected(body: Block) -> set[Operand]:
+    """The values that nothing but a `select` reads, to choose them or not."""
+    chosen: set[Operand] = set()
+    read: set[Operand] = set(body.yields)
+    for node in walk(body):
+        used = operands(node)
+        if isinstance(node, Op) and node.name == "select":
+            chosen.update(used[1:])
+            used = used[:1]
+        read.update(used, *(block.yields for block in blocks(node)))
+    return chosen - read
+
+
 class _Instrumenter:
     """Copies a kernel's blocks, with checks around the operations."""
 
@@ -79,6 +104,8 @@ class _Instrumenter:
         self.shadows = {pair: len(kernel.params) + k for k, pair in enumerate(pairs)}
         self.hidden = [self._shadow(*pair) for pair in pairs]
         self.thread: Operand = zero(uint32)
+        self.selected = _only_selected(kernel.body) if values else set()
+        self.pending: dict[Value, list[Test]] = {}
 
     def _shadow(self, param: int, manner: str) -> Param:
         shadowed = self.kernel.params[param]
@@ -124,7 +151,7 @@ class _Instrumenter:
         if is_access and node.attr in self.racing:
             self.check_races(node)
         self.builder.append(node)
-        if self.values and node.result is not None and node.result.type.is_float and node.name not in _KEEP_NUMBERS:
+        if self.values and node.result is not None and node.result.type.is_float:
             self.check_nan(node, node.result)
 
     def check_bounds(self, node: Op) -> None:
@@ -143,12 +170,34 @@ class _Instrumenter:
         self.builder.check(is_inside, f"index outside of `{array.name}`")
 
     def check_nan(self, node: Op, result: Value) -> None:
+        """Refuse a NaN made of numbers; one that a `select` may pass over, where it is selected."""
+        tests = self.selected_tests(node) if node.name == "select" else self.own_test(node, result)
+        if result in self.selected:
+            self.pending[result] = tests
+            return
+        for test in tests:
+            self.builder.span = test.span
+            self.builder.check(test.holds, test.text)
+
+    def own_test(self, node: Op, result: Value) -> list[Test]:
+        if node.name in _KEEP_NUMBERS:
+            return []
         op = self.builder.op
         holds = op("eq", result, result)
         for arg in node.args:
             if arg.type.is_float:
                 holds = op("or", holds, op("ne", arg, arg))
-        self.builder.check(holds, f"`{node.name}` gives NaN")
+        return [Test(holds, f"`{node.name}` gives NaN", node.span)]
+
+    def selected_tests(self, node: Op) -> list[Test]:
+        """The tests of what a `select` chooses from, which count for what it chooses."""
+        op = self.builder.op
+        cond, *options = node.args
+        found = []
+        for passed_over, option in zip((op("not", cond), cond), options, strict=True):
+            tests = self.pending.get(option, []) if isinstance(option, Value) else []
+            found += [dataclasses.replace(test, holds=op("or", passed_over, test.holds)) for test in tests]
+        return found
 
     def check_races(self, node: Op) -> None:
         """Leave this thread's number at the element, then look for those of others.

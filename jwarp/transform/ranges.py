@@ -54,8 +54,8 @@ class Access:
 class Proofs:
     """What is known of a kernel's accesses.
 
-    `proven` maps the ids of accesses, and of tests for being inside, to the condition under which they are in range, and
-    `condition` is all of these together. `always` are the accesses that every thread makes, `covers` is
+    `proven` maps the ids of accesses, and of `inside` nodes, to the condition under which they are in range,
+    and `condition` is all of these together. `always` are the accesses that every thread makes, `covers` is
     known of each parameter, and `coordinates` maps values to the launch axes that they count along.
     """
 

@@ -225,3 +225,34 @@ def test_every_order_of_threads_finds_the_same_failure(settings):
             assert str(caught.value).endswith(GATHER + "(977)")
     finally:
         _native.set_thread_limit(0)
+
+
+@wp.kernel
+def guarded(x: wp.array[float], y: wp.array2d[float]):
+    i = wp.tid()
+    z = x[i]
+    root = wp.sqrt(z)
+    y[0, i] = wp.where(z >= 0.0, root, -1.0)
+    y[1, i] = wp.where(z > 1.0, wp.where(z > 3.0, wp.log(z - 3.0), wp.log(z)), 0.0)
+    y[2, i] = wp.log(z) if z > 0.0 else 0.0
+    y[3, i] = wp.smoothstep(z, z, z) + wp.normalize(wp.vec2(z - z, z - z))[0] + wp.inverse(wp.mat22(z, z, z, z))[0, 0]
+    if z > 0.0 and wp.log(z) > 0.0:
+        y[4, i] = wp.log(z)
+
+
+@wp.kernel
+def badly_guarded(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    root = wp.sqrt(x[i])
+    y[i] = wp.where(x[i] < 0.5, root, -1.0)
+
+
+def test_a_nan_that_is_passed_over_is_none():
+    x = jnp.asarray(RNG.normal(size=N), jnp.float32) * 4
+    (plain,) = wp.launch(guarded, N, [x], [(5, N)])
+    with wp.config(debug=True):
+        assert_array_equal(wp.launch(guarded, N, [x], [(5, N)])[0], plain)
+        bad = X.at[33].set(-1.0)
+        with pytest.raises(RuntimeError) as caught:
+            jax.block_until_ready(wp.launch(badly_guarded, N, [bad], [N]))
+    assert str(caught.value).endswith(place(badly_guarded, 3) + "`sqrt` gives NaN, thread (33)")

@@ -12,7 +12,10 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """One consistent set of values; what a trace or a record keeps. Without a `cache_dir` no files are kept."""
+    """One consistent set of values; what a trace or a record keeps. Without a `cache_dir` no files are kept.
+
+    `debug` makes errors of accesses outside arrays, NaNs, unset variables, failed asserts and races.
+    """
 
     cache_dir: str = ""
     bounds: str = "safe"

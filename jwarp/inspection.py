@@ -10,6 +10,7 @@ from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError, NotDifferentiableError
 from jwarp.frontend.function import Kernel
 from jwarp.ir.printing import format_kernel
+from jwarp.launch.descriptor import program_of
 from jwarp.transform.simplify import simplify
 
 STAGES = ("ir", "llvm", "asm")
@@ -19,12 +20,12 @@ LATER = ("cuda", "ptx", "sass")
 def inspect(kernel: Kernel, stage: str = "ir", *, adjoint: Any = None) -> str:
     """The text of `kernel` at `stage`: `ir`, `llvm` (after LLVM's passes) or `asm`.
 
-    `llvm` and `asm` show the code for this processor that trusts the launch's proofs; under
-    `wp.config(bounds=…)` they follow that setting.
+    `llvm` and `asm` show the code for this processor that trusts the launch's proofs; all stages
+    follow the settings in force, with the checks of debug mode under `wp.config(debug=True)`.
 
     Raises:
         KernelTypeError: `kernel` is not a `@wp.kernel`.
-        LaunchError: there is no such stage, or the settings in force ask for what is not available yet.
+        LaunchError: there is no such stage.
         NotDifferentiableError: `adjoint` is given; adjoints are not available yet.
     """
     if not isinstance(kernel, Kernel):
@@ -36,7 +37,7 @@ def inspect(kernel: Kernel, stage: str = "ir", *, adjoint: Any = None) -> str:
     if stage not in STAGES:
         raise LaunchError(f"there is no stage {stage!r}", hint=f"there are {', '.join(STAGES)}")
     settings = config.settings
-    ir = kernel.ir(settings)
+    ir = program_of(kernel, settings).kernel
     if stage == "ir":
         return format_kernel(simplify(ir))
     module = lower_kernel(ir, settings).module()

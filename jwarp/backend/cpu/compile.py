@@ -178,8 +178,8 @@ class CpuKernel:
             if not known[version]:
                 code, source = self.object_code(version)
                 address = _link(code, entry_name(self.kernel))
-                addresses = [address if v == version else 0 for v in VERSIONS]
-                _native.register_kernel(self.fingerprint, self.plan.tobytes(), *addresses, self.failures)
+                fast, checked = (address if v == version else 0 for v in VERSIONS)
+                _native.register_kernel(self.fingerprint, self.plan.tobytes(), fast, checked, self.failures)
                 seconds = time.perf_counter() - start
                 _made[key] = CompileEvent(self.kernel.name, "forward", "cpu", seconds, source, len(code))
         first = dataclasses.replace(_made[key], kernel=self.kernel.name)

@@ -1,4 +1,4 @@
-"""Debug mode refuses none of the kernels that are right, and changes nothing of what they compute."""
+"""Debug mode refuses none of the kernels that are right, and changes what they compute by rounding at most."""
 
 import types
 
@@ -23,8 +23,10 @@ def test_shared_kernels(kernel):
     for setting in ({"debug": True}, {"bounds": "error"}):
         with wp.config(**setting):
             checked = wp.launch(kernel, N, [*integers, *floats], [(ROWS, N), (ROWS, N)])
+        # Products that are looked at are rounded before they are added to something.
+        tolerance = 1e-6 if setting.get("debug") else 0
         for one, other in zip(plain, checked, strict=True):
-            np.testing.assert_array_equal(one, other)
+            np.testing.assert_allclose(one, other, rtol=tolerance, atol=0)
 
 
 @pytest.fixture(scope="module")

@@ -171,7 +171,7 @@ OPERATIONS = {
     "attr must be text": op("check", True, attr=1),
     "indices for an array of 2": op("inside", 1, attr=2, result=bool_),
     "gives bool, not int32": op("inside", 1, attr=0, result=int32),
-    "parameter k is not an array": op("inside", 1, attr=1, result=bool_),
+    "there is no parameter 7": op("inside", 1, attr=7, result=bool_),
     "has no attr, but here": op("thread", attr=0, result=int64),
     "attr must be a format text": op("print", attr=3),
     "there is no conversion": op("print", attr="%k"),

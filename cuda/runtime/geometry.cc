@@ -16,6 +16,13 @@ constexpr int64_t kColumnUnit = 64;
 constexpr int64_t kManyRows = 256;
 constexpr int64_t kLongRow = 64 * kColumnUnit;
 constexpr int64_t kFillBits = 64;
+// More chunks than this are of use to no processor of today.
+constexpr int64_t kMaxChunks = 64;
+// What a chunk costs, and each byte that it needs a copy of; in tenths of a nanosecond, as weights are.
+constexpr double kChunkWeight = 1000;
+constexpr double kByteWeight = 4;
+// The part of a launch's work that copies may cost.
+constexpr double kCopyShare = 0.5;
 // Kernels see extents as int32, and the conditions of a plan rely on that.
 constexpr int64_t kMaxExtent = INT32_MAX;
 
@@ -67,6 +74,14 @@ void check_buffer(const XLA_FFI_Buffer& buffer, const Parameter& parameter,
   if (negative) invalid(name + " has a buffer of negative extent");
 }
 
+// Whether an array has the extents of the launch.
+bool has_extents(const Parameter& parameter, const std::vector<int64_t>& symbols, const Launch& launch,
+                 int64_t tid_dims) {
+  const auto core = symbols.begin() + parameter.first_symbol;
+  return parameter.is_array && parameter.rank == tid_dims &&
+         std::equal(core, core + parameter.rank, launch.dims);
+}
+
 }  // namespace
 
 Geometry::Geometry(const Plan& plan, const Launch& launch, const Buffers& buffers) : batch(launch.batch) {
@@ -82,6 +97,7 @@ Geometry::Geometry(const Plan& plan, const Launch& launch, const Buffers& buffer
   fit_operands(plan, launch, buffers);
   count_work(plan, launch);
   choose_zero_fill(plan, launch);
+  choose_chunks(plan, launch);
   clauses_hold = plan.clauses_use_scalars || plan.clauses_hold(symbols.data());
 }
 
@@ -159,21 +175,59 @@ void Geometry::choose_zero_fill(const Plan& plan, const Launch& launch) {
   for (size_t p = 0; p < operands.size(); ++p) {
     const Parameter& parameter = plan.parameters[p];
     Operand& operand = operands[p];
-    if (!operand.needs_zeros || parameter.rank != plan.tid_dims) continue;
-    const int64_t* core = symbols.data() + parameter.first_symbol;
-    if (!std::equal(core, core + parameter.rank, launch.dims)) continue;
+    if (!operand.needs_zeros || !has_extents(parameter, symbols, launch, plan.tid_dims)) continue;
     if (parameter.cover == Cover::kStored) operand.needs_zeros = false;
-
-    // An element that several batch elements or repeats share must be zeroed once, not by each of them.
-    bool shared = launch.repeat > 1 || p >= kFillBits;
-    for (size_t k = 0; k < batch.size(); ++k) {
-      shared = shared || (batch[k] > 1 && !has_axis(operand.binding.mask, k));
-    }
-    if (parameter.cover == Cover::kOwn && !shared) {
+    if (p < kFillBits && each_own_element(plan, launch, p)) {
       operand.needs_zeros = false;
       fill |= uint64_t{1} << p;
     }
   }
+}
+
+// Whether no two threads touch one element; several batch elements or repeats may share one.
+bool Geometry::each_own_element(const Plan& plan, const Launch& launch, size_t p) const {
+  const Parameter& parameter = plan.parameters[p];
+  return parameter.cover == Cover::kOwn && launch.repeat == 1 && has_all_axes(p) &&
+         has_extents(parameter, symbols, launch, plan.tid_dims);
+}
+
+bool Geometry::has_all_axes(size_t p) const {
+  for (size_t k = 0; k < batch.size(); ++k) {
+    if (batch[k] > 1 && !has_axis(operands[p].binding.mask, k)) return false;
+  }
+  return true;
+}
+
+void Geometry::choose_chunks(const Plan& plan, const Launch& launch) {
+  chunks = granules;
+  bool apart = launch.repeat == 1;  // batch elements add to different elements
+  double bytes = 0;
+  for (size_t p = 0; p < operands.size(); ++p) {
+    if (!plan.parameters[p].is_sum || each_own_element(plan, launch, p)) continue;
+    copied.push_back(static_cast<int64_t>(p));
+    apart = apart && has_all_axes(p);
+    bytes += static_cast<double>(operands[p].bytes);
+  }
+  if (copied.empty() || granules == 0) return;
+
+  const double all_rows = static_cast<double>(launch.repeat) * static_cast<double>(batch_items * rows);
+  const double weight = all_rows * static_cast<double>(columns) * static_cast<double>(plan.weight);
+  const double affordable = weight * kCopyShare / (kChunkWeight + kByteWeight * bytes);
+  chunks = 1;
+  while (chunks < kMaxChunks && 2 * chunks <= granules && static_cast<double>(2 * chunks - 1) <= affordable) {
+    chunks *= 2;
+  }
+  const bool by_item = apart && batch_items >= chunks;
+  if (by_item) chunks = batch_items;
+  if (by_item || chunks == 1) copied.clear();
+}
+
+int64_t Geometry::chunk_begin(int64_t chunk) const {
+  return static_cast<int64_t>(static_cast<__int128>(granules) * chunk / chunks);
+}
+
+int64_t Geometry::chunk_of(int64_t granule) const {
+  return static_cast<int64_t>(((static_cast<__int128>(granule) + 1) * chunks - 1) / granules);
 }
 
 bool Geometry::fits(const Buffers& buffers) const {

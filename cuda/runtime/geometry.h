@@ -49,6 +49,15 @@ class Geometry {
   int64_t granule_columns = 0;  // the unit of work is one row of at most so many columns
   int64_t row_granules = 0;
   int64_t granules = 0;  // in all; 0 when nothing runs
+
+  // Threads share the granules chunk by chunk. A chunk of a launch that adds to arrays is run by one
+  // thread, and what it adds is kept apart until the end: so chunks depend on sizes alone, and no sum
+  // depends on the number of threads.
+  int64_t chunks = 0;
+  std::vector<int64_t> copied;  // the parameters of which each chunk but the first needs a copy
+  int64_t chunk_begin(int64_t chunk) const;
+  int64_t chunk_of(int64_t granule) const;
+
   bool clauses_hold;  // only meaningful when the clauses use no scalar
   uint64_t fill = 0;
 
@@ -56,6 +65,9 @@ class Geometry {
   void fit_operands(const Plan& plan, const Launch& launch, const Buffers& buffers);
   void count_work(const Plan& plan, const Launch& launch);
   void choose_zero_fill(const Plan& plan, const Launch& launch);
+  void choose_chunks(const Plan& plan, const Launch& launch);
+  bool each_own_element(const Plan& plan, const Launch& launch, size_t p) const;
+  bool has_all_axes(size_t p) const;
 };
 
 // The operand pointers of one batch element, and how to get to the next one.

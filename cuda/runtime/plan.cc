@@ -7,9 +7,10 @@
 namespace jwarp {
 namespace {
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kFormat = 2;
 constexpr int64_t kMaxRank = 32;
 constexpr int64_t kMaxParameters = 4096;
+constexpr int64_t kMaxWeight = int64_t{1} << 40;
 
 // An overflow counts as "does not hold": the checked version is right whatever the numbers are.
 bool holds(const Alternative& alternative, const int64_t* symbols) {
@@ -37,6 +38,10 @@ Parameter read_parameter(Reader& reader) {
     invalid("the plan is damaged: kernels have no dtype with code " + std::to_string(parameter.dtype));
   }
   parameter.cover = static_cast<Cover>(reader.next("the cover of a parameter", 0, 2));
+  parameter.is_sum = reader.next("whether a parameter is a sum", 0, parameter.is_array ? 1 : 0) == 1;
+  if (parameter.is_sum && parameter.dtype == XLA_FFI_DataType_PRED) {
+    invalid("the plan is damaged: a sum has elements of bool");
+  }
   parameter.first_symbol = -1;
   return parameter;
 }
@@ -47,6 +52,7 @@ Plan::Plan(const int64_t* numbers, int64_t size) : numbers_(numbers, numbers + s
   Reader reader("plan", numbers, size);
   reader.next("the format", kFormat, kFormat);
   tid_dims = reader.next("the number of thread dimensions", 1, kMaxDims);
+  weight = reader.next("the weight of a thread", 1, kMaxWeight);
 
   const int64_t parameter_count = reader.next("the number of parameters", 0, kMaxParameters);
   std::vector<bool> is_scalar_symbol(kMaxDims, false);

@@ -20,6 +20,7 @@ struct Parameter {
   int64_t rank;
   int64_t dtype;
   Cover cover;
+  bool is_sum;  // threads do nothing but add to its elements, and not atomically
   int64_t first_symbol;  // -1 for a scalar that is not a symbol
 };
 
@@ -46,6 +47,7 @@ class Plan {
   bool clauses_hold(const int64_t* symbols) const;
 
   int64_t tid_dims;
+  int64_t weight;  // an estimate of one thread's work, in tenths of a nanosecond
   std::vector<Parameter> parameters;
   // Launch dimensions, then per parameter the extents of an array or the value of an integer scalar.
   int64_t symbol_count = kMaxDims;

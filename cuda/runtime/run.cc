@@ -9,6 +9,7 @@
 #include "failure.h"
 #include "float_state.h"
 #include "pages.h"
+#include "sums.h"
 
 namespace jwarp {
 namespace {
@@ -18,9 +19,9 @@ constexpr double kWorthSharing = 60e3;  // nanoseconds
 constexpr double kWorthOneHelper = 20e3;
 // Cold caches make the first rows slow; no decision before so much time has been seen.
 constexpr double kProbeTime = 5e3;
-constexpr double kShortestChunk = 5e3;
-constexpr double kLongestChunk = 200e3;
-constexpr int64_t kChunksPerThread = 8;
+constexpr double kShortestClaim = 5e3;
+constexpr double kLongestClaim = 200e3;
+constexpr int64_t kClaimsPerThread = 8;
 constexpr int64_t kFewThreads = 64;  // not worth a look at the clock
 constexpr int64_t kFillChunk = int64_t{1} << 20;
 constexpr int64_t kLargeFill = 4 * kFillChunk;
@@ -29,6 +30,7 @@ struct Work {
   const Plan& plan;
   const Geometry& geometry;
   void* const* base;
+  const Copies* copies;  // null where chunks need none
   Entry fast;
   Entry checked;
   Failure& failure;
@@ -69,9 +71,8 @@ int64_t first_thread(const Geometry& geometry, int64_t number) {
   return number / geometry.batch_items * geometry.rows * geometry.columns;
 }
 
-// Runs the granules [begin, end), in as few rectangles as they make up.
-void run_granules(const void* context, int64_t begin, int64_t end) {
-  const Work& work = *static_cast<const Work*>(context);
+// Runs the granules [begin, end) on the arrays at `base`, in as few rectangles as they make up.
+void run_granules(const Work& work, void* const* base, int64_t begin, int64_t end) {
   const Geometry& geometry = work.geometry;
   const DefaultFloatState float_state;
 
@@ -79,7 +80,7 @@ void run_granules(const void* context, int64_t begin, int64_t end) {
   const int64_t unit = begin / geometry.row_granules;
   int64_t row = unit % geometry.rows;
   int64_t number = unit / geometry.rows;  // of the batch element, counted on over the repeats
-  Cursor cursor(geometry, work.base, number);
+  Cursor cursor(geometry, base, number);
   Chooser chooser(work.plan, geometry);
   Entry entry = work.entry(chooser.choose(cursor.operands()));
   Frame frame = {cursor.operands(), chooser.symbols(), 0, 0, 0, 0, geometry.fill, first_thread(geometry, number), 0, 0, 0};
@@ -114,6 +115,33 @@ void run_granules(const void* context, int64_t begin, int64_t end) {
   }
 }
 
+// Runs the granules [begin, end), each chunk's on the arrays that belong to it.
+void run_span(const Work& work, int64_t begin, int64_t end) {
+  if (work.copies == nullptr) return run_granules(work, work.base, begin, end);
+  const Geometry& geometry = work.geometry;
+  SmallArray<void*, 16> base(geometry.operands.size());
+  std::copy(work.base, work.base + geometry.operands.size(), base.data());
+  for (int64_t chunk = geometry.chunk_of(begin); begin < end; ++chunk) {
+    const int64_t stop = std::min(end, geometry.chunk_begin(chunk + 1));
+    if (begin == geometry.chunk_begin(chunk)) work.copies->clear(chunk);
+    work.copies->point(chunk, base.data());
+    run_granules(work, base.data(), begin, stop);
+    begin = stop;
+  }
+}
+
+// What is left of a launch when its threads begin to share it.
+struct Rest {
+  const Work& work;
+  int64_t done;  // granules
+};
+
+void run_chunks(const void* context, int64_t begin, int64_t end) {
+  const Rest& rest = *static_cast<const Rest*>(context);
+  const Geometry& geometry = rest.work.geometry;
+  run_span(rest.work, std::max(rest.done, geometry.chunk_begin(begin)), geometry.chunk_begin(end));
+}
+
 bool runs_fast_only(const Work& work) {
   return !work.plan.clauses_use_scalars && work.geometry.clauses_hold;
 }
@@ -136,36 +164,39 @@ double nanoseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Shares what is left, in chunks long enough to be worth claiming and short enough to end together.
+// Shares what is left, in claims long enough to be worth it and short enough to end together.
 void share_rest(Pool& pool, int64_t threads, const Work& work, int64_t done, double granule_time) {
-  const int64_t rest = work.geometry.granules - done;
-  const double per_granule = std::max(granule_time, 0.01);
-  const int64_t shortest = 1 + static_cast<int64_t>(kShortestChunk / per_granule);
-  const int64_t longest = 1 + static_cast<int64_t>(kLongestChunk / per_granule);
-  const int64_t chunk = std::clamp(rest / (threads * kChunksPerThread), shortest, longest);
-  const double useful_helpers = per_granule * static_cast<double>(rest) / kWorthOneHelper;
+  const Geometry& geometry = work.geometry;
+  const int64_t first = geometry.chunk_of(done);
+  const int64_t rest = geometry.chunks - first;
+  const double granules_per_chunk = static_cast<double>(geometry.granules) / static_cast<double>(geometry.chunks);
+  const double per_chunk = std::max(granule_time * granules_per_chunk, 0.01);
+  const int64_t shortest = 1 + static_cast<int64_t>(kShortestClaim / per_chunk);
+  const int64_t longest = 1 + static_cast<int64_t>(kLongestClaim / per_chunk);
+  const int64_t claim = std::clamp(rest / (threads * kClaimsPerThread), shortest, longest);
+  const double useful_helpers = per_chunk * static_cast<double>(rest) / kWorthOneHelper;
   const int64_t helpers = static_cast<int64_t>(std::min(static_cast<double>(threads - 1), useful_helpers));
-  share(pool, helpers, done, work.geometry.granules, chunk, run_granules, &work);
+  const Rest context{work, done};
+  share(pool, helpers, first, geometry.chunks, claim, run_chunks, &context);
 }
 
 // Starts alone, in stretches that double, and shares the rest as soon as that is seen to pay.
 void run_work(const Work& work, Pool& pool) {
   const int64_t granules = work.geometry.granules;
-  if (granules > 1 && shares_eagerly()) {
+  const int64_t chunks = work.geometry.chunks;
+  if (chunks > 1 && shares_eagerly()) {
     const int64_t threads = thread_count(pool);
-    share(pool, threads - 1, 0, granules, granules / (threads * kChunksPerThread), run_granules, &work);
+    const Rest all{work, 0};
+    share(pool, threads - 1, 0, chunks, chunks / (threads * kClaimsPerThread), run_chunks, &all);
     return;
   }
   const int64_t first_stretch = std::max<int64_t>(1, kFewThreads / work.geometry.columns);
-  if (granules <= first_stretch) {
-    run_granules(&work, 0, granules);
-    return;
-  }
+  if (granules <= first_stretch || chunks == 1) return run_span(work, 0, granules);
   const auto start = std::chrono::steady_clock::now();
   double elapsed = 0;
   for (int64_t done = 0, stretch = first_stretch; done < granules; stretch *= 2) {
     stretch = std::min(stretch, granules - done);
-    run_granules(&work, done, done + stretch);
+    run_span(work, done, done + stretch);
     done += stretch;
     const double before = elapsed;
     elapsed = nanoseconds_since(start);
@@ -173,13 +204,21 @@ void run_work(const Work& work, Pool& pool) {
     const double rest_time = granule_time * static_cast<double>(granules - done);
     if (elapsed < kProbeTime || rest_time < kWorthSharing) continue;
     const int64_t threads = thread_count(pool);
-    if (threads > 1) {
-      share_rest(pool, threads, work, done, granule_time);
-    } else {
-      run_granules(&work, done, granules);
-    }
-    return;
+    if (threads == 1) return run_span(work, done, granules);
+    return share_rest(pool, threads, work, done, granule_time);
   }
+}
+
+void run_with_copies(Work& work, Pool& pool) {
+  std::optional<Copies> copies;
+  try {
+    copies.emplace(work.geometry, work.base, pool);
+  } catch (const std::bad_alloc&) {
+    return run_span(work, 0, work.geometry.granules);  // all in one chunk
+  }
+  work.copies = &*copies;
+  run_work(work, pool);
+  copies->merge(pool);
 }
 
 struct Fill {
@@ -229,8 +268,8 @@ std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
     base[p] = (is_result ? buffers.result(binding.result) : buffers.operand(binding.operand)).data;
   }
   Failure failure;
-  const Work work{kernel_.plan, geometry, base.data(), kernel_.fast.load(std::memory_order_acquire),
-                  kernel_.checked.load(std::memory_order_acquire), failure};
+  Work work{kernel_.plan, geometry, base.data(), nullptr, kernel_.fast.load(std::memory_order_acquire),
+            kernel_.checked.load(std::memory_order_acquire), failure};
   if (geometry.granules == 0) {
     set_initial_contents(geometry, buffers, pool);
     return std::nullopt;
@@ -238,7 +277,11 @@ std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
   // The scalars that clauses read are never results, so this may come before the copies.
   if (const auto missing = find_missing(work)) return missing;
   set_initial_contents(geometry, buffers, pool);
-  run_work(work, pool);
+  if (geometry.copied.empty()) {
+    run_work(work, pool);
+  } else {
+    run_with_copies(work, pool);
+  }
   failure.raise(kernel_, geometry);
   return std::nullopt;
 }

@@ -208,6 +208,14 @@ def walk_node(node: Node) -> Iterator[Node]:
         yield from walk(inner)
 
 
+def used_values(body: Block) -> frozenset[Value]:
+    """What some node or block of `body` reads."""
+    read: set[Operand] = set(body.yields)
+    for node in walk(body):
+        read.update(operands(node), *(block.yields for block in blocks(node)))
+    return frozenset(x for x in read if isinstance(x, Value))
+
+
 def indices_of(node: Op) -> tuple[Operand, ...]:
     """The indices of a load, store, atomic operation or test of being inside."""
     values = {"load": 0, "inside": 0, "atomic_cas": 2}.get(node.name, 1)

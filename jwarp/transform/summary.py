@@ -10,6 +10,7 @@ from typing import Any
 from jwarp.ir.nodes import Kernel
 from jwarp.transform.affine import Affine, Condition, Symbol, symbols_of
 from jwarp.transform.ranges import Access, Cover, Proofs
+from jwarp.transform.sums import sums_of, weight_of
 from jwarp.types import int32
 
 Reach = tuple[int, int]
@@ -32,7 +33,7 @@ class CertainAccess:
 
 @dataclass(frozen=True)
 class Summary:
-    """What launches have to know; `condition` and `covers` are as in `Proofs`.
+    """What launches have to know; `condition` and `covers` are as in `Proofs`, the rest as in `sums`.
 
     Source positions are left out: kernels of the same content share a summary.
     """
@@ -40,6 +41,8 @@ class Summary:
     condition: Condition
     covers: tuple[Cover, ...]
     always: tuple[CertainAccess, ...]
+    sums: frozenset[int]
+    weight: int
 
     def to_bytes(self) -> bytes:
         """An encoding that depends on nothing but the content."""
@@ -47,13 +50,15 @@ class Summary:
         clauses = (sorted((_encode(form) for form in clause), key=str) for clause in self.condition)
         condition = sorted(clauses, key=str)
         always = [[a.param, [None if i is None else _encode(i) for i in a.indices]] for a in self.always]
-        return json.dumps([condition, self.covers, always], separators=(",", ":")).encode()
+        parts = [condition, self.covers, always, sorted(self.sums), self.weight]
+        return json.dumps(parts, separators=(",", ":")).encode()
 
 
 def summarize(proofs: Proofs) -> Summary:
     """The summary of an analysed kernel."""
     always = dict.fromkeys(certain_access(access, proofs) for access in proofs.always)
-    return Summary(proofs.condition, proofs.covers, tuple(always))
+    kernel = proofs.kernel
+    return Summary(proofs.condition, proofs.covers, tuple(always), sums_of(kernel), weight_of(kernel))
 
 
 def certain_access(access: Access, proofs: Proofs) -> CertainAccess:
@@ -72,13 +77,15 @@ def summary_from_bytes(data: bytes, kernel: Kernel) -> Summary:
         *terms, constant = form
         return Affine(tuple((atoms[atom], c) for atom, c in terms), constant)
 
-    condition, covers, always = json.loads(data)
+    condition, covers, always, sums, weight = json.loads(data)
     return Summary(
         frozenset(frozenset(map(decode, clause)) for clause in condition),
         tuple(map(Cover, covers)),
         tuple(
             CertainAccess(param, tuple(None if i is None else decode(i) for i in indices)) for param, indices in always
         ),
+        frozenset(sums),
+        weight,
     )
 
 

@@ -72,9 +72,15 @@ def make_plan(
     tid_dims: int,
     parameters: Sequence[tuple[int, int, int, int]],
     clauses: Sequence[Sequence[tuple[dict[int, int], int]]] = (),
+    sums: Sequence[int] = (),
+    weight: int = 1,
 ) -> np.ndarray:
-    """A plan of parameters (kind, rank, dtype, cover) and alternatives ({symbol: coefficient}, constant)."""
-    numbers = [1, tid_dims, len(parameters), *itertools.chain(*parameters), len(clauses)]
+    """A plan of parameters (kind, rank, dtype, cover) and alternatives ({symbol: coefficient}, constant).
+
+    `sums` are the parameters that are only added to.
+    """
+    flagged = [(*parameter, int(p in sums)) for p, parameter in enumerate(parameters)]
+    numbers = [2, tid_dims, weight, len(parameters), *itertools.chain(*flagged), len(clauses)]
     for clause in clauses:
         numbers.append(len(clause))
         for terms, constant in clause:

@@ -77,6 +77,7 @@ class Code:
         self.sections: tuple[list[str], list[str], list[str]] = ([], [], [])
         self.declarations: set[str] = set()
         self.texts: dict[bytes, str] = {}
+        self.functions: dict[str, str] = {}  # others that this one calls, by name
         self.block = ""  # the label of the block that the body's next line belongs to
         self._count = 0
 

@@ -43,6 +43,7 @@ from jwarp.transform.summary import (
 from jwarp.types import ArrayType
 
 PROGRAM_FORMAT = 1
+PLAN_FORMAT = 2
 # Settings that change the code; the others do not belong to a compiled kernel.
 CODE_SETTINGS = ("bounds", "debug", "fast_math")
 PASSES = ("instruction_combine", "simplify_cfg", "dead_code_elimination")
@@ -110,10 +111,11 @@ class CpuKernel:
     @functools.cached_property
     def plan(self) -> np.ndarray:
         """What the native runtime has to know, as int64 numbers."""
-        numbers = [1, self.kernel.tid_dims, len(self.kernel.params)]
-        for param, cover in zip(self.kernel.params, self.summary.covers, strict=True):
+        numbers = [PLAN_FORMAT, self.kernel.tid_dims, self.summary.weight, len(self.kernel.params)]
+        for p, (param, cover) in enumerate(zip(self.kernel.params, self.summary.covers, strict=True)):
             rank = param.type.ndim if isinstance(param.type, ArrayType) else 0
-            numbers += [int(param.is_array), rank, XLA_DTYPES[param.dtype.name], cover]
+            is_sum = p in self.summary.sums
+            numbers += [int(param.is_array), rank, XLA_DTYPES[param.dtype.name], cover, int(is_sum)]
         clauses = [sorted(map(_encode, clause)) for clause in self.condition]
         numbers.append(len(clauses))
         for clause in sorted(clauses):

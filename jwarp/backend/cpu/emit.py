@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-from jwarp.backend.cpu import effects, elements
+from jwarp.backend.cpu import atomics, effects, elements
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
 from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element, Memory, counts_up
@@ -28,12 +28,11 @@ from jwarp.ir.nodes import (
     Operand,
     Value,
     While,
-    blocks,
     indices_of,
-    operands,
-    walk,
+    used_values,
 )
 from jwarp.transform.ranges import Proofs
+from jwarp.transform.sums import sums_of
 from jwarp.types import ScalarType, bool_
 
 # A branch of at most this many operations is run under its mask without testing for an empty mask.
@@ -42,14 +41,6 @@ MAX_UNTESTED_OPS = 6
 
 # Writes code and gives the texts of its results, if it has any.
 Way = Callable[[], list[str] | None]
-
-
-def _used(body: Block) -> set[Operand]:
-    """What some node or block reads."""
-    used = set(body.yields)
-    for node in walk(body):
-        used.update(operands(node), *(block.yields for block in blocks(node)))
-    return used
 
 
 class BodyEmitter:
@@ -71,7 +62,7 @@ class BodyEmitter:
         self.code, self.memory, self.proofs, self.shapes = code, memory, proofs, shapes
         self.trusted = trusted
         self.sites = {text: site for site, text in enumerate(failures, 1)}
-        self.used = _used(proofs.kernel.body)
+        self.used, self.sums = used_values(proofs.kernel.body), sums_of(proofs.kernel)
         self.values: dict[Value, Lanes] = {}
         self.ways: dict[int, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not
         self.coordinates: list[Lanes] = []
@@ -198,36 +189,32 @@ class BodyEmitter:
 
     def load(self, node: Op) -> None:
         assert node.result is not None
-        element = self.element(node, node.args)
-        if element.shape.stride == 1 and element.inside is not None:
-            general = self.element(node, node.args, lane_by_lane=True)
-            inside = dataclasses.replace(element, inside=None)
-            [loaded] = self.two_ways(
-                element.inside,
-                lambda: [self.memory.load(inside, self.mask)],
-                lambda: [self.memory.load(general, self.mask)],
-                [self.code.vector(scalar_type(element.type))],
-            )
-            self.bind(node.result, loaded)
-            return
-        self.bind(node.result, self.memory.load(element, self.mask))
+        vector = self.code.vector(scalar_type(node.result.type))
+        [loaded] = self.access(node, node.args, lambda element: [self.memory.load(element, self.mask)], [vector])
+        self.bind(node.result, loaded)
 
     def store(self, node: Op) -> None:
-        element, value = self.element(node, node.args[:-1]), self.lanes(node.args[-1])
-        if element.shape.is_uniform and value.shape.is_uniform:
-            self.memory.store_uniform(element, value.text)
+        value = self.lanes(node.args[-1])
+        if value.shape.is_uniform and all(self.lanes(i).shape.is_uniform for i in node.args[:-1]):
+            self.memory.store_uniform(self.element(node, node.args[:-1]), value.text)
             return
         text = self.vector(value)
-        if element.shape.stride == 1 and element.inside is not None:
-            general = self.element(node, node.args[:-1], lane_by_lane=True)
-            inside = dataclasses.replace(element, inside=None)
-            self.two_ways(
-                element.inside,
-                lambda: self.memory.store(inside, text, self.mask),
-                lambda: self.memory.store(general, text, self.mask),
-            )
-            return
-        self.memory.store(element, text, self.mask)
+        self.access(node, node.args[:-1], lambda element: self.memory.store(element, text, self.mask))
+
+    def access(
+        self,
+        node: Op,
+        indices: tuple[Operand, ...],
+        write: Callable[[Element], list[str] | None],
+        types: Sequence[str] = (),
+    ) -> list[str]:
+        """Write an access; where elements may be consecutive and inside, that case on its own."""
+        element = self.element(node, indices)
+        if element.shape.stride != 1 or element.inside is None:
+            return write(element) or []
+        general = self.element(node, indices, lane_by_lane=True)
+        inside = dataclasses.replace(element, inside=None)
+        return self.two_ways(element.inside, lambda: write(inside), lambda: write(general), types)
 
     def wide_access(self, accesses: list[Op]) -> bool:
         """Write the accesses to components of one element together; whether that was possible."""
@@ -289,12 +276,18 @@ class BodyEmitter:
         return [self.phi(type, *pair) for type, *pair in zip(types, *incoming, strict=True)]
 
     def atomic(self, node: Op) -> None:
-        """One lane after the other, each as one indivisible step."""
-        indices = indices_of(node)
-        element = self.element(node, indices, lane_by_lane=True)
+        """One lane after the other, or all at once where that makes no difference."""
+        name, indices = node.name.removeprefix("atomic_"), indices_of(node)
         values = [self.vector(self.lanes(x)) for x in node.args[len(indices) :]]
-        wanted = node.result is not None and node.result in self.used
-        before = self.memory.atomic(node.name.removeprefix("atomic_"), element, values, self.mask, wanted)
+        if node.attr in self.sums:
+            self.access(node, indices, lambda element: atomics.add(self.memory, element, values[0], self.mask))
+            return
+        element = self.element(node, indices, lane_by_lane=True)
+        wanted = node.result in self.used
+        if element.shape.is_uniform and not wanted and name in atomics.REDUCTIONS:
+            atomics.change_one(self.memory, name, element, values[0], self.mask)
+            return
+        before = atomics.change_lanes(self.memory, name, element, values, self.mask, wanted)
         if node.result is not None and wanted:
             self.bind(node.result, before)
 

@@ -59,6 +59,7 @@ def generate(
             ZEROS,
             *code.text_definitions(),
             *sorted(code.declarations),
+            *code.functions.values(),
             "",
             f"define internal void @{name}.rows({params}) nounwind {{",
             *body,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type, suffix
-from jwarp.backend.cpu.rules import convert
 from jwarp.backend.cpu.shapes import VARYING, Shape
-from jwarp.types import ArrayType, ScalarType, bool_, float32, int32, int64
+from jwarp.types import ArrayType, ScalarType, bool_, int32, int64
 
 ZEROS = "@zeros = internal constant [16 x i8] zeroinitializer, align 16"
 
@@ -198,15 +198,20 @@ class Memory:
         code = self.code
         self.used.append("scalar store")
         stored = self.to_memory(element.type, value, False)
-        address = self.address(element)
-        store = f"store {memory_type(element.type)} {stored}, ptr {address}, align {element.type.bits // 8}"
+        with self.inside(element) as place:
+            code.line(f"store {memory_type(element.type)} {stored}, ptr {place}, align {element.type.bits // 8}")
+
+    @contextlib.contextmanager
+    def inside(self, element: Element) -> Iterator[str]:
+        """The address of one element; what is written meanwhile runs only if it is in its array."""
+        code, address = self.code, self.address(element)
         if element.inside is None:
-            code.line(store)
+            yield address
             return
         inside, after = code.new_label("inside"), code.new_label("after")
         code.line(f"br i1 {element.inside}, label %{inside}, label %{after}")
         code.label(inside)
-        code.line(store)
+        yield address
         code.line(f"br label %{after}")
         code.label(after)
 
@@ -236,86 +241,3 @@ class Memory:
             address = self.code.splat(address, "ptr")
             inside = None if inside is None else self.code.splat(inside, "i1")
         return self.both(mask, inside) or "splat (i1 true)", address
-
-    # -- atomics
-
-    def atomic(self, name: str, element: Element, values: list[str], mask: str | None, wanted: bool) -> str:
-        """Change the elements lane by lane; what they held before, if that is wanted, as a vector."""
-        code, kind = self.code, memory_type(element.type)
-        self.used.append("atomic")
-        assert element.shape.stride != 1
-        mask, pointers = self.scatter_operands(element, self.address(element), mask)
-        bits, vector = f"i{code.width}", code.vector(kind)
-        pending = code.define(f"bitcast {code.vector('i1')} {mask} to {bits}")
-        parts = ("start", "loop", "step", "next", "done")
-        start, loop, step, following_step, done = (code.new_label(f"atomic.{part}") for part in parts)
-        code.line(f"br label %{start}")
-        code.label(start)
-        code.line(f"br label %{loop}")
-        code.label(loop)
-        left, rest, found, following = (code.name() for _ in range(4))
-        code.line(f"{left} = phi {bits} [{pending}, %{start}], [{rest}, %{following_step}]")
-        if wanted:
-            code.line(f"{found} = phi {vector} [zeroinitializer, %{start}], [{following}, %{following_step}]")
-        code.line(f"br i1 {code.define(f'icmp eq {bits} {left}, 0')}, label %{done}, label %{step}")
-        code.label(step)
-        code.declare(bits, f"llvm.cttz.{bits}", [bits, "i1"])
-        lane = code.define(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
-        place = code.define(f"extractelement {code.vector('ptr')} {pointers}, {bits} {lane}")
-        given = [code.define(f"extractelement {vector} {value}, {bits} {lane}") for value in values]
-        old = self.indivisible(name, element.type, place, given)
-        code.line(f"br label %{following_step}")
-        code.label(following_step)
-        if wanted:
-            code.line(f"{following} = insertelement {vector} {found}, {kind} {old}, {bits} {lane}")
-        code.line(f"{rest} = and {bits} {left}, {code.define(f'sub {bits} {left}, 1')}")
-        code.line(f"br label %{loop}")
-        code.label(done)
-        return found
-
-    def indivisible(self, name: str, type: ScalarType, place: str, values: list[str]) -> str:
-        """One atomic instruction; what was there before."""
-        code, kind = self.code, memory_type(type)
-        align = f"align {type.bits // 8}"
-        if name == "cas":
-            out = code.instructions(BODY, False)
-            bits = f"i{type.bits}"
-            raw = [out.convert("bitcast", kind, v, bits) if type.is_float else v for v in values]
-            pair = code.define(f"cmpxchg ptr {place}, {bits} {raw[0]}, {bits} {raw[1]} monotonic monotonic, {align}")
-            old = code.define(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
-            return out.convert("bitcast", bits, old, kind) if type.is_float else old
-        if type.is_float and type.bits == 16 and name != "exch":
-            return self.indivisible_half(name, type, place, values[0])
-        instruction = (_FLOAT_ATOMICS if type.is_float else _INT_ATOMICS[type.kind])[name]
-        return code.define(f"atomicrmw {instruction} ptr {place}, {kind} {values[0]} monotonic, {align}")
-
-    def indivisible_half(self, name: str, type: ScalarType, place: str, value: str) -> str:
-        """A 16-bit float has no atomic arithmetic: compute in float32 and store if nothing came between."""
-        code, kind = self.code, memory_type(type)
-        out = code.instructions(BODY, False)
-        wide = convert(out, type, float32, value)
-        first = code.define(f"load atomic i16, ptr {place} monotonic, align 2")
-        before, retry, done = code.block, code.new_label("half.retry"), code.new_label("half.done")
-        code.line(f"br label %{retry}")
-        code.label(retry)
-        old, seen = code.name(), code.name()
-        code.line(f"{old} = phi i16 [{first}, %{before}], [{seen}, %{retry}]")
-        current = convert(out, type, float32, out.convert("bitcast", "i16", old, kind))
-        if name == "add":
-            changed = out.binary("fadd", float32, current, wide)
-        else:
-            changed = out.intrinsic(f"{name}imum", float32, (float32, current), (float32, wide))
-        stored = out.convert("bitcast", kind, convert(out, float32, type, changed), "i16")
-        pair = code.define(f"cmpxchg ptr {place}, i16 {old}, i16 {stored} monotonic monotonic, align 2")
-        code.line(f"{seen} = extractvalue {{ i16, i1 }} {pair}, 0")
-        code.line(f"br i1 {code.define(f'extractvalue {{ i16, i1 }} {pair}, 1')}, label %{done}, label %{retry}")
-        code.label(done)
-        return out.convert("bitcast", "i16", old, kind)
-
-
-_BITWISE = {"and": "and", "or": "or", "xor": "xor", "exch": "xchg", "add": "add"}
-_INT_ATOMICS = {
-    "int": {**_BITWISE, "min": "min", "max": "max"},
-    "uint": {**_BITWISE, "min": "umin", "max": "umax"},
-}
-_FLOAT_ATOMICS = {"add": "fadd", "min": "fminimum", "max": "fmaximum", "exch": "xchg"}

@@ -1,0 +1,224 @@
+"""Changes elements that several threads change: atomically, or plainly where a launch keeps them apart."""
+
+from __future__ import annotations
+
+import math
+
+from jwarp.backend.cpu.code import BODY, Code, Instructions, Options, literal, memory_type, scalar_type
+from jwarp.backend.cpu.memory import Element, Memory
+from jwarp.backend.cpu.rules import convert
+from jwarp.ir.nodes import Const
+from jwarp.types import ScalarType, float32
+
+# Operations for which the values of a vector can be combined before they meet the element.
+REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
+
+
+def change_lanes(memory: Memory, name: str, element: Element, values: list[str], mask: str | None, wanted: bool) -> str:
+    """Change the elements atomically, lane by lane; what they held before, if that is wanted, as a vector."""
+    code, kind = memory.code, memory_type(element.type)
+    assert element.shape.stride != 1
+    mask, pointers = memory.scatter_operands(element, memory.address(element), mask)
+    bits, vector = f"i{code.width}", code.vector(kind)
+    pending = code.define(f"bitcast {code.vector('i1')} {mask} to {bits}")
+    parts = ("start", "loop", "step", "next", "done")
+    start, loop, step, following_step, done = (code.new_label(f"atomic.{part}") for part in parts)
+    code.line(f"br label %{start}")
+    code.label(start)
+    code.line(f"br label %{loop}")
+    code.label(loop)
+    left, rest, found, following = (code.name() for _ in range(4))
+    code.line(f"{left} = phi {bits} [{pending}, %{start}], [{rest}, %{following_step}]")
+    if wanted:
+        code.line(f"{found} = phi {vector} [zeroinitializer, %{start}], [{following}, %{following_step}]")
+    code.line(f"br i1 {code.define(f'icmp eq {bits} {left}, 0')}, label %{done}, label %{step}")
+    code.label(step)
+    code.declare(bits, f"llvm.cttz.{bits}", [bits, "i1"])
+    lane = code.define(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
+    place = code.define(f"extractelement {code.vector('ptr')} {pointers}, {bits} {lane}")
+    given = [code.define(f"extractelement {vector} {value}, {bits} {lane}") for value in values]
+    old = _indivisible(code, name, element.type, place, given)
+    code.line(f"br label %{following_step}")
+    code.label(following_step)
+    if wanted:
+        code.line(f"{following} = insertelement {vector} {found}, {kind} {old}, {bits} {lane}")
+    code.line(f"{rest} = and {bits} {left}, {code.define(f'sub {bits} {left}, 1')}")
+    code.line(f"br label %{loop}")
+    code.label(done)
+    return found
+
+
+def change_one(memory: Memory, name: str, element: Element, value: str, mask: str | None) -> None:
+    """Change the one element of all lanes atomically, once; no lane wants what it held before."""
+    code = memory.code
+    combined = _combined(code, name, element.type, value, mask)
+    with memory.inside(element) as place:
+        _indivisible(code, name, element.type, place, [combined])
+
+
+def add(memory: Memory, element: Element, value: str, mask: str | None) -> None:
+    """Add a vector to elements that no other thread of the processor touches."""
+    code, type = memory.code, element.type
+    if element.shape.is_uniform:
+        combined = _combined(code, "add", type, value, mask)
+        with memory.inside(element) as place:
+            _add_at(code, type, place, combined)
+    elif element.shape.is_varying:
+        mask, pointers = memory.scatter_operands(element, memory.address(element), mask)
+        function = _lanes_function(code, type)
+        vector = code.vector(scalar_type(type))
+        arguments = f"{code.vector('ptr')} {pointers}, {vector} {value}, {code.vector('i1')} {mask}"
+        code.line(f"call void {function}({arguments})")
+    else:  # every lane has an element of its own
+        total = _plus(code.instructions(BODY, True), type, memory.load(element, mask), value)
+        memory.store(element, total, mask)
+
+
+def _plus(out: Instructions, type: ScalarType, x: str, y: str) -> str:
+    if type.is_float and type.bits == 16:
+        return convert(
+            out, float32, type, out.binary("fadd", float32, *(convert(out, type, float32, v) for v in (x, y)))
+        )
+    return out.binary("fadd" if type.is_float else "add", type, x, y)
+
+
+def _add_at(code: Code, type: ScalarType, place: str, value: str) -> None:
+    kind, align = memory_type(type), type.bits // 8
+    old = code.define(f"load {kind}, ptr {place}, align {align}")
+    total = _plus(code.instructions(BODY, False), type, old, value)
+    code.line(f"store {kind} {total}, ptr {place}, align {align}")
+
+
+def _lanes_function(code: Code, type: ScalarType) -> str:
+    """The name of a function that adds a vector of values to any elements, in the order of the lanes.
+
+    It is a function of its own as it is long, and kernels add to many arrays.
+    """
+    name = f"@add.lanes.{type.name}"
+    if name not in code.functions:
+        code.functions[name] = ""
+        code.functions[name] = _lanes_text(name, code.options, type, code)
+    return name
+
+
+def _lanes_text(name: str, options: Options, type: ScalarType, outer: Code) -> str:
+    code = Code(options)
+    places, values, mask = code.vector("ptr"), code.vector(scalar_type(type)), code.vector("i1")
+    bits, kind = f"i{code.width}", memory_type(type)
+    code.label("entry")
+    spare = code.define(f"alloca [{code.width} x {kind}], align 64")
+    first = code.splat(code.define(f"extractelement {places} %places, i64 0"), "ptr")
+    equal = code.define(f"icmp eq {places} %places, {first}")
+    active = code.define(f"bitcast {mask} %mask to {bits}")
+    active_equal = code.define(f"and {bits} {active}, {code.define(f'bitcast {mask} {equal} to {bits}')}")
+    # With no active lane even the first place may lie anywhere.
+    some = code.define(f"icmp ne {bits} {active}, 0")
+    one_place = code.define(f"and i1 {some}, {code.define(f'icmp eq {bits} {active}, {active_equal}')}")
+    code.line(f"br i1 {one_place}, label %one, label %any")
+    code.label("one")
+    place = code.define(f"extractelement {places} %places, i64 0")
+    _add_at(code, type, place, _combined(code, "add", type, "%values", "%mask"))
+    code.line("ret void")
+    code.label("any")
+    # What inactive lanes add goes to places where nobody looks.
+    nowhere = code.define(f"getelementptr {kind}, ptr {spare}, {code.vector('i64')} {code.iota('i64')}")
+    chosen = code.define(f"select {mask} %mask, {places} %places, {places} {nowhere}")
+    for lane in code.lane_numbers:
+        place = code.define(f"extractelement {places} {chosen}, i64 {lane}")
+        _add_at(code, type, place, code.define(f"extractelement {values} %values, i64 {lane}"))
+    code.line("ret void")
+    outer.declarations |= code.declarations
+    head = f"define internal void {name}({places} %places, {values} %values, {mask} %mask) noinline nounwind {{"
+    return "\n".join([head, *code.sections[BODY], "}"])
+
+
+def _combined(code: Code, name: str, type: ScalarType, value: str, mask: str | None) -> str:
+    """One value that changes an element as those of all active lanes do, one after the other."""
+    out = code.instructions(BODY, True)
+    if mask is not None:
+        value = out.select(mask, type, value, out.constant(type, _neutral(name, type)))
+    if type.is_float and type.bits == 16:
+        wide = _reduce(code, name, float32, convert(out, type, float32, value))
+        return convert(code.instructions(BODY, False), float32, type, wide)
+    return _reduce(code, name, type, value)
+
+
+def _reduce(code: Code, name: str, type: ScalarType, value: str) -> str:
+    kind, vector = scalar_type(type), code.vector(scalar_type(type))
+    spelled = f"v{code.width}{'f' if type.is_float else 'i'}{type.bits}"
+    function = f"llvm.vector.reduce.{_REDUCTIONS['float' if type.is_float else type.kind][name]}.{spelled}"
+    if type.is_float and name == "add":
+        code.declare(kind, function, [kind, vector])
+        # The order within a vector is free, but it is the same in every run.
+        return code.define(f"call reassoc {kind} @{function}({kind} {literal(Const(type, -0.0))}, {vector} {value})")
+    code.declare(kind, function, [vector])
+    return code.define(f"call {kind} @{function}({vector} {value})")
+
+
+def _neutral(name: str, type: ScalarType) -> int | float:
+    """The value that changes nothing."""
+    match name:
+        case "add":
+            return -0.0 if type.is_float else 0
+        case "min":
+            return math.inf if type.is_float else type.max
+        case "max":
+            return -math.inf if type.is_float else type.min
+        case "and":
+            return -1 if type.kind == "int" else type.max
+        case _:
+            return 0
+
+
+def _indivisible(code: Code, name: str, type: ScalarType, place: str, values: list[str]) -> str:
+    """One atomic instruction; what was there before."""
+    kind = memory_type(type)
+    align = f"align {type.bits // 8}"
+    if name == "cas":
+        out = code.instructions(BODY, False)
+        bits = f"i{type.bits}"
+        raw = [out.convert("bitcast", kind, v, bits) if type.is_float else v for v in values]
+        pair = code.define(f"cmpxchg ptr {place}, {bits} {raw[0]}, {bits} {raw[1]} monotonic monotonic, {align}")
+        old = code.define(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
+        return out.convert("bitcast", bits, old, kind) if type.is_float else old
+    if type.is_float and type.bits == 16 and name != "exch":
+        return _indivisible_half(code, name, type, place, values[0])
+    instruction = (_FLOAT_ATOMICS if type.is_float else _INT_ATOMICS[type.kind])[name]
+    return code.define(f"atomicrmw {instruction} ptr {place}, {kind} {values[0]} monotonic, {align}")
+
+
+def _indivisible_half(code: Code, name: str, type: ScalarType, place: str, value: str) -> str:
+    """A 16-bit float has no atomic arithmetic: compute in float32 and store if nothing came between."""
+    kind = memory_type(type)
+    out = code.instructions(BODY, False)
+    wide = convert(out, type, float32, value)
+    first = code.define(f"load atomic i16, ptr {place} monotonic, align 2")
+    before, retry, done = code.block, code.new_label("half.retry"), code.new_label("half.done")
+    code.line(f"br label %{retry}")
+    code.label(retry)
+    old, seen = code.name(), code.name()
+    code.line(f"{old} = phi i16 [{first}, %{before}], [{seen}, %{retry}]")
+    current = convert(out, type, float32, out.convert("bitcast", "i16", old, kind))
+    if name == "add":
+        changed = out.binary("fadd", float32, current, wide)
+    else:
+        changed = out.intrinsic(f"{name}imum", float32, (float32, current), (float32, wide))
+    stored = out.convert("bitcast", kind, convert(out, float32, type, changed), "i16")
+    pair = code.define(f"cmpxchg ptr {place}, i16 {old}, i16 {stored} monotonic monotonic, align 2")
+    code.line(f"{seen} = extractvalue {{ i16, i1 }} {pair}, 0")
+    code.line(f"br i1 {code.define(f'extractvalue {{ i16, i1 }} {pair}, 1')}, label %{done}, label %{retry}")
+    code.label(done)
+    return out.convert("bitcast", "i16", old, kind)
+
+
+_BITWISE = {"and": "and", "or": "or", "xor": "xor", "exch": "xchg", "add": "add"}
+_INT_ATOMICS = {
+    "int": {**_BITWISE, "min": "min", "max": "max"},
+    "uint": {**_BITWISE, "min": "umin", "max": "umax"},
+}
+_FLOAT_ATOMICS = {"add": "fadd", "min": "fminimum", "max": "fmaximum", "exch": "xchg"}
+_REDUCTIONS = {
+    "int": {"add": "add", "min": "smin", "max": "smax", "and": "and", "or": "or", "xor": "xor"},
+    "uint": {"add": "add", "min": "umin", "max": "umax", "and": "and", "or": "or", "xor": "xor"},
+    "float": {"add": "fadd", "min": "fminimum", "max": "fmaximum"},
+}

@@ -66,9 +66,11 @@ def add(memory: Memory, element: Element, value: str, mask: str | None) -> None:
     elif element.shape.is_varying:
         mask, pointers = memory.scatter_operands(element, memory.address(element), mask)
         function = _lanes_function(code, type)
-        vector = code.vector(scalar_type(type))
-        arguments = f"{code.vector('ptr')} {pointers}, {vector} {value}, {code.vector('i1')} {mask}"
-        code.line(f"call void {function}({arguments})")
+        vector, bits = code.vector(scalar_type(type)), f"i{code.width}"
+        active = code.define(f"bitcast {code.vector('i1')} {mask} to {bits}")
+        if bits != "i64":
+            active = code.define(f"zext {bits} {active} to i64")
+        code.line(f"call void {function}({code.vector('ptr')} {pointers}, {vector} {value}, i64 {active})")
     else:  # every lane has an element of its own
         total = _plus(code.instructions(BODY, True), type, memory.load(element, mask), value)
         memory.store(element, total, mask)
@@ -109,7 +111,9 @@ def _lanes_text(name: str, options: Options, type: ScalarType, outer: Code) -> s
     spare = code.define(f"alloca [{code.width} x {kind}], align 64")
     first = code.splat(code.define(f"extractelement {places} %places, i64 0"), "ptr")
     equal = code.define(f"icmp eq {places} %places, {first}")
-    active = code.define(f"bitcast {mask} %mask to {bits}")
+    # LLVM 22 cannot pass vectors of i1 on all processors.
+    active = code.define(f"trunc i64 %active to {bits}") if bits != "i64" else "%active"
+    code.line(f"%mask = bitcast {bits} {active} to {mask}")
     active_equal = code.define(f"and {bits} {active}, {code.define(f'bitcast {mask} {equal} to {bits}')}")
     # With no active lane even the first place may lie anywhere.
     some = code.define(f"icmp ne {bits} {active}, 0")
@@ -128,7 +132,7 @@ def _lanes_text(name: str, options: Options, type: ScalarType, outer: Code) -> s
         _add_at(code, type, place, code.define(f"extractelement {values} %values, i64 {lane}"))
     code.line("ret void")
     outer.declarations |= code.declarations
-    head = f"define internal void {name}({places} %places, {values} %values, {mask} %mask) noinline nounwind {{"
+    head = f"define internal void {name}({places} %places, {values} %values, i64 %active) noinline nounwind {{"
     return "\n".join([head, *code.sections[BODY], "}"])
 
 

@@ -20,9 +20,11 @@ constexpr int64_t kFillBits = 64;
 constexpr int64_t kMaxChunks = 64;
 // What a chunk costs, and each byte that it needs a copy of; in tenths of a nanosecond, as weights are.
 constexpr double kChunkWeight = 1000;
-constexpr double kByteWeight = 4;
+constexpr double kByteWeight = 6;
 // The part of a launch's work that copies may cost.
 constexpr double kCopyShare = 0.5;
+// Copies take no more memory than this, or than the launch's own arrays do.
+constexpr double kMaxCopyBytes = 1 << 28;
 // Kernels see extents as int32, and the conditions of a plan rely on that.
 constexpr int64_t kMaxExtent = INT32_MAX;
 
@@ -201,8 +203,9 @@ bool Geometry::has_all_axes(size_t p) const {
 void Geometry::choose_chunks(const Plan& plan, const Launch& launch) {
   chunks = granules;
   bool apart = launch.repeat == 1;  // batch elements add to different elements
-  double bytes = 0;
+  double bytes = 0, all_bytes = 0;
   for (size_t p = 0; p < operands.size(); ++p) {
+    all_bytes += static_cast<double>(operands[p].bytes);
     if (!plan.parameters[p].is_sum || each_own_element(plan, launch, p)) continue;
     copied.push_back(static_cast<int64_t>(p));
     apart = apart && has_all_axes(p);
@@ -212,11 +215,11 @@ void Geometry::choose_chunks(const Plan& plan, const Launch& launch) {
 
   const double all_rows = static_cast<double>(launch.repeat) * static_cast<double>(batch_items * rows);
   const double weight = all_rows * static_cast<double>(columns) * static_cast<double>(plan.weight);
-  const double affordable = weight * kCopyShare / (kChunkWeight + kByteWeight * bytes);
+  const double worth = weight * kCopyShare / (kChunkWeight + kByteWeight * bytes);
+  const double fitting = std::max(kMaxCopyBytes, all_bytes) / std::max(bytes, 1.0);
+  const double copies = std::min({worth, fitting, static_cast<double>(std::min(kMaxChunks, granules) - 1)});
   chunks = 1;
-  while (chunks < kMaxChunks && 2 * chunks <= granules && static_cast<double>(2 * chunks - 1) <= affordable) {
-    chunks *= 2;
-  }
+  while (static_cast<double>(2 * chunks - 1) <= copies) chunks *= 2;
   const bool by_item = apart && batch_items >= chunks;
   if (by_item) chunks = batch_items;
   if (by_item || chunks == 1) copied.clear();

@@ -109,6 +109,7 @@ def _lanes_text(name: str, options: Options, type: ScalarType, outer: Code) -> s
     bits, kind = f"i{code.width}", memory_type(type)
     code.label("entry")
     spare = code.define(f"alloca [{code.width} x {kind}], align 64")
+    all_places, all_values = (code.define(f"alloca {vector}, align 64") for vector in (places, values))
     first = code.splat(code.define(f"extractelement {places} %places, i64 0"), "ptr")
     equal = code.define(f"icmp eq {places} %places, {first}")
     # LLVM 22 cannot pass vectors of i1 on all processors.
@@ -127,9 +128,15 @@ def _lanes_text(name: str, options: Options, type: ScalarType, outer: Code) -> s
     # What inactive lanes add goes to places where nobody looks.
     nowhere = code.define(f"getelementptr {kind}, ptr {spare}, {code.vector('i64')} {code.iota('i64')}")
     chosen = code.define(f"select {mask} %mask, {places} %places, {places} {nowhere}")
+    # Through memory the lanes are taken apart faster than from registers.
+    code.line(f"store {places} {chosen}, ptr {all_places}, align 64")
+    code.line(f"store {values} %values, ptr {all_values}, align 64")
     for lane in code.lane_numbers:
-        place = code.define(f"extractelement {places} {chosen}, i64 {lane}")
-        _add_at(code, type, place, code.define(f"extractelement {values} %values, i64 {lane}"))
+        place, value = (
+            code.define(f"load {t}, ptr {code.define(f'getelementptr {t}, ptr {base}, i64 {lane}')}")
+            for t, base in (("ptr", all_places), (kind, all_values))
+        )
+        _add_at(code, type, place, value)
     code.line("ret void")
     outer.declarations |= code.declarations
     head = f"define internal void {name}({places} %places, {values} %values, i64 %active) noinline nounwind {{"

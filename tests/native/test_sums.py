@@ -105,7 +105,16 @@ def test_a_launch_that_gets_no_memory_for_copies_runs_in_one_piece():
 
 @pytest.mark.parametrize(
     ("code", "dtype"),
-    [(2, "int8"), (6, "uint8"), (3, "int16"), (7, "uint16"), (S32, "int32"), (8, "uint32"), (5, "int64"), (9, "uint64")],
+    [
+        (2, "int8"),
+        (6, "uint8"),
+        (3, "int16"),
+        (7, "uint16"),
+        (S32, "int32"),
+        (8, "uint32"),
+        (5, "int64"),
+        (9, "uint64"),
+    ],
 )
 def test_integers_wrap(random, code, dtype):
     limits = np.iinfo(dtype)
@@ -118,7 +127,9 @@ def test_integers_wrap(random, code, dtype):
     np.testing.assert_array_equal(results, expected)
 
 
-@pytest.mark.parametrize(("code", "dtype"), [(10, np.float16), (16, jnp.bfloat16), (F32, np.float32), (F64, np.float64)])
+@pytest.mark.parametrize(
+    ("code", "dtype"), [(10, np.float16), (16, jnp.bfloat16), (F32, np.float32), (F64, np.float64)]
+)
 def test_copies_are_added_in_order_and_rounded_once(random, code, dtype):
     """Any bits at all: subnormal numbers, infinities, NaN and both zeros."""
     chunks, size = 16, 4099

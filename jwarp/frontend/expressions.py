@@ -177,8 +177,13 @@ class ExpressionLowering:
         method = getattr(self, f"lower_{type(node).__name__}", None)
         if method is None:
             raise self.unsupported(node)
-        with self.at(node):
+        # As `at` does, which takes longer than lowering most expressions.
+        before = self.builder.span
+        self.builder.span = self.span(node)
+        try:
             return method(node)
+        finally:
+            self.builder.span = before
 
     def unsupported(self, node: ast.AST, construct: type[ast.AST] | None = None) -> CompileError:
         """The error for a Python construct, met at `node`, that kernels do not have."""

@@ -8,7 +8,7 @@ import contextlib
 import inspect
 import linecache
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
@@ -26,6 +26,7 @@ class Source:
     lines: list[str]
     first_line: int
     captured: Mapping[str, Any]
+    _spans: dict[ast.AST, Span] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -33,12 +34,19 @@ class Source:
 
     def span(self, node: ast.AST) -> Span:
         """Where `node` stands in the user's file."""
+        found = self._spans.get(node)  # asked for several times for most nodes
+        if found is None:
+            found = self._spans[node] = self._find_span(node)
+        return found
+
+    def _find_span(self, node: ast.AST) -> Span:
         if not isinstance(node, (ast.expr, ast.stmt, ast.keyword, ast.arg)):
             return Span(self.file, self.first_line)
-        text = self.lines[node.lineno - 1].encode()  # the columns of a syntax tree count bytes
-        start = len(text[: node.col_offset].decode())
-        one_line = node.end_lineno == node.lineno
-        end = len(text[: node.end_col_offset].decode()) if one_line else start + 1
+        text, start, end = self.lines[node.lineno - 1], node.col_offset, node.end_col_offset or 0
+        if not text.isascii():  # the columns of a syntax tree count bytes
+            start, end = (len(text.encode()[:column].decode(errors="replace")) for column in (start, end))
+        if node.end_lineno != node.lineno:
+            end = start + 1
         return Span(self.file, self.first_line + node.lineno - 1, start, end)
 
     def lookup(self, name: str) -> Any:
@@ -169,12 +177,17 @@ def assigned_names(statements: list[ast.stmt]) -> list[str]:
 def count_loads(trees: list[ast.stmt]) -> dict[str, int]:
     """How often each name is read in `trees`. An augmented assignment reads its target."""
     counts: dict[str, int] = {}
-    for tree in trees:
-        for node in ast.walk(tree):
-            target = node.target if isinstance(node, ast.AugAssign) else node
-            reads = isinstance(node, ast.AugAssign) or isinstance(getattr(node, "ctx", None), ast.Load)
-            if isinstance(target, ast.Name) and reads:
-                counts[target.id] = counts.get(target.id, 0) + 1
+    pending: list[ast.AST] = list(trees)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Name):  # most nodes are; what is below one tells nothing more
+            if isinstance(node.ctx, ast.Load):
+                counts[node.id] = counts.get(node.id, 0) + 1
+            continue
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            counts[node.target.id] = counts.get(node.target.id, 0) + 1
+        if not isinstance(node, (ast.Constant, ast.expr_context, ast.operator)):
+            pending.extend(ast.iter_child_nodes(node))
     return counts
 
 

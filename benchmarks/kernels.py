@@ -10,6 +10,7 @@ from typing import Any
 HEAVY_STEPS = 64
 SOFTENING = 1.0e-3
 MANDELBROT_STEPS = 200
+POLAR_STEPS = 6
 
 
 def define(wp: Any) -> SimpleNamespace:
@@ -90,6 +91,69 @@ def define(wp: Any) -> SimpleNamespace:
             steps += 1
         out[i, j] = steps
 
+    @wp.kernel(enable_backward=False)
+    def scatter(x: wp.array[float], bins: wp.array[int], total: wp.array[float]):
+        i = wp.tid()
+        wp.atomic_add(total, bins[i], x[i])
+
+    @wp.kernel(enable_backward=False)
+    def polar(a: wp.array[wp.mat33], out: wp.array[wp.mat33]):
+        i = wp.tid()
+        r = a[i]
+        for _ in range(POLAR_STEPS):
+            r = 0.5 * (r + wp.transpose(wp.inverse(r)))
+        out[i] = r
+
+    @wp.kernel(enable_backward=False)
+    def normals(a: wp.array[wp.vec3], b: wp.array[wp.vec3], out: wp.array[wp.vec3]):
+        i = wp.tid()
+        out[i] = wp.cross(wp.normalize(a[i]), wp.normalize(b[i]))
+
+    @wp.kernel(enable_backward=False)
+    def normals_apart(
+        ax: wp.array[float],
+        ay: wp.array[float],
+        az: wp.array[float],
+        bx: wp.array[float],
+        by: wp.array[float],
+        bz: wp.array[float],
+        x: wp.array[float],
+        y: wp.array[float],
+        z: wp.array[float],
+    ):
+        i = wp.tid()
+        a = wp.vec3(ax[i], ay[i], az[i])
+        b = wp.vec3(bx[i], by[i], bz[i])
+        normal = wp.cross(wp.normalize(a), wp.normalize(b))
+        x[i] = normal[0]
+        y[i] = normal[1]
+        z[i] = normal[2]
+
     return SimpleNamespace(
-        add_one=add_one, saxpy=saxpy, heavy=heavy, attract=attract, laplace=laplace, mandelbrot=mandelbrot
+        add_one=add_one,
+        saxpy=saxpy,
+        heavy=heavy,
+        attract=attract,
+        laplace=laplace,
+        mandelbrot=mandelbrot,
+        scatter=scatter,
+        polar=polar,
+        normals=normals,
+        normals_apart=normals_apart,
     )
+
+
+def elementwise(wp: Any, function: Any, arity: int) -> Any:
+    """The kernel that applies `function` to every element, or to every pair."""
+
+    @wp.kernel(enable_backward=False)
+    def apply(x: wp.array[float], out: wp.array[float]):
+        i = wp.tid()
+        out[i] = function(x[i])
+
+    @wp.kernel(enable_backward=False)
+    def apply_to_pairs(x: wp.array[float], y: wp.array[float], out: wp.array[float]):
+        i = wp.tid()
+        out[i] = function(x[i], y[i])
+
+    return apply if arity == 1 else apply_to_pairs

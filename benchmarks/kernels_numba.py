@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numba
 import numpy as np
@@ -58,6 +59,44 @@ def laplace(a: np.ndarray, out: np.ndarray) -> None:
                 along_j = a[i, j - 1, k] + a[i, j + 1, k]
                 along_k = a[i, j, k - 1] + a[i, j, k + 1]
                 out[i, j, k] = along_i + along_j + along_k - SIX * a[i, j, k]
+
+
+@numba.njit(fastmath=True)
+def scatter(x: np.ndarray, bins: np.ndarray, total: np.ndarray) -> None:
+    """On one thread: numba has no atomic additions on the CPU."""
+    total[:] = 0
+    for i in range(x.shape[0]):
+        total[bins[i]] += x[i]
+
+
+@parallel
+def normals(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    for i in numba.prange(a.shape[0]):
+        ax, ay, az = a[i, 0], a[i, 1], a[i, 2]
+        bx, by, bz = b[i, 0], b[i, 1], b[i, 2]
+        scale = ONE / math.sqrt((ax * ax + ay * ay + az * az) * (bx * bx + by * by + bz * bz))
+        out[i, 0] = (ay * bz - az * by) * scale
+        out[i, 1] = (az * bx - ax * bz) * scale
+        out[i, 2] = (ax * by - ay * bx) * scale
+
+
+def elementwise(name: str) -> Callable[..., None] | None:
+    """A function that applies math's function `name` to every element; None where math has none."""
+    function = getattr(math, name, None)
+    if function is None:
+        return None
+
+    @parallel
+    def apply(x: np.ndarray, out: np.ndarray) -> None:
+        for i in numba.prange(x.shape[0]):
+            out[i] = function(x[i])
+
+    @parallel
+    def apply_to_pairs(x: np.ndarray, y: np.ndarray, out: np.ndarray) -> None:
+        for i in numba.prange(x.shape[0]):
+            out[i] = function(x[i], y[i])
+
+    return apply_to_pairs if name in ("pow", "atan2") else apply
 
 
 @parallel

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 THREADS = 2
-GROUPS = ("launches", "throughput", "startup")
+GROUPS = ("launches", "throughput", "maths", "startup")
 PACKAGES = ("jwarp", "jax", "numpy", "warp-lang", "numba", "llvmlite")
 
 
@@ -68,6 +68,7 @@ def _warn_if_busy() -> None:
 
 def _figures(only: str | None, quick: bool) -> Iterator[Any]:
     import launches
+    import maths
     import startup
     import throughput
 
@@ -75,6 +76,8 @@ def _figures(only: str | None, quick: bool) -> Iterator[Any]:
         yield from launches.measure(rounds=10 if quick else 100, budget=1.0 if quick else 5.0)
     if only in (None, "throughput"):
         yield from throughput.measure(rounds=5 if quick else 40, budget=1.0 if quick else 10.0)
+    if only in (None, "maths"):
+        yield from maths.measure(rounds=5 if quick else 40, budget=0.2 if quick else 2.0, with_numba=not quick)
     if only in (None, "startup"):
         yield from startup.measure(rounds=2 if quick else 8)
 

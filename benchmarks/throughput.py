@@ -16,8 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from contenders import JWARP, WARP, jwarp, numba_kernels, warp
 from figures import Figure, Target, faster
-from kernels import HEAVY_STEPS, MANDELBROT_STEPS, SOFTENING
+from kernels import HEAVY_STEPS, MANDELBROT_STEPS, POLAR_STEPS, SOFTENING
 from timing import Run, Time, interleave
+
+from jwarp import _native
 
 
 def nearly_equal(got: np.ndarray, want: np.ndarray) -> bool:
@@ -41,13 +43,27 @@ class Case:
         self.runs[name] = lambda: jax.block_until_ready(jitted(*args))
         self.results[name] = lambda: [np.asarray(leaf) for leaf in jax.tree.leaves(jitted(*args))]
 
-    def add_warp(self, kernel: str, dim: int | tuple[int, ...], inputs: list[Any], outputs: list[np.ndarray]) -> None:
-        """Warp's launch on its own arrays."""
+    def add_warp(
+        self,
+        kernel: str,
+        dim: int | tuple[int, ...],
+        inputs: list[Any],
+        outputs: list[np.ndarray],
+        dtype: str | None = None,
+        zeroed: bool = False,
+    ) -> None:
+        """Warp's launch on its own arrays; `zeroed` where it adds to its outputs."""
         if warp is None:
             return
-        given = [warp.array(x, device="cpu") if isinstance(x, np.ndarray) else x for x in inputs]
-        written = [warp.array(x, device="cpu") for x in outputs]
-        launch = partial(warp.launch, getattr(WARP, kernel), dim=dim, inputs=given, outputs=written, device="cpu")
+        make = partial(warp.array, device="cpu", **({"dtype": getattr(warp, dtype)} if dtype else {}))
+        given = [make(x) if isinstance(x, np.ndarray) else x for x in inputs]
+        written = [make(x) for x in outputs]
+
+        def launch() -> None:
+            if zeroed:
+                for array in written:
+                    array.zero_()
+            warp.launch(getattr(WARP, kernel), dim=dim, inputs=given, outputs=written, device="cpu")
 
         def results() -> list[np.ndarray]:
             launch()
@@ -214,7 +230,102 @@ def saxpy(rng: np.random.Generator) -> Case:
     return case
 
 
-CASES = (heavy, nbody, stencil, mandelbrot, saxpy)
+def scatter(rng: np.random.Generator, bins: int) -> Case:
+    size = 1 << 22
+    x, places = rng.random(size, dtype=np.float32), rng.integers(0, bins, size).astype(np.int32)
+    total = np.zeros(bins, np.float32)
+
+    def launch(x: jax.Array, places: jax.Array) -> Any:
+        return jwarp.launch(JWARP.scatter, size, [x, places], [bins])
+
+    # One float32 cannot hold the sum of one bin to more digits, in the order of the loop.
+    case = Case(f"scatter-add of 2^22 into {bins:,}", agree=partial(np.allclose, rtol=0.05))
+    on_device = jnp.asarray(x), jnp.asarray(places)
+    case.add_jax("jwarp", launch, *on_device)
+    case.add_jax("jax", lambda x, places: jnp.zeros(bins, jnp.float32).at[places].add(x), *on_device)
+    case.add_warp("scatter", size, [x, places], [total], zeroed=True)
+    out = np.zeros(bins, np.float32)
+    case.add_in_place("numba", numba_run("scatter", x, places, out), [out])
+    on_two = case.runs["jwarp"]
+
+    def on_one() -> None:
+        _native.set_thread_limit(1)
+        on_two()
+        _native.set_thread_limit(0)
+
+    case.runs["jwarp, one thread"] = on_one
+
+    def targets(times: dict[str, Time]) -> tuple[Target, ...]:
+        if "warp" not in times:
+            return ()
+        ratios = {name: times["warp"].least / times[name].least for name in ("jwarp", "jwarp, one thread")}
+        return (
+            Target("faster than warp", ratios["jwarp"], 1.05, "x", at_least=True),
+            Target("the same on one thread", ratios["jwarp, one thread"], 1.0, "x", at_least=True),
+        )
+
+    case.targets = targets
+    return case
+
+
+def polar(rng: np.random.Generator) -> Case:
+    size = 131072
+    # Not near a singular matrix, where roundings would show.
+    a = (np.eye(3) + 0.3 * rng.standard_normal((2 * size, 3, 3))).astype(np.float32)
+    a = a[np.abs(np.linalg.det(a)) > 0.2][:size]
+
+    def iterate(a: jax.Array) -> jax.Array:
+        step = lambda _, r: 0.5 * (r + jnp.linalg.inv(r).swapaxes(1, 2))  # noqa: E731
+        return jax.lax.fori_loop(0, POLAR_STEPS, step, a)
+
+    case = Case(f"polar decomposition of {size} mat33", agree=partial(np.allclose, rtol=1e-2, atol=1e-2))
+    case.add_jax("jwarp", lambda a: jwarp.launch(JWARP.polar, size, [a], [size]), jnp.asarray(a))
+    case.add_jax("jax", iterate, jnp.asarray(a))
+    case.add_warp("polar", size, [a], [np.zeros_like(a)], dtype="mat33")
+    case.targets = lambda times: faster(times, "warp", 8)
+    return case
+
+
+def normals(rng: np.random.Generator) -> Case:
+    size = 1 << 18
+    a, b = (rng.standard_normal((size, 3)).astype(np.float32) for _ in range(2))
+    apart = [jnp.asarray(np.ascontiguousarray(v[:, k])) for v in (a, b) for k in range(3)]
+
+    def cross(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.cross(*(v / jnp.linalg.norm(v, axis=1, keepdims=True) for v in (a, b)))
+
+    case = Case("normalise and cross 2^18 vec3")
+    case.add_jax(
+        "jwarp", lambda a, b: jwarp.launch(JWARP.normals, size, [a, b], [size]), jnp.asarray(a), jnp.asarray(b)
+    )
+    case.add_jax("jax", cross, jnp.asarray(a), jnp.asarray(b))
+    case.add_warp("normals", size, [a, b], [np.zeros_like(a)], dtype="vec3")
+    out = np.zeros_like(a)
+    case.add_in_place("numba", numba_run("normals", a, b, out), [out])
+    in_parts = jax.jit(lambda *v: jwarp.launch(JWARP.normals_apart, size, list(v), [size] * 3))
+    case.runs["jwarp, structure of arrays"] = lambda: jax.block_until_ready(in_parts(*apart))
+
+    def targets(times: dict[str, Time]) -> tuple[Target, ...]:
+        ratio = times["jwarp"].least / times["jwarp, structure of arrays"].least
+        of_parts = Target("of the time on a structure of arrays", ratio, 1.3, "x", at_least=False)
+        return (*faster(times, "warp", 4), of_parts)
+
+    case.targets = targets
+    return case
+
+
+CASES = (
+    heavy,
+    nbody,
+    stencil,
+    mandelbrot,
+    saxpy,
+    partial(scatter, bins=1024),
+    partial(scatter, bins=10**6),
+    partial(scatter, bins=1),
+    polar,
+    normals,
+)
 
 
 def measure(rounds: int, budget: float) -> Iterator[Figure]:

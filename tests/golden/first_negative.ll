@@ -54,11 +54,11 @@ loop.body14:
   %v43 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v42, <8 x i1> %v28, <8 x float> zeroinitializer)
   %v44 = fcmp olt <8 x float> %v43, splat (float 0x0000000000000000)
   %v45 = and <8 x i1> %v28, %v44
-  %v46 = sext i32 %v6 to i64
-  %v47 = insertelement <8 x i32> poison, i32 %v21, i64 0
-  %v48 = shufflevector <8 x i32> %v47, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v49 = getelementptr i32, ptr %p1, i64 %v46
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v48, ptr align 4 %v49, <8 x i1> %v45)
+  %v46 = insertelement <8 x i32> poison, i32 %v21, i64 0
+  %v47 = shufflevector <8 x i32> %v46, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v48 = sext i32 %v6 to i64
+  %v49 = getelementptr i32, ptr %p1, i64 %v48
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v47, ptr align 4 %v49, <8 x i1> %v45)
   %v50 = add i32 %v21, 1
   %v51 = select <8 x i1> %v28, <8 x i1> %v44, <8 x i1> %v20
   br label %loop.latch16

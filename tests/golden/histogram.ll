@@ -32,24 +32,8 @@ filled10:
   %v17 = sext <8 x i32> %v16 to <8 x i64>
   %v18 = getelementptr i32, ptr %p1, <8 x i64> %v17
   %v19 = bitcast <8 x i1> %v5 to i8
-  br label %atomic.start20
-atomic.start20:
-  br label %atomic.loop21
-atomic.loop21:
-  %v25 = phi i8 [%v19, %atomic.start20], [%v26, %atomic.next23]
-  %v29 = icmp eq i8 %v25, 0
-  br i1 %v29, label %atomic.done24, label %atomic.step22
-atomic.step22:
-  %v30 = call i8 @llvm.cttz.i8(i8 %v25, i1 true)
-  %v31 = extractelement <8 x ptr> %v18, i8 %v30
-  %v32 = extractelement <8 x i32> splat (i32 1), i8 %v30
-  %v33 = atomicrmw add ptr %v31, i32 %v32 monotonic, align 4
-  br label %atomic.next23
-atomic.next23:
-  %v34 = sub i8 %v25, 1
-  %v26 = and i8 %v25, %v34
-  br label %atomic.loop21
-atomic.done24:
+  %v20 = zext i8 %v19 to i64
+  call void @add.lanes.int32(<8 x ptr> %v18, <8 x i32> splat (i32 1), i64 %v20)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

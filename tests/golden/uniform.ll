@@ -32,11 +32,11 @@ filled10:
   br i1 %v14, label %then15, label %else16
 then15:
   %v20 = load float, ptr %v19, align 4
-  %v21 = sext i32 %v6 to i64
-  %v22 = insertelement <8 x float> poison, float %v20, i64 0
-  %v23 = shufflevector <8 x float> %v22, <8 x float> poison, <8 x i32> zeroinitializer
-  %v24 = getelementptr float, ptr %p2, i64 %v21
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v23, ptr align 4 %v24, <8 x i1> %v5)
+  %v21 = insertelement <8 x float> poison, float %v20, i64 0
+  %v22 = shufflevector <8 x float> %v21, <8 x float> poison, <8 x i32> zeroinitializer
+  %v23 = sext i32 %v6 to i64
+  %v24 = getelementptr float, ptr %p2, i64 %v23
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v22, ptr align 4 %v24, <8 x i1> %v5)
   br label %endif17
 else16:
   br label %endif17

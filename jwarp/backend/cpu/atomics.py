@@ -17,6 +17,7 @@ REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
 def change_lanes(memory: Memory, name: str, element: Element, values: list[str], mask: str | None, wanted: bool) -> str:
     """Change the elements atomically, lane by lane; what they held before, if that is wanted, as a vector."""
     code, kind = memory.code, memory_type(element.type)
+    memory.used.append("atomic")
     assert element.shape.stride != 1
     mask, pointers = memory.scatter_operands(element, memory.address(element), mask)
     bits, vector = f"i{code.width}", code.vector(kind)
@@ -51,6 +52,7 @@ def change_lanes(memory: Memory, name: str, element: Element, values: list[str],
 def change_one(memory: Memory, name: str, element: Element, value: str, mask: str | None) -> None:
     """Change the one element of all lanes atomically, once; no lane wants what it held before."""
     code = memory.code
+    memory.used.append("one atomic per vector")
     combined = _combined(code, name, element.type, value, mask)
     with memory.inside(element) as place:
         _indivisible(code, name, element.type, place, [combined])
@@ -60,10 +62,12 @@ def add(memory: Memory, element: Element, value: str, mask: str | None) -> None:
     """Add a vector to elements that no other thread of the processor touches."""
     code, type = memory.code, element.type
     if element.shape.is_uniform:
+        memory.used.append("one addition per vector")
         combined = _combined(code, "add", type, value, mask)
         with memory.inside(element) as place:
             _add_at(code, type, place, combined)
     elif element.shape.is_varying:
+        memory.used.append("plain additions")
         mask, pointers = memory.scatter_operands(element, memory.address(element), mask)
         function = _lanes_function(code, type)
         vector, bits = code.vector(scalar_type(type)), f"i{code.width}"
@@ -74,6 +78,7 @@ def add(memory: Memory, element: Element, value: str, mask: str | None) -> None:
     else:  # every lane has an element of its own
         total = _plus(code.instructions(BODY, True), type, memory.load(element, mask), value)
         memory.store(element, total, mask)
+        memory.used[-2:] = ["vector addition"]
 
 
 def _plus(out: Instructions, type: ScalarType, x: str, y: str) -> str:

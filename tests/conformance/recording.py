@@ -1,0 +1,178 @@
+"""Finds the kernels of a Python module of warp-lang's, and launches for them to be tried with."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import signal
+import sys
+import unittest
+import unittest.mock
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp
+from warp._src import types as warp_types
+
+MAX_SIGNATURES = 8  # launches kept of one kernel, each with other argument types
+MAX_SIZE = 1 << 18  # threads, and elements of an array
+EXTENT = 6  # of the arrays and launches that are made up
+TEST_SECONDS = 20
+
+
+@dataclass
+class Launch:
+    """One launch of a kernel: what `warp.launch` was given, with arrays as copies of their own."""
+
+    kernel: Any
+    dims: tuple[int, ...]
+    args: list[Any]
+    made_up: bool = False
+
+    @property
+    def name(self) -> str:
+        function = self.kernel.func
+        return f"{function.__module__.removeprefix('warp.')}:{function.__qualname__}"
+
+    @property
+    def too_large(self) -> bool:
+        sizes = [a.size for a in self.args if isinstance(a, warp_types.array)]
+        return max([int(np.prod(self.dims)), *sizes]) > MAX_SIZE
+
+
+class Recorder:
+    """Stands in for `warp.launch` while the tests of a module run."""
+
+    def __init__(self, stand_in: Any):
+        self.launches: dict[tuple, Launch] = {}
+        self.stand_in = stand_in  # what a launch does instead, so that a test can go on
+
+    def launch(self, kernel: Any, dim: Any, inputs: Any = (), outputs: Any = (), *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("adjoint") or kwargs.get("record_cmd") or not isinstance(kernel, warp.Kernel):
+            raise unittest.SkipTest("not a plain launch")
+        given = [*inputs, *outputs]
+        dims = (int(dim),) if np.ndim(dim) == 0 else tuple(int(d) for d in dim)
+        if kernel.is_generic:
+            kernel = kernel.add_overload(kernel.infer_argument_types(given))
+        launch = Launch(kernel, dims, [_kept(a) for a in given])
+        key = (launch.name, _signature(kernel))
+        kept = sum(k[0] == launch.name for k in self.launches)
+        if key not in self.launches and kept < MAX_SIGNATURES and not launch.too_large and 0 not in dims:
+            self.launches[key] = launch
+        self.stand_in(launch, given)
+        return None
+
+
+def _signature(kernel: Any) -> tuple:
+    return tuple(str(t) for t in kernel.adj.arg_types.values())
+
+
+def _kept(value: Any) -> Any:
+    return warp.clone(value) if type(value) is warp_types.array else value
+
+
+def record(name: str, stand_in: Any) -> tuple[list[Any], list[Launch]]:
+    """The kernels of the module `name`, and the launches that its unit tests make."""
+    recorder = Recorder(stand_in)
+    with _lenient(), _quiet():
+        importlib.import_module(name)
+        with unittest.mock.patch.object(warp, "launch", recorder.launch):
+            for test in _each(unittest.TestLoader().loadTestsFromModule(sys.modules[name])):
+                with time_limit(TEST_SECONDS), contextlib.suppress(Exception):
+                    test.setUpClass()
+                    test.setUp()
+                    getattr(test, test._testMethodName)()
+    return kernels_of(name), list(recorder.launches.values())
+
+
+def kernels_of(name: str) -> list[Any]:
+    """The kernels that the module `name` has made."""
+    modules = list(warp._src.context.user_modules.values())
+    kernels = [k for module in modules for k in list(module._get_live_kernels()) if k.func.__module__ == name]
+    return sorted(kernels, key=lambda k: (k.func.__qualname__, k.func.__code__.co_firstlineno))
+
+
+def _each(suite: Any) -> Iterator[Any]:
+    for item in suite:
+        yield from _each(item) if isinstance(item, unittest.TestSuite) else (item,)
+
+
+@contextlib.contextmanager
+def _lenient() -> Iterator[None]:
+    """Assertions let everything pass: only the launches count here."""
+    from warp.tests import unittest_utils
+
+    def passes(*args: Any, **kwargs: Any) -> None: ...
+
+    cases = [n for n in dir(unittest.TestCase) if n.startswith("assert") and not n.startswith(("assertRaises", "assertWarns"))]
+    cases = [n for n in cases if n not in ("assertLogs", "assertNoLogs")]
+    with contextlib.ExitStack() as stack:
+        for owner, names in [
+            (unittest.TestCase, cases),
+            (np.testing, [n for n in dir(np.testing) if n.startswith("assert_") and n != "assert_raises"]),
+            (unittest_utils, [n for n in dir(unittest_utils) if n.startswith("assert_")]),
+        ]:
+            for name in names:
+                stack.enter_context(unittest.mock.patch.object(owner, name, passes))
+        yield
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(io.StringIO()):
+        yield
+
+
+@contextlib.contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    def stop(*args: Any) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# -- arguments made up
+
+
+def made_up(kernel: Any, tid_dims: int, rng: np.random.Generator) -> Launch:
+    """A launch with random arguments, whose arrays all have the same extents."""
+    args = [_made_up(t, rng) for t in kernel.adj.arg_types.values()]
+    return Launch(kernel, (EXTENT,) * tid_dims, args, made_up=True)
+
+
+def _made_up(kind: Any, rng: np.random.Generator) -> Any:
+    if isinstance(kind, (warp_types.array, warp_types._ArrayAnnotation)):
+        shape = (EXTENT,) * kind.ndim
+        return randomized(warp.zeros(shape, dtype=kind.dtype, device="cpu"), rng, integers=True)
+    if kind in (int, float, bool):
+        return {int: int(rng.integers(1, EXTENT)), float: float(rng.uniform(0.2, 2.0)), bool: True}[kind]
+    if hasattr(kind, "_shape_"):
+        return kind(*rng.uniform(0.2, 2.0, int(np.prod(kind._shape_))).tolist())
+    if kind is warp_types.bool:
+        return True
+    floating = kind in warp_types.float_types
+    return kind(float(rng.uniform(0.2, 2.0)) if floating else int(rng.integers(1, EXTENT)))
+
+
+def randomized(array: Any, rng: np.random.Generator, integers: bool = False) -> Any:
+    """A copy of a Warp array with random numbers: floats of both signs and never 0, small integers."""
+    values = array.numpy()
+    if not array.size:
+        return warp.clone(array)
+    if warp_types.type_scalar_type(array.dtype) in warp_types.float_types:
+        new = rng.uniform(0.25, 2.0, values.shape) * rng.choice([-1, 1], values.shape)
+    elif integers:
+        new = rng.integers(0, 2 if values.dtype == bool else EXTENT, values.shape)
+    else:
+        return warp.clone(array)
+    return warp.array(new.astype(values.dtype), dtype=array.dtype, device="cpu")

@@ -20,7 +20,6 @@ from warp._src import types as warp_types
 
 MAX_SIGNATURES = 8  # launches kept of one kernel, each with other argument types
 MAX_SIZE = 1 << 18  # threads, and elements of an array
-EXTENT = 6  # of the arrays and launches that are made up
 TEST_SECONDS = 20
 
 
@@ -144,35 +143,50 @@ def time_limit(seconds: int) -> Iterator[None]:
 # -- arguments made up
 
 
-def made_up(kernel: Any, tid_dims: int, rng: np.random.Generator) -> Launch:
-    """A launch with random arguments, whose arrays all have the same extents."""
-    args = [_made_up(t, rng) for t in kernel.adj.arg_types.values()]
-    return Launch(kernel, (EXTENT,) * tid_dims, args, made_up=True)
+@dataclass(frozen=True)
+class Sizes:
+    """Extents of the arrays that are made up, those of one dimension and the others, and of the launch."""
+
+    line: int
+    grid: int
+    threads: int
+    largest: int  # integer among the arguments
 
 
-def _made_up(kind: Any, rng: np.random.Generator) -> Any:
+# Tried in this order until no index is outside and no two threads meet in one element.
+SIZES = (Sizes(7, 7, 7, 6), Sizes(16, 8, 4, 3), Sizes(160, 10, 5, 2), Sizes(16, 8, 1, 3), Sizes(160, 10, 1, 1))
+
+
+def made_up(kernel: Any, tid_dims: int, sizes: Sizes, rng: np.random.Generator) -> Launch:
+    """A launch with random arguments."""
+    args = [_made_up(t, sizes, rng) for t in kernel.adj.arg_types.values()]
+    return Launch(kernel, (sizes.threads,) * tid_dims, args, made_up=True)
+
+
+def _made_up(kind: Any, sizes: Sizes, rng: np.random.Generator) -> Any:
+    whole = int(rng.integers(1, sizes.largest + 1))
     if isinstance(kind, (warp_types.array, warp_types._ArrayAnnotation)):
-        shape = (EXTENT,) * kind.ndim
-        return randomized(warp.zeros(shape, dtype=kind.dtype, device="cpu"), rng, integers=True)
-    if kind in (int, float, bool):
-        return {int: int(rng.integers(1, EXTENT)), float: float(rng.uniform(0.2, 2.0)), bool: True}[kind]
-    if hasattr(kind, "_shape_"):
-        return kind(*rng.uniform(0.2, 2.0, int(np.prod(kind._shape_))).tolist())
-    if kind is warp_types.bool:
+        shape = (sizes.line,) if kind.ndim == 1 else (sizes.grid,) * kind.ndim
+        return randomized(warp.zeros(shape, dtype=kind.dtype, device="cpu"), rng, sizes.largest)
+    if kind in (bool, warp_types.bool):
         return True
-    floating = kind in warp_types.float_types
-    return kind(float(rng.uniform(0.2, 2.0)) if floating else int(rng.integers(1, EXTENT)))
+    if hasattr(kind, "_shape_"):
+        floating = kind._wp_scalar_type_ in warp_types.float_types
+        count = int(np.prod(kind._shape_))
+        return kind(*(rng.uniform(0.2, 2.0, count) if floating else rng.integers(1, sizes.largest + 1, count)).tolist())
+    return kind(float(rng.uniform(0.2, 2.0)) if kind in (float, *warp_types.float_types) else whole)
 
 
-def randomized(array: Any, rng: np.random.Generator, integers: bool = False) -> Any:
-    """A copy of a Warp array with random numbers: floats of both signs and never 0, small integers."""
+def randomized(array: Any, rng: np.random.Generator, largest: int = 0) -> Any:
+    """A copy of a Warp array with random numbers: floats of both signs, never 0, and integers from 0 to `largest`.
+
+    Without `largest` integers stay as they are.
+    """
     values = array.numpy()
-    if not array.size:
-        return warp.clone(array)
     if warp_types.type_scalar_type(array.dtype) in warp_types.float_types:
         new = rng.uniform(0.25, 2.0, values.shape) * rng.choice([-1, 1], values.shape)
-    elif integers:
-        new = rng.integers(0, 2 if values.dtype == bool else EXTENT, values.shape)
+    elif largest:
+        new = rng.integers(0, 2 if values.dtype == bool else largest + 1, values.shape)
     else:
         return warp.clone(array)
-    return warp.array(new.astype(values.dtype), dtype=array.dtype, device="cpu")
+    return warp.array(new.astype(values.dtype), dtype=array.dtype, device="cpu") if array.size else warp.clone(array)

@@ -14,6 +14,29 @@ TOP = 2**31 - 1
 
 
 @wp.kernel
+def comparisons(n: wp.array[int], x: wp.array[float], b: wp.array[wp.uint8], out: wp.array2d[int]):
+    i = wp.tid()
+    out[0, i] = int(n[i] < x[i])
+    out[1, i] = int(x[i] >= n[i])
+    out[2, i] = int(x[i] > 1)
+    out[3, i] = int(n[i] == 2.5)
+    out[4, i] = int(b[i] > n[i])
+    out[5, i] = int(0 < x[i] < 3)
+    out[6, i] = int(wp.int64(n[i]) * wp.int64(1000000007) != n[i])
+    out[7, i] = int(wp.float64(x[i]) == x[i])
+
+
+def test_numbers_of_two_types_are_compared_as_in_c():
+    rng = np.random.default_rng(3)
+    n, x = rng.integers(-3, 4, 50).astype(np.int32), rng.integers(-12, 13, 50).astype(np.float32) / 4
+    b = rng.integers(0, 256, 50).astype(np.uint8)
+    out = run_kernel(comparisons, 50, n, x, b, np.zeros((8, 50), np.int32))[-1]
+    chain = (x > 0) & (x < 3)
+    expected = [n < x, x >= n, x > 1, n == 2.5, b > n, chain, n != 0, x == x]
+    np.testing.assert_array_equal(out, np.array(expected, np.int32))
+
+
+@wp.kernel
 def divisions(a: wp.array[int], b: wp.array[int], out: wp.array2d[int]):
     i = wp.tid()
     out[0, i] = a[i] / b[i]

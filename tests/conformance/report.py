@@ -26,7 +26,7 @@ def all_modules() -> list[str]:
         text = path.read_text(errors="replace")
         if "wp.kernel" in text or "warp.kernel" in text:
             found.append(".".join(("warp", *path.relative_to(root).with_suffix("").parts)))
-    return found
+    return sorted(found, key=lambda name: (not name.startswith("warp.tests.test_"), name.count(".")))
 
 
 def try_modules(modules: list[str], processes: int = PROCESSES, seconds: int = SECONDS) -> list[dict]:
@@ -40,6 +40,8 @@ def try_modules(modules: list[str], processes: int = PROCESSES, seconds: int = S
     folder = Path(tempfile.mkdtemp(prefix="conformance-"))
     warp.config.kernel_cache_dir = str(folder / "cache")
     warp.init()
+    warp.config.optimization_level = 1
+    _warm_up()
     context = multiprocessing.get_context("fork")
     waiting = [(module, frozenset()) for module in modules]
     running: dict = {}
@@ -72,6 +74,14 @@ def try_modules(modules: list[str], processes: int = PROCESSES, seconds: int = S
                     names = {row["name"] for row in done} | {died}
                     waiting.insert(0, (module, skipped | names))
     return rows
+
+
+def _warm_up() -> None:
+    """Compile a kernel, so that Warp's precompiled headers are there for the processes to come."""
+    import one_kernel
+    import warp
+
+    warp.launch(one_kernel.one, 1, [warp.zeros(1, dtype=float, device="cpu")], device="cpu")
 
 
 def _quietly(target, *args) -> None:

@@ -231,7 +231,9 @@ class ExpressionLowering:
         if isinstance(owner, ArrayRef):
             if node.attr == "shape":
                 return Shape(owner)
-            raise CompileError(f"arrays have no attribute `{node.attr}` in kernels", span, "there is `shape`")
+            if node.attr == "dtype":
+                return PythonRef(owner.type.element_type)
+            raise CompileError(f"arrays have no attribute `{node.attr}` in kernels", span, "there are `shape` and `dtype`")
         if isinstance(owner, PythonRef):
             try:
                 return bind_python(getattr(owner.object, node.attr), ast.unparse(node), span)

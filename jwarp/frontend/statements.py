@@ -99,6 +99,9 @@ class Lowering(LoopLowering):
                 pass
             case ast.Expr(value=ast.Call() as call):
                 self.expression(call)
+            case ast.Expr(value=ast.IfExp(test=test, body=body, orelse=orelse)):  # for what its calls do
+                choice = ast.If(test, [ast.Expr(body)], [ast.Expr(orelse)])
+                self.lower_statements([ast.fix_missing_locations(ast.copy_location(choice, statement))])
             case ast.Assert(test=test, msg=message):
                 shown = str(message.value) if isinstance(message, ast.Constant) else ast.unparse(test)
                 holds = self.truth(test)

@@ -12,7 +12,7 @@ import numpy as np
 import warp
 from recording import Launch
 from warp._src import types as warp_types
-from warp._src.context import Module
+from warp._src.context import Module, ModuleBuilder
 from warp_adapter import FAILURES, Refused, WarpKernel
 
 import jwarp
@@ -108,6 +108,18 @@ class WarpSide:
         except Exception as error:
             return Outcome("warp", reason_of(error))
         return [a.numpy() if type(a) is warp_types.array else a for a in args]
+
+
+def warp_refuses(kernel: Any) -> bool:
+    """Whether Warp cannot read the kernel either; many of its tests are about its errors."""
+    module = Module("refused", None)
+    try:
+        copy = _copy(kernel, kernel.func.__name__, module)
+        ModuleBuilder(module, module.resolve_options(warp.config, 1), target="cpu").codegen("cpu")
+    except Exception:
+        return True
+    del copy
+    return False
 
 
 def _copy(kernel: Any, key: str, module: Module) -> Any:

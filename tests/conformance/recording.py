@@ -71,7 +71,11 @@ def _signature(kernel: Any) -> tuple:
 
 
 def _kept(value: Any) -> Any:
-    return warp.clone(value) if type(value) is warp_types.array else value
+    if not isinstance(value, warp_types.array):
+        return value
+    copy = warp.empty(value.shape, dtype=value.dtype, device="cpu")  # contiguous, and of no subclass
+    warp.copy(copy, value)
+    return copy
 
 
 def record(name: str, stand_in: Any) -> tuple[list[Any], list[Launch]]:

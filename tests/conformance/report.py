@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import collections
 import json
 import multiprocessing
@@ -122,11 +123,20 @@ def print_report(rows: list[dict]) -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=Path, help="file for one row for each launch tried, as JSON")
+    parser.add_argument("--update", action="store_true", help="write the names of agreeing kernels to agreeing.txt")
+    parser.add_argument("modules", nargs="*", help="as warp.tests.test_vec; all, if none is given")
+    options = parser.parse_args()
     began = time.monotonic()
-    rows = try_modules(sys.argv[1:] or all_modules())
+    rows = try_modules(options.modules or all_modules())
     print_report(rows)
     print(f"{time.monotonic() - began:.0f} s")
-    Path(tempfile.gettempdir(), "conformance.json").write_text(json.dumps(rows, indent=0))
+    if options.rows:
+        options.rows.write_text(json.dumps(rows))
+    if options.update:
+        names = sorted(name for name, row in verdicts(rows).items() if row["verdict"] == "agree")
+        Path(__file__).with_name("agreeing.txt").write_text("".join(f"{name}\n" for name in names))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import warp
-from comparing import Outcome, WarpSide, compare, read, run_jwarp, wrote_nothing
+from comparing import Outcome, WarpSide, compare, read, run_jwarp, warp_refuses, wrote_nothing
 from recording import SIZES, Launch, made_up, randomized, record, time_limit
 from strict import Undefined, run_strictly
 from warp._src import types as warp_types
@@ -72,7 +72,10 @@ class Trial:
 
     def kernel(self, kernel: Any) -> WarpKernel | Outcome:
         if kernel not in self.read:
-            self.read[kernel] = read(kernel)
+            made = read(kernel)
+            if isinstance(made, Outcome) and ": " in made.reason and not kernel.is_generic and warp_refuses(kernel):
+                made = Outcome("warp", "Warp refuses it, too")
+            self.read[kernel] = made
         return self.read[kernel]
 
     def stand_in(self, launch: Launch, given: list[Any]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import warp
 from warp._src import codegen
 from warp._src import types as warp_types
-from warp._src.context import Function
+from warp._src.context import Function, builtin_functions
 
 import jwarp
 from jwarp.errors import Span
@@ -41,6 +41,8 @@ class Refused(Exception):
 
 def translate(thing: Any) -> Any:
     """jwarp's counterpart of an object that Warp code refers to; other objects are what they are."""
+    if thing is Any:
+        return thing
     if isinstance(thing, types.ModuleType):
         return NAMES if thing is warp else _Namespace(thing)
     if isinstance(thing, Function):
@@ -119,7 +121,11 @@ class _Names:
     """The module `warp`: jwarp's names, and the checks that only Warp's own tests use."""
 
     def __getattr__(self, name: str) -> Any:
-        return EXPECTATIONS[name] if name in EXPECTATIONS else getattr(jwarp, name)
+        if name in EXPECTATIONS:
+            return EXPECTATIONS[name]
+        if not hasattr(jwarp, name) and isinstance(getattr(warp, name, None), types.ModuleType):
+            return _Namespace(getattr(warp, name))
+        return getattr(jwarp, name)
 
 
 NAMES = _Names()
@@ -132,7 +138,12 @@ class WarpSource(Source):
     """The source of a function of Warp's."""
 
     def lookup(self, name: str) -> Any:
-        return translate(super().lookup(name))
+        try:
+            return translate(super().lookup(name))
+        except KeyError:
+            if name not in builtin_functions:  # which Warp finds without its module's name, too
+                raise
+            return getattr(NAMES, name)
 
     @property
     def namespace(self) -> dict[str, Any]:

@@ -37,6 +37,28 @@ def test_numbers_of_two_types_are_compared_as_in_c():
 
 
 @wp.kernel
+def typed(x: wp.array[wp.float64], v: wp.array[wp.vec3], out: wp.array[wp.float64], w: wp.array[wp.vec3]):
+    out[0] = x.dtype(3) + type(x[0])(1.5)
+    w[0] = type(v[0])(2.0) + v.dtype(1.0, 2.0, 3.0)
+
+
+def test_types_are_those_of_values_and_arrays(x64):
+    out, w = run_kernel(typed, 1, np.ones(1), np.ones((1, 3), np.float32), np.zeros(1), np.zeros((1, 3), np.float32))[2:]
+    assert out.tolist() == [4.5] and w.tolist() == [[3, 4, 5]]
+
+
+@wp.kernel
+def chosen(a: wp.array[int], out: wp.array[int]):
+    i = wp.tid()
+    wp.atomic_add(out, 0, a[i]) if a[i] > 0 else wp.atomic_max(out, 1, -a[i])
+
+
+def test_a_choice_between_calls_is_a_statement():
+    a = np.random.default_rng(5).integers(-50, 50, 40).astype(np.int32)
+    assert run_kernel(chosen, 40, a, np.zeros(2, np.int32))[-1].tolist() == [a[a > 0].sum(), -a.min()]
+
+
+@wp.kernel
 def divisions(a: wp.array[int], b: wp.array[int], out: wp.array2d[int]):
     i = wp.tid()
     out[0, i] = a[i] / b[i]

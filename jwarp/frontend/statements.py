@@ -169,6 +169,7 @@ class Lowering(LoopLowering):
             raise CompileError("there is no value to assign", span, "a function gives one with `return`")
         if isinstance(binding, Unusable):
             raise CompileError(binding.reason, span)
+        self.frame.statics.pop(name, None)
         before = self.frame.env.get(name)
         if before is not None and not isinstance(before, Unusable):
             old, new = layout(before, span), layout(binding, span)

@@ -59,6 +59,19 @@ def test_a_choice_between_calls_is_a_statement():
 
 
 @wp.kernel
+def one_name_for_two_loops(out: wp.array[int]):
+    for i in range(2):
+        for i in range(3):
+            out[wp.static(i)] += 1
+        out[3] += wp.static(10 * i)
+    out[4] = wp.static(i)
+
+
+def test_static_sees_the_last_value_of_a_loop_variable():
+    assert run_kernel(one_name_for_two_loops, 1, np.zeros(5, np.int32))[-1].tolist() == [2, 2, 2, 40, 2]
+
+
+@wp.kernel
 def divisions(a: wp.array[int], b: wp.array[int], out: wp.array2d[int]):
     i = wp.tid()
     out[0, i] = a[i] / b[i]

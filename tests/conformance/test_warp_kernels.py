@@ -19,7 +19,16 @@ if importlib.util.find_spec("warp") is None:
     pytest.skip("warp-lang is not installed", allow_module_level=True)
 
 HERE = Path(__file__).parent
-SAMPLE = ("tests.test_arithmetic", "tests.test_codegen", "tests.test_vec")
+SAMPLE = (
+    "tests.test_codegen_continue",
+    "tests.test_composite_component_adjoint",
+    "tests.test_conditional",
+    "tests.test_launch",
+    "tests.test_lvalue",
+    "tests.test_overwrite",
+    "tests.test_static",
+    "tests.test_vec_constructors",
+)
 LIMIT = 3000 if os.environ.get("JWARP_CONFORMANCE") == "all" else 300
 
 NAMES = (HERE / "agreeing.txt").read_text().split()

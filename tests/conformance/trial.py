@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import warp
-from comparing import Outcome, WarpSide, compare, read, run_jwarp, warp_refuses, wrote_nothing
+from comparing import Outcome, WarpSide, compare, given, read, run_jwarp, warp_refuses, wrote_nothing
 from recording import SIZES, Launch, made_up, randomized, record, time_limit
 from strict import Undefined, run_strictly
 from warp._src import types as warp_types
@@ -31,7 +31,9 @@ def undefined(kernel: WarpKernel, launch: Launch) -> str:
     """Why Warp need not survive the launch, or what it gives depends on the order of the threads; or nothing."""
     if np.prod(launch.dims) > ORACLE_THREADS:
         return "too many threads to be sure" if launch.made_up else ""
-    args = [_plain(p, a) for p, a in zip(kernel.params, launch.args, strict=False)] + [np.zeros(1, np.int32)]
+    args = [np.asarray(given(p, a)) for p, a in zip(kernel.params, launch.args, strict=False)]
+    args = [a if p.is_array else a.astype(p.dtype.dtype) for p, a in zip(kernel.params, args, strict=False)]
+    args.append(np.zeros(1, np.int32))
     try:
         with time_limit(ORACLE_SECONDS), np.errstate(all="ignore"):
             run_strictly(kernel.ir(), launch.dims, args)
@@ -40,13 +42,6 @@ def undefined(kernel: WarpKernel, launch: Launch) -> str:
     except TimeoutError:
         return "the launch does not end"
     return ""
-
-
-def _plain(param: Any, value: Any) -> Any:
-    if type(value) is warp_types.array:
-        return value.numpy()
-    value = getattr(value, "value", value)
-    return np.array(value, param.dtype.dtype).reshape(getattr(param.type, "element", ()))
 
 
 def variants(launch: Launch) -> Iterator[Launch]:

@@ -41,8 +41,8 @@ class Refused(Exception):
 
 def translate(thing: Any) -> Any:
     """jwarp's counterpart of an object that Warp code refers to; other objects are what they are."""
-    if thing is Any:
-        return thing
+    if thing is Any or isinstance(thing, TypeVar):
+        return Any
     if isinstance(thing, types.ModuleType):
         return NAMES if thing is warp else _Namespace(thing)
     if isinstance(thing, Function):
@@ -125,7 +125,10 @@ class _Names:
             return EXPECTATIONS[name]
         if not hasattr(jwarp, name) and isinstance(getattr(warp, name, None), types.ModuleType):
             return _Namespace(getattr(warp, name))
-        return getattr(jwarp, name)
+        found = getattr(jwarp, name)
+        if isinstance(found, types.ModuleType) and name != "types":  # a package of jwarp's own
+            raise AttributeError(f"module 'jwarp' has no attribute {name!r}")
+        return found
 
 
 NAMES = _Names()
@@ -189,7 +192,7 @@ class WarpFunc(Func):
 def _annotation(annotation: Any) -> Any:
     if get_origin(annotation) is tuple:
         return tuple[tuple(_annotation(item) for item in get_args(annotation))]
-    return Any if annotation is Function or isinstance(annotation, TypeVar) else translate(annotation)
+    return Any if annotation is Function else translate(annotation)
 
 
 class WarpKernel(Kernel):

@@ -233,7 +233,9 @@ class ExpressionLowering:
                 return Shape(owner)
             if node.attr == "dtype":
                 return PythonRef(owner.type.element_type)
-            raise CompileError(f"arrays have no attribute `{node.attr}` in kernels", span, "there are `shape` and `dtype`")
+            raise CompileError(
+                f"arrays have no attribute `{node.attr}` in kernels", span, "there are `shape` and `dtype`"
+            )
         if isinstance(owner, PythonRef):
             try:
                 return bind_python(getattr(owner.object, node.attr), ast.unparse(node), span)

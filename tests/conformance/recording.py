@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
-import os
 import signal
 import sys
 import unittest
@@ -111,7 +110,11 @@ def _lenient() -> Iterator[None]:
 
     def passes(*args: Any, **kwargs: Any) -> None: ...
 
-    cases = [n for n in dir(unittest.TestCase) if n.startswith("assert") and not n.startswith(("assertRaises", "assertWarns"))]
+    cases = [
+        n
+        for n in dir(unittest.TestCase)
+        if n.startswith("assert") and not n.startswith(("assertRaises", "assertWarns"))
+    ]
     cases = [n for n in cases if n not in ("assertLogs", "assertNoLogs")]
     with contextlib.ExitStack() as stack:
         for owner, names in [
@@ -139,7 +142,7 @@ def _nothing_compiled() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         yield
 
 

@@ -1,4 +1,4 @@
-"""Tries the kernels of warp-lang's own tests and examples, and prints what came of them: `python report.py [module …]`."""
+"""Tries the kernels of warp-lang's own tests and examples, and prints what came of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import collections
 import json
 import multiprocessing
 import os
-import pkgutil
-import sys
 import tempfile
 import time
 from pathlib import Path

@@ -8,7 +8,7 @@ import json
 import sys
 import unittest.mock
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 

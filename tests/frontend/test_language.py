@@ -43,7 +43,9 @@ def typed(x: wp.array[wp.float64], v: wp.array[wp.vec3], out: wp.array[wp.float6
 
 
 def test_types_are_those_of_values_and_arrays(x64):
-    out, w = run_kernel(typed, 1, np.ones(1), np.ones((1, 3), np.float32), np.zeros(1), np.zeros((1, 3), np.float32))[2:]
+    out, w = run_kernel(typed, 1, np.ones(1), np.ones((1, 3), np.float32), np.zeros(1), np.zeros((1, 3), np.float32))[
+        2:
+    ]
     assert out.tolist() == [4.5] and w.tolist() == [[3, 4, 5]]
 
 

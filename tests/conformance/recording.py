@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import os
 import signal
 import sys
 import unittest
 import unittest.mock
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -142,7 +144,11 @@ def _nothing_compiled() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    # A real file, as the tests that look at what is printed ask for its number.
+    with contextlib.ExitStack() as stack:
+        nowhere = stack.enter_context(Path(os.devnull).open("w"))
+        stack.enter_context(contextlib.redirect_stdout(nowhere))
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
         yield
 
 

@@ -375,6 +375,15 @@ def _lower_len(caller: Caller, args: list[Binding], spans: list[Span], span: Spa
 len = _define("len", "len(a): extent of the first dimension of array a, vector a or matrix a", _lower_len)
 
 
+def _lower_type(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("type", args, (1,), span)
+    return PythonRef(args[0].type if isinstance(args[0], Composite) else caller.scalar(args[0], spans[0]).type)
+
+
+# Python's function, so not among the names of the package.
+_TYPE = Builtin("type", "type(x): the type of a number, a vector or a matrix, to be called", _lower_type)
+
+
 def _lower_tid(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("tid", args, (0,), span)
     return caller.tid(1, span)
@@ -425,4 +434,4 @@ def constant(value: Any) -> Any:
 # Python's own functions, and those that make types, mean the kernel language's function of that name.
 PYTHON_BUILTINS: dict[Any, Builtin] = {
     getattr(builtins, name): BUILTINS[name] for name in ("abs", "min", "max", "round", "pow", "len", "range", "print")
-} | {types.vector: vector, types.matrix: matrix}
+} | {types.vector: vector, types.matrix: matrix, type: _TYPE}

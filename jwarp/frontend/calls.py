@@ -94,15 +94,28 @@ class CallLowering(SubscriptLowering):
         if len(node.args) != 1 or node.keywords:
             raise CompileError("wp.static takes one expression", self.span(node))
         source = self.frame.source
+        self.check_known(node.args[0])
         expression = ast.Expression(node.args[0])
         namespace = {**source.namespace, **self.frame.statics}
         try:
             result = eval(compile(expression, source.file, "eval"), namespace)
         except Exception as error:
-            names = sorted({n.id for n in ast.walk(expression) if isinstance(n, ast.Name)} & set(self.frame.env))
-            hint = f"`{names[0]}` is a variable of the kernel, unknown when it is built" if names else ""
-            raise CompileError(f"wp.static: {type(error).__name__}: {error}", self.span(node.args[0]), hint) from error
+            raise CompileError(f"wp.static: {type(error).__name__}: {error}", self.span(node.args[0])) from error
         return bind_python(result, "wp.static(…)", self.span(node))
+
+    def check_known(self, node: ast.expr) -> None:
+        """Refuse a variable of the kernel under `wp.static`, also where an outer name is spelled like it."""
+        nodes = list(ast.walk(node))
+        own = {n.arg for n in nodes if isinstance(n, ast.arg)}
+        own |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        code = self.frame.source.function.__code__
+        variables = {*code.co_varnames, *code.co_cellvars, *self.frame.env} - own - set(self.frame.statics)
+        for name in (n for n in nodes if isinstance(n, ast.Name) and n.id in variables):
+            raise CompileError(
+                f"wp.static: `{name.id}` is a variable of the kernel, unknown when it is built",
+                self.span(node),
+                "it may use outer names, and the variables of loops over constants",
+            )
 
 
 def _is_double(node: ast.AST) -> bool:

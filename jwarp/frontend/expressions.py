@@ -236,7 +236,11 @@ class ExpressionLowering:
         if isinstance(owner, ArrayRef):
             if node.attr == "shape":
                 return Shape(owner)
-            raise CompileError(f"arrays have no attribute `{node.attr}` in kernels", span, "there is `shape`")
+            if node.attr == "dtype":
+                return PythonRef(owner.type.element_type)
+            raise CompileError(
+                f"arrays have no attribute `{node.attr}` in kernels", span, "there are `shape` and `dtype`"
+            )
         if isinstance(owner, PythonRef):
             try:
                 return bind_python(getattr(owner.object, node.attr), ast.unparse(node), span)
@@ -315,7 +319,10 @@ class ExpressionLowering:
             same = composites.equal(self, symbol, left, right, span)
             return same if name == "eq" else self.emit("not", same, span=span)
         x, y = self.scalar(left, self.span(node.left)), self.scalar(right, span)
-        return self.emit(name, x, y, span=span)
+        common = common_type(x.type, y.type)
+        if common is None:
+            return self.emit(name, x, y, span=span)
+        return self.emit(name, self.convert(left, common, span), self.convert(right, common, span), span=span)
 
     def lower_BoolOp(self, node: ast.BoolOp) -> Binding:
         is_and, result = isinstance(node.op, ast.And), self.truth(node.values[0])
@@ -361,6 +368,17 @@ class ExpressionLowering:
         merged = tuple(Value(v.type) for v in xs)
         self.builder.append(If(cond, make_block(then, xs), make_block(orelse, ys), merged, span))
         return rebuild(x, list(merged))
+
+
+def common_type(x: ScalarType, y: ScalarType) -> ScalarType | None:
+    """The type in which numbers of two types are compared, as in C++; None where that could change an integer."""
+    floats = [t for t in (x, y) if t.is_float]
+    if bool_ in (x, y) or (len(floats) == 2 and x.bits == y.bits):
+        return None
+    if len(floats) == 1:
+        return floats[0]
+    narrow, wide = sorted((x, y), key=lambda t: t.bits)
+    return wide if narrow.kind in (wide.kind, "uint") and (narrow.bits < wide.bits) else None
 
 
 def spelling(type: ScalarType) -> str:

@@ -113,15 +113,11 @@ class LoopLowering(ControlFlowLowering):
         if must and len(nodes) * count * self.unrolled > 10 * MAX_UNROLLED_NODES:
             raise CompileError(f"a loop of {count} trips is too long to unroll", self.span(statement))
         outer, self.unrolled = self.unrolled, self.unrolled * max(1, count)
-        shadowed = self.frame.statics.get(name)
         for k in trips:
             number = Number(k) if kind is None else Const(kind, k)
             self.assign(name, number, self.span(statement.target))
             self.frame.statics[name] = k
             self.lower_statements(statement.body)
-        self.frame.statics.pop(name, None)
-        if shadowed is not None:
-            self.frame.statics[name] = shadowed
         self.unrolled = outer
         return True
 
@@ -308,6 +304,8 @@ class Carried:
         span: Span,
     ):
         self.lowering, self.span, self.outer_flags = lowering, span, outer_flags
+        for name in names:
+            lowering.frame.statics.pop(name, None)
         self.never_empty = never_empty
         self.added = {n for n in added if not n.startswith("$")}
         self.before = lowering.state

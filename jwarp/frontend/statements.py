@@ -99,6 +99,9 @@ class Lowering(LoopLowering):
                 pass
             case ast.Expr(value=ast.Call() as call):
                 self.expression(call)
+            case ast.Expr(value=ast.IfExp(test=test, body=body, orelse=orelse)):  # for what its calls do
+                choice = ast.If(test, [ast.Expr(body)], [ast.Expr(orelse)])
+                self.lower_statements([ast.fix_missing_locations(ast.copy_location(choice, statement))])
             case ast.Assert(test=test, msg=message):
                 shown = str(message.value) if isinstance(message, ast.Constant) else ast.unparse(test)
                 holds = self.truth(test)
@@ -166,6 +169,7 @@ class Lowering(LoopLowering):
             raise CompileError("there is no value to assign", span, "a function gives one with `return`")
         if isinstance(binding, Unusable):
             raise CompileError(binding.reason, span)
+        self.frame.statics.pop(name, None)
         before = self.frame.env.get(name)
         if before is not None and not isinstance(before, Unusable):
             old, new = layout(before, span), layout(binding, span)

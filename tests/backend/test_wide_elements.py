@@ -190,6 +190,13 @@ def test_elements_of_every_size(make, name):
     check(make(ELEMENTS[name]).ir(), (35,), given, [Variant("8 peeled"), Variant("16"), Variant("1")])
 
 
+@pytest.mark.parametrize("make", [copied, partial], ids=lambda make: make.__name__)
+def test_elements_of_bools(make):
+    rng = np.random.default_rng(9)
+    given = [rng.integers(0, 2, (35, 3)).astype(bool) for _ in range(2)]
+    check(make(wp.types.vector(3, wp.bool)).ir(), (35,), given, [Variant("8 peeled"), Variant("16"), Variant("1")])
+
+
 @pytest.mark.parametrize("name", ["vec2", "vec3", "mat33"])
 def test_several_dimensions(name):
     variants = [Variant("8 peeled"), Variant("16"), Variant("4", "checked")]

@@ -14,6 +14,66 @@ TOP = 2**31 - 1
 
 
 @wp.kernel
+def comparisons(n: wp.array[int], x: wp.array[float], b: wp.array[wp.uint8], out: wp.array2d[int]):
+    i = wp.tid()
+    out[0, i] = int(n[i] < x[i])
+    out[1, i] = int(x[i] >= n[i])
+    out[2, i] = int(x[i] > 1)
+    out[3, i] = int(n[i] == 2.5)
+    out[4, i] = int(b[i] > n[i])
+    out[5, i] = int(0 < x[i] < 3)
+    out[6, i] = int(wp.int64(n[i]) * wp.int64(1000000007) != n[i])
+    out[7, i] = int(wp.float64(x[i]) == x[i])
+
+
+def test_numbers_of_two_types_are_compared_as_in_c():
+    rng = np.random.default_rng(3)
+    n, x = rng.integers(-3, 4, 50).astype(np.int32), rng.integers(-12, 13, 50).astype(np.float32) / 4
+    b = rng.integers(0, 256, 50).astype(np.uint8)
+    out = run_kernel(comparisons, 50, n, x, b, np.zeros((8, 50), np.int32))[-1]
+    chain = (x > 0) & (x < 3)
+    expected = [n < x, x >= n, x > 1, n == 2.5, b > n, chain, n != 0, x == x]
+    np.testing.assert_array_equal(out, np.array(expected, np.int32))
+
+
+@wp.kernel
+def typed(x: wp.array[wp.float64], v: wp.array[wp.vec3], out: wp.array[wp.float64], w: wp.array[wp.vec3]):
+    out[0] = x.dtype(3) + type(x[0])(1.5)
+    w[0] = type(v[0])(2.0) + v.dtype(1.0, 2.0, 3.0)
+
+
+def test_types_are_those_of_values_and_arrays(x64):
+    out, w = run_kernel(typed, 1, np.ones(1), np.ones((1, 3), np.float32), np.zeros(1), np.zeros((1, 3), np.float32))[
+        2:
+    ]
+    assert out.tolist() == [4.5] and w.tolist() == [[3, 4, 5]]
+
+
+@wp.kernel
+def chosen(a: wp.array[int], out: wp.array[int]):
+    i = wp.tid()
+    wp.atomic_add(out, 0, a[i]) if a[i] > 0 else wp.atomic_max(out, 1, -a[i])
+
+
+def test_a_choice_between_calls_is_a_statement():
+    a = np.random.default_rng(5).integers(-50, 50, 40).astype(np.int32)
+    assert run_kernel(chosen, 40, a, np.zeros(2, np.int32))[-1].tolist() == [a[a > 0].sum(), -a.min()]
+
+
+@wp.kernel
+def one_name_for_two_loops(out: wp.array[int]):
+    for i in range(2):
+        for i in range(3):
+            out[wp.static(i)] += 1
+        out[3] += wp.static(10 * i)
+    out[4] = wp.static(i)
+
+
+def test_static_sees_the_last_value_of_a_loop_variable():
+    assert run_kernel(one_name_for_two_loops, 1, np.zeros(5, np.int32))[-1].tolist() == [2, 2, 2, 40, 2]
+
+
+@wp.kernel
 def divisions(a: wp.array[int], b: wp.array[int], out: wp.array2d[int]):
     i = wp.tid()
     out[0, i] = a[i] / b[i]

@@ -68,12 +68,13 @@ class WideElements:
         """The components at `positions`, each as a vector over the threads."""
         self.memory.used.append("wide load + shuffle")
         whole = self.code.define(f"load {self.vector}, ptr {self.address}, {self.align}")
-        return [self.pick(whole, [lane * self.size + p for lane in self.code.lane_numbers]) for p in positions]
+        orders = ([lane * self.size + p for lane in self.code.lane_numbers] for p in positions)
+        return [self.memory.from_memory(self.type, self.pick(whole, order), True) for order in orders]
 
     def store(self, components: Sequence[str]) -> None:
         """Store all components, given in order as vectors over the threads."""
         self.memory.used.append("shuffle + wide store")
-        parts = [(text, self.code.width) for text in components]
+        parts = [(self.memory.to_memory(self.type, text, True), self.code.width) for text in components]
         while len(parts) > 1:  # join neighbours until one vector holds everything, component after component
             paired = [self.join(x, y) for x, y in zip(parts[::2], parts[1::2], strict=False)]
             parts = paired + parts[len(paired) * 2 :]

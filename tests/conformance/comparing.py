@@ -1,0 +1,163 @@
+"""Runs one launch in Warp and in jwarp, and compares what the arrays hold afterwards."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import warp
+from recording import Launch
+from warp._src import types as warp_types
+from warp._src.context import Module, ModuleBuilder
+from warp_adapter import FAILURES, Refused, WarpKernel
+
+import jwarp
+from jwarp.errors import JwarpError
+from jwarp.ir.nodes import Param
+
+# How far results may be apart, relative to the largest number of an array; Warp may contract products and sums.
+TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 5e-5, "float64": 1e-12}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a launch: `agree`, `disagree`, `refused`, `fault` (a raw error of jwarp's) or `warp`."""
+
+    verdict: str
+    reason: str = ""
+
+
+def reason_of(error: Exception) -> str:
+    """The first line of an error."""
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+
+
+def read(kernel: Any) -> WarpKernel | Outcome:
+    """The kernel as jwarp reads it, or why not."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = WarpKernel(kernel)
+            made.ir()
+    except Refused as error:
+        return Outcome("refused", str(error))
+    except JwarpError as error:
+        return Outcome("refused", reason_of(error))
+    except Exception as error:
+        return Outcome("fault", reason_of(error))
+    return made
+
+
+def run_jwarp(kernel: WarpKernel, launch: Launch) -> dict[int, np.ndarray] | Outcome:
+    """What the written arrays hold after the launch, by the parameter's position."""
+    try:
+        args = [given(p, a) for p, a in zip(kernel.params, launch.args, strict=False)]
+        if len(args) != len(kernel.params) - 1:
+            return Outcome("warp", "wrong number of arguments")
+        written = jwarp.launch(kernel, launch.dims, [*args, jnp.zeros(1, jnp.int32)])
+    except Refused as error:
+        return Outcome("refused", str(error))
+    except JwarpError as error:
+        return Outcome("refused", reason_of(error))
+    except Exception as error:
+        return Outcome("fault", reason_of(error))
+    if FAILURES in written and int(written[FAILURES][0]):
+        if launch.made_up and launch.args:
+            return Outcome("warp", "its expectations need not hold for arguments made up")
+        return Outcome("disagree", "an expectation of the kernel fails")
+    return {i: np.asarray(written[p.name]) for i, p in enumerate(kernel.params[:-1]) if p.name in written}
+
+
+def given(param: Param, value: Any) -> Any:
+    """An argument of Warp's as jwarp takes it."""
+    if type(value) is warp_types.array:
+        return jnp.asarray(value.numpy())
+    if value is None:
+        raise Refused("a null array as argument")
+    if isinstance(value, warp_types.scalar_types):
+        return value.value
+    components = getattr(param.type, "element", ())
+    if not components or isinstance(value, warp_types.array):
+        return value
+    values = np.array(value, param.dtype.dtype)
+    if values.size != np.prod(components):
+        raise Refused("a vector or matrix argument of the wrong size")
+    return jnp.asarray(values.reshape(components))
+
+
+class WarpSide:
+    """Kernels compiled anew by Warp, in one module without derivatives."""
+
+    def __init__(self, kernels: list[Any], name: str):
+        self.copies = {}
+        module = Module(name, None)
+        for number, kernel in enumerate(kernels):
+            self.copies[kernel] = _copy(kernel, f"{kernel.func.__name__}_{number}", module)
+        self.failure = ""
+        if kernels:
+            try:
+                self.module = module
+                if not module.load(warp.get_device("cpu"), block_dim=1):
+                    self.failure = "the module does not compile"
+            except Exception as error:
+                self.failure = reason_of(error)
+
+    def run(self, launch: Launch) -> list[Any] | Outcome:
+        """The arguments after the launch, arrays as NumPy arrays."""
+        args = [warp.clone(a) if type(a) is warp_types.array else a for a in launch.args]
+        try:
+            warp.launch(self.copies[launch.kernel], launch.dims, inputs=args, device="cpu", record_tape=False)
+        except Exception as error:
+            return Outcome("warp", reason_of(error))
+        return [a.numpy() if type(a) is warp_types.array else a for a in args]
+
+
+def warp_refuses(kernel: Any) -> bool:
+    """Whether Warp cannot read the kernel either; many of its tests are about its errors."""
+    module = Module("refused", None)
+    try:
+        copy = _copy(kernel, kernel.func.__name__, module)
+        ModuleBuilder(module, module.resolve_options(warp.config, 1), target="cpu").codegen("cpu")
+    except Exception:
+        return True
+    del copy
+    return False
+
+
+def _copy(kernel: Any, key: str, module: Module) -> Any:
+    options = {**kernel.module.options, **kernel.options, "enable_backward": False}
+    parent = warp.Kernel(kernel.func, key=key, module=module, options=options, source=kernel.adj.source)
+    return parent.add_overload(list(kernel.adj.arg_types.values())) if parent.is_generic else parent
+
+
+def compare(launch: Launch, expected: list[Any], got: dict[int, np.ndarray]) -> Outcome:
+    """Whether the arrays are the same up to rounding."""
+    for index, (argument, after) in enumerate(zip(launch.args, expected, strict=True)):
+        if type(argument) is not warp_types.array:
+            continue
+        mine = got.get(index, argument.numpy())
+        wanted = after
+        if mine.dtype.name in TOLERANCES:
+            mine, wanted = mine.astype(np.float64), wanted.astype(np.float64)
+            finite = np.abs(wanted[np.isfinite(wanted)])
+            tolerance = TOLERANCES[after.dtype.name]
+            limit = tolerance * (float(finite.max()) if finite.size else 0.0)
+            same = np.isclose(mine, wanted, rtol=10 * tolerance, atol=limit, equal_nan=True)
+        else:
+            same = mine == wanted
+        if not np.all(same):
+            place = tuple(np.argwhere(~np.asarray(same))[0].tolist())
+            label = list(launch.kernel.adj.arg_types)[index]
+            count = f"{int(np.sum(~np.asarray(same)))} of {np.size(same)}"
+            text = f"{label}{list(place)}: warp {after[place]}, jwarp {mine[place]} ({count})"
+            return Outcome("disagree", text)
+    return Outcome("agree")
+
+
+def wrote_nothing(launch: Launch, expected: list[Any]) -> bool:
+    """Whether no array changed: then agreement says little."""
+    pairs = zip(launch.args, expected, strict=True)
+    return all(np.array_equal(a.numpy(), b, equal_nan=False) for a, b in pairs if type(a) is warp_types.array)

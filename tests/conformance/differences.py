@@ -1,0 +1,20 @@
+"""Kernels of warp-lang's that give other results in jwarp, and why that is right."""
+
+OPERATORS = "a @wp.func named `add` or `sub` stands in for the operator in Warp; here operators are arithmetic"
+LATE = "what the kernel refers to changes between the two times that the trial reads it"
+ROUNDING = "the difference of numbers that are nearly equal"
+
+DIFFERENCES = {
+    "tests.aux_test_array_slot_operators:overloaded_slot_add_backward": OPERATORS,
+    "tests.aux_test_array_slot_operators:overloaded_slot_augassign": OPERATORS,
+    "tests.aux_test_array_slot_operators:overloaded_slot_sub_backward": OPERATORS,
+    "tests.aux_test_array_slot_operators:update_shared_component_backward": OPERATORS,
+    "tests.aux_test_array_slot_operators:update_shared_component_forward": OPERATORS,
+    "tests.geometry.test_mesh_query_point:sample_mesh_brute": ROUNDING,
+    "tests.test_compile_consts:test_hash_redefine_kernel.<locals>.test_function": LATE,
+    "tests.test_ctypes:make_matrix_test.<locals>.test_matrix_kernel": ROUNDING,
+    "tests.test_static:TestStatic.test_static_duplicate_expression_per_node_values.<locals>.k": LATE,
+    "tests.test_static:TestStatic.test_static_transformer_reused_call_eager.<locals>.raw": LATE,
+    "tests.test_static:test_function_lookup.<locals>.operate": LATE,
+    "tests.test_static:test_function_variable.<locals>.function_variable_kernel": LATE,
+}

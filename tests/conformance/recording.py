@@ -1,0 +1,218 @@
+"""Finds the kernels of a Python module of warp-lang's, and launches for them to be tried with."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import signal
+import sys
+import unittest
+import unittest.mock
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import warp
+from warp._src import types as warp_types
+
+MAX_SIGNATURES = 8  # launches kept of one kernel, each with other argument types
+MAX_SIZE = 1 << 18  # threads, and elements of an array
+TEST_SECONDS = 20
+
+
+@dataclass
+class Launch:
+    """One launch of a kernel: what `warp.launch` was given, with arrays as copies of their own."""
+
+    kernel: Any
+    dims: tuple[int, ...]
+    args: list[Any]
+    made_up: bool = False
+
+    @property
+    def name(self) -> str:
+        function = self.kernel.func
+        return f"{function.__module__.removeprefix('warp.')}:{function.__qualname__}"
+
+    @property
+    def too_large(self) -> bool:
+        sizes = [a.size for a in self.args if isinstance(a, warp_types.array)]
+        return max([int(np.prod(self.dims)), *sizes]) > MAX_SIZE
+
+
+class Recorder:
+    """Stands in for `warp.launch` while the tests of a module run."""
+
+    def __init__(self, stand_in: Any):
+        self.launches: dict[tuple, Launch] = {}
+        self.stand_in = stand_in  # what a launch does instead, so that a test can go on
+
+    def launch(self, kernel: Any, dim: Any, inputs: Any = (), outputs: Any = (), *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("adjoint") or kwargs.get("record_cmd") or not isinstance(kernel, warp.Kernel):
+            raise unittest.SkipTest("not a plain launch")
+        given = [*inputs, *outputs]
+        dims = (int(dim),) if np.ndim(dim) == 0 else tuple(int(d) for d in dim)
+        if kernel.is_generic:
+            kernel = kernel.add_overload(kernel.infer_argument_types(given))
+        launch = Launch(kernel, dims, [_kept(a) for a in given])
+        key = (launch.name, _signature(kernel))
+        kept = sum(k[0] == launch.name for k in self.launches)
+        if key not in self.launches and kept < MAX_SIGNATURES and not launch.too_large and 0 not in dims:
+            self.launches[key] = launch
+        self.stand_in(launch, given)
+        return None
+
+
+def _signature(kernel: Any) -> tuple:
+    return tuple(str(t) for t in kernel.adj.arg_types.values())
+
+
+def _kept(value: Any) -> Any:
+    if not isinstance(value, warp_types.array):
+        return value
+    copy = warp.empty(value.shape, dtype=value.dtype, device="cpu")  # contiguous, and of no subclass
+    warp.copy(copy, value)
+    return copy
+
+
+def record(name: str, stand_in: Any) -> tuple[list[Any], list[Launch]]:
+    """The kernels of the module `name`, and the launches that its unit tests make."""
+    recorder = Recorder(stand_in)
+    with _lenient(), _quiet():
+        importlib.import_module(name)
+        with _nothing_compiled(), unittest.mock.patch.object(warp, "launch", recorder.launch):
+            for test in _each(unittest.TestLoader().loadTestsFromModule(sys.modules[name])):
+                with time_limit(TEST_SECONDS), contextlib.suppress(Exception):
+                    test.setUpClass()
+                    test.setUp()
+                    getattr(test, test._testMethodName)()
+    return kernels_of(name), list(recorder.launches.values())
+
+
+def kernels_of(name: str) -> list[Any]:
+    """The kernels that the module `name` has made."""
+    modules = list(warp._src.context.user_modules.values())
+    kernels = [k for module in modules for k in list(module._get_live_kernels()) if k.func.__module__ == name]
+    return sorted(kernels, key=lambda k: (k.func.__qualname__, k.func.__code__.co_firstlineno))
+
+
+def _each(suite: Any) -> Iterator[Any]:
+    for item in suite:
+        yield from _each(item) if isinstance(item, unittest.TestSuite) else (item,)
+
+
+@contextlib.contextmanager
+def _lenient() -> Iterator[None]:
+    """Assertions let everything pass: only the launches count here."""
+    from warp.tests import unittest_utils
+
+    def passes(*args: Any, **kwargs: Any) -> None: ...
+
+    cases = [
+        n
+        for n in dir(unittest.TestCase)
+        if n.startswith("assert") and not n.startswith(("assertRaises", "assertWarns"))
+    ]
+    cases = [n for n in cases if n not in ("assertLogs", "assertNoLogs")]
+    with contextlib.ExitStack() as stack:
+        for owner, names in [
+            (unittest.TestCase, cases),
+            (np.testing, [n for n in dir(np.testing) if n.startswith("assert_") and n != "assert_raises"]),
+            (unittest_utils, [n for n in dir(unittest_utils) if n.startswith("assert_")]),
+        ]:
+            for name in names:
+                stack.enter_context(unittest.mock.patch.object(owner, name, passes))
+        yield
+
+
+@contextlib.contextmanager
+def _nothing_compiled() -> Iterator[None]:
+    """Warp compiles and differentiates nothing: its own launches do nothing."""
+
+    def nothing(*args: Any, **kwargs: Any) -> None: ...
+
+    with (
+        unittest.mock.patch.object(warp._src.context.Module, "load", nothing),
+        unittest.mock.patch.object(warp.Tape, "backward", nothing),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    # A real file, as the tests that look at what is printed ask for its number.
+    with contextlib.ExitStack() as stack:
+        nowhere = stack.enter_context(Path(os.devnull).open("w"))
+        stack.enter_context(contextlib.redirect_stdout(nowhere))
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        yield
+
+
+@contextlib.contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    def stop(*args: Any) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# -- arguments made up
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Extents of the arrays that are made up, those of one dimension and the others, and of the launch."""
+
+    line: int
+    grid: int
+    threads: int
+    largest: int  # integer among the arguments
+
+
+# Tried in this order until no index is outside and no two threads meet in one element.
+SIZES = (Sizes(7, 7, 7, 6), Sizes(16, 8, 4, 3), Sizes(160, 10, 5, 2), Sizes(16, 8, 1, 3), Sizes(160, 10, 1, 1))
+
+
+def made_up(kernel: Any, tid_dims: int, sizes: Sizes, rng: np.random.Generator) -> Launch:
+    """A launch with random arguments."""
+    args = [_made_up(t, sizes, rng) for t in kernel.adj.arg_types.values()]
+    return Launch(kernel, (sizes.threads,) * tid_dims, args, made_up=True)
+
+
+def _made_up(kind: Any, sizes: Sizes, rng: np.random.Generator) -> Any:
+    whole = int(rng.integers(1, sizes.largest + 1))
+    if isinstance(kind, (warp_types.array, warp_types._ArrayAnnotation)):
+        shape = (sizes.line,) if kind.ndim == 1 else (sizes.grid,) * kind.ndim
+        return randomized(warp.zeros(shape, dtype=kind.dtype, device="cpu"), rng, sizes.largest)
+    if kind in (bool, warp_types.bool):
+        return True
+    if hasattr(kind, "_shape_"):
+        floating = kind._wp_scalar_type_ in warp_types.float_types
+        count = int(np.prod(kind._shape_))
+        return kind(*(rng.uniform(0.2, 2.0, count) if floating else rng.integers(1, sizes.largest + 1, count)).tolist())
+    return kind(float(rng.uniform(0.2, 2.0)) if kind in (float, *warp_types.float_types) else whole)
+
+
+def randomized(array: Any, rng: np.random.Generator, largest: int = 0) -> Any:
+    """A copy of a Warp array with random numbers: floats of both signs, never 0, and integers from 0 to `largest`.
+
+    Without `largest` integers stay as they are.
+    """
+    values = array.numpy()
+    if warp_types.type_scalar_type(array.dtype) in warp_types.float_types:
+        new = rng.uniform(0.25, 2.0, values.shape) * rng.choice([-1, 1], values.shape)
+    elif largest:
+        new = rng.integers(0, 2 if values.dtype == bool else largest + 1, values.shape)
+    else:
+        return warp.clone(array)
+    return warp.array(new.astype(values.dtype), dtype=array.dtype, device="cpu") if array.size else warp.clone(array)

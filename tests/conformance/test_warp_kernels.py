@@ -1,0 +1,66 @@
+"""Kernels of warp-lang's own tests and examples give in jwarp what they give in Warp.
+
+Nothing of them is kept here but their names, in `agreeing.txt`. Modules of `SAMPLE` are tried in every
+run of the tests, all of them with JWARP_CONFORMANCE=all; `python report.py` prints what came of each kernel.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from differences import DIFFERENCES
+from report import verdicts
+
+if importlib.util.find_spec("warp") is None:
+    pytest.skip("warp-lang is not installed", allow_module_level=True)
+
+HERE = Path(__file__).parent
+SAMPLE = (
+    "tests.test_codegen_continue",
+    "tests.test_composite_component_adjoint",
+    "tests.test_conditional",
+    "tests.test_launch",
+    "tests.test_lvalue",
+    "tests.test_overwrite",
+    "tests.test_static",
+    "tests.test_vec_constructors",
+)
+LIMIT = 3000 if os.environ.get("JWARP_CONFORMANCE") == "all" else 300
+
+NAMES = (HERE / "agreeing.txt").read_text().split()
+
+
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory):
+    """The verdict on each kernel of the modules that are tried, by the kernel's name."""
+    folder = tmp_path_factory.mktemp("conformance")
+    modules = [] if os.environ.get("JWARP_CONFORMANCE") == "all" else [f"warp.{name}" for name in SAMPLE]
+    command = [sys.executable, str(HERE / "report.py"), "--rows", str(folder / "rows.json"), *modules]
+    path = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "TMPDIR": str(folder), "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    return verdicts(json.loads((folder / "rows.json").read_text()))
+
+
+def test_kernels_that_agreed_still_agree(tried):
+    wanted = [n for n in NAMES if os.environ.get("JWARP_CONFORMANCE") == "all" or n.split(":")[0] in SAMPLE]
+    assert len(wanted) >= 60
+    lost = {n: tried.get(n, {"verdict": "not found"}) for n in wanted}
+    lost = {n: f"{row['verdict']}: {row.get('reason', '')}" for n, row in lost.items() if row["verdict"] != "agree"}
+    assert not lost
+
+
+def test_every_difference_is_known(tried):
+    different = {n: row["reason"] for n, row in tried.items() if row["verdict"] in ("disagree", "fault")}
+    assert {n: r for n, r in different.items() if n not in DIFFERENCES} == {}
+
+
+def test_the_lists_hold_what_they_promise():
+    assert len(NAMES) == len(set(NAMES)) >= 300
+    assert sorted(NAMES) == NAMES
+    assert not set(NAMES) & set(DIFFERENCES)

@@ -1,0 +1,189 @@
+"""Tries every kernel of one module of warp-lang's, and says what came of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import sys
+import unittest.mock
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import warp
+from comparing import Outcome, WarpSide, compare, given, read, run_jwarp, warp_refuses, wrote_nothing
+from recording import SIZES, Launch, made_up, randomized, record, time_limit
+from strict import Undefined, run_strictly
+from warp._src import types as warp_types
+from warp_adapter import FAILURES, Refused, WarpKernel
+
+from jwarp.ir.nodes import written_params
+
+ORACLE_SECONDS = 10
+ORACLE_THREADS = 1 << 14
+ABSENT = ("pxr", "torch", "cupy", "mpi4py", "nccl", "nvshmem")  # what examples import and their kernels do not need
+
+
+def undefined(kernel: WarpKernel, launch: Launch) -> str:
+    """Why Warp need not survive the launch, or what it gives depends on the order of the threads; or nothing."""
+    if np.prod(launch.dims) > ORACLE_THREADS:
+        return "too many threads to be sure" if launch.made_up else ""
+    args = [np.asarray(given(p, a)) for p, a in zip(kernel.params, launch.args, strict=False)]
+    args = [a if p.is_array else a.astype(p.dtype.dtype) for p, a in zip(kernel.params, args, strict=False)]
+    args.append(np.zeros(1, np.int32))
+    try:
+        with time_limit(ORACLE_SECONDS), np.errstate(all="ignore"):
+            run_strictly(kernel.ir(), launch.dims, args)
+    except Undefined as error:
+        return str(error)
+    except TimeoutError:
+        return "the launch does not end"
+    return ""
+
+
+def variants(launch: Launch) -> Iterator[Launch]:
+    """The launch as it is, and with other numbers."""
+    yield launch
+    rng = np.random.default_rng(zlib.crc32(launch.name.encode()))
+    args = [randomized(a, rng) if type(a) is warp_types.array else a for a in launch.args]
+    if not launch.made_up:
+        yield dataclasses.replace(launch, args=args, made_up=True)
+
+
+class Trial:
+    """The kernels of one module. What came of each launch goes to `log` as soon as it is known."""
+
+    def __init__(self, module: str, log: Path, skipped: frozenset[str]):
+        self.module, self.skipped = module, skipped
+        self.log = log.open("a")
+        self.read: dict[Any, WarpKernel | Outcome] = {}
+
+    def say(self, name: str, outcome: Outcome, **more: Any) -> None:
+        self.log.write(json.dumps({"name": name, **dataclasses.asdict(outcome), **more}) + "\n")
+        self.log.flush()
+
+    def kernel(self, kernel: Any) -> WarpKernel | Outcome:
+        if kernel not in self.read:
+            made = read(kernel)
+            if isinstance(made, Outcome) and ": " in made.reason and not kernel.is_generic and warp_refuses(kernel):
+                made = Outcome("warp", "Warp refuses it, too")
+            self.read[kernel] = made
+        return self.read[kernel]
+
+    def stand_in(self, launch: Launch, given: list[Any]) -> None:
+        """What a launch does while the module's tests run: jwarp's results, so that they go on."""
+        kernel = self.kernel(launch.kernel)
+        if launch.name in self.skipped or isinstance(kernel, Outcome):
+            return
+        results = run_jwarp(kernel, launch)
+        if not isinstance(results, Outcome):
+            for index, values in results.items():
+                given[index].assign(values)
+
+    def run(self) -> None:
+        kernels, launches = record(self.module, self.stand_in)
+        launched = {launch.name for launch in launches}
+        rng = np.random.default_rng(zlib.crc32(self.module.encode()))
+        for kernel in kernels:
+            name = Launch(kernel, (), []).name
+            if name in launched:
+                continue
+            launched.add(name)
+            made = Outcome("refused", "generic, and not launched") if kernel.is_generic else self.kernel(kernel)
+            if isinstance(made, Outcome):
+                self.say(name, made)
+                continue
+            try:
+                launches.append(self.defined(kernel, made, rng))
+            except Exception as error:
+                self.say(name, Outcome("warp", f"no arguments: {error}"))
+        self.compare_all(launches)
+
+    def defined(self, kernel: Any, made: WarpKernel, rng: np.random.Generator) -> Launch:
+        """A launch with made up arguments that has one result, if one is found."""
+        for sizes in SIZES:
+            launch = made_up(kernel, made.ir().tid_dims, sizes, rng)
+            if not undefined(made, launch):
+                break
+        return launch
+
+    def compare_all(self, launches: list[Launch]) -> None:
+        ready = []
+        for launch in launches:
+            kernel = self.kernel(launch.kernel)
+            if launch.name in self.skipped:
+                continue
+            if isinstance(kernel, Outcome):
+                self.say(launch.name, kernel)
+                continue
+            ready.append((launch, kernel))
+        together = WarpSide(list(dict.fromkeys(x.kernel for x, _ in ready)), f"conformance_{self.module}")
+        for launch, kernel in ready:
+            self.say(launch.name, Outcome("begun"))
+            side = together
+            if together.failure:
+                side = WarpSide([launch.kernel], f"conformance_{self.module}_{len(self.read)}_{id(launch)}")
+            if side.failure:
+                self.say(launch.name, Outcome("warp", side.failure))
+                continue
+            self.say(launch.name, _tried(kernel, launch, side), made_up=launch.made_up, generic=_is_generic(launch))
+
+
+def _is_generic(launch: Launch) -> bool:
+    return launch.kernel.generic_parent is not None
+
+
+def _tried(kernel: WarpKernel, launch: Launch, side: WarpSide) -> Outcome:
+    """What came of all variants of one launch: the first that does not agree, or agreement."""
+    best = Outcome("warp", "never tried")
+    for variant in variants(launch):
+        try:
+            if reason := undefined(kernel, variant):
+                best = Outcome("warp", reason) if best.verdict == "warp" else best
+                continue
+        except Refused as error:
+            return Outcome("refused", str(error))
+        except Exception as error:
+            if not isinstance(run_jwarp(kernel, variant), Outcome):
+                return Outcome("fault", f"interpreter: {type(error).__name__}: {error}")
+        got = run_jwarp(kernel, variant)
+        if isinstance(got, Outcome):
+            if got.verdict == "warp" and best.verdict != "warp":
+                continue
+            return got
+        expected = side.run(variant)
+        if isinstance(expected, Outcome):
+            return expected
+        outcome = compare(variant, expected, got)
+        if outcome.verdict != "agree":
+            return outcome
+        expects = any(p.name == FAILURES for i, p in enumerate(kernel.params) if i in _written(kernel))
+        if not wrote_nothing(variant, expected) or expects:
+            best = outcome
+        elif best.verdict == "warp":
+            best = Outcome("vacuous", "no array changes")
+    return best
+
+
+def _written(kernel: WarpKernel) -> tuple[int, ...]:
+    return tuple(written_params(kernel.ir()))
+
+
+def run_trial(module: str, log: Path, skipped: frozenset[str]) -> None:
+    """Try all kernels of `module` in this process."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    warp.config.enable_backward = False
+    if module.startswith("warp.examples."):
+        for name in ABSENT:
+            if importlib.util.find_spec(name) is None:
+                sys.modules[name] = unittest.mock.MagicMock()
+    trial = Trial(module, log, skipped)
+    try:
+        trial.run()
+    except Exception as error:
+        trial.say(f"{module.removeprefix('warp.')}:", Outcome("warp", f"{type(error).__name__}: {error}"))

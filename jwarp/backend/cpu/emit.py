@@ -14,6 +14,7 @@ from jwarp.backend.cpu import elements
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
 from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element, Memory, counts_up
+from jwarp.backend.cpu.private import PrivateMemory
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.ir.nodes import (
@@ -69,8 +70,10 @@ class BodyEmitter:
         self.used = _used(proofs.kernel.body)
         self.values: dict[Value, Lanes] = {}
         self.ways: dict[int, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not
+        self.private = PrivateMemory(code, memory, proofs.kernel)
         self.coordinates: list[Lanes] = []
         self.mask: str | None = None
+        self.thread_mask: str | None = None  # of the lanes that are threads
 
     # -- values in the forms that code needs
 
@@ -189,8 +192,17 @@ class BodyEmitter:
             lanes = [Lanes(self.vector(i), i.type, Shape(None), BODY) for i in lanes]
         return self.memory.element(node.attr, lanes, id(node) in self.trusted)
 
+    @property
+    def private_mask(self) -> str | None:
+        """The mask for what only threads read."""
+        return None if self.mask is self.thread_mask else self.mask
+
     def load(self, node: Op) -> None:
         assert node.result is not None
+        if node.attr in self.private.arrays:
+            own = self.element(node, node.args, lane_by_lane=True)
+            self.bind(node.result, self.private.load(own, self.mask))
+            return
         element = self.element(node, node.args)
         if element.shape.stride == 1 and element.inside is not None:
             general = self.element(node, node.args, lane_by_lane=True)
@@ -206,6 +218,11 @@ class BodyEmitter:
         self.bind(node.result, self.memory.load(element, self.mask))
 
     def store(self, node: Op) -> None:
+        if node.attr in self.private.arrays:
+            own = self.element(node, node.args[:-1], lane_by_lane=True)
+            mask = self.mask if own.shape.is_varying else self.private_mask
+            self.private.store(own, self.vector(self.lanes(node.args[-1])), mask)
+            return
         element, value = self.element(node, node.args[:-1]), self.lanes(node.args[-1])
         if element.shape.is_uniform and value.shape.is_uniform:
             self.memory.store_uniform(element, value.text)
@@ -222,12 +239,17 @@ class BodyEmitter:
             return
         self.memory.store(element, text, self.mask)
 
+    def clear(self, node: Op) -> None:
+        self.private.clear(node.attr, self.private_mask)
+
     def wide_access(self, accesses: list[Op]) -> bool:
         """Write the accesses to components of one element together, if that pays; whether it was done."""
         # A component is not proved to be inside unless the launch promises the shape of the elements.
         if len(accesses) < 2 or not all(id(node) in self.trusted for node in accesses):
             return False
         first = accesses[0]
+        if first.attr in self.private.arrays:
+            return False
         array = self.memory.arrays[first.attr]
         indices = [self.lanes(i) for i in first.args[: array.dims]]
         if not counts_up(indices):
@@ -364,7 +386,11 @@ class BodyEmitter:
             if not isinstance(node, Op) or node.name.startswith("atomic_"):
                 return False
             in_memory = node.name == "load" or node.name in WRITES
-            if in_memory and all(self.shape_of(i).is_uniform for i in indices_of(node)):
+            if (
+                in_memory
+                and node.attr not in self.private.arrays
+                and all(self.shape_of(i).is_uniform for i in indices_of(node))
+            ):
                 return False
         return True
 
@@ -379,6 +405,7 @@ SPECIAL_RULES = {
     "shape": BodyEmitter.shape,
     "load": BodyEmitter.load,
     "store": BodyEmitter.store,
+    "clear": BodyEmitter.clear,
     **dict.fromkeys((f"atomic_{name}" for name in ATOMICS), BodyEmitter.atomic),
     "assert": lambda emitter, node: None,  # debug mode turns it into a test before code is generated
 }

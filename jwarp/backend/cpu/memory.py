@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type, suffix
 from jwarp.backend.cpu.rules import convert
 from jwarp.backend.cpu.shapes import VARYING, Shape
+from jwarp.ir.nodes import Kernel
 from jwarp.types import ArrayType, ScalarType, bool_, float32, int32, int64
 
 ZEROS = "@zeros = internal constant [16 x i8] zeroinitializer, align 16"
@@ -40,8 +41,10 @@ def counts_up(indices: Sequence[Lanes]) -> bool:
 class Memory:
     """Writes the accesses of one kernel. `mask` arguments are vectors of i1, None for all lanes."""
 
-    def __init__(self, code: Code, arrays: dict[int, ArrayType], first_extent: dict[int, int]):
-        self.code, self.arrays, self.first_extent = code, arrays, first_extent
+    def __init__(self, code: Code, kernel: Kernel, first_extent: dict[int, int]):
+        self.code, self.kernel, self.first_extent = code, kernel, first_extent
+        numbered = enumerate((*kernel.params, *kernel.locals))
+        self.arrays = {k: array.type for k, array in numbered if isinstance(array.type, ArrayType)}
         self.active_lanes = ""  # i64: how many lanes of this vector are threads
         self.used: list[str] = []  # the instructions written so far, in the words of `wp.explain`
         self._extents: dict[int, str] = {}
@@ -56,6 +59,9 @@ class Memory:
         return self._extents[index]
 
     def extent(self, param: int, axis: int) -> str:
+        local = self.kernel.local(param)
+        if local is not None:
+            return str(local.shape[axis])
         return self.symbol(self.first_extent[param] + axis)
 
     def wide(self, lanes: Lanes) -> str:

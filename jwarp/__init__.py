@@ -78,6 +78,7 @@ from jwarp.frontend.builtins import determinant as determinant
 from jwarp.frontend.builtins import diag as diag
 from jwarp.frontend.builtins import div as div
 from jwarp.frontend.builtins import dot as dot
+from jwarp.frontend.builtins import empty as empty
 from jwarp.frontend.builtins import erf as erf
 from jwarp.frontend.builtins import erfc as erfc
 from jwarp.frontend.builtins import erfcinv as erfcinv
@@ -138,6 +139,7 @@ from jwarp.frontend.builtins import transpose as transpose
 from jwarp.frontend.builtins import trunc as trunc
 from jwarp.frontend.builtins import vector as vector
 from jwarp.frontend.builtins import where as where
+from jwarp.frontend.builtins import zeros as zeros
 from jwarp.frontend.func import Func as Func
 from jwarp.frontend.func import func as func
 from jwarp.frontend.function import Kernel as Kernel

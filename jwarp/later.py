@@ -8,7 +8,7 @@ _LATER = {
     "generic and mapped functions": "map overload",
     "handwritten CUDA kernels": "cuda_kernel",
     "larger decompositions": "svd2 svd3 qr3 eig3",
-    "local arrays": "zeros empty full ones",
+    "arrays outside kernels": "full ones",
     "prints from kernels": "printf print",
     "quaternions and transforms": "quat quatf quatd quath transformf transformd transformh spatial_vector",
     "random numbers and noise": "rand_init randi randf randn noise pnoise curlnoise poisson",

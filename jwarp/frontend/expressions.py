@@ -23,6 +23,7 @@ from jwarp.frontend.bindings import (
     bind_python,
     describe,
     flatten,
+    holds_array,
     layout,
     rebuild,
 )
@@ -30,7 +31,7 @@ from jwarp.frontend.builtins import BUILTINS
 from jwarp.frontend.constructs import CONSTRUCTS, DEFAULT_WAY_OUT
 from jwarp.frontend.source import Source
 from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, zero
-from jwarp.ir.nodes import Const, If, Node, Op, Operand, Value
+from jwarp.ir.nodes import Const, If, Local, Node, Op, Operand, Value
 from jwarp.ir.ops import OPS
 from jwarp.types import ScalarType, bool_, int32
 
@@ -80,8 +81,12 @@ class Frame:
 class ExpressionLowering:
     """The part of a lowering that deals with expressions; statements are in the subclass."""
 
-    def __init__(self, frame: Frame, max_unroll: int):
+    def __init__(self, frame: Frame, max_unroll: int, first_local: int = 0):
+        """`first_local` is the number of the first local array: one for each parameter comes before."""
         self.builder = Builder()
+        self.locals: list[Local] = []
+        self.first_local = first_local
+        self.assigned_name = ""  # of the variable that the expression at hand is for
         self.frame = frame
         self.max_unroll = max_unroll
         self.tid_arity = 0
@@ -128,11 +133,16 @@ class ExpressionLowering:
     def scalar(self, binding: Binding, span: Span, role: str = "value") -> Operand:
         """`binding` as a scalar, or a KernelTypeError."""
         if isinstance(binding, Unusable):
-            raise CompileError(binding.reason, span)
+            raise binding.error(span)
         operand = as_operand(binding, span)
         if operand is None:
             raise KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span, scalar_hint(binding))
         return operand
+
+    def scalars(self, binding: Binding, span: Span) -> list[Operand]:
+        """The scalars that `binding` is made of, or a KernelTypeError."""
+        found = flatten(binding, span)
+        return [self.scalar(binding, span)] if found is None else found
 
     def condition(self, binding: Binding, span: Span) -> Operand:
         """The truth of a bool or a number."""
@@ -203,7 +213,7 @@ class ExpressionLowering:
                 self.warnings[(span, name)] = None
             binding = self.frame.env[name]
             if isinstance(binding, Unusable):
-                raise CompileError(binding.reason, span)
+                raise binding.error(span)
             return binding
         code = self.frame.source.function.__code__
         if name in code.co_varnames or name in code.co_cellvars:
@@ -327,13 +337,15 @@ class ExpressionLowering:
             return self.expression(node.body if cond.value else node.orelse)
         with self.builder.block() as then:
             x = self.expression(node.body)
-            xs = flatten(x, self.span(node.body)) or [self.scalar(x, self.span(node.body))]
+            xs = self.scalars(x, self.span(node.body))
         with self.builder.block() as orelse:
             y = self.expression(node.orelse)
-            ys = flatten(y, self.span(node.orelse)) or [self.scalar(y, self.span(node.orelse))]
+            ys = self.scalars(y, self.span(node.orelse))
         if layout(x, span) != layout(y, span):
             raise KernelTypeError(
-                f"the two values have types {describe(x)} and {describe(y)}", span, "convert one of them"
+                f"the two values have types {describe(x)} and {describe(y)}",
+                span,
+                "write an if statement that uses each array" if holds_array(x) else "convert one of them",
             )
         if not then and not orelse:
             return rebuild(x, [self.emit("select", cond, *pair, span=span) for pair in zip(xs, ys, strict=True)])

@@ -7,7 +7,17 @@ import itertools
 from collections.abc import Callable, Iterator
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.bindings import Binding, Number, PythonRef, Unusable, describe, flatten, layout, rebuild
+from jwarp.frontend.bindings import (
+    Binding,
+    Number,
+    PythonRef,
+    Unusable,
+    describe,
+    flatten,
+    holds_array,
+    layout,
+    rebuild,
+)
 from jwarp.frontend.builtins import BUILTINS, static
 from jwarp.frontend.control_flow import ControlFlowLowering, State
 from jwarp.frontend.expressions import is_eager
@@ -278,12 +288,12 @@ class LoopLowering(ControlFlowLowering):
 
     def types_after(self, names: list[str], body: Callable, fresh: list[str], span: Span) -> dict[str, Binding]:
         """What `fresh` names stand for after the body, found by reading it once for nothing."""
-        before, arity, warnings = self.state, self.tid_arity, dict(self.warnings)
+        before, arity, warnings, locals = self.state, self.tid_arity, dict(self.warnings), list(self.locals)
         Carried(self, names, {}, {}, False, span).enter()
         with self.builder.block():
             body()
         found = {n: self.frame.env[n] for n in fresh if n in self.frame.env}
-        self.state, self.tid_arity, self.warnings = before, arity, warnings
+        self.state, self.tid_arity, self.warnings, self.locals = before, arity, warnings, locals
         return found
 
     def assign(self, name: str, binding: Binding, span: Span) -> None:
@@ -312,7 +322,8 @@ class Carried:
         for name in dict.fromkeys([*names, *added]):
             binding = self.before.env.get(name)
             if binding is None and name in added:
-                scalars = flatten(added[name], span)
+                # An array that a trip makes is gone in the next one.
+                scalars = None if holds_array(added[name]) else flatten(added[name], span)
                 if scalars is None:
                     self.others.append(name)
                 else:
@@ -335,6 +346,9 @@ class Carried:
         scalars: list[Operand] = list(self.params)
         for name, binding in self.bindings.items():
             env[name] = rebuild(binding, scalars)
+        for name in self.others:
+            if name in env:
+                env[name] = Unusable(f"`{name}` is set in this loop, so that it does not stand for one thing here")
         env.setdefault("$break", FALSE)
         env["$continue"] = FALSE
         self.lowering.frame.unset |= self.added  # until the body sets them
@@ -346,8 +360,14 @@ class Carried:
         for name, binding in self.bindings.items():
             after = state.env[name]
             if isinstance(after, Unusable):
-                raise CompileError(after.reason, self.span)
+                raise after.error(self.span)
             if layout(after, self.span) != layout(binding, self.span):
+                if holds_array(binding) or holds_array(after):
+                    raise CompileError(
+                        f"`{name}` does not stand for the same array before the loop and after one trip",
+                        self.span,
+                        "copy the elements, or use two names",
+                    )
                 raise KernelTypeError(
                     f"`{name}` is {describe(binding)} before the loop and {describe(after)} after one trip", self.span
                 )
@@ -364,9 +384,9 @@ class Carried:
             env[name] = rebuild(binding, scalars)
         for name in self.others:
             after = self.after.get(name)
-            if name in env and after is not env[name]:
+            if name in env and after != env[name]:
                 env[name] = Unusable(f"`{name}` stands for different things before and after a loop")
-            elif after is not None and flatten(after, self.span) is None:
+            elif after is not None and (holds_array(after) or flatten(after, self.span) is None):
                 env[name] = Unusable(f"`{name}` is set in a loop and is no number, so it has no meaning after the loop")
         env.pop("$break", None)
         env.pop("$continue", None)

@@ -84,8 +84,9 @@ class Place:
 class Lowering(LoopLowering):
     """Reads one kernel. The functions it calls are read in place."""
 
-    def __init__(self, source: Source, max_unroll: int):
-        super().__init__(Frame(source, is_kernel=True, loads=count_loads(source.tree.body)), max_unroll)
+    def __init__(self, source: Source, max_unroll: int, params: int = 0):
+        """`params` is how many parameters come before the local arrays in the numbering of arrays."""
+        super().__init__(Frame(source, is_kernel=True, loads=count_loads(source.tree.body)), max_unroll, params)
         self.stack: list[Any] = []
 
     def lower_simple(self, statement: ast.stmt) -> None:
@@ -116,7 +117,10 @@ class Lowering(LoopLowering):
             with self.at(value):
                 binding = self.tid(len(targets[0].elts), self.span(value))
         else:
+            first = targets[0]
+            self.assigned_name = first.id if isinstance(first, ast.Name) else ""
             binding = self.expression(value)
+            self.assigned_name = ""
         for target in targets:
             self.store_to(target, binding, self.span(value))
 
@@ -137,7 +141,7 @@ class Lowering(LoopLowering):
                 for item, part in zip(items, parts, strict=True):
                     self.store_to(item, part, span)
             case ast.Subscript() | ast.Attribute():
-                self.change(self.place(target), "store", binding, span)
+                self.change(self.element_place(target), "store", binding, span)
             case _:
                 raise self.not_assignable(target)
 
@@ -149,7 +153,7 @@ class Lowering(LoopLowering):
     def unpack(self, binding: Binding, count: int, span: Span) -> tuple:
         if isinstance(binding, Shape):
             ref = binding.array
-            binding = tuple(self.emit("shape", attr=(ref.index, axis), span=span) for axis in range(ref.type.dims))
+            binding = tuple(self.extent(ref, axis, span) for axis in range(ref.type.dims))
         if isinstance(binding, Composite):
             binding = tuple(composites.read(self, binding, (k,), span) for k in range(binding.type.shape[0]))
         if not isinstance(binding, tuple):
@@ -163,9 +167,10 @@ class Lowering(LoopLowering):
         if binding == ():
             raise CompileError("there is no value to assign", span, "a function gives one with `return`")
         if isinstance(binding, Unusable):
-            raise CompileError(binding.reason, span)
+            raise binding.error(span)
         before = self.frame.env.get(name)
-        if before is not None and not isinstance(before, Unusable):
+        arrays = isinstance(before, ArrayRef) and isinstance(binding, ArrayRef)
+        if before is not None and not isinstance(before, Unusable) and not arrays:
             old, new = layout(before, span), layout(binding, span)
             if old is not None and old != new:
                 raise KernelTypeError(
@@ -177,7 +182,7 @@ class Lowering(LoopLowering):
         self.frame.unset.discard(name)
 
     def place(self, target: ast.expr) -> Place:
-        """What `a[i]`, `v[i]`, `v.x`, `v[1:3]`, `m[i][j]` or `a[i][j]` names on the left of an assignment."""
+        """What `a[i]`, `v[i]`, `v.x`, `v[1:3]`, `m[i][j]` or `a[i][j].x` names on the left of an assignment."""
         span = self.span(target)
         if isinstance(target, ast.Name):
             binding = self.lower_Name(ast.copy_location(ast.Name(target.id, ast.Load()), target))
@@ -191,7 +196,8 @@ class Lowering(LoopLowering):
         if owner.array is not None and owner.indices is None:
             if isinstance(target, ast.Attribute):
                 raise self.not_assignable(target)
-            return owner.element(self.indices(owner.array, target))
+            found = self.element_or_row(owner.array, target)
+            return Place(owner.name, found, None) if isinstance(found, ArrayRef) else owner.element(found)
         kind = owner.kind
         if not isinstance(kind, CompositeType):
             raise KernelTypeError(f"{kind} has no components to assign to", span)
@@ -200,6 +206,17 @@ class Lowering(LoopLowering):
         if isinstance(target, ast.Attribute):
             return owner.select((composites.named(kind, target.attr, span),))
         return owner.select(self.selectors(kind, target))
+
+    def element_place(self, target: ast.expr) -> Place:
+        """The place that an assignment changes, which is no whole array."""
+        place = self.place(target)
+        if place.array is not None and place.indices is None:
+            raise CompileError(
+                f"this is a whole row of `{place.name}`, whose elements can only be set one by one",
+                self.span(target),
+                "give an index for each dimension: a[i, j]",
+            )
+        return place
 
     def change(self, place: Place, operation: str, binding: Binding, span: Span) -> None:
         """Store to a place, or add to it."""
@@ -238,7 +255,7 @@ class Lowering(LoopLowering):
             return self.assign(target.id, result, self.span(target))
         if not isinstance(target, (ast.Subscript, ast.Attribute)):
             raise self.not_assignable(target)
-        place = self.place(target)
+        place = self.element_place(target)
         value = self.expression(statement.value)
         value_span = self.span(statement.value)
         atomic = self.atomic_operation(place, operator, span)
@@ -357,6 +374,7 @@ def lower_func(function: Func, types: tuple[ScalarType, ...]) -> tuple[tuple[Val
     lowering.lower_statements(function.source.tree.body)
     span = lowering.span(function.source.tree)
     result = lowering.scalar(lowering.result_of(function, span), span)
+    assert not lowering.locals  # they would be the kernel's, which is another one for each use
     return params, Block(tuple(lowering.builder.nodes), (result,))
 
 
@@ -375,7 +393,7 @@ def _check_nesting(block: Block, name: str, left: int) -> None:
 
 def lower_kernel_source(source: Source, params: tuple[Param, ...], max_unroll: int) -> Kernel:
     """The IR of the kernel that `source` is."""
-    lowering = Lowering(source, max_unroll)
+    lowering = Lowering(source, max_unroll, len(params))
     env = lowering.frame.env
     for index, param in enumerate(params):
         if isinstance(param.type, ArrayType):
@@ -398,4 +416,5 @@ def lower_kernel_source(source: Source, params: tuple[Param, ...], max_unroll: i
         warnings.warn(message, KernelWarning, stacklevel=2)
     body = Block(tuple(lowering.builder.nodes))
     _check_nesting(body, source.name, MAX_NESTING)
-    return Kernel(source.name, params, max(1, lowering.tid_arity), body, lowering.span(source.tree))
+    span, locals = lowering.span(source.tree), tuple(lowering.locals)
+    return Kernel(source.name, params, max(1, lowering.tid_arity), body, span, locals)

@@ -30,7 +30,6 @@ from jwarp.ir.ops import INT, OPS, Operation
 from jwarp.ir.printing import short_file
 from jwarp.types import MAX_DIMS, SCALARS, ArrayType, ScalarType, bool_
 
-
 # Local arrays live on the stack, a vector of threads at a time: so many bytes for each thread.
 MAX_LOCAL_BYTES = 16 << 10
 

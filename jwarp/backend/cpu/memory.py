@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type, suffix
 from jwarp.backend.cpu.rules import convert
 from jwarp.backend.cpu.shapes import VARYING, Shape
-from jwarp.ir.nodes import Kernel
+from jwarp.ir.nodes import Kernel, Local, Param
 from jwarp.types import ArrayType, ScalarType, bool_, float32, int32, int64
 
 ZEROS = "@zeros = internal constant [16 x i8] zeroinitializer, align 16"
@@ -43,8 +43,8 @@ class Memory:
 
     def __init__(self, code: Code, kernel: Kernel, first_extent: dict[int, int]):
         self.code, self.kernel, self.first_extent = code, kernel, first_extent
-        numbered = enumerate((*kernel.params, *kernel.locals))
-        self.arrays = {k: array.type for k, array in numbered if isinstance(array.type, ArrayType)}
+        every: tuple[Param | Local, ...] = (*kernel.params, *kernel.locals)
+        self.arrays = {k: array.type for k, array in enumerate(every) if isinstance(array.type, ArrayType)}
         self.active_lanes = ""  # i64: how many lanes of this vector are threads
         self.used: list[str] = []  # the instructions written so far, in the words of `wp.explain`
         self._extents: dict[int, str] = {}

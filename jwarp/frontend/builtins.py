@@ -46,6 +46,7 @@ class Builtin:
     lower: Callable[[Caller, list[Any], list[Span], Span], Binding]
     operation: str = ""
     signature: inspect.Signature | None = None  # where arguments may be left out or given by name
+    outside: str = ""  # what to use instead outside kernels
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", self.doc)  # what help() shows
@@ -63,7 +64,7 @@ class Builtin:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if not self.operation or named:
-            raise TypeError(f"wp.{self.name} can only be called inside a kernel")
+            raise KernelTypeError(f"wp.{self.name} can only be called inside a kernel", hint=self.outside)
         arrays = tuple(np.asarray(a, _python_dtype(a)) for a in args)
         kinds = tuple(kind for a in arrays if (kind := from_dtype(a.dtype)) is not None)
         row = OPS[self.operation]
@@ -406,7 +407,9 @@ def _constant_extent(binding: Binding, span: Span) -> int:
 
 def _local_array(name: str) -> Builtin:
     doc = f"{name}(shape, dtype=float): an array of this thread's own, all zeros; the shape is constant"
-    BUILTINS[name] = Builtin(name, doc, _lower_zeros, signature=inspect.signature(lambda shape, dtype=None: None))
+    signature = inspect.signature(lambda shape, dtype=None: None)
+    outside = f"outside kernels arrays are NumPy's or JAX's: jnp.{name}(…)"
+    BUILTINS[name] = Builtin(name, doc, _lower_zeros, signature=signature, outside=outside)
     return BUILTINS[name]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import enum
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -225,8 +226,10 @@ class ExpressionLowering:
         return bind_python(found, name, span)
 
     def lower_Attribute(self, node: ast.Attribute) -> Binding:
-        owner = self.expression(node.value)
         span = self.span(node)
+        if node.attr == "value" and (member := self.enum_member(node.value)) is not None:
+            return bind_python(member.value, ast.unparse(node), span)
+        owner = self.expression(node.value)
         if isinstance(owner, ArrayRef):
             if node.attr == "shape":
                 return Shape(owner)
@@ -250,6 +253,14 @@ class ExpressionLowering:
                 return PythonRef(owner.type.dtype)
             return owner.items[composites.named(owner.type, node.attr, span)]
         raise CompileError(f"{describe(owner)} has no attribute `{node.attr}`", span)
+
+    def enum_member(self, node: ast.expr) -> enum.Enum | None:
+        """The member that `Color.RED` is, which stands for its value everywhere else."""
+        owner = self.expression(node.value) if isinstance(node, ast.Attribute) else None
+        if not isinstance(owner, PythonRef) or not isinstance(owner.object, type):
+            return None
+        member = getattr(owner.object, node.attr, None) if isinstance(node, ast.Attribute) else None
+        return member if isinstance(member, enum.Enum) else None
 
     def lower_Tuple(self, node: ast.Tuple) -> Binding:
         return tuple(self.expression(item) for item in node.elts)
@@ -377,6 +388,8 @@ def scalar_hint(binding: Binding) -> str:
 
 def _kind_hint(name: str, args: tuple[ScalarType, ...]) -> str:
     kinds = OPS[name].kinds
+    if name == "pow" and all(t.is_int for t in args):
+        return "multiply integers: i * i; or convert: float(i) ** 2.0"
     if kinds == {"float"} and any(t.is_int for t in args):
         return "it is for floats: convert with float(x)"
     if any(t is bool_ for t in args):

@@ -1,4 +1,4 @@
-"""Lowers a whole function: assignments, stores, calls of other functions."""
+"""Lowers a whole function: assignments and stores."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import dataclasses
 import itertools
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
-from jwarp.errors import CompileError, JwarpError, KernelTypeError, KernelWarning, Span
+from jwarp.errors import CompileError, KernelTypeError, KernelWarning, Span
 from jwarp.frontend import builtins, composites
 from jwarp.frontend.bindings import (
     ArrayRef,
@@ -18,7 +17,6 @@ from jwarp.frontend.bindings import (
     PythonRef,
     Shape,
     Unusable,
-    bind_python,
     describe,
     flatten,
     layout,
@@ -26,9 +24,8 @@ from jwarp.frontend.bindings import (
 from jwarp.frontend.composites import Selector
 from jwarp.frontend.expressions import Frame
 from jwarp.frontend.func import Func
-from jwarp.frontend.loops import LoopLowering
+from jwarp.frontend.inlining import InliningLowering
 from jwarp.frontend.source import Source, count_loads
-from jwarp.ir.builder import TRUE
 from jwarp.ir.nodes import Block, Const, Kernel, Op, Operand, Param, Value, blocks
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, int32
@@ -81,13 +78,12 @@ class Place:
         return composites.selected_type(whole, self.selectors) if isinstance(whole, CompositeType) else whole
 
 
-class Lowering(LoopLowering):
+class Lowering(InliningLowering):
     """Reads one kernel. The functions it calls are read in place."""
 
     def __init__(self, source: Source, max_unroll: int, params: int = 0):
         """`params` is how many parameters come before the local arrays in the numbering of arrays."""
         super().__init__(Frame(source, is_kernel=True, loads=count_loads(source.tree.body)), max_unroll, params)
-        self.stack: list[Any] = []
 
     def lower_simple(self, statement: ast.stmt) -> None:
         span = self.span(statement)
@@ -290,77 +286,6 @@ class Lowering(LoopLowering):
             return value
         assert isinstance(value, Composite)
         return composites.read(self, value, place.selectors, span)
-
-    # -- calls
-
-    def call_function(self, function: Func, args: list[Binding], keywords: dict, node: ast.Call) -> Binding:
-        span = self.span(node)
-        if function in self.stack:
-            raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
-        arguments = self.arguments(function, args, keywords, node)
-        frame = Frame(function.source, is_kernel=False, loads=count_loads(function.source.tree.body))
-        frame.env.update(arguments)
-        caller, self.frame = self.frame, frame
-        self.stack.append(function)
-        try:
-            self.lower_statements(function.source.tree.body)
-            return self.result_of(function, span)
-        except JwarpError as error:
-            raise _inside(error, function, span) from None
-        finally:
-            self.stack.pop()
-            self.frame = caller
-
-    def arguments(self, function: Func, args: list[Binding], keywords: dict, node: ast.Call) -> dict[str, Binding]:
-        """The arguments of a call by parameter name, checked against the annotations."""
-        span = self.span(node)
-        spans = [self.span(a) for a in node.args]
-        keyword_spans = {str(k.arg): self.span(k.value) for k in node.keywords}
-        parameters = function.signature.parameters
-        try:
-            places = function.signature.bind(*spans, **keyword_spans).arguments
-        except TypeError as error:
-            raise KernelTypeError(f"call of `{function.name}`: {error}", span) from None
-        bound = function.signature.bind(*args, **keywords).arguments
-        for name, parameter in parameters.items():
-            if name not in bound:
-                bound[name] = bind_python(parameter.default, name, span)
-            expected, binding = function.declared(name), bound[name]
-            if expected is not None and _layout(binding, span) != expected:
-                default = "" if name in places else ", its default,"
-                raise KernelTypeError(
-                    f"`{name}` of `{function.name}` must be {expected}, not {describe(binding)}{default}".rstrip(","),
-                    places.get(name, span),
-                    "" if isinstance(expected, ArrayType) else f"convert it: wp.{expected}(…)",
-                )
-        return bound
-
-    def result_of(self, function: Func, span: Span) -> Binding:
-        env = self.frame.env
-        result = env.get("$result", ())
-        if "$result" in env and env.get("$return") != TRUE:
-            self.warnings[(span, f"the result of {function.name}")] = None
-        expected = function.declared("return")
-        if expected is not None and _layout(result, span) != expected:
-            returns = function.source.tree.returns
-            assert returns is not None
-            shown = ("nothing" if expected == () else repr(expected)).replace(",)", ")")
-            raise KernelTypeError(
-                f"`{function.name}` is declared to return {shown} and returns {describe(result)}",
-                function.source.span(returns),
-            )
-        return result
-
-
-def _layout(binding: Binding, span: Span) -> Any:
-    return binding.type if isinstance(binding, ArrayRef) else layout(binding, span)
-
-
-def _inside(error: JwarpError, function: Func, span: Span) -> JwarpError:
-    """The error with a line that says where the function was called from."""
-    d = error.diagnostic
-    where = f"`{function.name}` was called at {span}"
-    return type(error)(d.message, d.span, f"{d.hint}; {where}" if d.hint else where)
 
 
 def lower_func(function: Func, types: tuple[ScalarType, ...]) -> tuple[tuple[Value, ...], Block]:

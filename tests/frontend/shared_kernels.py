@@ -3,6 +3,11 @@
 All take integers a and b, floats x and y, and write rows of an integer and a float output.
 """
 
+# ruff: noqa: F811
+import enum
+from collections.abc import Callable
+from typing import Any
+
 import jwarp as wp
 
 SCALE = 3
@@ -398,3 +403,62 @@ def rows_of_arrays(
     real[5][i] = r[i] * y[i]
     wp.atomic_add(out[4], b[i] & 3, 1)
     out[5][b[i] & 3] += 2
+
+
+class Kind(enum.IntEnum):
+    LOW = -2
+    HIGH = 3
+
+
+class Bits(enum.IntFlag):
+    ONE = 1
+    FOUR = 4
+
+
+@wp.func
+def weight(u: float):
+    return u * 0.5
+
+
+@wp.func
+def weight(k: int):
+    return float(k) + 0.25
+
+
+@wp.func
+def weight(v: wp.vec3):
+    return weight(v[0]) - weight(int(v[1]))
+
+
+@wp.func
+def weight(k: Any):
+    return float(k) * 100.0
+
+
+@wp.func
+def applied(f: Callable, u: float):
+    return f(u) + f(u + 1.0)
+
+
+@wp.kernel
+def overloads(
+    a: wp.array[int],
+    b: wp.array[int],
+    x: wp.array[float],
+    y: wp.array[float],
+    out: wp.array2d[int],
+    real: wp.array2d[float],
+):
+    i = wp.tid()
+    real[0, i] = weight(x[i])
+    real[1, i] = weight(a[i])
+    real[2, i] = weight(wp.vec3(x[i], y[i], 1.0))
+    real[3, i] = weight(wp.int64(a[i]))
+    real[4, i] = applied(weight, y[i])
+    real[5, i] = applied(sign_of, y[i])
+    out[0, i] = Kind.LOW + a[i]
+    if a[i] > Kind.HIGH:
+        out[1, i] = Bits.ONE | Bits.FOUR
+    out[2, i] = a[i] & Bits.FOUR
+    for j in range(4):
+        out[3, i] += wp.static(j * j) * a[i]

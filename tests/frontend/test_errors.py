@@ -115,7 +115,7 @@ BODIES = {
     "order of bools": ("y = «p < p»", T, "`<` does not take (bool, bool)", "int(x)"),
     "comparison of types": ("y = «n == x»", T, "`==`", "convert"),
     "comparison chain": ("y = «0 < x < 1»", T, "`<`", "convert"),
-    "power of ints": ("y = «n ** 2»", T, "`**` does not take (int32, int32)", "float(x)"),
+    "power of ints": ("y = «n ** 2»", T, "`**` does not take (int32, int32)", "i * i"),
     "inverted bool": ("y = «~p»", T, "`~`", "not x"),
     "inverted float": ("y = «~x»", T, "`~`", ""),
     "matrix product": ("y = «x @ x»", T, "`@`", "`*`"),
@@ -212,12 +212,6 @@ BODIES = {
     "static of a list": ("z = «wp.static([1, 2])[0]»", T, "a Python list cannot be indexed", ""),
     "static loop too long": (
         "«f»or i in range(1000000000):\n    b[0] = wp.static(i)", C, "too long to unroll", ""),
-    "static in a loop that breaks": (
-        "for i in range(4):\n    if b[i] > n:\n        break\n    b[i] = «wp.static(i + 1)»",
-        C, "wp.static needs the value of `i`, whose loop cannot be unrolled: its body jumps", "without wp.static"),
-    "static in a loop of a loop that continues": (
-        "for i in range(4):\n    for j in range(2):\n        b[j] = «wp.static(i)»\n    if p:\n        continue",
-        C, "whose loop cannot be unrolled: its body jumps", "`continue`"),
     "static in a loop of unknown trips": (
         "for i in range(n):\n    b[i] = 1 + «wp.static(i)»",
         C, "`i`, whose loop cannot be unrolled: its bounds are not constants", "loop over constants"),

@@ -218,6 +218,8 @@ from jwarp.types import vec4ui as vec4ui
 from jwarp.types import vec4ul as vec4ul
 from jwarp.types import vec4us as vec4us
 
+Function = Func  # as Warp calls it where it annotates a parameter
+
 __version__ = _version("jwarp")
 
 

@@ -5,7 +5,6 @@ All take integers a and b, floats x and y, and write rows of an integer and a fl
 
 # ruff: noqa: F811
 import enum
-from collections.abc import Callable
 from typing import Any
 
 import jwarp as wp
@@ -436,7 +435,7 @@ def weight(k: Any):
 
 
 @wp.func
-def applied(f: Callable, u: float):
+def applied(f: wp.Function, u: float):
     return f(u) + f(u + 1.0)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type, suffix
 from jwarp.backend.cpu.rules import convert
-from jwarp.backend.cpu.shapes import VARYING, Shape
+from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
 from jwarp.ir.nodes import Kernel, Local, Param
 from jwarp.types import ArrayType, ScalarType, bool_, float32, int32, int64
 
@@ -90,6 +90,9 @@ class Memory:
 
     def element(self, param: int, indices: list[Lanes], proven: bool) -> Element:
         """The elements at `indices`, each checked unless `proven`."""
+        known = self.known_offset(param, indices)
+        if known is not None:
+            return Element(param, self.arrays[param].dtype, UNIFORM, str(known), ENTRY)
         if all(i.shape.is_uniform for i in indices) or counts_up(indices):
             shape, is_vector = indices[-1].shape, False
         else:
@@ -107,6 +110,20 @@ class Memory:
             else:
                 texts, inside = self.wrapped(out, param, texts)
         return Element(param, self.arrays[param].dtype, shape, self.offset(out, param, texts), level, inside)
+
+    def known_offset(self, param: int, indices: list[Lanes]) -> int | None:
+        """The number of an element inside a local array that constants name: then it can become a value."""
+        local = self.kernel.local(param)
+        if local is None or any(i.text.startswith("%") for i in indices):
+            return None
+        offset = 0
+        for index, extent in zip(indices, local.shape, strict=True):
+            position = int(index.text)
+            position += extent if position < 0 else 0
+            if not 0 <= position < extent:
+                return None
+            offset = offset * extent + position
+        return offset
 
     def wrapped(self, out: Instructions, param: int, indices: list[str]) -> tuple[list[str], str | None]:
         """Indices with negative ones counted from the end, and whether all are then in range."""

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from harness import VARIANTS, Compiled, same
 
 from jwarp.backend import interpreter
 from jwarp.ir.builder import Builder, make_block
@@ -11,7 +12,6 @@ from jwarp.ir.nodes import Const, For, If, Kernel, Local, Op, Param, Value
 from jwarp.ir.serialize import fingerprint, from_bytes, to_bytes
 from jwarp.ir.verify import InvalidIR, verify
 from jwarp.types import ArrayType, bfloat16, bool_, float32, float64, int8, int32
-from tests.backend.harness import VARIANTS, Compiled, same
 
 N, SIZE = 37, 5
 TABLE = 2

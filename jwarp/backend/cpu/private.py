@@ -34,7 +34,9 @@ class PrivateMemory:
             active = self.memory.both(mask, element.inside) or "splat (i1 true)"
             at = f"{pointers} align {element.type.bits // 8} {self._pointers(element)}"
             loaded = code.define(f"call {vector} @{name}({at}, {lanes} {active}, {vector} zeroinitializer)")
+            self.memory.used.append("gather")
         else:
+            self.memory.used.append("own vector load")
             loaded = code.define(f"load {vector}, ptr {self._address(element)}, {self._align(element.type)}")
             if element.inside is not None:
                 zeros = f"{vector} zeroinitializer"
@@ -52,7 +54,9 @@ class PrivateMemory:
             active = self.memory.both(mask, element.inside) or "splat (i1 true)"
             at = f"{pointers} align {element.type.bits // 8} {self._pointers(element)}"
             code.line(f"call void @{name}({vector} {stored}, {at}, {lanes} {active})")
+            self.memory.used.append("scatter")
             return
+        self.memory.used.append("own vector store")
         inside = None if element.inside is None else code.splat(element.inside, "i1")
         self._blend(element.type, self._address(element), stored, self.memory.both(mask, inside))
 

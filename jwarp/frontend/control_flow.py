@@ -204,7 +204,7 @@ class ControlFlowLowering(CallLowering):
             raise KernelTypeError(
                 f"{word} is {describe(x)} in one branch and {describe(y)} in the other",
                 span,
-                "convert one of them, or use two names",
+                "make one array before the branches" if holds_array(x) else "convert one of them, or use two names",
             )
         return (zeros[1], sides[1], y) if x_left else (sides[0], [*zeros[0]], x)
 

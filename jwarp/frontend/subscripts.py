@@ -50,7 +50,8 @@ class SubscriptLowering(ExpressionLowering):
                 f"the local arrays of a kernel may have {MAX_LOCAL_BYTES} bytes for each thread; with this one of "
                 f"{local.size * local.dtype.bits // 8} bytes, `{local.name}`, they have more",
                 span,
-                "use a smaller array, or a parameter with an axis for the threads",
+                "use a smaller array, or a parameter with an axis for the threads; an unrolled loop has the arrays "
+                "of its body once for each trip: wp.config.max_unroll",
             )
         number = self.first_local + len(self.locals) - 1
         self.builder.effect("clear", attr=number)

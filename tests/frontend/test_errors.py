@@ -155,6 +155,9 @@ BODIES = {
     "another array in a loop": (
         "t = wp.zeros(3)\n«for k in range(n):\n    t = wp.zeros(3)»", C, "not stand for the same array", "two names",
     ),
+    "local arrays of an unrolled loop": (
+        "for k in range(12):\n    t = «wp.zeros(100)»", C, "may have 4096 bytes", "wp.config.max_unroll",
+    ),
     "an array of a loop": ("for k in range(n):\n    t = wp.zeros(3)\na[0] = «t»[0]", C, "no meaning after", ""),
     "one of two arrays": ("t = wp.zeros(3)\nu = «t if p else a»", T, "the two values", "if statement"),
     "local array stored": ("t = wp.zeros(3)\na[0] = «t»", T, "the value is array[float32]", ""),

@@ -79,6 +79,7 @@ from jwarp.frontend.builtins import diag as diag
 from jwarp.frontend.builtins import div as div
 from jwarp.frontend.builtins import div_approx as div_approx
 from jwarp.frontend.builtins import dot as dot
+from jwarp.frontend.builtins import empty as empty
 from jwarp.frontend.builtins import erf as erf
 from jwarp.frontend.builtins import erfc as erfc
 from jwarp.frontend.builtins import erfcinv as erfcinv
@@ -143,6 +144,7 @@ from jwarp.frontend.builtins import trunc as trunc
 from jwarp.frontend.builtins import unot as unot
 from jwarp.frontend.builtins import vector as vector
 from jwarp.frontend.builtins import where as where
+from jwarp.frontend.builtins import zeros as zeros
 from jwarp.frontend.func import Func as Func
 from jwarp.frontend.func import func as func
 from jwarp.frontend.function import Kernel as Kernel
@@ -224,6 +226,8 @@ from jwarp.types import vec4ub as vec4ub
 from jwarp.types import vec4ui as vec4ui
 from jwarp.types import vec4ul as vec4ul
 from jwarp.types import vec4us as vec4us
+
+Function = Func  # as Warp calls it where it annotates a parameter
 
 __version__ = _version("jwarp")
 

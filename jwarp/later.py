@@ -9,7 +9,7 @@ _LATER = {
     "derivatives of functions": "func_grad func_replay grad adjoint check_grads",
     "generic and mapped functions": "map overload",
     "handwritten CUDA kernels": "cuda_kernel",
-    "local arrays": "zeros empty full ones",
+    "arrays outside kernels": "full ones",
     "quaternions and transforms": (
         "quat quatf quatd quath quaternion quat_identity quat_from_axis_angle quat_to_axis_angle quat_from_matrix "
         "quat_rpy quat_inverse quat_rotate quat_rotate_inv quat_slerp quat_to_matrix quat_from_euler quat_to_euler "

@@ -56,7 +56,14 @@ class Scalar(metaclass=ScalarType):
     """Base of the scalar types. Called outside kernels, `wp.float32(x)` gives a NumPy scalar."""
 
     def __new__(cls, value: Any = 0) -> Any:
-        return cls.dtype.type(value)
+        try:
+            return cls.dtype.type(value)
+        except (TypeError, ValueError, OverflowError):
+            raise KernelTypeError(f"wp.{cls.name}: {value!r} is no value of this type", hint=_range_of(cls)) from None
+
+
+def _range_of(type_: ScalarType) -> str:
+    return f"its values are {type_.min} to {type_.max}" if type_.is_int else ""
 
 
 class int8(Scalar, kind="int", bits=8, dtype=np.int8):
@@ -155,11 +162,26 @@ class Composite(metaclass=CompositeType):
     """Base of the vector and matrix types. Called outside kernels, `wp.vec3(…)` gives a NumPy array."""
 
     def __new__(cls, *components: Any) -> Any:
-        values = np.asarray(components, cls.dtype.dtype).reshape(-1)
+        values = _components(cls, components)
         if values.size not in (0, 1, cls.size):
             raise KernelTypeError(f"{cls.name} has {cls.size} components, {values.size} values given")
         whole = np.broadcast_to(values if values.size else 0, cls.size).reshape(cls.shape)
         return whole.astype(cls.dtype.dtype).view(CompositeValue)
+
+
+def _components(type_: CompositeType, components: tuple) -> np.ndarray:
+    """The numbers that a vector or matrix is made of outside kernels."""
+    scalar = type_.dtype
+    try:
+        given = np.asarray(components)
+        values = np.asarray(components, scalar.dtype).reshape(-1)
+    except (TypeError, ValueError, OverflowError):
+        raise KernelTypeError(
+            f"{type_.name}{components!r}: these are no components of type {scalar}", hint=_range_of(scalar)
+        ) from None
+    if scalar.is_int and given.size and given.dtype.kind not in "biu":
+        raise KernelTypeError(f"{type_.name}{components!r}: these are no integers", hint="round them first")
+    return values
 
 
 class CompositeValue(np.ndarray):
@@ -301,8 +323,15 @@ class array:
     def __class_getitem__(cls, dtype: Any) -> Any:
         return _array_type(dtype, cls._ndim)
 
-    def __new__(cls, dtype: Any = None, ndim: int | None = None) -> Any:
-        return _array_type(dtype, cls._ndim if ndim is None else ndim)
+    def __new__(cls, *given: Any, dtype: Any = None, ndim: int | None = None, **other: Any) -> Any:
+        # In Warp this also makes arrays: wp.array(data, dtype=float, device="cpu").
+        is_data = bool(given) and as_type(given[0]) is None and not isinstance(given[0], type)
+        if is_data or other or len(given) > 1 or (given and dtype is not None):
+            raise KernelTypeError(
+                "wp.array is only the type of a parameter: it makes no arrays",
+                hint="give NumPy or JAX arrays to wp.launch and to JAX functions as they are",
+            )
+        return _array_type(given[0] if given else dtype, cls._ndim if ndim is None else ndim)
 
 
 class array1d(array):

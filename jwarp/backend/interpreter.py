@@ -34,7 +34,7 @@ def run(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], trace: list[
     if interpreter.threads:
         with np.errstate(all="ignore"):
             interpreter.block(kernel.body, np.ones(interpreter.threads, bool))
-    pairs = zip(kernel.params, interpreter.data, strict=True)
+    pairs = zip(kernel.params, interpreter.data, strict=False)  # the local arrays come after
     return [data for param, data in pairs if param.is_array]
 
 
@@ -55,8 +55,10 @@ class _Interpreter:
         dims = (*dims, *[1] * (kernel.tid_dims - len(dims)))
         self.threads = math.prod(dims)
         self.coordinates = np.unravel_index(np.arange(self.threads), dims) if self.threads else ()
-        self.name, self.tid_dims, self.params = kernel.name, kernel.tid_dims, kernel.params
+        self.name, self.tid_dims, self.kernel = kernel.name, kernel.tid_dims, kernel
         self.data = [_copied(p, a) for p, a in zip(kernel.params, args, strict=True)]
+        # A local array has the threads as its first axis.
+        self.data += [np.zeros((self.threads, *local.shape), local.dtype.dtype) for local in kernel.locals]
         self.values: dict[Value, Array] = {}
         self.trace = trace
 
@@ -148,10 +150,12 @@ class _Interpreter:
         following = self.block(node.body, alive)
         return [np.where(alive, new, old) for new, old in zip(following, carried, strict=True)]
 
-    def inside(self, param: int, indices: Sequence[Array], active: Array) -> tuple[Array, tuple[Array, ...]]:
+    def inside(self, array: int, indices: Sequence[Array], active: Array) -> tuple[Array, tuple[Array, ...]]:
         """Which active threads index an element of the array, and the indices of those threads."""
+        if self.kernel.local(array) is not None:
+            indices = [np.arange(self.threads), *indices]
         wrapped = []
-        for index, extent in zip(indices, self.data[param].shape, strict=True):
+        for index, extent in zip(indices, self.data[array].shape, strict=True):
             # An unsigned index that int64 lacks is outside any array, and not a negative index.
             index = np.minimum(index, np.iinfo(np.int64).max) if index.dtype == np.uint64 else index
             index = np.broadcast_to(index.astype(np.int64), active.shape)
@@ -170,28 +174,31 @@ class _Interpreter:
         param, axis = attr
         return np.array(self.data[param].shape[axis], np.int32)
 
-    def load(self, param: int, args: tuple[Array, ...], active: Array) -> Array:
-        there, element = self.inside(param, args, active)
-        loaded = np.zeros(active.shape, self.data[param].dtype)
-        loaded[there] = self.data[param][element]
+    def load(self, array: int, args: tuple[Array, ...], active: Array) -> Array:
+        there, element = self.inside(array, args, active)
+        loaded = np.zeros(active.shape, self.data[array].dtype)
+        loaded[there] = self.data[array][element]
         return loaded
 
-    def store(self, param: int, args: tuple[Array, ...], active: Array) -> None:
-        there, element = self.inside(param, args[:-1], active)
+    def store(self, array: int, args: tuple[Array, ...], active: Array) -> None:
+        there, element = self.inside(array, args[:-1], active)
         # Of indices that occur more than once, NumPy keeps the last.
-        self.data[param][element] = np.broadcast_to(args[-1], active.shape)[there]
+        self.data[array][element] = np.broadcast_to(args[-1], active.shape)[there]
 
-    def atomic(self, name: str, param: int, args: tuple[Array, ...], active: Array) -> Array:
+    def clear(self, array: int, args: tuple, active: Array) -> None:
+        self.data[array][active] = 0
+
+    def atomic(self, name: str, array: int, args: tuple[Array, ...], active: Array) -> Array:
         """Change elements thread by thread, in row-major order; what they held before."""
-        data = self.data[param]
+        data = self.data[array]
         values = 2 if name == "cas" else 1
-        there, element = self.inside(param, args[: len(args) - values], active)
+        there, element = self.inside(array, args[: len(args) - values], active)
         given = [np.broadcast_to(a, active.shape)[there] for a in args[len(args) - values :]]
         before = np.zeros(active.shape, data.dtype)
         found = np.empty(int(there.sum()), data.dtype)
         for k, place in enumerate(zip(*element, strict=True)):
             found[k] = data[place]
-            data[place] = _ATOMICS[name](self.params[param].dtype, data[place], *(g[k] for g in given))
+            data[place] = _ATOMICS[name](self.kernel.array(array).dtype, data[place], *(g[k] for g in given))
         before[there] = found
         return before
 
@@ -250,7 +257,7 @@ _ATOMICS: dict[str, Callable[..., Any]] = {
 
 
 def _atomic(name: str) -> Callable[..., Array]:
-    return lambda interpreter, param, args, active: interpreter.atomic(name, param, args, active)
+    return lambda interpreter, array, args, active: interpreter.atomic(name, array, args, active)
 
 
 # Operations that read or change more than their arguments; all others are in EVAL_RULES.
@@ -260,6 +267,7 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     "shape": _Interpreter.shape,
     "load": _Interpreter.load,
     "store": _Interpreter.store,
+    "clear": _Interpreter.clear,
     **{f"atomic_{name}": _atomic(name) for name in ATOMICS},
     "inside": _Interpreter.is_inside,
     "thread": _Interpreter.thread,

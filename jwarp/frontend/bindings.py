@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import inspect
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.errors import KernelTypeError, Span
+from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value
 from jwarp.types import (
@@ -76,11 +77,27 @@ def _as_float(value: int, span: Span) -> float:
 
 @dataclass(frozen=True)
 class ArrayRef:
-    """An array parameter of the kernel."""
+    """An array of the kernel, or a row of one: its elements whose first indices are `prefix`.
+
+    `index` is the array's number in the IR. A local array has known `extents`, a parameter has not.
+    """
 
     index: int
     name: str
     type: ArrayType
+    prefix: tuple[Operand, ...] = ()
+    extents: tuple[int, ...] | None = None
+
+    @property
+    def is_local(self) -> bool:
+        return self.extents is not None
+
+    def row(self, indices: tuple[Operand, ...]) -> ArrayRef:
+        """The elements whose next indices are `indices`, fewer than there are axes."""
+        count = len(indices)
+        kind = ArrayType(self.type.dtype, self.type.ndim - count, self.type.element)
+        extents = None if self.extents is None else self.extents[count:]
+        return ArrayRef(self.index, self.name, kind, self.prefix + indices, extents)
 
 
 @dataclass(frozen=True)
@@ -103,7 +120,7 @@ class Composite:
 
 @dataclass(frozen=True)
 class Shape:
-    """`a.shape` of an array parameter."""
+    """`a.shape` of an array."""
 
     array: ArrayRef
 
@@ -123,9 +140,13 @@ class PythonRef:
 
 @dataclass(frozen=True)
 class Unusable:
-    """A name that cannot be read here, and why."""
+    """A name that cannot be read here, why, and what to do instead."""
 
     reason: str
+    hint: str = ""
+
+    def error(self, span: Span) -> CompileError:
+        return CompileError(self.reason, span, self.hint)
 
 
 # A tuple stands for several bindings, as in `i, j = wp.tid()` or a function with two results.
@@ -190,9 +211,14 @@ def as_operand(binding: Binding, span: Span) -> Operand | None:
 
 
 def flatten(binding: Binding, span: Span) -> list[Operand] | None:
-    """The scalars that `binding` is made of, or None if part of it is not a scalar."""
+    """The scalars that `binding` is made of, or None if part of it is neither a scalar nor an array.
+
+    Those of an array are the indices that say which row it is.
+    """
     if isinstance(binding, Composite):
         return list(binding.items)
+    if isinstance(binding, ArrayRef):
+        return list(binding.prefix)
     if isinstance(binding, tuple):
         parts = [flatten(item, span) for item in binding]
         return None if any(p is None for p in parts) else [x for p in parts if p is not None for x in p]
@@ -201,9 +227,11 @@ def flatten(binding: Binding, span: Span) -> list[Operand] | None:
 
 
 def layout(binding: Binding, span: Span) -> Any:
-    """The types of the scalars that `binding` is made of, nested as its tuples are; None as for `flatten`."""
+    """What bindings have in common that differ in their scalars only; None as for `flatten`."""
     if isinstance(binding, Composite):
         return binding.type
+    if isinstance(binding, ArrayRef):
+        return (binding.index, binding.type, *(x.type for x in binding.prefix))
     if isinstance(binding, tuple):
         parts = tuple(layout(item, span) for item in binding)
         return None if any(p is None for p in parts) else parts
@@ -211,10 +239,17 @@ def layout(binding: Binding, span: Span) -> Any:
     return None if scalar is None else scalar.type
 
 
+def holds_array(binding: Binding | None) -> bool:
+    """Whether `binding` is an array, or a tuple with one in it."""
+    return isinstance(binding, ArrayRef) or (isinstance(binding, tuple) and any(map(holds_array, binding)))
+
+
 def rebuild(binding: Binding, scalars: list[Operand]) -> Binding:
     """A binding shaped like `binding` made of `scalars`, which are used up from the front."""
     if isinstance(binding, Composite):
         return Composite(binding.type, tuple(scalars.pop(0) for _ in binding.items))
+    if isinstance(binding, ArrayRef):
+        return dataclasses.replace(binding, prefix=tuple(scalars.pop(0) for _ in binding.prefix))
     if isinstance(binding, tuple):
         return tuple(rebuild(item, scalars) for item in binding)
     return scalars.pop(0)

@@ -17,9 +17,9 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend import composites, linear_algebra
 from jwarp.frontend.bindings import ArrayRef, Binding, Composite, Number, PythonRef, describe
 from jwarp.ir.evaluate import evaluate
-from jwarp.ir.nodes import Operand
+from jwarp.ir.nodes import Const, Operand
 from jwarp.ir.ops import ANY, FLOAT, NUMBER, OPS, Kinds
-from jwarp.types import PYTHON_SCALARS, CompositeType, ScalarType, as_scalar, bool_, from_dtype
+from jwarp.types import MAX_DIMS, PYTHON_SCALARS, ArrayType, CompositeType, ScalarType, as_scalar, bool_, from_dtype
 
 
 class Caller(composites.Emitter, Protocol):
@@ -27,6 +27,8 @@ class Caller(composites.Emitter, Protocol):
 
     def condition(self, binding: Binding, span: Span) -> Operand: ...
     def tid(self, arity: int, span: Span) -> Binding: ...
+    def extent(self, array: ArrayRef, axis: int, span: Span) -> Operand: ...
+    def local_array(self, kind: ArrayType, extents: tuple[int, ...], span: Span) -> ArrayRef: ...
     def atomic(
         self, name: str, array: ArrayRef, indices: list[Binding], values: list[Binding], spans: list[Span], span: Span
     ) -> Binding: ...
@@ -44,6 +46,7 @@ class Builtin:
     lower: Callable[[Caller, list[Any], list[Span], Span], Binding]
     operation: str = ""
     signature: inspect.Signature | None = None  # where arguments may be left out or given by name
+    outside: str = ""  # what to use instead outside kernels
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "__doc__", self.doc)  # what help() shows
@@ -61,7 +64,7 @@ class Builtin:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if not self.operation or named:
-            raise TypeError(f"wp.{self.name} can only be called inside a kernel")
+            raise KernelTypeError(f"wp.{self.name} can only be called inside a kernel", hint=self.outside)
         arrays = tuple(np.asarray(a, _python_dtype(a)) for a in args)
         kinds = tuple(kind for a in arrays if (kind := from_dtype(a.dtype)) is not None)
         row = OPS[self.operation]
@@ -363,8 +366,8 @@ atomic_cas = _atomic("atomic_cas", "cas", "expected, value): store the value whe
 def _lower_len(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("len", args, (1,), span)
     match args[0]:
-        case ArrayRef(index=index):
-            return caller.emit("shape", attr=(index, 0), span=span)
+        case ArrayRef() as array:
+            return caller.extent(array, 0, span)
         case tuple() as items:
             return Number(builtins.len(items))
         case Composite(type=kind):
@@ -382,6 +385,48 @@ def _lower_type(caller: Caller, args: list[Binding], spans: list[Span], span: Sp
 
 # Python's function, so not among the names of the package.
 _TYPE = Builtin("type", "type(x): the type of a number, a vector or a matrix, to be called", _lower_type)
+
+
+def _lower_zeros(caller: Caller, args: list[Any], spans: list[Span], span: Span) -> Binding:
+    shape, dtype = args
+    extents = [_constant_extent(n, span) for n in (shape if isinstance(shape, tuple) else (shape,))]
+    if not 1 <= builtins.len(extents) <= MAX_DIMS:
+        raise CompileError(f"a local array has 1 to {MAX_DIMS} dimensions, not {builtins.len(extents)}", span)
+    wanted = float if dtype is None else dtype.object if isinstance(dtype, PythonRef) else None
+    element = wanted if isinstance(wanted, CompositeType) else None
+    scalar = element.dtype if element else as_scalar(wanted)
+    if scalar is None:
+        raise KernelTypeError(
+            f"the dtype of a local array must be a scalar, vector or matrix type, not {describe(dtype)}",
+            span,
+            "wp.zeros(shape=4, dtype=float)",
+        )
+    parts = element.shape if element else ()
+    kind = ArrayType(scalar, builtins.len(extents) + builtins.len(parts), parts)
+    return caller.local_array(kind, tuple(extents), span)
+
+
+def _constant_extent(binding: Binding, span: Span) -> int:
+    value = binding.value if isinstance(binding, (Number, Const)) else None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise CompileError(
+            "the shape of a local array must be a positive constant integer, or a tuple of them",
+            span,
+            "write a number, a captured constant or wp.static(…); an array whose shape varies is a parameter",
+        )
+    return value
+
+
+def _local_array(name: str) -> Builtin:
+    doc = f"{name}(shape, dtype=float): an array of this thread's own, all zeros; the shape is constant"
+    signature = inspect.signature(lambda shape, dtype=None: None)
+    outside = f"outside kernels arrays are NumPy's or JAX's: jnp.{name}(…)"
+    BUILTINS[name] = Builtin(name, doc, _lower_zeros, signature=signature, outside=outside)
+    return BUILTINS[name]
+
+
+# What an element holds that nothing was stored to is zero after either.
+zeros, empty = _local_array("zeros"), _local_array("empty")
 
 
 def _lower_tid(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:

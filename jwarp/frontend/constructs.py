@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DEFAULT_WAY_OUT = "kernels have numbers, arrays, arithmetic, comparisons, calls, if, for, while and assignments"
 _OUTSIDE = "do it outside the kernel"
-_ARRAY = "use an array parameter, or a tuple for a few numbers"
+_ARRAY = "use an array parameter, a local array by wp.zeros(…), or a tuple for a few numbers"
 _LOOP = "write a for statement over range(…)"
 _EQUAL = "compare numbers with == and !="
 

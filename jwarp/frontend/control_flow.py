@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.bindings import Binding, Unusable, describe, flatten, layout, rebuild
+from jwarp.frontend.bindings import Binding, Unusable, describe, flatten, holds_array, layout, rebuild
 from jwarp.frontend.calls import CallLowering
 from jwarp.frontend.source import always_jumps, may_jump, returns_value
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
@@ -183,6 +183,11 @@ class ControlFlowLowering(CallLowering):
             if isinstance(binding, Unusable):
                 return binding
         word = "the returned value" if name == "$result" else f"`{name}`"
+        if _are_other_arrays(x, y, span) and not (x_left or y_left):
+            return Unusable(
+                f"{word} is not the same array in both branches of a condition that is not constant",
+                "set it before the `if`, or use it inside the branches",
+            )
         present = [b for b in (x, y) if b is not None]
         sides = [flat for b in present if (flat := flatten(b, span)) is not None]
         if len(sides) < len(present):
@@ -199,6 +204,13 @@ class ControlFlowLowering(CallLowering):
             raise KernelTypeError(
                 f"{word} is {describe(x)} in one branch and {describe(y)} in the other",
                 span,
-                "convert one of them, or use two names",
+                "make one array before the branches" if holds_array(x) else "convert one of them, or use two names",
             )
         return (zeros[1], sides[1], y) if x_left else (sides[0], [*zeros[0]], x)
+
+
+def _are_other_arrays(x: Binding | None, y: Binding | None, span: Span) -> bool:
+    """Whether arrays are in `x` or `y`, and not the same ones in both, up to the row."""
+    if not (holds_array(x) or holds_array(y)):
+        return False
+    return x is None or y is None or layout(x, span) != layout(y, span)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import enum
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from jwarp.frontend.bindings import (
     bind_python,
     describe,
     flatten,
+    holds_array,
     layout,
     rebuild,
 )
@@ -30,7 +32,7 @@ from jwarp.frontend.builtins import BUILTINS
 from jwarp.frontend.constructs import CONSTRUCTS, DEFAULT_WAY_OUT
 from jwarp.frontend.source import Source
 from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, zero
-from jwarp.ir.nodes import Const, If, Node, Op, Operand, Value
+from jwarp.ir.nodes import Const, If, Local, Node, Op, Operand, Value
 from jwarp.ir.ops import OPS
 from jwarp.types import ScalarType, bool_, int32
 
@@ -83,9 +85,15 @@ class Frame:
 class ExpressionLowering:
     """The part of a lowering that deals with expressions; statements are in the subclass."""
 
-    def __init__(self, frame: Frame, max_unroll: int, debug: bool = False):
-        """`debug`: emit the checks of asserts and unset variables, and compute nothing that may be not needed."""
+    def __init__(self, frame: Frame, max_unroll: int, first_local: int = 0, debug: bool = False):
+        """`first_local` is the number of the first local array: one for each parameter comes before.
+
+        `debug`: emit the checks of asserts and unset variables, and compute nothing that may be not needed.
+        """
         self.builder = Builder()
+        self.locals: list[Local] = []
+        self.first_local = first_local
+        self.assigned_name = ""  # of the variable that the expression at hand is for
         self.frame = frame
         self.max_unroll = max_unroll
         self.debug = debug
@@ -133,11 +141,16 @@ class ExpressionLowering:
     def scalar(self, binding: Binding, span: Span, role: str = "value") -> Operand:
         """`binding` as a scalar, or a KernelTypeError."""
         if isinstance(binding, Unusable):
-            raise CompileError(binding.reason, span)
+            raise binding.error(span)
         operand = as_operand(binding, span)
         if operand is None:
             raise KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span, scalar_hint(binding))
         return operand
+
+    def scalars(self, binding: Binding, span: Span) -> list[Operand]:
+        """The scalars that `binding` is made of, or a KernelTypeError."""
+        found = flatten(binding, span)
+        return [self.scalar(binding, span)] if found is None else found
 
     def condition(self, binding: Binding, span: Span) -> Operand:
         """The truth of a bool or a number."""
@@ -215,7 +228,7 @@ class ExpressionLowering:
                     self.builder.check(self.is_set(name, span), f"`{name}` has no value here")
             binding = self.frame.env[name]
             if isinstance(binding, Unusable):
-                raise CompileError(binding.reason, span)
+                raise binding.error(span)
             return binding
         code = self.frame.source.function.__code__
         if name in code.co_varnames or name in code.co_cellvars:
@@ -231,8 +244,10 @@ class ExpressionLowering:
         return self.scalar(self.frame.env.get(SET + name, FALSE), span)
 
     def lower_Attribute(self, node: ast.Attribute) -> Binding:
-        owner = self.expression(node.value)
         span = self.span(node)
+        if node.attr == "value" and (member := self.enum_member(node.value)) is not None:
+            return bind_python(member.value, ast.unparse(node), span)
+        owner = self.expression(node.value)
         if isinstance(owner, ArrayRef):
             if node.attr == "shape":
                 return Shape(owner)
@@ -260,6 +275,14 @@ class ExpressionLowering:
                 return PythonRef(owner.type.dtype)
             return owner.items[composites.named(owner.type, node.attr, span)]
         raise CompileError(f"{describe(owner)} has no attribute `{node.attr}`", span)
+
+    def enum_member(self, node: ast.expr) -> enum.Enum | None:
+        """The member that `Color.RED` is, which stands for its value everywhere else."""
+        owner = self.expression(node.value) if isinstance(node, ast.Attribute) else None
+        if not isinstance(owner, PythonRef) or not isinstance(owner.object, type):
+            return None
+        member = getattr(owner.object, node.attr, None) if isinstance(node, ast.Attribute) else None
+        return member if isinstance(member, enum.Enum) else None
 
     def lower_Tuple(self, node: ast.Tuple) -> Binding:
         return tuple(self.expression(item) for item in node.elts)
@@ -355,13 +378,15 @@ class ExpressionLowering:
             return self.expression(node.body if cond.value else node.orelse)
         with self.builder.block() as then:
             x = self.expression(node.body)
-            xs = flatten(x, self.span(node.body)) or [self.scalar(x, self.span(node.body))]
+            xs = self.scalars(x, self.span(node.body))
         with self.builder.block() as orelse:
             y = self.expression(node.orelse)
-            ys = flatten(y, self.span(node.orelse)) or [self.scalar(y, self.span(node.orelse))]
+            ys = self.scalars(y, self.span(node.orelse))
         if layout(x, span) != layout(y, span):
             raise KernelTypeError(
-                f"the two values have types {describe(x)} and {describe(y)}", span, "convert one of them"
+                f"the two values have types {describe(x)} and {describe(y)}",
+                span,
+                "write an if statement that uses each array" if holds_array(x) else "convert one of them",
             )
         if not then and not orelse:
             return rebuild(x, [self.emit("select", cond, *pair, span=span) for pair in zip(xs, ys, strict=True)])
@@ -398,6 +423,8 @@ def scalar_hint(binding: Binding) -> str:
 
 def _kind_hint(name: str, args: tuple[ScalarType, ...]) -> str:
     kinds = OPS[name].kinds
+    if name == "pow" and all(t.is_int for t in args):
+        return "multiply integers: i * i; or convert: float(i) ** 2.0"
     if kinds == {"float"} and any(t.is_int for t in args):
         return "it is for floats: convert with float(x)"
     if any(t is bool_ for t in args):

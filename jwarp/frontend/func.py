@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
+import sys
+import types
 from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_origin
 
@@ -27,17 +30,47 @@ class Func:
     A call that stands alone may name `outputs` as further arguments: variables that get the results.
     """
 
-    def __init__(self, function: Callable, outputs: tuple[str, ...] = ()):
+    def __init__(self, function: Callable, outputs: tuple[str, ...] = (), earlier: Func | None = None):
+        """`earlier` is the function of the same name that was defined before in the same scope."""
         functools.update_wrapper(self, function)
         self.python = function
         self.name = function.__name__
         self.outputs = Outputs(outputs, function.__code__.co_argcount)
         self._captured = capture(function)
+        if earlier is not None and self._captured.get(self.name) is earlier:
+            del self._captured[self.name]  # it means all overloads, the later ones too
         self._lines = file_lines(function)
+        # What is defined anew with the same parameters replaces what was there.
+        known: tuple[Func, ...] = () if earlier is None else earlier._defined
+        written = _written_parameters(function)
+        self._defined: tuple[Func, ...] = (*(f for f in known if _written_parameters(f.python) != written), self)
 
     @functools.cached_property
     def source(self) -> Source:
         return read_source(self.python, self._captured, self._lines)
+
+    @property
+    def overloads(self) -> tuple[Func, ...]:
+        """The functions that a call of this name chooses from; the last one with the same types counts."""
+        if len(self._defined) == 1:
+            return self._defined
+        return tuple({f.wanted: f for f in self._defined}.values())
+
+    @functools.cached_property
+    def wanted(self) -> tuple[Any, ...]:
+        """What the annotation of each parameter asks for, as `declared` says it."""
+        return tuple(self.declared(name) for name in self.signature.parameters)
+
+    def says_as_much_as(self, other: Func) -> bool:
+        """Whether each parameter that has a type in `other` has one here."""
+        pairs = itertools.zip_longest(self.wanted, other.wanted)
+        return all(mine is not None or theirs is None for mine, theirs in pairs)
+
+    @property
+    def heading(self) -> str:
+        """The name with the types of the parameters."""
+        kinds = ("Any" if kind is None else repr(kind) for kind in self.wanted)
+        return f"{self.name}({', '.join(kinds)})"
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
@@ -90,16 +123,41 @@ class Func:
         return f"<wp.func {self.name}>"
 
 
-def func(function: Callable) -> Func:
+def _written_parameters(function: Callable) -> tuple[str, ...]:
+    """The annotations of the parameters as they were written, or as Python shows them."""
+    known = inspect.get_annotations(function)
+    return tuple(repr(known.get(name)) for name in inspect.signature(function).parameters)
+
+
+def func(
+    function: Callable | None = None, *, name: str | None = None, module: Any = None, inline: bool | None = None
+) -> Any:
     """Make a Python function callable from kernels.
 
-    Its arguments are scalars, vectors, matrices and arrays; it may return one value or several
+    Its arguments are scalars, vectors, matrices, arrays and functions; it may return one value or several
     (`return a, b`). Numbers, vectors and matrices that it refers to by name are captured now.
+
+    Several functions of one name in one scope are overloads: a call takes the one whose annotations are
+    the types of the arguments; a parameter without annotation, or with `typing.Any`, takes anything, and
+    counts less than one with a type.
+
+    Args:
+        function: The Python function.
+        name, module, inline: accepted so that Warp code ports; they do nothing here.
 
     Raises:
         KernelTypeError: `function` is not a Python function.
         CompileError: it is a lambda, or another decorator wraps it. What its body or its annotations
             do wrong is reported when a kernel that calls it is first used.
     """
+    if function is None:
+        return functools.partial(_defined_in, sys._getframe(1))
+    return _defined_in(sys._getframe(1), function)
+
+
+def _defined_in(frame: types.FrameType, function: Callable) -> Func:
+    """The function as one of the overloads that the scope of `frame` has."""
     check_function(function, "@wp.func")
-    return Func(function)
+    known = frame.f_locals.get(function.__name__)
+    same = isinstance(known, Func) and known.python.__qualname__ == function.__qualname__
+    return Func(function, earlier=known if same else None)

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.bindings import Binding, Number, PythonRef, Unusable, describe, flatten, layout, rebuild
+from jwarp.frontend.bindings import (
+    Binding,
+    Number,
+    PythonRef,
+    Unusable,
+    describe,
+    flatten,
+    holds_array,
+    layout,
+    rebuild,
+)
 from jwarp.frontend.builtins import BUILTINS, static
 from jwarp.frontend.control_flow import ControlFlowLowering, State
 from jwarp.frontend.expressions import SET
@@ -50,7 +61,7 @@ class LoopLowering(ControlFlowLowering):
         name = statement.target.id
         if trips is not None and self.unroll(statement, name, trips, typed):
             return
-        self.check_not_static(statement, name, "its bounds are not constants" if trips is None else "its body jumps")
+        self.check_not_static(statement, name)
         lo, hi = (b.as_type(kind, span) if isinstance(b, Number) else b for b in bounds[:2])
         # A constant step has a sign, which an unsigned range lacks.
         step = Const(int64, bounds[2].value) if isinstance(bounds[2], (Number, Const)) else bounds[2]
@@ -105,32 +116,53 @@ class LoopLowering(ControlFlowLowering):
     def unroll(self, statement: ast.For, name: str, trips: range, kind: ScalarType | None) -> bool:
         """Read the body once for each value of the variable, if it is worth it."""
         nodes = [n for s in statement.body for n in ast.walk(s)]
-        must = any(self._is_static(n) for n in nodes)
+        # Jumps make a loop of its own of what need not be unrolled.
+        jumps = any(may_jump(s) for s in statement.body)
+        must = bool(self.statics_of(statement, name)) if jumps else any(self._is_static(n) for n in nodes)
         count = max(0, -((trips.start - trips.stop) // trips.step))  # len() ends at 2^63
         fits = count <= self.max_unroll and len(nodes) * count * self.unrolled <= MAX_UNROLLED_NODES
-        if any(may_jump(s) for s in statement.body) or not (must or fits):
+        if not (must or (fits and not jumps)):
             return False
         if must and len(nodes) * count * self.unrolled > 10 * MAX_UNROLLED_NODES:
             raise CompileError(f"a loop of {count} trips is too long to unroll", self.span(statement))
         outer, self.unrolled = self.unrolled, self.unrolled * max(1, count)
-        for k in trips:
-            number = Number(k) if kind is None else Const(kind, k)
-            self.assign(name, number, self.span(statement.target))
-            self.frame.statics[name] = k
-            self.lower_statements(statement.body)
+        flags = {flag: self.frame.env.pop(flag, None) for flag in ("$break", "$continue")}
+        self.read_trips(statement, name, trips, kind)
+        for flag, value in flags.items():
+            self.frame.env.pop(flag, None)
+            if value is not None:
+                self.frame.env[flag] = value
         self.unrolled = outer
         return True
 
-    def check_not_static(self, statement: ast.For, name: str, reason: str) -> None:
-        """Refuse `wp.static` of the variable of a loop that is not unrolled."""
-        for node in itertools.chain.from_iterable(_walk_unshadowed(s, name) for s in statement.body):
-            if self._is_static(node) and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node)):
-                raise CompileError(
-                    f"wp.static needs the value of `{name}`, whose loop cannot be unrolled: {reason}",
-                    self.span(node),
-                    f"compute with `{name}` without wp.static, or loop over constants without "
-                    "`break`, `continue` and `return`",
-                )
+    def read_trips(self, statement: ast.For, name: str, trips: range, kind: ScalarType | None) -> None:
+        """Read the body for each of the trips, as long as no jump has left the loop."""
+        for position, k in enumerate(trips):
+            number = Number(k) if kind is None else Const(kind, k)
+            self.frame.env["$break"] = self.frame.env["$continue"] = FALSE
+            self.assign(name, number, self.span(statement.target))
+            self.frame.statics[name] = k
+            self.lower_statements(statement.body)
+            stays = self.not_jumped(("$return", "$break"), self.span(statement))
+            if stays != TRUE:  # decided when the kernel runs, or known to have left
+                rest = functools.partial(self.read_trips, statement, name, trips[position + 1 :], kind)
+                return self.branch(stays, rest, lambda: None, self.span(statement))
+        return None
+
+    def check_not_static(self, statement: ast.For, name: str) -> None:
+        """Refuse `wp.static` of the variable of a loop whose bounds are not constants."""
+        for node in self.statics_of(statement, name):
+            raise CompileError(
+                f"wp.static needs the value of `{name}`, whose loop cannot be unrolled: its bounds are not constants",
+                self.span(node),
+                f"compute with `{name}` without wp.static, or loop over constants",
+            )
+
+    def statics_of(self, statement: ast.For, name: str) -> list[ast.AST]:
+        """The `wp.static` expressions of a loop's body that read its variable `name`."""
+        inside = itertools.chain.from_iterable(_walk_unshadowed(s, name) for s in statement.body)
+        statics = [node for node in inside if self._is_static(node)]
+        return [s for s in statics if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(s))]
 
     def _is_static(self, node: ast.AST) -> bool:
         if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
@@ -279,12 +311,12 @@ class LoopLowering(ControlFlowLowering):
 
     def types_after(self, names: list[str], body: Callable, fresh: list[str], span: Span) -> dict[str, Binding]:
         """What `fresh` names stand for after the body, found by reading it once for nothing."""
-        before, arity, warnings = self.state, self.tid_arity, dict(self.warnings)
+        before, arity, warnings, locals = self.state, self.tid_arity, dict(self.warnings), list(self.locals)
         Carried(self, names, {}, {}, False, span).enter()
         with self.builder.block():
             body()
         found = {n: self.frame.env[n] for n in fresh if n in self.frame.env}
-        self.state, self.tid_arity, self.warnings = before, arity, warnings
+        self.state, self.tid_arity, self.warnings, self.locals = before, arity, warnings, locals
         return found
 
     def assign(self, name: str, binding: Binding, span: Span) -> None:
@@ -315,7 +347,8 @@ class Carried:
         for name in dict.fromkeys([*names, *added]):
             binding = self.before.env.get(name)
             if binding is None and name in added:
-                scalars = flatten(added[name], span)
+                # An array that a trip makes is gone in the next one.
+                scalars = None if holds_array(added[name]) else flatten(added[name], span)
                 if scalars is None:
                     self.others.append(name)
                 else:
@@ -338,6 +371,9 @@ class Carried:
         scalars: list[Operand] = list(self.params)
         for name, binding in self.bindings.items():
             env[name] = rebuild(binding, scalars)
+        for name in self.others:
+            if name in env:
+                env[name] = Unusable(f"`{name}` is set in this loop, so that it does not stand for one thing here")
         env.setdefault("$break", FALSE)
         env["$continue"] = FALSE
         self.lowering.frame.unset |= self.added  # until the body sets them
@@ -349,8 +385,14 @@ class Carried:
         for name, binding in self.bindings.items():
             after = state.env[name]
             if isinstance(after, Unusable):
-                raise CompileError(after.reason, self.span)
+                raise after.error(self.span)
             if layout(after, self.span) != layout(binding, self.span):
+                if holds_array(binding) or holds_array(after):
+                    raise CompileError(
+                        f"`{name}` does not stand for the same array before the loop and after one trip",
+                        self.span,
+                        "copy the elements, or use two names",
+                    )
                 raise KernelTypeError(
                     f"`{name}` is {describe(binding)} before the loop and {describe(after)} after one trip", self.span
                 )
@@ -367,9 +409,9 @@ class Carried:
             env[name] = rebuild(binding, scalars)
         for name in self.others:
             after = self.after.get(name)
-            if name in env and after is not env[name]:
+            if name in env and after != env[name]:
                 env[name] = Unusable(f"`{name}` stands for different things before and after a loop")
-            elif after is not None and flatten(after, self.span) is None:
+            elif after is not None and (holds_array(after) or flatten(after, self.span) is None):
                 env[name] = Unusable(f"`{name}` is set in a loop and is no number, so it has no meaning after the loop")
         env.pop("$break", None)
         env.pop("$continue", None)

@@ -1,4 +1,4 @@
-"""Lowers a whole function: assignments, stores, calls of other functions."""
+"""Lowers a whole function: assignments and stores."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import dataclasses
 import itertools
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
-from jwarp.errors import CompileError, JwarpError, KernelTypeError, KernelWarning, Span
+from jwarp.errors import CompileError, KernelTypeError, KernelWarning, Span
 from jwarp.frontend import builtins, composites
 from jwarp.frontend.bindings import (
     ArrayRef,
@@ -18,7 +17,6 @@ from jwarp.frontend.bindings import (
     PythonRef,
     Shape,
     Unusable,
-    bind_python,
     describe,
     flatten,
     layout,
@@ -26,12 +24,12 @@ from jwarp.frontend.bindings import (
 from jwarp.frontend.composites import Selector
 from jwarp.frontend.expressions import SET, Frame
 from jwarp.frontend.func import Func
-from jwarp.frontend.loops import LoopLowering
+from jwarp.frontend.inlining import InliningLowering
 from jwarp.frontend.source import Source, count_loads
-from jwarp.ir.builder import FALSE, TRUE
+from jwarp.ir.builder import TRUE
 from jwarp.ir.nodes import Block, Const, Kernel, Op, Operand, Param, Value, blocks
 from jwarp.ir.ops import OPS
-from jwarp.types import ArrayType, CompositeType, FloatMatrix, ScalarType, bool_, int32
+from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, int32
 
 # The augmented assignments that are atomic on elements of arrays, where threads may share one.
 ATOMIC_OPERATORS: dict[type[ast.operator], str] = {
@@ -81,12 +79,13 @@ class Place:
         return composites.selected_type(whole, self.selectors) if isinstance(whole, CompositeType) else whole
 
 
-class Lowering(LoopLowering):
+class Lowering(InliningLowering):
     """Reads one kernel. The functions it calls are read in place."""
 
-    def __init__(self, source: Source, max_unroll: int, debug: bool = False):
-        super().__init__(Frame(source, is_kernel=True, loads=count_loads(source.tree.body)), max_unroll, debug)
-        self.stack: list[Any] = []
+    def __init__(self, source: Source, max_unroll: int, params: int = 0, debug: bool = False):
+        """`params` is how many parameters come before the local arrays in the numbering of arrays."""
+        frame = Frame(source, is_kernel=True, loads=count_loads(source.tree.body))
+        super().__init__(frame, max_unroll, params, debug)
 
     def lower_simple(self, statement: ast.stmt) -> None:
         span = self.span(statement)
@@ -121,7 +120,10 @@ class Lowering(LoopLowering):
             with self.at(value):
                 binding = self.tid(len(targets[0].elts), self.span(value))
         else:
+            first = targets[0]
+            self.assigned_name = first.id if isinstance(first, ast.Name) else ""
             binding = self.expression(value)
+            self.assigned_name = ""
         for target in targets:
             self.store_to(target, binding, self.span(value))
 
@@ -142,7 +144,7 @@ class Lowering(LoopLowering):
                 for item, part in zip(items, parts, strict=True):
                     self.store_to(item, part, span)
             case ast.Subscript() | ast.Attribute():
-                self.change(self.place(target), "store", binding, span)
+                self.change(self.element_place(target), "store", binding, span)
             case _:
                 raise self.not_assignable(target)
 
@@ -154,7 +156,7 @@ class Lowering(LoopLowering):
     def unpack(self, binding: Binding, count: int, span: Span) -> tuple:
         if isinstance(binding, Shape):
             ref = binding.array
-            binding = tuple(self.emit("shape", attr=(ref.index, axis), span=span) for axis in range(ref.type.dims))
+            binding = tuple(self.extent(ref, axis, span) for axis in range(ref.type.dims))
         if isinstance(binding, Composite):
             binding = tuple(composites.read(self, binding, (k,), span) for k in range(binding.type.shape[0]))
         if not isinstance(binding, tuple):
@@ -168,10 +170,11 @@ class Lowering(LoopLowering):
         if binding == ():
             raise CompileError("there is no value to assign", span, "a function gives one with `return`")
         if isinstance(binding, Unusable):
-            raise CompileError(binding.reason, span)
+            raise binding.error(span)
         self.frame.statics.pop(name, None)
         before = self.frame.env.get(name)
-        if before is not None and not isinstance(before, Unusable):
+        arrays = isinstance(before, ArrayRef) and isinstance(binding, ArrayRef)
+        if before is not None and not isinstance(before, Unusable) and not arrays:
             old, new = layout(before, span), layout(binding, span)
             if old is not None and old != new:
                 raise KernelTypeError(
@@ -185,7 +188,7 @@ class Lowering(LoopLowering):
             self.frame.env[SET + name] = TRUE
 
     def place(self, target: ast.expr) -> Place:
-        """What `a[i]`, `v[i]`, `v.x`, `v[1:3]`, `m[i][j]` or `a[i][j]` names on the left of an assignment."""
+        """What `a[i]`, `v[i]`, `v.x`, `v[1:3]`, `m[i][j]` or `a[i][j].x` names on the left of an assignment."""
         span = self.span(target)
         if isinstance(target, ast.Name):
             binding = self.lower_Name(ast.copy_location(ast.Name(target.id, ast.Load()), target))
@@ -199,7 +202,8 @@ class Lowering(LoopLowering):
         if owner.array is not None and owner.indices is None:
             if isinstance(target, ast.Attribute):
                 raise self.not_assignable(target)
-            return owner.element(self.indices(owner.array, target))
+            found = self.element_or_row(owner.array, target)
+            return Place(owner.name, found, None) if isinstance(found, ArrayRef) else owner.element(found)
         kind = owner.kind
         if not isinstance(kind, CompositeType):
             raise KernelTypeError(f"{kind} has no components to assign to", span)
@@ -208,6 +212,17 @@ class Lowering(LoopLowering):
         if isinstance(target, ast.Attribute):
             return owner.select((composites.named(kind, target.attr, span),))
         return owner.select(self.selectors(kind, target))
+
+    def element_place(self, target: ast.expr) -> Place:
+        """The place that an assignment changes, which is no whole array."""
+        place = self.place(target)
+        if place.array is not None and place.indices is None:
+            raise CompileError(
+                f"this is a whole row of `{place.name}`, whose elements can only be set one by one",
+                self.span(target),
+                "give an index for each dimension: a[i, j]",
+            )
+        return place
 
     def change(self, place: Place, operation: str, binding: Binding, span: Span) -> None:
         """Store to a place, or add to it."""
@@ -246,7 +261,7 @@ class Lowering(LoopLowering):
             return self.assign(target.id, result, self.span(target))
         if not isinstance(target, (ast.Subscript, ast.Attribute)):
             raise self.not_assignable(target)
-        place = self.place(target)
+        place = self.element_place(target)
         value = self.expression(statement.value)
         value_span = self.span(statement.value)
         atomic = self.atomic_operation(place, operator, span)
@@ -282,85 +297,6 @@ class Lowering(LoopLowering):
         assert isinstance(value, Composite)
         return composites.read(self, value, place.selectors, span)
 
-    # -- calls
-
-    def call_function(self, function: Func, args: list[Binding], keywords: dict, node: ast.Call) -> Binding:
-        span = self.span(node)
-        if function in self.stack:
-            raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
-        arguments = self.arguments(function, args, keywords, node)
-        frame = Frame(function.source, is_kernel=False, loads=count_loads(function.source.tree.body))
-        frame.env.update(arguments)
-        caller, self.frame = self.frame, frame
-        self.stack.append(function)
-        try:
-            self.lower_statements(function.source.tree.body)
-            return self.result_of(function, span)
-        except JwarpError as error:
-            raise _inside(error, function, span) from None
-        finally:
-            self.stack.pop()
-            self.frame = caller
-
-    def arguments(self, function: Func, args: list[Binding], keywords: dict, node: ast.Call) -> dict[str, Binding]:
-        """The arguments of a call by parameter name, checked against the annotations."""
-        span = self.span(node)
-        spans = [self.span(a) for a in node.args]
-        keyword_spans = {str(k.arg): self.span(k.value) for k in node.keywords}
-        parameters = function.signature.parameters
-        try:
-            places = function.signature.bind(*spans, **keyword_spans).arguments
-        except TypeError as error:
-            names = ", ".join(function.outputs.names)
-            hint = f"write {names} = wp.{function.name}(…)" if names else ""
-            raise KernelTypeError(f"call of `{function.name}`: {error}", span, hint) from None
-        bound = function.signature.bind(*args, **keywords).arguments
-        for name, parameter in parameters.items():
-            if name not in bound:
-                bound[name] = bind_python(parameter.default, name, span)
-            expected, binding = function.declared(name), bound[name]
-            if expected is not None and not _fits(_layout(binding, span), expected):
-                default = "" if name in places else ", its default,"
-                raise KernelTypeError(
-                    f"`{name}` of `{function.name}` must be {expected}, not {describe(binding)}{default}".rstrip(","),
-                    places.get(name, span),
-                    "" if isinstance(expected, (ArrayType, FloatMatrix)) else f"convert it: wp.{expected}(…)",
-                )
-        return bound
-
-    def result_of(self, function: Func, span: Span) -> Binding:
-        env = self.frame.env
-        result = env.get("$result", ())
-        if "$result" in env and env.get("$return") != TRUE:
-            self.warnings[(span, f"the result of {function.name}")] = None
-            if self.debug:
-                self.builder.check(self.scalar(env.get("$return", FALSE), span), f"`{function.name}` returns no value")
-        expected = function.declared("return")
-        if expected is not None and _layout(result, span) != expected:
-            returns = function.source.tree.returns
-            assert returns is not None
-            shown = ("nothing" if expected == () else repr(expected)).replace(",)", ")")
-            raise KernelTypeError(
-                f"`{function.name}` is declared to return {shown} and returns {describe(result)}",
-                function.source.span(returns),
-            )
-        return result
-
-
-def _layout(binding: Binding, span: Span) -> Any:
-    return binding.type if isinstance(binding, ArrayRef) else layout(binding, span)
-
-
-def _fits(given: Any, expected: Any) -> bool:
-    return expected.fits(given) if isinstance(expected, FloatMatrix) else given == expected
-
-
-def _inside(error: JwarpError, function: Func, span: Span) -> JwarpError:
-    """The error with a line that says where the function was called from."""
-    d = error.diagnostic
-    where = f"`{function.name}` was called at {span}"
-    return type(error)(d.message, d.span, f"{d.hint}; {where}" if d.hint else where)
-
 
 def lower_func(function: Func, types: tuple[ScalarType, ...]) -> tuple[tuple[Value, ...], Block]:
     """The IR of a scalar function, as its parameters and the block that yields its result."""
@@ -373,6 +309,7 @@ def lower_func(function: Func, types: tuple[ScalarType, ...]) -> tuple[tuple[Val
     lowering.lower_statements(function.source.tree.body)
     span = lowering.span(function.source.tree)
     result = lowering.scalar(lowering.result_of(function, span), span)
+    assert not lowering.locals  # they would be the kernel's, which is another one for each use
     return params, Block(tuple(lowering.builder.nodes), (result,))
 
 
@@ -391,7 +328,7 @@ def _check_nesting(block: Block, name: str, left: int) -> None:
 
 def lower_kernel_source(source: Source, params: tuple[Param, ...], max_unroll: int, debug: bool) -> Kernel:
     """The IR of the kernel that `source` is."""
-    lowering = Lowering(source, max_unroll, debug)
+    lowering = Lowering(source, max_unroll, len(params), debug)
     env = lowering.frame.env
     for index, param in enumerate(params):
         if isinstance(param.type, ArrayType):
@@ -414,4 +351,5 @@ def lower_kernel_source(source: Source, params: tuple[Param, ...], max_unroll: i
         warnings.warn(message, KernelWarning, stacklevel=2)
     body = Block(tuple(lowering.builder.nodes))
     _check_nesting(body, source.name, MAX_NESTING)
-    return Kernel(source.name, params, max(1, lowering.tid_arity), body, lowering.span(source.tree))
+    span, locals = lowering.span(source.tree), tuple(lowering.locals)
+    return Kernel(source.name, params, max(1, lowering.tid_arity), body, span, locals)

@@ -9,32 +9,56 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend import composites
 from jwarp.frontend.bindings import ArrayRef, Binding, Composite, Number, Shape, describe, flatten, layout
 from jwarp.frontend.expressions import ExpressionLowering, scalar_hint
-from jwarp.ir.nodes import Const, Op, Operand, Value
+from jwarp.ir.nodes import Const, Local, Op, Operand, Value
 from jwarp.ir.ops import OPS
-from jwarp.types import CompositeType, int32, int64, uint32, uint64
+from jwarp.types import ArrayType, CompositeType, int32, int64, uint32, uint64
+
+# What one thread may have in local arrays. Sixteen threads at a time have theirs on the stack.
+MAX_LOCAL_BYTES = 4096
 
 
 class SubscriptLowering(ExpressionLowering):
-    """The part of a lowering that deals with indices and slices."""
+    """The part of a lowering that deals with arrays, indices and slices."""
 
     def lower_Subscript(self, node: ast.Subscript) -> Binding:
         owner, span = self.expression(node.value), self.span(node)
         if isinstance(owner, ArrayRef):
-            return self.load(owner, self.indices(owner, node), span)
+            found = self.element_or_row(owner, node)
+            return found if isinstance(found, ArrayRef) else self.load(owner, found, span)
         if isinstance(owner, Composite):
             return composites.read(self, owner, self.selectors(owner.type, node), span)
         if isinstance(owner, (Shape, tuple)):
             length = owner.array.type.dims if isinstance(owner, Shape) else len(owner)
             k = self.static_index(node.slice, length)
-            if isinstance(owner, tuple):
-                return owner[k]
-            result = Value(int32)
-            self.builder.append(Op("shape", (), (owner.array.index, k), result, span))
-            return result
+            return owner[k] if isinstance(owner, tuple) else self.extent(owner.array, k, span)
         raise KernelTypeError(f"{describe(owner)} cannot be indexed", span, scalar_hint(owner))
 
+    def extent(self, array: ArrayRef, axis: int, span: Span) -> Operand:
+        """`array.shape[axis]`."""
+        if array.extents is not None:
+            return Const(int32, array.extents[axis])
+        result = Value(int32)
+        self.builder.append(Op("shape", (), (array.index, len(array.prefix) + axis), result, span))
+        return result
+
+    def local_array(self, kind: ArrayType, extents: tuple[int, ...], span: Span) -> ArrayRef:
+        """A new array of this thread's own, all zeros."""
+        local = Local(self.assigned_name or "local array", kind, (*extents, *kind.element))
+        self.locals.append(local)
+        if sum(made.size * made.dtype.bits // 8 for made in self.locals) > MAX_LOCAL_BYTES:
+            raise CompileError(
+                f"the local arrays of a kernel may have {MAX_LOCAL_BYTES} bytes for each thread; with this one of "
+                f"{local.size * local.dtype.bits // 8} bytes, `{local.name}`, they have more",
+                span,
+                "use a smaller array, or a parameter with an axis for the threads; an unrolled loop has the arrays "
+                "of its body once for each trip: wp.config.max_unroll",
+            )
+        number = self.first_local + len(self.locals) - 1
+        self.builder.effect("clear", attr=number)
+        return ArrayRef(number, local.name, kind, (), extents)
+
     def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding:
-        """The element of `array` at `indices`."""
+        """The element of `array` at `indices`, which start with those of its row."""
         items = []
         for component in component_indices(array.type.element):
             result = Value(array.type.dtype)
@@ -56,6 +80,7 @@ class SubscriptLowering(ExpressionLowering):
         if array.type.dtype.kind not in OPS[f"atomic_{name}"].kinds:
             raise KernelTypeError(f"wp.atomic_{name} does not take {array.type.dtype}", span)
         place = tuple(self.as_index(i, array, s) for i, s in zip(indices, spans, strict=False))
+        place = (*array.prefix, *self.from_start(array, place))
         before = []
         parts = zip(*(flatten(v, span) or () for v in values), strict=True)
         for component, scalars in zip(component_indices(array.type.element), parts, strict=True):
@@ -97,24 +122,36 @@ class SubscriptLowering(ExpressionLowering):
             )
         return value
 
-    def indices(self, array: ArrayRef, node: ast.Subscript) -> tuple[Operand, ...]:
-        """The indices of an element access, as int32 or int64."""
+    def element_or_row(self, array: ArrayRef, node: ast.Subscript) -> tuple[Operand, ...] | ArrayRef:
+        """The indices of an element, as int32 or int64 and with those of the row; of fewer axes, a row."""
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        while items and _is_whole(items[-1]):  # a[i, :] is a[i]
+            items = items[:-1]
         for item in items:
             if not isinstance(item, ast.Slice):
                 continue
             raise CompileError(
-                "array slices are not part of the kernel language yet",
+                "array slices are not part of the kernel language, but for whole rows: a[i], a[i, :]",
                 self.span(item),
                 "loop over the elements and index each",
             )
-        if len(items) != array.type.dims:
+        if len(items) > array.type.dims:
             raise KernelTypeError(
                 f"`{array.name}` has {array.type.dims} dimension(s), {len(items)} index(es) given",
                 self.span(node),
                 "give one index for each dimension: a[i], b[i, j]",
             )
-        return tuple(self.index(item, array) for item in items)
+        indices = self.from_start(array, tuple(self.index(item, array) for item in items))
+        return (*array.prefix, *indices) if len(items) == array.type.dims else array.row(indices)
+
+    def from_start(self, array: ArrayRef, indices: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        """`indices`, with those that are known to count from the end of a local array counted from its start."""
+        if array.extents is None:
+            return indices
+        return tuple(
+            Const(x.type, x.value + n) if isinstance(x, Const) and -n <= x.value < 0 else x
+            for x, n in zip(indices, array.extents, strict=False)
+        )
 
     def index(self, node: ast.expr, array: ArrayRef) -> Operand:
         return self.as_index(self.expression(node), array, self.span(node))
@@ -130,6 +167,11 @@ class SubscriptLowering(ExpressionLowering):
             operand = self.emit("min", operand, Const(uint64, int64.max), span=span)
         wide = operand.type in (int64, uint64, uint32)
         return self.emit("cast", operand, span=span, type=int64 if wide else int32)
+
+
+def _is_whole(node: ast.expr) -> bool:
+    """Whether `node` is a bare `:`."""
+    return isinstance(node, ast.Slice) and not (node.lower or node.upper or node.step)
 
 
 def component_indices(element: tuple[int, ...]) -> list[tuple[Const, ...]]:

@@ -2,11 +2,12 @@
 
 Control flow is structured and there are no variables: what a branch or a loop changes leaves it as a
 result, what a loop carries enters as `params`. `break`, `continue` and early `return` have become
-conditions by the time code is IR. Arrays are named by the index of their parameter.
+conditions by the time code is IR. Arrays are named by number: the parameters, then the local arrays.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from jwarp.types import ArrayType, ScalarType, Type
 
 ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "cas")
 WRITES = ("store", *(f"atomic_{name}" for name in ATOMICS))
+CHANGES = (*WRITES, "clear")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,8 +52,9 @@ Operand = Value | Const
 class Op:
     """One row of the operation table applied to `args`.
 
-    `attr` is what is known at compile time: the parameter index of `param`, `load` and `store`,
-    (parameter, axis) of `shape`, the axis of `tid`, the text of `check`, the format of `print`.
+    `attr` is what is known at compile time: the index of the parameter of `param`, the number of the
+    array of `load`, `store`, `clear` and the atomic operations, (parameter, axis) of `shape`, the axis of
+    `tid`, the text of `check`, the format of `print`.
     """
 
     name: str
@@ -141,6 +144,28 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True)
+class Local:
+    """An array that every thread has for itself, of fixed extents; component axes come last.
+
+    It holds nothing before a `clear` that every access comes after.
+    """
+
+    name: str
+    type: ArrayType
+    shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> ScalarType:
+        """The scalar type of the elements."""
+        return self.type.dtype
+
+    @property
+    def size(self) -> int:
+        """Number of scalars."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A whole kernel. `tid_dims` is how many launch dimensions `wp.tid()` reads, at least 1."""
 
@@ -149,6 +174,16 @@ class Kernel:
     tid_dims: int
     body: Block
     span: Span = NO_SPAN
+    locals: tuple[Local, ...] = ()
+
+    def array(self, number: int) -> Param | Local:
+        """The array that loads and stores call `number`: a parameter, or a local after all of these."""
+        count = len(self.params)
+        return self.params[number] if number < count else self.locals[number - count]
+
+    def local(self, number: int) -> Local | None:
+        """The local array that loads and stores call `number`; None for a parameter."""
+        return self.locals[number - len(self.params)] if number >= len(self.params) else None
 
 
 def operands(node: Node) -> tuple[Operand, ...]:
@@ -233,6 +268,12 @@ def prints(kernel: Kernel) -> bool:
     return any(isinstance(n, Op) and n.name == "print" for n in walk(kernel.body))
 
 
+def changed_arrays(node: Node) -> set[int]:
+    """Numbers of the arrays that `node`, or what is inside it, changes."""
+    return {n.attr for n in walk_node(node) if isinstance(n, Op) and n.name in CHANGES}
+
+
 def written_params(kernel: Kernel) -> tuple[int, ...]:
     """Indices of the array parameters that the kernel stores to, ascending."""
-    return tuple(sorted({n.attr for n in walk(kernel.body) if isinstance(n, Op) and n.name in WRITES}))
+    changed = set().union(*map(changed_arrays, kernel.body.nodes))
+    return tuple(sorted(number for number in changed if number < len(kernel.params)))

@@ -137,29 +137,30 @@ _TABLE: list[Operation] = [
         None,
         INT,
         None,
-        "element of array parameter `attr` at the indices `args`; a negative index counts from the end,"
+        "element of array `attr` at the indices `args`; a negative index counts from the end,"
         " outside the array the value is 0",
         effect="read",
-        typed_by="param",
+        typed_by="array",
     ),
     Operation(
         "store",
         None,
         ANY,
         None,
-        "args (indices…, value): write an element of array parameter `attr`; outside the array, nothing",
+        "args (indices…, value): write an element of array `attr`; outside the array, nothing",
         effect="write",
     ),
+    Operation("clear", 0, ANY, None, "set every element of local array `attr` to zero", effect="write"),
     *(
         Operation(
             f"atomic_{name}",
             None,
             kinds,
             None,
-            f"args (indices…, {values}): {doc} an element of array parameter `attr` as one indivisible step;"
+            f"args (indices…, {values}): {doc} an element of array `attr` as one indivisible step;"
             " the result, if there is one, is what the element held before, 0 outside the array",
             effect="write",
-            typed_by="param",
+            typed_by="array",
         )
         for name, kinds, values, doc in (
             ("add", NUMBER, "value", "add to"),

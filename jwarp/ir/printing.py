@@ -47,6 +47,8 @@ class _Printer:
         kernel = self.kernel
         params = ", ".join(f"{p.name}: {p.type}" for p in kernel.params)
         yield f"kernel {kernel.name}({params}), tid {kernel.tid_dims}"
+        for local in kernel.locals:
+            yield f"  local {local.name}: {local.type} of {list(local.shape)}"
         yield from self.block(kernel.body, "  ")
 
     def block(self, block: Block, indent: str) -> Iterator[str]:
@@ -94,7 +96,7 @@ class _Printer:
                 indices = indices_of(node)
                 values = self.operands(node.args[len(indices) :])
                 return (f"{self.param(node.attr)}[{self.operands(indices)}], {values}",)
-            case "param":
+            case "param" | "clear":
                 return (self.param(node.attr),)
             case "shape":
                 return (self.param(node.attr[0]), str(node.attr[1]))
@@ -131,8 +133,9 @@ class _Printer:
         return ", ".join(map(self.operand, operands))
 
     def param(self, index: int) -> str:
-        params = self.kernel.params
-        return params[index].name if 0 <= index < len(params) else f"parameter {index}"
+        """The name of a parameter or local array."""
+        known = len(self.kernel.params) + len(self.kernel.locals)
+        return self.kernel.array(index).name if 0 <= index < known else f"parameter {index}"
 
     def commented(self, text: str, span: Span) -> str:
         """`text`, with the source line beside it if it is not that of the last such comment."""

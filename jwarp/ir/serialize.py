@@ -9,12 +9,12 @@ import zlib
 from typing import Any
 
 from jwarp.errors import NO_SPAN, Span
-from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Local, Node, Op, Operand, Param, Value, While
 from jwarp.ir.printing import short_file
 from jwarp.ir.verify import verify
 from jwarp.types import SCALARS, ArrayType, ScalarType, Type
 
-FORMAT = 1
+FORMAT = 2
 MAGIC = b"jwir"
 MAX_SIZE = 16 << 20
 MAX_NUMBER = (1 << 31) - 1
@@ -78,7 +78,8 @@ class _Encoder:
 
     def kernel(self, kernel: Kernel) -> list:
         params = [self.param(p) for p in kernel.params]
-        return [kernel.name, params, kernel.tid_dims, self.span(kernel.span), self.block(kernel.body)]
+        arrays = [[*self.param(Param(local.name, local.type)), list(local.shape)] for local in kernel.locals]
+        return [kernel.name, params, arrays, kernel.tid_dims, self.span(kernel.span), self.block(kernel.body)]
 
     def param(self, param: Param) -> list:
         if isinstance(param.type, ArrayType):
@@ -149,15 +150,23 @@ class _Decoder:
         self.values = [Value(_scalar(t), _text(name)) for t, name in _list(values)]
 
     def kernel(self, content: Any) -> Kernel:
-        name, params, tid_dims, span, body = _list(content)
+        name, params, arrays, tid_dims, span, body = _list(content)
         decoded = tuple(self.param(p) for p in _list(params))
-        return Kernel(_text(name), decoded, tid_dims, self.block(body), self.span(span))
+        made = tuple(self.local(a) for a in _list(arrays))
+        return Kernel(_text(name), decoded, tid_dims, self.block(body), self.span(span), made)
 
     def param(self, content: Any) -> Param:
         name, dtype, ndim, element = _list(content)
         shape = tuple(_number(n) for n in _list(element))
         type_: Type = _scalar(dtype) if _number(ndim) == 0 else ArrayType(_scalar(dtype), ndim, shape)
         return Param(_text(name), type_)
+
+    def local(self, content: Any) -> Local:
+        *array, shape = _list(content)
+        param = self.param(array)
+        if not isinstance(param.type, ArrayType):
+            raise ValueError(f"damaged kernel data: local {param.name} is not an array")
+        return Local(param.name, param.type, tuple(_number(n) for n in _list(shape)))
 
     def span(self, content: Any) -> Span:
         if content is None:

@@ -16,6 +16,7 @@ from jwarp.ir.nodes import (
     For,
     If,
     Kernel,
+    Local,
     Node,
     Op,
     Operand,
@@ -29,6 +30,9 @@ from jwarp.ir.nodes import (
 from jwarp.ir.ops import INT, LASTING_EFFECTS, OPS, Operation
 from jwarp.ir.printing import short_file
 from jwarp.types import MAX_DIMS, SCALARS, ArrayType, ScalarType, bool_
+
+# Local arrays live on the stack, a vector of threads at a time: so many bytes for each thread.
+MAX_LOCAL_BYTES = 16 << 10
 
 
 class InvalidIR(ValueError):
@@ -63,10 +67,14 @@ def _parameter(kernel: Kernel, index: Any) -> Param:
 
 
 def _array(kernel: Kernel, index: Any) -> ArrayType:
-    param = _parameter(kernel, index)
-    if not isinstance(param.type, ArrayType):
-        raise _Fault(f"parameter {param.name} is not an array")
-    return param.type
+    """The type of a parameter that is an array, or of a local array."""
+    count = len(kernel.params) + len(kernel.locals)
+    if type(index) is not int or not 0 <= index < count:
+        raise _Fault(f"there is no array {index!r}")
+    array = kernel.array(index)
+    if not isinstance(array.type, ArrayType):
+        raise _Fault(f"parameter {array.name} is not an array")
+    return array.type
 
 
 def _axis(axis: Any, count: int) -> None:
@@ -98,7 +106,10 @@ def _check_param(kernel: Kernel, node: Op) -> ScalarType:
 def _check_shape(kernel: Kernel, node: Op) -> None:
     if type(node.attr) is not tuple or len(node.attr) != 2:
         raise _Fault(f"attr must be (parameter, axis), not {node.attr!r}")
-    _axis(node.attr[1], _array(kernel, node.attr[0]).ndim)
+    param = _parameter(kernel, node.attr[0])
+    if not isinstance(param.type, ArrayType):
+        raise _Fault(f"parameter {param.name} is not an array")
+    _axis(node.attr[1], param.type.ndim)
 
 
 def _check_load(kernel: Kernel, node: Op) -> ScalarType:
@@ -112,6 +123,12 @@ def _check_write(kernel: Kernel, node: Op) -> ScalarType | None:
         if value.type is not element:
             raise _Fault(f"{value.type} is written to an array of {element}")
     return None if node.result is None or node.name == "store" else element
+
+
+def _check_clear(kernel: Kernel, node: Op) -> None:
+    _array(kernel, node.attr)
+    if kernel.local(node.attr) is None:
+        raise _Fault(f"{kernel.array(node.attr).name} is not a local array")
 
 
 def _check_thread(kernel: Kernel, node: Op) -> None:
@@ -151,6 +168,7 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ScalarType | None]] = {
     "param": _check_param,
     "shape": _check_shape,
     "load": _check_load,
+    "clear": _check_clear,
     "thread": _check_thread,
     "inside": _check_inside,
     "check": _check_check,
@@ -167,6 +185,7 @@ class _Verifier:
         self.kernel = kernel
         self.defined: set[Value] = set()
         self.visible: set[Value] = set()
+        self.cleared: set[int] = set()  # local arrays that hold something here
 
     def run(self) -> None:
         kernel = self.kernel
@@ -178,6 +197,10 @@ class _Verifier:
             for param in kernel.params:
                 if not _is_type(param.type):
                     raise _Fault(f"parameter {param.name} has type {param.type!r}")
+            for local in kernel.locals:
+                _check_local(local)
+            if sum(local.size * local.dtype.bits // 8 for local in kernel.locals) > MAX_LOCAL_BYTES:
+                raise _Fault(f"the local arrays need more than {MAX_LOCAL_BYTES} bytes")
             self.block(kernel.body, (), ())
         except _Fault as fault:
             raise InvalidIR(self.message(str(fault), "", kernel.span)) from None
@@ -188,7 +211,7 @@ class _Verifier:
 
     def block(self, block: Block, inside: tuple[Value, ...], yields: Sequence[ScalarType]) -> None:
         """Check a block that also sees `inside` and must yield values of the given types."""
-        before = set(self.visible)
+        before, cleared = set(self.visible), set(self.cleared)
         self.define(inside)
         for node in block.nodes:
             try:
@@ -199,7 +222,7 @@ class _Verifier:
         self.use(block.yields)
         if [y.type for y in block.yields] != list(yields):
             raise _Fault(f"yields {[y.type for y in block.yields]} where {list(yields)} are expected")
-        self.visible = before
+        self.visible, self.cleared = before, cleared
 
     def define(self, values: Sequence[Value]) -> None:
         for value in values:
@@ -261,6 +284,12 @@ class _Verifier:
         elif node.attr is not None:
             raise _Fault(f"has no attr, but here it is {node.attr!r}")
         self.result(node, row, from_attr)
+        if node.name == "clear":
+            self.cleared.add(node.attr)
+        elif node.name == "load" or node.name in WRITES:
+            local = self.kernel.local(node.attr)
+            if local is not None and node.attr not in self.cleared:
+                raise _Fault(f"local array {local.name} is not cleared before")
 
     def result(self, node: Op, row: Operation, from_attr: ScalarType | None) -> None:
         if row.effect in LASTING_EFFECTS:
@@ -290,6 +319,15 @@ def _is_type(type_: Any) -> bool:
         counts = type(type_.ndim) is int and type_.ndim >= 1 and 0 <= type_.dims <= MAX_DIMS
         return _is_scalar(type_.dtype) and components and counts
     return _is_scalar(type_)
+
+
+def _check_local(local: Local) -> None:
+    shape, kind = local.shape, local.type
+    if not isinstance(kind, ArrayType) or not _is_type(kind) or kind.dims == 0:
+        raise _Fault(f"local array {local.name} has type {kind!r}")
+    extents = type(shape) is tuple and all(type(n) is int and 1 <= n <= MAX_LOCAL_BYTES for n in shape)
+    if not extents or len(shape) != kind.ndim or shape[kind.dims :] != kind.element:
+        raise _Fault(f"local array {local.name} of type {kind} has extents {shape}")
 
 
 def _require_bool(cond: Operand) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Block, For, If, Kernel, Node, Op, Operand, Value, While
+from jwarp.ir.nodes import Block, For, If, Kernel, Node, Op, Operand, Value, While, indices_of
 from jwarp.ir.ops import OPS
-from jwarp.types import bfloat16, float16, float32
+from jwarp.types import SCALARS, ScalarType, bfloat16, float16, float32
 
 # Gives the inlined form of an operation on arguments, or None to keep the operation.
 Expansion = Callable[[Op], tuple[tuple[Value, ...], Block] | None]
@@ -20,13 +20,15 @@ _KEPT_FOR_HALVES = frozenset({"select", "cast", "bitcast"})
 def expand(kernel: Kernel, expansion: Expansion) -> Kernel:
     """`kernel` with every operation replaced that `expansion` has a form for.
 
-    Arithmetic on float16 and bfloat16 becomes arithmetic on float32, rounded after each operation.
+    Arithmetic on float16 and bfloat16 becomes arithmetic on float32, rounded after each operation; an
+    atomic operation on a local array, which no other thread sees, a load and a store.
     """
-    return dataclasses.replace(kernel, body=_Expander(expansion).block(kernel.body))
+    return dataclasses.replace(kernel, body=_Expander(kernel, expansion).block(kernel.body))
 
 
 class _Expander:
-    def __init__(self, expansion: Expansion):
+    def __init__(self, kernel: Kernel, expansion: Expansion):
+        self.kernel = kernel
         self.expansion = expansion
         self.builder = Builder()
         self.known: dict[Value, Operand] = {}
@@ -61,6 +63,9 @@ class _Expander:
                 self.builder.append(dataclasses.replace(node, init=init, cond=cond, body=body))
 
     def op(self, node: Op) -> None:
+        if node.name.startswith("atomic_") and self.kernel.local(node.attr) is not None:
+            self.unshared(node)
+            return
         if node.result is None or OPS[node.name].effect != "pure" or not node.args:
             self.builder.append(node)
             return
@@ -72,6 +77,26 @@ class _Expander:
             self.builder.append(node)
             return
         self.known[node.result] = self.inline(form, node.args)
+
+    def unshared(self, node: Op) -> None:
+        """An atomic operation on an array that only one thread sees."""
+        indices = indices_of(node)
+        type = self.kernel.array(node.attr).dtype
+        old = node.result or Value(type)
+        self.builder.append(Op("load", indices, node.attr, old, node.span))
+        name, values = node.name.removeprefix("atomic_"), node.args[len(indices) :]
+        new: Operand = values[-1]
+        if name == "cas":
+            same = self.builder.op("eq", *(self.bits(x, type) for x in (old, values[0])))
+            new = self.builder.op("select", same, new, old)
+        elif name != "exch":
+            made = Value(type)
+            self.op(Op(name, (old, new), None, made, node.span))
+            new = self.operand(made)
+        self.builder.append(Op("store", (*indices, new), node.attr, None, node.span))
+
+    def bits(self, x: Operand, type: ScalarType) -> Operand:
+        return self.builder.op("bitcast", x, type=SCALARS[f"uint{type.bits}"]) if type.is_float else x
 
     def inline(self, form: tuple[tuple[Value, ...], Block], args: tuple[Operand, ...]) -> Operand:
         params, body = form

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from jwarp.ir.nodes import (
-    WRITES,
     Block,
     Const,
     For,
@@ -15,6 +14,7 @@ from jwarp.ir.nodes import (
     Op,
     Value,
     While,
+    changed_arrays,
     inner_params,
     results,
     walk_node,
@@ -46,11 +46,9 @@ def _block(block: Block) -> Block:
 
 def _loop(node: For | While) -> tuple[list[Node], For | While]:
     inside: set[Value] = set()
-    written: set[int] = set()
     for inner in walk_node(node):
         inside.update(inner_params(inner), results(inner))
-        if isinstance(inner, Op) and inner.name in WRITES:
-            written.add(inner.attr)
+    written = changed_arrays(node)
     moved: list[Node] = []
 
     def split(block: Block) -> Block:

@@ -65,7 +65,8 @@ def _racing(kernel: Kernel) -> dict[int, tuple[str, ...]]:
     for node in walk(kernel.body):
         if isinstance(node, Op) and (node.name == "load" or node.name in WRITES):
             touched.setdefault(node.attr, {})[_manner(node)] = None
-    return {p: tuple(how) for p, how in touched.items() if set(how) not in ({"load"}, {"atomic"})}
+    shared = {p: tuple(how) for p, how in touched.items() if kernel.local(p) is None}
+    return {p: how for p, how in shared.items() if set(how) not in ({"load"}, {"atomic"})}
 
 
 @dataclass(frozen=True)
@@ -150,12 +151,19 @@ class _Instrumenter:
             self.check_bounds(node)
         if is_access and node.attr in self.racing:
             self.check_races(node)
-        self.builder.append(node)
+        if is_access or node.name == "clear":
+            self.builder.append(dataclasses.replace(node, attr=self.number(node.attr)))
+        else:
+            self.builder.append(node)
         if self.values and node.result is not None and node.result.type.is_float:
             self.check_nan(node, node.result)
 
+    def number(self, array: int) -> int:
+        """What array `array` is called where the hidden parameters come before the local arrays."""
+        return array + len(self.hidden) * (array >= len(self.kernel.params))
+
     def check_bounds(self, node: Op) -> None:
-        array = self.kernel.params[node.attr]
+        array = self.kernel.array(node.attr)
         assert isinstance(array.type, ArrayType)
         indices, dims = indices_of(node), array.type.dims
         pairs = zip(indices[dims:], array.type.element, strict=True)
@@ -166,7 +174,7 @@ class _Instrumenter:
         if dims == 0 or key in self.tested:
             return
         self.tested.add(key)
-        is_inside = self.builder.op("inside", *indices, attr=node.attr)
+        is_inside = self.builder.op("inside", *indices, attr=self.number(node.attr))
         self.builder.check(is_inside, f"index outside of `{array.name}`")
 
     def check_nan(self, node: Op, result: Value) -> None:

@@ -43,9 +43,9 @@ class Cover(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Access:
-    """An access that every thread makes: its indices, to be compared with the extents at launch."""
+    """An access that every thread makes to an array: its indices, to be compared with the extents at launch."""
 
-    param: int
+    array: int
     indices: tuple[Affine | None, ...]
     span: Span
 
@@ -328,7 +328,7 @@ class _Analysis:
     def place(self, node: Op, indices: tuple[Operand, ...]) -> list[Number]:
         """Note under which condition `indices` are in range; their numbers."""
         numbers = [self.index(i) for i in indices]
-        extents = [Affine.of(self.symbols.extents[node.attr, axis]) for axis in range(len(indices))]
+        extents = [self.extent(node.attr, axis) for axis in range(len(indices))]
         conditions = []
         for number, extent in zip(numbers, extents, strict=True):
             conditions += [number.side, self.prove(number.form), self.prove(extent - 1 - number.form)]
@@ -352,6 +352,10 @@ class _Analysis:
         if certain:
             forms = tuple(n.form if n.side == ALWAYS and self.is_plain(n.form) else None for n in numbers)
             self.always.append(Access(node.attr, forms, node.span))
+
+    def extent(self, array: int, axis: int) -> Affine:
+        local = self.kernel.local(array)
+        return Affine.of(self.symbols.extents[array, axis]) if local is None else Affine.number(local.shape[axis])
 
     def index(self, x: Operand) -> Number:
         """The number of an index; extents fit 32 bits, so that a wide one inside an array has not wrapped."""

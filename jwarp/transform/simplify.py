@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, simplify_op
 from jwarp.ir.nodes import (
-    WRITES,
     Block,
     Const,
     For,
@@ -19,6 +18,7 @@ from jwarp.ir.nodes import (
     Value,
     While,
     blocks,
+    changed_arrays,
     results,
     walk_node,
 )
@@ -98,7 +98,7 @@ class _Rewriter:
                 self.counted(node)
             case While():
                 self.conditional(node)
-        self.forget_loads(_written(node))
+        self.forget_loads(changed_arrays(node))
 
     def forget_loads(self, arrays: set[int]) -> None:
         """Stop sharing loads of `arrays`, whose content changes here."""
@@ -185,7 +185,7 @@ class _Rewriter:
             self.known.update(zip(node.results, self.all(node.init), strict=True))
             return
         kept = self.constant_params(node)
-        self.forget_loads(_written(node))  # in later trips the loop's own stores come before its loads
+        self.forget_loads(changed_arrays(node))  # in later trips the loop's own stores come before its loads
         init = self.all(node.init[k] for k in kept)
         body = _keep(self.block(node.body), kept)
         params, made = (tuple(vs[k] for k in kept) for vs in (node.params, node.results))
@@ -193,16 +193,11 @@ class _Rewriter:
 
     def conditional(self, node: While) -> None:
         kept = self.constant_params(node)
-        self.forget_loads(_written(node))  # in later trips the loop's own stores come before its loads
+        self.forget_loads(changed_arrays(node))  # in later trips the loop's own stores come before its loads
         init = self.all(node.init[k] for k in kept)
         cond, body = self.block(node.cond), _keep(self.block(node.body), kept)
         params, made = (tuple(vs[k] for k in kept) for vs in (node.params, node.results))
         self.builder.append(While(params, init, cond, body, made, node.span))
-
-
-def _written(node: Node) -> set[int]:
-    """Arrays that `node` stores to."""
-    return {n.attr for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
 
 
 def _keep(block: Block, positions: list[int]) -> Block:

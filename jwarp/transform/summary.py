@@ -25,9 +25,9 @@ class Coordinate:
 
 @dataclass(frozen=True)
 class CertainAccess:
-    """An access that every thread makes: its indices over symbols and coordinates, where known."""
+    """An access that every thread makes to an array: its indices over symbols and coordinates, where known."""
 
-    param: int
+    array: int
     indices: tuple[Affine | None, ...]
 
 
@@ -49,7 +49,7 @@ class Summary:
         # Forms have different lengths and kinds of entries; as text they have an order.
         clauses = (sorted((_encode(form) for form in clause), key=str) for clause in self.condition)
         condition = sorted(clauses, key=str)
-        always = [[a.param, [None if i is None else _encode(i) for i in a.indices]] for a in self.always]
+        always = [[a.array, [None if i is None else _encode(i) for i in a.indices]] for a in self.always]
         parts = [condition, self.covers, always, sorted(self.sums), self.weight]
         return json.dumps(parts, separators=(",", ":")).encode()
 
@@ -63,7 +63,7 @@ def summarize(proofs: Proofs) -> Summary:
 
 def certain_access(access: Access, proofs: Proofs) -> CertainAccess:
     """`access`, found by `proofs`, as a summary has it."""
-    return CertainAccess(access.param, tuple(_plain(index, proofs) for index in access.indices))
+    return CertainAccess(access.array, tuple(_plain(index, proofs) for index in access.indices))
 
 
 def summary_from_bytes(data: bytes, kernel: Kernel) -> Summary:
@@ -82,7 +82,7 @@ def summary_from_bytes(data: bytes, kernel: Kernel) -> Summary:
         frozenset(frozenset(map(decode, clause)) for clause in condition),
         tuple(map(Cover, covers)),
         tuple(
-            CertainAccess(param, tuple(None if i is None else decode(i) for i in indices)) for param, indices in always
+            CertainAccess(array, tuple(None if i is None else decode(i) for i in indices)) for array, indices in always
         ),
         frozenset(sums),
         weight,

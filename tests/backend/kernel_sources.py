@@ -25,13 +25,15 @@ def scalar(name: str) -> ScalarType:
 
 @dataclass(frozen=True)
 class Array:
-    """An array parameter. `own` is the index that belongs to one thread alone; "" for inputs."""
+    """An array. `own` is the index that belongs to one thread alone; "" for inputs, local arrays and rows."""
 
     name: str
     type: str
     ndim: int
     own: str = ""
     counts: bool = False
+    is_local: bool = False
+    whole: str = ""  # the array that it is a row of
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Writer:
     variables: list[tuple[str, str]] = field(default_factory=list)  # name and type
     constants: list[tuple[str, str]] = field(default_factory=list)  # not assigned to
     arrays: list[Array] = field(default_factory=list)
+    views: list[Array] = field(default_factory=list)  # local arrays, which are written too, and rows
+    local_in_loop: bool = False
     functions: list[tuple[str, list[str], list[str]]] = field(default_factory=list)
     loops: int = 0
     budget: int = 0
@@ -98,7 +102,7 @@ class Writer:
 
     def leaf(self, type_: str) -> str:
         choices = self.named(type_) * 2
-        loadable = [a for a in self.arrays if a.type == type_ and not a.counts]
+        loadable = [a for a in (*self.arrays, *self.views * 2) if a.type == type_ and not a.counts]
         if loadable and self.chance(0.35):
             return self.load(self.pick(loadable))
         if type_ == "int32" and self.arrays and self.chance(0.05):
@@ -114,6 +118,10 @@ class Writer:
     def load(self, array: Array) -> str:
         if array.own:
             return f"{array.name}[{array.own}]"
+        if array.ndim > 1 and self.chance(0.2):
+            return f"{array.name}{''.join(f'[{self.index()}]' for _ in range(array.ndim))}"
+        if array.is_local and self.chance(0.5):  # places that may become registers
+            return f"{array.name}[{', '.join(str(self.rng.randrange(-1, 3)) for _ in range(array.ndim))}]"
         return f"{array.name}[{', '.join(self.index() for _ in range(array.ndim))}]"
 
     def index(self) -> str:
@@ -213,17 +221,20 @@ class Writer:
 
     def call(self, function: tuple[str, list[str], list[str]], depth: int) -> str:
         name, params, _ = function
-        return f"{name}({', '.join('x0' if t == 'x0' else self.expression(t, depth) for t in params)})"
+        fitting = [a.name for a in self.views if a.type == self.first_input and a.ndim == 1]
+        args = (self.pick(["x0", *fitting]) if t == "x0" else self.expression(t, depth) for t in params)
+        return f"{name}({', '.join(args)})"
 
     # -- statements
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Names that are first assigned inside are not read outside."""
-        known, indent = len(self.variables), self.indent
+        known, views, indent = len(self.variables), len(self.views), self.indent
         self.indent += 1
         yield
         del self.variables[known:]
+        del self.views[views:]
         self.indent = indent
 
     def block(self, count: int) -> None:
@@ -242,7 +253,8 @@ class Writer:
         if self.functions:
             makers += [self.several]
         if self.arrays and not self.results:
-            makers += [self.store] * 5 + [self.count] * 2
+            makers += [self.store] * 5 + [self.count] * 2 + [self.make_local, self.make_row, self.change_row]
+            makers += [self.store_local] * (3 if self.views else 0)
         self.pick(makers)()
 
     def assign(self) -> None:
@@ -380,6 +392,42 @@ class Writer:
         may_add = array.type not in ("bool", "float16", "bfloat16")
         operator = self.pick(["+=", "-=", "*="]) if may_add and self.chance(0.4) else "="
         return self.line(f"{element} {operator} {value}")
+
+    def make_local(self) -> None:
+        if len([a for a in self.views if a.is_local]) > 2 or (self.loops and self.local_in_loop):
+            return self.store_local()
+        # Unrolled loops have one for each trip, and there is not much room.
+        self.local_in_loop |= self.loops > 0
+        shape = [self.rng.randrange(1, 3 if self.loops else 6) for _ in range(self.pick([1, 1, 2]))]
+        made = Array(self.fresh("t"), self.pick([*TYPES, self.first_input, "bool"]), len(shape), is_local=True)
+        written = str(shape[0]) if len(shape) == 1 else f"({', '.join(map(str, shape))})"
+        self.line(f"{made.name} = wp.{self.pick(['zeros', 'zeros', 'empty'])}(shape={written}, dtype=wp.{made.type})")
+        return self.views.append(made)
+
+    def store_local(self) -> None:
+        arrays = [a for a in self.views if a.is_local]
+        if not arrays:
+            return self.assign()
+        array = self.pick(arrays)
+        operator = self.pick(["+=", "-=", "*=", "="]) if array.type != "bool" else "="
+        return self.line(f"{self.load(array)} {operator} {self.expression(array.type)}")
+
+    def make_row(self) -> None:
+        arrays = [a for a in (*self.arrays, *self.views) if a.ndim > 1 and not a.own and not a.counts]
+        if not arrays:
+            return self.make_local()
+        array = self.pick(arrays)
+        row = Array(self.fresh("r"), array.type, array.ndim - 1, is_local=array.is_local, whole=array.name)
+        self.line(f"{row.name} = {array.name}[{self.expression('int32')}]")
+        return self.views.append(row)
+
+    def change_row(self) -> None:
+        """Let a name stand for another row of the same array."""
+        rows = [a for a in self.views if a.whole]
+        if not rows:
+            return self.make_row()
+        row = self.pick(rows)
+        return self.line(f"{row.name} = {row.whole}[{self.expression('int32')}]")
 
     def count(self) -> None:
         arrays = [a for a in self.arrays if a.counts]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import math
 import types
 from collections.abc import Callable, Iterator
@@ -167,35 +168,42 @@ def convert(type_: str, x: Number) -> Number:
 
 
 class Array:
-    """An array argument; `data` is changed in place."""
+    """An array argument or a local array, or the row of one at `prefix`; `data` is changed in place."""
 
-    def __init__(self, data: np.ndarray):
-        self.data = data
-        self.left = False  # whether some access was outside
+    has_left = False  # whether some access was outside its array
+
+    def __init__(self, data: np.ndarray, prefix: tuple[Number, ...] = ()):
+        self.data, self.prefix = data, prefix
         self.type = "bool" if data.dtype == bool else data.dtype.name
 
     @property
     def shape(self) -> tuple[Number, ...]:
-        return tuple(Number("int32", n) for n in self.data.shape)
+        return tuple(Number("int32", n) for n in self.data.shape[len(self.prefix) :])
 
-    def _find(self, index: Any) -> tuple[int, ...] | None:
+    def _whole(self, index: Any) -> tuple[Number, ...]:
+        return (*self.prefix, *(index if isinstance(index, tuple) else (index,)))
+
+    def _find(self, index: tuple[Number, ...]) -> tuple[int, ...] | None:
         places = []
-        for one, extent in zip(index if isinstance(index, tuple) else (index,), self.data.shape, strict=True):
+        for one, extent in zip(index, self.data.shape, strict=True):
             place = one.value + extent if one.value < 0 else one.value
             if not 0 <= place < extent:
-                self.left = True
+                Array.has_left = True
                 return None
             places.append(place)
         return tuple(places)
 
-    def __getitem__(self, index: Any) -> Number:
-        place = self._find(index)
+    def __getitem__(self, index: Any) -> Number | Array:
+        whole = self._whole(index)
+        if len(whole) < self.data.ndim:
+            return Array(self.data, whole)
+        place = self._find(whole)
         value = self.data.dtype.type(0) if place is None else self.data[place]
         return Number(self.type, value if self.type in _FLOATS else value.item())
 
     def __setitem__(self, index: Any, value: Number) -> None:
         assert value.type == self.type, (value, self.type)
-        place = self._find(index)
+        place = self._find(self._whole(index))
         if place is not None:
             self.data[place] = value.value
 
@@ -236,7 +244,7 @@ class _Types(types.SimpleNamespace):
     def __init__(self) -> None:
         super().__init__(coordinates=())
         for name in (*_INTS, *_FLOATS, "bool"):
-            setattr(self, name, lambda x, name=name: convert(name, x))
+            setattr(self, name, functools.partial(convert, name))
         for name, function in [("sqrt", np.sqrt), ("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc)]:
             setattr(self, name, _float_function(function))
         self.rint, self.round = _float_function(np.rint), _float_function(_half_away)
@@ -244,6 +252,13 @@ class _Types(types.SimpleNamespace):
         self.min = lambda x, y: _arithmetic(x, y, lambda t, a, b: builtins.min(a, b), _min)
         self.max = lambda x, y: _arithmetic(x, y, lambda t, a, b: builtins.max(a, b), lambda a, b: -_min(-a, -b))
         self.kernel = self.func = lambda function: function
+
+    def zeros(self, shape: Any, dtype: Any) -> Array:
+        extents = [n.value for n in (shape if isinstance(shape, tuple) else (shape,))]
+        (name,) = dtype.args
+        return Array(np.zeros(extents, _FLOATS.get(name, name)))
+
+    empty = zeros
 
     def tid(self) -> Any:
         numbers = tuple(Number("int32", c) for c in self.coordinates)
@@ -290,8 +305,9 @@ def run_threads(source: str, dims: tuple[int, ...], arguments: tuple) -> tuple[l
         else:
             type_ = "bool" if value.dtype == bool else value.dtype.name
             bound.append(Number(type_, value if type_ in _FLOATS else value.item()))
+    Array.has_left = False
     with np.errstate(all="ignore"):
         for wp.coordinates in np.ndindex(*dims):
             names["kernel"](*bound)
     arrays = [a for a in bound if isinstance(a, Array)]
-    return [a.data for a in arrays], not any(a.left for a in arrays)
+    return [a.data for a in arrays], not Array.has_left

@@ -256,3 +256,21 @@ def test_a_nan_that_is_passed_over_is_none():
         with pytest.raises(RuntimeError) as caught:
             jax.block_until_ready(wp.launch(badly_guarded, N, [bad], [N]))
     assert str(caught.value).endswith(place(badly_guarded, 3) + "`sqrt` gives NaN, thread (33)")
+
+
+@wp.kernel
+def with_table(x: wp.array[float], n: int, y: wp.array[float]):
+    i = wp.tid()
+    table = wp.zeros(shape=4, dtype=float)
+    for k in range(n):
+        table[k] = x[i] + float(k)
+    y[i] = y[i] + table[2] * x[i]
+
+
+def test_local_arrays_are_checked_beside_the_hidden_arrays_of_races():
+    x = jnp.asarray(np.random.default_rng(3).uniform(1.0, 2.0, 37), jnp.float32)
+    with wp.config(debug=True):
+        (y,) = wp.launch(with_table, 37, [x, 4], [x])
+        np.testing.assert_allclose(y, x + (x + 2) * x, rtol=1e-6)
+        with pytest.raises(RuntimeError, match=r"index outside of `table`.*thread \(0\)|thread \(0,?\).*`table`"):
+            wp.launch(with_table, 37, [x, 5], [x])

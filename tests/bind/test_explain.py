@@ -89,7 +89,7 @@ def test_how_accesses_are_made():
     assert how["store", "z[1]"] == ("scatter",)
     assert how["load", "x[index[i]]"] == ("gather",)
     assert how["load", "a[i + 1]"] == ("vector load",)
-    assert how["atomic_add", "wp.atomic_add(bins, index[i], x[index[i]])"] == ("atomic",)
+    assert how["atomic_add", "wp.atomic_add(bins, index[i], x[index[i]])"] == ("plain additions",)
     assert rows["load", "v[i]"].count == rows["store", "w[i]"].count == 3
     assert rows["load", "a[i + 1]"].array == "x"
 
@@ -272,3 +272,18 @@ def test_compilations_are_announced():
     assert (version.name, version.seconds, version.bytes) == ("fast", event.seconds, event.bytes)
     again = wp.explain(wp.jax_kernel(fresh))(jnp.ones(4)).launches[0]
     assert again.versions == launch.versions
+
+
+@wp.kernel
+def own_table(x: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    t = wp.zeros(shape=4, dtype=float)
+    t[x[i]] = 2.0
+    y[i] = t[1]
+
+
+def test_local_arrays_are_explained():
+    fn = wp.jax_kernel(own_table)
+    rows = wp.explain(fn)(jnp.arange(8)).rows
+    own = {row.kind: (row.how, row.safe) for row in rows if row.array == "t"}
+    assert own == {"store": (("scatter",), "checked"), "load": (("own vector load",), "proven")}

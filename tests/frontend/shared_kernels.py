@@ -3,6 +3,10 @@
 All take integers a and b, floats x and y, and write rows of an integer and a float output.
 """
 
+# ruff: noqa: F811
+import enum
+from typing import Any
+
 import jwarp as wp
 
 SCALE = 3
@@ -322,3 +326,138 @@ def elements(
     out[2, i] |= 9
     out[2, i] ^= 5
     out[2, i] &= 127
+
+
+@wp.func
+def fill_row(row: wp.array[int], first: int):
+    for k in range(row.shape[0]):
+        row[k] = row[k] * 2 + first + k
+
+
+@wp.func
+def powers(u: float):
+    made = wp.zeros(shape=4, dtype=float)
+    made[0] = 1.0
+    for k in range(1, 4):
+        made[k] = made[k - 1] * u
+    return made
+
+
+@wp.kernel
+def local_arrays(
+    a: wp.array[int],
+    b: wp.array[int],
+    x: wp.array[float],
+    y: wp.array[float],
+    out: wp.array2d[int],
+    real: wp.array2d[float],
+):
+    i = wp.tid()
+    table = wp.zeros(shape=(3, 4), dtype=int)
+    fill_row(table[1], a[i])
+    fill_row(table[1], 5)
+    row = table[2]
+    row[1] = b[i]
+    row[wp.abs(a[i]) % 4] += 3
+    table[0, 3] = row[1] - table[1][2]
+    total = int(0)
+    for j in range(table.shape[0]):
+        for k in range(table.shape[1]):
+            total = total * 3 + table[j, k]
+    out[0, i] = total
+    steps = int(0)
+    while steps < wp.abs(b[i]) % 7:
+        fresh = wp.zeros(shape=3, dtype=int)
+        fresh[steps % 3] = steps + 1
+        out[1, i] += fresh[0] - fresh[1] + fresh[2] * 2
+        steps += 1
+    p = powers(x[i] / 8.0)
+    real[0, i] = p[0] + p[1] - p[2] * p[3]
+    v = wp.zeros(shape=2, dtype=wp.vec3)
+    v[1] = wp.vec3(x[i], y[i], 1.0)
+    v[0] = v[1] * 2.0
+    v[wp.abs(a[i]) % 2] += wp.vec3(1.0, 0.0, -1.0)
+    real[1, i] = v[0][0] + v[0][1] * v[1][2]
+    if x[i] < 0.0:
+        in_branch = wp.zeros(shape=5, dtype=float)
+        in_branch[wp.abs(a[i]) % 5] = y[i]
+        real[2, i] = in_branch[2] + in_branch[3]
+
+
+@wp.kernel
+def rows_of_arrays(
+    a: wp.array[int],
+    b: wp.array[int],
+    x: wp.array[float],
+    y: wp.array[float],
+    out: wp.array2d[int],
+    real: wp.array2d[float],
+):
+    i = wp.tid()
+    mine = out[2]
+    mine[i] = a[i]
+    out[3][i] = mine[i] + mine.shape[0]
+    r = real[wp.abs(a[i]) % 5]
+    r[i] = x[i]
+    real[5][i] = r[i] * y[i]
+    wp.atomic_add(out[4], b[i] & 3, 1)
+    out[5][b[i] & 3] += 2
+
+
+class Kind(enum.IntEnum):
+    LOW = -2
+    HIGH = 3
+
+
+class Bits(enum.IntFlag):
+    ONE = 1
+    FOUR = 4
+
+
+@wp.func
+def weight(u: float):
+    return u * 0.5
+
+
+@wp.func
+def weight(k: int):
+    return float(k) + 0.25
+
+
+@wp.func
+def weight(v: wp.vec3):
+    return weight(v[0]) - weight(int(v[1]))
+
+
+@wp.func
+def weight(k: Any):
+    return float(k) * 100.0
+
+
+@wp.func
+def applied(f: wp.Function, u: float):
+    return f(u) + f(u + 1.0)
+
+
+@wp.kernel
+def overloads(
+    a: wp.array[int],
+    b: wp.array[int],
+    x: wp.array[float],
+    y: wp.array[float],
+    out: wp.array2d[int],
+    real: wp.array2d[float],
+):
+    i = wp.tid()
+    real[0, i] = weight(x[i])
+    real[1, i] = weight(a[i])
+    real[2, i] = weight(wp.vec3(x[i], y[i], 1.0))
+    real[3, i] = weight(wp.int64(a[i]))
+    real[4, i] = applied(weight, y[i])
+    real[5, i] = applied(sign_of, y[i])
+    out[0, i] = Kind.LOW + a[i]
+    if a[i] > Kind.HIGH:
+        out[1, i] = Bits.ONE | Bits.FOUR
+    out[2, i] = a[i] & Bits.FOUR
+    for j in range(4):
+        out[3, i] += wp.static(j * j) * a[i]

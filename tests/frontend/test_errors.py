@@ -115,7 +115,7 @@ BODIES = {
     "order of bools": ("y = «p < p»", T, "`<` does not take (bool, bool)", "int(x)"),
     "comparison with a bool": ("y = «n == p»", T, "`==`", "convert"),
     "comparison of signs": ("y = «n < wp.uint32(3)»", T, "`<` needs arguments of one type, got int32, uint32", ""),
-    "power of ints": ("y = «n ** 2»", T, "`**` does not take (int32, int32)", "float(x)"),
+    "power of ints": ("y = «n ** 2»", T, "`**` does not take (int32, int32)", "i * i"),
     "inverted bool": ("y = «~p»", T, "`~`", "not x"),
     "inverted float": ("y = «~x»", T, "`~`", ""),
     "matrix product": ("y = «x @ x»", T, "`@`", "`*`"),
@@ -135,7 +135,32 @@ BODIES = {
     "float index": ("a[«x»] = x", T, "index of `a` must be an integer, not float32", "int(x)"),
     "bool index": ("a[«p»] = x", T, "must be an integer, not bool", "int(x)"),
     "too many indices": ("«a[0, 1]» = x", T, "1 dimension(s), 2 index(es)", "each dimension"),
-    "too few indices": ("a[0] = «c[0]»[1]", T, "2 dimension(s), 1 index(es)", "b[i, j]"),
+    "a row as a value": ("y = «c[0]» + 1.0", T, "must be a scalar, not array[float32]", "c[i]"),
+    "a row assigned": ("«c[0]» = x", C, "a whole row of `c`", "a[i, j]"),
+    "a row added to": ("«c[0]» += x", C, "a whole row of `c`", "a[i, j]"),
+    "too many indices of a row": ("y = «c[0][1, 2]»", T, "1 dimension(s), 2 index(es)", "each dimension"),
+    "slice of an array": ("r = a[«1:»]", C, "array slices", "index each"),
+    "varying shape": ("t = «wp.zeros(shape=n, dtype=float)»", C, "must be a positive constant integer", "parameter"),
+    "negative shape": ("t = «wp.zeros(-1)»", C, "must be a positive constant integer", "wp.static"),
+    "float shape": ("t = «wp.zeros((2, 3.0))»", C, "must be a positive constant integer", "wp.static"),
+    "empty shape": ("t = «wp.zeros(())»", C, "1 to 4 dimensions, not 0", ""),
+    "local array of no type": ("t = «wp.zeros(3, x)»", T, "dtype of a local array must be", "dtype=float"),
+    "local arrays too large": ("t = wp.zeros(500)\nu = «wp.zeros((23, 23))»", C, "may have 4096 bytes", "smaller"),
+    "another array in a branch": (
+        "t = wp.zeros(3)\nif p:\n    t = wp.zeros(3)\na[0] = «t»[0]", C, "not the same array", "before the `if`",
+    ),
+    "an array of one branch": (
+        "if p:\n    t = wp.zeros(3)\na[0] = «t»[0]", C, "not the same array", "before the `if`",
+    ),
+    "another array in a loop": (
+        "t = wp.zeros(3)\n«for k in range(n):\n    t = wp.zeros(3)»", C, "not stand for the same array", "two names",
+    ),
+    "local arrays of an unrolled loop": (
+        "for k in range(12):\n    t = «wp.zeros(100)»", C, "may have 4096 bytes", "wp.config.max_unroll",
+    ),
+    "an array of a loop": ("for k in range(n):\n    t = wp.zeros(3)\na[0] = «t»[0]", C, "no meaning after", ""),
+    "one of two arrays": ("t = wp.zeros(3)\nu = «t if p else a»", T, "the two values", "if statement"),
+    "local array stored": ("t = wp.zeros(3)\na[0] = «t»", T, "the value is array[float32]", ""),
     "element of a scalar written": ("«x»[0] = 1.0", C, "cannot be assigned", "array"),
     "element of a scalar": ("y = «x[0]»", T, "float32 cannot be indexed", ""),
     "varying index of a tuple": ("y = (1.0, 2.0)\na[0] = y[«n»]", C, "constant integer", "array"),
@@ -213,12 +238,6 @@ BODIES = {
     "static of a list": ("z = «wp.static([1, 2])[0]»", T, "a Python list cannot be indexed", ""),
     "static loop too long": (
         "«f»or i in range(1000000000):\n    b[0] = wp.static(i)", C, "too long to unroll", ""),
-    "static in a loop that breaks": (
-        "for i in range(4):\n    if b[i] > n:\n        break\n    b[i] = «wp.static(i + 1)»",
-        C, "wp.static needs the value of `i`, whose loop cannot be unrolled: its body jumps", "without wp.static"),
-    "static in a loop of a loop that continues": (
-        "for i in range(4):\n    for j in range(2):\n        b[j] = «wp.static(i)»\n    if p:\n        continue",
-        C, "whose loop cannot be unrolled: its body jumps", "`continue`"),
     "static in a loop of unknown trips": (
         "for i in range(n):\n    b[i] = 1 + «wp.static(i)»",
         C, "`i`, whose loop cannot be unrolled: its bounds are not constants", "loop over constants"),

@@ -266,7 +266,7 @@ def test_every_place_of_a_kernel_withstands_every_strange_value():
 def test_a_loaded_kernel_is_verified():
     b = Nodes()
     b("store", const(0), const(1.0), attr=9)
-    with pytest.raises(ValueError, match="there is no parameter 9"):
+    with pytest.raises(ValueError, match="there is no array 9"):
         from_bytes(to_bytes(Kernel("f", (), 1, b.block())))
     bad = Kernel("f", (), 1, Block((If(const(1), Block(), Block(), ()),)))
     with pytest.raises(ValueError, match="condition"):

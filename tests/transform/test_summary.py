@@ -51,7 +51,7 @@ def test_a_summary_survives_writing(kernel):
     assert read.to_bytes() == made.to_bytes()
     assert read.condition == proofs.condition
     assert read.covers == proofs.covers
-    assert {a.param for a in read.always} == {a.param for a in proofs.always}
+    assert {a.array for a in read.always} == {a.array for a in proofs.always}
 
 
 def test_summaries_tell_conditions_apart():

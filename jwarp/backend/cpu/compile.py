@@ -47,6 +47,7 @@ PLAN_FORMAT = 2
 # Settings that change the code; the others do not belong to a compiled kernel.
 CODE_SETTINGS = ("bounds", "debug", "fast_math")
 PASSES = ("instruction_combine", "simplify_cfg", "dead_code_elimination")
+LOCAL_PASSES = ("sroa",)
 
 VERSIONS = ("fast", "checked")
 
@@ -147,14 +148,15 @@ class CpuKernel:
         known = self.symbol_values(dims, extents)
         for access in self.summary.always:
             for axis, form in enumerate(access.indices):
-                extent = known[self._symbols.extents[access.param, axis].index]
+                local = self.kernel.local(access.array)
+                extent = local.shape[axis] if local else known[self._symbols.extents[access.array, axis].index]
                 assert extent is not None
                 index = outside(reach(form, dims, known), extent) if form is not None else None
                 if index is not None:
                     raise self._outside(access, axis, index, extent, dims)
 
     def _outside(self, access: CertainAccess, axis: int, index: int, extent: int, dims: tuple[int, ...]) -> LaunchError:
-        name = self.kernel.params[access.param].name
+        name = self.kernel.array(access.array).name
         # A summary has no source positions; for an error the analysis may be repeated.
         found = (a.span for a in self.proofs.always if certain_access(a, self.proofs) == access)
         return LaunchError(
@@ -221,7 +223,8 @@ class CpuKernel:
         module.verify()
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(1))
         passes = llvm.create_new_module_pass_manager()
-        for name in PASSES:
+        # Elements of local arrays with constant indices become values.
+        for name in (*LOCAL_PASSES, *PASSES) if self.kernel.locals else PASSES:
             getattr(passes, f"add_{name}_pass")()
         passes.run(module, builder)
         return module

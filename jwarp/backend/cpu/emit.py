@@ -14,6 +14,7 @@ from jwarp.backend.cpu import atomics, effects, elements
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
 from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element, Memory, counts_up
+from jwarp.backend.cpu.private import PrivateMemory
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.ir.nodes import (
@@ -65,10 +66,12 @@ class BodyEmitter:
         self.used, self.sums = used_values(proofs.kernel.body), sums_of(proofs.kernel)
         self.values: dict[Value, Lanes] = {}
         self.ways: dict[int, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not
+        self.private = PrivateMemory(code, memory, proofs.kernel)
         self.coordinates: list[Lanes] = []
         self.first_column = ""  # of the vector at hand
         self.mask: str | None = None
         self.line_buffer = ""
+        self.thread_mask: str | None = None  # of the lanes that are threads
 
     # -- values in the forms that code needs
 
@@ -187,13 +190,27 @@ class BodyEmitter:
             lanes = [Lanes(self.vector(i), i.type, Shape(None), BODY) for i in lanes]
         return self.memory.element(node.attr, lanes, id(node) in self.trusted)
 
+    @property
+    def private_mask(self) -> str | None:
+        """The mask for what only threads read."""
+        return None if self.mask is self.thread_mask else self.mask
+
     def load(self, node: Op) -> None:
         assert node.result is not None
+        if node.attr in self.private.arrays:
+            own = self.element(node, node.args, lane_by_lane=True)
+            self.bind(node.result, self.private.load(own, self.mask))
+            return
         vector = self.code.vector(scalar_type(node.result.type))
         [loaded] = self.access(node, node.args, lambda element: [self.memory.load(element, self.mask)], [vector])
         self.bind(node.result, loaded)
 
     def store(self, node: Op) -> None:
+        if node.attr in self.private.arrays:
+            own = self.element(node, node.args[:-1], lane_by_lane=True)
+            mask = self.mask if own.shape.is_varying else self.private_mask
+            self.private.store(own, self.vector(self.lanes(node.args[-1])), mask)
+            return
         value = self.lanes(node.args[-1])
         if value.shape.is_uniform and all(self.lanes(i).shape.is_uniform for i in node.args[:-1]):
             self.memory.store_uniform(self.element(node, node.args[:-1]), value.text)
@@ -216,12 +233,17 @@ class BodyEmitter:
         inside = dataclasses.replace(element, inside=None)
         return self.two_ways(element.inside, lambda: write(inside), lambda: write(general), types)
 
+    def clear(self, node: Op) -> None:
+        self.private.clear(node.attr, self.private_mask)
+
     def wide_access(self, accesses: list[Op]) -> bool:
         """Write the accesses to components of one element together; whether that was possible."""
         # A component is not proved to be inside unless the launch promises the shape of the elements.
         if len(accesses) < 2 or not all(id(node) in self.trusted for node in accesses):
             return False
         first = accesses[0]
+        if first.attr in self.private.arrays:
+            return False
         array = self.memory.arrays[first.attr]
         indices = [self.lanes(i) for i in first.args[: array.dims]]
         if not counts_up(indices):
@@ -366,7 +388,11 @@ class BodyEmitter:
             if not isinstance(node, Op) or node.name.startswith("atomic_"):
                 return False
             in_memory = node.name == "load" or node.name in WRITES
-            if in_memory and all(self.shape_of(i).is_uniform for i in indices_of(node)):
+            if (
+                in_memory
+                and node.attr not in self.private.arrays
+                and all(self.shape_of(i).is_uniform for i in indices_of(node))
+            ):
                 return False
         return True
 
@@ -381,6 +407,7 @@ SPECIAL_RULES = {
     "shape": BodyEmitter.shape,
     "load": BodyEmitter.load,
     "store": BodyEmitter.store,
+    "clear": BodyEmitter.clear,
     **dict.fromkeys((f"atomic_{name}" for name in ATOMICS), BodyEmitter.atomic),
     "inside": effects.inside,
     "thread": effects.thread,

@@ -12,7 +12,7 @@ from jwarp.backend.cpu.shapes import UNIFORM, Shape, shapes_of
 from jwarp.ir.nodes import Kernel, walk
 from jwarp.transform.affine import ALWAYS
 from jwarp.transform.ranges import Cover, Proofs
-from jwarp.types import ArrayType, int32
+from jwarp.types import int32
 
 RANGE = ("row.begin", "row.end", "col.begin", "col.end")
 # The struct that the runtime passes. What follows the numbers is where a failed check leaves its place.
@@ -45,8 +45,7 @@ def generate(
     kernel = proofs.kernel
     code = Code(options)
     first_extent = {p: proofs.symbols.extents[p, 0].index for p, param in enumerate(kernel.params) if param.is_array}
-    arrays = {p: param.type for p, param in enumerate(kernel.params) if isinstance(param.type, ArrayType)}
-    memory = Memory(code, arrays, first_extent)
+    memory = Memory(code, kernel, first_extent)
     shapes, trusted = shapes_of(proofs), _trusted(proofs, checked, bounds)
     emitter = BodyEmitter(code, memory, proofs, shapes, trusted, failures)
     body = _body(emitter)
@@ -156,6 +155,7 @@ def _vector_loop(emitter: BodyEmitter, rows: list[Lanes], loop: str, before: str
         memory.active_lanes = code.define(f"call i64 @llvm.smin.i64(i64 %{loop}.left, i64 {width})")
         lanes = code.splat(code.define(f"trunc i64 {memory.active_lanes} to i32"), "i32")
         emitter.mask = code.define(f"icmp ult {code.vector('i32')} {code.iota('i32')}, {lanes}")
+    emitter.thread_mask = emitter.mask
     first = Lanes(code.define(f"trunc i64 {col} to i32"), int32, Shape(1), BODY)
     emitter.coordinates, emitter.first_column = [*rows, first], col
     emitter.zero_fill(p for p, cover in enumerate(emitter.proofs.covers) if cover is Cover.OWN)

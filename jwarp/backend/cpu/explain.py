@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from jwarp.backend.cpu.compile import VERSIONS, CpuKernel
-from jwarp.ir.nodes import WRITES, Op, walk
+from jwarp.ir.nodes import WRITES, Op, Param, walk
 from jwarp.ir.printing import short_file
 from jwarp.transform.affine import Extents, evaluate
 from jwarp.transform.ranges import Cover
@@ -196,8 +196,8 @@ def _rows(kernel: CpuKernel, known: Mapping[int, int | None], version: str) -> l
     for node in walk(proofs.kernel.body):
         if not isinstance(node, Op) or (node.name != "load" and node.name not in WRITES):
             continue
-        param = proofs.kernel.params[node.attr]
-        if param.is_value:
+        array = proofs.kernel.array(node.attr)
+        if isinstance(array, Param) and array.is_value:
             continue  # a component of a vector passed by value
         condition = proofs.proven.get(id(node))
         words = ""
@@ -217,7 +217,7 @@ def _rows(kernel: CpuKernel, known: Mapping[int, int | None], version: str) -> l
             span.col,
             source.strip(),
             source[span.col : span.end_col],
-            param.name,
+            array.name,
             node.name,
             proof,
             words,

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Instructions, Lanes, memory_type, scalar_type, suffix
-from jwarp.backend.cpu.shapes import VARYING, Shape
+from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape
+from jwarp.ir.nodes import Kernel, Local, Param
 from jwarp.types import ArrayType, ScalarType, bool_, int32, int64
 
 ZEROS = "@zeros = internal constant [16 x i8] zeroinitializer, align 16"
@@ -40,8 +41,10 @@ def counts_up(indices: Sequence[Lanes]) -> bool:
 class Memory:
     """Writes the accesses of one kernel. `mask` arguments are vectors of i1, None for all lanes."""
 
-    def __init__(self, code: Code, arrays: dict[int, ArrayType], first_extent: dict[int, int]):
-        self.code, self.arrays, self.first_extent = code, arrays, first_extent
+    def __init__(self, code: Code, kernel: Kernel, first_extent: dict[int, int]):
+        self.code, self.kernel, self.first_extent = code, kernel, first_extent
+        every: tuple[Param | Local, ...] = (*kernel.params, *kernel.locals)
+        self.arrays = {k: array.type for k, array in enumerate(every) if isinstance(array.type, ArrayType)}
         self.active_lanes = ""  # i64: how many lanes of this vector are threads
         self.used: list[str] = []  # the instructions written so far, in the words of `wp.explain`
         self._extents: dict[int, str] = {}
@@ -56,6 +59,9 @@ class Memory:
         return self._extents[index]
 
     def extent(self, param: int, axis: int) -> str:
+        local = self.kernel.local(param)
+        if local is not None:
+            return str(local.shape[axis])
         return self.symbol(self.first_extent[param] + axis)
 
     def wide(self, lanes: Lanes) -> str:
@@ -84,6 +90,9 @@ class Memory:
 
     def element(self, param: int, indices: list[Lanes], proven: bool) -> Element:
         """The elements at `indices`, each checked unless `proven`."""
+        known = self.known_offset(param, indices)
+        if known is not None:
+            return Element(param, self.arrays[param].dtype, UNIFORM, str(known), ENTRY)
         if all(i.shape.is_uniform for i in indices) or counts_up(indices):
             shape, is_vector = indices[-1].shape, False
         else:
@@ -101,6 +110,20 @@ class Memory:
             else:
                 texts, inside = self.wrapped(out, param, texts)
         return Element(param, self.arrays[param].dtype, shape, self.offset(out, param, texts), level, inside)
+
+    def known_offset(self, param: int, indices: list[Lanes]) -> int | None:
+        """The number of an element inside a local array that constants name: then it can become a value."""
+        local = self.kernel.local(param)
+        if local is None or any(i.text.startswith("%") for i in indices):
+            return None
+        offset = 0
+        for index, extent in zip(indices, local.shape, strict=True):
+            position = int(index.text)
+            position += extent if position < 0 else 0
+            if not 0 <= position < extent:
+                return None
+            offset = offset * extent + position
+        return offset
 
     def wrapped(self, out: Instructions, param: int, indices: list[str]) -> tuple[list[str], str | None]:
         """Indices with negative ones counted from the end, and whether all are then in range."""

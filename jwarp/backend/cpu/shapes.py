@@ -122,6 +122,8 @@ class _Analysis:
             return Shape(1)
         if node.name in WRITES:
             return VARYING  # an atomic operation finds what the lane before it left
+        if node.name == "load" and self.kernel.local(node.attr) is not None:
+            return VARYING  # every lane has an array of its own
         if all(a.is_uniform for a in args):
             return UNIFORM
         rule = _LINEAR.get(node.name)

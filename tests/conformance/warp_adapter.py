@@ -23,6 +23,7 @@ from jwarp.frontend import composites
 from jwarp.frontend.bindings import ArrayRef, Composite, Number
 from jwarp.frontend.builtins import Builtin
 from jwarp.frontend.func import Func
+from jwarp.frontend.outputs import Outputs
 from jwarp.frontend.function import Kernel
 from jwarp.frontend.source import Source, annotations_of, capture, file_lines, file_of, read_source
 from jwarp.ir import nodes
@@ -168,6 +169,8 @@ class WarpFunc(Func):
         functools.update_wrapper(self, function)
         self.python = function
         self.name = function.__name__
+        self.outputs = Outputs((), function.__code__.co_argcount)
+        self._defined = (self,)
 
     @functools.cached_property
     def source(self) -> Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.machinery
 import importlib.util
 import json
 import sys
@@ -181,7 +182,8 @@ def run_trial(module: str, log: Path, skipped: frozenset[str]) -> None:
     if module.startswith("warp.examples."):
         for name in ABSENT:
             if importlib.util.find_spec(name) is None:
-                sys.modules[name] = unittest.mock.MagicMock()
+                specification = importlib.machinery.ModuleSpec(name, None)
+                sys.modules[name] = unittest.mock.MagicMock(__spec__=specification)
     trial = Trial(module, log, skipped)
     try:
         trial.run()

@@ -23,8 +23,8 @@ from jwarp.frontend import composites
 from jwarp.frontend.bindings import ArrayRef, Composite, Number
 from jwarp.frontend.builtins import Builtin
 from jwarp.frontend.func import Func
-from jwarp.frontend.outputs import Outputs
 from jwarp.frontend.function import Kernel
+from jwarp.frontend.outputs import Outputs
 from jwarp.frontend.source import Source, annotations_of, capture, file_lines, file_of, read_source
 from jwarp.ir import nodes
 from jwarp.ir.nodes import Const, Param

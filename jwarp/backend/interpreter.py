@@ -60,6 +60,8 @@ class _Interpreter:
         # A local array has the threads as its first axis.
         self.data += [np.zeros((self.threads, *local.shape), local.dtype.dtype) for local in kernel.locals]
         self.values: dict[Value, Array] = {}
+        self.tape: list[tuple[Array, ...]] = []
+        self.logs: list[list[tuple[tuple[Array, ...], Array]]] = [[] for _ in self.data]
         self.trace = trace
 
     def block(self, block: Block, active: Array) -> list[Array]:
@@ -202,6 +204,33 @@ class _Interpreter:
         before[there] = found
         return before
 
+    def push(self, attr: tuple[int, ...], args: tuple[Array, ...], active: Array) -> None:
+        self.tape.append(args)
+
+    def top(self, attr: tuple[int, int], args: tuple, active: Array) -> Array:
+        return self.tape[-1][attr[1]]
+
+    def pop(self, attr: int, args: tuple, active: Array) -> None:
+        self.tape.pop()
+
+    def log(self, array: int, args: tuple[Array, ...], active: Array) -> None:
+        there, element = self.inside(array, args, active)
+        self.logs[array].append((element, self.data[array][element]))
+
+    def mark(self, array: int, args: tuple, active: Array) -> Array:
+        return np.array(len(self.logs[array]), np.int64)
+
+    def undo(self, array: int, args: tuple, active: Array) -> None:
+        element, value = self.logs[array].pop()
+        self.data[array][element] = value
+
+    def rollback(self, array: int, args: tuple[Array, ...], active: Array) -> None:
+        while len(self.logs[array]) > args[0]:
+            self.undo(array, (), active)
+
+    def lane_max(self, attr: None, args: tuple[Array, ...], active: Array) -> Array:
+        return np.broadcast_to(args[0], active.shape)[active].max()
+
     def is_inside(self, param: int, args: tuple[Array, ...], active: Array) -> Array:
         return self.inside(param, args, active)[0]
 
@@ -269,6 +298,8 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     "store": _Interpreter.store,
     "clear": _Interpreter.clear,
     **{f"atomic_{name}": _atomic(name) for name in ATOMICS},
+    **{name: getattr(_Interpreter, name) for name in ("push", "top", "pop", "log", "mark", "undo", "rollback")},
+    "lane_max": _Interpreter.lane_max,
     "inside": _Interpreter.is_inside,
     "thread": _Interpreter.thread,
     "check": _Interpreter.check,

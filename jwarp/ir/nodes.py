@@ -17,7 +17,7 @@ from jwarp.types import ArrayType, ScalarType, Type
 
 ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "cas")
 WRITES = ("store", *(f"atomic_{name}" for name in ATOMICS))
-CHANGES = (*WRITES, "clear")
+CHANGES = (*WRITES, "clear", "undo", "rollback")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,8 +36,9 @@ def _select(args: Args) -> ScalarType | None:
 class Operation:
     """One operation: `result` maps argument types to the result type (None: they do not fit).
 
-    `kinds` are the scalar kinds that arguments may have. `effect` is `pure`, `read` (memory),
-    `write` (memory), `check` or `print`. An operation of `result` None either has no result, or takes it
+    `kinds` are the scalar kinds that arguments may have. `effect` is `pure`, `read` (memory), `look` (at
+    what changes while the kernel runs: it stays where it is), `write` (memory), `check` or `print`. An
+    operation of `result` None either has no result, or takes it
     from outside (`cast`, `load`, …), which `typed_by` then says.
     """
 
@@ -197,6 +198,43 @@ _TABLE: list[Operation] = [
         effect="check",
     ),
     Operation("print", None, ANY, None, "write a line: `attr` is the format text for `args`", effect="print"),
+    Operation(
+        "push",
+        None,
+        ANY,
+        None,
+        "add a record of the values `args` to the thread's tape; `attr` is the number of the tape",
+        effect="write",
+    ),
+    Operation(
+        "top",
+        0,
+        ANY,
+        None,
+        "field attr[1] of the record that was last added to tape attr[0] and not taken away",
+        effect="look",
+        typed_by="tape",
+    ),
+    Operation("pop", 0, ANY, None, "take away the last record of tape `attr`", effect="write"),
+    Operation("mark", 0, ANY, lambda _: int64, "how many records the log of array `attr` has", effect="look"),
+    Operation(
+        "log",
+        None,
+        INT,
+        None,
+        "add a record of the indices `args` and of the element of array `attr` there to the array's log",
+        effect="write",
+    ),
+    Operation("undo", 0, ANY, None, "take the last record of the log of array `attr` and restore it", effect="write"),
+    Operation("rollback", 1, INT, None, "undo the log of array `attr` until it has `args` records", effect="write"),
+    Operation(
+        "lane_max",
+        1,
+        INT,
+        _same,
+        "at least x, and the same for all threads that run in step",
+        effect="look",
+    ),
 ]
 
 OPS: dict[str, Operation] = {row.name: row for row in _TABLE}

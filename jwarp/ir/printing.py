@@ -100,8 +100,16 @@ class _Printer:
                 return (self.param(node.attr),)
             case "shape":
                 return (self.param(node.attr[0]), str(node.attr[1]))
-            case "inside":
+            case "log" | "inside":
                 return (f"{self.param(node.attr)}[{self.operands(node.args)}]",)
+            case "mark" | "undo" | "rollback":
+                return (self.param(node.attr), self.operands(node.args))
+            case "push":
+                return (f"tape {node.attr[0]}, {self.operands(node.args)}",)
+            case "top":
+                return (f"tape {node.attr[0]} field {node.attr[1]}",)
+            case "pop":
+                return (f"tape {node.attr}",)
             case "check":
                 return (f"{self.operands(node.args)}, {json.dumps(node.attr, ensure_ascii=False)}",)
             case "print":

@@ -26,13 +26,16 @@ from jwarp.ir.nodes import (
     indices_of,
     operands,
     results,
+    walk,
 )
 from jwarp.ir.ops import INT, LASTING_EFFECTS, OPS, Operation
 from jwarp.ir.printing import short_file
-from jwarp.types import MAX_DIMS, SCALARS, ArrayType, ScalarType, bool_
+from jwarp.types import MAX_DIMS, SCALARS, ArrayType, ScalarType, bool_, int64
 
 # Local arrays live on the stack, a vector of threads at a time: so many bytes for each thread.
 MAX_LOCAL_BYTES = 16 << 10
+# Fields of a record on the tape.
+MAX_FIELDS = 4096
 
 
 class InvalidIR(ValueError):
@@ -131,6 +134,45 @@ def _check_clear(kernel: Kernel, node: Op) -> None:
         raise _Fault(f"{kernel.array(node.attr).name} is not a local array")
 
 
+def _check_push(kernel: Kernel, node: Op) -> None:
+    attr = node.attr
+    if type(attr) is not tuple or not attr or any(type(n) is not int or n < 0 for n in attr):
+        raise _Fault(f"attr must be the tape and a flag for each value, not {attr!r}")
+    if len(attr) != len(node.args) + 1 or len(attr) > MAX_FIELDS:
+        raise _Fault(f"{len(attr) - 1} flags for {len(node.args)} values, of which there may be {MAX_FIELDS}")
+
+
+def _check_top(kernel: Kernel, node: Op) -> ScalarType:
+    attr = node.attr
+    if type(attr) is not tuple or len(attr) != 2:
+        raise _Fault(f"attr must be (tape, field), not {attr!r}")
+    record = _record(kernel, attr[0])
+    _axis(attr[1], len(record.args))
+    return record.args[attr[1]].type
+
+
+def _check_pop(kernel: Kernel, node: Op) -> None:
+    _record(kernel, node.attr)
+
+
+def _record(kernel: Kernel, tape: Any) -> Op:
+    """The operation that adds records to a tape."""
+    found = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push" and n.attr[:1] == (tape,)]
+    if len(found) != 1:
+        raise _Fault(f"tape {tape!r} has {len(found)} operations that add records")
+    return found[0]
+
+
+def _check_log(kernel: Kernel, node: Op) -> None:
+    _element(kernel, node, node.args)
+
+
+def _check_logged(kernel: Kernel, node: Op) -> None:
+    _array(kernel, node.attr)
+    if any(a.type is not int64 for a in node.args):
+        raise _Fault("takes an int64")
+
+
 def _check_thread(kernel: Kernel, node: Op) -> None:
     if node.attr is not None:
         raise _Fault(f"has no attr, but here it is {node.attr!r}")
@@ -169,6 +211,13 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ScalarType | None]] = {
     "shape": _check_shape,
     "load": _check_load,
     "clear": _check_clear,
+    "push": _check_push,
+    "top": _check_top,
+    "pop": _check_pop,
+    "log": _check_log,
+    "mark": _check_logged,
+    "undo": _check_logged,
+    "rollback": _check_logged,
     "thread": _check_thread,
     "inside": _check_inside,
     "check": _check_check,
@@ -274,7 +323,7 @@ class _Verifier:
         kinds = [a.type.kind for a in node.args]
         if row.arity is not None and len(node.args) != row.arity:
             raise _Fault(f"takes {row.arity} arguments, not {len(node.args)}")
-        if row.arity is None and not node.args and row.effect != "print":
+        if row.arity is None and not node.args and node.name not in ("push", "print"):
             raise _Fault("takes arguments")
         if any(kind not in row.kinds for kind in kinds):
             raise _Fault(f"does not take arguments of kinds {', '.join(kinds)}")
@@ -293,7 +342,7 @@ class _Verifier:
 
     def result(self, node: Op, row: Operation, from_attr: ScalarType | None) -> None:
         if row.effect in LASTING_EFFECTS:
-            if node.result is not None and node.result.type is not from_attr:
+            if node.result is not None and (from_attr is None or node.result.type is not from_attr):
                 raise _Fault(f"gives {from_attr}, not {node.result.type}" if from_attr else "has no result")
             return
         if node.result is None:

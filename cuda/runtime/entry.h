@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "tape.h"
+
 namespace jwarp {
 
 // One rectangle of threads of one batch element. The code generator lays out the same struct.
@@ -15,6 +17,7 @@ struct Frame {
   int64_t column_end;
   uint64_t fill;  // bit p: the kernel itself zeroes the elements of parameter p that it visits
   int64_t first_thread;  // number of thread (0, 0) of this batch element, in this repeat of the launch
+  Tapes* tapes;
   // Where a check failed first, after which the entry returns. Site 0: none did.
   int64_t failed_site;
   int64_t failed_row;

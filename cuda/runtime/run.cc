@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 
 #include "dtype.h"
 #include "failure.h"
 #include "float_state.h"
 #include "pages.h"
 #include "sums.h"
+#include "tape.h"
 
 namespace jwarp {
 namespace {
@@ -75,6 +77,7 @@ int64_t first_thread(const Geometry& geometry, int64_t number) {
 void run_granules(const Work& work, void* const* base, int64_t begin, int64_t end) {
   const Geometry& geometry = work.geometry;
   const DefaultFloatState float_state;
+  const WorkerTapes tapes;
 
   int64_t part = begin % geometry.row_granules;
   const int64_t unit = begin / geometry.row_granules;
@@ -83,7 +86,8 @@ void run_granules(const Work& work, void* const* base, int64_t begin, int64_t en
   Cursor cursor(geometry, base, number);
   Chooser chooser(work.plan, geometry);
   Entry entry = work.entry(chooser.choose(cursor.operands()));
-  Frame frame = {cursor.operands(), chooser.symbols(), 0, 0, 0, 0, geometry.fill, first_thread(geometry, number), 0, 0, 0};
+  Frame frame = {cursor.operands(), chooser.symbols(), 0, 0, 0, 0, geometry.fill, first_thread(geometry, number),
+                 tapes.get(), 0, 0, 0};
 
   while (begin < end && !work.failure.precedes(begin)) {
     const int64_t granule = begin;
@@ -106,6 +110,7 @@ void run_granules(const Work& work, void* const* base, int64_t begin, int64_t en
     }
     entry(&frame);
     if (frame.failed_site != 0) return work.failure.note(frame, granule, number % geometry.batch_items);
+    if (tapes.get()->failed != 0) throw std::bad_alloc();
     if (row == geometry.rows && begin < end) {
       row = 0;
       cursor.next();

@@ -17,6 +17,7 @@ from jwarp.backend.cpu.memory import Element, Memory, counts_up
 from jwarp.backend.cpu.private import PrivateMemory
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
+from jwarp.backend.cpu.tape import TapeMemory, lane_max
 from jwarp.ir.nodes import (
     ATOMICS,
     WRITES,
@@ -67,6 +68,7 @@ class BodyEmitter:
         self.values: dict[Value, Lanes] = {}
         self.ways: dict[int, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not
         self.private = PrivateMemory(code, memory, proofs.kernel)
+        self.tape = TapeMemory(code, memory, proofs.kernel)
         self.coordinates: list[Lanes] = []
         self.first_column = ""  # of the vector at hand
         self.mask: str | None = None
@@ -236,6 +238,56 @@ class BodyEmitter:
     def clear(self, node: Op) -> None:
         self.private.clear(node.attr, self.private_mask)
 
+    # -- tape and logs
+
+    def push(self, node: Op) -> None:
+        lanes = [self.lanes(x) for x in node.args]
+        flags = node.attr[1:]
+        texts = [x.text if flag else self.vector(x) for x, flag in zip(lanes, flags, strict=True)]
+        self.tape.push(node.attr[0], texts)
+
+    def top(self, node: Op) -> None:
+        assert node.result is not None
+        self.bind(node.result, self.tape.top(*node.attr))
+
+    def pop(self, node: Op) -> None:
+        self.tape.pop(node.attr)
+
+    def log(self, node: Op) -> None:
+        element = self.element(node, node.args, lane_by_lane=True)
+        memory = self.private if node.attr in self.private.arrays else self.memory
+        loaded = memory.load(element, self.mask)
+        if element.shape.is_uniform and memory is self.memory:
+            loaded = self.code.splat(loaded, scalar_type(element.type))
+        self.tape.log(element, loaded, self.mask)
+
+    def mark(self, node: Op) -> None:
+        assert node.result is not None
+        self.bind(node.result, self.tape.mark(node.attr))
+
+    def undo(self, node: Op) -> None:
+        element, value, there = self.tape.undo(node.attr)
+        memory = self.private if node.attr in self.private.arrays else self.memory
+        memory.store(element, value, there)
+
+    def rollback(self, node: Op) -> None:
+        head, body, done = (self.code.new_label(f"rollback.{part}") for part in ("head", "body", "done"))
+        mark = self.lanes(node.args[0]).text
+        self.jump(head)
+        self.code.label(head)
+        self.jump_if(self.tape.is_above(node.attr, mark), body, done)
+        self.code.label(body)
+        self.undo(node)
+        self.jump(head)
+        self.code.label(done)
+
+    def lane_max(self, node: Op) -> None:
+        assert node.result is not None
+        lanes = self.lanes(node.args[0])
+        uniform = lanes.shape.is_uniform
+        text = lanes.text if uniform else lane_max(self.code, self.vector(lanes), lanes.type, self.mask)
+        self.bind(node.result, text)
+
     def wide_access(self, accesses: list[Op]) -> bool:
         """Write the accesses to components of one element together; whether that was possible."""
         # A component is not proved to be inside unless the launch promises the shape of the elements.
@@ -385,7 +437,7 @@ class BodyEmitter:
         if len(block.nodes) > MAX_UNTESTED_OPS:
             return False
         for node in block.nodes:
-            if not isinstance(node, Op) or node.name.startswith("atomic_"):
+            if not isinstance(node, Op) or node.name.startswith("atomic_") or node.name in TAPE_RULES:
                 return False
             in_memory = node.name == "load" or node.name in WRITES
             if (
@@ -400,6 +452,10 @@ class BodyEmitter:
         return UNIFORM if isinstance(x, Const) else self.shapes[x]
 
 
+# These need a lane that is active: all lanes count records together.
+TAPE_RULES = {
+    name: getattr(BodyEmitter, name) for name in ("push", "top", "pop", "log", "mark", "undo", "rollback", "lane_max")
+}
 # Operations that the emitter itself knows; the others are rows of LLVM_RULES.
 SPECIAL_RULES = {
     "tid": BodyEmitter.tid,
@@ -408,6 +464,7 @@ SPECIAL_RULES = {
     "load": BodyEmitter.load,
     "store": BodyEmitter.store,
     "clear": BodyEmitter.clear,
+    **TAPE_RULES,
     **dict.fromkeys((f"atomic_{name}" for name in ATOMICS), BodyEmitter.atomic),
     "inside": effects.inside,
     "thread": effects.thread,

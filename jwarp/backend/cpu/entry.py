@@ -18,7 +18,7 @@ RANGE = ("row.begin", "row.end", "col.begin", "col.end")
 # The struct that the runtime passes. What follows the numbers is where a failed check leaves its place.
 NUMBERS = (*RANGE, "fill", "first.thread")
 FAILURE = ("site", "row", "column")
-FRAME = f"{{ ptr, ptr, {', '.join(['i64'] * len(NUMBERS))}, [{len(FAILURE)} x i64] }}"
+FRAME = f"{{ ptr, ptr, {', '.join(['i64'] * len(NUMBERS))}, ptr, [{len(FAILURE)} x i64] }}"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def generate(
     body = _body(emitter)
     pointers = [f"ptr noalias %p{k}" for k in range(len(kernel.params))]
     numbers = [f"i64 %{n}" for n in NUMBERS]
-    params = ", ".join([*pointers, "ptr noalias readonly %symbols", "ptr noalias %failure", *numbers])
+    params = ", ".join([*pointers, "ptr noalias readonly %symbols", "ptr noalias %failure", *numbers, "ptr noalias %tapes"])
     text = "\n".join(
         [
             f"; {kernel.name}: {'every access checked' if checked else 'accesses proved at launch'}",
@@ -87,7 +87,7 @@ def _trampoline(kernel: Kernel, name: str) -> list[str]:
     """Unpack the frame; parameters of a function can be told not to overlap, loaded pointers cannot."""
     lines = ["entry:"]
     args = []
-    fields = [("operands", "ptr"), ("symbols", "ptr"), *((n, "i64") for n in NUMBERS)]
+    fields = [("operands", "ptr"), ("symbols", "ptr"), *((n, "i64") for n in NUMBERS), ("tapes", "ptr")]
     for k, (field, type) in enumerate(fields):
         lines.append(f"  %{field}.at = getelementptr inbounds {FRAME}, ptr %frame, i32 0, i32 {k}")
         lines.append(f"  %{field} = load {type}, ptr %{field}.at, align 8")
@@ -96,7 +96,7 @@ def _trampoline(kernel: Kernel, name: str) -> list[str]:
         lines.append(f"  %p{k} = load ptr, ptr %p{k}.at, align 8")
         args.append(f"ptr %p{k}")
     lines.append(f"  %failure = getelementptr inbounds {FRAME}, ptr %frame, i32 0, i32 {len(fields)}")
-    args += ["ptr %symbols", "ptr %failure", *(f"i64 %{n}" for n in NUMBERS)]
+    args += ["ptr %symbols", "ptr %failure", *(f"i64 %{n}" for n in NUMBERS), "ptr %tapes"]
     return [*lines, f"  call void @{name}.rows({', '.join(args)})", "  ret void"]
 
 
@@ -158,6 +158,7 @@ def _vector_loop(emitter: BodyEmitter, rows: list[Lanes], loop: str, before: str
     emitter.thread_mask = emitter.mask
     first = Lanes(code.define(f"trunc i64 {col} to i32"), int32, Shape(1), BODY)
     emitter.coordinates, emitter.first_column = [*rows, first], col
+    emitter.tape.start()
     emitter.zero_fill(p for p, cover in enumerate(emitter.proofs.covers) if cover is Cover.OWN)
     emitter.block(kernel.body)
     code.line(f"br label %{loop}.latch")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, While
+from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, walk
 from jwarp.transform.ranges import Proofs
 from jwarp.types import int32
 
@@ -48,6 +48,8 @@ class _Analysis:
         self.kernel: Kernel = proofs.kernel
         self.shapes: dict[Value, Shape] = {}
         self.limits: dict[Value, Limits] = {}
+        pushes = [n for n in walk(self.kernel.body) if isinstance(n, Op) and n.name == "push"]
+        self.uniform_fields = {(n.attr[0], k) for n in pushes for k, flag in enumerate(n.attr[1:]) if flag}
 
     def shape(self, x: Operand) -> Shape:
         return UNIFORM if isinstance(x, Const) else self.shapes[x]
@@ -124,7 +126,9 @@ class _Analysis:
             return VARYING  # an atomic operation finds what the lane before it left
         if node.name == "load" and self.kernel.local(node.attr) is not None:
             return VARYING  # every lane has an array of its own
-        if all(a.is_uniform for a in args):
+        if node.name == "top":
+            return UNIFORM if node.attr in self.uniform_fields else VARYING
+        if node.name == "lane_max" or all(a.is_uniform for a in args):
             return UNIFORM
         rule = _LINEAR.get(node.name)
         assert node.result is not None

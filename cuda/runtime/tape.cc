@@ -1,0 +1,58 @@
+#include "tape.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace jwarp {
+namespace {
+
+constexpr int64_t kKept = int64_t{4} << 20;  // a tape of more bytes is given back after the kernel
+
+int64_t physical_memory() {
+  static const int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
+bool grow(Tapes* self, int64_t index, int64_t needed) {
+  if (index < 0 || index >= kTapes) return false;
+  Tape& tape = self->tapes[index];
+  if (needed <= tape.capacity) return true;
+  // An allocation may succeed for more than there is; using it would end the process.
+  const int64_t limit = physical_memory();
+  const int64_t capacity = std::min(std::max(needed, 2 * tape.capacity), limit);
+  void* data = capacity < needed ? nullptr : std::realloc(tape.data, capacity);
+  if (data == nullptr) {
+    self->failed = 1;
+    return false;
+  }
+  tape.data = static_cast<char*>(data);
+  tape.capacity = capacity;
+  return true;
+}
+
+struct Owner {
+  Tapes tapes{grow, 0, {}};
+
+  ~Owner() {
+    for (Tape& tape : tapes.tapes) std::free(tape.data);
+  }
+};
+
+thread_local Owner owner;
+
+}  // namespace
+
+// A worker runs one kernel at a time, so its tapes are free here.
+WorkerTapes::WorkerTapes() : tapes_(&owner.tapes) { tapes_->failed = 0; }
+
+WorkerTapes::~WorkerTapes() {
+  for (Tape& tape : tapes_->tapes) {
+    if (tape.capacity <= kKept) continue;
+    std::free(tape.data);
+    tape = {};
+  }
+}
+
+}  // namespace jwarp

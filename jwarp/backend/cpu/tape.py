@@ -1,0 +1,200 @@
+"""Writes what kernels push to the tape and log of arrays: stacks of whole vectors in the worker's memory.
+
+All threads of a vector share one stack, so a record has a lane for each of them, active or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jwarp.backend.cpu.code import BODY, ENTRY, Code, memory_type, scalar_type
+from jwarp.backend.cpu.memory import Element, Memory
+from jwarp.backend.cpu.shapes import VARYING
+from jwarp.ir.nodes import Kernel, Op, walk
+from jwarp.types import ScalarType, bool_, int64
+
+TAPE = "{ ptr, i64, i64 }"
+MAX_LOGS = 64
+# Where the struct of the runtime has the tapes, after a function and a flag.
+FIRST_TAPE = 16
+TAPE_BYTES = 24
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class Field:
+    """One value of a record: a scalar, or a vector with a lane for each thread."""
+
+    type: ScalarType
+    is_uniform: bool
+    offset: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """Where the fields of a record are, and how many bytes it takes."""
+
+    fields: tuple[Field, ...]
+    size: int
+
+
+class TapeMemory:
+    """The tape of a kernel (stack 0), and the logs of its arrays (the stacks after it)."""
+
+    def __init__(self, code: Code, memory: Memory, kernel: Kernel):
+        self.code, self.memory = code, memory
+        ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
+        self.records = {
+            n.attr[0]: self.record([(x.type, bool(flag)) for x, flag in zip(n.args, n.attr[1:], strict=True)])
+            for n in ops if n.name == "push"
+        }  # fmt: skip
+        logged = dict.fromkeys(n.attr for n in ops if n.name in ("log", "undo", "rollback", "mark"))
+        self.stack_of = {array: k for k, array in enumerate(logged, 1)}
+        self.log_records = {
+            array: self.record([(int64, False), (memory.arrays[array].dtype, False)]) for array in logged
+        }
+        sizes = {stack: self.log_records[array].size for array, stack in self.stack_of.items()}
+        if self.records:
+            sizes[0] = max(record.size for record in self.records.values())
+        for stack, size in sizes.items():
+            # Room for one record, so that reading the top of an empty stack stays in memory.
+            grow = code.define("load ptr, ptr %tapes, align 8", ENTRY)
+            code.define(f"call i1 {grow}(ptr %tapes, i64 {stack}, i64 {max(size, 1 << 16)})", ENTRY)
+        self.stacks = tuple(sizes)
+
+    def record(self, fields: list[tuple[ScalarType, bool]]) -> Record:
+        placed, offset = [], 0
+        for type, is_uniform in fields:
+            size = max(8, type.bits // 8) if is_uniform else self.code.width * type.bits // 8
+            offset += -offset % min(size, ALIGNMENT)
+            placed.append(Field(type, is_uniform, offset))
+            offset += size
+        return Record(tuple(placed), max(ALIGNMENT, offset + -offset % ALIGNMENT))
+
+    def start(self) -> None:
+        """Empty the stacks, for the next vector of threads."""
+        for stack in self.stacks:
+            self.code.line(f"store i64 0, ptr {self.place(stack, 1)}, align 8")
+
+    def place(self, stack: int, member: int) -> str:
+        """The address of one member of a stack's descriptor."""
+        offset = FIRST_TAPE + TAPE_BYTES * stack + 8 * member
+        return self.code.define(f"getelementptr i8, ptr %tapes, i64 {offset}")
+
+    # -- one stack
+
+    def grown(self, stack: int, size: int) -> str:
+        """Add `size` bytes; a pointer to them. Without memory the kernel ends here."""
+        code = self.code
+        top_at = self.place(stack, 1)
+        top = code.define(f"load i64, ptr {top_at}, align 8")
+        following = code.define(f"add i64 {top}, {size}")
+        capacity = code.define(f"load i64, ptr {self.place(stack, 2)}, align 8")
+        fits = code.define(f"icmp ule i64 {following}, {capacity}")
+        full, failed, ready = (code.new_label(name) for name in ("full", "failed", "ready"))
+        code.line(f"br i1 {fits}, label %{ready}, label %{full}")
+        code.label(full)
+        grow = code.define("load ptr, ptr %tapes, align 8")
+        done = code.define(f"call i1 {grow}(ptr %tapes, i64 {stack}, i64 {following})")
+        code.line(f"br i1 {done}, label %{ready}, label %{failed}")
+        code.label(failed)
+        code.line("ret void")
+        code.label(ready)
+        code.line(f"store i64 {following}, ptr {top_at}, align 8")
+        data = code.define(f"load ptr, ptr {self.place(stack, 0)}, align 8")
+        return code.define(f"getelementptr i8, ptr {data}, i64 {top}")
+
+    def last(self, stack: int, size: int) -> tuple[str, str]:
+        """Where the last `size` bytes begin: as an offset, and as a pointer."""
+        code = self.code
+        top = code.define(f"load i64, ptr {self.place(stack, 1)}, align 8")
+        code.declare("i64", "llvm.usub.sat.i64", ["i64", "i64"])
+        begin = code.define(f"call i64 @llvm.usub.sat.i64(i64 {top}, i64 {size})")
+        data = code.define(f"load ptr, ptr {self.place(stack, 0)}, align 8")
+        return begin, code.define(f"getelementptr i8, ptr {data}, i64 {begin}")
+
+    def shrink(self, stack: int, begin: str) -> None:
+        self.code.line(f"store i64 {begin}, ptr {self.place(stack, 1)}, align 8")
+
+    def write(self, record: str, field: Field, text: str) -> None:
+        at = self.code.define(f"getelementptr i8, ptr {record}, i64 {field.offset}")
+        stored = self.memory.to_memory(field.type, text, not field.is_uniform)
+        self.code.line(f"store {self.type(field)} {stored}, ptr {at}, {self.align(field)}")
+
+    def read(self, record: str, field: Field) -> str:
+        at = self.code.define(f"getelementptr i8, ptr {record}, i64 {field.offset}")
+        loaded = self.code.define(f"load {self.type(field)}, ptr {at}, {self.align(field)}")
+        return self.memory.from_memory(field.type, loaded, not field.is_uniform)
+
+    def type(self, field: Field) -> str:
+        kind = memory_type(field.type)
+        return kind if field.is_uniform else self.code.vector(kind)
+
+    def align(self, field: Field) -> str:
+        # realloc gives 16 bytes.
+        size = field.type.bits // 8
+        return f"align {min(16, size if field.is_uniform else size * self.code.width)}"
+
+    # -- the tape
+
+    def push(self, tape: int, texts: list[str]) -> None:
+        record = self.records[tape]
+        at = self.grown(0, record.size)
+        for field, text in zip(record.fields, texts, strict=True):
+            self.write(at, field, text)
+
+    def top(self, tape: int, position: int) -> str:
+        record = self.records[tape]
+        return self.read(self.last(0, record.size)[1], record.fields[position])
+
+    def pop(self, tape: int) -> None:
+        self.shrink(0, self.last(0, self.records[tape].size)[0])
+
+    # -- logs
+
+    def log(self, element: Element, value: str, mask: str | None) -> None:
+        """Add where the elements are, or -1 for lanes that have none, and what they hold."""
+        record = self.log_records[element.param]
+        offsets = element.offset if element.shape.is_varying else self.code.splat(element.offset, "i64", element.level)
+        inside = element.inside
+        if inside is not None and not element.shape.is_varying:
+            inside = self.code.splat(inside, "i1")
+        there = self.memory.both(mask, inside)
+        if there is not None:
+            offsets = self.code.instructions(BODY, True).select(there, int64, offsets, "splat (i64 -1)")
+        at = self.grown(self.stack_of[element.param], record.size)
+        for field, text in zip(record.fields, (offsets, value), strict=True):
+            self.write(at, field, text)
+
+    def mark(self, array: int) -> str:
+        return self.code.define(f"load i64, ptr {self.place(self.stack_of[array], 1)}, align 8")
+
+    def undo(self, array: int) -> tuple[Element, str, str]:
+        """Take the last record away: the elements, what they held, and the mask of lanes that had one."""
+        stack, record = self.stack_of[array], self.log_records[array]
+        top = self.mark(array)
+        begin, at = self.last(stack, record.size)
+        offsets, value = (self.read(at, field) for field in record.fields)
+        self.shrink(stack, begin)
+        out = self.code.instructions(BODY, True)
+        # An empty log has no record, whatever kernel asks for one.
+        any = self.code.define(f"icmp uge i64 {top}, {record.size}")
+        there = out.compare("sge", "i64", offsets, out.spread("0", "i64"))
+        there = out.binary("and", bool_, there, self.code.splat(any, "i1"))
+        return Element(array, self.memory.arrays[array].dtype, VARYING, offsets, BODY), value, there
+
+    def is_above(self, array: int, mark: str) -> str:
+        """Whether the log has grown since it was at `mark`."""
+        return self.code.define(f"icmp sgt i64 {self.mark(array)}, {mark}")
+
+
+def lane_max(code: Code, text: str, type: ScalarType, mask: str | None) -> str:
+    """The largest lane that is active."""
+    kind = scalar_type(type)
+    vector = code.vector(kind)
+    if mask is not None:
+        lowest = f"splat ({kind} {type.min})"
+        text = code.define(f"select {code.vector('i1')} {mask}, {vector} {text}, {vector} {lowest}")
+    name = f"llvm.vector.reduce.{'smax' if type.kind == 'int' else 'umax'}.v{code.width}{kind}"
+    code.declare(kind, name, [vector])
+    return code.define(f"call {kind} @{name}({vector} {text})")

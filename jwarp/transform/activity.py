@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -28,12 +29,6 @@ def activity(kernel: Kernel, wanted: Iterable[int], given: Iterable[int]) -> Act
     return Activity(frozenset(varied.values & useful.values), frozenset(varied.arrays & useful.arrays))
 
 
-def depends(kernel: Kernel, wanted: Iterable[int]) -> Activity:
-    """What depends on the parameters `wanted`."""
-    varied = _settle(_Varied(set(), set(wanted)), kernel)
-    return Activity(frozenset(varied.values), frozenset(varied.arrays))
-
-
 def carries(node: Op) -> tuple[bool, ...]:
     """Which arguments of a pure operation its result depends on smoothly.
 
@@ -52,10 +47,11 @@ def carries(node: Op) -> tuple[bool, ...]:
 class _Flow:
     values: set[Value]
     arrays: set[int]
+    fields: set[tuple[int, int]] = dataclasses.field(default_factory=set)
 
     @property
     def size(self) -> int:
-        return len(self.values) + len(self.arrays)
+        return len(self.values) + len(self.arrays) + len(self.fields)
 
     def link(self, result: Value, source: Operand) -> None:
         """`source` is one of the things that `result` is made of."""
@@ -117,6 +113,11 @@ class _Varied(_Flow):
         if node.name in ("load", "param"):
             if node.attr in self.arrays and node.result is not None:
                 self.values.add(node.result)
+        elif node.name == "push":
+            self.fields.update((node.attr[0], k) for k, x in enumerate(node.args) if x in self.values)
+        elif node.name == "top":
+            if node.attr in self.fields and node.result is not None:
+                self.values.add(node.result)
         elif node.name in WRITES:
             if any(x in self.values for x in node.args[len(indices_of(node)) :]):
                 self.arrays.add(node.attr)
@@ -142,6 +143,11 @@ class _Useful(_Flow):
         if node.name in ("load", "param"):
             if node.result in self.values:
                 self.arrays.add(node.attr)
+        elif node.name == "push":
+            sources = [x for k, x in enumerate(node.args) if (node.attr[0], k) in self.fields]
+        elif node.name == "top":
+            if node.result in self.values:
+                self.fields.add(node.attr)
         elif node.name in WRITES:
             if node.result in self.values:
                 self.arrays.add(node.attr)

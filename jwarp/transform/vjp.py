@@ -9,13 +9,11 @@ restores what was there. Everything is generated as if it were needed; `prune` t
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from jwarp.errors import NotDifferentiableError, Span
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.nodes import (
     WRITES,
@@ -24,11 +22,9 @@ from jwarp.ir.nodes import (
     For,
     If,
     Kernel,
-    Local,
     Node,
     Op,
     Operand,
-    Param,
     Value,
     While,
     blocks,
@@ -42,31 +38,12 @@ from jwarp.ir.nodes import (
 )
 from jwarp.transform.activity import Activity, activity
 from jwarp.transform.derivatives import DERIVATIVES, Applied
+from jwarp.transform.jvp import bits_refusal, order_refusal
 from jwarp.transform.ownership import owned_arrays
 from jwarp.transform.prune import prune
 from jwarp.transform.simplify import simplify
-from jwarp.types import ArrayType, int64
-
-
-@dataclass(frozen=True)
-class Slot:
-    """What an array of an adjoint kernel is, with respect to array or scalar `param` of the kernel.
-
-    `primal` is an argument as it was given, `work` one that the kernel overwrites, to be overwritten again,
-    `final` what the kernel left in it, `cotangent` the gradient of an output's final content, which becomes
-    that of its initial content, `gradient` a gradient that starts as zeros, and `adjoint` that of a local.
-    """
-
-    kind: str
-    param: int
-
-
-@dataclass(frozen=True)
-class Adjoint:
-    """An adjoint kernel and what each of its parameters is."""
-
-    kernel: Kernel
-    slots: tuple[Slot, ...]
+from jwarp.transform.slots import Derived, Slot, derived
+from jwarp.types import int64
 
 
 def vjp(
@@ -76,7 +53,7 @@ def vjp(
     *,
     shared: Iterable[int] = (),
     repeated: bool = False,
-) -> Adjoint:
+) -> Derived:
     """The adjoint of `kernel`: gradients of the parameters `wanted` from cotangents of the arrays `given`.
 
     Parameters `shared` are the same for many launches of a batch, and with `repeated` several threads have
@@ -133,10 +110,10 @@ class _Reverse:
 
     # -- the whole kernel
 
-    def adjoint(self, kernel: Kernel) -> Adjoint:
+    def adjoint(self, kernel: Kernel) -> Derived:
         for k in range(len(kernel.params), len(kernel.params) + len(kernel.locals)):
-            if k in self.active.arrays:
-                self.builder.effect("clear", attr=Slot("adjoint", k))
+            for kind in ("work", "gradient"):
+                self.builder.effect("clear", attr=Slot(kind, k))
         with self.builder.block() as nodes:
             self.forward_block(kernel.body, taped=True)
             self.reverse_block(kernel.body)
@@ -149,7 +126,7 @@ class _Reverse:
         returned = {Slot("gradient", p) for p in self.wanted} | {Slot("cotangent", p) for p in self.wanted}
         body = prune(body, returned)
         body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
-        return _numbered(kernel, prune(body, returned))
+        return derived(kernel, prune(body, returned))
 
     def scalar_reads(self) -> list[Node]:
         reads: list[Node] = []
@@ -175,7 +152,7 @@ class _Reverse:
     def slot(self, array: int) -> Slot:
         """The array of the adjoint kernel that holds what array `array` holds in the kernel."""
         local = array >= len(self.kernel.params)
-        return Slot("local" if local else "work" if array in self.written else "primal", array)
+        return Slot("work" if local or array in self.written else "primal", array)
 
     def forward_block(self, block: Block, taped: bool) -> None:
         """Run a block again; if `taped`, so that it can be reversed in this place."""
@@ -474,7 +451,7 @@ class _Reverse:
             self.reverse_write(node)
         elif node.name == "clear":
             if node.attr in self.active.arrays:
-                self.builder.effect("clear", attr=Slot("adjoint", node.attr))
+                self.builder.effect("clear", attr=Slot("gradient", node.attr))
         elif node.result is not None and node.result in self.active:
             g = self.gradients.get(node.result)
             if node.name == "param":
@@ -493,11 +470,7 @@ class _Reverse:
             return
         rules = DERIVATIVES.get(node.name)
         if rules is None or not node.result.type.is_float or any(a.type.is_int and a in self.active for a in node.args):
-            raise NotDifferentiableError(
-                f"kernel `{self.kernel.name}`: a gradient was asked for through the bits of a float",
-                node.span,
-                "compute with the float itself, or take the gradient of another argument",
-            )
+            raise bits_refusal(self.kernel, node)
         applied = Applied(self.builder, self.all(node.args), self.operand(node.result))
         for x, rule in zip(node.args, rules, strict=True):
             if rule is not None and isinstance(x, Value) and x in self.active:
@@ -508,7 +481,7 @@ class _Reverse:
     def adjoint_slot(self, array: int) -> Slot:
         """The array that holds the gradient of array `array`."""
         if array >= len(self.kernel.params):
-            return Slot("adjoint", array)
+            return Slot("gradient", array)
         return Slot("cotangent" if array in self.written else "gradient", array)
 
     def load(self, slot: Slot, indices: tuple[Operand, ...]) -> Value:
@@ -519,7 +492,7 @@ class _Reverse:
     def add_to(self, array: int, indices: tuple[Operand, ...], g: Operand) -> None:
         """Add `g` to the gradient of an element."""
         slot = self.adjoint_slot(array)
-        if slot.kind == "adjoint" or array in self.owned:
+        if array >= len(self.kernel.params) or array in self.owned:
             self.builder.effect("store", *indices, self.builder.op("add", self.load(slot, indices), g), attr=slot)
         else:
             self.builder.effect("atomic_add", *indices, g, attr=slot)
@@ -531,16 +504,8 @@ class _Reverse:
             return
         rule = _WRITE_RULES.get(node.name)
         if rule is None or (node.result is not None and node.result in self.active and node.attr not in self.owned):
-            raise self.refusal(node, f"{node.name} of `{self.kernel.array(node.attr).name}`")
+            raise order_refusal(self.kernel, node)
         rule(self, node, self.adjoint_slot(node.attr), self.all(indices_of(node)))
-
-    def refusal(self, node: Op, what: str) -> NotDifferentiableError:
-        return NotDifferentiableError(
-            f"kernel `{self.kernel.name}`: the gradient of {what} is not known: what it finds depends on the order "
-            "of the threads",
-            node.span,
-            "use a plain store, or atomic_add without its result",
-        )
 
     def reverse_store(self, node: Op, slot: Slot, indices: tuple[Operand, ...]) -> None:
         g = self.load(slot, indices)
@@ -555,9 +520,9 @@ class _Reverse:
 
     def reverse_extremum(self, node: Op, slot: Slot, indices: tuple[Operand, ...]) -> None:
         """The cotangent goes to one of the values that equal the final one, whichever comes first."""
-        others = {n.name for n in walk(self.kernel.body) if isinstance(n, Op) and n.attr == node.attr} - {"shape"}
-        if others - {node.name, "param", "tid"} or node.result in self.used:
-            raise self.refusal(node, f"{node.name} of `{self.kernel.array(node.attr).name}`, which is used otherwise too,")
+        others = {n.name for n in walk(self.kernel.body) if isinstance(n, Op) and n.attr == node.attr}
+        if others & {"load", *WRITES} != {node.name} or node.result in self.used:
+            raise order_refusal(self.kernel, node)
         final = self.load(Slot("final", node.attr), indices)
         wins = self.builder.op("eq", self.operand(node.args[-1]), final)
         taken = Value(final.type)
@@ -581,70 +546,3 @@ def _wrapped(type: Any, number: int) -> Const:
     """A number as a constant of an integer type, modulo 2^bits."""
     number &= (1 << type.bits) - 1
     return Const(type, number - (1 << type.bits) if number > type.max else number)
-
-
-# -- parameters
-
-
-_KINDS = ("primal", "work", "final", "cotangent", "gradient")
-_PREFIX = {"cotangent": "adj_", "gradient": "adj_", "final": "final_"}
-
-
-def _numbered(kernel: Kernel, body: Block) -> Adjoint:
-    """The kernel whose parameters are the arrays that `body` uses."""
-    used = {n.attr[0] if n.name == "shape" else n.attr for n in walk(body) if isinstance(n, Op) and n.attr is not None}
-    arrays = {s for s in used if isinstance(s, Slot)}
-    # An extent can be read from whatever array has it.
-    extents: dict[int, Slot] = {}
-    for p in sorted({s for s in used if isinstance(s, int)} & set(range(len(kernel.params)))):
-        if any(isinstance(n, Op) and n.name == "shape" and n.attr[0] == p for n in walk(body)):
-            same = [Slot(kind, p) for kind in _KINDS if Slot(kind, p) in arrays]
-            written = p in written_params(kernel)
-            extents[p] = same[0] if same else Slot("work" if written else "primal", p)
-            arrays.add(extents[p])
-    slots = sorted((s for s in arrays if s.kind in _KINDS), key=lambda s: (_KINDS.index(s.kind), s.param))
-    locals_ = sorted((s for s in arrays if s.kind not in _KINDS), key=lambda s: (s.kind, s.param))
-    numbers = {slot: k for k, slot in enumerate([*slots, *locals_])}
-
-    def renumber(node: Op) -> Op:
-        if isinstance(node.attr, Slot):
-            return dataclasses.replace(node, attr=numbers[node.attr])
-        if node.name == "shape":
-            return dataclasses.replace(node, attr=(numbers[extents[node.attr[0]]], node.attr[1]))
-        return node
-
-    params = tuple(_param(kernel, slot) for slot in slots)
-    local_arrays = tuple(_local(kernel, slot) for slot in locals_)
-    made = Kernel(kernel.name, params, kernel.tid_dims, map_ops(body, renumber), kernel.span, local_arrays)
-    return Adjoint(made, tuple(slots))
-
-
-def _param(kernel: Kernel, slot: Slot) -> Param:
-    param = kernel.params[slot.param]
-    type = param.type
-    if not isinstance(type, ArrayType) and slot.kind != "primal":
-        type = ArrayType(type, 1)
-    return Param(_PREFIX.get(slot.kind, "") + param.name, type)
-
-
-def _local(kernel: Kernel, slot: Slot) -> Local:
-    local = kernel.array(slot.param)
-    assert isinstance(local, Local)
-    return dataclasses.replace(local, name=("adj_" if slot.kind == "adjoint" else "") + local.name)
-
-
-def map_ops(block: Block, change: Any) -> Block:
-    """The block with every operation replaced by what `change` makes of it."""
-
-    def node(n: Node) -> Node:
-        match n:
-            case Op():
-                return change(n)
-            case If():
-                return dataclasses.replace(n, then=map_ops(n.then, change), orelse=map_ops(n.orelse, change))
-            case For():
-                return dataclasses.replace(n, body=map_ops(n.body, change))
-            case While():
-                return dataclasses.replace(n, cond=map_ops(n.cond, change), body=map_ops(n.body, change))
-
-    return Block(tuple(node(n) for n in block.nodes), block.yields)

@@ -1,0 +1,103 @@
+"""The parameters of derived kernels: what each is with respect to the kernel that it was made from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jwarp.errors import NotDifferentiableError
+from jwarp.ir.nodes import Block, For, If, Kernel, Local, Node, Op, Param, While, walk, written_params
+from jwarp.ir.verify import MAX_LOCAL_BYTES
+from jwarp.types import ArrayType
+
+# In the order in which a derived kernel has its parameters; `name` gets the prefix.
+KINDS = {"primal": "", "work": "", "final": "final_", "cotangent": "adj_", "gradient": "adj_", "tangent": "dot_"}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What an array or scalar of a derived kernel is, with respect to number `param` of the kernel.
+
+    `primal` is an argument as it was given; `work` an array that the kernel overwrites, to be overwritten
+    again; `final` what the kernel left in it; `cotangent` the gradient of an output's final content, which
+    becomes that of its initial content; `gradient` a gradient that starts as zeros; `tangent` a tangent.
+    """
+
+    kind: str
+    param: int
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A kernel made from another one, and what each of its parameters is."""
+
+    kernel: Kernel
+    slots: tuple[Slot, ...]
+
+
+def derived(kernel: Kernel, body: Block) -> Derived:
+    """The kernel of `body`, which names arrays of `kernel` by slots, with the parameters that it uses."""
+    count = len(kernel.params)
+    ops = [n for n in walk(body) if isinstance(n, Op)]
+    arrays = {n.attr for n in ops if isinstance(n.attr, Slot)}
+    extents: dict[int, Slot] = {}
+    for p in sorted({n.attr[0] for n in ops if n.name == "shape"}):
+        # An extent can be read from whatever array has it.
+        same = [Slot(kind, p) for kind in KINDS if Slot(kind, p) in arrays]
+        extents[p] = same[0] if same else Slot("work" if p in written_params(kernel) else "primal", p)
+        arrays.add(extents[p])
+    order = list(KINDS)
+    in_order = sorted(arrays, key=lambda s: (s.param >= count, order.index(s.kind), s.param))
+    slots = tuple(s for s in in_order if s.param < count)
+    numbers = {slot: k for k, slot in enumerate(in_order)}
+
+    def renumber(node: Op) -> Op:
+        if isinstance(node.attr, Slot):
+            return dataclasses.replace(node, attr=numbers[node.attr])
+        if node.name == "shape":
+            return dataclasses.replace(node, attr=(numbers[extents[node.attr[0]]], node.attr[1]))
+        return node
+
+    params = tuple(_param(kernel, slot) for slot in slots)
+    locals_ = tuple(_local(kernel, slot) for slot in in_order[len(slots) :])
+    if sum(local.size * local.dtype.bits // 8 for local in locals_) > MAX_LOCAL_BYTES:
+        raise NotDifferentiableError(
+            f"kernel `{kernel.name}`: its local arrays and their gradients need more than {MAX_LOCAL_BYTES} bytes "
+            "for each thread",
+            kernel.span,
+            "make the local arrays smaller, or pass arrays as parameters",
+        )
+    made = Kernel(kernel.name, params, kernel.tid_dims, map_ops(body, renumber), kernel.span, locals_)
+    return Derived(made, slots)
+
+
+def _param(kernel: Kernel, slot: Slot) -> Param:
+    param = kernel.params[slot.param]
+    type = param.type
+    if slot.kind == "gradient" and not isinstance(type, ArrayType):
+        type = ArrayType(type, 1)
+    return Param(KINDS[slot.kind] + param.name, type)
+
+
+def _local(kernel: Kernel, slot: Slot) -> Local:
+    local = kernel.array(slot.param)
+    assert isinstance(local, Local)
+    return dataclasses.replace(local, name=KINDS[slot.kind] + local.name)
+
+
+def map_ops(block: Block, change: Callable[[Op], Op]) -> Block:
+    """The block with every operation replaced by what `change` makes of it."""
+
+    def node(n: Node) -> Node:
+        match n:
+            case Op():
+                return change(n)
+            case If():
+                return dataclasses.replace(n, then=map_ops(n.then, change), orelse=map_ops(n.orelse, change))
+            case For():
+                return dataclasses.replace(n, body=map_ops(n.body, change))
+            case While():
+                return dataclasses.replace(n, cond=map_ops(n.cond, change), body=map_ops(n.body, change))
+
+    return Block(tuple(node(n) for n in block.nodes), block.yields)

@@ -11,6 +11,7 @@ from jax.core import ShapedArray, Tracer
 from jax.export import DisabledSafetyCheck
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+from jax.interpreters import partial_eval as pe
 
 __all__ = [
     "JIT",
@@ -24,6 +25,7 @@ __all__ = [
     "mlir",
     "output_aval",
     "print_effect",
+    "pe",
     "vary_alike",
     "x64_enabled",
     "zero_tangent",

@@ -1,4 +1,4 @@
-"""The launch as a JAX primitive: its type, batching, derivative and lowering rules."""
+"""The launch as a JAX primitive: its type, batching and lowering rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind import compat
 from jwarp.bind.register import TARGET
-from jwarp.errors import LaunchError, NotDifferentiableError
+from jwarp.errors import LaunchError
 from jwarp.frontend.function import Kernel
 from jwarp.launch.arguments import Role
 from jwarp.launch.descriptor import Descriptor, Extents, Program, encode
@@ -23,6 +23,7 @@ from jwarp.launch.geometry import MAX_EXTENT
 #   zeros           shapes of the outputs that start as zeros, without batch axes
 #   batch           extents of the batch axes, outermost first
 #   masks           for each operand, which batch axes it has (in front, in their order)
+#   result_masks    the same for each result; one that lacks an axis is summed over it
 #   differentiable  False where the user switched gradients off
 #   side_effect     True where XLA must keep a call whose results are not used
 # One result for each parameter of role ZEROS or IN_OUT, in order, with all batch axes.
@@ -45,6 +46,7 @@ def bind(
         zeros=zeros,
         batch=(),
         masks=((),) * len(operands),
+        result_masks=((),) * len(launch.results),
         differentiable=differentiable,
         side_effect=side_effect,
     )
@@ -117,6 +119,7 @@ def _abstract_eval(
     zeros: tuple[tuple[int, ...], ...],
     batch: tuple[int, ...],
     masks: tuple[tuple[bool, ...], ...],
+    result_masks: tuple[tuple[bool, ...], ...],
     **_: Any,
 ) -> tuple[list[Any], set[Any]]:
     program = launch.program
@@ -126,9 +129,15 @@ def _abstract_eval(
     if launch.geometry.repeat and 0 not in batch:
         lower_kernel(program.kernel, program.settings).check(launch.geometry.dims, extents)
     results = [
-        compat.output_aval((*batch, *(extents[index] or ())), program.dtypes[index], avals) for index in launch.results
+        compat.output_aval((*batched(batch, mask), *(extents[index] or ())), program.dtypes[index], avals)
+        for index, mask in zip(launch.results, result_masks, strict=True)
     ]
     return results, {compat.print_effect} if program.lasts else set()
+
+
+def batched(batch: Sequence[int], mask: Sequence[bool]) -> tuple[int, ...]:
+    """The batch axes that a mask selects."""
+    return tuple(size for size, present in zip(batch, mask, strict=True) if present)
 
 
 def _refuse_symbolic(name: str, avals: Sequence[Any]) -> None:
@@ -160,6 +169,7 @@ def _batch(
     launch: Descriptor,
     batch: tuple[int, ...],
     masks: tuple[tuple[bool, ...], ...],
+    result_masks: tuple[tuple[bool, ...], ...],
     **params: Any,
 ) -> tuple[list[Any], list[int]]:
     """One launch for the whole batch: an operand without the batch axis is neither copied nor broadcast."""
@@ -174,49 +184,13 @@ def _batch(
         batched = axis is not None or launch.roles[index] is Role.IN_OUT
         moved.append(operand)
         new_masks.append((batched, *mask))
-    results = launch_p.bind(*moved, launch=launch, batch=(size, *batch), masks=tuple(new_masks), **params)
+    wider = tuple((True, *mask) for mask in result_masks)
+    params.update(launch=launch, batch=(size, *batch), masks=tuple(new_masks), result_masks=wider)
+    results = launch_p.bind(*moved, **params)
     return results, [0] * len(results)
 
 
 compat.batching.primitive_batchers[launch_p] = _batch
-
-
-# Derivatives
-
-
-def _jvp(
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    launch: Descriptor,
-    differentiable: bool,
-    **params: Any,
-) -> tuple[list[Any], list[Any]]:
-    results = launch_p.bind(*primals, launch=launch, differentiable=differentiable, **params)
-    # What is rounded to integers has no derivative, whatever it was made from.
-    if any(jnp.issubdtype(result.dtype, jnp.floating) for result in results):
-        for index, tangent in zip(launch.operands, tangents, strict=True):
-            if not compat.is_known_zero(tangent):
-                raise _refusal(launch.program, index, differentiable)
-    return results, [compat.zero_tangent(result) for result in results]
-
-
-def _refusal(program: Program, index: int, differentiable: bool) -> NotDifferentiableError:
-    where = f"kernel '{program.name}', parameter '{program.kernel.params[index].name}'"
-    if not differentiable:
-        return NotDifferentiableError(
-            f"{where}: a gradient was asked for, and enable_backward is False",
-            program.span,
-            "set it to True in @wp.kernel or wp.jax_kernel, or wrap the argument in jax.lax.stop_gradient",
-        )
-    return NotDifferentiableError(
-        f"{where}: gradients are not available yet",
-        program.span,
-        "wrap the argument in jax.lax.stop_gradient, or give the function a jax.custom_vjp",
-    )
-
-
-compat.ad.primitive_jvps[launch_p] = _jvp
 
 
 # Lowering
@@ -229,6 +203,7 @@ def _lower_cpu(
     zeros: tuple[tuple[int, ...], ...],
     batch: tuple[int, ...],
     masks: tuple[tuple[bool, ...], ...],
+    result_masks: tuple[tuple[bool, ...], ...],
     differentiable: bool,
     side_effect: bool,
 ) -> Any:
@@ -240,7 +215,7 @@ def _lower_cpu(
         *operands,
         fingerprint=kernel.fingerprint,
         program=kernel.program,
-        launch=encode(launch, batch, masks),
+        launch=encode(launch, batch, masks, result_masks),
     )
 
 

@@ -167,7 +167,10 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A whole kernel. `tid_dims` is how many launch dimensions `wp.tid()` reads, at least 1."""
+    """A whole kernel. `tid_dims` is how many launch dimensions `wp.tid()` reads, at least 1.
+
+    `variant` says what it is: the kernel as it was written, or a derivative of that.
+    """
 
     name: str
     params: tuple[Param, ...]
@@ -175,6 +178,7 @@ class Kernel:
     body: Block
     span: Span = NO_SPAN
     locals: tuple[Local, ...] = ()
+    variant: str = "forward"
 
     def array(self, number: int) -> Param | Local:
         """The array that loads and stores call `number`: a parameter, or a local after all of these."""

@@ -79,7 +79,8 @@ class _Encoder:
     def kernel(self, kernel: Kernel) -> list:
         params = [self.param(p) for p in kernel.params]
         arrays = [[*self.param(Param(local.name, local.type)), list(local.shape)] for local in kernel.locals]
-        return [kernel.name, params, arrays, kernel.tid_dims, self.span(kernel.span), self.block(kernel.body)]
+        head = [kernel.name, kernel.variant, params, arrays, kernel.tid_dims]
+        return [*head, self.span(kernel.span), self.block(kernel.body)]
 
     def param(self, param: Param) -> list:
         if isinstance(param.type, ArrayType):
@@ -150,10 +151,10 @@ class _Decoder:
         self.values = [Value(_scalar(t), _text(name)) for t, name in _list(values)]
 
     def kernel(self, content: Any) -> Kernel:
-        name, params, arrays, tid_dims, span, body = _list(content)
+        name, variant, params, arrays, tid_dims, span, body = _list(content)
         decoded = tuple(self.param(p) for p in _list(params))
         made = tuple(self.local(a) for a in _list(arrays))
-        return Kernel(_text(name), decoded, tid_dims, self.block(body), self.span(span), made)
+        return Kernel(_text(name), decoded, tid_dims, self.block(body), self.span(span), made, _text(variant))
 
     def param(self, content: Any) -> Param:
         name, dtype, ndim, element = _list(content)

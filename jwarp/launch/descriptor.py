@@ -42,6 +42,7 @@ class Program:
     shadowed: tuple[int, ...] = field(default=(), compare=False, repr=False)
     unchecked: nodes.Kernel | None = field(default=None, compare=False, repr=False)  # before checks were added
     descriptors: dict[Any, Descriptor] = field(default_factory=dict, compare=False, repr=False)
+    derived: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -123,18 +124,23 @@ def descriptor_of(
     return found
 
 
-def encode(launch: Descriptor, batch: Sequence[int], masks: Sequence[Sequence[bool]]) -> np.ndarray:
+def encode(
+    launch: Descriptor,
+    batch: Sequence[int],
+    masks: Sequence[Sequence[bool]],
+    result_masks: Sequence[Sequence[bool]],
+) -> np.ndarray:
     """The int64 array that the native module decodes.
 
-    `batch` are the extents of the batch axes, outermost first; `masks` tells for each operand which
-    of them it has. Results have all of them.
+    `batch` are the extents of the batch axes, outermost first; `masks` and `result_masks` tell for each
+    operand and result which of them it has. A result that lacks one is summed over it.
     """
     operands, results = launch.operands, launch.results
     numbers = [FORMAT, *launch.geometry.dims, launch.geometry.repeat, len(batch), *batch, len(launch.roles)]
     for index, role in enumerate(launch.roles):
         operand = operands.index(index) if index in operands else -1
         result = results.index(index) if index in results else -1
-        axes = masks[operand] if role is Role.READ else [True] * len(batch)
+        axes = masks[operand] if role is Role.READ else result_masks[result]
         mask = sum(1 << axis for axis, present in enumerate(axes) if present)
         numbers += [operand, result, int(role), mask]
     return np.array(numbers, np.int64)

@@ -186,7 +186,7 @@ class CpuKernel:
                 fast, checked = (address if v == version else 0 for v in VERSIONS)
                 _native.register_kernel(self.fingerprint, self.plan.tobytes(), fast, checked, self.failures)
                 seconds = time.perf_counter() - start
-                _made[key] = CompileEvent(self.kernel.name, "forward", "cpu", seconds, source, len(code))
+                _made[key] = CompileEvent(self.kernel.name, self.kernel.variant, "cpu", seconds, source, len(code))
         first = dataclasses.replace(_made[key], kernel=self.kernel.name)
         again = dataclasses.replace(first, seconds=time.perf_counter() - start, source="memory")
         announce(again if known[version] else first)

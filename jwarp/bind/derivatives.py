@@ -1,0 +1,406 @@
+"""Derivatives of launches: a linear primitive beside the launch, and the rules that lead from one to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jwarp.bind import compat
+from jwarp.bind.primitive import batched, core_extents, launch_p
+from jwarp.errors import NotDifferentiableError
+from jwarp.launch.arguments import Role
+from jwarp.launch.derive import DerivedLaunch, Source, Variant, derive
+from jwarp.launch.descriptor import Descriptor, Program, descriptor_of
+from jwarp.transform.affine import Extents
+
+# Parameters:
+#   launch          Descriptor of the launch that this is a derivative of
+#   variant         which derivative
+#   sources         what each operand is
+#   extents         shapes of the launch's parameters without batch axes, () for scalars
+#   batch           extents of the batch axes, outermost first
+#   masks           for each operand, which batch axes it has
+#   result_masks    the same for each result; one that lacks an axis is summed over it
+# One result for each parameter of `variant.wanted`, in order. Linear in the operands `given`, and in those `along`.
+derivative_p = compat.Primitive("jwarp_derivative")
+derivative_p.multiple_results = True
+
+Mask = tuple[bool, ...]
+
+
+def _compute(
+    *operands: Any,
+    launch: Descriptor,
+    variant: Variant,
+    sources: tuple[Source, ...],
+    extents: Extents,
+    batch: tuple[int, ...],
+    masks: tuple[Mask, ...],
+    result_masks: tuple[Mask, ...],
+) -> list[Any]:
+    """The derivative as a launch of its kernel."""
+    derived = derive(launch.program, variant)
+    given = {source: (x, mask) for source, x, mask in zip(sources, operands, masks, strict=True)}
+    wanted = dict(zip(variant.wanted, result_masks, strict=True))
+    results = _launched(launch, derived, given, wanted, extents, batch) if _has_results(derived) else {}
+    outs = []
+    for p, mask in wanted.items():
+        shape = (*batched(batch, mask), *(extents[p] or ()))
+        if p in results:
+            outs.append(jnp.reshape(results[p], shape))
+        elif p in derived.same:
+            x, own = given[Source("given", p)]
+            outs.append(_broadcast(x, own, mask, batch))
+        else:
+            outs.append(jnp.zeros(shape, launch.program.dtypes[p]))
+    return outs
+
+
+def _has_results(derived: DerivedLaunch) -> bool:
+    return any(feed.result is not None for feed in derived.feeds)
+
+
+def _launched(
+    launch: Descriptor,
+    derived: DerivedLaunch,
+    given: Mapping[Source, tuple[Any, Mask]],
+    wanted: Mapping[int, Mask],
+    extents: Extents,
+    batch: tuple[int, ...],
+) -> dict[int, Any]:
+    """Launch the kernel of a derivative; the results by parameter of the original."""
+    full = (True,) * len(batch)
+    operands, masks, zeros, result_masks = [], [], [], []
+    roles: list[Role] = []
+    for feed, param in zip(derived.feeds, derived.program.kernel.params, strict=True):
+        p = feed.source.param
+        core = extents[p]
+        # The gradient of a scalar is an array of one element.
+        shape = core if core is not None else (1,) if param.is_array else ()
+        role = feed.role
+        if feed.source.kind != "zeros":
+            x, mask = given[feed.source]
+            if role is Role.IN_OUT:
+                x, mask = _broadcast(x, mask, full, batch), full
+            operands.append(x)
+            masks.append(mask)
+        elif role is Role.READ:
+            operands.append(jnp.zeros(shape, param.dtype.dtype))
+            masks.append((False,) * len(batch))
+        else:
+            zeros.append(shape)
+        roles.append(role)
+        if role is not Role.READ:
+            result_masks.append(full if feed.result is None or role is Role.IN_OUT else wanted[feed.result])
+    made = descriptor_of(derived.program, launch.geometry, tuple(roles), launch.block_dim)
+    results = launch_p.bind(
+        *operands,
+        launch=made,
+        zeros=tuple(zeros),
+        batch=batch,
+        masks=tuple(masks),
+        result_masks=tuple(result_masks),
+        differentiable=False,
+        side_effect=False,
+    )
+    pairs = zip(made.results, results, strict=True)
+    return {p: x for k, x in pairs if (p := derived.feeds[k].result) is not None}
+
+
+def _broadcast(x: Any, own: Mask, wanted: Mask, batch: tuple[int, ...]) -> Any:
+    """`x` with the batch axes that `wanted` has and `own` lacks."""
+    if own == wanted:
+        return x
+    inside = jnp.shape(x)[sum(own) :]
+    missing = [sum(wanted[:k]) for k in range(len(batch)) if wanted[k] and not own[k]]
+    return jnp.broadcast_to(jnp.expand_dims(x, missing), (*batched(batch, wanted), *inside))
+
+
+# Types, batching, lowering
+
+
+@derivative_p.def_abstract_eval
+def _abstract_eval(
+    *avals: Any,
+    launch: Descriptor,
+    variant: Variant,
+    extents: Extents,
+    batch: tuple[int, ...],
+    result_masks: tuple[Mask, ...],
+    **_: Any,
+) -> list[Any]:
+    return [
+        compat.output_aval((*batched(batch, mask), *(extents[p] or ())), launch.program.dtypes[p], avals)
+        for p, mask in zip(variant.wanted, result_masks, strict=True)
+    ]
+
+
+@derivative_p.def_impl
+def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
+    return _compute(*operands, **params)
+
+
+def _batch(
+    operands: Sequence[Any],
+    axes: Sequence[int | None],
+    *,
+    batch: tuple[int, ...],
+    masks: tuple[Mask, ...],
+    result_masks: tuple[Mask, ...],
+    **params: Any,
+) -> tuple[list[Any], list[int]]:
+    """One launch for the whole batch, whose results all have its axis."""
+    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
+    moved = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True)]
+    params["masks"] = tuple((axis is not None, *mask) for axis, mask in zip(axes, masks, strict=True))
+    params["result_masks"] = tuple((True, *mask) for mask in result_masks)
+    results = derivative_p.bind(*moved, batch=(size, *batch), **params)
+    return results, [0] * len(results)
+
+
+compat.batching.primitive_batchers[derivative_p] = _batch
+compat.mlir.register_lowering(derivative_p, compat.mlir.lower_fun(_compute, multiple_results=True))
+
+
+# From a launch to its tangent
+
+
+def _launch_jvp(
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    launch: Descriptor,
+    zeros: tuple[tuple[int, ...], ...],
+    batch: tuple[int, ...],
+    masks: tuple[Mask, ...],
+    differentiable: bool,
+    **params: Any,
+) -> tuple[list[Any], list[Any]]:
+    params.update(launch=launch, zeros=zeros, batch=batch, masks=masks, differentiable=differentiable)
+    results = launch_p.bind(*primals, **params)
+    program = launch.program
+    moving = {
+        p: (tangent, mask)
+        for p, tangent, mask in zip(launch.operands, tangents, masks, strict=True)
+        if not compat.is_known_zero(tangent)
+    }
+    floats = tuple(p for p in launch.results if jnp.issubdtype(program.dtypes[p], jnp.floating))
+    if not moving or not floats:
+        return results, [compat.zero_tangent(result) for result in results]
+    if not differentiable:
+        raise _switched_off(program, next(iter(moving)))
+    full = (True,) * len(batch)
+    shared = tuple(p for p, (_, mask) in moving.items() if mask != full)
+    fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)
+    variant = Variant("tangent", floats, tuple(moving), (), shared, fresh, launch.geometry.repeat > 1)
+    values = {Source("primal", p): (x, m) for p, x, m in zip(launch.operands, primals, masks, strict=True)}
+    values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
+    values |= {Source("given", p): pair for p, pair in moving.items()}
+    extents = _all_extents(primals, launch, zeros, masks)
+    outs = _bind(launch, variant, values, extents, batch, dict.fromkeys(floats, full))
+    made = dict(zip(floats, outs, strict=True))
+    pairs = zip(launch.results, results, strict=True)
+    return results, [made[p] if p in made else compat.zero_tangent(result) for p, result in pairs]
+
+
+compat.ad.primitive_jvps[launch_p] = _launch_jvp
+
+
+def _all_extents(
+    operands: Sequence[Any], launch: Descriptor, zeros: tuple[tuple[int, ...], ...], masks: tuple[Mask, ...]
+) -> Extents:
+    return core_extents([jax.typeof(x) for x in operands], launch, zeros, masks)
+
+
+def _switched_off(program: Program, index: int) -> NotDifferentiableError:
+    return NotDifferentiableError(
+        f"kernel '{program.name}', parameter '{program.kernel.params[index].name}': a gradient was asked for, and "
+        "enable_backward is False",
+        program.span,
+        "set it to True in @wp.kernel or wp.jax_kernel, or wrap the argument in jax.lax.stop_gradient",
+    )
+
+
+def _bind(
+    launch: Descriptor,
+    variant: Variant,
+    values: Mapping[Source, tuple[Any, Mask]],
+    extents: Extents,
+    batch: tuple[int, ...],
+    result_masks: Mapping[int, Mask],
+) -> list[Any]:
+    """Bind a derivative with those of `values` that it reads; all that are `given` or `along`, as it is linear in them."""
+    read = _read(launch.program, variant)
+    kept = {s: pair for s, pair in values.items() if s in read or s.kind in ("given", "along")}
+    operands = compat.vary_alike([x for x, _ in kept.values()])
+    return derivative_p.bind(
+        *operands,
+        launch=launch,
+        variant=variant,
+        sources=tuple(kept),
+        extents=extents,
+        batch=batch,
+        masks=tuple(mask for _, mask in kept.values()),
+        result_masks=tuple(result_masks[p] for p in variant.wanted),
+    )
+
+
+def _read(program: Program, variant: Variant) -> frozenset[Source]:
+    """The primal operands that a derivative reads. A tangent keeps what its transpose reads.
+
+    The transpose is what gradients need; a tangent kernel is made only where forward mode is used.
+    """
+    if variant.kind == "tangent":
+        variant = _transposed(variant, variant.given, variant.wanted)
+    return frozenset(derive(program, variant).sources)
+
+
+# Linear in what is given: tangents of derivatives, and transposes
+
+
+def _transposed(variant: Variant, wanted: Sequence[int], given: Sequence[int], along: Sequence[int] = ()) -> Variant:
+    """The variant of the transpose, with gradients `wanted` from cotangents `given`."""
+    order = "2" if variant.along else ""
+    kind = ("tangent" if variant.is_adjoint else "adjoint") + order
+    return Variant(kind, tuple(wanted), tuple(given), tuple(along), variant.shared, variant.fresh, variant.repeated)
+
+
+def _derivative_jvp(
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    launch: Descriptor,
+    variant: Variant,
+    sources: tuple[Source, ...],
+    extents: Extents,
+    batch: tuple[int, ...],
+    masks: tuple[Mask, ...],
+    result_masks: tuple[Mask, ...],
+) -> tuple[list[Any], list[Any]]:
+    values = {s: (x, m) for s, x, m in zip(sources, primals, masks, strict=True)}
+    moving = {
+        s: (t, m) for s, t, m in zip(sources, tangents, masks, strict=True) if not compat.is_known_zero(t)
+    }
+    wanted = dict(zip(variant.wanted, result_masks, strict=True))
+
+    def bound(changed: Variant, values: Mapping[Source, tuple[Any, Mask]]) -> list[Any]:
+        return _bind(launch, changed, values, extents, batch, wanted)
+
+    results = bound(variant, values)
+    parts = []
+    for kind in ("given", "along"):
+        directions = {s: pair for s, pair in moving.items() if s.kind == kind}
+        if directions:
+            numbers = {kind: tuple(s.param for s in directions)}
+            fixed = {s: pair for s, pair in values.items() if s.kind != kind}
+            parts.append(bound(_replace(variant, **numbers), fixed | directions))
+    curved = {Source("along", s.param): pair for s, pair in moving.items() if s.kind == "primal"}
+    if curved and variant.along:
+        raise NotDifferentiableError(
+            f"kernel '{launch.program.name}': a third derivative was asked for",
+            launch.program.span,
+            "first and second derivatives are there: wrap what needs no more in jax.lax.stop_gradient",
+        )
+    if curved:
+        along = tuple(s.param for s in curved)
+        parts.append(bound(_replace(variant, kind=variant.kind + "2", along=along), values | curved))
+    if not parts:
+        return results, [compat.zero_tangent(result) for result in results]
+    return results, [sum(terms[1:], start=terms[0]) for terms in zip(*parts, strict=True)]
+
+
+def _replace(variant: Variant, **changes: Any) -> Variant:
+    fields = {name: getattr(variant, name) for name in Variant.__dataclass_fields__}
+    return Variant(**(fields | changes))
+
+
+compat.ad.primitive_jvps[derivative_p] = _derivative_jvp
+
+
+def _transpose(
+    cotangents: Sequence[Any],
+    *operands: Any,
+    launch: Descriptor,
+    variant: Variant,
+    sources: tuple[Source, ...],
+    extents: Extents,
+    batch: tuple[int, ...],
+    masks: tuple[Mask, ...],
+    result_masks: tuple[Mask, ...],
+) -> list[Any]:
+    linear = [compat.ad.is_undefined_primal(x) for x in operands]
+    kind = next(s.kind for s, is_linear in zip(sources, linear, strict=True) if is_linear)
+    pairs = zip(sources, operands, masks, linear, strict=True)
+    values = {s: (x, m) for s, x, m, is_linear in pairs if not is_linear}
+    primals = {s: pair for s, pair in values.items() if s.kind in ("primal", "final")}
+    others = {s.param: pair for s, pair in values.items() if s.kind in ("given", "along")}
+    wanted = {s.param: m for s, m, is_linear in zip(sources, masks, linear, strict=True) if is_linear}
+    arriving = {
+        p: (ct, m)
+        for p, ct, m in zip(variant.wanted, cotangents, result_masks, strict=True)
+        if not isinstance(ct, compat.ad.Zero)
+    }
+    if not arriving:
+        return [compat.ad.Zero(x.aval) if is_linear else None for x, is_linear in zip(operands, linear, strict=True)]
+    given, along = _exchanged(variant, kind, arriving, others)
+    changed = _transposed(variant, wanted, given, along)
+    if variant.kind == "adjoint2" and kind == "along":
+        changed = _replace(changed, kind="adjoint2")
+    primals |= {Source("given", p): pair for p, pair in given.items()}
+    primals |= {Source("along", p): pair for p, pair in along.items()}
+    outs = iter(_bind(launch, changed, primals, extents, batch, wanted))
+    return [next(outs) if is_linear else None for is_linear in linear]
+
+
+Pairs = dict[int, tuple[Any, Mask]]
+
+
+def _exchanged(variant: Variant, kind: str, arriving: Pairs, others: Pairs) -> tuple[Pairs, Pairs]:
+    """What is `given` and what is `along` for the transpose by the operands of a kind.
+
+    All four kinds are faces of one form, w^T H[v, u] (or w^T J v without the other direction).
+    """
+    if not variant.along:
+        return arriving, {}
+    if not variant.is_adjoint:
+        return arriving, others  # w arrives; the direction that is left stays
+    if kind == "given":
+        return others, arriving  # H[v, c]
+    return others, arriving  # w stays, c is the new direction
+
+
+compat.ad.primitive_transposes[derivative_p] = _transpose
+
+
+# Dead code: gradients that nothing uses are not computed
+
+
+def _drop_unused(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
+    params = eqn.params
+    if not any(used) and not eqn.effects:
+        return [False] * len(eqn.invars), None
+    if all(used):
+        return [True] * len(eqn.invars), eqn
+    variant: Variant = params["variant"]
+    wanted = tuple(p for p, is_used in zip(variant.wanted, used, strict=True) if is_used)
+    narrower = _replace(variant, wanted=wanted)
+    read = _read(params["launch"].program, narrower)
+    kept = [s in read or s.kind in ("given", "along") for s in params["sources"]]
+    changed = dict(
+        params,
+        variant=narrower,
+        sources=tuple(s for s, keep in zip(params["sources"], kept, strict=True) if keep),
+        masks=tuple(m for m, keep in zip(params["masks"], kept, strict=True) if keep),
+        result_masks=tuple(m for m, is_used in zip(params["result_masks"], used, strict=True) if is_used),
+    )
+    invars = [x for x, keep in zip(eqn.invars, kept, strict=True) if keep]
+    outvars = [x for x, is_used in zip(eqn.outvars, used, strict=True) if is_used]
+    return kept, eqn.replace(invars=invars, outvars=outvars, params=changed)
+
+
+compat.pe.dce_rules[derivative_p] = _drop_unused
+
+__all__ = ["derivative_p"]

@@ -1,0 +1,147 @@
+"""Tangents and adjoints of a launch: which kernel computes them, and what each of its parameters is given.
+
+Four kinds are enough for second order. With x the arguments, J the derivative of the outputs by them and H
+the second one: `tangent` is J v, `adjoint` is J^T w, `tangent2` is H[v, u] and `adjoint2` is the derivative of
+J^T w in direction u. H is symmetric in v and u, so each kind is a transpose of another one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jwarp.ir import nodes
+from jwarp.ir.serialize import fingerprint
+from jwarp.launch.arguments import Role
+from jwarp.launch.descriptor import Program
+from jwarp.transform.jvp import jvp
+from jwarp.transform.slots import Derived, Slot
+from jwarp.transform.vjp import vjp
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A derivative of a kernel. All numbers are parameters of the kernel itself.
+
+    `given` are what v or w is for, `along` what u is for, and `wanted` the results. Parameters `shared` are
+    the same for a whole batch, so that their gradients are summed over it, `fresh` start as zeros, and
+    `repeated` says that several threads have the same coordinates.
+    """
+
+    kind: str
+    wanted: tuple[int, ...]
+    given: tuple[int, ...]
+    along: tuple[int, ...] = ()
+    shared: tuple[int, ...] = ()
+    fresh: tuple[int, ...] = ()
+    repeated: bool = False
+
+    @property
+    def is_adjoint(self) -> bool:
+        return self.kind.startswith("adjoint")
+
+    def describe(self, kernel: nodes.Kernel) -> str:
+        """The name of the variant in compile events."""
+
+        def names(numbers: tuple[int, ...]) -> str:
+            return ", ".join(kernel.params[p].name for p in numbers)
+
+        first = f"adjoint({names(self.wanted)})" if self.is_adjoint else f"tangent({names(self.given)})"
+        return f"tangent({names(self.along)}) of {first}" if self.along else first
+
+
+class Source(NamedTuple):
+    """What a parameter is given: a `primal` argument, a `final` content, `given`, `along` or `zeros`."""
+
+    kind: str
+    param: int
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One parameter of a derived kernel: its source, its role, and what its final content is the result for."""
+
+    source: Source
+    role: Role
+    result: int | None
+
+
+@dataclass(frozen=True)
+class DerivedLaunch:
+    """A program and its feeds. Of `wanted`, those in `same` are what was given for them, others zero."""
+
+    program: Program
+    feeds: tuple[Feed, ...]
+    same: frozenset[int]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """What the launch takes, without zeros."""
+        return tuple(dict.fromkeys(feed.source for feed in self.feeds if feed.source.kind != "zeros"))
+
+
+def derive(program: Program, variant: Variant) -> DerivedLaunch:
+    """The launch that computes a derivative of `program`; made once.
+
+    Raises:
+        NotDifferentiableError: there is no exact rule for an operation of the kernel.
+    """
+    # Only gradients are sums over a batch.
+    shared = tuple(p for p in variant.shared if p in variant.wanted) if variant.is_adjoint else ()
+    variant = dataclasses.replace(variant, shared=shared)
+    known = program.derived.get(variant)
+    return known if known is not None else program.derived.setdefault(variant, _derive(program, variant))
+
+
+def _derive(program: Program, variant: Variant) -> DerivedLaunch:
+    kernel = program.kernel
+    if variant.is_adjoint:
+        made = vjp(kernel, variant.wanted, variant.given, shared=variant.shared, repeated=variant.repeated)
+    else:
+        made = jvp(kernel, variant.given, repeated=variant.repeated)
+    origins = [_origin(slot, variant) for slot in made.slots]
+    if variant.along:
+        made, origins = _second(made, origins, variant)
+    named = dataclasses.replace(made.kernel, variant=variant.describe(kernel))
+    written = nodes.written_params(named)
+    feeds = []
+    for k, (source, result) in enumerate(origins):
+        role = Role.READ if k not in written else Role.ZEROS if source.kind == "zeros" else Role.IN_OUT
+        feeds.append(Feed(source, role, result if k in written else None))
+    results = {feed.result for feed in feeds}
+    same = frozenset(variant.wanted) & frozenset(() if variant.along else variant.given) - results
+    own = Program(program.name, fingerprint(named), program.span, program.settings, named, written, program.owner)
+    return DerivedLaunch(own, tuple(feeds), same)
+
+
+Origin = tuple[Source, int | None]
+
+
+def _origin(slot: Slot, variant: Variant) -> Origin:
+    """Where a parameter of a first derivative comes from, and what it results in."""
+    p = slot.param
+    if slot.kind in ("primal", "work"):
+        return Source("zeros" if p in variant.fresh else "primal", p), None
+    if slot.kind == "final":
+        return Source("final", p), None
+    given = slot.kind != "gradient" and p in variant.given
+    return Source("given" if given else "zeros", p), p if p in variant.wanted else None
+
+
+def _second(first: Derived, origins: list[Origin], variant: Variant) -> tuple[Derived, list[Origin]]:
+    """The derivative of a first derivative by the arguments of the kernel."""
+    moving = {
+        k for k, slot in enumerate(first.slots) if slot.kind in ("primal", "work") and slot.param in variant.along
+    }
+    made = jvp(first.kernel, moving, repeated=variant.repeated)
+    found: list[Origin] = []
+    for slot in made.slots:
+        source, result = origins[slot.param]
+        if slot.kind != "tangent":
+            found.append((source, None))
+        elif slot.param in moving:
+            found.append((Source("along", first.slots[slot.param].param), None))
+        else:
+            found.append((Source("zeros", source.param), result))
+    return made, found

@@ -50,10 +50,10 @@ def _compute(
     for p, mask in wanted.items():
         shape = (*batched(batch, mask), *(extents[p] or ()))
         if p in results:
-            outs.append(jnp.reshape(results[p], shape))
+            x, own = results[p]
+            outs.append(jnp.reshape(_fitted(x, own, mask, batch), shape))
         elif p in derived.same:
-            x, own = given[Source("given", p)]
-            outs.append(_broadcast(x, own, mask, batch))
+            outs.append(_fitted(*given[Source("given", p)], mask, batch))
         else:
             outs.append(jnp.zeros(shape, launch.program.dtypes[p]))
     return outs
@@ -70,8 +70,8 @@ def _launched(
     wanted: Mapping[int, Mask],
     extents: Extents,
     batch: tuple[int, ...],
-) -> dict[int, Any]:
-    """Launch the kernel of a derivative; the results by parameter of the original."""
+) -> dict[int, tuple[Any, Mask]]:
+    """Launch the kernel of a derivative; the results by parameter of the original, with their batch axes."""
     full = (True,) * len(batch)
     operands, masks, zeros, result_masks = [], [], [], []
     roles: list[Role] = []
@@ -84,7 +84,7 @@ def _launched(
         if feed.source.kind != "zeros":
             x, mask = given[feed.source]
             if role is Role.IN_OUT:
-                x, mask = _broadcast(x, mask, full, batch), full
+                x, mask = _fitted(x, mask, full, batch), full
             operands.append(x)
             masks.append(mask)
         elif role is Role.READ:
@@ -106,14 +106,16 @@ def _launched(
         differentiable=False,
         side_effect=False,
     )
-    pairs = zip(made.results, results, strict=True)
-    return {p: x for k, x in pairs if (p := derived.feeds[k].result) is not None}
+    found = zip(made.results, results, result_masks, strict=True)
+    return {p: (x, mask) for k, x, mask in found if (p := derived.feeds[k].result) is not None}
 
 
-def _broadcast(x: Any, own: Mask, wanted: Mask, batch: tuple[int, ...]) -> Any:
-    """`x` with the batch axes that `wanted` has and `own` lacks."""
+def _fitted(x: Any, own: Mask, wanted: Mask, batch: tuple[int, ...]) -> Any:
+    """`x` with the batch axes of `wanted`: summed over the others, repeated along those that it lacks."""
     if own == wanted:
         return x
+    extra = tuple(sum(own[:k]) for k in range(len(batch)) if own[k] and not wanted[k])
+    x, own = jnp.sum(x, extra), tuple(a and b for a, b in zip(own, wanted, strict=True))
     inside = jnp.shape(x)[sum(own) :]
     missing = [sum(wanted[:k]) for k in range(len(batch)) if wanted[k] and not own[k]]
     return jnp.broadcast_to(jnp.expand_dims(x, missing), (*batched(batch, wanted), *inside))
@@ -193,9 +195,8 @@ def _launch_jvp(
     if not differentiable:
         raise _switched_off(program, next(iter(moving)))
     full = (True,) * len(batch)
-    shared = tuple(p for p, (_, mask) in moving.items() if mask != full)
     fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)
-    variant = Variant("tangent", floats, tuple(moving), (), shared, fresh, launch.geometry.repeat > 1)
+    variant = Variant("tangent", floats, tuple(moving), (), (), fresh, launch.geometry.repeat > 1)
     values = {Source("primal", p): (x, m) for p, x, m in zip(launch.operands, primals, masks, strict=True)}
     values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
     values |= {Source("given", p): pair for p, pair in moving.items()}
@@ -349,6 +350,8 @@ def _transpose(
     changed = _transposed(variant, wanted, given, along)
     if variant.kind == "adjoint2" and kind == "along":
         changed = _replace(changed, kind="adjoint2")
+    shared = tuple(p for p, mask in wanted.items() if not all(mask))
+    changed = _replace(changed, shared=shared)
     primals |= {Source("given", p): pair for p, pair in given.items()}
     primals |= {Source("along", p): pair for p, pair in along.items()}
     outs = iter(_bind(launch, changed, primals, extents, batch, wanted))

@@ -87,9 +87,6 @@ def derive(program: Program, variant: Variant) -> DerivedLaunch:
     Raises:
         NotDifferentiableError: there is no exact rule for an operation of the kernel.
     """
-    # Only gradients are sums over a batch.
-    shared = tuple(p for p in variant.shared if p in variant.wanted) if variant.is_adjoint else ()
-    variant = dataclasses.replace(variant, shared=shared)
     known = program.derived.get(variant)
     return known if known is not None else program.derived.setdefault(variant, _derive(program, variant))
 

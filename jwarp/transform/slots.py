@@ -59,7 +59,9 @@ def derived(kernel: Kernel, body: Block) -> Derived:
             return dataclasses.replace(node, attr=(numbers[extents[node.attr[0]]], node.attr[1]))
         return node
 
-    params = tuple(_param(kernel, slot) for slot in slots)
+    params: list[Param] = []
+    for slot in slots:
+        params.append(_param(kernel, slot, {p.name for p in params}))
     locals_ = tuple(_local(kernel, slot) for slot in in_order[len(slots) :])
     if sum(local.size * local.dtype.bits // 8 for local in locals_) > MAX_LOCAL_BYTES:
         raise NotDifferentiableError(
@@ -68,16 +70,19 @@ def derived(kernel: Kernel, body: Block) -> Derived:
             kernel.span,
             "make the local arrays smaller, or pass arrays as parameters",
         )
-    made = Kernel(kernel.name, params, kernel.tid_dims, map_ops(body, renumber), kernel.span, locals_)
+    made = Kernel(kernel.name, tuple(params), kernel.tid_dims, map_ops(body, renumber), kernel.span, locals_)
     return Derived(made, slots)
 
 
-def _param(kernel: Kernel, slot: Slot) -> Param:
+def _param(kernel: Kernel, slot: Slot, taken: set[str]) -> Param:
     param = kernel.params[slot.param]
     type = param.type
     if slot.kind == "gradient" and not isinstance(type, ArrayType):
         type = ArrayType(type, 1)
-    return Param(KINDS[slot.kind] + param.name, type)
+    name = KINDS[slot.kind] + param.name
+    while name in taken:
+        name += "_"
+    return Param(name, type)
 
 
 def _local(kernel: Kernel, slot: Slot) -> Local:

@@ -94,7 +94,7 @@ def _launched(
             zeros.append(shape)
         roles.append(role)
         if role is not Role.READ:
-            result_masks.append(full if feed.result is None or role is Role.IN_OUT else wanted[feed.result])
+            result_masks.append(wanted[feed.result] if feed.is_sum and feed.result is not None else full)
     made = descriptor_of(derived.program, launch.geometry, tuple(roles), launch.block_dim)
     results = launch_p.bind(
         *operands,

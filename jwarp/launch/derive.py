@@ -60,11 +60,15 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True)
 class Feed:
-    """One parameter of a derived kernel: its source, its role, and what its final content is the result for."""
+    """One parameter of a derived kernel: its source, its role, and what its final content is the result for.
+
+    The kernel only adds to one that is a `sum`, so a whole batch may share it.
+    """
 
     source: Source
     role: Role
     result: int | None
+    is_sum: bool
 
 
 @dataclass(frozen=True)
@@ -103,27 +107,34 @@ def _derive(program: Program, variant: Variant) -> DerivedLaunch:
     named = dataclasses.replace(made.kernel, variant=variant.describe(kernel))
     written = nodes.written_params(named)
     feeds = []
-    for k, (source, result) in enumerate(origins):
+    for k, origin in enumerate(origins):
+        source = origin.source
         role = Role.READ if k not in written else Role.ZEROS if source.kind == "zeros" else Role.IN_OUT
-        feeds.append(Feed(source, role, result if k in written else None))
+        feeds.append(Feed(source, role, origin.result if k in written else None, origin.is_sum))
     results = {feed.result for feed in feeds}
     same = frozenset(variant.wanted) & frozenset(() if variant.along else variant.given) - results
     own = Program(program.name, fingerprint(named), program.span, program.settings, named, written, program.owner)
     return DerivedLaunch(own, tuple(feeds), same)
 
 
-Origin = tuple[Source, int | None]
+class Origin(NamedTuple):
+    """Where a parameter of a derived kernel comes from, and what it results in."""
+
+    source: Source
+    result: int | None = None
+    is_sum: bool = False
 
 
 def _origin(slot: Slot, variant: Variant) -> Origin:
-    """Where a parameter of a first derivative comes from, and what it results in."""
+    """The origin of a parameter of a first derivative."""
     p = slot.param
     if slot.kind in ("primal", "work"):
-        return Source("zeros" if p in variant.fresh else "primal", p), None
+        return Origin(Source("zeros" if p in variant.fresh else "primal", p))
     if slot.kind == "final":
-        return Source("final", p), None
-    given = slot.kind != "gradient" and p in variant.given
-    return Source("given" if given else "zeros", p), p if p in variant.wanted else None
+        return Origin(Source("final", p))
+    is_sum = slot.kind == "gradient"
+    given = not is_sum and p in variant.given
+    return Origin(Source("given" if given else "zeros", p), p if p in variant.wanted else None, is_sum)
 
 
 def _second(first: Derived, origins: list[Origin], variant: Variant) -> tuple[Derived, list[Origin]]:
@@ -134,11 +145,11 @@ def _second(first: Derived, origins: list[Origin], variant: Variant) -> tuple[De
     made = jvp(first.kernel, moving, repeated=variant.repeated)
     found: list[Origin] = []
     for slot in made.slots:
-        source, result = origins[slot.param]
+        origin = origins[slot.param]
         if slot.kind != "tangent":
-            found.append((source, None))
+            found.append(origin._replace(result=None))
         elif slot.param in moving:
-            found.append((Source("along", first.slots[slot.param].param), None))
+            found.append(Origin(Source("along", first.slots[slot.param].param)))
         else:
-            found.append((Source("zeros", source.param), result))
+            found.append(origin._replace(source=Source("zeros", origin.source.param)))
     return made, found

@@ -15,6 +15,7 @@ from jwarp.launch.arguments import Role
 from jwarp.launch.derive import DerivedLaunch, Source, Variant, derive
 from jwarp.launch.descriptor import Descriptor, Program, descriptor_of
 from jwarp.transform.affine import Extents
+from jwarp.transform.races import find_race
 
 # Parameters:
 #   launch          Descriptor of the launch that this is a derivative of
@@ -200,7 +201,8 @@ def _launch_jvp(
     values = {Source("primal", p): (x, m) for p, x, m in zip(launch.operands, primals, masks, strict=True)}
     values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
     values |= {Source("given", p): pair for p, pair in moving.items()}
-    extents = _all_extents(primals, launch, zeros, masks)
+    extents = core_extents([jax.typeof(x) for x in primals], launch, zeros, masks)
+    _refuse_race(launch, extents)
     outs = _bind(launch, variant, values, extents, batch, dict.fromkeys(floats, full))
     made = dict(zip(floats, outs, strict=True))
     pairs = zip(launch.results, results, strict=True)
@@ -210,10 +212,20 @@ def _launch_jvp(
 compat.ad.primitive_jvps[launch_p] = _launch_jvp
 
 
-def _all_extents(
-    operands: Sequence[Any], launch: Descriptor, zeros: tuple[tuple[int, ...], ...], masks: tuple[Mask, ...]
-) -> Extents:
-    return core_extents([jax.typeof(x) for x in operands], launch, zeros, masks)
+def _refuse_race(launch: Descriptor, extents: Extents) -> None:
+    """Two threads that store to one element leave one value there, and nobody knows whose."""
+    kernel, repeated = launch.program.kernel, launch.geometry.repeat > 1
+    race = find_race(kernel, launch.geometry.dims, extents, repeated)
+    if race is None or not kernel.params[race.param].dtype.is_float:
+        return
+    first, second = race.threads
+    where = f"{kernel.params[race.param].name}[{', '.join(map(str, race.element))}]"
+    raise NotDifferentiableError(
+        f"kernel '{launch.program.name}': threads {first} and {second} both store to {where}, so its value and "
+        "gradient depend on which comes last",
+        race.span,
+        "use wp.atomic_add to add up, or guard the store so that one thread makes it",
+    )
 
 
 def _switched_off(program: Program, index: int) -> NotDifferentiableError:

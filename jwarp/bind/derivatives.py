@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jwarp.bind import compat
 from jwarp.bind.primitive import batched, core_extents, launch_p
 from jwarp.errors import NotDifferentiableError
 from jwarp.launch.arguments import Role
-from jwarp.launch.derive import DerivedLaunch, Source, Variant, derive
+from jwarp.launch.derive import DerivedLaunch, Source, Variant, derive, gatherable
 from jwarp.launch.descriptor import Descriptor, Program, descriptor_of
+from jwarp.launch.geometry import Geometry
 from jwarp.transform.affine import Extents
 from jwarp.transform.races import find_race
 
@@ -78,11 +81,14 @@ def _launched(
     roles: list[Role] = []
     for feed, param in zip(derived.feeds, derived.program.kernel.params, strict=True):
         p = feed.source.param
-        core = extents[p]
+        core = None if feed.source.kind == "dim" else extents[p]
         # The gradient of a scalar is an array of one element.
         shape = core if core is not None else (1,) if param.is_array else ()
         role = feed.role
-        if feed.source.kind != "zeros":
+        if feed.source.kind == "dim":
+            operands.append(np.int32(launch.geometry.dims[p]))
+            masks.append((False,) * len(batch))
+        elif feed.source.kind != "zeros":
             x, mask = given[feed.source]
             if role is Role.IN_OUT:
                 x, mask = _fitted(x, mask, full, batch), full
@@ -96,7 +102,7 @@ def _launched(
         roles.append(role)
         if role is not Role.READ:
             result_masks.append(wanted[feed.result] if feed.is_sum and feed.result is not None else full)
-    made = descriptor_of(derived.program, launch.geometry, tuple(roles), launch.block_dim)
+    made = descriptor_of(derived.program, _covering(launch.geometry, derived, extents), tuple(roles), launch.block_dim)
     results = launch_p.bind(
         *operands,
         launch=made,
@@ -109,6 +115,15 @@ def _launched(
     )
     found = zip(made.results, results, result_masks, strict=True)
     return {p: (x, mask) for k, x, mask in found if (p := derived.feeds[k].result) is not None}
+
+
+def _covering(geometry: Geometry, derived: DerivedLaunch, extents: Extents) -> Geometry:
+    """The geometry with as many threads as the arrays that are gathered have elements."""
+    dims = list(geometry.dims)
+    for p, axes in derived.gathered:
+        for axis, extent in zip(axes, extents[p] or (), strict=False):
+            dims[axis] = max(dims[axis], extent)
+    return dataclasses.replace(geometry, dims=tuple(dims))
 
 
 def _fitted(x: Any, own: Mask, wanted: Mask, batch: tuple[int, ...]) -> Any:
@@ -197,7 +212,7 @@ def _launch_jvp(
         raise _switched_off(program, next(iter(moving)))
     full = (True,) * len(batch)
     fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)
-    variant = Variant("tangent", floats, tuple(moving), (), (), fresh, launch.geometry.repeat > 1)
+    variant = Variant("tangent", floats, tuple(moving), fresh=fresh, repeated=launch.geometry.repeat > 1)
     values = {Source("primal", p): (x, m) for p, x, m in zip(launch.operands, primals, masks, strict=True)}
     values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
     values |= {Source("given", p): pair for p, pair in moving.items()}
@@ -278,7 +293,8 @@ def _transposed(variant: Variant, wanted: Sequence[int], given: Sequence[int], a
     """The variant of the transpose, with gradients `wanted` from cotangents `given`."""
     order = "2" if variant.along else ""
     kind = ("tangent" if variant.is_adjoint else "adjoint") + order
-    return Variant(kind, tuple(wanted), tuple(given), tuple(along), variant.shared, variant.fresh, variant.repeated)
+    fixed = {"fresh": variant.fresh, "repeated": variant.repeated}
+    return Variant(kind, tuple(wanted), tuple(given), tuple(along), **fixed)
 
 
 def _derivative_jvp(
@@ -363,7 +379,10 @@ def _transpose(
     if variant.kind == "adjoint2" and kind == "along":
         changed = _replace(changed, kind="adjoint2")
     shared = tuple(p for p, mask in wanted.items() if not all(mask))
-    changed = _replace(changed, shared=shared)
+    gathered: frozenset[int] = frozenset()
+    if changed.is_adjoint and not changed.repeated:
+        gathered = gatherable(launch.program, launch.geometry.dims, extents) & wanted.keys() - set(shared)
+    changed = _replace(changed, shared=shared, gathered=tuple(sorted(gathered)))
     primals |= {Source("given", p): pair for p, pair in given.items()}
     primals |= {Source("along", p): pair for p, pair in along.items()}
     outs = iter(_bind(launch, changed, primals, extents, batch, wanted))

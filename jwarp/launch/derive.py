@@ -15,7 +15,11 @@ from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint
 from jwarp.launch.arguments import Role
 from jwarp.launch.descriptor import Program
+from jwarp.transform.affine import Extents, evaluate
 from jwarp.transform.jvp import jvp
+from jwarp.transform.ownership import owned_arrays, stencils
+from jwarp.transform.ranges import Proofs, prove
+from jwarp.transform.simplify import simplify
 from jwarp.transform.slots import Derived, Slot
 from jwarp.transform.vjp import vjp
 
@@ -25,8 +29,9 @@ class Variant:
     """A derivative of a kernel. All numbers are parameters of the kernel itself.
 
     `given` are what v or w is for, `along` what u is for, and `wanted` the results. Parameters `shared` are
-    the same for a whole batch, so that their gradients are summed over it, `fresh` start as zeros, and
-    `repeated` says that several threads have the same coordinates.
+    the same for a whole batch, so that their gradients are summed over it, `fresh` start as zeros, the
+    gradients of `gathered` are stored by element, and `repeated` says that several threads have the same
+    coordinates.
     """
 
     kind: str
@@ -35,6 +40,7 @@ class Variant:
     along: tuple[int, ...] = ()
     shared: tuple[int, ...] = ()
     fresh: tuple[int, ...] = ()
+    gathered: tuple[int, ...] = ()
     repeated: bool = False
 
     @property
@@ -52,7 +58,10 @@ class Variant:
 
 
 class Source(NamedTuple):
-    """What a parameter is given: a `primal` argument, a `final` content, `given`, `along` or `zeros`."""
+    """What a parameter is given: a `primal` argument, a `final` content, `given`, `along`, `zeros`, or `dim`.
+
+    The last is an extent of the original launch, where the derived one has more threads.
+    """
 
     kind: str
     param: int
@@ -73,16 +82,20 @@ class Feed:
 
 @dataclass(frozen=True)
 class DerivedLaunch:
-    """A program and its feeds. Of `wanted`, those in `same` are what was given for them, others zero."""
+    """A program and its feeds. Of `wanted`, those in `same` are what was given for them, others zero.
+
+    `gathered` has arrays and the launch axis of each of their indices: the launch covers their elements.
+    """
 
     program: Program
     feeds: tuple[Feed, ...]
     same: frozenset[int]
+    gathered: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """What the launch takes, without zeros."""
-        return tuple(dict.fromkeys(feed.source for feed in self.feeds if feed.source.kind != "zeros"))
+        return tuple(dict.fromkeys(feed.source for feed in self.feeds if feed.source.kind not in ("zeros", "dim")))
 
 
 def derive(program: Program, variant: Variant) -> DerivedLaunch:
@@ -98,7 +111,7 @@ def derive(program: Program, variant: Variant) -> DerivedLaunch:
 def _derive(program: Program, variant: Variant) -> DerivedLaunch:
     kernel = program.kernel
     if variant.is_adjoint:
-        made = vjp(kernel, variant.wanted, variant.given, shared=variant.shared, repeated=variant.repeated)
+        made = vjp(kernel, variant.wanted, variant.given, shared=variant.shared, repeated=variant.repeated, gathered=variant.gathered)
     else:
         made = jvp(kernel, variant.given, repeated=variant.repeated)
     origins = [_origin(slot, variant) for slot in made.slots]
@@ -114,7 +127,39 @@ def _derive(program: Program, variant: Variant) -> DerivedLaunch:
     results = {feed.result for feed in feeds}
     same = frozenset(variant.wanted) & frozenset(() if variant.along else variant.given) - results
     own = Program(program.name, fingerprint(named), program.span, program.settings, named, written, program.owner)
-    return DerivedLaunch(own, tuple(feeds), same)
+    gathers = any(feed.source.kind == "dim" for feed in feeds)
+    places = stencils(simplify(kernel)) if gathers else {}
+    return DerivedLaunch(own, tuple(feeds), same, tuple((p, places[p]) for p in variant.gathered if p in places))
+
+
+def gatherable(program: Program, dims: tuple[int, ...], extents: Extents) -> frozenset[int]:
+    """The parameters whose gradients can be gathered in a launch over `dims`.
+
+    They are read at constant distances from each thread's place, and never outside: an index that counts
+    from the end would be somewhere else.
+    """
+    proofs, places = _stencils_of(program)
+    if not places:
+        return frozenset()
+    known: dict[int, int | None] = dict(enumerate(dims))
+    for (p, axis), symbol in proofs.symbols.extents.items():
+        shape = extents[p]
+        known[symbol.index] = shape[axis] if shape is not None else None
+    loads = [n for n in nodes.walk(proofs.kernel.body) if isinstance(n, nodes.Op) and n.name == "load"]
+    return frozenset(
+        p for p in places
+        if all(evaluate(proofs.proven[id(n)], known) for n in loads if n.attr == p and id(n) in proofs.proven)
+        and all(id(n) in proofs.proven for n in loads if n.attr == p)
+    )  # fmt: skip
+
+
+def _stencils_of(program: Program) -> tuple[Proofs, frozenset[int]]:
+    known = program.derived.get("stencils")
+    if known is None:
+        kernel = simplify(program.kernel)
+        places = frozenset(stencils(kernel)) - owned_arrays(kernel)
+        known = program.derived.setdefault("stencils", (prove(kernel) if places else None, places))
+    return known
 
 
 class Origin(NamedTuple):
@@ -130,6 +175,8 @@ def _origin(slot: Slot, variant: Variant) -> Origin:
     p = slot.param
     if slot.kind in ("primal", "work"):
         return Origin(Source("zeros" if p in variant.fresh else "primal", p))
+    if slot.kind == "dim":
+        return Origin(Source("dim", p))
     if slot.kind == "final":
         return Origin(Source("final", p))
     is_sum = slot.kind == "gradient"

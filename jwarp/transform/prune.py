@@ -16,8 +16,9 @@ TAPE = ("push", "pop")
 
 
 def prune(body: Block, returned: Container[Any]) -> Block:
-    """`body` reduced to what the final contents of the arrays `returned` need; all other arrays are scratch."""
+    """`body` reduced to what the final contents of the arrays `returned` need, and its yields; all other arrays are scratch."""
     liveness = _Liveness(body, returned)
+    liveness.need(body.yields)
     before = -1
     while liveness.size != before:
         before = liveness.size

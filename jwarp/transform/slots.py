@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.nodes import Block, For, If, Kernel, Local, Node, Op, Param, While, walk, written_params
 from jwarp.ir.verify import MAX_LOCAL_BYTES
-from jwarp.types import ArrayType
+from jwarp.types import ArrayType, int32
 
 # In the order in which a derived kernel has its parameters; `name` gets the prefix.
-KINDS = {"primal": "", "work": "", "final": "final_", "cotangent": "adj_", "gradient": "adj_", "tangent": "dot_"}
+KINDS = {
+    "primal": "", "work": "", "final": "final_", "cotangent": "adj_", "gradient": "adj_", "tangent": "dot_", "dim": "dim",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Slot:
     """What an array or scalar of a derived kernel is, with respect to number `param` of the kernel.
 
     `primal` is an argument as it was given; `work` an array that the kernel overwrites, to be overwritten
-    again; `final` what the kernel left in it; `cotangent` the gradient of an output's final content, which
+    again; `dim` a dimension of the original launch, where there are more threads now; `final` what the kernel left in it; `cotangent` the gradient of an output's final content, which
     becomes that of its initial content; `gradient` a gradient that starts as zeros; `tangent` a tangent.
     """
 
@@ -48,8 +50,8 @@ def derived(kernel: Kernel, body: Block) -> Derived:
         extents[p] = same[0] if same else Slot("work" if p in written_params(kernel) else "primal", p)
         arrays.add(extents[p])
     order = list(KINDS)
-    in_order = sorted(arrays, key=lambda s: (s.param >= count, order.index(s.kind), s.param))
-    slots = tuple(s for s in in_order if s.param < count)
+    in_order = sorted(arrays, key=lambda s: (s.kind != "dim" and s.param >= count, order.index(s.kind), s.param))
+    slots = tuple(s for s in in_order if s.kind == "dim" or s.param < count)
     numbers = {slot: k for k, slot in enumerate(in_order)}
 
     def renumber(node: Op) -> Op:
@@ -75,6 +77,8 @@ def derived(kernel: Kernel, body: Block) -> Derived:
 
 
 def _param(kernel: Kernel, slot: Slot, taken: set[str]) -> Param:
+    if slot.kind == "dim":
+        return Param(f"dim{slot.param}", int32)
     param = kernel.params[slot.param]
     type = param.type
     if slot.kind == "gradient" and not isinstance(type, ArrayType):

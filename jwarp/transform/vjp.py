@@ -38,8 +38,9 @@ from jwarp.ir.nodes import (
 )
 from jwarp.transform.activity import Activity, activity
 from jwarp.transform.derivatives import DERIVATIVES, Applied
+from jwarp.transform.gather import gather
 from jwarp.transform.jvp import bits_refusal, order_refusal
-from jwarp.transform.ownership import owned_arrays
+from jwarp.transform.ownership import owned_arrays, stencils
 from jwarp.transform.prune import prune
 from jwarp.transform.simplify import simplify
 from jwarp.transform.slots import Derived, Slot, derived
@@ -53,11 +54,13 @@ def vjp(
     *,
     shared: Iterable[int] = (),
     repeated: bool = False,
+    gathered: Iterable[int] = (),
 ) -> Derived:
     """The adjoint of `kernel`: gradients of the parameters `wanted` from cotangents of the arrays `given`.
 
     Parameters `shared` are the same for many launches of a batch, and with `repeated` several threads have
-    the same coordinates; both make sums of what would else be one thread's own.
+    the same coordinates; both make sums of what would else be one thread's own. The gradients of parameters
+    `gathered`, which `stencils` knows and whose loads are in range, are stored once for each element.
 
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
@@ -66,7 +69,7 @@ def vjp(
     wanted, given = frozenset(wanted), frozenset(given)
     owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
     reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given), owned)
-    return reverse.adjoint(kernel)
+    return reverse.adjoint(kernel, {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned})
 
 
 class _Reverse:
@@ -110,7 +113,7 @@ class _Reverse:
 
     # -- the whole kernel
 
-    def adjoint(self, kernel: Kernel) -> Derived:
+    def adjoint(self, kernel: Kernel, gathered: dict[int, tuple[int, ...]]) -> Derived:
         for k in range(len(kernel.params), len(kernel.params) + len(kernel.locals)):
             for kind in ("work", "gradient"):
                 self.builder.effect("clear", attr=Slot(kind, k))
@@ -126,6 +129,9 @@ class _Reverse:
         returned = {Slot("gradient", p) for p in self.wanted} | {Slot("cotangent", p) for p in self.wanted}
         body = prune(body, returned)
         body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
+        if gathered:
+            body = gather(prune(body, returned), gathered, frozenset(returned))
+            body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         return derived(kernel, prune(body, returned))
 
     def scalar_reads(self) -> list[Node]:

@@ -44,6 +44,7 @@ from jwarp.transform.ownership import owned_arrays, stencils
 from jwarp.transform.prune import prune
 from jwarp.transform.simplify import simplify
 from jwarp.transform.slots import Derived, Slot, derived
+from jwarp.transform.speculate import speculate
 from jwarp.types import int64
 
 
@@ -65,7 +66,7 @@ def vjp(
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
-    kernel = simplify(kernel)
+    kernel = simplify(speculate(simplify(kernel)))
     wanted, given = frozenset(wanted), frozenset(given)
     owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
     reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given), owned)

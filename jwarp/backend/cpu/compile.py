@@ -218,13 +218,14 @@ class CpuKernel:
         """The verified and optimised LLVM module of one version."""
         options = options or self.options
         machine = target_machine(options.target)
-        module = llvm.parse_assembly(self.text(version, options))
+        text = self.text(version, options)
+        module = llvm.parse_assembly(text)
         module.triple, module.data_layout = options.target.triple, str(machine.target_data)
         module.verify()
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(1))
         passes = llvm.create_new_module_pass_manager()
         # Elements of local arrays with constant indices become values.
-        for name in (*LOCAL_PASSES, *PASSES) if self.kernel.locals else PASSES:
+        for name in (*LOCAL_PASSES, *PASSES) if " = alloca " in text else PASSES:
             getattr(passes, f"add_{name}_pass")()
         passes.run(module, builder)
         return module

@@ -21,6 +21,14 @@ TAPE_BYTES = 24
 ALIGNMENT = 64
 
 
+# The members of a descriptor.
+_MEMBERS = (("data", "ptr"), ("top", "i64"), ("capacity", "i64"))
+
+
+def _member(stack: int, name: str) -> str:
+    return f"%stack{stack}.{name}"
+
+
 @dataclass(frozen=True)
 class Field:
     """One value of a record: a scalar, or a vector with a lane for each thread."""
@@ -60,6 +68,10 @@ class TapeMemory:
             # Room for one record, so that reading the top of an empty stack stays in memory.
             grow = code.define("load ptr, ptr %tapes, align 8", ENTRY)
             code.define(f"call i1 {grow}(ptr %tapes, i64 {stack}, i64 {max(size, 1 << 16)})", ENTRY)
+            # The descriptor lives in registers while the kernel runs.
+            for name, type in _MEMBERS:
+                code.line(f"{_member(stack, name)} = alloca {type}, align 8", ENTRY)
+            self.reload(stack, ENTRY)
         self.stacks = tuple(sizes)
 
     def record(self, fields: list[tuple[ScalarType, bool]]) -> Record:
@@ -74,47 +86,57 @@ class TapeMemory:
     def start(self) -> None:
         """Empty the stacks, for the next vector of threads."""
         for stack in self.stacks:
-            self.code.line(f"store i64 0, ptr {self.place(stack, 1)}, align 8")
+            self.code.line(f"store i64 0, ptr {_member(stack, 'top')}, align 8")
 
-    def place(self, stack: int, member: int) -> str:
-        """The address of one member of a stack's descriptor."""
-        offset = FIRST_TAPE + TAPE_BYTES * stack + 8 * member
-        return self.code.define(f"getelementptr i8, ptr %tapes, i64 {offset}")
+    def reload(self, stack: int, level: int = BODY) -> None:
+        """Read where the runtime has the memory of a stack, and how much."""
+        for name, offset in (("data", 0), ("capacity", 16)):
+            place = FIRST_TAPE + TAPE_BYTES * stack + offset
+            at = self.code.define(f"getelementptr i8, ptr %tapes, i64 {place}", level)
+            type = dict(_MEMBERS)[name]
+            loaded = self.code.define(f"load {type}, ptr {at}, align 8", level)
+            self.code.line(f"store {type} {loaded}, ptr {_member(stack, name)}, align 8", level)
+
+    def member(self, stack: int, name: str) -> str:
+        type = dict(_MEMBERS)[name]
+        return self.code.define(f"load {type}, ptr {_member(stack, name)}, align 8")
 
     # -- one stack
 
     def grown(self, stack: int, size: int) -> str:
         """Add `size` bytes; a pointer to them. Without memory the kernel ends here."""
         code = self.code
-        top_at = self.place(stack, 1)
-        top = code.define(f"load i64, ptr {top_at}, align 8")
+        top = self.member(stack, "top")
         following = code.define(f"add i64 {top}, {size}")
-        capacity = code.define(f"load i64, ptr {self.place(stack, 2)}, align 8")
+        capacity = self.member(stack, "capacity")
         fits = code.define(f"icmp ule i64 {following}, {capacity}")
-        full, failed, ready = (code.new_label(name) for name in ("full", "failed", "ready"))
+        full, grown, failed, ready = (code.new_label(name) for name in ("full", "grown", "failed", "ready"))
         code.line(f"br i1 {fits}, label %{ready}, label %{full}")
         code.label(full)
         grow = code.define("load ptr, ptr %tapes, align 8")
         done = code.define(f"call i1 {grow}(ptr %tapes, i64 {stack}, i64 {following})")
-        code.line(f"br i1 {done}, label %{ready}, label %{failed}")
+        code.line(f"br i1 {done}, label %{grown}, label %{failed}")
         code.label(failed)
         code.line("ret void")
+        code.label(grown)
+        self.reload(stack)
+        code.line(f"br label %{ready}")
         code.label(ready)
-        code.line(f"store i64 {following}, ptr {top_at}, align 8")
-        data = code.define(f"load ptr, ptr {self.place(stack, 0)}, align 8")
+        self.shrink(stack, following)
+        data = self.member(stack, "data")
         return code.define(f"getelementptr i8, ptr {data}, i64 {top}")
 
     def last(self, stack: int, size: int) -> tuple[str, str]:
         """Where the last `size` bytes begin: as an offset, and as a pointer."""
         code = self.code
-        top = code.define(f"load i64, ptr {self.place(stack, 1)}, align 8")
+        top = self.member(stack, "top")
         code.declare("i64", "llvm.usub.sat.i64", ["i64", "i64"])
         begin = code.define(f"call i64 @llvm.usub.sat.i64(i64 {top}, i64 {size})")
-        data = code.define(f"load ptr, ptr {self.place(stack, 0)}, align 8")
+        data = self.member(stack, "data")
         return begin, code.define(f"getelementptr i8, ptr {data}, i64 {begin}")
 
-    def shrink(self, stack: int, begin: str) -> None:
-        self.code.line(f"store i64 {begin}, ptr {self.place(stack, 1)}, align 8")
+    def shrink(self, stack: int, top: str) -> None:
+        self.code.line(f"store i64 {top}, ptr {_member(stack, 'top')}, align 8")
 
     def write(self, record: str, field: Field, text: str) -> None:
         at = self.code.define(f"getelementptr i8, ptr {record}, i64 {field.offset}")
@@ -167,7 +189,7 @@ class TapeMemory:
             self.write(at, field, text)
 
     def mark(self, array: int) -> str:
-        return self.code.define(f"load i64, ptr {self.place(self.stack_of[array], 1)}, align 8")
+        return self.member(self.stack_of[array], "top")
 
     def undo(self, array: int) -> tuple[Element, str, str]:
         """Take the last record away: the elements, what they held, and the mask of lanes that had one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from jwarp.errors import NotDifferentiableError
@@ -14,6 +14,7 @@ from jwarp.types import ArrayType, int32
 # In the order in which a derived kernel has its parameters; `name` gets the prefix.
 KINDS = {
     "primal": "", "work": "", "final": "final_", "cotangent": "adj_", "gradient": "adj_", "tangent": "dot_", "dim": "dim",
+    "slot": "slot_",
 }  # fmt: skip
 
 
@@ -22,7 +23,7 @@ class Slot:
     """What an array or scalar of a derived kernel is, with respect to number `param` of the kernel.
 
     `primal` is an argument as it was given; `work` an array that the kernel overwrites, to be overwritten
-    again; `dim` a dimension of the original launch, where there are more threads now; `final` what the kernel left in it; `cotangent` the gradient of an output's final content, which
+    again; `slot` a local array of the derivative; `dim` a dimension of the original launch, where there are more threads now; `final` what the kernel left in it; `cotangent` the gradient of an output's final content, which
     becomes that of its initial content; `gradient` a gradient that starts as zeros; `tangent` a tangent.
     """
 
@@ -38,8 +39,12 @@ class Derived:
     slots: tuple[Slot, ...]
 
 
-def derived(kernel: Kernel, body: Block) -> Derived:
-    """The kernel of `body`, which names arrays of `kernel` by slots, with the parameters that it uses."""
+def derived(kernel: Kernel, body: Block, more: Mapping[Slot, Local] | None = None) -> Derived:
+    """The kernel of `body`, which names arrays of `kernel` by slots, with the parameters that it uses.
+
+    `more` are local arrays that the kernel does not have.
+    """
+    more = more or {}
     count = len(kernel.params)
     ops = [n for n in walk(body) if isinstance(n, Op)]
     arrays = {n.attr for n in ops if isinstance(n.attr, Slot)}
@@ -50,8 +55,12 @@ def derived(kernel: Kernel, body: Block) -> Derived:
         extents[p] = same[0] if same else Slot("work" if p in written_params(kernel) else "primal", p)
         arrays.add(extents[p])
     order = list(KINDS)
-    in_order = sorted(arrays, key=lambda s: (s.kind != "dim" and s.param >= count, order.index(s.kind), s.param))
-    slots = tuple(s for s in in_order if s.kind == "dim" or s.param < count)
+
+    def is_local(slot: Slot) -> bool:
+        return slot in more or (slot.kind != "dim" and slot.param >= count)
+
+    in_order = sorted(arrays, key=lambda s: (is_local(s), order.index(s.kind), s.param))
+    slots = tuple(s for s in in_order if not is_local(s))
     numbers = {slot: k for k, slot in enumerate(in_order)}
 
     def renumber(node: Op) -> Op:
@@ -64,7 +73,7 @@ def derived(kernel: Kernel, body: Block) -> Derived:
     params: list[Param] = []
     for slot in slots:
         params.append(_param(kernel, slot, {p.name for p in params}))
-    locals_ = tuple(_local(kernel, slot) for slot in in_order[len(slots) :])
+    locals_ = tuple(more[s] if s in more else _local(kernel, s) for s in in_order[len(slots) :])
     if sum(local.size * local.dtype.bits // 8 for local in locals_) > MAX_LOCAL_BYTES:
         raise NotDifferentiableError(
             f"kernel `{kernel.name}`: its local arrays and their gradients need more than {MAX_LOCAL_BYTES} bytes "

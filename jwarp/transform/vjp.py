@@ -43,6 +43,7 @@ from jwarp.transform.jvp import bits_refusal, order_refusal
 from jwarp.transform.ownership import owned_arrays, stencils
 from jwarp.transform.prune import prune
 from jwarp.transform.simplify import simplify
+from jwarp.transform.checkpoints import Checkpoints, Slots
 from jwarp.transform.slots import Derived, Slot, derived
 from jwarp.transform.speculate import speculate
 from jwarp.types import int64
@@ -56,6 +57,7 @@ def vjp(
     shared: Iterable[int] = (),
     repeated: bool = False,
     gathered: Iterable[int] = (),
+    policy: str = "tape",
 ) -> Derived:
     """The adjoint of `kernel`: gradients of the parameters `wanted` from cotangents of the arrays `given`.
 
@@ -63,26 +65,30 @@ def vjp(
     the same coordinates; both make sums of what would else be one thread's own. The gradients of parameters
     `gathered`, which `stencils` knows and whose loads are in range, are stored once for each element.
 
+    With the policy `tape`, loops keep what every trip started with on a tape that grows; with `slots`, in a
+    fixed number of slots, from which they run again to the trip that is wanted.
+
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
     kernel = simplify(speculate(simplify(kernel)))
     wanted, given = frozenset(wanted), frozenset(given)
     owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
-    reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given), owned)
+    reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given), owned, policy)
     return reverse.adjoint(kernel, {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned})
 
 
 class _Reverse:
     """`known` maps the kernel's values to the adjoint's, `gradients` those to what has been added up."""
 
-    def __init__(self, kernel: Kernel, wanted: frozenset[int], active: Activity, owned: frozenset[int]):
+    def __init__(self, kernel: Kernel, wanted: frozenset[int], active: Activity, owned: frozenset[int], policy: str):
         self.kernel, self.wanted, self.active, self.owned = kernel, wanted, active, owned
         self.builder = Builder()
         self.known: dict[Value, Operand] = {}
         self.gradients: dict[Value, Operand] = {}
         self.scalars: dict[int, Value] = {}
         self.tapes = itertools.count()
+        self.slots = Slots(self) if policy == "slots" else None
         self.tape_of: dict[int, int] = {}  # by id of a loop: the tape that it filled last
         self.trips_of: dict[int, Value] = {}  # by id of a while loop: stands for its number of trips
         ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
@@ -118,6 +124,7 @@ class _Reverse:
         for k in range(len(kernel.params), len(kernel.params) + len(kernel.locals)):
             for kind in ("work", "gradient"):
                 self.builder.effect("clear", attr=Slot(kind, k))
+        cleared = self.builder.nodes
         with self.builder.block() as nodes:
             self.forward_block(kernel.body, taped=True)
             self.reverse_block(kernel.body)
@@ -126,14 +133,18 @@ class _Reverse:
                     self.builder.effect(
                         "atomic_add", zero(int64), self.gradients[value], attr=Slot("gradient", p)
                     )
-        body = make_block([*self.builder.nodes, *self.scalar_reads(), *nodes])
+        slots = [Op("clear", (), slot) for slot in (self.slots.locals if self.slots else {})]
+        body = make_block([*cleared, *slots, *self.scalar_reads(), *nodes])
         returned = {Slot("gradient", p) for p in self.wanted} | {Slot("cotangent", p) for p in self.wanted}
         body = prune(body, returned)
         body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         if gathered:
             body = gather(prune(body, returned), gathered, frozenset(returned))
             body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
-        return derived(kernel, prune(body, returned))
+        body = prune(body, returned)
+        if self.slots is not None:
+            self.slots.refuse_tape(body)
+        return derived(kernel, body, self.slots.locals if self.slots else {})
 
     def scalar_reads(self) -> list[Node]:
         reads: list[Node] = []
@@ -249,7 +260,7 @@ class _Reverse:
             cond = make_block(nodes, self.all(node.cond.yields))
         count = Value(int64)
         with self.builder.block() as nodes:
-            if taped_trips:
+            if taped_trips and self.slots is None:
                 self.tape_of[id(node)] = next(self.tapes)
                 self.push(self.tape_of[id(node)], params, changed)
             self.forward_block(node.body, taped=False)
@@ -369,11 +380,13 @@ class _Reverse:
             longest = Value(int64)
             self.builder.append(Op("lane_max", (trips,), None, longest, span))
         last = self.builder.op("sub", longest, Const(int64, 1))
+        checkpoints = self.slots.open(node) if self.slots is not None else None
         trip = Value(int64)
         params = [Value(x.type) for x in init]
         with self.builder.block() as nodes:
             with self.builder.block() as body:
-                following = self.reverse_trip(node, trip, dict(zip([*carried, *free], params, strict=True)))
+                self.enter_trip(node, trip, checkpoints)
+                following = self.reverse_trip(node, dict(zip([*carried, *free], params, strict=True)))
             if alike:
                 self.builder.extend(body)
             else:
@@ -391,15 +404,24 @@ class _Reverse:
         for k, total in zip(carried, totals, strict=False):
             self.accumulate(node.init[k], total)
 
-    def reverse_trip(self, node: For | While, trip: Value, gradients: dict[Any, Value]) -> list[Operand]:
-        """Restore, repeat and reverse one trip; the gradients of what it started with and used."""
+    def enter_trip(self, node: For | While, trip: Value, checkpoints: Checkpoints | None) -> None:
+        """Let the loop's index and what it carries stand for what they were when a trip started."""
+        if checkpoints is not None:
+            fields = checkpoints.reach(trip)
+        else:
+            fields = self.restore(self.tape_of[id(node)], node.params, self.changed_arrays(node))
+        self.set_index(node, trip)
+        for k, (param, field) in enumerate(zip(node.params, fields, strict=True)):
+            self.known[param] = self.counted(node, k, trip) or field
+
+    def set_index(self, node: For | While, trip: Operand) -> None:
         if isinstance(node, For):
             at = self.builder.op("cast", trip, type=node.index.type)
             offset = self.builder.op("mul", at, _wrapped(node.index.type, node.step))
             self.known[node.index] = self.builder.op("add", self.operand(node.lo), offset)
-        fields = self.restore(self.tape_of[id(node)], node.params, self.changed_arrays(node))
-        for k, (param, field) in enumerate(zip(node.params, fields, strict=True)):
-            self.known[param] = self.counted(node, k, trip) or field
+
+    def reverse_trip(self, node: For | While, gradients: dict[Any, Value]) -> list[Operand]:
+        """Repeat and reverse one trip; the gradients of what it started with and used."""
         self.forward_block(node.body, taped=True)
         self.gradients = {v: g for v, g in gradients.items() if isinstance(v, Value)}
         carried = [k for k in gradients if not isinstance(k, Value)]
@@ -410,7 +432,7 @@ class _Reverse:
         starts = [self.gradients.pop(node.params[k], zero(node.params[k].type)) for k in carried]
         return [*starts, *(self.gradients[v] for v in gradients if isinstance(v, Value))]
 
-    def counted(self, node: For | While, k: int, trip: Value) -> Operand | None:
+    def counted(self, node: For | While, k: int, trip: Operand) -> Operand | None:
         """A carried integer that grows by a constant, at the start of a trip; None for any other value."""
         param = node.params[k]
         step = next((n for n in node.body.nodes if node.body.yields[k] in results(n)), None)

@@ -8,9 +8,9 @@ from typing import Never as _Never
 
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
+from jwarp.bind import derivatives as _derivatives  # noqa: F401 registers the rules
 from jwarp.bind.explain import explain as explain
 from jwarp.bind.jax_kernel import jax_kernel as jax_kernel
-from jwarp.bind import derivatives as _derivatives
 from jwarp.bind.launch import launch as launch
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
 from jwarp.config import config as config

@@ -214,7 +214,7 @@ class _Interpreter:
         self.tape.pop()
 
     def log(self, array: int, args: tuple[Array, ...], active: Array) -> None:
-        there, element = self.inside(array, args, active)
+        _, element = self.inside(array, args, active)
         self.logs[array].append((element, self.data[array][element]))
 
     def mark(self, array: int, args: tuple, active: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -77,7 +77,10 @@ def _launched(
 ) -> dict[int, tuple[Any, Mask]]:
     """Launch the kernel of a derivative; the results by parameter of the original, with their batch axes."""
     full = (True,) * len(batch)
-    operands, masks, zeros, result_masks = [], [], [], []
+    operands: list[Any] = []
+    masks: list[Mask] = []
+    zeros: list[tuple[int, ...]] = []
+    result_masks: list[Mask] = []
     roles: list[Role] = []
     for feed, param in zip(derived.feeds, derived.program.kernel.params, strict=True):
         p = feed.source.param
@@ -113,8 +116,12 @@ def _launched(
         differentiable=False,
         side_effect=False,
     )
-    found = zip(made.results, results, result_masks, strict=True)
-    return {p: (x, mask) for k, x, mask in found if (p := derived.feeds[k].result) is not None}
+    found = {}
+    for k, x, mask in zip(made.results, results, result_masks, strict=True):
+        result = derived.feeds[k].result
+        if result is not None:
+            found[result] = (x, mask)
+    return found
 
 
 def _covering(geometry: Geometry, derived: DerivedLaunch, extents: Extents) -> Geometry:
@@ -260,7 +267,7 @@ def _bind(
     batch: tuple[int, ...],
     result_masks: Mapping[int, Mask],
 ) -> list[Any]:
-    """Bind a derivative with those of `values` that it reads; all that are `given` or `along`, as it is linear in them."""
+    """Bind a derivative with those of `values` that it reads, and all that are `given` or `along`."""
     read = _read(launch.program, variant)
     kept = {s: pair for s, pair in values.items() if s in read or s.kind in ("given", "along")}
     operands = compat.vary_alike([x for x, _ in kept.values()])
@@ -289,12 +296,12 @@ def _read(program: Program, variant: Variant) -> frozenset[Source]:
 # Linear in what is given: tangents of derivatives, and transposes
 
 
-def _transposed(variant: Variant, wanted: Sequence[int], given: Sequence[int], along: Sequence[int] = ()) -> Variant:
+def _transposed(variant: Variant, wanted: Iterable[int], given: Iterable[int], along: Iterable[int] = ()) -> Variant:
     """The variant of the transpose, with gradients `wanted` from cotangents `given`."""
     order = "2" if variant.along else ""
     kind = ("tangent" if variant.is_adjoint else "adjoint") + order
-    fixed = {"fresh": variant.fresh, "repeated": variant.repeated}
-    return Variant(kind, tuple(wanted), tuple(given), tuple(along), **fixed)
+    found = (tuple(wanted), tuple(given), tuple(along))
+    return Variant(kind, *found, fresh=variant.fresh, repeated=variant.repeated)
 
 
 def _derivative_jvp(
@@ -310,9 +317,7 @@ def _derivative_jvp(
     result_masks: tuple[Mask, ...],
 ) -> tuple[list[Any], list[Any]]:
     values = {s: (x, m) for s, x, m in zip(sources, primals, masks, strict=True)}
-    moving = {
-        s: (t, m) for s, t, m in zip(sources, tangents, masks, strict=True) if not compat.is_known_zero(t)
-    }
+    moving = {s: (t, m) for s, t, m in zip(sources, tangents, masks, strict=True) if not compat.is_known_zero(t)}
     wanted = dict(zip(variant.wanted, result_masks, strict=True))
 
     def bound(changed: Variant, values: Mapping[Source, tuple[Any, Mask]]) -> list[Any]:
@@ -323,9 +328,9 @@ def _derivative_jvp(
     for kind in ("given", "along"):
         directions = {s: pair for s, pair in moving.items() if s.kind == kind}
         if directions:
-            numbers = {kind: tuple(s.param for s in directions)}
+            numbers: dict[str, Any] = {kind: tuple(s.param for s in directions)}
             fixed = {s: pair for s, pair in values.items() if s.kind != kind}
-            parts.append(bound(_replace(variant, **numbers), fixed | directions))
+            parts.append(bound(dataclasses.replace(variant, **numbers), fixed | directions))
     curved = {Source("along", s.param): pair for s, pair in moving.items() if s.kind == "primal"}
     if curved and variant.along:
         raise NotDifferentiableError(
@@ -335,15 +340,10 @@ def _derivative_jvp(
         )
     if curved:
         along = tuple(s.param for s in curved)
-        parts.append(bound(_replace(variant, kind=variant.kind + "2", along=along), values | curved))
+        parts.append(bound(dataclasses.replace(variant, kind=variant.kind + "2", along=along), values | curved))
     if not parts:
         return results, [compat.zero_tangent(result) for result in results]
     return results, [sum(terms[1:], start=terms[0]) for terms in zip(*parts, strict=True)]
-
-
-def _replace(variant: Variant, **changes: Any) -> Variant:
-    fields = {name: getattr(variant, name) for name in Variant.__dataclass_fields__}
-    return Variant(**(fields | changes))
 
 
 compat.ad.primitive_jvps[derivative_p] = _derivative_jvp
@@ -377,12 +377,12 @@ def _transpose(
     given, along = _exchanged(variant, kind, arriving, others)
     changed = _transposed(variant, wanted, given, along)
     if variant.kind == "adjoint2" and kind == "along":
-        changed = _replace(changed, kind="adjoint2")
+        changed = dataclasses.replace(changed, kind="adjoint2")
     shared = tuple(p for p, mask in wanted.items() if not all(mask))
     gathered: frozenset[int] = frozenset()
     if changed.is_adjoint and not changed.repeated:
         gathered = gatherable(launch.program, launch.geometry.dims, extents) & wanted.keys() - set(shared)
-    changed = _replace(changed, shared=shared, gathered=tuple(sorted(gathered)))
+    changed = dataclasses.replace(changed, shared=shared, gathered=tuple(sorted(gathered)))
     primals |= {Source("given", p): pair for p, pair in given.items()}
     primals |= {Source("along", p): pair for p, pair in along.items()}
     outs = iter(_bind(launch, changed, primals, extents, batch, wanted))
@@ -420,7 +420,7 @@ def _drop_unused(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
         return [True] * len(eqn.invars), eqn
     variant: Variant = params["variant"]
     wanted = tuple(p for p, is_used in zip(variant.wanted, used, strict=True) if is_used)
-    narrower = _replace(variant, wanted=wanted)
+    narrower = dataclasses.replace(variant, wanted=wanted)
     read = _read(params["launch"].program, narrower)
     kept = [s in read or s.kind in ("given", "along") for s in params["sources"]]
     changed = dict(

@@ -38,8 +38,8 @@ class Operation:
 
     `kinds` are the scalar kinds that arguments may have. `effect` is `pure`, `read` (memory), `look` (at
     what changes while the kernel runs: it stays where it is), `write` (memory), `check` or `print`. An
-    operation of `result` None either has no result, or takes it
-    from outside (`cast`, `load`, …), which `typed_by` then says.
+    operation of `result` None either has no result, or takes it from outside (`cast`, `load`, …), which
+    `typed_by` then says.
     """
 
     name: str

@@ -111,7 +111,14 @@ def derive(program: Program, variant: Variant) -> DerivedLaunch:
 def _derive(program: Program, variant: Variant) -> DerivedLaunch:
     kernel = program.kernel
     if variant.is_adjoint:
-        made = vjp(kernel, variant.wanted, variant.given, shared=variant.shared, repeated=variant.repeated, gathered=variant.gathered)
+        made = vjp(
+            kernel,
+            variant.wanted,
+            variant.given,
+            shared=variant.shared,
+            repeated=variant.repeated,
+            gathered=variant.gathered,
+        )
     else:
         made = jvp(kernel, variant.given, repeated=variant.repeated)
     origins = [_origin(slot, variant) for slot in made.slots]

@@ -137,7 +137,8 @@ class _Collector:
             make_block(nodes, [*b.yields, *extra])
             for (nodes, _), b, extra in zip(sides, blocks(node), yields, strict=True)
         ]
-        builder.append(If(node.cond, *blocks_, (*node.results, *made.values()), node.span))
+        then, orelse = blocks_
+        builder.append(If(node.cond, then, orelse, (*node.results, *made.values()), node.span))
         after = list(totals)
         for k in changed:
             before = totals[k]

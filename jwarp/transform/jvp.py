@@ -96,7 +96,7 @@ class _Forward:
                 made = self.fresh(node.results[k] for k in dual)
                 sides = [self.block(b, dual) for b in (node.then, node.orelse)]
                 self.bind((node.results[k] for k in dual), made)
-                self.builder.append(If(node.cond, *sides, (*node.results, *made), node.span))
+                self.builder.append(If(node.cond, sides[0], sides[1], (*node.results, *made), node.span))
             case For() | While():
                 self.loop(node)
 
@@ -113,12 +113,12 @@ class _Forward:
         self.bind((node.params[k] for k in dual), params)
         body = self.block(node.body, dual)
         self.bind((node.results[k] for k in dual), made)
-        changed = {"params": (*node.params, *params), "init": init, "results": (*node.results, *made), "body": body}
-        if isinstance(node, While):
-            cond = map_ops(node.cond, self.placed)
-            self.builder.append(dataclasses.replace(node, cond=cond, **changed))
-        else:
-            self.builder.append(dataclasses.replace(node, **changed))
+        changed = dataclasses.replace(
+            node, params=(*node.params, *params), init=init, results=(*node.results, *made), body=body
+        )
+        if isinstance(changed, While):
+            changed = dataclasses.replace(changed, cond=map_ops(changed.cond, self.placed))
+        self.builder.append(changed)
 
     def placed(self, node: Op) -> Op:
         """The operation itself, on the arrays of the tangent kernel."""

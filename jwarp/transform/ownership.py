@@ -74,7 +74,9 @@ def stencils(kernel: Kernel) -> dict[int, tuple[int, ...]]:
         places = [place_of(i, definitions) for i in indices_of(node)[:dims]]
         constant = all(isinstance(i, Const) for i in indices_of(node)[dims:])
         axes = tuple(p[0] for p in places if p)
-        complete = constant and node.name == "load" and sorted(axes) == list(range(kernel.tid_dims)) == list(range(dims))
+        complete = (
+            constant and node.name == "load" and sorted(axes) == list(range(kernel.tid_dims)) == list(range(dims))
+        )
         if found.setdefault(node.attr, axes) != axes or not complete:
             found[node.attr] = None
     return {p: axes for p, axes in found.items() if axes is not None and p < len(kernel.params)}

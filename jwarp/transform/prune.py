@@ -16,7 +16,10 @@ TAPE = ("push", "pop")
 
 
 def prune(body: Block, returned: Container[Any]) -> Block:
-    """`body` reduced to what the final contents of the arrays `returned` need, and its yields; all other arrays are scratch."""
+    """`body` reduced to what its yields and the final contents of the arrays `returned` need.
+
+    All other arrays are scratch.
+    """
     liveness = _Liveness(body, returned)
     liveness.need(body.yields)
     before = -1
@@ -108,7 +111,7 @@ class _Liveness:
             self.tapes.add(node.attr[0])
         elif node.name in ("undo", "rollback"):
             self.undone.add(node.attr)
-        elif node.name == "load" or node.result in self.values and node.name in CHANGES:
+        elif node.name == "load" or (node.result in self.values and node.name in CHANGES):
             position, loops = self.place[id(node)]
             self.last_read[node.attr] = max(position, self.last_read.get(node.attr, 0))
             self.reading_loops.update((node.attr, loop) for loop in loops)

@@ -95,7 +95,7 @@ class _Search:
             args = [self.value(x) for x in node.args]
             if not any(x is None for x in args):
                 with np.errstate(all="ignore"):
-                    self.values[node.result] = evaluate(node.name, tuple(args), node.result.type)  # type: ignore[arg-type]
+                    self.values[node.result] = evaluate(node.name, tuple(args), node.result.type)
 
     def store(self, node: Op, active: np.ndarray) -> None:
         indices = [self.value(x) for x in node.args[:-1]]

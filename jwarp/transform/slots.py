@@ -13,8 +13,8 @@ from jwarp.types import ArrayType, int32
 
 # In the order in which a derived kernel has its parameters; `name` gets the prefix.
 KINDS = {
-    "primal": "", "work": "", "final": "final_", "cotangent": "adj_", "gradient": "adj_", "tangent": "dot_", "dim": "dim",
-    "slot": "slot_",
+    "primal": "", "work": "", "final": "final_", "cotangent": "adj_", "gradient": "adj_", "tangent": "dot_",
+    "dim": "dim", "slot": "slot_",
 }  # fmt: skip
 
 
@@ -22,9 +22,14 @@ KINDS = {
 class Slot:
     """What an array or scalar of a derived kernel is, with respect to number `param` of the kernel.
 
-    `primal` is an argument as it was given; `work` an array that the kernel overwrites, to be overwritten
-    again; `slot` a local array of the derivative; `dim` a dimension of the original launch, where there are more threads now; `final` what the kernel left in it; `cotangent` the gradient of an output's final content, which
-    becomes that of its initial content; `gradient` a gradient that starts as zeros; `tangent` a tangent.
+    - `primal`: an argument as it was given
+    - `work`: an array that the kernel overwrites, to be overwritten again
+    - `final`: what the kernel left in it
+    - `cotangent`: the gradient of an output's final content, which becomes that of its initial content
+    - `gradient`: a gradient that starts as zeros
+    - `tangent`: a tangent
+    - `dim`: a dimension of the original launch, where there are more threads now
+    - `slot`: a local array of the derivative
     """
 
     kind: str

@@ -43,8 +43,13 @@ def _split(block: Block) -> tuple[list[Node], Block]:
     moved: list[Node] = []
     kept: list[Node] = []
     for node in block.nodes:
-        movable = isinstance(node, Op) and node.result is not None and not node.result.type.is_float
-        if movable and OPS[node.name].effect == "pure" and not any(a in inside for a in node.args):
+        if (
+            isinstance(node, Op)
+            and node.result is not None
+            and not node.result.type.is_float
+            and OPS[node.name].effect == "pure"
+            and not any(a in inside for a in node.args)
+        ):
             moved.append(node)
         else:
             kept.append(node)

@@ -9,12 +9,10 @@ restores what was there. Everything is generated as if it were needed; `prune` t
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
-from jwarp.ir.builder import Builder, make_block, zero
+from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     WRITES,
     Block,
@@ -34,18 +32,18 @@ from jwarp.ir.nodes import (
     results,
     walk,
     walk_node,
-    written_params,
 )
 from jwarp.transform.activity import Activity, activity
+from jwarp.transform.checkpoints import Checkpoints, Slots
 from jwarp.transform.derivatives import DERIVATIVES, Applied
 from jwarp.transform.gather import gather
 from jwarp.transform.jvp import bits_refusal, order_refusal
 from jwarp.transform.ownership import owned_arrays, stencils
 from jwarp.transform.prune import prune
 from jwarp.transform.simplify import simplify
-from jwarp.transform.checkpoints import Checkpoints, Slots
 from jwarp.transform.slots import Derived, Slot, derived
 from jwarp.transform.speculate import speculate
+from jwarp.transform.sweep import Sweep
 from jwarp.types import int64
 
 
@@ -78,45 +76,14 @@ def vjp(
     return reverse.adjoint(kernel, {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned})
 
 
-class _Reverse:
-    """`known` maps the kernel's values to the adjoint's, `gradients` those to what has been added up."""
+class _Reverse(Sweep):
+    """`gradients` maps the kernel's values to what has been added up for them so far."""
 
     def __init__(self, kernel: Kernel, wanted: frozenset[int], active: Activity, owned: frozenset[int], policy: str):
-        self.kernel, self.wanted, self.active, self.owned = kernel, wanted, active, owned
-        self.builder = Builder()
-        self.known: dict[Value, Operand] = {}
-        self.gradients: dict[Value, Operand] = {}
-        self.scalars: dict[int, Value] = {}
-        self.tapes = itertools.count()
         self.slots = Slots(self) if policy == "slots" else None
-        self.tape_of: dict[int, int] = {}  # by id of a loop: the tape that it filled last
-        self.trips_of: dict[int, Value] = {}  # by id of a while loop: stands for its number of trips
-        ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
-        self.written = frozenset(written_params(kernel))
-        self.loaded = frozenset(n.attr for n in ops if n.name == "load")
-        self.used = {x for n in walk(kernel.body) for x in operands(n)}
-        self.used |= {y for n in walk(kernel.body) for b in blocks(n) for y in b.yields}
-        self.busy = self.busy_nodes()
-
-    def busy_nodes(self) -> frozenset[int]:
-        """The ids of the nodes that the reverse sweep has something to do with."""
-
-        def is_busy(node: Node) -> bool:
-            if isinstance(node, Op):
-                return any(r in self.active for r in results(node)) or (
-                    node.name in WRITES and node.attr in self.active.arrays
-                )
-            return any([is_busy(inner) for block in blocks(node) for inner in block.nodes]) and note(node)
-
-        def note(node: Node) -> bool:
-            found.add(id(node))
-            return True
-
-        found: set[int] = set()
-        for node in self.kernel.body.nodes:
-            if is_busy(node):
-                note(node)
-        return frozenset(found | {id(n) for n in walk(self.kernel.body) if isinstance(n, Op) and is_busy(n)})
+        super().__init__(kernel, active, is_taped=self.slots is None)
+        self.wanted, self.owned = wanted, owned
+        self.gradients: dict[Value, Operand] = {}
 
     # -- the whole kernel
 
@@ -130,9 +97,7 @@ class _Reverse:
             self.reverse_block(kernel.body)
             for p, value in self.scalars.items():
                 if value in self.gradients:
-                    self.builder.effect(
-                        "atomic_add", zero(int64), self.gradients[value], attr=Slot("gradient", p)
-                    )
+                    self.builder.effect("atomic_add", zero(int64), self.gradients[value], attr=Slot("gradient", p))
         slots = [Op("clear", (), slot) for slot in (self.slots.locals if self.slots else {})]
         body = make_block([*cleared, *slots, *self.scalar_reads(), *nodes])
         returned = {Slot("gradient", p) for p in self.wanted} | {Slot("cotangent", p) for p in self.wanted}
@@ -153,157 +118,6 @@ class _Reverse:
             assert isinstance(made, Value)
             reads.append(Op("param", (), Slot("primal", p), made, self.kernel.span))
         return reads
-
-    # -- the forward sweep
-
-    def operand(self, x: Operand) -> Operand:
-        return self.known[x] if isinstance(x, Value) else x
-
-    def all(self, xs: Iterable[Operand]) -> tuple[Operand, ...]:
-        return tuple(self.operand(x) for x in xs)
-
-    def fresh(self, value: Value) -> Value:
-        made = Value(value.type, value.name)
-        self.known[value] = made
-        return made
-
-    def slot(self, array: int) -> Slot:
-        """The array of the adjoint kernel that holds what array `array` holds in the kernel."""
-        local = array >= len(self.kernel.params)
-        return Slot("work" if local or array in self.written else "primal", array)
-
-    def forward_block(self, block: Block, taped: bool) -> None:
-        """Run a block again; if `taped`, so that it can be reversed in this place."""
-        for node in block.nodes:
-            self.builder.span = node.span
-            match node:
-                case Op():
-                    self.forward_op(node)
-                case If():
-                    self.forward_if(node, taped)
-                case For() | While():
-                    self.forward_loop(node, taped)
-
-    def forward_op(self, node: Op) -> None:
-        args = self.all(node.args)
-        if node.name in ("assert", "check", "print"):
-            return
-        if node.name == "param":
-            self.forward_scalar(node)
-        elif node.name in WRITES:
-            if node.attr in self.loaded:
-                self.builder.effect("log", *self.all(indices_of(node)), attr=self.slot(node.attr))
-            made = self.fresh(node.result) if node.result is not None else None
-            if node.attr in self.loaded or node.result in self.used:
-                self.builder.append(Op(node.name, args, self.slot(node.attr), made, node.span))
-        elif node.name == "clear":
-            self.builder.effect("clear", attr=self.slot(node.attr))
-        elif node.name == "load":
-            assert node.result is not None
-            self.builder.append(Op("load", args, self.slot(node.attr), self.fresh(node.result), node.span))
-        elif node.args:
-            assert node.result is not None
-            self.known[node.result] = self.builder.op(node.name, *args, attr=node.attr, type=node.result.type)
-        else:
-            assert node.result is not None
-            self.builder.append(Op(node.name, (), node.attr, self.fresh(node.result), node.span))
-
-    def forward_scalar(self, node: Op) -> None:
-        """A scalar argument is one value, wherever it is read."""
-        assert node.result is not None
-        first = self.scalars.setdefault(node.attr, node.result)
-        self.known[node.result] = self.known.get(first) or self.fresh(first)
-
-    def forward_if(self, node: If, taped: bool) -> None:
-        """A branch also results in what it computes inside, for the reverse sweep."""
-        outer = self.known
-        sides: list[tuple[list[Node], tuple[Operand, ...], dict[Value, Operand]]] = []
-        for block in (node.then, node.orelse):
-            self.known = dict(outer)
-            with self.builder.block() as nodes:
-                self.forward_block(block, taped)
-            inner = {v: x for v, x in self.known.items() if v not in outer}
-            sides.append((nodes, self.all(block.yields), inner if taped else {}))
-        self.known = outer
-        defined = [{x for n in nodes for x in results(n)} for nodes, _, _ in sides]
-        made: list[Value] = [self.fresh(r) for r in node.results]
-        yields = [list(y) for _, y, _ in sides]
-        for side, (_, _, inner) in enumerate(sides):
-            exported: dict[Operand, Value] = {}
-            for value, x in inner.items():
-                if x in defined[side] and x not in exported:
-                    assert isinstance(x, Value)
-                    exported[x] = Value(x.type, x.name)
-                    made.append(exported[x])
-                    yields[side].append(x)
-                    yields[1 - side].append(zero(x.type))
-                self.known[value] = exported.get(x, x)
-        then, orelse = (make_block(nodes, y) for (nodes, _, _), y in zip(sides, yields, strict=True))
-        self.builder.append(If(self.operand(node.cond), then, orelse, tuple(made), node.span))
-
-    def forward_loop(self, node: For | While, taped: bool) -> None:
-        taped_trips = taped and id(node) in self.busy
-        changed = self.changed_arrays(node)
-        if taped and changed and not taped_trips:
-            self.tape_of[id(node)] = next(self.tapes)
-            self.push(self.tape_of[id(node)], (), changed)
-        outer = dict(self.known)
-        init, bounds = self.all(node.init), self.all((node.lo, node.hi)) if isinstance(node, For) else ()
-        params = [self.fresh(p) for p in node.params]
-        made_results = [Value(r.type, r.name) for r in node.results]
-        known = outer | dict(zip(node.results, made_results, strict=True))
-        index = self.fresh(node.index) if isinstance(node, For) else None
-        cond = Block()
-        if isinstance(node, While):
-            with self.builder.block() as nodes:
-                self.forward_block(node.cond, taped=False)
-            cond = make_block(nodes, self.all(node.cond.yields))
-        count = Value(int64)
-        with self.builder.block() as nodes:
-            if taped_trips and self.slots is None:
-                self.tape_of[id(node)] = next(self.tapes)
-                self.push(self.tape_of[id(node)], params, changed)
-            self.forward_block(node.body, taped=False)
-            yields = list(self.all(node.body.yields))
-            following = self.builder.op("add", count, Const(int64, 1))
-        self.known = known
-        if isinstance(node, For):
-            assert index is not None
-            loop: Node = For(index, *bounds, node.step, tuple(params), init, make_block(nodes, yields),
-                             tuple(made_results), node.span)  # fmt: skip
-        else:
-            trips = Value(int64)
-            self.known[self.trips_of.setdefault(id(node), Value(int64))] = trips
-            loop = While((*params, count), (*init, zero(int64)), cond, make_block(nodes, [*yields, following]),
-                         (*made_results, trips), node.span)  # fmt: skip
-        self.builder.append(loop)
-
-    def changed_arrays(self, node: Node) -> list[Slot]:
-        """The arrays that `node` stores to and that the kernel reads back."""
-        found = {n.attr: None for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
-        return [self.slot(p) for p in found if p in self.loaded]
-
-    def push(self, tape: int, values: Iterable[Value], logs: Iterable[Slot]) -> None:
-        """Add a record of values and of the lengths of logs to a tape."""
-        values, logs = tuple(values), tuple(logs)
-        marks = []
-        for slot in logs:
-            marks.append(Value(int64))
-            self.builder.append(Op("mark", (), slot, marks[-1], self.builder.span))
-        flags = (*(0 for _ in values), *(1 for _ in logs))
-        self.builder.append(Op("push", (*values, *marks), (tape, *flags), None, self.builder.span))
-
-    def restore(self, tape: int, values: Iterable[Value], logs: Iterable[Slot]) -> list[Value]:
-        """Take a record back: the values, after the logs were undone."""
-        wanted = [*values, *(Value(int64) for _ in logs)]
-        fields = [Value(v.type, v.name) for v in wanted]
-        for k, field in enumerate(fields):
-            self.builder.append(Op("top", (), (tape, k), field, self.builder.span))
-        self.builder.append(Op("pop", (), tape, None, self.builder.span))
-        logs = tuple(logs)
-        for slot, mark in zip(logs, fields[len(fields) - len(logs) :], strict=True):
-            self.builder.append(Op("rollback", (mark,), slot, None, self.builder.span))
-        return fields[: len(fields) - len(logs)]
 
     # -- the reverse sweep
 
@@ -363,7 +177,7 @@ class _Reverse:
         made = tuple(Value(v.type) for v in free)
         self.gradients.update(zip(free, made, strict=True))
         self.builder.span = node.span
-        self.builder.append(If(self.operand(node.cond), *sides, made, node.span))
+        self.builder.append(If(self.operand(node.cond), sides[0], sides[1], made, node.span))
 
     def reverse_loop(self, node: For | While) -> None:
         """Go through the trips backwards. What threads in step do in one trip, they undo in one trip."""
@@ -397,7 +211,9 @@ class _Reverse:
         totals = tuple(Value(x.type) for x in init)
         self.builder.span = span
         self.builder.append(
-            For(trip, last, Const(int64, -1), -1, tuple(params), tuple(init), make_block(nodes, following), totals, span)
+            For(
+                trip, last, Const(int64, -1), -1, tuple(params), tuple(init), make_block(nodes, following), totals, span
+            )
         )
         self.gradients, self.known = outer, outer_known
         outer.update(zip(free, totals[len(carried) :], strict=True))
@@ -459,22 +275,6 @@ class _Reverse:
         trips = do("max", distance, zero(int64))
         return trips, all(self.is_uniform(x) for x in (node.lo, node.hi))
 
-    def is_uniform(self, x: Operand) -> bool:
-        return isinstance(x, Const) or x in self.uniform
-
-    @property
-    def uniform(self) -> set[Value]:
-        """The integer values that are plainly the same for all threads."""
-        if not hasattr(self, "_uniform"):
-            self._uniform: set[Value] = set()
-            for node in walk(self.kernel.body):
-                if isinstance(node, Op) and node.result is not None:
-                    if node.name in ("param", "shape") or (
-                        node.args and node.name not in ("load", *WRITES) and all(map(self.is_uniform, node.args))
-                    ):
-                        self._uniform.add(node.result)
-        return self._uniform
-
     def reverse_op(self, node: Op) -> None:
         if node.name in WRITES:
             self.reverse_write(node)
@@ -487,7 +287,9 @@ class _Reverse:
                 first = self.scalars[node.attr]
                 if first is not node.result and g is not None:
                     del self.gradients[node.result]
-                    self.gradients[first] = self.builder.op("add", self.gradients[first], g) if first in self.gradients else g
+                    self.gradients[first] = (
+                        self.builder.op("add", self.gradients[first], g) if first in self.gradients else g
+                    )
             elif g is not None:
                 del self.gradients[node.result]
                 self.reverse_value(node, g)
@@ -514,7 +316,7 @@ class _Reverse:
         return Slot("cotangent" if array in self.written else "gradient", array)
 
     def load(self, slot: Slot, indices: tuple[Operand, ...]) -> Value:
-        made = Value(self.kernel.array(slot.param).type.dtype)
+        made = Value(self.kernel.array(slot.param).dtype)
         self.builder.append(Op("load", indices, slot, made, self.builder.span))
         return made
 
@@ -558,7 +360,9 @@ class _Reverse:
         with self.builder.block() as nodes:
             self.builder.append(Op("atomic_exch", (*indices, zero(final.type)), slot, taken, node.span))
         made = Value(final.type)
-        self.builder.append(If(wins, make_block(nodes, [taken]), make_block([], [zero(final.type)]), (made,), node.span))
+        self.builder.append(
+            If(wins, make_block(nodes, [taken]), make_block([], [zero(final.type)]), (made,), node.span)
+        )
         self.accumulate(node.args[-1], made)
 
 

@@ -236,7 +236,8 @@ compat.ad.primitive_jvps[launch_p] = _launch_jvp
 
 def _refuse_race(launch: Descriptor, extents: Extents) -> None:
     """Two threads that store to one element leave one value there, and nobody knows whose."""
-    kernel, repeated = launch.program.kernel, launch.geometry.repeat > 1
+    program = launch.program
+    kernel, repeated = program.unchecked or program.kernel, launch.geometry.repeat > 1
     race = find_race(kernel, launch.geometry.dims, extents, repeated)
     if race is None or not kernel.params[race.param].dtype.is_float:
         return

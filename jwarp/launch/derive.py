@@ -109,7 +109,7 @@ def derive(program: Program, variant: Variant) -> DerivedLaunch:
 
 
 def _derive(program: Program, variant: Variant) -> DerivedLaunch:
-    kernel = program.kernel
+    kernel = program.unchecked or program.kernel
     if variant.is_adjoint:
         made = vjp(
             kernel,
@@ -163,7 +163,7 @@ def gatherable(program: Program, dims: tuple[int, ...], extents: Extents) -> fro
 def _stencils_of(program: Program) -> tuple[Proofs, frozenset[int]]:
     known = program.derived.get("stencils")
     if known is None:
-        kernel = simplify(program.kernel)
+        kernel = simplify(program.unchecked or program.kernel)
         places = frozenset(stencils(kernel)) - owned_arrays(kernel)
         known = program.derived.setdefault("stencils", (prove(kernel) if places else None, places))
     return known

@@ -51,7 +51,9 @@ def generate(
     body = _body(emitter)
     pointers = [f"ptr noalias %p{k}" for k in range(len(kernel.params))]
     numbers = [f"i64 %{n}" for n in NUMBERS]
-    params = ", ".join([*pointers, "ptr noalias readonly %symbols", "ptr noalias %failure", *numbers, "ptr noalias %tapes"])
+    params = ", ".join(
+        [*pointers, "ptr noalias readonly %symbols", "ptr noalias %failure", *numbers, "ptr noalias %tapes"]
+    )
     text = "\n".join(
         [
             f"; {kernel.name}: {'every access checked' if checked else 'accesses proved at launch'}",

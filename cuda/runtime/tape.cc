@@ -1,3 +1,4 @@
+// Grows and gives back the stacks that kernels push to.
 #include "tape.h"
 
 #include <unistd.h>

@@ -213,7 +213,7 @@ class _Interpreter:
     def pop(self, attr: int, args: tuple, active: Array) -> None:
         self.tape.pop()
 
-    def log(self, array: int, args: tuple[Array, ...], active: Array) -> None:
+    def save(self, array: int, args: tuple[Array, ...], active: Array) -> None:
         _, element = self.inside(array, args, active)
         self.logs[array].append((element, self.data[array][element]))
 
@@ -298,7 +298,7 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     "store": _Interpreter.store,
     "clear": _Interpreter.clear,
     **{f"atomic_{name}": _atomic(name) for name in ATOMICS},
-    **{name: getattr(_Interpreter, name) for name in ("push", "top", "pop", "log", "mark", "undo", "rollback")},
+    **{name: getattr(_Interpreter, name) for name in ("push", "top", "pop", "save", "mark", "undo", "rollback")},
     "lane_max": _Interpreter.lane_max,
     "inside": _Interpreter.is_inside,
     "thread": _Interpreter.thread,

@@ -218,7 +218,7 @@ _TABLE: list[Operation] = [
     Operation("pop", 0, ANY, None, "take away the last record of tape `attr`", effect="write"),
     Operation("mark", 0, ANY, lambda _: int64, "how many records the log of array `attr` has", effect="look"),
     Operation(
-        "log",
+        "save",
         None,
         INT,
         None,
@@ -238,6 +238,7 @@ _TABLE: list[Operation] = [
 ]
 
 OPS: dict[str, Operation] = {row.name: row for row in _TABLE}
+assert len(OPS) == len(_TABLE), "two operations have the same name"
 
 # Effects that keep an operation where nothing reads its result.
 LASTING_EFFECTS = frozenset({"write", "check", "print"})

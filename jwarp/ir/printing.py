@@ -100,7 +100,7 @@ class _Printer:
                 return (self.param(node.attr),)
             case "shape":
                 return (self.param(node.attr[0]), str(node.attr[1]))
-            case "log" | "inside":
+            case "save" | "inside":
                 return (f"{self.param(node.attr)}[{self.operands(node.args)}]",)
             case "mark" | "undo" | "rollback":
                 return (self.param(node.attr), self.operands(node.args))

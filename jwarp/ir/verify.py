@@ -173,7 +173,7 @@ def _check_logged(kernel: Kernel, node: Op) -> None:
         raise _Fault("takes an int64")
 
 
-def _check_thread(kernel: Kernel, node: Op) -> None:
+def _check_no_attr(kernel: Kernel, node: Op) -> None:
     if node.attr is not None:
         raise _Fault(f"has no attr, but here it is {node.attr!r}")
 
@@ -214,11 +214,12 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ScalarType | None]] = {
     "push": _check_push,
     "top": _check_top,
     "pop": _check_pop,
-    "log": _check_log,
+    "save": _check_log,
     "mark": _check_logged,
     "undo": _check_logged,
     "rollback": _check_logged,
-    "thread": _check_thread,
+    "thread": _check_no_attr,
+    "lane_max": _check_no_attr,
     "inside": _check_inside,
     "check": _check_check,
     "print": _check_print,

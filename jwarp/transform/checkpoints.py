@@ -52,7 +52,7 @@ class Slots:
     def refuse_tape(self, body: Block) -> None:
         """Without a tape that grows, overwritten elements cannot be restored."""
         for node in walk(body):
-            if isinstance(node, Op) and node.name in ("push", "log"):
+            if isinstance(node, Op) and node.name in ("push", "save"):
                 raise NotDifferentiableError(
                     f"kernel `{self.reverse.kernel.name}`: an array is overwritten and read again, which needs a "
                     "record of unknown length",

@@ -71,7 +71,7 @@ def _count(block: Block) -> int:
 
 def _has_state(block: Block) -> bool:
     """Whether the block has loops or keeps anything in memory: then it is not repeated or split."""
-    return any(isinstance(n, (For, While)) or (isinstance(n, Op) and n.name in ("push", "log")) for n in walk(block))
+    return any(isinstance(n, (For, While)) or (isinstance(n, Op) and n.name in ("push", "save")) for n in walk(block))
 
 
 def _without(block: Block, slots: Mapping[Slot, tuple[int, ...]]) -> Block:

@@ -122,7 +122,7 @@ class _Forward:
 
     def placed(self, node: Op) -> Op:
         """The operation itself, on the arrays of the tangent kernel."""
-        in_memory = node.name in ("load", "clear", "param", "log", "mark", "undo", "rollback", *WRITES)
+        in_memory = node.name in ("load", "clear", "param", "save", "mark", "undo", "rollback", *WRITES)
         return dataclasses.replace(node, attr=self.slot(node.attr)) if in_memory else node
 
     def op(self, node: Op) -> None:
@@ -243,7 +243,7 @@ _MEMORY_RULES = {
     "atomic_max": _Forward.extremum,
     "atomic_cas": _Forward.refuse,
     "clear": _Forward.same,
-    "log": _Forward.same,
+    "save": _Forward.same,
     "undo": _Forward.same,
     "mark": _Forward.mark,
     "rollback": _Forward.rollback,

@@ -70,7 +70,7 @@ class _Liveness:
             return any(self.keeps(inner) for block in blocks(node) for inner in block.nodes)
         if node.name in CHANGES or node.name == "clear":
             return node.attr in self.returned or self.is_read_after(node)
-        if node.name == "log":
+        if node.name == "save":
             return node.attr in self.undone
         if node.name in TAPE:
             return (node.attr[0] if node.name == "push" else node.attr) in self.tapes

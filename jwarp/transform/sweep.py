@@ -94,7 +94,7 @@ class Sweep:
             self.forward_scalar(node)
         elif node.name in WRITES:
             if node.attr in self.loaded:
-                self.builder.effect("log", *self.all(indices_of(node)), attr=self.slot(node.attr))
+                self.builder.effect("save", *self.all(indices_of(node)), attr=self.slot(node.attr))
             made = self.fresh(node.result) if node.result is not None else None
             if node.attr in self.loaded or node.result in self.used:
                 self.builder.append(Op(node.name, args, self.slot(node.attr), made, node.span))

@@ -126,14 +126,18 @@ def test_disable_jit_and_eval_shape():
         assert_array_equal(scale_fn(X, 2.0)[0], 2 * X)
 
 
-def test_gradients_are_refused_by_name():
-    for derive in (jax.grad, jax.jacfwd, jax.hessian):
-        with pytest.raises(wp.NotDifferentiableError, match=r"'scale', parameter 'x'.*not available yet"):
-            derive(lambda x: scale_fn(x, 2.0)[0].sum())(jnp.asarray(X))
-        with pytest.raises(wp.NotDifferentiableError, match="'scale', parameter 'k'"):
-            derive(lambda k: jax.jit(scale_fn)(X, k)[0].sum())(2.0)
-    with pytest.raises(wp.NotDifferentiableError, match="'accumulate', parameter 'total'"):
-        jax.grad(lambda t: accumulate_fn(X, t)[0].sum())(jnp.asarray(X))
+def test_gradients_of_arrays_and_scalars():
+    x, k = jnp.asarray(X), jnp.float32(2.5)
+    weights = jnp.asarray(np.random.default_rng(5).uniform(1, 2, X.shape), jnp.float32)
+
+    def loss(x, k):
+        return (scale_fn(x, k)[0] ** 2 * weights).sum()
+
+    for derive in (jax.grad, jax.jacfwd):
+        by_x, by_k = jax.jit(derive(loss, argnums=(0, 1)))(x, k)
+        assert_allclose(by_x, 2 * k**2 * x * weights, rtol=1e-6)
+        assert_allclose(by_k, (2 * k * x**2 * weights).sum(), rtol=1e-6)
+    assert_allclose(jax.hessian(loss)(x, k), np.diag(2 * k**2 * weights), rtol=1e-6)
 
 
 def test_gradients_that_were_switched_off():

@@ -59,7 +59,9 @@ def test_operands_results_and_extents():
 
 
 def test_encoding():
-    encoded = encode(descriptor(), (8, 9), [(True, False), (False, True), (True, True)])
+    encoded = encode(
+        descriptor(), (8, 9), [(True, False), (False, True), (True, True)], [(True, True)] * len(descriptor().results)
+    )
     assert encoded.dtype == np.int64
     bindings = [(0, -1, INPUT, 0b01), (1, -1, INPUT, 0b10), (-1, 0, ZEROS, 0b11), (2, 1, IN_OUT, 0b11)]
     assert encoded.tolist() == make_launch((2, 3, 1, 1), bindings, (8, 9), 5).tolist()

@@ -253,13 +253,13 @@ class BodyEmitter:
     def pop(self, node: Op) -> None:
         self.tape.pop(node.attr)
 
-    def log(self, node: Op) -> None:
+    def save(self, node: Op) -> None:
         element = self.element(node, node.args, lane_by_lane=True)
         memory = self.private if node.attr in self.private.arrays else self.memory
         loaded = memory.load(element, self.mask)
         if element.shape.is_uniform and memory is self.memory:
             loaded = self.code.splat(loaded, scalar_type(element.type))
-        self.tape.log(element, loaded, self.mask)
+        self.tape.save(element, loaded, self.mask)
 
     def mark(self, node: Op) -> None:
         assert node.result is not None
@@ -454,7 +454,7 @@ class BodyEmitter:
 
 # These need a lane that is active: all lanes count records together.
 TAPE_RULES = {
-    name: getattr(BodyEmitter, name) for name in ("push", "top", "pop", "log", "mark", "undo", "rollback", "lane_max")
+    name: getattr(BodyEmitter, name) for name in ("push", "top", "pop", "save", "mark", "undo", "rollback", "lane_max")
 }
 # Operations that the emitter itself knows; the others are rows of LLVM_RULES.
 SPECIAL_RULES = {

@@ -56,7 +56,7 @@ class TapeMemory:
             n.attr[0]: self.record([(x.type, bool(flag)) for x, flag in zip(n.args, n.attr[1:], strict=True)])
             for n in ops if n.name == "push"
         }  # fmt: skip
-        logged = dict.fromkeys(n.attr for n in ops if n.name in ("log", "undo", "rollback", "mark"))
+        logged = dict.fromkeys(n.attr for n in ops if n.name in ("save", "undo", "rollback", "mark"))
         self.stack_of = {array: k for k, array in enumerate(logged, 1)}
         self.log_records = {
             array: self.record([(int64, False), (memory.arrays[array].dtype, False)]) for array in logged
@@ -174,7 +174,7 @@ class TapeMemory:
 
     # -- logs
 
-    def log(self, element: Element, value: str, mask: str | None) -> None:
+    def save(self, element: Element, value: str, mask: str | None) -> None:
         """Add where the elements are, or -1 for lanes that have none, and what they hold."""
         record = self.log_records[element.param]
         offsets = element.offset if element.shape.is_varying else self.code.splat(element.offset, "i64", element.level)

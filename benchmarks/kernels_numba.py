@@ -80,10 +80,14 @@ def normals(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
         out[i, 2] = (ax * by - ay * bx) * scale
 
 
+# Functions of Python's math that numba does not compile.
+UNKNOWN = ("cbrt",)
+
+
 def elementwise(name: str) -> Callable[..., None] | None:
-    """A function that applies math's function `name` to every element; None where math has none."""
+    """A function that applies math's function `name` to every element; None where numba has none."""
     function = getattr(math, name, None)
-    if function is None:
+    if function is None or name in UNKNOWN:
         return None
 
     @parallel

@@ -87,9 +87,11 @@ def normalize(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     (x,) = _composites("normalize", args, 1, span, floats=True)
     size = length(e, (x,), span)
     positive = e.emit("gt", size, zero(size.type), span=span)
-    divisor = e.emit("select", positive, size, Const(size.type, 1.0), span=span)
-    items = (e.emit("div", item, divisor, span=span) for item in x.items)
-    return Composite(x.type, tuple(e.emit("select", positive, i, zero(i.type), span=span) for i in items))
+    one = Const(size.type, 1.0)
+    # One division for all components. A length that is not zero is too large for its inverse to overflow.
+    inverse = e.emit("div", one, e.emit("select", positive, size, one, span=span), span=span)
+    scale = e.emit("select", positive, inverse, zero(size.type), span=span)
+    return Composite(x.type, tuple(e.emit("mul", item, scale, span=span) for item in x.items))
 
 
 def outer(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:

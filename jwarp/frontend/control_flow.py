@@ -157,6 +157,7 @@ class ControlFlowLowering(CallLowering):
             if x is not None and (x is y or x == y):
                 env[name] = x
                 continue
+            self.frame.statics.pop(name, None)  # its value is no longer known when the kernel is built
             misses = (x is None and not left.has_returned) or (y is None and not right.has_returned)
             if misses and not name.startswith("$"):
                 unset.add(name)

@@ -238,6 +238,12 @@ BODIES = {
     "static of a list": ("z = «wp.static([1, 2])[0]»", T, "a Python list cannot be indexed", ""),
     "static loop too long": (
         "«f»or i in range(1000000000):\n    b[0] = wp.static(i)", C, "too long to unroll", ""),
+    "static after a break that depends on an argument": (
+        "for i in range(4):\n    b[0] = wp.static(i)\n    if i == n:\n        break\nb[1] = wp.static(«i»)",
+        C, "`i` is a variable of the kernel", "loops over constants"),
+    "static after a loop that may not run": (
+        "if p:\n    for i in range(3):\n        b[i] = 1\nb[0] = wp.static(«i»)",
+        C, "`i` is a variable of the kernel", "loops over constants"),
     "static in a loop of unknown trips": (
         "for i in range(n):\n    b[i] = 1 + «wp.static(i)»",
         C, "`i`, whose loop cannot be unrolled: its bounds are not constants", "loop over constants"),

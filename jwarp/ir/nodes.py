@@ -74,7 +74,10 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """Runs one of two blocks; `results` are what that block yields."""
+    """Runs one of two blocks; `results` are what that block yields.
+
+    Threads that run in step and do not agree run `then` before `orelse`.
+    """
 
     cond: Operand
     then: Block

@@ -177,7 +177,9 @@ class _Reverse(Sweep):
         made = tuple(Value(v.type) for v in free)
         self.gradients.update(zip(free, made, strict=True))
         self.builder.span = node.span
-        self.builder.append(If(self.operand(node.cond), sides[0], sides[1], made, node.span))
+        # Threads in step that take both branches take `then` first: what came last is undone first.
+        other = self.builder.op("not", self.operand(node.cond))
+        self.builder.append(If(other, sides[1], sides[0], made, node.span))
 
     def reverse_loop(self, node: For | While) -> None:
         """Go through the trips backwards. What threads in step do in one trip, they undo in one trip."""

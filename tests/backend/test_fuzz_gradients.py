@@ -29,7 +29,7 @@ from jwarp.transform.vjp import vjp
 
 LONG = os.environ.get("JWARP_FUZZ") == "long"
 SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
-GROUPS, GROUP_SIZE = 6, 4
+GROUPS, GROUP_SIZE = 4, 3
 STEP = 1e-6
 
 Values = dict[int, Any]
@@ -94,11 +94,12 @@ def same_branches(traces: list[list]) -> bool:
     return all(len(t) == len(first) and all(map(np.array_equal, t, first)) for t in others)
 
 
-def gradients(launch: Launch, derived: Derived, results: list) -> Values:
+def gradients(launch: Launch, derived: Derived, results: list, cotangents: Values) -> Values:
+    """The gradients of the inputs; an array that only gets sums has that of its final content."""
     found = launch.slots(derived, results)
     kinds = {p: "cotangent" if p in launch.written else "gradient" for p in INPUTS}
-    zeros = {p: np.zeros(np.shape(launch.args[p])) for p in INPUTS}
-    return {p: found.get(Slot(kind, p), zeros[p]) for p, kind in kinds.items()}
+    others = {p: cotangents.get(p, np.zeros(np.shape(launch.args[p]))) for p in INPUTS}
+    return {p: found.get(Slot(kind, p), others[p]) for p, kind in kinds.items()}
 
 
 def check(seed: int, folder: Path) -> str:
@@ -113,7 +114,7 @@ def check(seed: int, folder: Path) -> str:
     jv = {p: tangents.get(Slot("tangent", p), np.zeros(np.shape(launch.args[p]))) for p in launch.written}
     operands = launch.operands(reverse, w)
     results = launch.run(reverse.kernel, operands)
-    wj = gradients(launch, reverse, results)
+    wj = gradients(launch, reverse, results, w)
     scale = 1.0 + sum(np.abs(x).sum() for x in wj.values())
     assert np.isfinite(scale), source
     # <w, J v> = <J^T w, v>, for each input on its own.
@@ -138,7 +139,7 @@ def check_slots(launch: Launch, expected: Values, w: Values, source: str) -> Non
     except NotDifferentiableError:
         return
     verify(slots.kernel)
-    found = gradients(launch, slots, launch.run(slots.kernel, launch.operands(slots, w)))
+    found = gradients(launch, slots, launch.run(slots.kernel, launch.operands(slots, w)), w)
     for p, value in expected.items():
         np.testing.assert_allclose(found[p], value, rtol=1e-9, atol=1e-11, err_msg=source)
 

@@ -9,6 +9,7 @@ from typing import Never as _Never
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
 from jwarp.bind import derivatives as _derivatives  # noqa: F401 registers the rules
+from jwarp.bind.check_grads import check_grads as check_grads
 from jwarp.bind.explain import explain as explain
 from jwarp.bind.jax_kernel import jax_kernel as jax_kernel
 from jwarp.bind.launch import launch as launch

@@ -175,6 +175,8 @@ class _Forward:
         """A store, addition or exchange: the same with tangents."""
         args = (*indices_of(node), self.tangent(node.args[-1]))
         if node.result is None or not self.is_used(node.result):
+            if node.name == "atomic_add" and node.args[-1] not in self.tangents:
+                return  # the adjoint has nothing to do here either, and what it does not read is not kept
             self.builder.append(Op(node.name, args, slot, None, node.span))
             return
         if node.attr not in self.owned:

@@ -3,7 +3,7 @@
 A material-point method throws the mass and the momentum of its particles onto a grid. The kernel here is what happens
 there: momentum divided by mass is velocity, gravity acts for one time step, and what would leave the box is stopped.
 Gravity and the time step are plain numbers, of which nobody asks a gradient: `argnums` names mass and momentum alone.
-The loss is how far the cells would then move from where they should fly; its gradients are held against the closed form.
+The loss is how far velocities are from those wanted; its gradients are held against the closed form.
 
     python examples/grid_gravity.py                 # writes grid_gravity.png
     python examples/grid_gravity.py --quick         # a small grid
@@ -135,10 +135,10 @@ def draw(grid: Grid, found: Gradients, path: Path) -> None:
     arrows(left, momentum, "white")
     slope = found.mass[:, :, middle_slice] * mass
     bound = float(np.abs(slope).max())
-    show(middle, np.where(mass > EMPTY, -slope, np.nan), "what more mass would gain", "RdBu_r", bound)
+    show(middle, np.where(mass > EMPTY, -slope, np.nan), "what more mass would save of the loss", "RdBu_r", bound)
     push = -found.momentum[:, :, middle_slice] * mass[..., None]
     strength = np.linalg.norm(push[..., :2], axis=-1)
-    show(right, np.where(mass > EMPTY, strength, np.nan), "where more momentum would help", "magma", None)
+    show(right, np.where(mass > EMPTY, strength, np.nan), "which way more momentum would help", "magma", None)
     arrows(right, push, "white")
     left.set_ylabel("cells upwards (y)")
     figure.suptitle(

@@ -6,10 +6,13 @@ shallow water equations for efficient two-dimensional flood inundation modelling
 `settle` moves that water and adds the rain. What leaves one cell enters its neighbour, so water is lost only
 over the rim of the map, and at the end the books are checked.
 
-    python examples/terrain_rain.py                 # the whole storm; writes terrain_rain.png
+Then the other way round: where did it rain, when all one knows is how much water stands where an hour later? The
+gradient of the misfit goes back through every step of a coarser simulation, and optax walks along it.
+
+    python examples/terrain_rain.py                 # writes terrain_rain.png and terrain_rain_inverse.png
     python examples/terrain_rain.py --quick         # a few seconds
 
-Needs matplotlib and tqdm. The land is matplotlib's sample elevation model, the Jacksboro fault in Tennessee.
+Needs matplotlib, optax and tqdm. The land is matplotlib's sample elevation model, the Jacksboro fault in Tennessee.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from matplotlib import cbook
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -88,13 +92,14 @@ def settle(
     south: wp.array2d[float],
     width: float,
     height: float,
-    rain: float,
+    rain: wp.array2d[float],
     dt: float,
+    wet: float,
     depth: wp.array2d[float],
     rounding: wp.array2d[float],
     drained: wp.array2d[float],
 ):
-    """Move the water and add `rain` metres; the cells of the rim stay dry and drain what reaches them."""
+    """Move the water and let it rain (m/s) for `wet` seconds; the rim stays dry and drains what it gets."""
     i, j = wp.tid()
     gain = rounding[i, j] - dt * east[i, j] / width - dt * south[i, j] / height
     if j > 0:
@@ -106,8 +111,9 @@ def settle(
     else:
         # A step adds micrometres to metres: keep what float32 rounds off for the next step (Kahan's sum).
         before = depth[i, j]
-        after = before + (gain + rain)
-        rounding[i, j] = (gain + rain) - (after - before)
+        added = gain + wet * rain[i, j]
+        after = before + added
+        rounding[i, j] = added - (after - before)
         depth[i, j] = after
 
 
@@ -156,35 +162,50 @@ def load_terrain(coarsen: int = 1) -> Terrain:
     return Terrain(ground, width, height)
 
 
+State = tuple[jax.Array, ...]  # time, depth, what depths have rounded off, flow to the east and to the south
+
+
+def dry(shape: tuple[int, ...]) -> State:
+    """Before the first drop."""
+    return (jnp.float32(0.0), *[jnp.zeros(shape)] * 4)
+
+
+def advance(terrain: Terrain, ground: jax.Array, rain: jax.Array, state: State) -> tuple[State, jax.Array, jax.Array]:
+    """One time step: the next state, what left the map, and for how long it rained."""
+    time, depth, rounding, east, south = state
+    shape, width, height = ground.shape, terrain.width, terrain.height
+    # The fastest wave must not cross a cell in one step. The step is a choice: no gradient goes through it.
+    deepest = jax.lax.stop_gradient(jnp.maximum(depth.max(), 1.0))
+    dt = 0.7 * min(width, height) / jnp.sqrt(GRAVITY * deepest)
+    wet = jnp.where(time < STORM, dt, 0.0)
+    east, south = wp.launch(flow, dim=shape, inputs=[ground, depth, width, height, dt], outputs=[east, south])
+    # The first two outputs start from what they were, the last one, given by its shape, from zeros.
+    depth, rounding, drained = wp.launch(
+        settle,
+        dim=shape,
+        inputs=[east, south, width, height, rain, dt, wet],
+        outputs=[depth, rounding, shape],
+    )
+    return (time + dt, depth, rounding, east, south), drained, wet
+
+
 def simulate(terrain: Terrain, steps: int) -> Flood:
     """Let it rain on dry land, then let the water run: `steps` time steps in all."""
-    shape, width, height = terrain.ground.shape, terrain.width, terrain.height
+    shape = terrain.ground.shape
     tick = max(1, steps // 100)
     bar = tqdm(total=steps, desc="rain", unit=" steps")
     show_tick = partial(jax.debug.callback, partial(bar.update, tick))
 
+    rain = jnp.full(shape, RAIN)
+
     @jax.jit
     def run(ground):
-        def advance(state, step):
-            time, depth, rounding, east, south = state
-            # The fastest wave must not cross a cell in one step.
-            dt = 0.7 * min(width, height) / jnp.sqrt(GRAVITY * jnp.maximum(depth.max(), 1.0))
-            rain = jnp.where(time < STORM, RAIN * dt, 0.0)
-            east, south = wp.launch(flow, dim=shape, inputs=[ground, depth, width, height, dt], outputs=[east, south])
-            # The first two outputs start from what they were, the last one, given by its shape, from zeros.
-            depth, rounding, drained = wp.launch(
-                settle,
-                dim=shape,
-                inputs=[east, south, width, height, rain, dt],
-                outputs=[depth, rounding, shape],
-            )
-            jax.lax.cond((step + 1) % tick == 0, show_tick, lambda: None)
-            time = time + dt
-            return (time, depth, rounding, east, south), (time, rain, drained.sum())
+        def step(state, number):
+            state, drained, wet = advance(terrain, ground, rain, state)
+            jax.lax.cond((number + 1) % tick == 0, show_tick, lambda: None)
+            return state, (state[0], RAIN * wet, drained.sum())
 
-        dry = jnp.zeros_like(ground)
-        state = (jnp.float32(0.0), dry, dry, dry, dry)
-        return jax.lax.scan(advance, state, jnp.arange(steps))
+        return jax.lax.scan(step, dry(shape), jnp.arange(steps))
 
     (_, depth, *_), (time, rained, drained) = run(jnp.asarray(terrain.ground))
     flood = Flood(*(np.asarray(x) for x in (depth, time, rained, drained)))
@@ -192,6 +213,105 @@ def simulate(terrain: Terrain, steps: int) -> Flood:
     bar.update(steps - bar.n)
     bar.close()
     return flood
+
+
+# The inverse problem
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """Rain (m/s) that fell, rain that was found, and the misfit of the water at each step of the search."""
+
+    rain: np.ndarray
+    found: np.ndarray
+    depth: np.ndarray  # all that the search was told
+    losses: np.ndarray
+
+    @property
+    def error(self) -> float:
+        """Of the rain inside the rim, as a part of its spread."""
+        inside = slice(1, -1), slice(1, -1)
+        off = self.found[inside] - self.rain[inside]
+        return float(np.sqrt(np.mean(off**2)) / self.rain[inside].std())
+
+
+def two_clouds(shape: tuple[int, int]) -> np.ndarray:
+    """A storm with two centres."""
+    y, x = np.meshgrid(*[np.linspace(0.0, 1.0, n) for n in shape], indexing="ij")
+    first = np.exp(-((x - 0.3) ** 2 + (y - 0.35) ** 2) / 0.03)
+    second = np.exp(-((x - 0.7) ** 2 / 0.02 + (y - 0.65) ** 2 / 0.05))
+    return (RAIN * (0.15 + first + 0.7 * second)).astype(np.float32)
+
+
+def recover(terrain: Terrain, steps: int, iterations: int) -> Recovery:
+    """Find the rain from the water that stands on the land after `steps` * `steps` time steps."""
+    ground, rain = jnp.asarray(terrain.ground), two_clouds(terrain.ground.shape)
+
+    def depth_after(rain: jax.Array) -> jax.Array:
+        def step(state: State, _: None) -> tuple[State, None]:
+            return advance(terrain, ground, rain, state)[0], None
+
+        # A scan of scans: the states at the start of each inner one are kept, those within are computed twice.
+        @jax.checkpoint
+        def stretch(state: State, _: None) -> tuple[State, None]:
+            return jax.lax.scan(step, state, length=steps)
+
+        return jax.lax.scan(stretch, dry(rain.shape), length=steps)[0][1]
+
+    observed = jax.jit(depth_after)(rain)
+
+    def loss(exponent: jax.Array) -> jax.Array:
+        miss = (depth_after(RAIN * jnp.exp(exponent)) - observed) / observed.std()
+        # Clouds are smooth: of all rains that fit, take one without needles.
+        rough = sum(jnp.mean(jnp.diff(exponent, axis=axis) ** 2) for axis in (0, 1))
+        return jnp.mean(miss**2) + 1.0e-4 * rough
+
+    rate = optax.cosine_decay_schedule(0.15, iterations)
+    search = optax.adam(rate)
+
+    @jax.jit
+    def improve(exponent: jax.Array, memory: optax.OptState) -> tuple[jax.Array, optax.OptState, jax.Array]:
+        value, gradient = jax.value_and_grad(loss)(exponent)
+        updates, memory = search.update(gradient, memory)
+        return optax.apply_updates(exponent, updates), memory, value
+
+    exponent = jnp.full(rain.shape, -1.0)
+    memory, losses = search.init(exponent), []
+    bar = tqdm(range(iterations), desc="where did it rain?", unit=" gradients")
+    for _ in bar:
+        exponent, memory, value = improve(exponent, memory)
+        losses.append(float(value))
+        bar.set_postfix(loss=f"{losses[-1]:.2e}")
+    return Recovery(rain, RAIN * np.exp(np.asarray(exponent)), np.asarray(observed), np.asarray(losses))
+
+
+def draw_recovery(terrain: Terrain, search: Recovery, out: Path) -> None:
+    """What fell, what was seen of it, what was found, and how the search went."""
+    figure = Figure(figsize=(12.0, 7.4), layout="constrained")
+    ((fell, seen), (found, graph)) = figure.subplots(2, 2)
+    rows, columns = terrain.ground.shape
+    extent = (0.0, columns * terrain.width / 1000.0, 0.0, rows * terrain.height / 1000.0)
+    hour = 3.6e6  # mm/h in a m/s
+    for axes, rain, title in ((fell, search.rain, "The rain that fell"), (found, search.found, "The rain found")):
+        image = axes.imshow(
+            rain[1:-1, 1:-1] * hour, cmap="YlGnBu", vmin=0.0, vmax=search.rain.max() * hour, extent=extent
+        )
+        axes.figure.colorbar(image, ax=axes, shrink=0.85).set_label("mm/h")
+        axes.set_title(title, loc="left", fontweight="bold")
+    image = seen.imshow(np.maximum(search.depth, 1e-3), cmap="Blues", norm=LogNorm(5e-3, 5.0), extent=extent)
+    figure.colorbar(image, ax=seen, shrink=0.85, extend="both").set_label("m")
+    seen.set_title("All that is known: the water's depth at the end", loc="left", fontweight="bold")
+    for axes in (fell, seen, found):
+        axes.set(xlabel="km to the east", ylabel="km to the north")
+    graph.semilogy(search.losses, color="#0b3377")
+    graph.set(xlabel="gradient steps", ylabel="misfit")
+    graph.set_title(f"The search; the rain is {search.error:.0%} off", loc="left", fontweight="bold")
+    graph.spines[["top", "right"]].set_visible(False)
+    graph.grid(alpha=0.3)
+    figure.savefig(out, dpi=130)
+
+
+# The pictures
 
 
 def draw(terrain: Terrain, flood: Flood, out: Path) -> None:
@@ -244,8 +364,8 @@ def draw_runoff(axes: Axes, terrain: Terrain, flood: Flood) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def main(quick: bool = False, out: Path | None = None, steps: int | None = None) -> tuple[Terrain, Flood]:
-    """Simulate, check the books, draw."""
+def main(quick: bool = False, out: Path | None = None, steps: int | None = None) -> tuple[Terrain, Flood, Recovery]:
+    """Simulate, check the books, draw; then find the rain of another storm, and draw that."""
     terrain = load_terrain(coarsen=4 if quick else 1)
     flood = simulate(terrain, steps or (300 if quick else 5000))
     million = terrain.width * terrain.height / 1e6
@@ -255,7 +375,13 @@ def main(quick: bool = False, out: Path | None = None, steps: int | None = None)
     out = out or Path("terrain_rain.png")
     draw(terrain, flood, out)
     print(f"wrote {out}")
-    return terrain, flood
+    coarse = load_terrain(coarsen=16 if quick else 6)
+    search = recover(coarse, *((8, 40) if quick else (20, 300)))
+    print(f"misfit from {search.losses[0]:.1e} to {search.losses[-1]:.1e}; the rain found is {search.error:.0%} off")
+    inverse = out.with_stem(out.stem + "_inverse")
+    draw_recovery(coarse, search, inverse)
+    print(f"wrote {inverse}")
+    return terrain, flood, search
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
+pytest.importorskip("optax")
 pytest.importorskip("tqdm")
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -30,20 +31,20 @@ def result(terrain_rain, tmp_path_factory):
 
 
 def test_mass_is_conserved(result):
-    _, flood, _ = result
+    _, flood, *_ = result
     rained, drained, stored = flood.totals()
     assert min(rained, drained, stored) > 0.0
     assert flood.mass_error < 1e-6
 
 
 def test_depths_are_finite_and_never_negative(result):
-    _, flood, _ = result
+    _, flood, *_ = result
     assert np.isfinite(flood.depth).all()
     assert flood.depth.min() >= 0.0
 
 
 def test_water_gathers_on_low_ground(result):
-    terrain, flood, _ = result
+    terrain, flood, *_ = result
     where_water_is = np.average(terrain.ground, weights=flood.depth)
     assert where_water_is < terrain.ground.mean() - 0.25 * terrain.ground.std()
 
@@ -51,6 +52,14 @@ def test_water_gathers_on_low_ground(result):
 def test_rim_stays_dry(result):
     depth = result[1].depth
     assert not np.concatenate([depth[0], depth[-1], depth[:, 0], depth[:, -1]]).any()
+
+
+def test_rain_is_found_by_its_gradient(result):
+    search = result[2]
+    assert search.losses[-1] < 0.1 * search.losses[0]
+    inside = slice(1, -1), slice(1, -1)
+    assert np.corrcoef(search.found[inside].ravel(), search.rain[inside].ravel())[0, 1] > 0.8
+    assert result[3].with_stem("rain_inverse").read_bytes().startswith(b"\x89PNG")
 
 
 def test_flow_and_settle_match_numpy(terrain_rain):
@@ -61,7 +70,8 @@ def test_flow_and_settle_match_numpy(terrain_rain):
     east, south = random.uniform(-0.3, 0.3, (2, 9, 7)).astype(np.float32)
     east[:, -1], south[-1] = 0.0, 0.0
     depth[[0, -1]], depth[:, [0, -1]] = 0.0, 0.0
-    width, height, dt, rain = 30.0, 40.0, 2.0, 1.0e-3
+    width, height, dt, wet = 30.0, 40.0, 2.0, 1.5
+    rain = random.uniform(0.0, 1.0e-3, (9, 7)).astype(np.float32)
 
     wp, dim = terrain_rain.wp, ground.shape
     flows = wp.launch(
@@ -70,7 +80,7 @@ def test_flow_and_settle_match_numpy(terrain_rain):
     after, _, drained = wp.launch(
         terrain_rain.settle,
         dim,
-        [*flows, width, height, rain, dt],
+        [*flows, width, height, rain, dt, wet],
         [jnp.asarray(depth), jnp.asarray(0.0 * depth), dim],
     )
 
@@ -84,7 +94,7 @@ def test_flow_and_settle_match_numpy(terrain_rain):
     rim[1:-1, 1:-1] = False
     np.testing.assert_allclose(flows[0], new_east, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(flows[1], new_south, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(after, np.where(rim, depth, depth + gain + rain), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(after, np.where(rim, depth, depth + gain + wet * rain), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(drained, np.where(rim, gain, 0.0), rtol=1e-5, atol=1e-6)
 
 

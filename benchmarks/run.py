@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 THREADS = 2
-GROUPS = ("launches", "throughput", "maths", "startup")
+GROUPS = ("launches", "throughput", "maths", "gradients", "startup")
 PACKAGES = ("jwarp", "jax", "numpy", "warp-lang", "numba", "llvmlite")
 
 
@@ -67,6 +67,7 @@ def _warn_if_busy() -> None:
 
 
 def _figures(only: str | None, quick: bool) -> Iterator[Any]:
+    import gradients
     import launches
     import maths
     import startup
@@ -78,6 +79,8 @@ def _figures(only: str | None, quick: bool) -> Iterator[Any]:
         yield from throughput.measure(rounds=5 if quick else 40, budget=1.0 if quick else 10.0)
     if only in (None, "maths"):
         yield from maths.measure(rounds=5 if quick else 40, budget=0.2 if quick else 2.0, with_numba=not quick)
+    if only in (None, "gradients"):
+        yield from gradients.measure(rounds=5 if quick else 40, budget=1.0 if quick else 10.0)
     if only in (None, "startup"):
         yield from startup.measure(rounds=2 if quick else 8)
 

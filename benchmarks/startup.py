@@ -98,7 +98,7 @@ def _minus(a: Time, b: Time) -> Time:
 def _run_all(rounds: int) -> dict[str, list[dict[str, float]]]:
     numbers: dict[str, list[dict[str, float]]] = {name: [] for name in (*SCRIPTS, *WARM)}
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "first_kernels.py").write_text(_first_kernels())
+        Path(folder, "first_kernels.py").write_text(first_kernels())
         filled = Path(folder, "cache")
         for cold in WARM.values():
             _run(SCRIPTS[cold], Path(folder), filled)
@@ -125,7 +125,7 @@ def _cold_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
 
 
-def _first_kernels() -> str:
+def first_kernels() -> str:
     """A module with a kernel of two operations, and one of OPERATIONS that nothing can simplify."""
     forms = ("a * b + {c}", "b - a * {c}", "wp.max(a, b * {c})", "wp.sqrt(wp.abs(a * {c} - b))")
     lines, count = [], 0

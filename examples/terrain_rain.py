@@ -264,7 +264,7 @@ def recover(terrain: Terrain, steps: int, iterations: int) -> Recovery:
         miss = (depth_after(RAIN * jnp.exp(exponent)) - observed) / observed.std()
         # Clouds are smooth: of all rains that fit, take one without needles.
         rough = sum(jnp.mean(jnp.diff(exponent, axis=axis) ** 2) for axis in (0, 1))
-        return jnp.mean(miss**2) + 1.0e-4 * rough
+        return jnp.mean(miss**2) + 1.0e-3 * rough
 
     rate = optax.cosine_decay_schedule(0.15, iterations)
     search = optax.adam(rate)
@@ -300,7 +300,7 @@ def draw_recovery(terrain: Terrain, search: Recovery, out: Path) -> None:
         axes.set_title(title, loc="left", fontweight="bold")
     image = seen.imshow(np.maximum(search.depth, 1e-3), cmap="Blues", norm=LogNorm(5e-3, 5.0), extent=extent)
     figure.colorbar(image, ax=seen, shrink=0.85, extend="both").set_label("m")
-    seen.set_title("All that is known: the water's depth at the end", loc="left", fontweight="bold")
+    seen.set_title("What is known: water at the end", loc="left", fontweight="bold")
     for axes in (fell, seen, found):
         axes.set(xlabel="km to the east", ylabel="km to the north")
     graph.semilogy(search.losses, color="#0b3377")
@@ -375,8 +375,8 @@ def main(quick: bool = False, out: Path | None = None, steps: int | None = None)
     out = out or Path("terrain_rain.png")
     draw(terrain, flood, out)
     print(f"wrote {out}")
-    coarse = load_terrain(coarsen=16 if quick else 6)
-    search = recover(coarse, *((8, 40) if quick else (20, 300)))
+    coarse = load_terrain(coarsen=16 if quick else 5)
+    search = recover(coarse, *((8, 40) if quick else (14, 250)))
     print(f"misfit from {search.losses[0]:.1e} to {search.losses[-1]:.1e}; the rain found is {search.error:.0%} off")
     inverse = out.with_stem(out.stem + "_inverse")
     draw_recovery(coarse, search, inverse)

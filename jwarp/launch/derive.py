@@ -120,7 +120,7 @@ def _derive(program: Program, variant: Variant) -> DerivedLaunch:
             gathered=variant.gathered,
         )
     else:
-        made = jvp(kernel, variant.given, repeated=variant.repeated)
+        made = jvp(kernel, variant.given, variant.wanted, repeated=variant.repeated)
     origins = [_origin(slot, variant) for slot in made.slots]
     if variant.along:
         made, origins = _second(made, origins, variant)

@@ -7,7 +7,7 @@ of tangents beside it. Adjoint kernels go through the same rules: their tapes an
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.builder import Builder, make_block, zero
@@ -35,11 +35,13 @@ from jwarp.transform.simplify import simplify
 from jwarp.transform.slots import Derived, Slot, derived, map_ops
 
 
-def jvp(kernel: Kernel, given: Iterable[int], *, repeated: bool = False) -> Derived:
+def jvp(
+    kernel: Kernel, given: Iterable[int], wanted: Container[int] | None = None, *, repeated: bool = False
+) -> Derived:
     """The kernel of tangents of the arrays that `kernel` writes, from tangents of the parameters `given`.
 
-    The tangent of an array that is written is also that of its initial content. With `repeated`, several
-    threads have the same coordinates.
+    The tangent of an array that is written is also that of its initial content. With `wanted`, arrays that are
+    not among them are scratch. With `repeated`, several threads have the same coordinates.
 
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
@@ -49,7 +51,7 @@ def jvp(kernel: Kernel, given: Iterable[int], *, repeated: bool = False) -> Deri
     owned = frozenset() if repeated else owned_arrays(kernel)
     forward = _Forward(kernel, activity(kernel, given, floats), owned)
     body = make_block([*forward.cleared_locals(), *forward.block(kernel.body).nodes])
-    returned = {Slot("tangent", p) for p in floats}
+    returned = {Slot("tangent", p) for p in floats if wanted is None or p in wanted}
     body = prune(body, returned)
     body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
     return derived(kernel, prune(body, returned))

@@ -4,7 +4,9 @@ Each pendulum has a twin, released a hair's breadth beside it. On the left, the 
 lower arm and every air drag how long the twins stay together; on the right, the twins of three of these pendulums.
 A kernel holds the whole integration (Runge-Kutta of fourth order), as it would be written for one pendulum, and takes
 its parameters as numbers; `jax.jit(jax.vmap(…))` makes one launch of it for the whole map. Before it draws, the
-program checks that no energy is lost without drag, and measures what the same costs in plain jax.numpy.
+program checks that no energy is lost without drag, and measures what the same costs in plain jax.numpy. Last it fits
+one pendulum: from where the bobs are seen ten times in a second, gradients through the kernel's loop find the length of
+the lower arm and the drag.
 
     python examples/pendulum_batch.py               # writes pendulum_batch.png
     python examples/pendulum_batch.py --quick       # a few seconds
@@ -250,6 +252,50 @@ def measure(count: int, steps: int, rounds: int) -> dict[str, float]:
     return {name: float(np.median(taken)) for name, taken in seconds.items()}
 
 
+# One pendulum, fitted
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Length (m) and drag (1/s) of a pendulum, what was found of them, and the misfit (rad²) before each step."""
+
+    true: np.ndarray
+    found: np.ndarray
+    misfits: np.ndarray
+
+
+def fit(true: tuple[float, float] = (1.1, 0.12), guess: tuple[float, float] = (0.9, 0.02), steps: int = 30) -> Fit:
+    """Find `true` from the states seen ten times in a second, by Gauss and Newton's method."""
+    one, two = twins()
+
+    def seen(parameters: jax.Array) -> jax.Array:
+        """Angles and speeds at each time."""
+
+        def launch(state, _):
+            state = swing_fn(state, two, *parameters, STEP, 20)[0][0]
+            return state, state
+
+        return jax.lax.scan(launch, one, length=10)[1]
+
+    observed = jax.jit(seen)(jnp.array(true))
+
+    def misfit(parameters: jax.Array) -> jax.Array:
+        return jnp.mean((seen(parameters) - observed) ** 2)
+
+    @jax.jit
+    def improve(parameters):
+        value, slope = jax.value_and_grad(misfit)(parameters)
+        jacobian = jax.jacfwd(seen)(parameters).reshape(-1, 2)
+        bend = 2.0 * jacobian.T @ jacobian / jacobian.shape[0]
+        return parameters - jnp.linalg.solve(bend + 1.0e-6 * jnp.eye(2), slope), value
+
+    parameters, misfits = jnp.array(guess), []
+    for _ in range(steps):
+        parameters, value = improve(parameters)
+        misfits.append(float(value))
+    return Fit(np.array(true), np.asarray(parameters), np.array(misfits))
+
+
 # The picture
 
 INK, TWIN = "#20304f", "#e8743b"
@@ -303,8 +349,8 @@ def draw_track(axes: Axes, one: Track, letter: str) -> None:
     axes.margins(y=0.3)
 
 
-def main(quick: bool = False, out: Path | None = None) -> tuple[Survey, list[Track]]:
-    """Simulate, check the energy, measure, draw."""
+def main(quick: bool = False, out: Path | None = None) -> tuple[Survey, list[Track], Fit]:
+    """Simulate, check the energy, measure, fit one pendulum, draw."""
     side, seconds = (16, 4.0) if quick else (100, 20.0)
     found = survey(side, seconds)
     print(f"energy without drag: {found.energy_error:.1e} off after {seconds:g} s, allowed {ENERGY_TOLERANCE:g}")
@@ -314,11 +360,14 @@ def main(quick: bool = False, out: Path | None = None) -> tuple[Survey, list[Tra
     costs = measure(side * side, steps, rounds=1 if quick else 5)
     for name, cost in costs.items():
         print(f"{name + ':':<34}{cost * 1e3:8.1f} ms for {steps} steps")
+    fitted = fit()
+    (length, drag), (lower, slowed) = fitted.found, fitted.true
+    print(f"one pendulum fitted: {length:.4f} m and drag {drag:.4f}/s; it has {lower:g} m and {slowed:g}/s")
     tracks = [track(lower, drag, seconds) for lower, drag in ((0.7, 0.02), (1.2, 0.05), (1.6, 0.2))]
     out = out or Path("pendulum_batch.png")
     draw(found, tracks, out)
     print(f"wrote {out}")
-    return found, tracks
+    return found, tracks, fitted
 
 
 if __name__ == "__main__":

@@ -40,8 +40,14 @@ def test_energy_is_kept_without_drag(result):
     assert 0.0 < result[0].energy_error < 1e-4
 
 
+def test_one_pendulum_is_found_by_its_gradient(result):
+    fitted = result[2]
+    np.testing.assert_allclose(fitted.found, fitted.true, rtol=1e-3)
+    assert fitted.misfits[-1] < 1e-6 < 1e-2 < fitted.misfits[0]
+
+
 def test_a_picture_is_drawn(result):
-    assert result[2].read_bytes().startswith(b"\x89PNG")
+    assert result[-1].read_bytes().startswith(b"\x89PNG")
 
 
 def test_drag_keeps_twins_together(result):

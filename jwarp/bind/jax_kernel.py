@@ -69,7 +69,7 @@ def jax_kernel(
             has another kind, dtype or rank than its parameter.
         LaunchError: Counts or names do not fit the kernel's parameters; at a call, the count of arguments,
             a shape, or an array that the kernel writes though it is an input.
-        NotDifferentiableError: A gradient is asked for; gradients are not available yet.
+        NotDifferentiableError: A gradient is asked for along a path that has no exact rule.
 
     Example:
         >>> scale_fn = wp.jax_kernel(scale)

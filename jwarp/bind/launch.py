@@ -64,7 +64,7 @@ def launch(
         LaunchError: Counts, names, shapes or `dim` do not fit, an input is written by the kernel, or an
             array is provably accessed outside its extents.
         CompileError: The kernel is not written in the kernel language.
-        NotDifferentiableError: A gradient is asked for; gradients are not available yet.
+        NotDifferentiableError: A gradient is asked for along a path that has no exact rule.
 
     Example:
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])

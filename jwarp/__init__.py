@@ -229,6 +229,9 @@ from jwarp.types import vec4ui as vec4ui
 from jwarp.types import vec4ul as vec4ul
 from jwarp.types import vec4us as vec4us
 
+# A name of Warp's that is to come; the package that has it meanwhile is found as `jwarp.transform` by imports.
+del transform  # type: ignore[name-defined]  # noqa: F821
+
 Function = Func  # as Warp calls it where it annotates a parameter
 
 __version__ = _version("jwarp")

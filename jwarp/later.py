@@ -16,7 +16,7 @@ _LATER = {
         "quat_to_rpy quat_twist quat_twist_angle quat_twist_angle_signed quat_between_vectors transformf "
         "transformd transformh transformation transform_identity transform_get_translation transform_get_rotation "
         "transform_set_translation transform_set_rotation transform_multiply transform_point transform_vector "
-        "transform_inverse transform_from_matrix transform_to_matrix transform_compose transform_decompose"
+        "transform transform_inverse transform_from_matrix transform_to_matrix transform_compose transform_decompose"
     ),
     "random numbers and noise": (
         "rand_init randi randu randf randn sample_cdf sample_triangle sample_unit_ring sample_unit_disk "

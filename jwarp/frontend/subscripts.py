@@ -98,13 +98,23 @@ class SubscriptLowering(ExpressionLowering):
 
     def selector(self, node: ast.expr, extent: int) -> composites.Selector:
         if not isinstance(node, ast.Slice):
-            return composites.index_of(self.expression(node), extent, self.span(node))
+            index = composites.index_of(self.expression(node), extent, self.span(node))
+            if self.debug and isinstance(index, Value):
+                self.check_component(index, extent)
+            return index
         parts = (node.lower, node.upper, node.step)
         bounds = [None if part is None else self.constant_integer(part) for part in parts]
         positions = range(extent)[slice(*bounds)] if bounds[2] != 0 else ()
         if not isinstance(positions, range) or not positions:
             raise CompileError("this slice has no components", self.span(node))
         return positions
+
+    def check_component(self, index: Value, extent: int) -> None:
+        """Debug mode: an index of a vector or matrix must be one of its components."""
+        holds = self.builder.op("lt", index, Const(index.type, extent))
+        if index.type.kind == "int":
+            holds = self.builder.op("and", holds, self.builder.op("ge", index, Const(index.type, -extent)))
+        self.builder.check(holds, f"index outside of the {extent} components of an axis")
 
     def static_index(self, node: ast.expr, length: int) -> int:
         """An index that must be known when the kernel is built."""

@@ -274,3 +274,19 @@ def test_local_arrays_are_checked_beside_the_hidden_arrays_of_races():
         np.testing.assert_allclose(y, x + (x + 2) * x, rtol=1e-6)
         with pytest.raises(RuntimeError, match=r"index outside of `table`.*thread \(0\)|thread \(0,?\).*`table`"):
             wp.launch(with_table, 37, [x, 5], [x])
+
+
+@wp.kernel
+def picked_component(k: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    v = wp.vec3(1.0, 2.0, 3.0)
+    y[i] = v[k[i]]
+
+
+def test_components_are_checked():
+    with wp.config(debug=True):
+        (y,) = wp.launch(picked_component, 3, [jnp.array([2, -3, 0], jnp.int32)], [3])
+        assert_array_equal(y, [3.0, 1.0, 1.0])
+        for bad in (3, -4):
+            with pytest.raises(RuntimeError, match=r"outside of the 3 components.*thread \(1\)"):
+                wp.launch(picked_component, 2, [jnp.array([0, bad], jnp.int32)], [2])

@@ -219,12 +219,14 @@ def _launch_jvp(
         raise _switched_off(program, next(iter(moving)))
     full = (True,) * len(batch)
     fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)
-    variant = Variant("tangent", floats, tuple(moving), fresh=fresh, repeated=launch.geometry.repeat > 1)
     values = {Source("primal", p): (x, m) for p, x, m in zip(launch.operands, primals, masks, strict=True)}
     values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
     values |= {Source("given", p): pair for p, pair in moving.items()}
     extents = core_extents([jax.typeof(x) for x in primals], launch, zeros, masks)
     _refuse_race(launch, extents)
+    repeated = launch.geometry.repeat > 1
+    known = () if repeated else gatherable(program, launch.geometry.dims, extents, _known_integers(launch, primals))
+    variant = Variant("tangent", floats, tuple(moving), fresh=fresh, gatherable=known, repeated=repeated)
     outs = _bind(launch, variant, values, extents, batch, dict.fromkeys(floats, full))
     made = dict(zip(floats, outs, strict=True))
     pairs = zip(launch.results, results, strict=True)
@@ -232,6 +234,14 @@ def _launch_jvp(
 
 
 compat.ad.primitive_jvps[launch_p] = _launch_jvp
+
+
+def _known_integers(launch: Descriptor, primals: Sequence[Any]) -> dict[int, int]:
+    """The integer arguments whose values are known while the launch is traced."""
+    params = launch.program.kernel.params
+    pairs = zip(launch.operands, primals, strict=True)
+    scalars = ((p, x) for p, x in pairs if not params[p].is_array and params[p].dtype.is_int)
+    return {p: int(x) for p, x in scalars if not isinstance(x, compat.Tracer)}
 
 
 def _refuse_race(launch: Descriptor, extents: Extents) -> None:
@@ -302,7 +312,8 @@ def _transposed(variant: Variant, wanted: Iterable[int], given: Iterable[int], a
     order = "2" if variant.along else ""
     kind = ("tangent" if variant.is_adjoint else "adjoint") + order
     found = (tuple(wanted), tuple(given), tuple(along))
-    return Variant(kind, *found, fresh=variant.fresh, repeated=variant.repeated)
+    fixed = {"fresh": variant.fresh, "gatherable": variant.gatherable}
+    return Variant(kind, *found, **fixed, repeated=variant.repeated)
 
 
 def _derivative_jvp(
@@ -380,10 +391,8 @@ def _transpose(
     if variant.kind == "adjoint2" and kind == "along":
         changed = dataclasses.replace(changed, kind="adjoint2")
     shared = tuple(p for p, mask in wanted.items() if not all(mask))
-    gathered: frozenset[int] = frozenset()
-    if changed.is_adjoint and not changed.repeated:
-        gathered = gatherable(launch.program, launch.geometry.dims, extents) & wanted.keys() - set(shared)
-    changed = dataclasses.replace(changed, shared=shared, gathered=tuple(sorted(gathered)))
+    gathered = tuple(p for p in changed.gatherable if changed.is_adjoint and p in wanted and p not in shared)
+    changed = dataclasses.replace(changed, shared=shared, gathered=gathered)
     primals |= {Source("given", p): pair for p, pair in given.items()}
     primals |= {Source("along", p): pair for p, pair in along.items()}
     outs = iter(_bind(launch, changed, primals, extents, batch, wanted))

@@ -8,6 +8,7 @@ J^T w in direction u. H is symmetric in v and u, so each kind is a transpose of 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,8 +31,8 @@ class Variant:
 
     `given` are what v or w is for, `along` what u is for, and `wanted` the results. Parameters `shared` are
     the same for a whole batch, so that their gradients are summed over it, `fresh` start as zeros, the
-    gradients of `gathered` are stored by element, and `repeated` says that several threads have the same
-    coordinates.
+    gradients of `gathered`, some of those that are `gatherable`, are stored by element, and `repeated` says
+    that several threads have the same coordinates.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Variant:
     shared: tuple[int, ...] = ()
     fresh: tuple[int, ...] = ()
     gathered: tuple[int, ...] = ()
+    gatherable: tuple[int, ...] = ()
     repeated: bool = False
 
     @property
@@ -139,22 +141,25 @@ def _derive(program: Program, variant: Variant) -> DerivedLaunch:
     return DerivedLaunch(own, tuple(feeds), same, tuple((p, places[p]) for p in variant.gathered if p in places))
 
 
-def gatherable(program: Program, dims: tuple[int, ...], extents: Extents) -> frozenset[int]:
-    """The parameters whose gradients can be gathered in a launch over `dims`.
+def gatherable(
+    program: Program, dims: tuple[int, ...], extents: Extents, scalars: Mapping[int, int]
+) -> tuple[int, ...]:
+    """The parameters whose gradients can be gathered in a launch over `dims`, with known values of `scalars`.
 
     They are read at constant distances from each thread's place, and never outside: an index that counts
     from the end would be somewhere else.
     """
     proofs, places = _stencils_of(program)
     if not places:
-        return frozenset()
+        return ()
     known: dict[int, int | None] = dict(enumerate(dims))
+    known |= {symbol.index: scalars.get(p) for p, symbol in proofs.symbols.scalars.items()}
     for (p, axis), symbol in proofs.symbols.extents.items():
         shape = extents[p]
         known[symbol.index] = shape[axis] if shape is not None else None
     loads = [n for n in nodes.walk(proofs.kernel.body) if isinstance(n, nodes.Op) and n.name == "load"]
-    return frozenset(
-        p for p in places
+    return tuple(
+        p for p in sorted(places)
         if all(evaluate(proofs.proven[id(n)], known) for n in loads if n.attr == p and id(n) in proofs.proven)
         and all(id(n) in proofs.proven for n in loads if n.attr == p)
     )  # fmt: skip

@@ -35,7 +35,7 @@ derivative_p.multiple_results = True
 Mask = tuple[bool, ...]
 
 
-def _compute(
+def launch_of_derivative(
     *operands: Any,
     launch: Descriptor,
     variant: Variant,
@@ -165,7 +165,7 @@ def _abstract_eval(
 
 @derivative_p.def_impl
 def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
-    return _compute(*operands, **params)
+    return launch_of_derivative(*operands, **params)
 
 
 def _batch(
@@ -187,7 +187,7 @@ def _batch(
 
 
 compat.batching.primitive_batchers[derivative_p] = _batch
-compat.mlir.register_lowering(derivative_p, compat.mlir.lower_fun(_compute, multiple_results=True))
+compat.mlir.register_lowering(derivative_p, compat.mlir.lower_fun(launch_of_derivative, multiple_results=True))
 
 
 # From a launch to its tangent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.backend.cpu.explain import Access, LaunchExplanation, explain_launch
 from jwarp.bind import compat, values
+from jwarp.bind.derivatives import derivative_p, launch_of_derivative
 from jwarp.bind.primitive import core_extents, launch_p
 from jwarp.errors import KernelTypeError
 from jwarp.frontend.function import Kernel
@@ -118,6 +120,12 @@ def _launches(closed: Any, known: Mapping[Any, Any]) -> Iterator[_Found]:
         if equation.primitive is launch_p:
             avals = tuple(operand.aval for operand in equation.invars)
             yield _Found(tuple(equation.params.items()), avals, _scalars(equation.params, operands))
+            continue
+        if equation.primitive is derivative_p:
+            compute = functools.partial(launch_of_derivative, **equation.params)
+            inner = jax.make_jaxpr(compute)(*(operand.aval for operand in equation.invars))
+            pairs = zip(inner.jaxpr.invars, operands, strict=True)
+            yield from _launches(inner, {var: value for var, value in pairs if value is not None})
             continue
         for inner in _inner_jaxprs(equation.params.values()):
             inside = {}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from jwarp.backend.cpu.compile import VERSIONS, CpuKernel
-from jwarp.ir.nodes import WRITES, Op, Param, walk
+from jwarp.ir.nodes import WRITES, Kernel, Op, Param, walk
 from jwarp.ir.printing import short_file
 from jwarp.transform.affine import Extents, evaluate
 from jwarp.transform.ranges import Cover
@@ -43,6 +43,9 @@ class Access:
     tested: bool
     how: tuple[str, ...]
     count: int = 1
+    variant: str = "forward"
+    taped: Mapping[int, int] = field(default_factory=dict)
+    undone: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.what}: {self.made}; {self.safe}"
@@ -101,6 +104,9 @@ class LaunchExplanation:
     `runs` is the version that runs, None where each batch element or call decides. `zeros` says for each
     output that starts as zeros how it gets them: `stored` (every element is overwritten, so not at all),
     `by threads` or `filled` beforehand. `count` is in how many places the function makes this launch.
+
+    Of a derivative, `variant` says which one it is, `taped` how many bytes of each thread a trip of the loop in
+    a line keeps for the reverse sweep, and `undone` which arrays keep a log of what was overwritten.
     """
 
     kernel: str
@@ -125,13 +131,18 @@ class LaunchExplanation:
         dims = " x ".join(map(str, self.dims))
         batch = f", batch {' x '.join(map(str, self.batch))}" if self.batch else ""
         places = f", in {self.count} places" if self.count > 1 else ""
-        yield f"kernel {self.kernel} ({self.file}:{self.line}), {dims} threads{batch}{places}"
+        variant = "" if self.variant == "forward" else f", {self.variant}"
+        yield f"kernel {self.kernel}{variant} ({self.file}:{self.line}), {dims} threads{batch}{places}"
         runs = f"runs the {self.runs} version" if self.runs else "chooses its version when it runs"
         why = f", as fast needs {self.missing}" if self.missing else ""
         yield f"  {self.width} threads to a vector; {runs}{why}"
         if self.lanes < self.width:
             yield f"  a vector has no more than {self.lanes} of them, as the last launch dimension is that short"
         yield from (f"  {version}" for version in self.versions)
+        for line, size in self.taped.items():
+            yield f"  line {line}: each trip keeps {size} bytes of a thread for the reverse sweep"
+        if self.undone:
+            yield f"  what is overwritten is kept for the reverse sweep: {', '.join(self.undone)}"
         yield from (f"  zeros in {name}: {_ZEROS[how]}" for name, how in self.zeros.items())
         widths = [max(map(len, column)) for column in zip(*((row.what, row.made) for row in self.rows), strict=True)]
         shown = ("", 0)
@@ -185,7 +196,24 @@ def explain_launch(
         tuple(Version(name, event.seconds, event.source, event.bytes) for name, event in made.items()),
         {program.params[p].name: _zeros(kernel, p, dims, repeat, batch, extents) for p in zeros},
         tuple(_rows(kernel, known, may_run[0])),
+        variant=program.variant,
+        taped=_taped(program),
+        undone=tuple(dict.fromkeys(program.array(n.attr).name for n in _ops(program) if n.name == "save")),
     )
+
+
+def _ops(kernel: Kernel) -> list[Op]:
+    return [n for n in walk(kernel.body) if isinstance(n, Op)]
+
+
+def _taped(kernel: Kernel) -> dict[int, int]:
+    """Bytes that a trip of the loop in a line adds to a thread's tape; what all threads share is not counted."""
+    sizes: dict[int, int] = {}
+    for node in _ops(kernel):
+        if node.name == "push":
+            own = (x.type.bits // 8 for x, flag in zip(node.args, node.attr[1:], strict=True) if not flag)
+            sizes[node.span.line] = sizes.get(node.span.line, 0) + sum(own)
+    return sizes
 
 
 def _rows(kernel: CpuKernel, known: Mapping[int, int | None], version: str) -> list[Access]:

@@ -110,3 +110,40 @@ def test_loops_of_any_length(kernel, trips):
     along = np.random.default_rng(trips + 1).normal(size=N)
     _, tangent = jax.jvp(loss, (jnp.asarray(x),), (jnp.asarray(along),))
     assert_allclose(tangent, found @ along, rtol=1e-9, atol=1e-11)
+
+
+@wp.kernel
+def added(x: F, y: F):
+    i = wp.tid()
+    wp.atomic_add(y, (i * 3) % 4, x[i] * x[(i + 1) % 5])
+
+
+def test_a_million_trips():
+    x = np.random.default_rng(7).uniform(0.3, 0.8, N)
+
+    def loss(x):
+        return jnp.sum(wp.launch(halved_again, N, [x, 1_000_000], [jax.ShapeDtypeStruct((N,), jnp.float64)])[0])
+
+    assert_allclose(jax.jit(jax.grad(loss))(x), np.full(N, 1 / (1 - 0.5)), rtol=1e-12)
+
+
+@wp.kernel
+def halved_again(x: F, trips: int, y: F):
+    i = wp.tid()
+    value = wp.float64(0.0)
+    for k in range(trips):
+        value = value * wp.float64(0.5) + x[i]
+    y[i] = value
+
+
+def test_second_order_of_sums():
+    x = np.random.default_rng(8).uniform(0.3, 0.8, N)
+
+    def loss(x):
+        return jnp.sum(wp.launch(added, N, [x], [jnp.zeros(4)])[0] ** 2)
+
+    def reference(x):
+        return jnp.sum(jnp.zeros(4).at[(jnp.arange(N) * 3) % 4].add(x * jnp.roll(x, -1)) ** 2)
+
+    assert_allclose(jax.grad(loss)(x), jax.grad(reference)(x), rtol=1e-12)
+    assert_allclose(jax.hessian(loss)(x), jax.hessian(reference)(x), rtol=1e-11, atol=1e-13)

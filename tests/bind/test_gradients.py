@@ -22,7 +22,7 @@ def float64():
 def recurrence(x: F, trips: int, y: F):
     i = wp.tid()
     value = x[i]
-    for k in range(trips):
+    for _ in range(trips):
         value = value + wp.float64(0.1) * wp.sin(value * x[i])
     y[i] = value
 
@@ -40,7 +40,7 @@ def norm_of_sum(x: F, trips: int, y: F):
 def breaks(x: F, trips: int, y: F):
     i = wp.tid()
     value = x[i]
-    for k in range(trips):
+    for _ in range(trips):
         value = value * x[i] + wp.float64(0.3)
         if value > wp.float64(2.0):
             break
@@ -51,7 +51,7 @@ def breaks(x: F, trips: int, y: F):
 def halved(x: F, trips: int, y: F):
     i = wp.tid()
     value = x[i] * wp.float64(20.0)
-    k = int(0)
+    k = wp.int32(0)
     while value > wp.float64(1.0) and k < trips:
         value = value * wp.float64(0.5) + wp.float64(0.01) * value * x[i]
         k += 1
@@ -62,7 +62,7 @@ def halved(x: F, trips: int, y: F):
 def overwritten(x: F, trips: int, y: F):
     i = wp.tid()
     y[i] = x[i]
-    for k in range(trips):
+    for _ in range(trips):
         y[i] = y[i] * x[i] + wp.float64(0.2)
         y[i] += wp.float64(0.1) * y[i] * x[i]
 
@@ -71,7 +71,7 @@ def overwritten(x: F, trips: int, y: F):
 def components(x: F, trips: int, y: F):
     i = wp.tid()
     v = wp.vec3d(x[i], x[i] * x[i], wp.float64(1.0))
-    for k in range(trips):
+    for _ in range(trips):
         v[0] = v[0] * wp.float64(0.9) + v[1] * x[i] * wp.float64(0.1)
         v[1] = wp.sin(v[0])
     y[i] = wp.dot(v, v)
@@ -131,7 +131,7 @@ def test_a_million_trips():
 def halved_again(x: F, trips: int, y: F):
     i = wp.tid()
     value = wp.float64(0.0)
-    for k in range(trips):
+    for _ in range(trips):
         value = value * wp.float64(0.5) + x[i]
     y[i] = value
 

@@ -287,3 +287,22 @@ def test_local_arrays_are_explained():
     rows = wp.explain(fn)(jnp.arange(8)).rows
     own = {row.kind: (row.how, row.safe) for row in rows if row.array == "t"}
     assert own == {"store": (("scatter",), "checked"), "load": (("own vector load",), "proven")}
+
+
+@wp.kernel
+def decayed(x: wp.array[float], n: int, y: wp.array[float]):
+    i = wp.tid()
+    v = x[i]
+    for _ in range(n):
+        v = wp.sin(v) * x[i]
+        y[i] = y[i] * v
+
+
+def test_adjoints_say_what_they_keep():
+    start = jnp.linspace(0.5, 1.5, 40)
+    last = lambda x: wp.launch(decayed, 40, {"x": x, "n": 8}, {"y": start})["y"].sum()  # noqa: E731
+    forward, adjoint = wp.explain(jax.value_and_grad(last))(start).launches
+    assert (forward.variant, adjoint.variant) == ("forward", "adjoint(x)")
+    assert list(adjoint.taped.values()) == [4] and adjoint.undone == ("y",)
+    assert "decayed, adjoint(x)" in str(adjoint) and "each trip keeps 4 bytes" in str(adjoint)
+    assert any(row.array == "adj_x" for row in adjoint.rows)

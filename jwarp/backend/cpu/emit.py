@@ -260,6 +260,7 @@ class BodyEmitter:
         if element.shape.is_uniform and memory is self.memory:
             loaded = self.code.splat(loaded, scalar_type(element.type))
         self.tape.save(element, loaded, self.mask)
+        self.memory.used.clear()  # the log is no access of the kernel's own
 
     def mark(self, node: Op) -> None:
         assert node.result is not None
@@ -269,6 +270,7 @@ class BodyEmitter:
         element, value, there = self.tape.undo(node.attr)
         memory = self.private if node.attr in self.private.arrays else self.memory
         memory.store(element, value, there)
+        self.memory.used.clear()
 
     def rollback(self, node: Op) -> None:
         head, body, done = (self.code.new_label(f"rollback.{part}") for part in ("head", "body", "done"))

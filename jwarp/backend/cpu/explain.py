@@ -43,9 +43,6 @@ class Access:
     tested: bool
     how: tuple[str, ...]
     count: int = 1
-    variant: str = "forward"
-    taped: Mapping[int, int] = field(default_factory=dict)
-    undone: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.what}: {self.made}; {self.safe}"
@@ -123,6 +120,9 @@ class LaunchExplanation:
     zeros: Mapping[str, str]
     rows: tuple[Access, ...]
     count: int = 1
+    variant: str = "forward"
+    taped: Mapping[int, int] = field(default_factory=dict)
+    undone: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

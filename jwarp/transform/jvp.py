@@ -22,6 +22,7 @@ from jwarp.ir.nodes import (
     Operand,
     Value,
     While,
+    blocks,
     indices_of,
     operands,
     walk,
@@ -54,7 +55,9 @@ def jvp(
     returned = {Slot("tangent", p) for p in floats if wanted is None or p in wanted}
     body = prune(body, returned)
     body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
-    return derived(kernel, prune(body, returned))
+    body = prune(body, returned)
+    refuse_order(kernel, body, owned)
+    return derived(kernel, body)
 
 
 class _Forward:
@@ -263,6 +266,17 @@ def bits_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
     )
 
 
+def refuse_order(kernel: Kernel, body: Block, owned: Container[int]) -> None:
+    """Refuse a derivative that needs what an atomic operation found: it would find something else again."""
+    used = {x for n in walk(body) for x in (*operands(n), *(y for b in blocks(n) for y in b.yields))}
+    for node in walk(body):
+        if not isinstance(node, Op) or not node.name.startswith("atomic_") or node.result not in used:
+            continue
+        slot = node.attr
+        if slot.kind == "work" and slot.param < len(kernel.params) and slot.param not in owned:
+            raise order_refusal(kernel, dataclasses.replace(node, attr=slot.param))
+
+
 def order_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
     """A derivative of what depends on which thread comes first."""
     name = kernel.array(node.attr).name
@@ -274,4 +288,4 @@ def order_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
     )
 
 
-__all__ = ["bits_refusal", "jvp", "order_refusal"]
+__all__ = ["bits_refusal", "jvp", "order_refusal", "refuse_order"]

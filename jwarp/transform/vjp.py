@@ -37,7 +37,7 @@ from jwarp.transform.activity import Activity, activity
 from jwarp.transform.checkpoints import Checkpoints, Slots
 from jwarp.transform.derivatives import DERIVATIVES, Applied
 from jwarp.transform.gather import gather
-from jwarp.transform.jvp import bits_refusal, order_refusal
+from jwarp.transform.jvp import bits_refusal, order_refusal, refuse_order
 from jwarp.transform.ownership import owned_arrays, stencils
 from jwarp.transform.prune import prune
 from jwarp.transform.simplify import simplify
@@ -107,6 +107,7 @@ class _Reverse(Sweep):
             body = gather(prune(body, returned), gathered, frozenset(returned))
             body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         body = prune(body, returned)
+        refuse_order(kernel, body, self.owned)
         if self.slots is not None:
             self.slots.refuse_tape(body)
         return derived(kernel, body, self.slots.locals if self.slots else {})

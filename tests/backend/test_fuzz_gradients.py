@@ -111,7 +111,9 @@ def check(seed: int, folder: Path) -> str:
     verify(forward.kernel)
     verify(reverse.kernel)
     tangents = launch.slots(forward, launch.run(forward.kernel, launch.operands(forward, v)))
-    jv = {p: tangents.get(Slot("tangent", p), np.zeros(np.shape(launch.args[p]))) for p in launch.written}
+    # An array that only gets sums without a tangent keeps that of its initial content.
+    others = {p: v.get(p, np.zeros(np.shape(launch.args[p]))) for p in launch.written}
+    jv = {p: tangents.get(Slot("tangent", p), other) for p, other in others.items()}
     operands = launch.operands(reverse, w)
     results = launch.run(reverse.kernel, operands)
     wj = gradients(launch, reverse, results, w)

@@ -41,6 +41,7 @@ def composites(tmp_path_factory):
 @pytest.mark.parametrize("kind", [kind for kind in table.ELEMENTS if kind != "int"])  # which makes NaNs on purpose
 def test_vectors_and_matrices(composites, kind):
     rows, given = table.expressions("float32", own=True)[kind], table.inputs("float32", seed=6, outside=False)
+    given = [*given[:-1], np.abs(given[-1]) % 3]  # debug mode refuses an index outside
     kernel = getattr(composites, f"{kind}_rows")
     shape = (len(rows), table.THREADS, *table.ELEMENTS[kind])
     arrays = [jnp.asarray(x) for x in given]

@@ -445,6 +445,6 @@ def _drop_unused(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
     return kept, eqn.replace(invars=invars, outvars=outvars, params=changed)
 
 
-compat.pe.dce_rules[derivative_p] = _drop_unused
+compat.register_dce(derivative_p, _drop_unused)
 
 __all__ = ["derivative_p"]

@@ -287,14 +287,14 @@ def polar(rng: np.random.Generator) -> Case:
 
 
 def normals(rng: np.random.Generator) -> Case:
-    size = 1 << 18
+    size = 1 << 20
     a, b = (rng.standard_normal((size, 3)).astype(np.float32) for _ in range(2))
     apart = [jnp.asarray(np.ascontiguousarray(v[:, k])) for v in (a, b) for k in range(3)]
 
     def cross(a: jax.Array, b: jax.Array) -> jax.Array:
         return jnp.cross(*(v / jnp.linalg.norm(v, axis=1, keepdims=True) for v in (a, b)))
 
-    case = Case("normalise and cross 2^18 vec3")
+    case = Case("normalise and cross 2^20 vec3")
     case.add_jax(
         "jwarp", lambda a, b: jwarp.launch(JWARP.normals, size, [a, b], [size]), jnp.asarray(a), jnp.asarray(b)
     )

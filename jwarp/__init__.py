@@ -149,6 +149,8 @@ from jwarp.frontend.builtins import where as where
 from jwarp.frontend.builtins import zeros as zeros
 from jwarp.frontend.func import Func as Func
 from jwarp.frontend.func import func as func
+from jwarp.frontend.func_grad import adjoint as adjoint
+from jwarp.frontend.func_grad import func_grad as func_grad
 from jwarp.frontend.function import Kernel as Kernel
 from jwarp.frontend.function import kernel as kernel
 from jwarp.inspection import inspect as inspect

@@ -6,7 +6,7 @@ _LATER = {
     "adjoint launches and launch records": "Launch LaunchDescriptor Tape",
     "breakpoints": "breakpoint",
     "checks of values inside kernels": "expect_near",
-    "derivatives of functions": "func_grad func_replay grad adjoint",
+    "derivatives of functions": "func_replay grad",
     "generic and mapped functions": "map overload",
     "handwritten CUDA kernels": "cuda_kernel",
     "arrays outside kernels": "full ones",

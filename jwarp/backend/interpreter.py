@@ -300,6 +300,8 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     **{f"atomic_{name}": _atomic(name) for name in ATOMICS},
     **{name: getattr(_Interpreter, name) for name in ("push", "top", "pop", "save", "mark", "undo", "rollback")},
     "lane_max": _Interpreter.lane_max,
+    "rule": lambda interpreter, attr, args, active: None,
+    "detach": lambda interpreter, attr, args, active: args[0],
     "inside": _Interpreter.is_inside,
     "thread": _Interpreter.thread,
     "check": _Interpreter.check,

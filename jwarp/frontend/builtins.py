@@ -15,7 +15,8 @@ import numpy as np
 from jwarp import types
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend import composites, linear_algebra
-from jwarp.frontend.bindings import ArrayRef, Binding, Composite, Number, PythonRef, describe
+from jwarp.frontend.bindings import ArrayRef, Binding, Composite, Number, PythonRef, describe, flatten, rebuild
+from jwarp.ir.builder import zero
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Const, Operand
 from jwarp.ir.ops import ANY, FLOAT, NUMBER, OPS, Kinds
@@ -261,6 +262,21 @@ def _lower_select(caller: Caller, args: list[Binding], spans: list[Span], span: 
 
 where = _define("where", "where(condition, x, y): x where the condition holds, else y", _lower_where)
 select = _define("select", "select(condition, y, x): x where the condition holds, else y", _lower_select)
+
+
+def _lower_follow(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    x, y = (flatten(a, span) or [] for a in args)
+    return rebuild(args[0], [caller.emit("follow", a, b, span=span) for a, b in zip(x, y, strict=True)])
+
+
+def _lower_fixed(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    parts = flatten(args[0], span) or []
+    return rebuild(args[0], [caller.emit("follow", x, zero(x.type), span=span) for x in parts])
+
+
+# For the library: values that one way computes well, and another way differentiates well.
+fixed = Builtin("fixed", "fixed(x): x, as a constant for derivatives", _lower_fixed)
+follow = Builtin("follow", "follow(x, y): x, with the derivative of y", _lower_follow)
 
 
 def _composite(name: str) -> Builtin:

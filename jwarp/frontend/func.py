@@ -35,6 +35,7 @@ class Func:
         functools.update_wrapper(self, function)
         self.python = function
         self.name = function.__name__
+        self.gradient: Func | None = None  # what @wp.func_grad gave it
         self.outputs = Outputs(outputs, function.__code__.co_argcount)
         self._captured = capture(function)
         if earlier is not None and self._captured.get(self.name) is earlier:

@@ -9,9 +9,11 @@ from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.bindings import ArrayRef, Binding, bind_python, describe, layout
 from jwarp.frontend.expressions import Frame
 from jwarp.frontend.func import Func
+from jwarp.frontend.func_grad import with_gradient
 from jwarp.frontend.loops import LoopLowering
 from jwarp.frontend.source import count_loads
 from jwarp.ir.builder import FALSE, TRUE
+from jwarp.ir.nodes import Gradient
 from jwarp.types import ArrayType, FloatMatrix
 
 
@@ -21,6 +23,8 @@ class InliningLowering(LoopLowering):
     def __init__(self, frame: Frame, max_unroll: int, first_local: int, debug: bool = False):
         super().__init__(frame, max_unroll, first_local, debug)
         self.stack: list[Func] = []  # the functions being read
+        self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
+        self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
 
     def call_function(self, function: Func, args: list[Binding], keywords: dict, node: ast.Call) -> Binding:
         span = self.span(node)
@@ -32,14 +36,18 @@ class InliningLowering(LoopLowering):
         frame.env.update(arguments)
         caller, self.frame = self.frame, frame
         self.stack.append(function)
+        nodes, start = self.builder.nodes, len(self.builder.nodes)
         try:
             self.lower_statements(function.source.tree.body)
-            return self.result_of(function, span)
+            result = self.result_of(function, span)
         except JwarpError as error:
             raise _inside(error, function, span) from None
         finally:
             self.stack.pop()
             self.frame = caller
+        if function.gradient is not None and not self.in_gradient:
+            return with_gradient(self, function, arguments, result, nodes[start:], span)
+        return result
 
     def arguments(self, function: Func, args: list[Binding], keywords: dict, node: ast.Call) -> dict[str, Binding]:
         """The arguments of a call by parameter name, checked against the annotations."""

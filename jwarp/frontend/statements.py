@@ -352,4 +352,5 @@ def lower_kernel_source(source: Source, params: tuple[Param, ...], max_unroll: i
     body = Block(tuple(lowering.builder.nodes))
     _check_nesting(body, source.name, MAX_NESTING)
     span, locals = lowering.span(source.tree), tuple(lowering.locals)
-    return Kernel(source.name, params, max(1, lowering.tid_arity), body, span, locals)
+    arity, gradients = max(1, lowering.tid_arity), tuple(lowering.gradients)
+    return Kernel(source.name, params, arity, body, span, locals, gradients=gradients)

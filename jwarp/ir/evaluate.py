@@ -221,6 +221,7 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "eq": operator.eq,
     "ne": operator.ne,
     "select": np.where,
+    "follow": lambda x, y: x,
     "cast": _cast,
     "bitcast": _bitcast,
 }

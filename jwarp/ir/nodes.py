@@ -169,10 +169,25 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True)
+class Gradient:
+    """The derivative of a call that its author wrote: a kernel that adds up gradients of the call's arguments.
+
+    `feeds` says what each of its parameters is, as (kind, number, position), where operands are those of the
+    operation `rule`: a `value`, the operands from `position`; an `array`, number `number` of the caller from
+    the row that the operands from `position` choose; a `cotangent`, of the results from `position`; or a
+    `gradient`, of what parameter `number` is.
+    """
+
+    kernel: Kernel
+    feeds: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A whole kernel. `tid_dims` is how many launch dimensions `wp.tid()` reads, at least 1.
 
-    `variant` says what it is: the kernel as it was written, or a derivative of that.
+    `variant` says what it is: the kernel as it was written, or a derivative of that. `gradients` are what
+    the operations `rule` refer to; compiled kernels have none.
     """
 
     name: str
@@ -182,6 +197,7 @@ class Kernel:
     span: Span = NO_SPAN
     locals: tuple[Local, ...] = ()
     variant: str = "forward"
+    gradients: tuple[Gradient, ...] = ()
 
     def array(self, number: int) -> Param | Local:
         """The array that loads and stores call `number`: a parameter, or a local after all of these."""

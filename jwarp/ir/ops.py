@@ -37,7 +37,7 @@ class Operation:
     """One operation: `result` maps argument types to the result type (None: they do not fit).
 
     `kinds` are the scalar kinds that arguments may have. `effect` is `pure`, `read` (memory), `look` (at
-    what changes while the kernel runs: it stays where it is), `write` (memory), `check` or `print`. An
+    what changes while the kernel runs: it stays where it is), `write` (memory), `check`, `print` or `rule`. An
     operation of `result` None either has no result, or takes it from outside (`cast`, `load`, …), which
     `typed_by` then says.
     """
@@ -77,6 +77,7 @@ _TABLE: list[Operation] = [
         atan2="angle of (y, x) in radians: args are y, x",
         copysign="|x| with the sign of y",
     ),
+    *_rows(2, FLOAT, _same, follow="x, with the derivative of y"),
     *_rows(3, FLOAT, _same, fma="x * y + z, rounded once where the target has the instruction"),
     *_rows(1, NUMBER, _same, neg="-x", abs="|x|"),
     *_rows(
@@ -228,6 +229,24 @@ _TABLE: list[Operation] = [
     Operation("undo", 0, ANY, None, "take the last record of the log of array `attr` and restore it", effect="write"),
     Operation("rollback", 1, INT, None, "undo the log of array `attr` until it has `args` records", effect="write"),
     Operation(
+        "rule",
+        None,
+        ANY,
+        None,
+        "the `detach`ed values after it have the derivative that gradient attr[0] of the kernel is, of `args`;"
+        " attr[1:] are the arrays that were written on the way to them",
+        effect="rule",
+    ),
+    Operation(
+        "detach",
+        None,
+        FLOAT,
+        lambda args: args[0],
+        "the value args[0]. Its derivative is zero by that, and as the `rule` before says by args[1:] and the arrays"
+        " attr[2:], of which it is result attr[1] of rule attr[0]; attr is None where there is no rule",
+        effect="look",
+    ),
+    Operation(
         "lane_max",
         1,
         INT,
@@ -241,7 +260,7 @@ OPS: dict[str, Operation] = {row.name: row for row in _TABLE}
 assert len(OPS) == len(_TABLE), "two operations have the same name"
 
 # Effects that keep an operation where nothing reads its result.
-LASTING_EFFECTS = frozenset({"write", "check", "print"})
+LASTING_EFFECTS = frozenset({"write", "check", "print", "rule"})
 
 # Operations that take tens of instructions for each value.
 ELEMENTARY = frozenset({"pow", "atan2", "sin", "cos", "tan", "asin", "acos", "atan"})

@@ -77,6 +77,7 @@ class _Encoder:
         self.numbers: dict[Value, int] = {}
 
     def kernel(self, kernel: Kernel) -> list:
+        assert not kernel.gradients, "what is compiled has no derivatives in it"
         params = [self.param(p) for p in kernel.params]
         arrays = [[*self.param(Param(local.name, local.type)), list(local.shape)] for local in kernel.locals]
         head = [kernel.name, kernel.variant, params, arrays, kernel.tid_dims]

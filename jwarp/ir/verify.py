@@ -178,6 +178,30 @@ def _check_no_attr(kernel: Kernel, node: Op) -> None:
         raise _Fault(f"has no attr, but here it is {node.attr!r}")
 
 
+def _numbers(attr: Any, least: int) -> None:
+    if type(attr) is not tuple or len(attr) < least or any(type(n) is not int or n < 0 for n in attr):
+        raise _Fault(f"attr must be at least {least} numbers, not {attr!r}")
+
+
+def _check_rule(kernel: Kernel, node: Op) -> None:
+    _numbers(node.attr, 1)
+    if node.attr[0] >= len(kernel.gradients):
+        raise _Fault(f"there is no gradient {node.attr[0]}")
+    for array in node.attr[1:]:
+        _array(kernel, array)
+
+
+def _check_detach(kernel: Kernel, node: Op) -> None:
+    if not node.args:
+        raise _Fault("has no operand")
+    if node.attr is not None:
+        _numbers(node.attr, 2)
+        for array in node.attr[2:]:
+            _array(kernel, array)
+    elif len(node.args) > 1:
+        raise _Fault("has sources, but no rule")
+
+
 def _check_inside(kernel: Kernel, node: Op) -> None:
     _element(kernel, node, node.args)
 
@@ -219,6 +243,8 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ScalarType | None]] = {
     "undo": _check_logged,
     "rollback": _check_logged,
     "thread": _check_no_attr,
+    "rule": _check_rule,
+    "detach": _check_detach,
     "lane_max": _check_no_attr,
     "inside": _check_inside,
     "check": _check_check,

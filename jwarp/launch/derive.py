@@ -17,6 +17,7 @@ from jwarp.ir.serialize import fingerprint
 from jwarp.launch.arguments import Role
 from jwarp.launch.descriptor import Program
 from jwarp.transform.affine import Extents, evaluate
+from jwarp.transform.authored import authored_refusal, plain
 from jwarp.transform.jvp import jvp
 from jwarp.transform.ownership import owned_arrays, stencils
 from jwarp.transform.ranges import Proofs, prove
@@ -112,6 +113,9 @@ def derive(program: Program, variant: Variant) -> DerivedLaunch:
 
 def _derive(program: Program, variant: Variant) -> DerivedLaunch:
     kernel = program.unchecked or program.kernel
+    if variant.along and kernel.gradients:
+        rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
+        raise authored_refusal(kernel, rule, "a second derivative")
     if variant.is_adjoint:
         made = vjp(
             kernel,
@@ -126,7 +130,7 @@ def _derive(program: Program, variant: Variant) -> DerivedLaunch:
     origins = [_origin(slot, variant) for slot in made.slots]
     if variant.along:
         made, origins = _second(made, origins, variant)
-    named = dataclasses.replace(made.kernel, variant=variant.describe(kernel))
+    named = dataclasses.replace(plain(made.kernel), variant=variant.describe(kernel))
     written = nodes.written_params(named)
     feeds = []
     for k, origin in enumerate(origins):

@@ -19,6 +19,7 @@ from jwarp.ir.serialize import fingerprint
 from jwarp.launch.arguments import Role
 from jwarp.launch.geometry import Geometry
 from jwarp.transform.affine import Extents
+from jwarp.transform.authored import plain
 from jwarp.transform.instrument import instrument
 
 FORMAT = 1
@@ -40,13 +41,14 @@ class Program:
     written: tuple[int, ...] = field(compare=False, repr=False)
     owner: weakref.ref[Kernel] | None = field(default=None, compare=False, repr=False)
     shadowed: tuple[int, ...] = field(default=(), compare=False, repr=False)
-    unchecked: nodes.Kernel | None = field(default=None, compare=False, repr=False)  # before checks were added
+    unchecked: nodes.Kernel | None = field(default=None, compare=False, repr=False)  # what derivatives are of
+    authored: tuple[str, ...] = ()  # the fingerprints of gradients that functions bring with them
     descriptors: dict[Any, Descriptor] = field(default_factory=dict, compare=False, repr=False)
     derived: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        key = (self.name, self.fingerprint, self.span, self.settings)
+        key = (self.name, self.fingerprint, self.span, self.settings, self.authored)
         object.__setattr__(self, "_hash", hash(key))
 
     # Every eager launch looks its compiled form up by descriptor and program.
@@ -157,9 +159,10 @@ def program_of(kernel: Kernel, settings: Settings) -> Program:
     if known is not None and known.unchecked is ir:
         return known
     bounds = settings.debug or settings.bounds == "error"
-    made = instrument(ir, bounds=bounds, values=settings.debug)
+    made = instrument(plain(ir), bounds=bounds, values=settings.debug)
     identity, written = (ir.name, fingerprint(made.kernel), ir.span, settings), nodes.written_params(ir)
-    program = Program(*identity, made.kernel, written, weakref.ref(kernel), made.shadowed, ir)
+    authored = tuple(fingerprint(g.kernel) for g in ir.gradients)
+    program = Program(*identity, made.kernel, written, weakref.ref(kernel), made.shadowed, ir, authored)
     with _LOCK:
         _PROGRAMS.setdefault(kernel, {})[settings] = program
     return program

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from jwarp.frontend.builtins import abs, cast, dot, matrix, matrix_from_cols, max, min, sqrt, vector, where
 from jwarp.frontend.func import Func, func
+from jwarp.lib.refinements import followed_eig, followed_qr, followed_svd
 from jwarp.types import FloatMatrix, float32, int32, int64
 
 Matrix22 = Annotated[Any, FloatMatrix((2, 2))]
@@ -143,7 +144,9 @@ def svd2(A: Matrix22):
 
     V is a rotation, U a rotation where the determinant of A is not negative, else a reflection.
     """
-    U, sigma, V = svd2_wide(widened(A))
+    wide = widened(A)
+    U, sigma, V = svd2_wide(wide)
+    U, sigma, V = followed_svd(wide, U, sigma, V)
     return narrowed_matrix(U, A.dtype), narrowed_vector(sigma, A.dtype), narrowed_matrix(V, A.dtype)
 
 
@@ -205,7 +208,9 @@ def svd3(A: Matrix33):
 
     sigma decreases in magnitude; its last component has the sign of the determinant, the others are not negative.
     """
-    U, sigma, V = svd3_wide(widened(A))
+    wide = widened(A)
+    U, sigma, V = svd3_wide(wide)
+    U, sigma, V = followed_svd(wide, U, sigma, V)
     return narrowed_matrix(U, A.dtype), narrowed_vector(sigma, A.dtype), narrowed_matrix(V, A.dtype)
 
 
@@ -224,7 +229,9 @@ def qr3(A: Matrix33):
 
     The first two entries on the diagonal of R are not negative.
     """
-    Q, R = qr3_wide(widened(A))
+    wide = widened(A)
+    Q, R = qr3_wide(wide)
+    Q, R = followed_qr(wide, Q, R)
     return narrowed_matrix(Q, A.dtype), narrowed_matrix(R, A.dtype)
 
 
@@ -270,5 +277,7 @@ def eig3(A: Matrix33):
 
     The eigenvalues are in no particular order. Of any other matrix it decomposes the symmetric part.
     """
-    Q, d = eig3_wide(widened(A))
+    wide = widened(A)
+    Q, d = eig3_wide(wide)
+    Q, d = followed_eig(wide, Q, d)
     return narrowed_matrix(Q, A.dtype), narrowed_vector(d, A.dtype)

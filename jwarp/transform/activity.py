@@ -35,12 +35,19 @@ def carries(node: Op) -> tuple[bool, ...]:
     The bits of a float are a number that changes with it, and so is what is computed from them.
     """
     assert node.result is not None
+    if node.name == "detach":
+        return (False, *(True for _ in node.args[1:]))
     if node.name in DERIVATIVES and node.result.type.is_float:
         if node.name == "cast":
             return (True,)
         return tuple(rule is not None for rule in DERIVATIVES[node.name])
     through_bits = node.name == "bitcast" or not any(a.type.is_float for a in node.args)
     return tuple(through_bits and node.result.type.kind != "bool" for _ in node.args)
+
+
+def sources_in_memory(node: Op) -> tuple[int, ...]:
+    """The arrays that the result of a pure operation depends on by what its rule says."""
+    return node.attr[2:] if node.name == "detach" and node.attr is not None else ()
 
 
 @dataclass
@@ -124,6 +131,8 @@ class _Varied(_Flow):
             if node.result is not None and node.attr in self.arrays:
                 self.values.add(node.result)
         elif node.result is not None and node.args:
+            if not self.arrays.isdisjoint(sources_in_memory(node)):
+                self.values.add(node.result)
             pairs = zip(node.args, carries(node), strict=True)
             if any(carried and x in self.values for x, carried in pairs):
                 self.values.add(node.result)
@@ -154,5 +163,6 @@ class _Useful(_Flow):
             if node.attr in self.arrays:
                 sources = list(node.args[len(indices_of(node)) :])
         elif node.result in self.values and node.args:
+            self.arrays.update(sources_in_memory(node))
             sources = [x for x, carried in zip(node.args, carries(node), strict=True) if carried]
         self.values.update(x for x in sources if isinstance(x, Value))

@@ -227,6 +227,7 @@ DERIVATIVES: dict[str, tuple[Rule, ...]] = {
     "erfinv": (_inverse_bell(1 / _STEEPNESS),),
     "erfcinv": (_inverse_bell(-1 / _STEEPNESS),),
     "select": (None, _if_chosen(True), _if_chosen(False)),
+    "follow": (None, _same),
     "cast": (_converted,),
 }
 

@@ -29,6 +29,7 @@ from jwarp.ir.nodes import (
     written_params,
 )
 from jwarp.transform.activity import Activity, activity
+from jwarp.transform.authored import authored_refusal
 from jwarp.transform.derivatives import DERIVATIVES, Applied
 from jwarp.transform.ownership import owned_arrays
 from jwarp.transform.prune import prune
@@ -127,11 +128,13 @@ class _Forward:
 
     def placed(self, node: Op) -> Op:
         """The operation itself, on the arrays of the tangent kernel."""
+        if node.name == "detach":
+            return dataclasses.replace(node, args=node.args[:1], attr=None)
         in_memory = node.name in ("load", "clear", "param", "save", "mark", "undo", "rollback", *WRITES)
         return dataclasses.replace(node, attr=self.slot(node.attr)) if in_memory else node
 
     def op(self, node: Op) -> None:
-        if node.name in ("assert", "check", "print"):
+        if node.name in ("assert", "check", "print", "rule"):
             return
         if node.name in ("push", "top"):
             (self.push if node.name == "push" else self.top)(node)
@@ -145,6 +148,8 @@ class _Forward:
 
     def pure(self, node: Op) -> None:
         assert node.result is not None
+        if node.name == "detach":
+            raise authored_refusal(self.kernel, node, "a derivative in forward mode")
         rules = DERIVATIVES.get(node.name)
         through_bits = any(a.type.is_int and a in self.active for a in node.args)
         if rules is None or not node.result.type.is_float or through_bits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from jwarp.ir.nodes import WRITES, Block, Const, Kernel, Node, Op, Operand, Value, indices_of, walk
+from jwarp.transform.authored import touched_by_gradients
 from jwarp.types import int32, int64
 
 # An index that is one coordinate of the thread plus a constant: (axis, constant).
@@ -58,7 +59,11 @@ def owned_arrays(kernel: Kernel) -> frozenset[int]:
         known = common.setdefault(node.attr, found)
         common[node.attr] = [x if x == y else None for x, y in zip(known, found, strict=True)]
     axes = set(range(kernel.tid_dims))
-    return frozenset(p for p, indices in common.items() if {i[0] for i in indices if i and i[1] >= 0} >= axes)
+    elsewhere = touched_by_gradients(kernel)
+    return frozenset(
+        p for p, indices in common.items()
+        if {i[0] for i in indices if i and i[1] >= 0} >= axes and p not in elsewhere
+    )  # fmt: skip
 
 
 def stencils(kernel: Kernel) -> dict[int, tuple[int, ...]]:
@@ -79,4 +84,5 @@ def stencils(kernel: Kernel) -> dict[int, tuple[int, ...]]:
         )
         if found.setdefault(node.attr, axes) != axes or not complete:
             found[node.attr] = None
-    return {p: axes for p, axes in found.items() if axes is not None and p < len(kernel.params)}
+    elsewhere = touched_by_gradients(kernel)
+    return {p: axes for p, axes in found.items() if axes is not None and p < len(kernel.params) and p not in elsewhere}

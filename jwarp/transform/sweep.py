@@ -28,6 +28,7 @@ from jwarp.ir.nodes import (
     written_params,
 )
 from jwarp.transform.activity import Activity
+from jwarp.transform.authored import loaded_by_gradients
 from jwarp.transform.slots import Slot
 from jwarp.types import int64
 
@@ -45,7 +46,7 @@ class Sweep:
         self.trips_of: dict[int, Value] = {}  # by id of a while loop: stands for its number of trips
         ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
         self.written = frozenset(written_params(kernel))
-        self.loaded = frozenset(n.attr for n in ops if n.name == "load")
+        self.loaded = frozenset(n.attr for n in ops if n.name == "load") | loaded_by_gradients(kernel)
         self.used = {x for n in walk(kernel.body) for x in operands(n)}
         self.used |= {y for n in walk(kernel.body) for b in blocks(n) for y in b.yields}
         self.busy = frozenset(id(n) for n in walk(kernel.body) if self.is_busy(n))
@@ -88,7 +89,7 @@ class Sweep:
 
     def forward_op(self, node: Op) -> None:
         args = self.all(node.args)
-        if node.name in ("assert", "check", "print"):
+        if node.name in ("assert", "check", "print", "rule"):
             return
         if node.name == "param":
             self.forward_scalar(node)
@@ -103,6 +104,9 @@ class Sweep:
         elif node.name == "load":
             assert node.result is not None
             self.builder.append(Op("load", args, self.slot(node.attr), self.fresh(node.result), node.span))
+        elif node.name == "detach":
+            assert node.result is not None
+            self.known[node.result] = self.builder.op("detach", args[0])
         elif node.args:
             assert node.result is not None
             self.known[node.result] = self.builder.op(node.name, *args, attr=node.attr, type=node.result.type)

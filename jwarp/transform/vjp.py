@@ -9,6 +9,7 @@ restores what was there. Everything is generated as if it were needed; `prune` t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,6 +24,7 @@ from jwarp.ir.nodes import (
     Node,
     Op,
     Operand,
+    Param,
     Value,
     While,
     blocks,
@@ -34,6 +36,7 @@ from jwarp.ir.nodes import (
     walk_node,
 )
 from jwarp.transform.activity import Activity, activity
+from jwarp.transform.authored import Inlined, loaded_by_gradients, memory_refusal
 from jwarp.transform.checkpoints import Checkpoints, Slots
 from jwarp.transform.derivatives import DERIVATIVES, Applied
 from jwarp.transform.gather import gather
@@ -44,7 +47,7 @@ from jwarp.transform.simplify import simplify
 from jwarp.transform.slots import Derived, Slot, derived
 from jwarp.transform.speculate import speculate
 from jwarp.transform.sweep import Sweep
-from jwarp.types import int64
+from jwarp.types import ArrayType, int64
 
 
 def vjp(
@@ -84,6 +87,7 @@ class _Reverse(Sweep):
         super().__init__(kernel, active, is_taped=self.slots is None)
         self.wanted, self.owned = wanted, owned
         self.gradients: dict[Value, Operand] = {}
+        self.cotangents: dict[tuple[int, int], Operand] = {}  # of results of calls with their own gradients
 
     # -- the whole kernel
 
@@ -281,6 +285,8 @@ class _Reverse(Sweep):
     def reverse_op(self, node: Op) -> None:
         if node.name in WRITES:
             self.reverse_write(node)
+        elif node.name == "rule":
+            self.reverse_call(node)
         elif node.name == "clear":
             if node.attr in self.active.arrays:
                 self.builder.effect("clear", attr=Slot("gradient", node.attr))
@@ -302,6 +308,9 @@ class _Reverse(Sweep):
         if node.name == "load":
             self.add_to(node.attr, self.all(node.args), g)
             return
+        if node.name == "detach":
+            self.cotangents[node.attr[:2]] = g
+            return
         rules = DERIVATIVES.get(node.name)
         if rules is None or not node.result.type.is_float or any(a.type.is_int and a in self.active for a in node.args):
             raise bits_refusal(self.kernel, node)
@@ -309,6 +318,33 @@ class _Reverse(Sweep):
         for x, rule in zip(node.args, rules, strict=True):
             if rule is not None and isinstance(x, Value) and x in self.active:
                 self.accumulate(x, rule(applied, g))
+
+    def reverse_call(self, node: Op) -> None:
+        """Run the gradient that the author of a function wrote, for the results that have a cotangent."""
+        number, *written = node.attr
+        gradient = self.kernel.gradients[number]
+        found = {j: g for (k, j), g in self.cotangents.items() if k == number}
+        self.cotangents = {key: g for key, g in self.cotangents.items() if key[0] != number}
+        unsafe = loaded_by_gradients(self.kernel) & self.written
+        if (found and unsafe) or not self.active.arrays.isdisjoint(written):
+            raise memory_refusal(self.kernel, node, min(unsafe or self.active.arrays & set(written)))
+        if not found:
+            return
+        types = [
+            param.dtype for param, (kind, _, _) in zip(gradient.kernel.params, gradient.feeds, strict=True)
+            for _ in range(_components(param)) if kind == "cotangent"
+        ]  # fmt: skip
+        cotangents = tuple(found.get(j) or zero(type) for j, type in enumerate(types))
+
+        def add_to(array: int, indices: tuple[Operand, ...], g: Operand) -> None:
+            if array in self.active.arrays:
+                self.add_to(array, indices, g)
+
+        inlined = Inlined(
+            self.builder, self.kernel, gradient, self.all(node.args), cotangents, self.slot,
+            lambda k, g: self.accumulate(node.args[k], g), add_to,
+        )  # fmt: skip
+        inlined.run()
 
     # -- memory in reverse
 
@@ -376,6 +412,11 @@ _WRITE_RULES = {
     "atomic_max": _Reverse.reverse_extremum,
     "atomic_exch": _Reverse.reverse_store,
 }
+
+
+def _components(param: Param) -> int:
+    """How many scalars a parameter by value has."""
+    return math.prod(param.type.element) if isinstance(param.type, ArrayType) else 1
 
 
 def _wrapped(type: Any, number: int) -> Const:

@@ -21,7 +21,7 @@ RANGES = {
     "log10": (0.1, 3.0),
     "pow": (0.1, 3.0),
 }
-SMOOTH = sorted(set(DERIVATIVES) - {"select", "cast"})
+SMOOTH = sorted(set(DERIVATIVES) - {"select", "cast", "follow"})
 STEP = 1e-6
 
 
@@ -115,3 +115,9 @@ def test_select_passes_to_the_chosen_one(first):
     applied = Applied(Values(), args, Const(float64, 2.0 if first else 3.0))
     found = [rule(applied, Const(float64, 1.5)).value for rule in DERIVATIVES["select"][1:]]
     assert found == ([1.5, 0.0] if first else [0.0, 1.5])
+
+
+def test_follow_has_the_derivative_of_its_second_argument():
+    assert DERIVATIVES["follow"][0] is None
+    assert slope("follow", 1, 2.0, 5.0, g=1.5) == 1.5
+    assert apply("follow", 2.0, 5.0) == 2.0

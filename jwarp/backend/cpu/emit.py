@@ -290,6 +290,13 @@ class BodyEmitter:
         text = lanes.text if uniform else lane_max(self.code, self.vector(lanes), lanes.type, self.mask)
         self.bind(node.result, text)
 
+    def rule(self, node: Op) -> None:
+        """A derivative is nothing to run."""
+
+    def detach(self, node: Op) -> None:
+        assert node.result is not None
+        self.bind(node.result, self.lanes(node.args[0]).text)
+
     def wide_access(self, accesses: list[Op]) -> bool:
         """Write the accesses to components of one element together; whether that was possible."""
         # A component is not proved to be inside unless the launch promises the shape of the elements.
@@ -468,6 +475,8 @@ SPECIAL_RULES = {
     "clear": BodyEmitter.clear,
     **TAPE_RULES,
     **dict.fromkeys((f"atomic_{name}" for name in ATOMICS), BodyEmitter.atomic),
+    "rule": BodyEmitter.rule,
+    "detach": BodyEmitter.detach,
     "inside": effects.inside,
     "thread": effects.thread,
     "check": effects.check,

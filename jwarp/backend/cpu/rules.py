@@ -281,6 +281,7 @@ LLVM_RULES: dict[str, Rule] = {
     "eq": _comparison("oeq", "eq"),
     "ne": _comparison("une", "ne"),
     "select": _select,
+    "follow": lambda out, node, x: x[0],
     "cast": _cast,
     "bitcast": _bitcast,
 }

@@ -13,6 +13,7 @@ from jwarp.bind.check_grads import check_grads as check_grads
 from jwarp.bind.explain import explain as explain
 from jwarp.bind.jax_kernel import jax_kernel as jax_kernel
 from jwarp.bind.launch import launch as launch
+from jwarp.bind.record import Launch as Launch
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
 from jwarp.config import config as config
 from jwarp.constants import HALF_PI as HALF_PI
@@ -155,6 +156,7 @@ from jwarp.frontend.function import Kernel as Kernel
 from jwarp.frontend.function import kernel as kernel
 from jwarp.inspection import inspect as inspect
 from jwarp.later import refuse as _refuse
+from jwarp.launch.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.lib.decompositions import eig3 as eig3
 from jwarp.lib.decompositions import qr3 as qr3
 from jwarp.lib.decompositions import svd2 as svd2

@@ -2,43 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.config import config
-from jwarp.errors import KernelTypeError, LaunchError, NotDifferentiableError
+from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.function import Kernel
 from jwarp.ir.printing import format_kernel
-from jwarp.launch.descriptor import program_of
+from jwarp.launch.derive import Variant, derive
+from jwarp.launch.descriptor import Program, program_of
+from jwarp.launch.record import Record
 from jwarp.transform.simplify import simplify
 
 STAGES = ("ir", "llvm", "asm")
 LATER = ("cuda", "ptx", "sass")
 
 
-def inspect(kernel: Kernel, stage: str = "ir", *, adjoint: Any = None) -> str:
-    """The text of `kernel` at `stage`: `ir`, `llvm` (after LLVM's passes) or `asm`.
+def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str | Sequence[str] | None = None) -> str:
+    """The text of a kernel or launch record at `stage`: `ir`, `llvm` (after LLVM's passes) or `asm`.
 
     `llvm` and `asm` show the code for this processor that trusts the launch's proofs; all stages
     follow the settings in force, with the checks of debug mode under `wp.config(debug=True)`.
 
+    Args:
+        kernel: a `@wp.kernel`, or a `wp.Launch`, which says itself whether it is an adjoint and of what.
+        stage: what to show.
+        adjoint: True for the adjoint by every argument of floats, or the names of parameters for the adjoint by
+            those; False or None for the kernel itself. Outputs start from zeros in it.
+
     Raises:
-        KernelTypeError: `kernel` is not a `@wp.kernel`.
-        LaunchError: there is no such stage.
-        NotDifferentiableError: `adjoint` is given; adjoints are not available yet.
+        KernelTypeError: `kernel` is neither a `@wp.kernel` nor a `wp.Launch`.
+        LaunchError: there is no such stage, or no such parameter.
+        NotDifferentiableError: there is no exact rule for the gradients that are asked for.
     """
+    if isinstance(kernel, Record):
+        if adjoint is None and kernel.adjoint:
+            adjoint = list(kernel.wanted) or False
+        kernel = kernel.kernel
     if not isinstance(kernel, Kernel):
-        raise KernelTypeError(f"wp.inspect takes a @wp.kernel, not {type(kernel).__name__}")
-    if adjoint is not None and adjoint is not False:
-        raise NotDifferentiableError("adjoint kernels are not available yet", kernel.span)
+        raise KernelTypeError(f"wp.inspect takes a @wp.kernel or a wp.Launch, not {type(kernel).__name__}")
     if stage in LATER:
         raise LaunchError(f"stage {stage!r} is not available yet", hint=f"there are {', '.join(STAGES)}")
     if stage not in STAGES:
         raise LaunchError(f"there is no stage {stage!r}", hint=f"there are {', '.join(STAGES)}")
     settings = config.settings
-    ir = program_of(kernel, settings).kernel
+    program = program_of(kernel, settings)
+    if adjoint is not None and adjoint is not False:
+        program = _adjoint(program, adjoint)
+    ir = program.kernel
     if stage == "ir":
         return format_kernel(simplify(ir))
     module = lower_kernel(ir, settings).module()
     return str(module) if stage == "llvm" else target_machine(host_target()).emit_assembly(module)
+
+
+def _adjoint(program: Program, adjoint: Any) -> Program:
+    """The program of the adjoint by the parameters that are asked for."""
+    floats = {p.name: k for k, p in enumerate(program.params) if p.dtype.is_float}
+    outputs = tuple(p for p in program.written if p in floats.values())
+    inputs = tuple(p for p in floats.values() if p not in outputs)
+    if adjoint is not True:
+        names = [adjoint] if isinstance(adjoint, str) else list(adjoint)
+        unknown = [name for name in names if name not in floats]
+        if unknown:
+            raise LaunchError(
+                f"kernel '{program.name}' has no parameter {unknown[0]!r} with a gradient; there are "
+                f"{', '.join(floats)}"
+            )
+        inputs = tuple(floats[name] for name in names)
+    fresh = tuple(p for p in outputs if p not in inputs)
+    return derive(program, Variant("adjoint", inputs, outputs, fresh=fresh)).program

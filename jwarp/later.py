@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _LATER = {
-    "adjoint launches and launch records": "Launch LaunchDescriptor Tape",
+    "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
     "breakpoints": "breakpoint",
     "checks of values inside kernels": "expect_near",
     "derivatives of functions": "func_replay grad",

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.bind import compat
-from jwarp.bind.primitive import batched, core_extents, launch_p
+from jwarp.bind.primitive import batched, bind, core_extents, launch_p
 from jwarp.errors import NotDifferentiableError
 from jwarp.launch.arguments import Role
 from jwarp.launch.derive import DerivedLaunch, Source, Variant, derive, gatherable
@@ -302,6 +302,38 @@ def _read(program: Program, variant: Variant) -> frozenset[Source]:
     if variant.kind == "tangent":
         variant = _transposed(variant, variant.given, variant.wanted)
     return frozenset(derive(program, variant).sources)
+
+
+def bind_adjoint(
+    launch: Descriptor,
+    operands: Sequence[Any],
+    zeros: tuple[tuple[int, ...], ...],
+    wanted: tuple[int, ...],
+    given: Mapping[int, Any],
+    *,
+    differentiable: bool = True,
+) -> list[Any]:
+    """Gradients of the parameters `wanted` from the cotangents `given` of outputs; that of others is zero."""
+    program = launch.program
+    if not wanted:
+        return []
+    if not differentiable:
+        raise _switched_off(program, wanted[0])
+    extents = launch.extents([jnp.shape(x) for x in operands], zeros)
+    _refuse_race(launch, extents)
+    repeated = launch.geometry.repeat > 1
+    known = () if repeated else gatherable(program, launch.geometry.dims, extents, _known_integers(launch, operands))
+    fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)
+    gathered = tuple(p for p in known if p in wanted)
+    fixed = {"fresh": fresh, "gathered": gathered, "gatherable": known}
+    variant = Variant("adjoint", wanted, tuple(given), **fixed, repeated=repeated)
+    values: dict[Source, tuple[Any, Mask]] = {}
+    values |= {Source("primal", p): (x, ()) for p, x in zip(launch.operands, operands, strict=True)}
+    values |= {Source("given", p): (x, ()) for p, x in given.items()}
+    if any(source.kind == "final" for source in _read(program, variant)):
+        finals = bind(operands, launch, zeros)
+        values |= {Source("final", p): (x, ()) for p, x in zip(launch.results, finals, strict=True)}
+    return _bind(launch, variant, values, extents, (), dict.fromkeys(wanted, ()))
 
 
 # Linear in what is given: tangents of derivatives, and transposes

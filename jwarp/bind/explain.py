@@ -15,6 +15,7 @@ from jwarp.backend.cpu.explain import Access, LaunchExplanation, explain_launch
 from jwarp.bind import compat, values
 from jwarp.bind.derivatives import derivative_p, launch_of_derivative
 from jwarp.bind.primitive import core_extents, launch_p
+from jwarp.bind.record import Launch
 from jwarp.errors import KernelTypeError
 from jwarp.frontend.function import Kernel
 from jwarp.launch.arguments import Role
@@ -38,7 +39,7 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(fn: Callable[..., Any]) -> Callable[..., Explanation]:
+def explain(fn: Callable[..., Any] | Launch) -> Callable[..., Explanation]:
     """Explain the launches that `fn` makes: `print(wp.explain(fn)(*args))`.
 
     For each access to an array, by source line: whether the launch proves it in range and under which
@@ -50,8 +51,8 @@ def explain(fn: Callable[..., Any]) -> Callable[..., Explanation]:
     `jax.ShapeDtypeStruct` will do.
 
     Args:
-        fn: What `wp.jax_kernel` returns, or any function of JAX that launches kernels, also inside `jax.jit`,
-            `jax.vmap` or `jax.lax.scan`. A launch inside a loop is explained once.
+        fn: What `wp.jax_kernel` returns, a `wp.Launch` (explained without arguments), or any function of JAX that
+            launches kernels, also inside `jax.jit`, `jax.vmap` or `jax.lax.scan`. A launch inside a loop is explained once.
 
     Returns:
         A function of the arguments of `fn`. What it returns prints as a table, and holds the same as data:
@@ -63,6 +64,8 @@ def explain(fn: Callable[..., Any]) -> Callable[..., Explanation]:
     Example:
         >>> print(wp.explain(wp.jax_kernel(scale))(jnp.arange(4.0), 2.0))
     """
+    if isinstance(fn, Launch):
+        fn = fn.launch
     if isinstance(fn, Kernel):
         raise KernelTypeError(
             f"wp.explain: expected a function of JAX, got the kernel '{fn.name}'",

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jwarp.bind import compat, values
-from jwarp.bind.launch import check_kernel, read_block_dim, run
+from jwarp.bind.launch import run
+from jwarp.bind.prepare import check_kernel, read_block_dim
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.function import Kernel

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jwarp.bind import compat, values
+from jwarp.bind import values
+from jwarp.bind.prepare import check_kernel, prepare, read_block_dim
 from jwarp.bind.primitive import bind
+from jwarp.bind.record import record, stream_refusal
 from jwarp.config import config
-from jwarp.errors import KernelTypeError, LaunchError, NotDifferentiableError
 from jwarp.frontend.function import Kernel
 from jwarp.launch import arguments, geometry
-from jwarp.launch.arguments import Argument, Fault, Matched, Role
-from jwarp.launch.descriptor import Program, descriptor_of, program_of
+from jwarp.launch.arguments import Matched
+from jwarp.launch.descriptor import Program, program_of
 from jwarp.launch.keywords import refuse_keywords
 
 
@@ -30,7 +30,7 @@ def launch(
     record_cmd: bool = False,
     stream: Any = None,
     **unknown: Any,
-) -> tuple[Any, ...] | dict[str, Any]:
+) -> Any:
     """Run `kernel` with `dim` threads and return its outputs as new JAX arrays.
 
     Works on concrete arrays and inside `jax.jit`, `jax.vmap`, `jax.lax.scan` and `jax.shard_map`.
@@ -50,13 +50,21 @@ def launch(
             Without `outputs`, `inputs` fill all parameters, and each array that the kernel writes starts
             from the one that was passed.
         block_dim: Threads in a block, for kernels with tiles.
-        adjoint, adj_inputs, adj_outputs, record_cmd: not available yet; anything but the default is refused.
+        adjoint: Run the adjoint instead: gradients of inputs from cotangents of outputs. `outputs` are given as for
+            the forward launch.
+        adj_outputs: One cotangent for each output, None for zeros, or a dict by name.
+        adj_inputs: One entry for each input: None for a gradient that is not wanted, True for one that is, an
+            array (or number) for one that is wanted and added to it; or a dict by name. After them there may be
+            one entry for each output with an initial content, for the gradient of that content. Left out,
+            every differentiable input is wanted.
+        record_cmd: Return a `wp.Launch` that runs this launch, and run nothing now.
         stream: must be None, as XLA chooses the stream.
         unknown: Any other keyword is refused, with what to do instead.
 
     Returns:
         A tuple with one array for each entry of `outputs`; a dict by name where `outputs` is a dict, and
-        where it is left out (then of the parameters that the kernel writes).
+        where it is left out (then of the parameters that the kernel writes). With `adjoint`, the wanted
+        gradients in order; a dict by name where `adj_inputs` is a dict, or `outputs` is left out.
 
     Raises:
         KernelTypeError: An argument has another kind, dtype or rank than its parameter; also for 64-bit
@@ -71,7 +79,20 @@ def launch(
     """
     check_kernel(kernel, "wp.launch")
     refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
-    _refuse_unavailable(kernel.name, adjoint, adj_inputs, adj_outputs, record_cmd, stream)
+    if stream is not None:
+        raise stream_refusal(kernel.name, stream)
+    if adjoint or record_cmd or adj_inputs is not None or adj_outputs is not None:
+        made = record(
+            kernel,
+            dim,
+            inputs,
+            outputs,
+            adjoint=adjoint,
+            adj_inputs=adj_inputs,
+            adj_outputs=adj_outputs,
+            block_dim=block_dim,
+        )
+        return made if record_cmd else made.launch()
     dims = geometry.read_dim(dim, kernel.name)
     program = program_of(kernel, config.settings)
     matched = arguments.match(program.name, kernel.params, program.written, inputs, outputs)
@@ -104,42 +125,14 @@ def run(
     side_effect: bool = False,
 ) -> dict[int, Any]:
     """Check the arguments and launch; the results by parameter index."""
-    threads = geometry.fold(dims, program.kernel.tid_dims, program.name)
-    roles, operands, zeros = _prepare(program, matched)
-    launched = descriptor_of(program, threads, roles, block_dim)
+    made = prepare(program, dims, matched, block_dim)
+    launched = made.launch
     if not launched.results and not program.lasts:
         # Such a kernel computes nothing that anyone could see.
         return {}
     side_effect = side_effect or program.lasts
-    results = bind(operands, launched, zeros, differentiable=differentiable, side_effect=side_effect)
+    results = bind(made.operands, launched, made.zeros, differentiable=differentiable, side_effect=side_effect)
     return dict(zip(launched.results, results, strict=True))
-
-
-def _prepare(program: Program, matched: Matched) -> tuple[tuple[Role, ...], list[Any], tuple[tuple[int, ...], ...]]:
-    """Final roles, operands in order, and shapes of the outputs that start as zeros."""
-    x64 = compat.x64_enabled()
-    roles, operands, zeros = list(matched.roles), [], []
-    faults: list[Fault] = []
-    shapes: list[tuple[int, ...]] = []
-    for index, (param, value) in enumerate(zip(program.params, matched.values, strict=True)):
-        given = values.describe(value, param)
-        if roles[index] is Role.ZEROS:
-            start = arguments.read_output(param, value, given, x64)
-        else:
-            start = arguments.check_input(param, given, x64) or given
-        match start:
-            case Fault():
-                faults.append(start)
-            case Argument() if not faults:
-                operands.append(values.to_operand(param, start))
-                roles[index] = Role.IN_OUT if roles[index] is Role.ZEROS else roles[index]
-            case tuple():
-                zeros.append(start)
-        shapes.append(start if isinstance(start, tuple) else given.shape or ())
-    arguments.raise_faults(program.name, faults)
-    roles += [Role.ZEROS] * len(program.shadowed)
-    zeros += [shapes[index] for index in program.shadowed]
-    return tuple(roles), operands, tuple(zeros)
 
 
 def _refuse_in_place(program: Program, matched: Matched) -> None:
@@ -150,46 +143,3 @@ def _refuse_in_place(program: Program, matched: Matched) -> None:
         if values.describe(value).origin == "numpy"
     ]
     arguments.raise_faults(program.name, faults)
-
-
-def check_kernel(kernel: Any, caller: str) -> None:
-    """Raise KernelTypeError unless `kernel` is one."""
-    if not isinstance(kernel, Kernel):
-        name = getattr(kernel, "__name__", None)
-        raise KernelTypeError(
-            f"{caller}: expected a kernel, got {type(kernel).__name__}{f' {name!r}' if name else ''}",
-            hint="decorate the function with @wp.kernel",
-        )
-
-
-def read_block_dim(block_dim: Any, kernel_name: str) -> int | None:
-    """`block_dim` as a positive int, or None."""
-    if block_dim is None:
-        return None
-    try:
-        size = 0 if isinstance(block_dim, bool) else operator.index(block_dim)
-    except TypeError:
-        size = 0
-    if size < 1:
-        raise LaunchError(f"kernel '{kernel_name}': block_dim must be a positive int, got {block_dim!r}")
-    return size
-
-
-def _refuse_unavailable(
-    name: str, adjoint: Any, adj_inputs: Any, adj_outputs: Any, record_cmd: Any, stream: Any
-) -> None:
-    if adjoint or adj_inputs is not None or adj_outputs is not None:
-        raise NotDifferentiableError(
-            f"kernel '{name}': adjoint launches are not available yet",
-            hint="write the adjoint as a kernel of its own and launch that",
-        )
-    if record_cmd:
-        raise LaunchError(
-            f"kernel '{name}': launch records (record_cmd) are not available yet",
-            hint="jax.jit a function that calls wp.launch: calling it again replays the launch",
-        )
-    if stream is not None:
-        raise LaunchError(
-            f"kernel '{name}': stream must be None for JAX values, got {type(stream).__name__}",
-            hint="leave it out: XLA chooses the stream",
-        )

@@ -188,6 +188,21 @@ def read_output(param: Param, value: Any, given: Argument, x64: bool) -> tuple[i
     return _read_shape(where, param.type, value)
 
 
+def check_gradient(where: str, param: Param, shape: tuple[int, ...], given: Argument) -> Fault | None:
+    """What is wrong with `given` as a gradient of the parameter, which has `shape`, or None."""
+    dtype = param.dtype.dtype
+    expected = f"{where}: expected {dtype}{list(shape)}"
+    if given.origin == "number" and not shape and param.dtype.is_float:
+        return None
+    if given.origin not in ("jax", "numpy"):
+        return Fault(KernelTypeError, f"{expected}, got {given}", "pass an array, None or (for an input) True")
+    if given.dtype != dtype:
+        return Fault(KernelTypeError, f"{expected}, got {given}", f"convert it with astype(wp.{param.dtype}.dtype)")
+    if given.shape != shape:
+        return Fault(LaunchError, f"{expected}, got {given}", "a gradient has the shape of what it is the gradient of")
+    return None
+
+
 def in_place_fault(where: str) -> Fault:
     """NumPy arrays as outputs are promised to be written in place, which needs a path of its own."""
     return Fault(

@@ -171,17 +171,17 @@ def test_all_faults_in_one_error():
 @pytest.mark.parametrize(
     ("keywords", "error", "name"),
     [
-        ({"adjoint": True}, wp.NotDifferentiableError, "adjoint"),
-        ({"adj_inputs": [True]}, wp.NotDifferentiableError, "adjoint"),
-        ({"adj_outputs": [X]}, wp.NotDifferentiableError, "adjoint"),
-        ({"record_cmd": True}, wp.LaunchError, "record_cmd"),
+        ({"adjoint": True}, wp.LaunchError, "adj_outputs"),
+        ({"adjoint": 1}, wp.LaunchError, "adjoint must be True or False"),
+        ({"adj_inputs": [True]}, wp.LaunchError, "adjoint"),
+        ({"adj_outputs": [X]}, wp.LaunchError, "adjoint"),
         ({"stream": 0}, wp.LaunchError, "stream"),
         ({"block_dim": 0}, wp.LaunchError, "block_dim"),
         ({"block_dim": 2.0}, wp.LaunchError, "block_dim"),
         ({"block_dim": True}, wp.LaunchError, "block_dim"),
     ],
 )
-def test_keywords_that_are_not_available(keywords, error, name):
+def test_keywords_that_do_not_fit(keywords, error, name):
     assert_refused(error, [name], scale, 4, [X, 2.0], [4], **keywords)
 
 

@@ -1,0 +1,84 @@
+"""The checked form of a launch on JAX values: its descriptor and its operands."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+from jwarp.bind import compat, values
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.function import Kernel
+from jwarp.launch import arguments, geometry
+from jwarp.launch.arguments import Argument, Fault, Matched, Role
+from jwarp.launch.descriptor import Descriptor, Program, descriptor_of
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A launch, the operands in order of its parameters, and the shapes of the outputs that start as zeros."""
+
+    launch: Descriptor
+    operands: list[Any]
+    zeros: tuple[tuple[int, ...], ...]
+
+
+def prepare(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None = None) -> Prepared:
+    """Check the arguments of a launch over `dims`.
+
+    Raises:
+        KernelTypeError, LaunchError: an argument does not fit its parameter.
+    """
+    threads = geometry.fold(dims, program.kernel.tid_dims, program.name)
+    roles, operands, zeros = _read(program, matched)
+    return Prepared(descriptor_of(program, threads, roles, block_dim), operands, zeros)
+
+
+def _read(program: Program, matched: Matched) -> tuple[tuple[Role, ...], list[Any], tuple[tuple[int, ...], ...]]:
+    """Final roles, operands in order, and shapes of the outputs that start as zeros."""
+    x64 = compat.x64_enabled()
+    roles, operands, zeros = list(matched.roles), [], []
+    faults: list[Fault] = []
+    shapes: list[tuple[int, ...]] = []
+    for index, (param, value) in enumerate(zip(program.params, matched.values, strict=True)):
+        given = values.describe(value, param)
+        if roles[index] is Role.ZEROS:
+            start = arguments.read_output(param, value, given, x64)
+        else:
+            start = arguments.check_input(param, given, x64) or given
+        match start:
+            case Fault():
+                faults.append(start)
+            case Argument() if not faults:
+                operands.append(values.to_operand(param, start))
+                roles[index] = Role.IN_OUT if roles[index] is Role.ZEROS else roles[index]
+            case tuple():
+                zeros.append(start)
+        shapes.append(start if isinstance(start, tuple) else given.shape or ())
+    arguments.raise_faults(program.name, faults)
+    roles += [Role.ZEROS] * len(program.shadowed)
+    zeros += [shapes[index] for index in program.shadowed]
+    return tuple(roles), operands, tuple(zeros)
+
+
+def check_kernel(kernel: Any, caller: str) -> None:
+    """Raise KernelTypeError unless `kernel` is one."""
+    if not isinstance(kernel, Kernel):
+        name = getattr(kernel, "__name__", None)
+        raise KernelTypeError(
+            f"{caller}: expected a kernel, got {type(kernel).__name__}{f' {name!r}' if name else ''}",
+            hint="decorate the function with @wp.kernel",
+        )
+
+
+def read_block_dim(block_dim: Any, kernel_name: str) -> int | None:
+    """`block_dim` as a positive int, or None."""
+    if block_dim is None:
+        return None
+    try:
+        size = 0 if isinstance(block_dim, bool) else operator.index(block_dim)
+    except TypeError:
+        size = 0
+    if size < 1:
+        raise LaunchError(f"kernel '{kernel_name}': block_dim must be a positive int, got {block_dim!r}")
+    return size

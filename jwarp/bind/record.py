@@ -1,0 +1,331 @@
+"""`wp.Launch`: a launch that is kept, changed and run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.bind import adjoint as adjoints
+from jwarp.bind import compat, values
+from jwarp.bind.prepare import Prepared, check_kernel, prepare, read_block_dim
+from jwarp.bind.primitive import bind
+from jwarp.config import config
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.function import Kernel
+from jwarp.launch import arguments, geometry
+from jwarp.launch.adjoints import Request, read_request
+from jwarp.launch.arguments import Matched, Role
+from jwarp.launch.descriptor import program_of
+from jwarp.launch.record import LaunchDescriptor, Record, code_settings, slot_of
+
+_ROLE_NAMES = {Role.READ: "in", Role.ZEROS: "out", Role.IN_OUT: "inout"}
+
+
+class _Unset:
+    def __repr__(self) -> str:
+        return "<unset>"
+
+
+UNSET: Any = _Unset()
+
+
+class Launch(Record):
+    """A recorded launch: what `wp.launch(..., record_cmd=True)` gives, to be run by `launch()`.
+
+    Built directly it is empty, and filled by the setters; the outputs are then the parameters that the kernel
+    writes. The settings of `wp.config` are those in force when it is made. It keeps its buffers alive, and sees
+    later changes of NumPy inputs. Inside `jax.jit` and other transformations its values may be traced.
+
+    Attributes:
+        kernel: the kernel.
+        dim: number of threads along each axis, None while unset.
+        block_dim: threads in a block, or None.
+        adjoint: whether it runs the adjoint.
+        params: the value of each parameter, in order.
+    """
+
+    def __init__(self, kernel: Kernel, adjoint: bool = False, *, block_dim: int | None = None):
+        check_kernel(kernel, "wp.Launch")
+        if not isinstance(adjoint, bool):
+            raise LaunchError(f"kernel '{kernel.name}': adjoint must be True or False, got {adjoint!r}")
+        self.kernel = kernel
+        self.block_dim = read_block_dim(block_dim, kernel.name)
+        self.adjoint = adjoint
+        self._program = program_of(kernel, config.settings)
+        self._values: list[Any] = [UNSET] * len(kernel.params)
+        self._outputs: tuple[int, ...] = self._program.written
+        self._only_inputs = False
+        self._is_named = False
+        self._dim: tuple[int, ...] | None = None
+        self._wanted: dict[int, Any] | None = None  # None: every differentiable input
+        self._cotangents: dict[int, Any] | None = None
+        self._gradients_named = False
+        self._ready: Callable[[], Any] | None = None
+
+    # -- what it is
+
+    @property
+    def dim(self) -> tuple[int, ...] | None:
+        return self._dim
+
+    @property
+    def params(self) -> tuple[Any, ...]:
+        return tuple(self._values)
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The parameters whose gradients an adjoint record gives, by name."""
+        return tuple(self.kernel.params[p].name for p in self._request.wanted) if self.adjoint else ()
+
+    @property
+    def descriptor(self) -> LaunchDescriptor:
+        """What the launch does, without its data."""
+        program = self._program
+        slots = tuple(slot_of(param, self._role_name(i)) for i, param in enumerate(self.kernel.params))
+        variant = f"adjoint({', '.join(self.wanted)})" if self.adjoint else "forward"
+        settings = code_settings(program.settings)
+        return LaunchDescriptor(program.name, program.fingerprint, variant, self._dim, self.block_dim, slots, settings)
+
+    def _role_name(self, index: int) -> str:
+        value = self._values[index]
+        if value is UNSET:
+            return "unset"
+        if index not in self._outputs:
+            return "in"
+        return "inout" if values.describe(value).origin in ("jax", "numpy") else "out"
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{param.name}={_shown(value)}" for param, value in zip(self.kernel.params, self._values, strict=True)
+        )
+        kind = " adjoint" if self.adjoint else ""
+        return f"<wp.Launch{kind} of {self.kernel.name}, dim={self._dim}, {shown}>"
+
+    # -- changing it
+
+    def set_dim(self, dim: int | Sequence[int]) -> None:
+        """Let it run over `dim` threads, as in `wp.launch`.
+
+        Raises:
+            LaunchError: `dim` is no such number of threads, or an array is provably accessed outside its extents.
+        """
+        before, self._dim = self._dim, geometry.read_dim(dim, self.kernel.name)
+        self._ready = None
+        try:
+            self._check_extents()
+        except LaunchError:
+            self._dim = before
+            raise
+
+    def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
+        """Set parameter number `index`; with `adjoint`, the gradient of an input or the cotangent of an output.
+
+        The gradient of an input is None (not wanted), True (wanted) or what it is added to.
+
+        Raises:
+            KernelTypeError: the value has another kind, dtype or rank than the parameter.
+            LaunchError: there is no such parameter, or the record is none of an adjoint.
+        """
+        count = len(self._values)
+        if type(index) is not int or not 0 <= index < count:
+            raise LaunchError(
+                f"kernel '{self.kernel.name}' has parameters 0 to {count - 1}, got index {index!r}",
+                hint=f"in order they are {', '.join(p.name for p in self.kernel.params)}",
+            )
+        if adjoint:
+            self._set_adjoint(index, value)
+        else:
+            self._check_value(index, value)
+            self._values[index] = value
+        self._ready = None
+
+    def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
+        """As `set_param_at_index`, by the parameter's name."""
+        names = [param.name for param in self.kernel.params]
+        if name not in names:
+            raise LaunchError(f"kernel '{self.kernel.name}' has no parameter {name!r}; there are {', '.join(names)}")
+        self.set_param_at_index(names.index(name), value, adjoint)
+
+    def set_params(self, values: Sequence[Any]) -> None:
+        """Set all parameters in order; all or, after an error, none."""
+        if not isinstance(values, (list, tuple)) or len(values) != len(self._values):
+            given = f"{len(values)} values" if isinstance(values, (list, tuple)) else type(values).__name__
+            names = ", ".join(p.name for p in self.kernel.params)
+            raise LaunchError(
+                f"kernel '{self.kernel.name}': set_params takes a list of {len(self._values)} values ({names}), "
+                f"got {given}"
+            )
+        for index, value in enumerate(values):
+            self._check_value(index, value)
+        self._values = list(values)
+        self._ready = None
+
+    def _check_value(self, index: int, value: Any) -> None:
+        param, x64 = self.kernel.params[index], compat.x64_enabled()
+        given = values.describe(value, param)
+        found: Any = arguments.check_input(param, given, x64)
+        if index in self._outputs and not self._only_inputs:
+            found = arguments.read_output(param, value, given, x64)
+        if isinstance(found, arguments.Fault):
+            arguments.raise_faults(self.kernel.name, [found])
+
+    def _set_adjoint(self, index: int, value: Any) -> None:
+        param = self.kernel.params[index]
+        if not self.adjoint:
+            raise LaunchError(
+                f"kernel '{self.kernel.name}': this record has no adjoint of '{param.name}', as it runs the forward "
+                "launch",
+                hint="record it with adjoint=True",
+            )
+        if value is not None and value is not False and not param.dtype.is_float:
+            raise KernelTypeError(f"kernel '{self.kernel.name}', parameter '{param.name}' is {param.type!r}, which has "
+                                  "no gradient")  # fmt: skip
+        if index in self._outputs and not self._only_inputs:
+            if value is True:
+                raise LaunchError(f"kernel '{self.kernel.name}': the cotangent of output '{param.name}' is an array")
+            self._cotangents = {**(self._cotangents or {}), index: value}
+            return
+        wanted = {} if self._wanted is None else dict(self._wanted)
+        wanted.pop(index, None)
+        if value is not None and value is not False:
+            wanted[index] = value
+        self._wanted = dict(sorted(wanted.items()))
+
+    # -- running it
+
+    def launch(self, stream: Any = None) -> Any:
+        """Run it: the outputs, or the wanted gradients, as `wp.launch` returns them.
+
+        Raises:
+            LaunchError: a parameter, `dim` or, for an adjoint, the cotangents are not set.
+        """
+        if stream is not None:
+            raise stream_refusal(self.kernel.name, stream)
+        if self._ready is None:
+            self._ready = self._prepared()
+        return self._ready()
+
+    def _matched(self) -> Matched:
+        missing = [p.name for p, value in zip(self.kernel.params, self._values, strict=True) if value is UNSET]
+        if missing:
+            raise LaunchError(
+                f"kernel '{self.kernel.name}': nothing is set for {', '.join(map(repr, missing))}",
+                hint="set_params, or set_param_by_name for each",
+            )
+        written = self._outputs
+        changed = Role.IN_OUT if self._only_inputs else Role.ZEROS
+        roles = tuple(changed if i in written else Role.READ for i in range(len(self._values)))
+        arguments.refuse_written_inputs(self.kernel.name, self.kernel.params, self._program.written, roles)
+        return Matched(roles, tuple(self._values), self._outputs)
+
+    def _prepare(self) -> Prepared:
+        if self._dim is None:
+            raise LaunchError(f"kernel '{self.kernel.name}': dim is not set", hint="call set_dim")
+        return prepare(self._program, self._dim, self._matched(), self.block_dim)
+
+    def _check_extents(self) -> None:
+        """Refuse an access that is provably outside, as soon as everything is known."""
+        if self._dim is None or any(value is UNSET for value in self._values):
+            return
+        made = self._prepare()
+        extents = made.launch.extents([jax.numpy.shape(x) for x in made.operands], made.zeros)
+        if made.launch.geometry.repeat:
+            lower_kernel(self._program.kernel, self._program.settings).check(made.launch.geometry.dims, extents)
+
+    @property
+    def _request(self) -> Request:
+        params = self.kernel.params
+        wanted = self._wanted
+        if wanted is None:
+            inputs = (i for i in range(len(params)) if i not in self._outputs)
+            wanted = {i: True for i in inputs if params[i].dtype.is_float}
+        return Request(wanted, self._cotangents, self._gradients_named)
+
+    def _prepared(self) -> Callable[[], Any]:
+        """What runs the launch, made once for the values that are set."""
+        made, differentiable = self._prepare(), self.kernel.enable_backward
+        if self.adjoint:
+            request = self._request
+            call = adjoints.adjoint_call(made.launch, made.operands, made.zeros, request, differentiable=differentiable)
+            run, operands, order = call.run, call.operands, call.wanted
+            is_named, returned = request.is_named, call.wanted
+        else:
+            if not made.launch.results and not self._program.lasts:
+                return lambda: {} if self._is_named else ()
+
+            def run(*operands: Any) -> list[Any]:
+                return bind(
+                    operands, made.launch, made.zeros, differentiable=differentiable, side_effect=self._program.lasts
+                )
+
+            operands, order = made.operands, made.launch.results
+            is_named, returned = self._is_named, self._outputs
+        names = [self.kernel.params[p].name for p in returned]
+        places = [order.index(p) for p in returned]
+        run.__name__ = self._program.name
+        compiled = jax.jit(run)
+
+        def replay() -> Any:
+            traced = any(isinstance(x, compat.Tracer) for x in operands)
+            found = run(*operands) if traced else compiled(*operands)
+            results = tuple(found[k] for k in places)
+            return dict(zip(names, results, strict=True)) if is_named else results
+
+        return replay
+
+
+def record(
+    kernel: Kernel,
+    dim: int | Sequence[int],
+    inputs: Sequence[Any] | Mapping[str, Any],
+    outputs: Sequence[Any] | Mapping[str, Any] | None,
+    *,
+    adjoint: bool,
+    adj_inputs: Any,
+    adj_outputs: Any,
+    block_dim: int | None,
+) -> Launch:
+    """The record of a launch, all of whose arguments are checked now."""
+    made = Launch(kernel, adjoint, block_dim=block_dim)
+    made._dim = geometry.read_dim(dim, kernel.name)
+    matched = arguments.match(made._program.name, kernel.params, made._program.written, inputs, outputs)
+    made._values, made._outputs = list(matched.values), matched.outputs
+    made._only_inputs = outputs is None
+    made._is_named = outputs is None or isinstance(outputs, dict)
+    prepared = made._prepare()
+    if adjoint:
+        in_outs = [p for p in matched.outputs if prepared.launch.roles[p] is Role.IN_OUT]
+        passed = [p for p in range(len(kernel.params)) if outputs is None or p not in matched.outputs]
+        request = read_request(
+            kernel.name, kernel.params, passed, matched.outputs, in_outs, adj_inputs, adj_outputs,
+            only_inputs=outputs is None,
+        )  # fmt: skip
+        made._wanted = None if adj_inputs is None else dict(request.wanted)
+        made._cotangents = None if request.cotangents is None else dict(request.cotangents)
+        made._gradients_named = request.is_named
+    elif adj_inputs is not None or adj_outputs is not None:
+        raise LaunchError(
+            f"kernel '{kernel.name}': adj_inputs and adj_outputs are for adjoint launches", hint="pass adjoint=True"
+        )
+    made._check_extents()
+    return made
+
+
+def stream_refusal(name: str, stream: Any) -> LaunchError:
+    return LaunchError(
+        f"kernel '{name}': stream must be None for JAX values, got {type(stream).__name__}",
+        hint="leave it out: XLA chooses the stream",
+    )
+
+
+def _shown(value: Any) -> str:
+    """A value in a repr: what it is, not what it holds."""
+    if value is UNSET:
+        return "unset"
+    given = values.describe(value)
+    if given.origin in ("jax", "numpy", "spec"):
+        return f"{given.dtype}{list(given.shape or ())}"
+    return str(value)[:40]

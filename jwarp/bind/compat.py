@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax._src.array import ArrayImpl as Array
 from jax._src.debugging import debug_effect as print_effect
 from jax.core import ShapedArray, Tracer
 from jax.export import DisabledSafetyCheck
@@ -15,6 +16,7 @@ from jax.interpreters import partial_eval as pe
 
 __all__ = [
     "JIT",
+    "Array",
     "DisabledSafetyCheck",
     "Primitive",
     "ShapedArray",

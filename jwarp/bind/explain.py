@@ -52,7 +52,8 @@ def explain(fn: Callable[..., Any] | Launch) -> Callable[..., Explanation]:
 
     Args:
         fn: What `wp.jax_kernel` returns, a `wp.Launch` (explained without arguments), or any function of JAX that
-            launches kernels, also inside `jax.jit`, `jax.vmap` or `jax.lax.scan`. A launch inside a loop is explained once.
+            launches kernels, also inside `jax.jit`, `jax.vmap` or `jax.lax.scan`. A launch inside a loop is
+            explained once.
 
     Returns:
         A function of the arguments of `fn`. What it returns prints as a table, and holds the same as data:

@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from jwarp.bind import compat, values
+from jwarp.bind import compat, eager, values
 from jwarp.bind.launch import run
-from jwarp.bind.prepare import check_kernel, read_block_dim
+from jwarp.bind.prepare import check_kernel, prepare, read_block_dim
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.function import Kernel
@@ -93,6 +93,8 @@ def jax_kernel(
     first_array = next((i for i, param in enumerate(inputs) if not param.is_value), None)
     roles = [Role.IN_OUT if i in in_outs else Role.READ for i in range(first_output)]
     roles += [Role.ZEROS] * len(pure_outputs)
+    differentiable = enable_backward and kernel.enable_backward
+    identity = object()  # of this function among the repeated calls of its kernel
     default_dims, default_output_dims = launch_dims, output_dims
 
     def call(
@@ -105,6 +107,13 @@ def jax_kernel(
         if unknown:
             refuse_keywords(f"kernel '{name}'", unknown, _CALL_KEYWORDS, [param.name for param in kernel.params])
         _warn_without_effect(vmap_method=vmap_method)
+        key = None
+        if launch_dims is None and output_dims is None:
+            key = eager.key_of(args, identity)
+            plan = eager.find(kernel, key)
+            found = None if plan is None else plan.call(args)
+            if found is not None:
+                return found
         if len(args) != first_output:
             names = ", ".join(param.name for param in inputs)
             raise LaunchError(f"kernel '{name}' takes {first_output} arguments ({names}), got {len(args)}")
@@ -122,14 +131,13 @@ def jax_kernel(
         arguments.refuse_written_inputs(name, kernel.params, program.written, roles)
         outputs = (*sorted(in_outs), *pure_outputs)
         matched = Matched(tuple(roles), (*args, *output_values), outputs)
-        results = run(
-            program,
-            threads,
-            matched,
-            block_dim=block,
-            differentiable=enable_backward and kernel.enable_backward,
-            side_effect=bool(has_side_effect),
-        )
+        made = prepare(program, threads, matched, block)
+        effect = bool(has_side_effect)
+        results = run(made, differentiable=differentiable, side_effect=effect)
+        eager.keep(
+            kernel, key, made, matched.values, outputs,
+            differentiable=differentiable, side_effect=effect or program.lasts,
+        )  # fmt: skip
         return tuple(results[index] for index in outputs)
 
     call.__name__ = call.__qualname__ = name

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from jwarp.bind import values
-from jwarp.bind.prepare import check_kernel, prepare, read_block_dim
+from jwarp.bind import eager, values
+from jwarp.bind.prepare import Prepared, check_kernel, prepare, read_block_dim
 from jwarp.bind.primitive import bind
 from jwarp.bind.record import record, stream_refusal
 from jwarp.config import config
@@ -78,11 +78,12 @@ def launch(
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
     check_kernel(kernel, "wp.launch")
-    refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
+    if unknown:
+        refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
     if stream is not None:
         raise stream_refusal(kernel.name, stream)
     if adjoint or record_cmd or adj_inputs is not None or adj_outputs is not None:
-        made = record(
+        recorded = record(
             kernel,
             dim,
             inputs,
@@ -92,22 +93,47 @@ def launch(
             adj_outputs=adj_outputs,
             block_dim=block_dim,
         )
-        return made if record_cmd else made.launch()
+        return recorded if record_cmd else recorded.launch()
+    values, key = _repeatable(kernel, dim, inputs, outputs, block_dim)
+    plan = eager.find(kernel, key)
+    if plan is not None:
+        results = plan.call(values)
+        if results is not None:
+            return results
     dims = geometry.read_dim(dim, kernel.name)
     program = program_of(kernel, config.settings)
     matched = arguments.match(program.name, kernel.params, program.written, inputs, outputs)
     if outputs is None:
         _refuse_in_place(program, matched)
-    by_index = run(
-        program,
-        dims,
-        matched,
-        block_dim=read_block_dim(block_dim, kernel.name),
-        differentiable=kernel.enable_backward,
-    )
-    if outputs is None or isinstance(outputs, dict):
-        return {kernel.params[index].name: by_index[index] for index in matched.outputs}
-    return tuple(by_index[index] for index in matched.outputs)
+    made = prepare(program, dims, matched, read_block_dim(block_dim, kernel.name))
+    by_index = run(made, differentiable=kernel.enable_backward)
+    is_named = outputs is None or isinstance(outputs, dict)
+    names = [kernel.params[index].name for index in matched.outputs] if is_named else None
+    eager.keep(
+        kernel, key, made, values, matched.outputs,
+        names=names, differentiable=kernel.enable_backward, side_effect=program.lasts,
+    )  # fmt: skip
+    found = tuple(by_index[index] for index in matched.outputs)
+    return found if names is None else dict(zip(names, found, strict=True))
+
+
+def _repeatable(
+    kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
+) -> tuple[Sequence[Any], Hashable | None]:
+    """The values of a call in order of the parameters, and the key under which it may be repeated."""
+    if type(inputs) not in (list, tuple) or block_dim is not None:
+        return (), None
+    dims = tuple(dim) if type(dim) is list else dim
+    if type(dims) is not int and not (type(dims) is tuple and all(type(n) is int for n in dims)):
+        return (), None
+    if outputs is None:
+        return inputs, eager.key_of(inputs, dims)
+    if type(outputs) not in (list, tuple):
+        return (), None
+    shapes = tuple([eager.shape_key(value) for value in outputs])
+    if None in shapes:
+        return (), None
+    return (*inputs, *outputs), eager.key_of(inputs, dims, shapes)
 
 
 _KEYWORDS = (
@@ -115,22 +141,13 @@ _KEYWORDS = (
 )  # fmt: skip
 
 
-def run(
-    program: Program,
-    dims: tuple[int, ...],
-    matched: Matched,
-    *,
-    block_dim: int | None = None,
-    differentiable: bool = True,
-    side_effect: bool = False,
-) -> dict[int, Any]:
-    """Check the arguments and launch; the results by parameter index."""
-    made = prepare(program, dims, matched, block_dim)
+def run(made: Prepared, *, differentiable: bool = True, side_effect: bool = False) -> dict[int, Any]:
+    """Launch; the results by parameter index."""
     launched = made.launch
-    if not launched.results and not program.lasts:
+    if not launched.results and not launched.program.lasts:
         # Such a kernel computes nothing that anyone could see.
         return {}
-    side_effect = side_effect or program.lasts
+    side_effect = side_effect or launched.program.lasts
     results = bind(made.operands, launched, made.zeros, differentiable=differentiable, side_effect=side_effect)
     return dict(zip(launched.results, results, strict=True))
 

@@ -40,16 +40,41 @@ def bind(
     side_effect: bool = False,
 ) -> list[Any]:
     """One launch without batch axes; the results in order of the kernel's parameters."""
-    return launch_p.bind(
-        *compat.vary_alike(operands),
-        launch=launch,
-        zeros=zeros,
-        batch=(),
-        masks=((),) * len(operands),
-        result_masks=((),) * len(launch.results),
-        differentiable=differentiable,
-        side_effect=side_effect,
-    )
+    params = _unbatched(launch, zeros, differentiable, side_effect)
+    return launch_p.bind(*compat.vary_alike(operands), **params)
+
+
+def _unbatched(launch: Descriptor, zeros: Any, differentiable: bool, side_effect: bool) -> dict[str, Any]:
+    return {
+        "launch": launch,
+        "zeros": zeros,
+        "batch": (),
+        "masks": ((),) * len(launch.operands),
+        "result_masks": ((),) * len(launch.results),
+        "differentiable": differentiable,
+        "side_effect": side_effect,
+    }
+
+
+def eager(
+    launch: Descriptor, zeros: tuple[tuple[int, ...], ...], *, differentiable: bool = True, side_effect: bool = False
+) -> Callable[..., list[Any]]:
+    """The function of concrete operands that `bind` runs, for who calls it again and again."""
+    compiled = _jitted(**_unbatched(launch, zeros, differentiable, side_effect))
+
+    def run(*operands: Any) -> list[Any]:
+        try:
+            return compiled(*operands)
+        except ValueError as error:
+            raise _as_runtime_error(error) from None
+
+    return run
+
+
+def _as_runtime_error(error: ValueError) -> Exception:
+    """JAX's quick path for repeated calls makes a ValueError of what a running program reports."""
+    ours = type(error) is ValueError and "jwarp: kernel" in str(error)
+    return RuntimeError(str(error)) if ours else error
 
 
 # Eager calls
@@ -86,10 +111,7 @@ def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
     try:
         return _run_jitted(*operands, **params)
     except ValueError as error:
-        # JAX's quick path for repeated calls makes a ValueError of what a running program reports.
-        if type(error) is not ValueError or "jwarp: kernel" not in str(error):
-            raise
-        raise RuntimeError(str(error)) from None
+        raise _as_runtime_error(error) from None
 
 
 def _run_jitted(*operands: Any, **params: Any) -> list[Any]:

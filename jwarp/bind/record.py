@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind import adjoint as adjoints
 from jwarp.bind import compat, values
 from jwarp.bind.prepare import Prepared, check_kernel, prepare, read_block_dim
-from jwarp.bind.primitive import bind
+from jwarp.bind.primitive import bind, eager
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.function import Kernel
@@ -252,21 +253,19 @@ class Launch(Record):
             call = adjoints.adjoint_call(made.launch, made.operands, made.zeros, request, differentiable=differentiable)
             run, operands, order = call.run, call.operands, call.wanted
             is_named, returned = request.is_named, call.wanted
+            run.__name__ = self._program.name
+            compiled: Callable[..., list[Any]] = jax.jit(run)
         else:
             if not made.launch.results and not self._program.lasts:
                 return lambda: {} if self._is_named else ()
 
-            def run(*operands: Any) -> list[Any]:
-                return bind(
-                    operands, made.launch, made.zeros, differentiable=differentiable, side_effect=self._program.lasts
-                )
-
+            options = {"differentiable": differentiable, "side_effect": self._program.lasts}
+            run = functools.partial(_bound, made, options)
+            compiled = eager(made.launch, made.zeros, **options)
             operands, order = made.operands, made.launch.results
             is_named, returned = self._is_named, self._outputs
         names = [self.kernel.params[p].name for p in returned]
         places = [order.index(p) for p in returned]
-        run.__name__ = self._program.name
-        compiled = jax.jit(run)
 
         def replay() -> Any:
             traced = any(isinstance(x, compat.Tracer) for x in operands)
@@ -319,6 +318,10 @@ def stream_refusal(name: str, stream: Any) -> LaunchError:
         f"kernel '{name}': stream must be None for JAX values, got {type(stream).__name__}",
         hint="leave it out: XLA chooses the stream",
     )
+
+
+def _bound(made: Prepared, options: Mapping[str, bool], *operands: Any) -> list[Any]:
+    return bind(operands, made.launch, made.zeros, **options)
 
 
 def _shown(value: Any) -> str:

@@ -38,6 +38,7 @@ class Kernel:
         self._captured = capture(function)
         self._lines = file_lines(function)
         self.params = _parameters(function, self._captured)
+        self.plans: dict[Any, Any] = {}  # what launches keep for the next one alike
         self._irs: dict[tuple[int, bool], nodes.Kernel] = {}
         self._lock = threading.Lock()
 

@@ -30,12 +30,13 @@ class Func:
     A call that stands alone may name `outputs` as further arguments: variables that get the results.
     """
 
+    gradient: Func | None = None  # what @wp.func_grad gave it
+
     def __init__(self, function: Callable, outputs: tuple[str, ...] = (), earlier: Func | None = None):
         """`earlier` is the function of the same name that was defined before in the same scope."""
         functools.update_wrapper(self, function)
         self.python = function
         self.name = function.__name__
-        self.gradient: Func | None = None  # what @wp.func_grad gave it
         self.outputs = Outputs(outputs, function.__code__.co_argcount)
         self._captured = capture(function)
         if earlier is not None and self._captured.get(self.name) is earlier:

@@ -38,13 +38,17 @@ class Kernel:
         self._captured = capture(function)
         self._lines = file_lines(function)
         self.params = _parameters(function, self._captured)
-        self.plans: dict[Any, Any] = {}  # what launches keep for the next one alike
         self._irs: dict[tuple[int, bool], nodes.Kernel] = {}
         self._lock = threading.Lock()
 
     @functools.cached_property
     def source(self) -> Source:
         return read_source(self.python, self._captured, self._lines)
+
+    @functools.cached_property
+    def plans(self) -> dict[Any, Any]:
+        """What launches keep for the next one alike."""
+        return {}
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force)."""

@@ -170,7 +170,6 @@ class WarpFunc(Func):
         self.python = function
         self.name = function.__name__
         self.outputs = Outputs((), function.__code__.co_argcount)
-        self.gradient = None  # forward results are compared
         self._defined = (self,)
 
     @functools.cached_property

@@ -51,11 +51,11 @@ class Sweep:
         self.busy = frozenset(id(n) for n in walk(kernel.body) if self.is_busy(n))
 
     def is_busy(self, node: Node) -> bool:
-        """Whether the reverse sweep has something to do with `node`."""
+        """Whether the reverse sweep has something to do with `node`: values may also just pass through."""
         return any(
-            any(r in self.active for r in results(op)) or (op.name in WRITES and op.attr in self.active.arrays)
-            for op in walk_node(node)
-            if isinstance(op, Op)
+            any(r in self.active for r in results(inner))
+            or (isinstance(inner, Op) and inner.name in WRITES and inner.attr in self.active.arrays)
+            for inner in walk_node(node)
         )
 
     def operand(self, x: Operand) -> Operand:

@@ -149,16 +149,12 @@ class _Reverse(Sweep):
         """The values from outside that `node` uses and that carry a derivative."""
         inside, used = set(inner_params(node)), {}
         for inner in walk_node(node):
-            inside.update(inner_params(inner), results(inner))
-            used.update(dict.fromkeys(operands(inner)))
             for block in blocks(inner):
                 used.update(dict.fromkeys(block.yields))
-        entering = set(operands(node)) - {y for b in blocks(node) for y in b.yields}
-        own = {x for inner in walk_node(node) if inner is not node for x in operands(inner)}
-        return [
-            x for x in used
-            if isinstance(x, Value) and x not in inside and x in self.active and (x not in entering or x in own)
-        ]  # fmt: skip
+            if inner is not node:  # what a loop starts with gets its gradient from the carried values
+                inside.update(inner_params(inner), results(inner))
+                used.update(dict.fromkeys(operands(inner)))
+        return [x for x in used if isinstance(x, Value) and x not in inside and x in self.active]
 
     def reverse_if(self, node: If) -> None:
         free = self.free_values(node)

@@ -45,9 +45,12 @@ class Sweep:
         self.trips_of: dict[int, Value] = {}  # by id of a while loop: stands for its number of trips
         ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
         self.written = frozenset(written_params(kernel))
-        self.loaded = frozenset(n.attr for n in ops if n.name == "load")
         self.used = {x for n in walk(kernel.body) for x in operands(n)}
         self.used |= {y for n in walk(kernel.body) for b in blocks(n) for y in b.yields}
+        # An atomic operation whose result is used reads, too.
+        self.loaded = frozenset(
+            n.attr for n in ops if n.name == "load" or (n.name in WRITES and n.result in self.used)
+        )
         self.busy = frozenset(id(n) for n in walk(kernel.body) if self.is_busy(n))
 
     def is_busy(self, node: Node) -> bool:
@@ -96,7 +99,7 @@ class Sweep:
             if node.attr in self.loaded:
                 self.builder.effect("save", *self.all(indices_of(node)), attr=self.slot(node.attr))
             made = self.fresh(node.result) if node.result is not None else None
-            if node.attr in self.loaded or node.result in self.used:
+            if node.attr in self.loaded:
                 self.builder.append(Op(node.name, args, self.slot(node.attr), made, node.span))
         elif node.name == "clear":
             self.builder.effect("clear", attr=self.slot(node.attr))

@@ -103,17 +103,16 @@ def test_kernels_that_went_wrong(name, tmp_path):
 
 
 @wp.kernel
-def emptied(x: wp.array[float], total: wp.array[float], most: wp.array[float]):
+def emptied(x: wp.array[float], total: wp.array[float]):
     i = wp.tid()
     v = x[i]
     x[i] = 0.0
     wp.atomic_add(total, 0, v)
-    wp.atomic_max(most, 0, v)
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_what_an_element_held_before_it_was_overwritten(variant):
+def test_a_sum_of_what_elements_held_before_they_were_overwritten(variant):
     for n in (1, 5, 40):
         x = np.random.default_rng(n).integers(1, 50, n).astype(np.float32)
-        after, total, most = Compiled(emptied.ir(), variant).run((n,), [x, np.zeros(1), np.zeros(1)])
-        assert (not after.any(), total[0], most[0]) == (True, x.sum(), x.max())
+        after, total = Compiled(emptied.ir(), variant).run((n,), [x, np.zeros(1)])
+        assert (not after.any(), total[0]) == (True, x.sum())

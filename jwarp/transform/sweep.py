@@ -25,7 +25,6 @@ from jwarp.ir.nodes import (
     results,
     walk,
     walk_node,
-    written_params,
 )
 from jwarp.transform.activity import Activity
 from jwarp.transform.slots import Slot
@@ -33,10 +32,13 @@ from jwarp.types import int64
 
 
 class Sweep:
-    """`known` maps the kernel's values to those of the adjoint kernel that is being built."""
+    """`known` maps the kernel's values to those of the adjoint kernel that is being built.
 
-    def __init__(self, kernel: Kernel, active: Activity, *, is_taped: bool):
-        self.kernel, self.active, self.is_taped = kernel, active, is_taped
+    `written` are the parameters that the kernel stored to before it was simplified.
+    """
+
+    def __init__(self, kernel: Kernel, active: Activity, written: frozenset[int], *, is_taped: bool):
+        self.kernel, self.active, self.written, self.is_taped = kernel, active, written, is_taped
         self.builder = Builder()
         self.known: dict[Value, Operand] = {}
         self.scalars: dict[int, Value] = {}
@@ -44,7 +46,6 @@ class Sweep:
         self.tape_of: dict[int, int] = {}  # by id of a loop: the tape that it filled last
         self.trips_of: dict[int, Value] = {}  # by id of a while loop: stands for its number of trips
         ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
-        self.written = frozenset(written_params(kernel))
         self.used = {x for n in walk(kernel.body) for x in operands(n)}
         self.used |= {y for n in walk(kernel.body) for b in blocks(n) for y in b.yields}
         # An atomic operation whose result is used reads, too.

@@ -32,6 +32,7 @@ from jwarp.ir.nodes import (
     results,
     walk,
     walk_node,
+    written_params,
 )
 from jwarp.transform.activity import Activity, activity
 from jwarp.transform.checkpoints import Checkpoints, Slots
@@ -69,19 +70,28 @@ def vjp(
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
+    written = frozenset(written_params(kernel))
     kernel = simplify(speculate(simplify(kernel)))
     wanted, given = frozenset(wanted), frozenset(given)
     owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
-    reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given), owned, policy)
+    reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given), written, owned, policy)
     return reverse.adjoint(kernel, {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned})
 
 
 class _Reverse(Sweep):
     """`gradients` maps the kernel's values to what has been added up for them so far."""
 
-    def __init__(self, kernel: Kernel, wanted: frozenset[int], active: Activity, owned: frozenset[int], policy: str):
+    def __init__(
+        self,
+        kernel: Kernel,
+        wanted: frozenset[int],
+        active: Activity,
+        written: frozenset[int],
+        owned: frozenset[int],
+        policy: str,
+    ):
         self.slots = Slots(self) if policy == "slots" else None
-        super().__init__(kernel, active, is_taped=self.slots is None)
+        super().__init__(kernel, active, written, is_taped=self.slots is None)
         self.wanted, self.owned = wanted, owned
         self.gradients: dict[Value, Operand] = {}
 

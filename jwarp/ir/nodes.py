@@ -186,8 +186,9 @@ class Gradient:
 class Kernel:
     """A whole kernel. `tid_dims` is how many launch dimensions `wp.tid()` reads, at least 1.
 
-    `variant` says what it is: the kernel as it was written, or a derivative of that. `gradients` are what
-    the operations `rule` refer to; compiled kernels have none.
+    `variant` says what it is: the kernel as it was written, or a derivative of that. One that is `exact`
+    compares what it computes with what another kernel did, so it must round as that one does. `gradients`
+    are what the operations `rule` refer to; compiled kernels have none.
     """
 
     name: str
@@ -197,6 +198,7 @@ class Kernel:
     span: Span = NO_SPAN
     locals: tuple[Local, ...] = ()
     variant: str = "forward"
+    exact: bool = False
     gradients: tuple[Gradient, ...] = ()
 
     def array(self, number: int) -> Param | Local:
@@ -289,6 +291,16 @@ def failure_texts(kernel: Kernel) -> tuple[str, ...]:
 def prints(kernel: Kernel) -> bool:
     """Whether the kernel writes lines of text."""
     return any(isinstance(n, Op) and n.name == "print" for n in walk(kernel.body))
+
+
+def rounds_as_written(kernel: Kernel) -> bool:
+    """Whether no two operations may be rounded as one, for the sake of this kernel or of its derivatives.
+
+    Which value an atomic minimum or maximum took, a derivative finds by computing the values once more. They
+    must have the same bits again, although other operations around them are left out.
+    """
+    extrema = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name in ("atomic_min", "atomic_max"))
+    return kernel.exact or any(kernel.array(n.attr).dtype.is_float for n in extrema)
 
 
 def changed_arrays(node: Node) -> set[int]:

@@ -14,7 +14,7 @@ from jwarp.ir.printing import short_file
 from jwarp.ir.verify import verify
 from jwarp.types import SCALARS, ArrayType, ScalarType, Type
 
-FORMAT = 2
+FORMAT = 3
 MAGIC = b"jwir"
 MAX_SIZE = 16 << 20
 MAX_NUMBER = (1 << 31) - 1
@@ -80,7 +80,7 @@ class _Encoder:
         assert not kernel.gradients, "what is compiled has no derivatives in it"
         params = [self.param(p) for p in kernel.params]
         arrays = [[*self.param(Param(local.name, local.type)), list(local.shape)] for local in kernel.locals]
-        head = [kernel.name, kernel.variant, params, arrays, kernel.tid_dims]
+        head = [kernel.name, kernel.variant, kernel.exact, params, arrays, kernel.tid_dims]
         return [*head, self.span(kernel.span), self.block(kernel.body)]
 
     def param(self, param: Param) -> list:
@@ -152,10 +152,13 @@ class _Decoder:
         self.values = [Value(_scalar(t), _text(name)) for t, name in _list(values)]
 
     def kernel(self, content: Any) -> Kernel:
-        name, variant, params, arrays, tid_dims, span, body = _list(content)
+        name, variant, exact, params, arrays, tid_dims, span, body = _list(content)
         decoded = tuple(self.param(p) for p in _list(params))
         made = tuple(self.local(a) for a in _list(arrays))
-        return Kernel(_text(name), decoded, tid_dims, self.block(body), self.span(span), made, _text(variant))
+        if not isinstance(exact, bool):
+            raise ValueError(f"damaged kernel data: {exact!r} is not true or false")
+        inside = self.block(body)
+        return Kernel(_text(name), decoded, tid_dims, inside, self.span(span), made, _text(variant), exact)
 
     def param(self, content: Any) -> Param:
         name, dtype, ndim, element = _list(content)

@@ -86,7 +86,9 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Slot, Local] | None = Non
             kernel.span,
             "make the local arrays smaller, or pass arrays as parameters",
         )
-    made = Kernel(kernel.name, tuple(params), kernel.tid_dims, map_ops(body, renumber), kernel.span, locals_)
+    exact = kernel.exact or any(slot.kind == "final" for slot in slots)
+    content = map_ops(body, renumber)
+    made = Kernel(kernel.name, tuple(params), kernel.tid_dims, content, kernel.span, locals_, exact=exact)
     return Derived(made, slots)
 
 

@@ -25,7 +25,6 @@ from jwarp.ir.nodes import (
     results,
     walk,
     walk_node,
-    written_params,
 )
 from jwarp.transform.activity import Activity
 from jwarp.transform.authored import loaded_by_gradients
@@ -34,10 +33,13 @@ from jwarp.types import int64
 
 
 class Sweep:
-    """`known` maps the kernel's values to those of the adjoint kernel that is being built."""
+    """`known` maps the kernel's values to those of the adjoint kernel that is being built.
 
-    def __init__(self, kernel: Kernel, active: Activity, *, is_taped: bool):
-        self.kernel, self.active, self.is_taped = kernel, active, is_taped
+    `written` are the parameters that the kernel stored to before it was simplified.
+    """
+
+    def __init__(self, kernel: Kernel, active: Activity, written: frozenset[int], *, is_taped: bool):
+        self.kernel, self.active, self.written, self.is_taped = kernel, active, written, is_taped
         self.builder = Builder()
         self.known: dict[Value, Operand] = {}
         self.scalars: dict[int, Value] = {}
@@ -45,18 +47,20 @@ class Sweep:
         self.tape_of: dict[int, int] = {}  # by id of a loop: the tape that it filled last
         self.trips_of: dict[int, Value] = {}  # by id of a while loop: stands for its number of trips
         ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
-        self.written = frozenset(written_params(kernel))
-        self.loaded = frozenset(n.attr for n in ops if n.name == "load") | loaded_by_gradients(kernel)
         self.used = {x for n in walk(kernel.body) for x in operands(n)}
         self.used |= {y for n in walk(kernel.body) for b in blocks(n) for y in b.yields}
+        # An atomic operation whose result is used reads, too.
+        self.loaded = frozenset(
+            n.attr for n in ops if n.name == "load" or (n.name in WRITES and n.result in self.used)
+        ) | loaded_by_gradients(kernel)
         self.busy = frozenset(id(n) for n in walk(kernel.body) if self.is_busy(n))
 
     def is_busy(self, node: Node) -> bool:
-        """Whether the reverse sweep has something to do with `node`."""
+        """Whether the reverse sweep has something to do with `node`: values may also just pass through."""
         return any(
-            any(r in self.active for r in results(op)) or (op.name in WRITES and op.attr in self.active.arrays)
-            for op in walk_node(node)
-            if isinstance(op, Op)
+            any(r in self.active for r in results(inner))
+            or (isinstance(inner, Op) and inner.name in WRITES and inner.attr in self.active.arrays)
+            for inner in walk_node(node)
         )
 
     def operand(self, x: Operand) -> Operand:
@@ -97,7 +101,7 @@ class Sweep:
             if node.attr in self.loaded:
                 self.builder.effect("save", *self.all(indices_of(node)), attr=self.slot(node.attr))
             made = self.fresh(node.result) if node.result is not None else None
-            if node.attr in self.loaded or node.result in self.used:
+            if node.attr in self.loaded:
                 self.builder.append(Op(node.name, args, self.slot(node.attr), made, node.span))
         elif node.name == "clear":
             self.builder.effect("clear", attr=self.slot(node.attr))

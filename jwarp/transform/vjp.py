@@ -34,6 +34,7 @@ from jwarp.ir.nodes import (
     results,
     walk,
     walk_node,
+    written_params,
 )
 from jwarp.transform.activity import Activity, activity
 from jwarp.transform.authored import Inlined, loaded_by_gradients, memory_refusal
@@ -72,19 +73,28 @@ def vjp(
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
+    written = frozenset(written_params(kernel))
     kernel = simplify(speculate(simplify(kernel)))
     wanted, given = frozenset(wanted), frozenset(given)
     owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
-    reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given), owned, policy)
+    reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given), written, owned, policy)
     return reverse.adjoint(kernel, {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned})
 
 
 class _Reverse(Sweep):
     """`gradients` maps the kernel's values to what has been added up for them so far."""
 
-    def __init__(self, kernel: Kernel, wanted: frozenset[int], active: Activity, owned: frozenset[int], policy: str):
+    def __init__(
+        self,
+        kernel: Kernel,
+        wanted: frozenset[int],
+        active: Activity,
+        written: frozenset[int],
+        owned: frozenset[int],
+        policy: str,
+    ):
         self.slots = Slots(self) if policy == "slots" else None
-        super().__init__(kernel, active, is_taped=self.slots is None)
+        super().__init__(kernel, active, written, is_taped=self.slots is None)
         self.wanted, self.owned = wanted, owned
         self.gradients: dict[Value, Operand] = {}
         self.cotangents: dict[tuple[int, int], Operand] = {}  # of results of calls with their own gradients
@@ -153,16 +163,12 @@ class _Reverse(Sweep):
         """The values from outside that `node` uses and that carry a derivative."""
         inside, used = set(inner_params(node)), {}
         for inner in walk_node(node):
-            inside.update(inner_params(inner), results(inner))
-            used.update(dict.fromkeys(operands(inner)))
             for block in blocks(inner):
                 used.update(dict.fromkeys(block.yields))
-        entering = set(operands(node)) - {y for b in blocks(node) for y in b.yields}
-        own = {x for inner in walk_node(node) if inner is not node for x in operands(inner)}
-        return [
-            x for x in used
-            if isinstance(x, Value) and x not in inside and x in self.active and (x not in entering or x in own)
-        ]  # fmt: skip
+            if inner is not node:  # what a loop starts with gets its gradient from the carried values
+                inside.update(inner_params(inner), results(inner))
+                used.update(dict.fromkeys(operands(inner)))
+        return [x for x in used if isinstance(x, Value) and x not in inside and x in self.active]
 
     def reverse_if(self, node: If) -> None:
         free = self.free_values(node)

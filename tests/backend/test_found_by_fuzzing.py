@@ -10,6 +10,7 @@ from harness import VARIANTS, Compiled, same
 from test_fuzz_kernels import load
 from thread_oracle import run_threads
 
+import jwarp as wp
 from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter import run
 from jwarp.config import Settings
@@ -99,3 +100,19 @@ def test_kernels_that_went_wrong(name, tmp_path):
         for variant in VARIANTS[:: 1 if max_unroll else 3]:
             results = Compiled(made, variant).run(dims, arguments)
             assert all(map(same, results, expected)), str(variant)
+
+
+@wp.kernel
+def emptied(x: wp.array[float], total: wp.array[float]):
+    i = wp.tid()
+    v = x[i]
+    x[i] = 0.0
+    wp.atomic_add(total, 0, v)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_sum_of_what_elements_held_before_they_were_overwritten(variant):
+    for n in (1, 5, 40):
+        x = np.random.default_rng(n).integers(1, 50, n).astype(np.float32)
+        after, total = Compiled(emptied.ir(), variant).run((n,), [x, np.zeros(1)])
+        assert (not after.any(), total[0]) == (True, x.sum())

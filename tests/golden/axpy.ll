@@ -1,8 +1,8 @@
 define internal void @jwarp_axpy.rows(ptr noalias %p0, ptr noalias %p1, ptr noalias %p2, ptr noalias readonly %symbols, ptr noalias %failure, i64 %row.begin, i64 %row.end, i64 %col.begin, i64 %col.end, i64 %fill, i64 %first.thread, ptr noalias %tapes) nounwind {
 entry:
   %v19 = load float, ptr %p0, align 4
-  %v23 = insertelement <8 x float> poison, float %v19, i64 0
-  %v24 = shufflevector <8 x float> %v23, <8 x float> poison, <8 x i32> zeroinitializer
+  %v24 = insertelement <8 x float> poison, float %v19, i64 0
+  %v25 = shufflevector <8 x float> %v24, <8 x float> poison, <8 x i32> zeroinitializer
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
@@ -40,14 +40,16 @@ filled16:
   %v20 = sext i32 %v6 to i64
   %v21 = getelementptr float, ptr %p1, i64 %v20
   %v22 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v21, <8 x i1> %v5, <8 x float> zeroinitializer)
-  %v25 = fmul contract <8 x float> %v24, %v22
-  %v26 = sext i32 %v6 to i64
-  %v27 = getelementptr float, ptr %p2, i64 %v26
-  %v28 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v27, <8 x i1> %v5, <8 x float> zeroinitializer)
-  %v29 = fadd contract <8 x float> %v25, %v28
-  %v30 = sext i32 %v6 to i64
-  %v31 = getelementptr float, ptr %p2, i64 %v30
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v29, ptr align 4 %v31, <8 x i1> %v5)
+  %v23 = freeze <8 x float> %v22
+  %v26 = fmul contract <8 x float> %v25, %v23
+  %v27 = sext i32 %v6 to i64
+  %v28 = getelementptr float, ptr %p2, i64 %v27
+  %v29 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v28, <8 x i1> %v5, <8 x float> zeroinitializer)
+  %v30 = freeze <8 x float> %v29
+  %v31 = fadd contract <8 x float> %v26, %v30
+  %v32 = sext i32 %v6 to i64
+  %v33 = getelementptr float, ptr %p2, i64 %v32
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v31, ptr align 4 %v33, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

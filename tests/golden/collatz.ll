@@ -28,52 +28,53 @@ filled10:
   %v13 = sext i32 %v6 to i64
   %v14 = getelementptr i32, ptr %p0, i64 %v13
   %v15 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr align 4 %v14, <8 x i1> %v5, <8 x i32> zeroinitializer)
-  br label %loop16
-loop16:
-  br label %loop.head17
-loop.head17:
-  %v25 = phi i32 [0, %loop16], [%next21, %loop.latch20]
-  %v26 = phi <8 x i32> [%v15, %loop16], [%next22, %loop.latch20]
-  %v27 = phi <8 x i32> [splat (i32 0), %loop16], [%kept23, %loop.latch20]
-  %v28 = phi <8 x i1> [%v5, %loop16], [%mask24, %loop.latch20]
-  %v29 = icmp sgt <8 x i32> %v26, splat (i32 1)
-  %v30 = and <8 x i1> %v28, %v29
-  %v31 = bitcast <8 x i1> %v30 to i8
-  %v32 = icmp ne i8 %v31, 0
-  br i1 %v32, label %loop.body18, label %loop.done19
-loop.body18:
-  %v33 = sdiv <8 x i32> %v26, splat (i32 2)
-  %v34 = mul <8 x i32> %v33, splat (i32 2)
-  %v35 = sub <8 x i32> %v26, %v34
-  %v36 = icmp eq <8 x i32> %v35, splat (i32 0)
-  %v37 = sdiv <8 x i32> %v26, splat (i32 2)
-  %v38 = mul <8 x i32> %v37, splat (i32 2)
-  %v39 = sub <8 x i32> %v26, %v38
-  %v40 = icmp ne <8 x i32> %v39, splat (i32 0)
-  %v41 = xor <8 x i32> %v39, splat (i32 2)
-  %v42 = icmp slt <8 x i32> %v41, splat (i32 0)
-  %v43 = sub <8 x i32> %v37, splat (i32 1)
-  %v44 = and <8 x i1> %v40, %v42
-  %v45 = select <8 x i1> %v44, <8 x i32> %v43, <8 x i32> %v37
-  %v46 = mul <8 x i32> splat (i32 3), %v26
-  %v47 = add <8 x i32> %v46, splat (i32 1)
-  %v48 = select <8 x i1> %v36, <8 x i32> %v45, <8 x i32> %v47
-  %v49 = add i32 %v25, 1
-  %v50 = select <8 x i1> %v30, <8 x i32> %v48, <8 x i32> %v26
-  %v51 = insertelement <8 x i32> poison, i32 %v49, i64 0
-  %v52 = shufflevector <8 x i32> %v51, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v53 = select <8 x i1> %v30, <8 x i32> %v52, <8 x i32> %v27
-  br label %loop.latch20
-loop.latch20:
-  %next21 = bitcast i32 %v49 to i32
-  %next22 = bitcast <8 x i32> %v50 to <8 x i32>
-  %kept23 = bitcast <8 x i32> %v53 to <8 x i32>
-  %mask24 = bitcast <8 x i1> %v30 to <8 x i1>
-  br label %loop.head17
-loop.done19:
-  %v54 = sext i32 %v6 to i64
-  %v55 = getelementptr i32, ptr %p1, i64 %v54
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v27, ptr align 4 %v55, <8 x i1> %v5)
+  %v16 = freeze <8 x i32> %v15
+  br label %loop17
+loop17:
+  br label %loop.head18
+loop.head18:
+  %v26 = phi i32 [0, %loop17], [%next22, %loop.latch21]
+  %v27 = phi <8 x i32> [%v16, %loop17], [%next23, %loop.latch21]
+  %v28 = phi <8 x i32> [splat (i32 0), %loop17], [%kept24, %loop.latch21]
+  %v29 = phi <8 x i1> [%v5, %loop17], [%mask25, %loop.latch21]
+  %v30 = icmp sgt <8 x i32> %v27, splat (i32 1)
+  %v31 = and <8 x i1> %v29, %v30
+  %v32 = bitcast <8 x i1> %v31 to i8
+  %v33 = icmp ne i8 %v32, 0
+  br i1 %v33, label %loop.body19, label %loop.done20
+loop.body19:
+  %v34 = sdiv <8 x i32> %v27, splat (i32 2)
+  %v35 = mul <8 x i32> %v34, splat (i32 2)
+  %v36 = sub <8 x i32> %v27, %v35
+  %v37 = icmp eq <8 x i32> %v36, splat (i32 0)
+  %v38 = sdiv <8 x i32> %v27, splat (i32 2)
+  %v39 = mul <8 x i32> %v38, splat (i32 2)
+  %v40 = sub <8 x i32> %v27, %v39
+  %v41 = icmp ne <8 x i32> %v40, splat (i32 0)
+  %v42 = xor <8 x i32> %v40, splat (i32 2)
+  %v43 = icmp slt <8 x i32> %v42, splat (i32 0)
+  %v44 = sub <8 x i32> %v38, splat (i32 1)
+  %v45 = and <8 x i1> %v41, %v43
+  %v46 = select <8 x i1> %v45, <8 x i32> %v44, <8 x i32> %v38
+  %v47 = mul <8 x i32> splat (i32 3), %v27
+  %v48 = add <8 x i32> %v47, splat (i32 1)
+  %v49 = select <8 x i1> %v37, <8 x i32> %v46, <8 x i32> %v48
+  %v50 = add i32 %v26, 1
+  %v51 = select <8 x i1> %v31, <8 x i32> %v49, <8 x i32> %v27
+  %v52 = insertelement <8 x i32> poison, i32 %v50, i64 0
+  %v53 = shufflevector <8 x i32> %v52, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v54 = select <8 x i1> %v31, <8 x i32> %v53, <8 x i32> %v28
+  br label %loop.latch21
+loop.latch21:
+  %next22 = bitcast i32 %v50 to i32
+  %next23 = bitcast <8 x i32> %v51 to <8 x i32>
+  %kept24 = bitcast <8 x i32> %v54 to <8 x i32>
+  %mask25 = bitcast <8 x i1> %v31 to <8 x i1>
+  br label %loop.head18
+loop.done20:
+  %v55 = sext i32 %v6 to i64
+  %v56 = getelementptr i32, ptr %p1, i64 %v55
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v28, ptr align 4 %v56, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

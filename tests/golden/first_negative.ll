@@ -52,19 +52,20 @@ loop.body14:
   %v41 = add <8 x i64> %v40, %v37
   %v42 = getelementptr float, ptr %p0, <8 x i64> %v41
   %v43 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v42, <8 x i1> %v28, <8 x float> zeroinitializer)
-  %v44 = fcmp olt <8 x float> %v43, splat (float 0x0000000000000000)
-  %v45 = and <8 x i1> %v28, %v44
-  %v46 = insertelement <8 x i32> poison, i32 %v21, i64 0
-  %v47 = shufflevector <8 x i32> %v46, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v48 = sext i32 %v6 to i64
-  %v49 = getelementptr i32, ptr %p1, i64 %v48
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v47, ptr align 4 %v49, <8 x i1> %v45)
-  %v50 = add i32 %v21, 1
-  %v51 = select <8 x i1> %v28, <8 x i1> %v44, <8 x i1> %v20
+  %v44 = freeze <8 x float> %v43
+  %v45 = fcmp olt <8 x float> %v44, splat (float 0x0000000000000000)
+  %v46 = and <8 x i1> %v28, %v45
+  %v47 = insertelement <8 x i32> poison, i32 %v21, i64 0
+  %v48 = shufflevector <8 x i32> %v47, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v49 = sext i32 %v6 to i64
+  %v50 = getelementptr i32, ptr %p1, i64 %v49
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v48, ptr align 4 %v50, <8 x i1> %v46)
+  %v51 = add i32 %v21, 1
+  %v52 = select <8 x i1> %v28, <8 x i1> %v45, <8 x i1> %v20
   br label %loop.latch16
 loop.latch16:
-  %next17 = bitcast <8 x i1> %v51 to <8 x i1>
-  %next18 = bitcast i32 %v50 to i32
+  %next17 = bitcast <8 x i1> %v52 to <8 x i1>
+  %next18 = bitcast i32 %v51 to i32
   %mask19 = bitcast <8 x i1> %v28 to <8 x i1>
   br label %loop.head13
 loop.done15:

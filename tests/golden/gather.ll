@@ -1,9 +1,9 @@
 define internal void @jwarp_gather.rows(ptr noalias %p0, ptr noalias %p1, ptr noalias %p2, ptr noalias readonly %symbols, ptr noalias %failure, i64 %row.begin, i64 %row.end, i64 %col.begin, i64 %col.end, i64 %fill, i64 %first.thread, ptr noalias %tapes) nounwind {
 entry:
-  %v17 = getelementptr inbounds i64, ptr %symbols, i64 5
-  %v18 = load i64, ptr %v17, align 8, !invariant.load !0
-  %v19 = insertelement <8 x i64> poison, i64 %v18, i64 0
-  %v20 = shufflevector <8 x i64> %v19, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v18 = getelementptr inbounds i64, ptr %symbols, i64 5
+  %v19 = load i64, ptr %v18, align 8, !invariant.load !0
+  %v20 = insertelement <8 x i64> poison, i64 %v19, i64 0
+  %v21 = shufflevector <8 x i64> %v20, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
@@ -32,17 +32,19 @@ filled10:
   %v13 = sext i32 %v6 to i64
   %v14 = getelementptr i32, ptr %p0, i64 %v13
   %v15 = call <8 x i32> @llvm.masked.load.v8i32.p0(ptr align 4 %v14, <8 x i1> %v5, <8 x i32> zeroinitializer)
-  %v16 = sext <8 x i32> %v15 to <8 x i64>
-  %v21 = add <8 x i64> %v16, %v20
-  %v22 = icmp slt <8 x i64> %v16, splat (i64 0)
-  %v23 = select <8 x i1> %v22, <8 x i64> %v21, <8 x i64> %v16
-  %v24 = icmp ult <8 x i64> %v23, %v20
-  %v25 = getelementptr float, ptr %p1, <8 x i64> %v23
-  %v26 = and <8 x i1> %v5, %v24
-  %v27 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v25, <8 x i1> %v26, <8 x float> zeroinitializer)
-  %v28 = sext i32 %v6 to i64
-  %v29 = getelementptr float, ptr %p2, i64 %v28
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v27, ptr align 4 %v29, <8 x i1> %v5)
+  %v16 = freeze <8 x i32> %v15
+  %v17 = sext <8 x i32> %v16 to <8 x i64>
+  %v22 = add <8 x i64> %v17, %v21
+  %v23 = icmp slt <8 x i64> %v17, splat (i64 0)
+  %v24 = select <8 x i1> %v23, <8 x i64> %v22, <8 x i64> %v17
+  %v25 = icmp ult <8 x i64> %v24, %v21
+  %v26 = getelementptr float, ptr %p1, <8 x i64> %v24
+  %v27 = and <8 x i1> %v5, %v25
+  %v28 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v26, <8 x i1> %v27, <8 x float> zeroinitializer)
+  %v29 = freeze <8 x float> %v28
+  %v30 = sext i32 %v6 to i64
+  %v31 = getelementptr float, ptr %p2, i64 %v30
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v29, ptr align 4 %v31, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

@@ -28,23 +28,24 @@ filled10:
   %v13 = sext i32 %v6 to i64
   %v14 = getelementptr half, ptr %p0, i64 %v13
   %v15 = call <8 x half> @llvm.masked.load.v8f16.p0(ptr align 2 %v14, <8 x i1> %v5, <8 x half> zeroinitializer)
-  %v16 = fpext <8 x half> %v15 to <8 x float>
-  %v17 = fmul contract <8 x float> %v16, %v16
-  %v18 = fptrunc <8 x float> %v17 to <8 x half>
-  %v19 = fpext <8 x half> %v18 to <8 x float>
-  %v20 = bitcast <8 x float> %v19 to <8 x i32>
-  %v21 = lshr <8 x i32> %v20, splat (i32 16)
-  %v22 = and <8 x i32> %v21, splat (i32 1)
-  %v23 = add <8 x i32> %v20, splat (i32 32767)
-  %v24 = add <8 x i32> %v23, %v22
-  %v25 = lshr <8 x i32> %v24, splat (i32 16)
-  %v26 = or <8 x i32> %v21, splat (i32 64)
-  %v27 = fcmp uno <8 x float> %v19, %v19
-  %v28 = select <8 x i1> %v27, <8 x i32> %v26, <8 x i32> %v25
-  %v29 = trunc <8 x i32> %v28 to <8 x i16>
-  %v30 = sext i32 %v6 to i64
-  %v31 = getelementptr i16, ptr %p1, i64 %v30
-  call void @llvm.masked.store.v8i16.p0(<8 x i16> %v29, ptr align 2 %v31, <8 x i1> %v5)
+  %v16 = freeze <8 x half> %v15
+  %v17 = fpext <8 x half> %v16 to <8 x float>
+  %v18 = fmul contract <8 x float> %v17, %v17
+  %v19 = fptrunc <8 x float> %v18 to <8 x half>
+  %v20 = fpext <8 x half> %v19 to <8 x float>
+  %v21 = bitcast <8 x float> %v20 to <8 x i32>
+  %v22 = lshr <8 x i32> %v21, splat (i32 16)
+  %v23 = and <8 x i32> %v22, splat (i32 1)
+  %v24 = add <8 x i32> %v21, splat (i32 32767)
+  %v25 = add <8 x i32> %v24, %v23
+  %v26 = lshr <8 x i32> %v25, splat (i32 16)
+  %v27 = or <8 x i32> %v22, splat (i32 64)
+  %v28 = fcmp uno <8 x float> %v20, %v20
+  %v29 = select <8 x i1> %v28, <8 x i32> %v27, <8 x i32> %v26
+  %v30 = trunc <8 x i32> %v29 to <8 x i16>
+  %v31 = sext i32 %v6 to i64
+  %v32 = getelementptr i16, ptr %p1, i64 %v31
+  call void @llvm.masked.store.v8i16.p0(<8 x i16> %v30, ptr align 2 %v32, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

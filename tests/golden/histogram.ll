@@ -28,12 +28,13 @@ filled10:
   %v13 = sext i32 %v6 to i64
   %v14 = getelementptr i8, ptr %p0, i64 %v13
   %v15 = call <8 x i8> @llvm.masked.load.v8i8.p0(ptr align 1 %v14, <8 x i1> %v5, <8 x i8> zeroinitializer)
-  %v16 = zext <8 x i8> %v15 to <8 x i32>
-  %v17 = sext <8 x i32> %v16 to <8 x i64>
-  %v18 = getelementptr i32, ptr %p1, <8 x i64> %v17
-  %v19 = bitcast <8 x i1> %v5 to i8
-  %v20 = zext i8 %v19 to i64
-  call void @add.lanes.int32(<8 x ptr> %v18, <8 x i32> splat (i32 1), i64 %v20)
+  %v16 = freeze <8 x i8> %v15
+  %v17 = zext <8 x i8> %v16 to <8 x i32>
+  %v18 = sext <8 x i32> %v17 to <8 x i64>
+  %v19 = getelementptr i32, ptr %p1, <8 x i64> %v18
+  %v20 = bitcast <8 x i1> %v5 to i8
+  %v21 = zext i8 %v20 to i64
+  call void @add.lanes.int32(<8 x ptr> %v19, <8 x i32> splat (i32 1), i64 %v21)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

@@ -1,12 +1,12 @@
 define internal void @jwarp_overflow.rows(ptr noalias %p0, ptr noalias %p1, ptr noalias %p2, ptr noalias %p3, ptr noalias readonly %symbols, ptr noalias %failure, i64 %row.begin, i64 %row.end, i64 %col.begin, i64 %col.end, i64 %fill, i64 %first.thread, ptr noalias %tapes) nounwind {
 entry:
   %v13 = load float, ptr %p1, align 4
-  %v17 = insertelement <8 x float> poison, float %v13, i64 0
-  %v18 = shufflevector <8 x float> %v17, <8 x float> poison, <8 x i32> zeroinitializer
-  %v20 = insertelement <8 x float> poison, float %v13, i64 0
-  %v21 = shufflevector <8 x float> %v20, <8 x float> poison, <8 x i32> zeroinitializer
-  %v23 = insertelement <8 x float> poison, float %v13, i64 0
-  %v24 = shufflevector <8 x float> %v23, <8 x float> poison, <8 x i32> zeroinitializer
+  %v18 = insertelement <8 x float> poison, float %v13, i64 0
+  %v19 = shufflevector <8 x float> %v18, <8 x float> poison, <8 x i32> zeroinitializer
+  %v21 = insertelement <8 x float> poison, float %v13, i64 0
+  %v22 = shufflevector <8 x float> %v21, <8 x float> poison, <8 x i32> zeroinitializer
+  %v24 = insertelement <8 x float> poison, float %v13, i64 0
+  %v25 = shufflevector <8 x float> %v24, <8 x float> poison, <8 x i32> zeroinitializer
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
@@ -35,16 +35,17 @@ filled10:
   %v14 = sext i32 %v6 to i64
   %v15 = getelementptr float, ptr %p0, i64 %v14
   %v16 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v15, <8 x i1> %v5, <8 x float> zeroinitializer)
-  %v19 = fcmp olt <8 x float> %v16, %v18
-  %v22 = fsub contract <8 x float> %v16, %v21
-  %v25 = select <8 x i1> %v19, <8 x float> %v16, <8 x float> %v24
-  %v26 = select <8 x i1> %v19, <8 x float> splat (float 0x0000000000000000), <8 x float> %v22
-  %v27 = sext i32 %v6 to i64
-  %v28 = getelementptr float, ptr %p2, i64 %v27
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v25, ptr align 4 %v28, <8 x i1> %v5)
-  %v29 = sext i32 %v6 to i64
-  %v30 = getelementptr float, ptr %p3, i64 %v29
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v26, ptr align 4 %v30, <8 x i1> %v5)
+  %v17 = freeze <8 x float> %v16
+  %v20 = fcmp olt <8 x float> %v17, %v19
+  %v23 = fsub contract <8 x float> %v17, %v22
+  %v26 = select <8 x i1> %v20, <8 x float> %v17, <8 x float> %v25
+  %v27 = select <8 x i1> %v20, <8 x float> splat (float 0x0000000000000000), <8 x float> %v23
+  %v28 = sext i32 %v6 to i64
+  %v29 = getelementptr float, ptr %p2, i64 %v28
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v26, ptr align 4 %v29, <8 x i1> %v5)
+  %v30 = sext i32 %v6 to i64
+  %v31 = getelementptr float, ptr %p3, i64 %v30
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v27, ptr align 4 %v31, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

@@ -27,9 +27,10 @@ rest.body:
   %v15 = sext <8 x i32> %v14 to <8 x i64>
   %v16 = getelementptr float, ptr %p0, <8 x i64> %v15
   %v17 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v16, <8 x i1> %v5, <8 x float> zeroinitializer)
-  %v18 = sext i32 %v6 to i64
-  %v19 = getelementptr float, ptr %p1, i64 %v18
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v17, ptr align 4 %v19, <8 x i1> %v5)
+  %v18 = freeze <8 x float> %v17
+  %v19 = sext i32 %v6 to i64
+  %v20 = getelementptr float, ptr %p1, i64 %v19
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v18, ptr align 4 %v20, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

@@ -41,16 +41,17 @@ loop.body12:
   %v32 = add <8 x i64> %v31, %v28
   %v33 = getelementptr float, ptr %p0, <8 x i64> %v32
   %v34 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v33, <8 x i1> %v5, <8 x float> zeroinitializer)
-  %v35 = fadd contract <8 x float> %v20, %v34
+  %v35 = freeze <8 x float> %v34
+  %v36 = fadd contract <8 x float> %v20, %v35
   %i15 = add i32 %i14, 1
   br label %loop.latch17
 loop.latch17:
-  %next18 = bitcast <8 x float> %v35 to <8 x float>
+  %next18 = bitcast <8 x float> %v36 to <8 x float>
   br label %loop.head11
 loop.done13:
-  %v36 = sext i32 %v6 to i64
-  %v37 = getelementptr float, ptr %p1, i64 %v36
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v20, ptr align 4 %v37, <8 x i1> %v5)
+  %v37 = sext i32 %v6 to i64
+  %v38 = getelementptr float, ptr %p1, i64 %v37
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v20, ptr align 4 %v38, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

@@ -45,14 +45,16 @@ filled10:
   %v30 = sext i32 %v29 to i64
   %v31 = getelementptr float, ptr %p0, i64 %v30
   %v32 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v31, <8 x i1> %v28, <8 x float> zeroinitializer)
-  %v33 = sub i32 %v6, 1
-  %v34 = sext i32 %v33 to i64
-  %v35 = getelementptr float, ptr %p0, i64 %v34
-  %v36 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v35, <8 x i1> %v28, <8 x float> zeroinitializer)
-  %v37 = fsub contract <8 x float> %v32, %v36
-  %v38 = sext i32 %v6 to i64
-  %v39 = getelementptr float, ptr %p1, i64 %v38
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v37, ptr align 4 %v39, <8 x i1> %v28)
+  %v33 = freeze <8 x float> %v32
+  %v34 = sub i32 %v6, 1
+  %v35 = sext i32 %v34 to i64
+  %v36 = getelementptr float, ptr %p0, i64 %v35
+  %v37 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v36, <8 x i1> %v28, <8 x float> zeroinitializer)
+  %v38 = freeze <8 x float> %v37
+  %v39 = fsub contract <8 x float> %v33, %v38
+  %v40 = sext i32 %v6 to i64
+  %v41 = getelementptr float, ptr %p1, i64 %v40
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v39, ptr align 4 %v41, <8 x i1> %v28)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

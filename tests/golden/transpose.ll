@@ -6,10 +6,10 @@ entry:
   %v4 = udiv i64 %row.begin, %v2
   %v22 = getelementptr inbounds i64, ptr %symbols, i64 5
   %v23 = load i64, ptr %v22, align 8, !invariant.load !0
-  %v40 = getelementptr inbounds i64, ptr %symbols, i64 7
-  %v41 = load i64, ptr %v40, align 8, !invariant.load !0
-  %v42 = insertelement <8 x i64> poison, i64 %v41, i64 0
-  %v43 = shufflevector <8 x i64> %v42, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v41 = getelementptr inbounds i64, ptr %symbols, i64 7
+  %v42 = load i64, ptr %v41, align 8, !invariant.load !0
+  %v43 = insertelement <8 x i64> poison, i64 %v42, i64 0
+  %v44 = shufflevector <8 x i64> %v43, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
@@ -21,9 +21,9 @@ row.start:
   %v9 = zext i1 %v7 to i64
   %v20 = sext i32 %v5 to i64
   %v27 = sext i32 %v5 to i64
-  %v37 = sext i32 %v5 to i64
-  %v38 = insertelement <8 x i64> poison, i64 %v37, i64 0
-  %v39 = shufflevector <8 x i64> %v38, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v38 = sext i32 %v5 to i64
+  %v39 = insertelement <8 x i64> poison, i64 %v38, i64 0
+  %v40 = shufflevector <8 x i64> %v39, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %rest.head
 rest.head:
   %rest.col = phi i64 [%col.begin, %row.start], [%rest.col.next, %rest.latch]
@@ -53,14 +53,15 @@ filled19:
   %v30 = add i64 %v29, %v28
   %v31 = getelementptr float, ptr %p0, i64 %v30
   %v32 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v31, <8 x i1> %v14, <8 x float> zeroinitializer)
-  %v33 = insertelement <8 x i32> poison, i32 %v15, i64 0
-  %v34 = shufflevector <8 x i32> %v33, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v35 = add <8 x i32> %v34, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
-  %v36 = sext <8 x i32> %v35 to <8 x i64>
-  %v44 = mul <8 x i64> %v36, %v43
-  %v45 = add <8 x i64> %v44, %v39
-  %v46 = getelementptr float, ptr %p1, <8 x i64> %v45
-  call void @llvm.masked.scatter.v8f32.v8p0(<8 x float> %v32, <8 x ptr> align 4 %v46, <8 x i1> %v14)
+  %v33 = freeze <8 x float> %v32
+  %v34 = insertelement <8 x i32> poison, i32 %v15, i64 0
+  %v35 = shufflevector <8 x i32> %v34, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v36 = add <8 x i32> %v35, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v37 = sext <8 x i32> %v36 to <8 x i64>
+  %v45 = mul <8 x i64> %v37, %v44
+  %v46 = add <8 x i64> %v45, %v40
+  %v47 = getelementptr float, ptr %p1, <8 x i64> %v46
+  call void @llvm.masked.scatter.v8f32.v8p0(<8 x float> %v33, <8 x ptr> align 4 %v47, <8 x i1> %v14)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

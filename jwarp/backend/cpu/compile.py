@@ -24,7 +24,7 @@ from jwarp.backend.generator import identity
 from jwarp.backend.store import Store, key_of
 from jwarp.config import Settings, config
 from jwarp.errors import LaunchError
-from jwarp.ir.nodes import Kernel, failure_texts
+from jwarp.ir.nodes import Kernel, failure_texts, rounds_as_written
 from jwarp.ir.serialize import fingerprint, from_bytes, to_bytes
 from jwarp.transform.affine import ALWAYS, Affine, Condition, Extents, Symbol, Symbols, evaluate, symbols_of
 from jwarp.transform.expand import expand
@@ -233,7 +233,8 @@ class CpuKernel:
     @property
     def options(self) -> Options:
         """What code for this processor is generated with."""
-        return Options(host_target(), fast_math=self.settings.fast_math)
+        exact = rounds_as_written(self.kernel)
+        return Options(host_target(), contract=not exact, fast_math=self.settings.fast_math and not exact)
 
 
 def entry_name(kernel: Kernel) -> str:

@@ -181,7 +181,7 @@ class Memory:
             if element.inside is not None:
                 address = code.define(f"select i1 {element.inside}, ptr {address}, ptr @zeros")
             return self.from_memory(element.type, code.define(f"load {kind}, ptr {address}, {align}"), False)
-        vector, lanes = code.vector(kind), code.vector("i1")
+        vector = code.vector(kind)
         self.used.append("gather" if element.shape.is_varying else "vector load")
         if element.shape.is_varying:
             mask = self.both(mask, element.inside) or "splat (i1 true)"
@@ -190,11 +190,17 @@ class Memory:
             return self.from_memory(element.type, code.define(f"load {vector}, ptr {address}, {align}"), True)
         else:
             name, pointers = f"llvm.masked.load.{suffix(kind, code.width)}.p0", "ptr"
+        return self.from_memory(element.type, self.masked_load(name, pointers, kind, f"{align} {address}", mask), True)
+
+    def masked_load(self, name: str, pointers: str, kind: str, address: str, mask: str) -> str:
+        """Call an intrinsic that loads some lanes, and gives zero in the others."""
+        code = self.code
+        vector, lanes = code.vector(kind), code.vector("i1")
         code.declare(vector, name, [pointers, lanes, vector])
-        loaded = code.define(
-            f"call {vector} @{name}({pointers} {align} {address}, {lanes} {mask}, {vector} zeroinitializer)"
-        )
-        return self.from_memory(element.type, loaded, True)
+        loaded = code.define(f"call {vector} @{name}({pointers} {address}, {lanes} {mask}, {vector} zeroinitializer)")
+        # LLVM's instcombine merges a select by the same mask into the load, and moves the load to the select:
+        # past stores that change what it loads. It does not see through `freeze`, which costs nothing.
+        return code.define(f"freeze {vector} {loaded}")
 
     def argument(self, param: int, type: ScalarType) -> str:
         """A scalar parameter, read once."""

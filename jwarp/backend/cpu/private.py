@@ -29,11 +29,9 @@ class PrivateMemory:
         vector = code.vector(kind)
         if element.shape.is_varying:
             name = f"llvm.masked.gather.{suffix(kind, code.width)}.v{code.width}p0"
-            pointers, lanes = code.vector("ptr"), code.vector("i1")
-            code.declare(vector, name, [pointers, lanes, vector])
             active = self.memory.both(mask, element.inside) or "splat (i1 true)"
-            at = f"{pointers} align {element.type.bits // 8} {self._pointers(element)}"
-            loaded = code.define(f"call {vector} @{name}({at}, {lanes} {active}, {vector} zeroinitializer)")
+            at = f"align {element.type.bits // 8} {self._pointers(element)}"
+            loaded = self.memory.masked_load(name, code.vector("ptr"), kind, at, active)
             self.memory.used.append("gather")
         else:
             self.memory.used.append("own vector load")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax._src.core import trace_state_clean as is_not_tracing
 from jax._src.debugging import debug_effect as print_effect
 from jax.core import ShapedArray, Tracer
 from jax.export import DisabledSafetyCheck
@@ -22,6 +23,7 @@ __all__ = [
     "ad",
     "batching",
     "is_known_zero",
+    "is_not_tracing",
     "mlir",
     "output_aval",
     "print_effect",

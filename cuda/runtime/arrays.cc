@@ -7,7 +7,6 @@
 namespace py = pybind11;
 
 namespace jwarp {
-namespace {
 
 XLA_FFI_DataType dtype_code(const py::dtype& dtype) {
   const char order = dtype.byteorder();
@@ -38,8 +37,6 @@ XLA_FFI_DataType dtype_code(const py::dtype& dtype) {
   }
   throw py::value_error("jwarp: kernels have no dtype " + py::str(dtype).cast<std::string>());
 }
-
-}  // namespace
 
 std::vector<int64_t> read_numbers(const py::buffer& source, const char* what) {
   const py::buffer_info info = source.request();

@@ -15,6 +15,9 @@ namespace jwarp {
 // The numbers in an int64 array, or in bytes that hold them.
 std::vector<int64_t> read_numbers(const pybind11::buffer& source, const char* what);
 
+// The code of a NumPy dtype. Throws a Python exception for one that kernels do not know.
+XLA_FFI_DataType dtype_code(const pybind11::dtype& dtype);
+
 // NumPy arrays in the form in which XLA hands over its buffers. Valid as long as the arrays are.
 class ArrayBuffers {
  public:

@@ -2,9 +2,11 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "arrays.h"
@@ -12,9 +14,11 @@
 #include "compiler.h"
 #include "fault.h"
 #include "handler.h"
+#include "replay.h"
 #include "run.h"
 #include "share.h"
 #include "table.h"
+#include "worker_pool.h"
 
 namespace py = pybind11;
 
@@ -67,6 +71,14 @@ void run_launch(const std::string& fingerprint, const py::buffer& launch, const 
   run_compiling(site, arrays.view(), pool, [] { return std::string_view(); });
 }
 
+std::unique_ptr<Replay> make_replay(const std::string& fingerprint, const std::string& program,
+                                    const py::buffer& launch, const py::sequence& arrays,
+                                    std::vector<int64_t> operands, std::vector<int64_t> results,
+                                    std::vector<std::pair<int64_t, int64_t>> added) {
+  return std::make_unique<Replay>(fingerprint, program, launch, arrays,
+                                  Wiring{std::move(operands), std::move(results), std::move(added)});
+}
+
 void translate_fault(std::exception_ptr thrown) {
   try {
     if (thrown) std::rethrow_exception(thrown);
@@ -97,4 +109,19 @@ PYBIND11_MODULE(_native, m) {
         "Major and minor version of the XLA headers that this module was built with.");
   m.def("run_launch", &jwarp::run_launch, py::arg("fingerprint"), py::arg("launch"), py::arg("operands"),
         py::arg("threads") = 1, "Runs a launch on NumPy arrays, operands then results, without XLA.");
+
+  py::class_<jwarp::Replay>(m, "Replay", "A launch on NumPy arrays, which it keeps; calling it runs it in place.")
+      .def(py::init(&jwarp::make_replay), py::arg("fingerprint"), py::arg("program"), py::arg("launch"),
+           py::arg("arrays"), py::arg("operands"), py::arg("results"),
+           py::arg("added") = std::vector<std::pair<int64_t, int64_t>>(),
+           "Operands and results are numbers of arrays; each pair (result, array) of `added` is added up at the end.")
+      .def("__call__", &jwarp::Replay::run, "Runs the launch without the GIL, on threads of this module.")
+      .def("replace", &jwarp::Replay::replace, py::arg("arrays"), py::arg("launch") = py::none(),
+           "Replaces arrays, as pairs of number and array, and the launch unless it is None.");
+  // Before Python ends, so that no thread runs a kernel whose code is being freed.
+  py::module_::import("atexit").attr("register")(
+      py::cpp_function([] {
+        const py::gil_scoped_release no_gil;
+        jwarp::WorkerPool::instance().stop();
+      }));
 }

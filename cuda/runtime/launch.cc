@@ -31,7 +31,7 @@ Binding read_binding(Reader& reader, int64_t batch_axes) {
 
 }  // namespace
 
-Launch::Launch(const int64_t* numbers, int64_t size) {
+Launch::Launch(const int64_t* numbers, int64_t size) : numbers_(numbers, numbers + size) {
   Reader reader("launch", numbers, size);
   reader.next("the format", kFormat, kFormat);
   for (int64_t& dim : dims) dim = reader.next("a launch dimension", 0, INT64_MAX);

@@ -27,12 +27,17 @@ class Launch {
   // Throws Fault when the numbers are no launch.
   Launch(const int64_t* numbers, int64_t size);
 
+  bool same_numbers(const Launch& other) const { return numbers_ == other.numbers_; }
+
   int64_t dims[kMaxDims];
   int64_t repeat;
   std::vector<int64_t> batch;
   std::vector<Binding> bindings;
   int64_t operand_count = 0;  // 1 + the largest operand index
   int64_t result_count = 0;   // results 0 .. result_count-1 are each bound exactly once
+
+ private:
+  std::vector<int64_t> numbers_;
 };
 
 }  // namespace jwarp

@@ -94,6 +94,16 @@ void merge_blocks(const void* context, int64_t begin, int64_t end) {
   }
 }
 
+// `work` is in bytes, of all that is added.
+void run_merge(const Merge& merge, int64_t work, Pool& pool) {
+  const int64_t blocks = merge.bytes / kBlock + (merge.bytes % kBlock != 0);
+  if (shares_eagerly() || work >= kWorthSharing) {
+    share(pool, thread_count(pool) - 1, 0, blocks, 1, merge_blocks, &merge);
+  } else {
+    merge_blocks(&merge, 0, blocks);
+  }
+}
+
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 }  // namespace
@@ -123,14 +133,12 @@ void Copies::point(int64_t chunk, void** base) const {
 void Copies::merge(Pool& pool) const {
   for (const Array& array : arrays_) {
     const Merge merge = {adder(array.dtype), array.result, copy(1, array), array.bytes, chunks_ - 1, chunk_bytes_};
-    const int64_t blocks = array.bytes / kBlock + (array.bytes % kBlock != 0);
-    const bool shared = shares_eagerly() || array.bytes * chunks_ >= kWorthSharing;
-    if (shared) {
-      share(pool, thread_count(pool) - 1, 0, blocks, 1, merge_blocks, &merge);
-    } else {
-      merge_blocks(&merge, 0, blocks);
-    }
+    run_merge(merge, array.bytes * chunks_, pool);
   }
+}
+
+void add_elements(int64_t dtype, void* into, const void* from, int64_t bytes, Pool& pool) {
+  run_merge({adder(dtype), static_cast<char*>(into), static_cast<const char*>(from), bytes, 1, 0}, bytes, pool);
 }
 
 }  // namespace jwarp

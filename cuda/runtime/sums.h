@@ -46,4 +46,7 @@ class Copies {
   std::unique_ptr<char, Free> memory_;
 };
 
+// into[i] += from[i], for arrays of so many bytes that do not overlap.
+void add_elements(int64_t dtype, void* into, const void* from, int64_t bytes, Pool& pool);
+
 }  // namespace jwarp

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 from jax._src.array import ArrayImpl as Array
+from jax._src.core import trace_state_clean as is_not_tracing
 from jax._src.debugging import debug_effect as print_effect
 from jax.core import ShapedArray, Tracer
 from jax.export import DisabledSafetyCheck
@@ -24,6 +25,7 @@ __all__ = [
     "ad",
     "batching",
     "is_known_zero",
+    "is_not_tracing",
     "mlir",
     "output_aval",
     "print_effect",

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from jwarp.bind import eager, values
+from jwarp.bind import eager, in_place
 from jwarp.bind.prepare import Prepared, check_kernel, prepare, read_block_dim
 from jwarp.bind.primitive import bind
 from jwarp.bind.record import record, stream_refusal
 from jwarp.config import config
 from jwarp.frontend.function import Kernel
 from jwarp.launch import arguments, geometry
-from jwarp.launch.arguments import Matched
-from jwarp.launch.descriptor import Program, program_of
+from jwarp.launch.descriptor import program_of
 from jwarp.launch.keywords import refuse_keywords
 
 
@@ -31,10 +30,11 @@ def launch(
     stream: Any = None,
     **unknown: Any,
 ) -> Any:
-    """Run `kernel` with `dim` threads and return its outputs as new JAX arrays.
+    """Run `kernel` with `dim` threads and return its outputs: new JAX arrays, or the NumPy arrays it wrote to.
 
     Works on concrete arrays and inside `jax.jit`, `jax.vmap`, `jax.lax.scan` and `jax.shard_map`.
-    JAX arrays never change: what a kernel writes comes back as a new array.
+    JAX arrays never change: what a kernel writes comes back as a new array. NumPy arrays given as outputs
+    are written in place, without JAX and outside its transformations.
 
     Args:
         kernel: A function decorated with `@wp.kernel`.
@@ -46,7 +46,10 @@ def launch(
             float, an integer that fits for an integer (a traced one wraps), a bool or 0 or 1 for a bool.
         outputs: One entry for each remaining parameter, or a dict by name. A `jax.ShapeDtypeStruct` or a
             shape (int, tuple or list) is an array that starts as zeros; a JAX array is the content that
-            the output starts from. Elements that no thread writes keep zero or that content.
+            the output starts from. Elements that no thread writes keep zero or that content. NumPy arrays,
+            and other arrays in this computer's memory that have `__dlpack__`, are written in place, if all
+            outputs are such; strides may be any. One that is also given as an input, as the same view, is
+            one array to the kernel.
             Without `outputs`, `inputs` fill all parameters, and each array that the kernel writes starts
             from the one that was passed.
         block_dim: Threads in a block, for kernels with tiles.
@@ -63,14 +66,16 @@ def launch(
 
     Returns:
         A tuple with one array for each entry of `outputs`; a dict by name where `outputs` is a dict, and
-        where it is left out (then of the parameters that the kernel writes). With `adjoint`, the wanted
-        gradients in order; a dict by name where `adj_inputs` is a dict, or `outputs` is left out.
+        where it is left out (then of the parameters that the kernel writes). Arrays written in place are
+        the objects that were given. With `adjoint`, the wanted gradients in order; a dict by name where
+        `adj_inputs` is a dict, or `outputs` is left out.
 
     Raises:
         KernelTypeError: An argument has another kind, dtype or rank than its parameter; also for 64-bit
             parameters while `jax_enable_x64` is off.
-        LaunchError: Counts, names, shapes or `dim` do not fit, an input is written by the kernel, or an
-            array is provably accessed outside its extents.
+        LaunchError: Counts, names, shapes or `dim` do not fit, an input is written by the kernel, an array
+            is provably accessed outside its extents, some outputs are NumPy arrays and some are not, or
+            one of them is read-only, overlaps another argument or is given in a JAX transformation.
         CompileError: The kernel is not written in the kernel language.
         NotDifferentiableError: A gradient is asked for along a path that has no exact rule.
 
@@ -103,16 +108,18 @@ def launch(
     dims = geometry.read_dim(dim, kernel.name)
     program = program_of(kernel, config.settings)
     matched = arguments.match(program.name, kernel.params, program.written, inputs, outputs)
-    if outputs is None:
-        _refuse_in_place(program, matched)
-    made = prepare(program, dims, matched, read_block_dim(block_dim, kernel.name))
-    by_index = run(made, differentiable=kernel.enable_backward)
+    block_dim = read_block_dim(block_dim, kernel.name)
     is_named = outputs is None or isinstance(outputs, dict)
     names = [kernel.params[index].name for index in matched.outputs] if is_named else None
-    eager.keep(
-        kernel, key, made, values, matched.outputs,
-        names=names, differentiable=kernel.enable_backward, side_effect=program.lasts,
-    )  # fmt: skip
+    if in_place.is_wanted(matched):
+        by_index = in_place.run(program, dims, matched, block_dim)
+    else:
+        made = prepare(program, dims, matched, block_dim)
+        by_index = run(made, differentiable=kernel.enable_backward)
+        eager.keep(
+            kernel, key, made, values, matched.outputs,
+            names=names, differentiable=kernel.enable_backward, side_effect=program.lasts,
+        )  # fmt: skip
     found = tuple(by_index[index] for index in matched.outputs)
     return found if names is None else dict(zip(names, found, strict=True))
 
@@ -150,13 +157,3 @@ def run(made: Prepared, *, differentiable: bool = True, side_effect: bool = Fals
     side_effect = side_effect or launched.program.lasts
     results = bind(made.operands, launched, made.zeros, differentiable=differentiable, side_effect=side_effect)
     return dict(zip(launched.results, results, strict=True))
-
-
-def _refuse_in_place(program: Program, matched: Matched) -> None:
-    written = [(program.kernel.params[i].name, matched.values[i]) for i in matched.outputs]
-    faults = [
-        arguments.in_place_fault(f"parameter '{name}', which the kernel writes")
-        for name, value in written
-        if values.describe(value).origin == "numpy"
-    ]
-    arguments.raise_faults(program.name, faults)

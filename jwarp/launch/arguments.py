@@ -175,11 +175,11 @@ def read_output(param: Param, value: Any, given: Argument, x64: bool) -> tuple[i
     """The shape that `value` asks for, the array that it starts from, or what is wrong with it."""
     where = f"output '{param.name}'"
     if param.is_value or not isinstance(param.type, ArrayType):
-        return Fault(KernelTypeError, f"{where}: the parameter is a {param.type!r}, an output must be an array")
+        return _no_output(where, param)
     if param.type.dtype.bits == 64 and not x64:
         return _x64_fault(where, param)
     if given.origin == "numpy":
-        return in_place_fault(where)
+        return mixed_fault(param)
     if given.origin in ("jax", "spec"):
         fault = _check_array(where, param.type, given)
         if fault and given.shape == ():
@@ -203,13 +203,26 @@ def check_gradient(where: str, param: Param, shape: tuple[int, ...], given: Argu
     return None
 
 
-def in_place_fault(where: str) -> Fault:
-    """NumPy arrays as outputs are promised to be written in place, which needs a path of its own."""
+def check_in_place(param: Param, given: Argument) -> Fault | None:
+    """What is wrong with `given` as an array for `param` to be written in place, or None."""
+    where = f"output '{param.name}'"
+    if param.is_value or not isinstance(param.type, ArrayType):
+        return _no_output(where, param)
+    return _check_array(where, param.type, given)
+
+
+def mixed_fault(param: Param) -> Fault:
+    """An array that would be written in place, among outputs that are returned."""
     return Fault(
         LaunchError,
-        f"{where}: in-place launches are not available yet, and a NumPy array is written in place",
-        "pass jax.numpy.asarray(array) for its content to start from, or a shape",
+        f"output '{param.name}' is a NumPy array, which is written in place, and other outputs are returned as"
+        " JAX arrays; all outputs of one launch must be of one kind",
+        "pass jax.numpy.asarray(array) for its content to start from, or arrays for all outputs",
     )
+
+
+def _no_output(where: str, param: Param) -> Fault:
+    return Fault(KernelTypeError, f"{where}: the parameter is a {param.type!r}, an output must be an array")
 
 
 def _x64_fault(where: str, param: Param) -> Fault:

@@ -80,6 +80,7 @@ class Descriptor:
     geometry: Geometry
     roles: tuple[Role, ...]
     block_dim: int | None = None
+    ready: set[Extents] = field(default_factory=set, compare=False, repr=False)  # what in-place launches have checked
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -97,6 +98,11 @@ class Descriptor:
     def results(self) -> tuple[int, ...]:
         """The parameters that the launch returns, in order."""
         return tuple(i for i, role in enumerate(self.roles) if role is not Role.READ)
+
+    @functools.cached_property
+    def numbers(self) -> np.ndarray:
+        """The encoding of the launch without batch axes."""
+        return encode(self, (), ((),) * len(self.operands), ((),) * len(self.results))
 
     @property
     def aliases(self) -> dict[int, int]:

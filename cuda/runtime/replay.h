@@ -1,0 +1,52 @@
+// A launch on arrays of NumPy that are written in place, run any number of times.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launch.h"
+
+namespace jwarp {
+
+// Which of the arrays of a launch are its operands and results, by number, and which results are added
+// to another array after the launch. One that is an operand and a result is written where it is.
+struct Wiring {
+  std::vector<int64_t> operands;
+  std::vector<int64_t> results;
+  std::vector<std::pair<int64_t, int64_t>> added;  // (result array, array that it is added to)
+};
+
+class Replay {
+ public:
+  Replay(std::string fingerprint, std::string program, const pybind11::buffer& launch,
+         const pybind11::sequence& arrays, Wiring wiring);
+
+  // Runs the launch; calls from several threads come one after the other. Throws Fault.
+  void run();
+
+  // Replaces some arrays, by number, and the launch unless it is None: all of it, or nothing if it throws.
+  void replace(const std::vector<std::pair<int64_t, pybind11::array>>& arrays, const pybind11::object& launch);
+
+ private:
+  struct Recorded;
+
+  std::shared_ptr<Recorded> make(const std::vector<pybind11::array>& arrays, const Launch& launch,
+                                 const Recorded* before) const;
+
+  const std::string fingerprint_;
+  const std::string program_;
+  const Wiring wiring_;
+  // Both are only touched with the GIL, so that a running launch keeps what it began with.
+  std::shared_ptr<Recorded> recorded_;
+  std::shared_ptr<std::mutex> turn_ = std::make_shared<std::mutex>();
+  uint64_t generation_;
+};
+
+}  // namespace jwarp

@@ -1,0 +1,95 @@
+// Starting, feeding and joining worker threads, and starting over in a forked child.
+#include "worker_pool.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+
+#include "call_pool.h"
+
+namespace jwarp {
+namespace {
+
+std::atomic<WorkerPool*> current{nullptr};
+std::atomic<uint64_t> generation{0};
+
+}  // namespace
+
+// Never destroyed: other threads may launch while the process exits, and a child must not destroy the
+// handles of threads that it does not have.
+WorkerPool& WorkerPool::instance() {
+  static WorkerPool* const first = create();
+  WorkerPool* pool = current.load(std::memory_order_acquire);
+  return pool != nullptr ? *pool : *first;
+}
+
+WorkerPool* WorkerPool::create() {
+  current.store(new WorkerPool);
+  // The lock is taken around a fork only so that the parent's state is whole; the child drops it.
+  pthread_atfork([] { current.load()->mutex_.lock(); }, [] { current.load()->mutex_.unlock(); },
+                 [] {
+                   current.store(new WorkerPool);
+                   generation.fetch_add(1);
+                 });
+  return current.load();
+}
+
+uint64_t fork_generation() { return generation.load(std::memory_order_relaxed); }
+
+int64_t WorkerPool::threads() { return available_cpus(); }
+
+// Of several threads that launch at once, each is one of the threads that its launch may use.
+bool WorkerPool::has_enough_workers() {
+  const int64_t wanted = std::max<int64_t>(1, thread_count(*this) - 1);
+  return idle_ >= queue_.size() || static_cast<int64_t>(workers_.size()) >= wanted;
+}
+
+bool WorkerPool::schedule(Task task, void* data) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (stopped_) return false;
+    queue_.push_back({task, data});
+    if (!has_enough_workers()) {
+      try {
+        workers_.emplace_back([this] { serve(); });
+      } catch (const std::exception&) {
+        if (workers_.empty()) {  // no thread to be had: the caller does the work
+          queue_.pop_back();
+          return false;
+        }
+      }
+    }
+  }
+  wake_.notify_one();
+  return true;
+}
+
+void WorkerPool::serve() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (;;) {
+    ++idle_;
+    wake_.wait(lock, [this] { return stopped_ || !queue_.empty(); });
+    --idle_;
+    if (queue_.empty()) return;
+    const Item item = queue_.front();
+    queue_.pop_front();
+    lock.unlock();
+    item.task(item.data);
+    lock.lock();
+  }
+}
+
+void WorkerPool::stop() {
+  std::vector<std::thread> workers;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = true;
+    workers.swap(workers_);
+  }
+  wake_.notify_all();
+  for (std::thread& worker : workers) worker.join();
+}
+
+}  // namespace jwarp

@@ -1,0 +1,48 @@
+// The threads of launches that run outside XLA.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "share.h"
+
+namespace jwarp {
+
+// Started when work is first shared, as many as there are processors besides the caller's, and kept.
+class WorkerPool final : public Pool {
+ public:
+  // That of this process. A forked child has one of its own, whose threads start anew.
+  static WorkerPool& instance();
+
+  int64_t threads() override;
+  bool schedule(Task task, void* data) override;
+
+  // Lets the threads finish what they have and joins them; from then on nothing is scheduled.
+  void stop();
+
+ private:
+  struct Item {
+    Task task;
+    void* data;
+  };
+
+  static WorkerPool* create();
+  bool has_enough_workers();
+  void serve();
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Item> queue_;
+  std::vector<std::thread> workers_;
+  size_t idle_ = 0;
+  bool stopped_ = false;
+};
+
+// Differs between a process and its forked children, and stays the same within each.
+uint64_t fork_generation();
+
+}  // namespace jwarp

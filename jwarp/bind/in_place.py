@@ -1,0 +1,111 @@
+"""`wp.launch` on NumPy arrays that are written in place: their arguments, and JAX's as inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jwarp.bind import compat, values
+from jwarp.errors import LaunchError
+from jwarp.ir.nodes import Param
+from jwarp.launch import arguments, dlpack, geometry
+from jwarp.launch.arguments import Argument, Fault, Matched
+from jwarp.launch.descriptor import Program
+from jwarp.launch.inplace import InPlace, Place, Use
+from jwarp.types import ArrayType
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether `value` is an array that a launch writes in place when it is an output."""
+    if isinstance(value, np.ndarray):
+        return True
+    immutable = (jax.Array, jax.ShapeDtypeStruct, tuple, list, int, np.generic)
+    return not isinstance(value, immutable) and dlpack.is_exporter(value)
+
+
+def is_wanted(matched: Matched) -> bool:
+    """Whether the launch writes in place: it has outputs, and all of them are mutable.
+
+    Raises:
+        LaunchError: some are, and some are not.
+    """
+    return any(is_mutable(matched.values[p]) for p in matched.outputs)
+
+
+def run(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None = None) -> dict[int, Any]:
+    """Check the arguments and launch; the arrays that were given as outputs, by parameter index."""
+    record(program, dims, matched, block_dim)()
+    return {p: matched.values[p] for p in matched.outputs}
+
+
+def record(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None = None) -> InPlace:
+    """Check the arguments and make the launch, without running it."""
+    threads = geometry.fold(dims, program.kernel.tid_dims, program.name)
+    return InPlace(program, threads, read_places(program, matched), block_dim)
+
+
+def read_places(program: Program, matched: Matched) -> tuple[Place, ...]:
+    """One array for each parameter: those of outputs to be written, others as they are or converted.
+
+    Raises:
+        KernelTypeError, LaunchError: naming the arguments that do not fit, or JAX's transformation.
+    """
+    _refuse_tracing(program, matched)
+    faults: list[Fault] = []
+    places = []
+    for p, (param, value) in enumerate(zip(program.params, matched.values, strict=True)):
+        place = _read_output(param, value) if p in matched.outputs else _read_input(param, value)
+        if isinstance(place, Fault):
+            faults.append(place)
+        else:
+            places.append(place)
+    arguments.raise_faults(program.name, faults)
+    return tuple(places)
+
+
+def _refuse_tracing(program: Program, matched: Matched) -> None:
+    traced = [
+        f"parameter '{param.name}' is traced"
+        for param, value in zip(program.params, matched.values, strict=True)
+        if isinstance(value, compat.Tracer)
+    ]
+    if traced or not compat.is_not_tracing():
+        reason = traced[0] if traced else "a function is being traced"
+        raise LaunchError(
+            f"kernel '{program.name}': {reason}, and NumPy outputs are written in place, which is not possible"
+            " inside jax.jit and JAX's other transformations",
+            hint="give shapes as outputs, or launch outside of the traced function",
+        )
+
+
+def _read_output(param: Param, value: Any) -> Place | Fault:
+    if not is_mutable(value):
+        return arguments.mixed_fault(param)
+    given = _described(param, value)
+    return arguments.check_in_place(param, given) or Place(given.value, Use.IN_OUT)
+
+
+def _read_input(param: Param, value: Any) -> Place | Fault:
+    given = _described(param, value)
+    # What JAX can hold is of no account here.
+    fault = arguments.check_input(param, given, x64=True)
+    if fault is not None:
+        return fault
+    if not isinstance(param.type, ArrayType):
+        return Place(arguments.to_scalar(param.type, given))
+    # A view of a JAX array, where it is in this computer's memory.
+    array = np.asarray(given.value)
+    return Place(array.astype(param.type.dtype.dtype) if param.is_value else array)
+
+
+def _described(param: Param, value: Any) -> Argument:
+    """The argument; arrays of other libraries as NumPy sees them."""
+    if isinstance(value, np.ndarray) or not is_mutable(value):
+        return values.describe(value, param)
+    try:
+        return values.describe(dlpack.view(value), param)
+    # Foreign code, and dtypes that NumPy lacks.
+    except Exception:
+        return Argument(value, "other")

@@ -1,0 +1,64 @@
+"""Arrays of other libraries, seen as NumPy arrays through DLPack."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+CPU = 1  # DLPack's number of this computer's memory
+VERSION = (1, 0)  # the first in which an exporter says whether its memory may be written
+
+_capsule_name = ctypes.pythonapi.PyCapsule_GetName
+_capsule_name.restype, _capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+
+
+def is_exporter(value: Any) -> bool:
+    """Whether `value` lends memory of this computer by DLPack."""
+    if not hasattr(value, "__dlpack__") or not hasattr(value, "__dlpack_device__"):
+        return False
+    try:
+        return value.__dlpack_device__()[0] == CPU
+    # What a foreign object raises is its own affair; then it has nothing to lend.
+    except Exception:
+        return False
+
+
+def view(value: Any) -> np.ndarray:
+    """A NumPy array in the memory of an exporter, which it keeps alive; read-only if the exporter says so.
+
+    Raises whatever the exporter or NumPy does about an array that NumPy has no dtype for.
+    """
+    lent = _Lent(value)
+    array = np.from_dlpack(lent)
+    # NumPy takes what old exporters lend for read-only, though they have no way to say either.
+    if array.flags.writeable or lent.is_versioned:
+        return array
+    return np.asarray(_Writeable(array)).view(array.dtype)
+
+
+class _Lent:
+    """Hands the capsule of an exporter on, after a look at its name."""
+
+    def __init__(self, value: Any):
+        try:
+            self.capsule = value.__dlpack__(max_version=VERSION)
+        except TypeError:
+            self.capsule = value.__dlpack__()
+        self.is_versioned = _capsule_name(self.capsule) == b"dltensor_versioned"
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU, 0
+
+
+class _Writeable:
+    """An array's memory, to be written."""
+
+    def __init__(self, array: np.ndarray):
+        described = array.__array_interface__
+        self.array = array
+        self.__array_interface__ = {**described, "data": (described["data"][0], False)}

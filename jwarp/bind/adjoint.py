@@ -11,7 +11,6 @@ import jax.numpy as jnp
 
 from jwarp.bind import values
 from jwarp.bind.derivatives import bind_adjoint
-from jwarp.errors import LaunchError
 from jwarp.launch import arguments
 from jwarp.launch.adjoints import Request
 from jwarp.launch.arguments import Argument, Fault
@@ -40,13 +39,8 @@ def adjoint_call(
 ) -> AdjointCall:
     """The adjoint of the launch that `launch`, `operands` and `zeros` describe."""
     program = launch.program
-    if request.cotangents is None:
-        raise LaunchError(
-            f"kernel '{program.name}': an adjoint launch needs adj_outputs",
-            hint="one cotangent for each output, None for zeros",
-        )
     extents = launch.extents([jnp.shape(x) for x in operands], zeros)
-    arriving = {p: x for p, x in request.cotangents.items() if x is not None}
+    arriving = {p: x for p, x in (request.cotangents or {}).items() if x is not None}
     seeds = {p: x for p, x in request.wanted.items() if x is not True}
     faults: list[Fault] = []
     added: dict[str, dict[int, Any]] = {"cotangents": {}, "seeds": {}}

@@ -14,11 +14,9 @@ from jwarp.bind import compat
 from jwarp.bind.primitive import batched, bind, core_extents, launch_p
 from jwarp.errors import NotDifferentiableError
 from jwarp.launch.arguments import Role
-from jwarp.launch.derive import DerivedLaunch, Source, Variant, derive, gatherable
+from jwarp.launch.derive import DerivedLaunch, Source, Variant, derive, gatherable, refuse_race, switched_off
 from jwarp.launch.descriptor import Descriptor, Program, descriptor_of
-from jwarp.launch.geometry import Geometry
 from jwarp.transform.affine import Extents
-from jwarp.transform.races import find_race
 
 # Parameters:
 #   launch          Descriptor of the launch that this is a derivative of
@@ -49,7 +47,7 @@ def launch_of_derivative(
     derived = derive(launch.program, variant)
     given = {source: (x, mask) for source, x, mask in zip(sources, operands, masks, strict=True)}
     wanted = dict(zip(variant.wanted, result_masks, strict=True))
-    results = _launched(launch, derived, given, wanted, extents, batch) if _has_results(derived) else {}
+    results = _launched(launch, derived, given, wanted, extents, batch) if derived.has_results else {}
     outs = []
     for p, mask in wanted.items():
         shape = (*batched(batch, mask), *(extents[p] or ()))
@@ -61,10 +59,6 @@ def launch_of_derivative(
         else:
             outs.append(jnp.zeros(shape, launch.program.dtypes[p]))
     return outs
-
-
-def _has_results(derived: DerivedLaunch) -> bool:
-    return any(feed.result is not None for feed in derived.feeds)
 
 
 def _launched(
@@ -105,7 +99,7 @@ def _launched(
         roles.append(role)
         if role is not Role.READ:
             result_masks.append(wanted[feed.result] if feed.is_sum and feed.result is not None else full)
-    made = descriptor_of(derived.program, _covering(launch.geometry, derived, extents), tuple(roles), launch.block_dim)
+    made = descriptor_of(derived.program, derived.covering(launch.geometry, extents), tuple(roles), launch.block_dim)
     results = launch_p.bind(
         *operands,
         launch=made,
@@ -122,15 +116,6 @@ def _launched(
         if result is not None:
             found[result] = (x, mask)
     return found
-
-
-def _covering(geometry: Geometry, derived: DerivedLaunch, extents: Extents) -> Geometry:
-    """The geometry with as many threads as the arrays that are gathered have elements."""
-    dims = list(geometry.dims)
-    for p, axes in derived.gathered:
-        for axis, extent in zip(axes, extents[p] or (), strict=False):
-            dims[axis] = max(dims[axis], extent)
-    return dataclasses.replace(geometry, dims=tuple(dims))
 
 
 def _fitted(x: Any, own: Mask, wanted: Mask, batch: tuple[int, ...]) -> Any:
@@ -216,14 +201,14 @@ def _launch_jvp(
     if not moving or not floats:
         return results, [compat.zero_tangent(result) for result in results]
     if not differentiable:
-        raise _switched_off(program, next(iter(moving)))
+        raise switched_off(program, next(iter(moving)))
     full = (True,) * len(batch)
     fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)
     values = {Source("primal", p): (x, m) for p, x, m in zip(launch.operands, primals, masks, strict=True)}
     values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
     values |= {Source("given", p): pair for p, pair in moving.items()}
     extents = core_extents([jax.typeof(x) for x in primals], launch, zeros, masks)
-    _refuse_race(launch, extents)
+    refuse_race(program, launch.geometry, extents)
     repeated = launch.geometry.repeat > 1
     known = () if repeated else gatherable(program, launch.geometry.dims, extents, _known_integers(launch, primals))
     variant = Variant("tangent", floats, tuple(moving), fresh=fresh, gatherable=known, repeated=repeated)
@@ -242,32 +227,6 @@ def _known_integers(launch: Descriptor, primals: Sequence[Any]) -> dict[int, int
     pairs = zip(launch.operands, primals, strict=True)
     scalars = ((p, x) for p, x in pairs if not params[p].is_array and params[p].dtype.is_int)
     return {p: int(x) for p, x in scalars if not isinstance(x, compat.Tracer)}
-
-
-def _refuse_race(launch: Descriptor, extents: Extents) -> None:
-    """Two threads that store to one element leave one value there, and nobody knows whose."""
-    program = launch.program
-    kernel, repeated = program.unchecked or program.kernel, launch.geometry.repeat > 1
-    race = find_race(kernel, launch.geometry.dims, extents, repeated)
-    if race is None or not kernel.params[race.param].dtype.is_float:
-        return
-    first, second = race.threads
-    where = f"{kernel.params[race.param].name}[{', '.join(map(str, race.element))}]"
-    raise NotDifferentiableError(
-        f"kernel '{launch.program.name}': threads {first} and {second} both store to {where}, so its value and "
-        "gradient depend on which comes last",
-        race.span,
-        "use wp.atomic_add to add up, or guard the store so that one thread makes it",
-    )
-
-
-def _switched_off(program: Program, index: int) -> NotDifferentiableError:
-    return NotDifferentiableError(
-        f"kernel '{program.name}', parameter '{program.kernel.params[index].name}': a gradient was asked for, and "
-        "enable_backward is False",
-        program.span,
-        "set it to True in @wp.kernel or wp.jax_kernel, or wrap the argument in jax.lax.stop_gradient",
-    )
 
 
 def _bind(
@@ -318,9 +277,9 @@ def bind_adjoint(
     if not wanted:
         return []
     if not differentiable:
-        raise _switched_off(program, wanted[0])
+        raise switched_off(program, wanted[0])
     extents = launch.extents([jnp.shape(x) for x in operands], zeros)
-    _refuse_race(launch, extents)
+    refuse_race(program, launch.geometry, extents)
     repeated = launch.geometry.repeat > 1
     known = () if repeated else gatherable(program, launch.geometry.dims, extents, _known_integers(launch, operands))
     fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)

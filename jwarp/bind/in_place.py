@@ -14,6 +14,7 @@ from jwarp.launch import arguments, dlpack, geometry
 from jwarp.launch.arguments import Argument, Fault, Matched
 from jwarp.launch.descriptor import Program
 from jwarp.launch.inplace import InPlace, Place, Use
+from jwarp.transform.affine import Extents
 from jwarp.types import ArrayType
 
 
@@ -56,13 +57,47 @@ def read_places(program: Program, matched: Matched) -> tuple[Place, ...]:
     faults: list[Fault] = []
     places = []
     for p, (param, value) in enumerate(zip(program.params, matched.values, strict=True)):
-        place = _read_output(param, value) if p in matched.outputs else _read_input(param, value)
+        place = read_place(param, value, is_output=p in matched.outputs)
         if isinstance(place, Fault):
             faults.append(place)
         else:
             places.append(place)
     arguments.raise_faults(program.name, faults)
     return tuple(places)
+
+
+def read_contents(program: Program, matched: Matched) -> tuple[list[np.ndarray | None], Extents]:
+    """The array for each parameter of an adjoint, None for outputs that start as zeros; and their extents."""
+    _refuse_tracing(program, matched)
+    faults: list[Fault] = []
+    contents: list[np.ndarray | None] = []
+    extents: list[tuple[int, ...] | None] = []
+    for p, (param, value) in enumerate(zip(program.params, matched.values, strict=True)):
+        found: Any = read_place(param, value, is_output=False)
+        shape: Any = None
+        if p in matched.outputs and not is_mutable(value):
+            shape = arguments.read_output(param, value, values.describe(value, param), x64=True)
+            found = shape if isinstance(shape, Fault) else found if isinstance(value, jax.Array) else None
+        if isinstance(found, Fault):
+            faults.append(found)
+            continue
+        contents.append(None if found is None else found.array)
+        extents.append(None if not param.is_array else shape if found is None else found.array.shape)
+    arguments.raise_faults(program.name, faults)
+    return contents, tuple(extents)
+
+
+def read_gradient(param: Param, shape: tuple[int, ...], value: Any, *, changes: bool) -> np.ndarray | Fault:
+    """The array of a gradient or cotangent of a parameter of `shape`; one that `changes` is the caller's own."""
+    where = f"adjoint of '{param.name}'"
+    given = _described(param, value) if is_mutable(value) else values.describe(value)
+    fault = arguments.check_gradient(where, param, shape, given)
+    if fault is not None:
+        return fault
+    array = np.asarray(given.value)
+    if changes and not array.flags.writeable:
+        return Fault(LaunchError, f"{where}: the array is read-only", "pass one that may be written: array.copy()")
+    return array
 
 
 def _refuse_tracing(program: Program, matched: Matched) -> None:
@@ -78,6 +113,11 @@ def _refuse_tracing(program: Program, matched: Matched) -> None:
             " inside jax.jit and JAX's other transformations",
             hint="give shapes as outputs, or launch outside of the traced function",
         )
+
+
+def read_place(param: Param, value: Any, *, is_output: bool) -> Place | Fault:
+    """The array for a parameter, or what is wrong with the value."""
+    return _read_output(param, value) if is_output else _read_input(param, value)
 
 
 def _read_output(param: Param, value: Any) -> Place | Fault:

@@ -82,3 +82,11 @@ def read_block_dim(block_dim: Any, kernel_name: str) -> int | None:
     if size < 1:
         raise LaunchError(f"kernel '{kernel_name}': block_dim must be a positive int, got {block_dim!r}")
     return size
+
+
+def stream_refusal(name: str, stream: Any) -> LaunchError:
+    """The error for a `stream` that means nothing here."""
+    return LaunchError(
+        f"kernel '{name}': stream must be None for JAX values, got {type(stream).__name__}",
+        hint="leave it out: XLA chooses the stream",
+    )

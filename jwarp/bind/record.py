@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
-
 from jwarp.backend.cpu.compile import lower_kernel
-from jwarp.bind import adjoint as adjoints
-from jwarp.bind import compat, values
-from jwarp.bind.prepare import Prepared, check_kernel, prepare, read_block_dim
-from jwarp.bind.primitive import bind, eager
+from jwarp.bind import compat, in_place, replays, values
+from jwarp.bind.prepare import check_kernel, read_block_dim, stream_refusal
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.function import Kernel
@@ -167,8 +162,12 @@ class Launch(Record):
     def _check_value(self, index: int, value: Any) -> None:
         param, x64 = self.kernel.params[index], compat.x64_enabled()
         given = values.describe(value, param)
-        found: Any = arguments.check_input(param, given, x64)
-        if index in self._outputs and not self._only_inputs:
+        found: Any
+        if index not in self._outputs or self._only_inputs:
+            found = arguments.check_input(param, given, x64 or in_place.is_mutable(value))
+        elif in_place.is_mutable(value):
+            found = in_place.read_place(param, value, is_output=True)
+        else:
             found = arguments.read_output(param, value, given, x64)
         if isinstance(found, arguments.Fault):
             arguments.raise_faults(self.kernel.name, [found])
@@ -222,19 +221,26 @@ class Launch(Record):
         arguments.refuse_written_inputs(self.kernel.name, self.kernel.params, self._program.written, roles)
         return Matched(roles, tuple(self._values), self._outputs)
 
-    def _prepare(self) -> Prepared:
-        if self._dim is None:
-            raise LaunchError(f"kernel '{self.kernel.name}': dim is not set", hint="call set_dim")
-        return prepare(self._program, self._dim, self._matched(), self.block_dim)
-
     def _check_extents(self) -> None:
         """Refuse an access that is provably outside, as soon as everything is known."""
         if self._dim is None or any(value is UNSET for value in self._values):
             return
-        made = self._prepare()
-        extents = made.launch.extents([jax.numpy.shape(x) for x in made.operands], made.zeros)
-        if made.launch.geometry.repeat:
-            lower_kernel(self._program.kernel, self._program.settings).check(made.launch.geometry.dims, extents)
+        program = self._program
+        threads = geometry.fold(self._dim, program.kernel.tid_dims, program.name)
+        shapes = [self._shape(i) for i in range(len(self._values))]
+        extents = tuple(s if param.is_array else None for param, s in zip(self.kernel.params, shapes, strict=True))
+        if threads.repeat:
+            hidden = tuple(shapes[p] for p in program.shadowed)
+            lower_kernel(program.kernel, program.settings).check(threads.dims, extents + hidden)
+
+    def _shape(self, index: int) -> tuple[int, ...]:
+        param, value = self.kernel.params[index], self._values[index]
+        given = values.describe(value, param)
+        if index in self._outputs and given.origin not in ("jax", "numpy", "spec"):
+            found = arguments.read_output(param, value, given, x64=True)
+            if isinstance(found, tuple):
+                return found
+        return given.shape or ()
 
     @property
     def _request(self) -> Request:
@@ -247,33 +253,12 @@ class Launch(Record):
 
     def _prepared(self) -> Callable[[], Any]:
         """What runs the launch, made once for the values that are set."""
-        made, differentiable = self._prepare(), self.kernel.enable_backward
-        if self.adjoint:
-            request = self._request
-            call = adjoints.adjoint_call(made.launch, made.operands, made.zeros, request, differentiable=differentiable)
-            run, operands, order = call.run, call.operands, call.wanted
-            is_named, returned = request.is_named, call.wanted
-            run.__name__ = self._program.name
-            compiled: Callable[..., list[Any]] = jax.jit(run)
-        else:
-            if not made.launch.results and not self._program.lasts:
-                return lambda: {} if self._is_named else ()
-
-            options = {"differentiable": differentiable, "side_effect": self._program.lasts}
-            run = functools.partial(_bound, made, options)
-            compiled = eager(made.launch, made.zeros, **options)
-            operands, order = made.operands, made.launch.results
-            is_named, returned = self._is_named, self._outputs
-        names = [self.kernel.params[p].name for p in returned]
-        places = [order.index(p) for p in returned]
-
-        def replay() -> Any:
-            traced = any(isinstance(x, compat.Tracer) for x in operands)
-            found = run(*operands) if traced else compiled(*operands)
-            results = tuple(found[k] for k in places)
-            return dict(zip(names, results, strict=True)) if is_named else results
-
-        return replay
+        if self._dim is None:
+            raise LaunchError(f"kernel '{self.kernel.name}': dim is not set", hint="call set_dim")
+        request = self._request if self.adjoint else None
+        call = replays.Call(self._program, self._dim, self._matched(), request, self.block_dim, self._is_named,
+                            self.kernel.enable_backward)  # fmt: skip
+        return replays.replay(call)
 
 
 def record(
@@ -294,9 +279,8 @@ def record(
     made._values, made._outputs = list(matched.values), matched.outputs
     made._only_inputs = outputs is None
     made._is_named = outputs is None or isinstance(outputs, dict)
-    prepared = made._prepare()
     if adjoint:
-        in_outs = [p for p in matched.outputs if prepared.launch.roles[p] is Role.IN_OUT]
+        in_outs = [p for p in matched.outputs if made._role_name(p) == "inout"]
         passed = [p for p in range(len(kernel.params)) if outputs is None or p not in matched.outputs]
         request = read_request(
             kernel.name, kernel.params, passed, matched.outputs, in_outs, adj_inputs, adj_outputs,
@@ -305,23 +289,16 @@ def record(
         made._wanted = None if adj_inputs is None else dict(request.wanted)
         made._cotangents = None if request.cotangents is None else dict(request.cotangents)
         made._gradients_named = request.is_named
+        if request.cotangents is not None:
+            made._ready = made._prepared()
     elif adj_inputs is not None or adj_outputs is not None:
         raise LaunchError(
             f"kernel '{kernel.name}': adj_inputs and adj_outputs are for adjoint launches", hint="pass adjoint=True"
         )
+    else:
+        made._ready = made._prepared()
     made._check_extents()
     return made
-
-
-def stream_refusal(name: str, stream: Any) -> LaunchError:
-    return LaunchError(
-        f"kernel '{name}': stream must be None for JAX values, got {type(stream).__name__}",
-        hint="leave it out: XLA chooses the stream",
-    )
-
-
-def _bound(made: Prepared, options: Mapping[str, bool], *operands: Any) -> list[Any]:
-    return bind(operands, made.launch, made.zeros, **options)
 
 
 def _shown(value: Any) -> str:

@@ -12,14 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint
 from jwarp.launch.arguments import Role
 from jwarp.launch.descriptor import Program
+from jwarp.launch.geometry import Geometry
 from jwarp.transform.affine import Extents, evaluate
 from jwarp.transform.authored import authored_refusal, plain
 from jwarp.transform.jvp import jvp
 from jwarp.transform.ownership import owned_arrays, stencils
+from jwarp.transform.races import find_race
 from jwarp.transform.ranges import Proofs, prove
 from jwarp.transform.simplify import simplify
 from jwarp.transform.slots import Derived, Slot
@@ -100,6 +103,19 @@ class DerivedLaunch:
         """What the launch takes, without zeros."""
         return tuple(dict.fromkeys(feed.source for feed in self.feeds if feed.source.kind not in ("zeros", "dim")))
 
+    @property
+    def has_results(self) -> bool:
+        """Whether its kernel computes anything."""
+        return any(feed.result is not None for feed in self.feeds)
+
+    def covering(self, geometry: Geometry, extents: Extents) -> Geometry:
+        """The geometry with as many threads as the arrays that are gathered have elements."""
+        dims = list(geometry.dims)
+        for p, axes in self.gathered:
+            for axis, extent in zip(axes, extents[p] or (), strict=False):
+                dims[axis] = max(dims[axis], extent)
+        return dataclasses.replace(geometry, dims=tuple(dims))
+
 
 def derive(program: Program, variant: Variant) -> DerivedLaunch:
     """The launch that computes a derivative of `program`; made once.
@@ -176,6 +192,32 @@ def _stencils_of(program: Program) -> tuple[Proofs, frozenset[int]]:
         places = frozenset(stencils(kernel)) - owned_arrays(kernel)
         known = program.derived.setdefault("stencils", (prove(kernel) if places else None, places))
     return known
+
+
+def refuse_race(program: Program, geometry: Geometry, extents: Extents) -> None:
+    """Two threads that store to one element leave one value there, and nobody knows whose."""
+    kernel = program.unchecked or program.kernel
+    race = find_race(kernel, geometry.dims, extents, geometry.repeat > 1)
+    if race is None or not kernel.params[race.param].dtype.is_float:
+        return
+    first, second = race.threads
+    where = f"{kernel.params[race.param].name}[{', '.join(map(str, race.element))}]"
+    raise NotDifferentiableError(
+        f"kernel '{program.name}': threads {first} and {second} both store to {where}, so its value and "
+        "gradient depend on which comes last",
+        race.span,
+        "use wp.atomic_add to add up, or guard the store so that one thread makes it",
+    )
+
+
+def switched_off(program: Program, index: int) -> NotDifferentiableError:
+    """The refusal of a gradient where the user said that there are none."""
+    return NotDifferentiableError(
+        f"kernel '{program.name}', parameter '{program.kernel.params[index].name}': a gradient was asked for, and "
+        "enable_backward is False",
+        program.span,
+        "set it to True in @wp.kernel or wp.jax_kernel, or wrap the argument in jax.lax.stop_gradient",
+    )
 
 
 class Origin(NamedTuple):

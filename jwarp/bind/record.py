@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jwarp.backend.cpu.compile import lower_kernel
@@ -59,7 +59,7 @@ class Launch(Record):
         self._wanted: dict[int, Any] | None = None  # None: every differentiable input
         self._cotangents: dict[int, Any] | None = None
         self._gradients_named = False
-        self._ready: Callable[[], Any] | None = None
+        self._ready: replays.Replay | None = None
 
     # -- what it is
 
@@ -109,9 +109,10 @@ class Launch(Record):
             LaunchError: `dim` is no such number of threads, or an array is provably accessed outside its extents.
         """
         before, self._dim = self._dim, geometry.read_dim(dim, self.kernel.name)
-        self._ready = None
         try:
             self._check_extents()
+            if self._ready is not None and not self._ready.resize(self._dim):
+                self._ready = None
         except LaunchError:
             self._dim = before
             raise
@@ -133,10 +134,12 @@ class Launch(Record):
             )
         if adjoint:
             self._set_adjoint(index, value)
+            self._ready = None
         else:
             self._check_value(index, value)
+            if self._ready is not None and not self._ready.change(index, value):
+                self._ready = None
             self._values[index] = value
-        self._ready = None
 
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
         """As `set_param_at_index`, by the parameter's name."""
@@ -251,7 +254,7 @@ class Launch(Record):
             wanted = {i: True for i in inputs if params[i].dtype.is_float}
         return Request(wanted, self._cotangents, self._gradients_named)
 
-    def _prepared(self) -> Callable[[], Any]:
+    def _prepared(self) -> replays.Replay:
         """What runs the launch, made once for the values that are set."""
         if self._dim is None:
             raise LaunchError(f"kernel '{self.kernel.name}': dim is not set", hint="call set_dim")

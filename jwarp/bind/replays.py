@@ -10,10 +10,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from jwarp.bind import adjoint, compat, in_place
+from jwarp.bind import adjoint, compat, in_place, values
 from jwarp.bind.prepare import Prepared, prepare
 from jwarp.bind.primitive import bind, eager
 from jwarp.errors import LaunchError
+from jwarp.ir.nodes import Param
 from jwarp.launch import arguments, geometry
 from jwarp.launch.adjoints import Request
 from jwarp.launch.arguments import Fault, Matched
@@ -55,50 +56,79 @@ class Call:
         return any(mutable) or (recorded and not any(isinstance(x, jax.Array) for x in given))
 
 
-def replay(call: Call) -> Callable[[], Any]:
-    """What runs the launch each time that it is called, and gives its results."""
+class Replay:
+    """Runs a launch each time that it is called, and gives its results."""
+
+    def __call__(self) -> Any:
+        raise NotImplementedError
+
+    def change(self, index: int, value: Any) -> bool:
+        """Take another value of the same kind and shape for a parameter; False where all is to be made anew."""
+        return False
+
+    def resize(self, dims: tuple[int, ...]) -> bool:
+        """Run other threads; False where all is to be made anew."""
+        return False
+
+
+def replay(call: Call) -> Replay:
+    """What runs the launch."""
     if call.request is not None and call.request.cotangents is None:
         raise LaunchError(
             f"kernel '{call.program.name}': an adjoint launch needs adj_outputs",
             hint="one cotangent for each output, None for zeros",
         )
     if call.is_in_place:
-        return _in_place_forward(call) if call.request is None else _in_place_adjoint(call, call.request)
-    return _functional(call)
+        return _InPlaceForward(call) if call.request is None else _InPlaceAdjoint(call, call.request)
+    return _Functional(call)
 
 
 # On JAX values
 
 
-def _functional(call: Call) -> Callable[[], Any]:
-    made, differentiable = prepare(call.program, call.dims, call.matched, call.block_dim), call.differentiable
-    run: Callable[..., list[Any]]
-    if call.request is not None:
-        found = adjoint.adjoint_call(
-            made.launch, made.operands, made.zeros, call.request, differentiable=differentiable
-        )
-        run, operands, order, returned = found.run, found.operands, found.wanted, found.wanted
-        is_named = call.request.is_named
-        run.__name__ = call.program.name
-        compiled: Callable[..., list[Any]] = jax.jit(run)
-    else:
-        if not made.launch.results and not call.program.lasts:
-            return lambda: {} if call.is_named else ()
-        options = {"differentiable": differentiable, "side_effect": call.program.lasts}
-        run = functools.partial(_bound, made, options)
-        compiled = eager(made.launch, made.zeros, **options)
-        operands, order, returned = made.operands, made.launch.results, call.matched.outputs
-        is_named = call.is_named
-    names = [call.program.params[p].name for p in returned]
-    places = [order.index(p) for p in returned]
-    traced = any(isinstance(x, compat.Tracer) for x in operands)
+class _Functional(Replay):
+    def __init__(self, call: Call):
+        made = prepare(call.program, call.dims, call.matched, call.block_dim)
+        self.made, self.operands = made, made.operands
+        self.is_named, returned = call.is_named, call.matched.outputs
+        order = made.launch.results
+        options = {"differentiable": call.differentiable, "side_effect": call.program.lasts}
+        if call.request is not None:
+            found = adjoint.adjoint_call(
+                made.launch, made.operands, made.zeros, call.request, differentiable=call.differentiable
+            )
+            self.operands, self.is_named = found.operands, call.request.is_named
+            order = returned = found.wanted
+            self.run, self.compiled = found.run, _jitted(found.run, call.program.name)
+        elif order or call.program.lasts:
+            self.run = functools.partial(_bound, made, options)
+            self.compiled = eager(made.launch, made.zeros, **options)
+        else:
+            self.run = self.compiled = lambda *_: []
+        self.names = [call.program.params[p].name for p in returned]
+        self.places = [order.index(p) for p in returned if p in order]
+        self.is_traced = any(isinstance(x, compat.Tracer) for x in self.operands)
 
-    def again() -> Any:
-        found = run(*operands) if traced else compiled(*operands)
-        results = tuple([found[k] for k in places])
-        return dict(zip(names, results, strict=True)) if is_named else results
+    def __call__(self) -> Any:
+        found = self.run(*self.operands) if self.is_traced else self.compiled(*self.operands)
+        results = tuple([found[k] for k in self.places])
+        return dict(zip(self.names, results, strict=True)) if self.is_named else results
 
-    return again
+    def change(self, index: int, value: Any) -> bool:
+        param, launch = self.made.launch.program.params[index], self.made.launch
+        given = values.describe(value, param)
+        if index not in launch.operands or isinstance(value, compat.Tracer):
+            return False
+        place = launch.operands.index(index)
+        if param.is_array and (given.shape, given.dtype) != (self.operands[place].shape, self.operands[place].dtype):
+            return False
+        self.operands[place] = values.to_operand(param, given)
+        return True
+
+
+def _jitted(run: Callable[..., list[Any]], name: str) -> Callable[..., list[Any]]:
+    run.__name__ = name
+    return jax.jit(run)
 
 
 def _bound(made: Prepared, options: Mapping[str, bool], *operands: Any) -> list[Any]:
@@ -108,50 +138,88 @@ def _bound(made: Prepared, options: Mapping[str, bool], *operands: Any) -> list[
 # In place
 
 
-def _in_place_forward(call: Call) -> Callable[[], Any]:
-    run = in_place.record(call.program, call.dims, call.matched, call.block_dim)
-    results: Any = tuple(call.matched.values[p] for p in call.matched.outputs)
-    if call.is_named:
-        names = [call.program.params[p].name for p in call.matched.outputs]
-        results = dict(zip(names, results, strict=True))
+class _InPlaceForward(Replay):
+    def __init__(self, call: Call):
+        self.call = call
+        self.run = in_place.record(call.program, call.dims, call.matched, call.block_dim)
+        self.values = list(call.matched.values)
+        self.results = self._results()
 
-    def again() -> Any:
-        run()
-        return results
+    def _results(self) -> Any:
+        outputs = self.call.matched.outputs
+        found = tuple(self.values[p] for p in outputs)
+        names = (self.call.program.params[p].name for p in outputs)
+        return dict(zip(names, found, strict=True)) if self.call.is_named else found
 
-    return again
+    def __call__(self) -> Any:
+        self.run()
+        return self.results
+
+    def change(self, index: int, value: Any) -> bool:
+        param = self.call.program.params[index]
+        if not param.is_array:
+            return _refill(self.run.places[index].array, param, value)
+        place = in_place.read_place(param, value, is_output=index in self.call.matched.outputs)
+        if isinstance(place, Fault):
+            return False
+        self.run.set_places({index: place})
+        self.values[index] = value
+        self.results = self._results()
+        return True
+
+    def resize(self, dims: tuple[int, ...]) -> bool:
+        program = self.call.program
+        self.run.set_geometry(geometry.fold(dims, program.kernel.tid_dims, program.name))
+        return True
 
 
-def _in_place_adjoint(call: Call, request: Request) -> Callable[[], Any]:
-    program = call.program
-    contents, extents = in_place.read_contents(program, call.matched)
-    threads = geometry.fold(call.dims, program.kernel.tid_dims, program.name)
-    if request.wanted and not call.differentiable:
-        raise switched_off(program, next(iter(request.wanted)))
-    refuse_race(program, threads, extents)
-    faults: list[Fault] = []
-    cotangents: dict[int, np.ndarray] = {}
-    wanted: dict[int, np.ndarray] = {}
-    starts: dict[int, Any] = {}  # of gradients that have no array of the caller's
-    for p, given in (request.cotangents or {}).items():
-        if given is not None:
-            found = in_place.read_gradient(program.params[p], extents[p] or (), given, changes=False)
-            faults.append(found) if isinstance(found, Fault) else cotangents.setdefault(p, found)
-    for p, given in request.wanted.items():
-        if given is True or type(given) in (int, float):
-            starts[p] = 0.0 if given is True else given
-            given = np.zeros(extents[p] or () if given is True else (), program.dtypes[p])
-        found = in_place.read_gradient(program.params[p], extents[p] or (), given, changes=True)
-        faults.append(found) if isinstance(found, Fault) else wanted.setdefault(p, found)
-    arguments.raise_faults(program.name, faults)
-    run = InPlaceAdjoint(program, threads, contents, extents, call.matched.outputs, wanted, cotangents, call.block_dim)
-    names = [program.params[p].name for p in request.wanted]
+class _InPlaceAdjoint(Replay):
+    def __init__(self, call: Call, request: Request):
+        program = call.program
+        self.program, self.request = program, request
+        self.contents, extents = in_place.read_contents(program, call.matched)
+        threads = geometry.fold(call.dims, program.kernel.tid_dims, program.name)
+        if request.wanted and not call.differentiable:
+            raise switched_off(program, next(iter(request.wanted)))
+        refuse_race(program, threads, extents)
+        faults: list[Fault] = []
+        cotangents: dict[int, np.ndarray] = {}
+        self.wanted: dict[int, np.ndarray] = {}
+        self.starts: dict[int, Any] = {}  # of gradients that have no array of the caller's
+        for p, given in (request.cotangents or {}).items():
+            if given is not None:
+                found = in_place.read_gradient(program.params[p], extents[p] or (), given, changes=False)
+                faults.append(found) if isinstance(found, Fault) else cotangents.setdefault(p, found)
+        for p, given in request.wanted.items():
+            if given is True or type(given) in (int, float):
+                self.starts[p] = 0.0 if given is True else given
+                given = np.zeros(extents[p] or () if given is True else (), program.dtypes[p])
+            found = in_place.read_gradient(program.params[p], extents[p] or (), given, changes=True)
+            faults.append(found) if isinstance(found, Fault) else self.wanted.setdefault(p, found)
+        arguments.raise_faults(program.name, faults)
+        self.run = InPlaceAdjoint(
+            program, threads, self.contents, extents, call.matched.outputs, self.wanted, cotangents, call.block_dim
+        )
+        self.names = [program.params[p].name for p in request.wanted]
 
-    def again() -> Any:
-        for p, start in starts.items():
-            wanted[p][...] = start
-        run()
-        results = tuple([wanted[p].copy() if p in starts else x for p, x in request.wanted.items()])
-        return dict(zip(names, results, strict=True)) if request.is_named else results
+    def __call__(self) -> Any:
+        for p, start in self.starts.items():
+            self.wanted[p][...] = start
+        self.run()
+        results = tuple([self.wanted[p].copy() if p in self.starts else x for p, x in self.request.wanted.items()])
+        return dict(zip(self.names, results, strict=True)) if self.request.is_named else results
 
-    return again
+    def change(self, index: int, value: Any) -> bool:
+        param, array = self.program.params[index], self.contents[index]
+        # What integers are decides how gradients are gathered.
+        if param.is_array or not param.dtype.is_float or array is None:
+            return False
+        return _refill(array, param, value)
+
+
+def _refill(array: np.ndarray, param: Param, value: Any) -> bool:
+    """Write another number into the array of shape () that a launch reads a scalar from."""
+    if isinstance(value, compat.Tracer):
+        return False
+    array[...] = arguments.to_scalar(param.dtype, values.describe(value, param))
+    return True

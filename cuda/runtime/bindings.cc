@@ -13,6 +13,7 @@
 #include "call_pool.h"
 #include "compiler.h"
 #include "fault.h"
+#include "gil.h"
 #include "handler.h"
 #include "replay.h"
 #include "run.h"
@@ -65,7 +66,7 @@ void run_launch(const std::string& fingerprint, const py::buffer& launch, const 
   Launch decoded(numbers.data(), static_cast<int64_t>(numbers.size()));
   const ArrayBuffers arrays(operands, decoded.result_count);
 
-  const py::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   CallSite site(require_kernel(fingerprint, {}), std::move(decoded));
   CallPool pool(threads == 0 ? available_cpus() : threads);
   run_compiling(site, arrays.view(), pool, [] { return std::string_view(); });
@@ -121,7 +122,7 @@ PYBIND11_MODULE(_native, m) {
   // Before Python ends, so that no thread runs a kernel whose code is being freed.
   py::module_::import("atexit").attr("register")(
       py::cpp_function([] {
-        const py::gil_scoped_release no_gil;
+        const jwarp::WithoutGil no_gil;
         jwarp::WorkerPool::instance().stop();
       }));
 }

@@ -8,6 +8,7 @@
 #include "compiler.h"
 #include "dtype.h"
 #include "fault.h"
+#include "gil.h"
 #include "run.h"
 #include "staging.h"
 #include "sums.h"
@@ -161,7 +162,7 @@ void Replay::run() {
   recorded_->check();
   const std::shared_ptr<Recorded> recorded = recorded_;
   const std::shared_ptr<std::mutex> turn = turn_;
-  const py::gil_scoped_release no_gil;
+  const WithoutGil no_gil;
   const std::lock_guard<std::mutex> lock(*turn);
   recorded->run(wiring_, program_, WorkerPool::instance());
 }

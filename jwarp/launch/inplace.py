@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class InPlace:
 
     def __init__(self, program: Program, geometry: Geometry, places: Sequence[Place], block_dim: int | None = None):
         self.program, self.block_dim = program, block_dim
-        self._arrange(geometry, tuple(places))
+        self._record(*self._arranged(geometry, tuple(places)))
 
     def __call__(self) -> None:
         """Run the launch.
@@ -85,33 +85,37 @@ class InPlace:
 
     def set_places(self, places: Mapping[int, Place]) -> None:
         """Replace the arrays of some parameters. Raises what making the launch raises, and then changes nothing."""
-        merged = tuple(places.get(p, place) for p, place in enumerate(self.places))
-        self._arrange(self.geometry, merged)
+        self._change(self.geometry, tuple(places.get(p, place) for p, place in enumerate(self.places)))
 
     def set_geometry(self, geometry: Geometry) -> None:
         """Launch other threads from now on."""
-        self._arrange(geometry, self.places)
+        self._change(geometry, self.places)
 
-    def _arrange(self, geometry: Geometry, places: tuple[Place, ...]) -> None:
+    def _arranged(self, geometry: Geometry, places: tuple[Place, ...]) -> tuple[Descriptor, tuple[Place, ...]]:
+        """The launch for these arrays, checked and compiled."""
         program = _without_aliases(self.program, places)
         whole = (*places, *_shadows(program, places))
         launch = descriptor_of(program, geometry, tuple(place.use.role for place in whole), self.block_dim)
         _prepare(launch, whole)
-        known = getattr(self, "_launch", None)
-        if known is not None and known.program is program and known.roles == launch.roles:
-            pairs = list(zip(self.places, places, strict=True))
-            changed = [(p, new.array) for p, (old, new) in enumerate(pairs) if new.array is not old.array]
-            # Arrays that belong to the launch itself have the uses and shapes of those it was made with.
-            suits = all(old.use is new.use and old.array.shape == new.array.shape for old, new in pairs)
-            if suits or not self._scratch:
-                self.native.replace(changed, None if known.geometry == geometry else launch.numbers)
-                self.geometry, self.places, self._launch = geometry, places, launch
-                return
-        self.native, self._scratch = _record(launch, whole)
-        self.geometry, self.places, self._launch = geometry, places, launch
+        return launch, whole
+
+    def _record(self, launch: Descriptor, whole: tuple[Place, ...]) -> None:
+        self.native, self._has_own_arrays = _replay(launch, whole)
+        self._launch, self.geometry, self.places = launch, launch.geometry, whole[: len(self.program.params)]
+
+    def _change(self, geometry: Geometry, places: tuple[Place, ...]) -> None:
+        launch, whole = self._arranged(geometry, places)
+        pairs = list(zip(self.places, places, strict=True))
+        same_uses = all(old.use is new.use for old, new in pairs)
+        same_shapes = all(old.array.shape == new.array.shape for old, new in pairs)
+        if launch.program is not self._launch.program or not same_uses or (self._has_own_arrays and not same_shapes):
+            return self._record(launch, whole)
+        changed = [(p, new.array) for p, (old, new) in enumerate(pairs) if new.array is not old.array]
+        self.native.replace(changed, None if geometry == self.geometry else launch.numbers)
+        self._launch, self.geometry, self.places = launch, geometry, places
 
 
-def _record(launch: Descriptor, places: Sequence[Place]) -> tuple[Any, bool]:
+def _replay(launch: Descriptor, places: Sequence[Place]) -> tuple[_native.Replay, bool]:
     """The native replay, and whether it has arrays of its own."""
     arrays = [place.array for place in places]
     results, added = [], []
@@ -219,7 +223,7 @@ def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
     if _identical(a, b):
         return True
     try:
-        return np.shares_memory(a, b, max_work=OVERLAP_WORK)
+        return np.shares_memory(a, b, max_work=OVERLAP_WORK)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 

@@ -19,11 +19,11 @@ class Replay:
         self,
         fingerprint: str,
         program: bytes,
-        launch: Buffer,
+        launch: Buffer | np.ndarray,
         arrays: Sequence[np.ndarray],
         operands: Sequence[int],
         results: Sequence[int],
         added: Sequence[tuple[int, int]] = (),
     ) -> None: ...
     def __call__(self) -> None: ...
-    def replace(self, arrays: Sequence[tuple[int, np.ndarray]], launch: Buffer | None = None) -> None: ...
+    def replace(self, arrays: Sequence[tuple[int, np.ndarray]], launch: Buffer | np.ndarray | None = None) -> None: ...

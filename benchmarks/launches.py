@@ -1,4 +1,4 @@
-"""Small launches: what one costs inside a jitted function, and what a jitted call of one costs."""
+"""Small launches: what one costs inside a jitted function, as a jitted call, and on NumPy arrays in place."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from contenders import JWARP, WARP, jwarp, warp
-from figures import Figure, Target, at_most
+from figures import Figure, Target, at_most, faster
 from timing import Run, interleave
+
+from jwarp.bind import in_place
+from jwarp.launch import arguments
+from jwarp.launch.descriptor import program_of
 
 SIZE = 8
 CHAIN = 100
@@ -21,6 +25,8 @@ Step = Callable[[jax.Array], jax.Array]
 def measure(rounds: int, budget: float) -> Iterator[Figure]:
     yield _chained(rounds, budget)
     yield _single(rounds, budget)
+    yield _replayed(rounds, budget)
+    yield _in_place(rounds, budget)
 
 
 def _steps() -> dict[str, Step]:
@@ -55,6 +61,45 @@ def _single(rounds: int, budget: float) -> Figure:
     ratio = times["jwarp"].least / times["jax"].least
     target = Target("of the time of x * 3", ratio, 1.3, "x", at_least=False)
     return Figure("one jitted call of a small launch", times, (target,), note="jax: a jitted x * 3")
+
+
+def _replayed(rounds: int, budget: float) -> Figure:
+    """Records of a launch on arrays in place; a turn runs each of them many times."""
+    x, y = np.arange(SIZE, dtype=np.float32), np.zeros(SIZE, np.float32)
+    program = program_of(JWARP.add_one, jwarp.config.settings)
+    matched = arguments.match(program.name, program.params, program.written, [x], [y])
+    record = in_place.record(program, (SIZE,), matched)
+    runs: dict[str, Run] = {"jwarp": record}
+    if warp is not None and WARP is not None:
+        there = warp.array(x, dtype=float, device="cpu"), warp.zeros(SIZE, dtype=float, device="cpu")
+        runs["warp"] = warp.launch(
+            WARP.add_one, SIZE, inputs=[there[0]], outputs=[there[1]], device="cpu", record_cmd=True
+        ).launch
+    times = {name: time.per(CHAIN) for name, time in interleave(_many(runs), rounds, budget).items()}
+    np.testing.assert_array_equal(y, x + 1)
+    return Figure("a recorded launch in place", times, faster(times, "warp", 2))
+
+
+def _in_place(rounds: int, budget: float) -> Figure:
+    x, y = np.arange(SIZE, dtype=np.float32), np.zeros(SIZE, np.float32)
+    runs: dict[str, Run] = {"jwarp": lambda: jwarp.launch(JWARP.add_one, SIZE, [x], [y])}
+    if warp is not None and WARP is not None:
+        there = warp.array(x, dtype=float, device="cpu"), warp.zeros(SIZE, dtype=float, device="cpu")
+        runs["warp"] = lambda: warp.launch(WARP.add_one, SIZE, inputs=[there[0]], outputs=[there[1]], device="cpu")
+    times = {name: time.per(CHAIN) for name, time in interleave(_many(runs), rounds, budget).items()}
+    np.testing.assert_array_equal(y, x + 1)
+    return Figure("a launch in place", times, faster(times, "warp", 1))
+
+
+def _many(runs: dict[str, Run]) -> dict[str, Run]:
+    def repeat(run: Run) -> Run:
+        def repeated() -> None:
+            for _ in range(CHAIN):
+                run()
+
+        return repeated
+
+    return {name: repeat(run) for name, run in runs.items()}
 
 
 def _prepare(function: Step, x: jax.Array, want: Any) -> Run:

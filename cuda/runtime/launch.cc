@@ -12,6 +12,8 @@ namespace {
 constexpr int64_t kFormat = 1;
 constexpr int64_t kMaxBatchAxes = 32;
 constexpr int64_t kMaxBuffers = 4096;
+// Kernels see coordinates as int32, and the conditions of a plan rely on that.
+constexpr int64_t kMaxDim = INT32_MAX;
 
 Binding read_binding(Reader& reader, int64_t batch_axes) {
   Binding binding;
@@ -34,7 +36,7 @@ Binding read_binding(Reader& reader, int64_t batch_axes) {
 Launch::Launch(const int64_t* numbers, int64_t size) : numbers_(numbers, numbers + size) {
   Reader reader("launch", numbers, size);
   reader.next("the format", kFormat, kFormat);
-  for (int64_t& dim : dims) dim = reader.next("a launch dimension", 0, INT64_MAX);
+  for (int64_t& dim : dims) dim = reader.next("a launch dimension", 0, kMaxDim);
   repeat = reader.next("the repeat count", 0, INT64_MAX);
   batch.resize(reader.next("the number of batch axes", 0, kMaxBatchAxes));
   for (int64_t& extent : batch) extent = reader.next("a batch extent", 0, INT64_MAX);

@@ -8,6 +8,7 @@
 
 #include "dtype.h"
 #include "failure.h"
+#include "fault.h"
 #include "float_state.h"
 #include "pages.h"
 #include "sums.h"
@@ -260,6 +261,22 @@ void set_initial_contents(const Geometry& geometry, const Buffers& buffers, Pool
   }
 }
 
+// Clauses are decided once, so what they read must stay: a damaged call may share its memory with a result.
+void require_constant_scalars(const Plan& plan, const Geometry& geometry, void* const* base) {
+  const auto begin = [base](size_t p) { return reinterpret_cast<uintptr_t>(base[p]); };
+  const auto end = [&](size_t p) { return begin(p) + static_cast<uintptr_t>(geometry.operands[p].bytes); };
+  for (size_t s = 0; s < plan.parameters.size(); ++s) {
+    if (plan.parameters[s].is_array || plan.parameters[s].first_symbol < 0) continue;
+    for (size_t p = 0; p < plan.parameters.size(); ++p) {
+      const bool is_result = geometry.operands[p].binding.result >= 0;
+      if (is_result && begin(p) < end(s) && begin(s) < end(p)) {
+        invalid("parameter " + std::to_string(s) + " lies in the memory of result " +
+                std::to_string(geometry.operands[p].binding.result));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
@@ -279,6 +296,7 @@ std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
     set_initial_contents(geometry, buffers, pool);
     return std::nullopt;
   }
+  if (kernel_.plan.clauses_use_scalars) require_constant_scalars(kernel_.plan, geometry, base.data());
   // The scalars that clauses read are never results, so this may come before the copies.
   if (const auto missing = find_missing(work)) return missing;
   set_initial_contents(geometry, buffers, pool);

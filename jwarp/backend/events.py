@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ class CompileEvent:
     bytes: int
 
 
+# Silent unless the program asks: logging.getLogger("jwarp").setLevel(logging.INFO), with a handler.
+log = logging.getLogger("jwarp")
+log.addHandler(logging.NullHandler())
+
 _recordings: list[list[CompileEvent]] = []
 _lock = threading.Lock()
 
@@ -46,7 +51,18 @@ def record_compiles() -> Iterator[list[CompileEvent]]:
 
 
 def announce(event: CompileEvent) -> None:
-    """Hand `event` to everyone who is recording."""
+    """Hand `event` to everyone who is recording, and log it: what was in memory already only for debugging."""
+    level = logging.DEBUG if event.source == "memory" else logging.INFO
+    log.log(
+        level,
+        "kernel %s, %s, for the %s: %s in %.4f s, %d bytes",
+        event.kernel,
+        event.variant,
+        event.platform,
+        {"compiled": "compiled", "disk": "read from disk", "memory": "found in memory"}[event.source],
+        event.seconds,
+        event.bytes,
+    )
     with _lock:
         for events in _recordings:
             events.append(event)

@@ -89,18 +89,7 @@ class Store:
 
     def trim(self) -> None:
         """If the entries take more than `capacity` bytes, remove those used longest ago, to 3/4 of it."""
-        entries = []
-        try:
-            with os.scandir(self._root) as files:
-                for file in files:
-                    if file.name.endswith((SUFFIX, UNFINISHED)):
-                        with contextlib.suppress(OSError):
-                            status = file.stat(follow_symlinks=False)
-                            entries.append((status.st_mtime, status.st_size, file.path))
-        except (OSError, ValueError) as error:
-            log.debug("cannot list %s: %s", self.folder, error)
-            return
-        entries.sort()
+        entries = sorted(self._entries())
         newest = entries[-1][0] if entries else 0.0
         total = sum(size for _, size, _ in entries)
         goal = self.capacity * 3 // 4 if total > self.capacity else total
@@ -111,12 +100,39 @@ class Store:
                     os.unlink(path)
                     total -= size
 
+    def usage(self) -> tuple[int, int]:
+        """How many entries there are, and their bytes."""
+        sizes = [size for _, size, path in self._entries() if path.endswith(SUFFIX)]
+        return len(sizes), sum(sizes)
+
+    def is_writable(self) -> bool:
+        """Whether entries can be saved: a folder that does not exist yet is made by the first one."""
+        place = self.root
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+
+    def _entries(self) -> list[tuple[float, int, str]]:
+        """When each file was last used, its size and its path, those being written included."""
+        entries = []
+        try:
+            with os.scandir(self.root) as files:
+                for file in files:
+                    if file.name.endswith((SUFFIX, UNFINISHED)):
+                        with contextlib.suppress(OSError):
+                            status = file.stat(follow_symlinks=False)
+                            entries.append((status.st_mtime, status.st_size, file.path))
+        except (OSError, ValueError) as error:
+            log.debug("cannot list %s: %s", self.folder, error)
+        return entries
+
     @property
-    def _root(self) -> Path:
+    def root(self) -> Path:
+        """The folder's path."""
         return Path(os.path.expanduser(self.folder))
 
     def _path(self, key: str) -> Path:
-        return self._root / (key + SUFFIX)
+        return self.root / (key + SUFFIX)
 
     def _warn(self, error: Exception) -> None:
         """Say once that this folder does not work."""

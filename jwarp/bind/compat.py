@@ -27,6 +27,7 @@ __all__ = [
     "is_known_zero",
     "is_not_tracing",
     "mlir",
+    "named_operation",
     "output_aval",
     "print_effect",
     "register_dce",
@@ -43,6 +44,12 @@ JIT = "jit"
 def register_dce(primitive: Primitive, rule: Callable[[Sequence[bool], Any], tuple[list[bool], Any]]) -> None:
     """Let `rule` drop what is not used of an equation: from 0.12, JAX passes more between its two arguments."""
     pe.dce_rules[primitive] = lambda used, *others: rule(used, others[-1])
+
+
+def named_operation(ctx: Any, name: str) -> Any:
+    """A `with` in which a lowering rule makes operations that HLO and profiles call `name`."""
+    path = f"{ctx.name_stack}/{name}" if ctx.name_stack.stack else name
+    return mlir.ir.Location.name(path, childLoc=mlir.ir.Location.current)
 
 
 def x64_enabled() -> bool:

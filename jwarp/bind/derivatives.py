@@ -172,7 +172,10 @@ def _batch(
 
 
 compat.batching.primitive_batchers[derivative_p] = _batch
-compat.mlir.register_lowering(derivative_p, compat.mlir.lower_fun(launch_of_derivative, multiple_results=True))
+# Not cached, as the launch it is made of is not.
+compat.mlir.register_lowering(
+    derivative_p, compat.mlir.lower_fun(launch_of_derivative, multiple_results=True), cacheable=False
+)
 
 
 # From a launch to its tangent

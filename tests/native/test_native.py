@@ -416,7 +416,8 @@ def test_extents_beyond_int32_are_refused() -> None:
         (make_launch([4], [(0, -1, INPUT, 0)]), "has 1 parameters, its kernel has 2"),
         (make_launch([4, 2], [(0, -1, INPUT, 0), (-1, 0, ZEROS, 0)]), "its kernel has only 1"),
         (make_launch([-1], [(0, -1, INPUT, 0), (-1, 0, ZEROS, 0)]), "a launch dimension is -1"),
-        (make_launch([2**62], [(0, -1, INPUT, 0), (-1, 0, ZEROS, 0)], repeat=4), "too large"),
+        (make_launch([2], [(0, -1, INPUT, 0), (-1, 0, ZEROS, 0)], repeat=2**62), "too large"),
+        (make_launch([2**31], [(0, -1, INPUT, 0), (-1, 0, ZEROS, 0)]), "a launch dimension"),
         (make_launch([4], [(0, -1, INPUT, 1), (-1, 0, ZEROS, 0)]), "batch mask"),
         (make_launch([4], [(0, -1, ZEROS, 0), (-1, 0, ZEROS, 0)]), "init 1"),
         (make_launch([4], [(-1, -1, INPUT, 0), (-1, 0, ZEROS, 0)]), "init 0"),
@@ -476,6 +477,17 @@ def test_random_damage_never_crashes() -> None:
             assert str(error).startswith("jwarp: ")
             outcomes["refused"] += 1
     assert min(outcomes.values()) > 200
+
+
+def test_a_scalar_that_decides_shares_no_memory_with_a_result() -> None:
+    """It would change after the version was chosen."""
+    plan = make_plan(1, [(SCALAR, 0, S32, UNKNOWN), (ARRAY, 1, S32, UNKNOWN)], [[({4: 1}, 0)]])
+    fingerprint = register(plan, nothing, nothing)
+    launch = make_launch([4], [(0, -1, INPUT, 0), (-1, 0, ZEROS, 0)])
+    memory = np.ones(5, np.int32)
+    _native.run_launch(fingerprint, launch, [memory[4:].reshape(()), memory[:4]])
+    with pytest.raises(ValueError, match="^jwarp: parameter 0 lies in the memory of result 0"):
+        _native.run_launch(fingerprint, launch, [memory[3:4].reshape(()), memory[:4]])
 
 
 def test_thread_limits_are_checked() -> None:

@@ -16,11 +16,11 @@ MAX_COMPONENTS = 36
 
 
 def component_of(node: Op, array: ArrayType) -> int | None:
-    """The position of the component that an access is to, if that is known."""
+    """The position of the component that an access is to, if that is known and there is such a component."""
     indices = indices_of(node)
     position = 0
     for index, extent in zip(indices[array.dims :], array.element, strict=True):
-        if not isinstance(index, Const):
+        if not isinstance(index, Const) or not 0 <= index.value < extent:
             return None
         position = position * extent + index.value
     return position

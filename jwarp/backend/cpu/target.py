@@ -69,3 +69,8 @@ def target_machine(target: Target) -> llvm.TargetMachine:
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="small", jit=False
     )
+
+
+def llvm_version() -> str:
+    """The version of the LLVM that generates code."""
+    return ".".join(map(str, llvm.llvm_version_info))

@@ -1,0 +1,92 @@
+"""What is installed, the devices and processor, the compilers, and the cache of compiled kernels, as text."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Iterator
+
+import jax
+
+import jwarp._native as _native
+from jwarp.backend.cpu.target import host_target, llvm_version
+from jwarp.backend.store import Store
+from jwarp.config import config
+
+PACKAGES = ("jwarp", "jax", "jaxlib", "numpy", "llvmlite", "ml_dtypes", "scipy")
+# What jwarp runs without, and what each is for.
+OPTIONAL = {"flatbuffers": "jax.export needs it to write files"}
+# The widest instruction sets of the processor that make a difference, of which the first is shown.
+INSTRUCTION_SETS = ("avx512f", "avx2", "sve", "neon", "sse2")
+
+
+def report() -> str:
+    """The report of `python -m jwarp`, a section for each topic. Starts JAX's backends."""
+    sections = {
+        "Versions": _versions,
+        "Devices": _devices,
+        "Processor": _processor,
+        "Compilers": _compilers,
+        "Cache": _cache,
+    }
+    return "\n\n".join("\n".join([title, *(f"  {line}" for line in lines())]) for title, lines in sections.items())
+
+
+def _versions() -> Iterator[str]:
+    yield f"{'Python':<12}{platform.python_version()}, {sys.executable}"
+    for name in PACKAGES:
+        yield f"{name:<12}{importlib.metadata.version(name)}"
+    for name, use in OPTIONAL.items():
+        if importlib.util.find_spec(name) is None:
+            yield f"{name:<12}missing ({use}): pip install {name}"
+        else:
+            yield f"{name:<12}{importlib.metadata.version(name)}"
+    yield f"{'XLA FFI':<12}{'.'.join(map(str, _native.ffi_api_version()))} (of the headers that jwarp was built with)"
+
+
+def _devices() -> Iterator[str]:
+    try:
+        devices = jax.devices()
+    # A plugin may fail in its own ways, and the rest of the report is then needed most.
+    except Exception as error:
+        yield f"JAX finds none: {error}"
+        return
+    for device in devices:
+        runs = "jwarp runs here" if device.platform == "cpu" else "jwarp does not run here yet"
+        yield f"{device.platform}:{device.id}  {device.device_kind}  ({runs})"
+
+
+def _processor() -> Iterator[str]:
+    target = host_target()
+    features = set(target.features.replace("+", "").split(","))
+    widest = next((name for name in INSTRUCTION_SETS if name in features), "baseline")
+    yield f"{'model':<12}{target.cpu} ({target.triple})"
+    yield f"{'vectors':<12}{widest}, {target.width} threads of a kernel side by side"
+    yield f"{'cores':<12}{_available_cores()} available to this process, of {os.cpu_count()}"
+
+
+def _available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _compilers() -> Iterator[str]:
+    yield f"{'CPU':<12}LLVM {llvm_version()}, in llvmlite"
+    yield f"{'CUDA':<12}not built yet: kernels run on the CPU"
+
+
+def _cache() -> Iterator[str]:
+    folder = config.cache_dir
+    if not folder:
+        yield "none: no files are kept (JWARP_CACHE_DIR names a folder)"
+        return
+    store = Store(folder)
+    entries, size = store.usage()
+    yield f"{'folder':<12}{store.root}"
+    yield f"{'entries':<12}{entries}, {size / 2**20:.1f} MiB of at most {store.capacity / 2**20:.0f}"
+    if store.is_writable():
+        yield f"{'writable':<12}yes"
+    else:
+        yield f"{'writable':<12}no: each process compiles its own kernels; JWARP_CACHE_DIR names another folder"

@@ -257,13 +257,34 @@ def _bind(
 
 
 def _read(program: Program, variant: Variant) -> frozenset[Source]:
-    """The primal operands that a derivative reads. A tangent keeps what its transpose reads.
+    """The primal operands that a derivative or any transpose of it reads, so that it can be transposed later."""
+    found: set[Source] = set()
+    refusals = []
+    faces = _faces(variant)
+    for face in faces:
+        try:
+            found.update(derive(program, face).sources)
+        except NotDifferentiableError as error:
+            refusals.append(error)  # it counts where that face is launched
+    if len(refusals) == len(faces):
+        raise refusals[0]
+    return frozenset(found)
 
-    The transpose is what gradients need; a tangent kernel is made only where forward mode is used.
-    """
-    if variant.kind == "tangent":
-        variant = _transposed(variant, variant.given, variant.wanted)
-    return frozenset(derive(program, variant).sources)
+
+def _faces(variant: Variant) -> list[Variant]:
+    """The variant and its transposes: all are one form, w^T J v or w^T H[v, u], with another argument left open."""
+    inputs, outputs, along = variant.given, variant.wanted, variant.along
+    if variant.is_adjoint:
+        inputs, outputs = outputs, inputs
+    order = "2" if along else ""
+    plain = dataclasses.replace(variant, shared=(), gathered=())
+
+    def face(kind: str, wanted: tuple[int, ...], given: tuple[int, ...], along: tuple[int, ...]) -> Variant:
+        return dataclasses.replace(plain, kind=kind + order, wanted=wanted, given=given, along=along)
+
+    pairs = [(inputs, along)] if not along or inputs == along else [(inputs, along), (along, inputs)]
+    made = [face("adjoint", v, outputs, u) for v, u in pairs] + [face("tangent", outputs, v, u) for v, u in pairs]
+    return list(dict.fromkeys([variant, *made]))
 
 
 def bind_adjoint(

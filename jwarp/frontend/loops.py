@@ -22,7 +22,7 @@ from jwarp.frontend.bindings import (
 from jwarp.frontend.builtins import BUILTINS, static
 from jwarp.frontend.control_flow import ControlFlowLowering, State
 from jwarp.frontend.expressions import SET
-from jwarp.frontend.source import assigned_names, count_loads, may_jump, returns_value
+from jwarp.frontend.source import assigned_names, count_loads, may_jump, partly_assigned_names, returns_value
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
 from jwarp.ir.nodes import Block, Const, For, If, Operand, Value, While
 from jwarp.types import ScalarType, bool_, int32, int64
@@ -285,6 +285,8 @@ class LoopLowering(ControlFlowLowering):
     def carry(self, statement: ast.For | ast.While, body: Callable[[], None], never_empty: bool) -> Carried:
         """Enter a loop: decide what it carries, and let the names stand for that inside."""
         names = assigned_names([statement])
+        parts = (n for n in partly_assigned_names([statement]) if n not in names)
+        names += [n for n in parts if n in self.frame.env and not holds_array(self.frame.env[n])]
         # A continue is over when the next trip begins; whether a loop around is left is its own matter.
         self.frame.env = {**self.frame.env}
         outer = {flag: self.frame.env.pop(flag, None) for flag in ("$break", "$continue")}

@@ -174,6 +174,20 @@ def assigned_names(statements: list[ast.stmt]) -> list[str]:
     return list(names)
 
 
+def partly_assigned_names(statements: list[ast.stmt]) -> list[str]:
+    """Names of what `statements` assign parts of, as in `v[0] = x` or `m[1].y += x`, in order of appearance."""
+    names: dict[str, None] = {}
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+                owner: ast.expr = node
+                while isinstance(owner, (ast.Subscript, ast.Attribute)):
+                    owner = owner.value
+                if isinstance(owner, ast.Name):
+                    names[owner.id] = None
+    return list(names)
+
+
 def count_loads(trees: list[ast.stmt]) -> dict[str, int]:
     """How often each name is read in `trees`. An augmented assignment reads its target."""
     counts: dict[str, int] = {}

@@ -13,6 +13,7 @@ import os
 import random
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,29 @@ def same_branches(traces: list[list]) -> bool:
     return all(len(t) == len(first) and all(map(np.array_equal, t, first)) for t in others)
 
 
+class Slopes:
+    """Central differences of what `function` gives for a step along some direction, and a trace of its branches.
+
+    The bound on their error grows by how far they are from those with twice the step.
+    """
+
+    def __init__(self, function: Callable[[float, list], Values]):
+        steps = (0.0, STEP, -STEP, 2 * STEP, -2 * STEP)
+        traces: list[list] = [[] for _ in steps]
+        at, up, down, far_up, far_down = (function(h, t) for h, t in zip(steps, traces, strict=True))
+        self.are_smooth = same_branches(traces)
+        self.values = {k: (up[k] - down[k]) / (2 * STEP) for k in at}
+        self.bounds = {
+            k: np.abs((far_up[k] - far_down[k]) / (4 * STEP) - slope)
+            + 1e-6 * (1.0 + np.abs(slope).max(initial=0.0) + np.abs(at[k]).max(initial=0.0))
+            for k, slope in self.values.items()
+        }
+
+    def compare(self, k: int, found: np.ndarray, text: str) -> None:
+        error = np.abs(found - self.values[k]) - 1e-5 * np.abs(self.values[k]) - self.bounds[k]
+        assert np.all(error <= 0), f"{found}, by differences {self.values[k]}\n{text}"
+
+
 def gradients(launch: Launch, derived: Derived, results: list, cotangents: Values) -> Values:
     """The gradients of the inputs; an array that only gets sums has that of its final content."""
     found = launch.slots(derived, results)
@@ -146,16 +170,13 @@ def check(seed: int, folder: Path) -> str:
     check_slots(launch, wj, w, source)
     if not LONG or seed % CODE_EVERY == 0:
         check_code(launch, reverse, w, seed, source)
-    traces: list[list] = [[], [], []]
-    ends = [launch.outputs(moved(launch.args, v, h), t) for h, t in zip((STEP, -STEP, 0.0), traces, strict=True)]
     if writer.mixed:
-        check_mixed(Launch(ir, dims, args, launch.rng), v, w, (jv, wj), traces[2], source)
-    if not same_branches(traces):
+        check_mixed(Launch(ir, dims, args, launch.rng), v, w, (jv, wj), launch, source)
+    slopes = Slopes(lambda step, trace: launch.outputs(moved(launch.args, v, step), trace))
+    if not slopes.are_smooth:
         return "kink"
-    difference = {p: (ends[0][p] - ends[1][p]) / (2 * STEP) for p in launch.written}
     for p in launch.written:
-        bound = 1e-6 * (1.0 + np.abs(difference[p]).max(initial=0.0))
-        np.testing.assert_allclose(jv[p], difference[p], rtol=1e-5, atol=bound, err_msg=source)
+        slopes.compare(p, jv[p], source)
     return check_second(launch, reverse, w, source)
 
 
@@ -177,13 +198,14 @@ def both_modes(launch: Launch, v: Values, w: Values, accuracy: float, source: st
 
 
 def check_mixed(
-    launch: Launch, v: Values, w: Values, expected: tuple[Values, Values], trace: list, source: str
+    launch: Launch, v: Values, w: Values, expected: tuple[Values, Values], wide: Launch, source: str
 ) -> None:
     """With float32 where it is written, derivatives are the same but for rounding, on the same side of all kinks."""
-    own: list = []
-    launch.outputs(launch.args, own)
     found = both_modes(launch, v, w, 1e-4, source)[:2]
-    if not same_branches([own, trace]):
+    traces: list[list] = [[], []]
+    for one, trace in zip((launch, wide), traces, strict=True):
+        one.outputs(one.args, trace)
+    if not same_branches(traces):
         return
     for x, y in zip(found, expected, strict=True):
         for p, value in y.items():
@@ -246,17 +268,13 @@ def check_second(launch: Launch, reverse: Derived, w: Values, source: str) -> st
         pairs = zip(reverse.slots, operands, strict=True)
         return inner.outputs([final[slot.param] if slot.kind == "final" else x for slot, x in pairs], trace)
 
-    traces: list[list] = [[], [], []]
-    ends = [gradients_at(h, t) for h, t in zip((STEP, -STEP, 0.0), traces, strict=True)]
-    if not same_branches(traces):
+    slopes = Slopes(gradients_at)
+    if not slopes.are_smooth:
         return "first order"
     for k, slot in enumerate(reverse.slots):
-        if slot.kind not in ("gradient", "cotangent"):
-            continue
-        difference = (ends[0][k] - ends[1][k]) / (2 * STEP)
-        found = tangents.get(Slot("tangent", k), np.zeros_like(difference))
-        bound = 1e-6 * (1.0 + np.abs(difference).max(initial=0.0) + np.abs(ends[2][k]).max(initial=0.0))
-        np.testing.assert_allclose(found, difference, rtol=1e-5, atol=bound, err_msg=f"{slot}\n{source}")
+        if slot.kind in ("gradient", "cotangent"):
+            found = tangents.get(Slot("tangent", k), np.zeros_like(slopes.values[k]))
+            slopes.compare(k, found, f"{slot}\n{source}")
     return "second order"
 
 

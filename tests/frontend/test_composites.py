@@ -305,3 +305,36 @@ def test_types_are_the_same_however_they_are_named():
     for wrong in (lambda: wp.types.vector(0, float), lambda: wp.types.vector(3, str), lambda: wp.types.matrix(3, int)):
         with pytest.raises(wp.KernelTypeError):
             wrong()
+
+
+def test_loops_carry_what_is_assigned_by_component_only():
+    @wp.kernel
+    def kernel(a: wp.array[wp.vec3], n: int, out: wp.array[wp.vec3], out2: wp.array[wp.mat22]):
+        i = wp.tid()
+        v = a[i]
+        m = wp.mat22(1.0, 0.0, 0.0, 1.0)
+        for k in range(n):
+            v[k % 3] = v[(k + 1) % 3] + 1.0
+            if k == 4:
+                m[1].x += v.y
+        c = int(0)
+        while c < n:
+            c += 1
+            v.z -= 0.5
+            m[0, c % 2] += v[1:3][0]
+        out[i] = v
+        out2[i] = m
+
+    a = quarters(17, N, 3)
+    for n in (0, 1, 6):
+        v, m = a.copy(), np.tile(np.eye(2, dtype=np.float32), (N, 1, 1))
+        for k in range(n):
+            v[:, k % 3] = v[:, (k + 1) % 3] + 1
+            if k == 4:
+                m[:, 1, 0] += v[:, 1]
+        for c in range(1, n + 1):
+            v[:, 2] -= 0.5
+            m[:, 0, c % 2] += v[:, 1]
+        found = run_kernel(kernel, N, a, n, np.zeros((N, 3), np.float32), np.zeros((N, 2, 2), np.float32))
+        np.testing.assert_array_equal(found[1], v)
+        np.testing.assert_array_equal(found[2], m)

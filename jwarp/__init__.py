@@ -9,6 +9,7 @@ from typing import Never as _Never
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
 from jwarp.bind import derivatives as _derivatives  # noqa: F401 registers the rules
+from jwarp.bind import structs as _structs  # noqa: F401 lets JAX know of structs
 from jwarp.bind.check_grads import check_grads as check_grads
 from jwarp.bind.explain import explain as explain
 from jwarp.bind.jax_kernel import jax_kernel as jax_kernel
@@ -166,6 +167,7 @@ from jwarp.lib.norms import norm_l1 as norm_l1
 from jwarp.lib.norms import norm_l2 as norm_l2
 from jwarp.lib.norms import norm_pseudo_huber as norm_pseudo_huber
 from jwarp.lib.norms import smooth_normalize as smooth_normalize
+from jwarp.structs import struct as struct
 from jwarp.types import array as array
 from jwarp.types import array1d as array1d
 from jwarp.types import array2d as array2d

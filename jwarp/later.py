@@ -29,7 +29,6 @@ _LATER = {
         "spatial_matrixh spatial_adjoint spatial_dot spatial_cross spatial_cross_dual spatial_top spatial_bottom "
         "velocity_at_point transform_twist transform_wrench"
     ),
-    "structs": "struct",
     "tiles": (
         "tile untile launch_tiled block_dim tile_zeros tile_ones tile_empty tile_full tile_from_thread tile_randi "
         "tile_randf tile_arange tile_load tile_load_indexed tile_store tile_store_indexed tile_atomic_add "

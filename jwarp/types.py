@@ -259,7 +259,29 @@ class ArrayType:
         return f"array{f'{dims}d' if dims > 1 else ''}[{self.element_type!r}]" if dims else repr(self.element_type)
 
 
+class StructType(type):
+    """Metaclass of the structs, which `jwarp.structs` makes: the names and types of the fields, in order."""
+
+    fields: dict[str, Any]
+
+    def __repr__(cls) -> str:
+        return cls.__name__
+
+
+@dataclass(frozen=True)
+class StructArrayType:
+    """An array of structs: on the JAX side one struct, all of whose leaves have the array's axes in front."""
+
+    struct: StructType
+    dims: int
+
+    def __repr__(self) -> str:
+        return f"array{f'{self.dims}d' if self.dims > 1 else ''}[{self.struct!r}]"
+
+
 Type = ScalarType | ArrayType
+# What is taken apart into parameters of a `Type` each.
+AnyType = Type | StructType | StructArrayType
 
 
 def as_scalar(annotation: Any) -> ScalarType | None:
@@ -294,23 +316,27 @@ class FloatMatrix:
         return f"a {self.shape[0]} by {self.shape[1]} matrix of floats"
 
 
-def as_type(annotation: Any) -> Type | None:
+def as_type(annotation: Any) -> AnyType | None:
     """The type of a parameter annotated with `annotation`, or None."""
+    if isinstance(annotation, (StructType, StructArrayType)):
+        return annotation
     if isinstance(annotation, CompositeType) and annotation is not Composite:
         return ArrayType(annotation.dtype, len(annotation.shape), annotation.shape)
     return annotation if isinstance(annotation, ArrayType) else as_scalar(annotation)
 
 
-def _array_type(dtype: Any, ndim: Any) -> ArrayType:
+def _array_type(dtype: Any, ndim: Any) -> ArrayType | StructArrayType:
     element = dtype if isinstance(dtype, CompositeType) and dtype is not Composite else None
     scalar = element.dtype if element else as_scalar(dtype)
-    if scalar is None:
+    if scalar is None and not isinstance(dtype, StructType):
         raise KernelTypeError(
-            f"wp.array: element type must be a scalar, vector or matrix type, not {dtype!r}",
+            f"wp.array: element type must be a scalar, vector, matrix or struct type, not {dtype!r}",
             hint="write wp.array[float], or wp.array(dtype=float)",
         )
     if not isinstance(ndim, int) or not 1 <= ndim <= MAX_DIMS:
         raise KernelTypeError(f"wp.array: ndim must be 1 to {MAX_DIMS}, not {ndim!r}")
+    if scalar is None:
+        return StructArrayType(dtype, ndim)
     shape = element.shape if element else ()
     return ArrayType(scalar, ndim + len(shape), shape)
 

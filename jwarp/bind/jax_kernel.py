@@ -14,7 +14,7 @@ from jwarp.bind.prepare import check_kernel, prepare, read_block_dim
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.function import Kernel
-from jwarp.launch import arguments, geometry
+from jwarp.launch import arguments, geometry, grouping
 from jwarp.launch.arguments import Matched, Role
 from jwarp.launch.descriptor import program_of
 from jwarp.launch.keywords import refuse_keywords
@@ -82,13 +82,13 @@ def jax_kernel(
     _warn_without_effect(vmap_method=vmap_method, module_preload_mode=module_preload_mode)
     in_outs = _read_in_outs(kernel, in_out_argnames)
     count = _read_num_outputs(kernel, num_outputs, len(in_outs))
-    first_output = len(kernel.params) - count + len(in_outs)
+    first_output = len(kernel.signature) - count + len(in_outs)
     _check_outputs(kernel, in_outs, first_output)
     block = read_block_dim(block_dim, name)
     if launch_dims is not None:
         geometry.read_dim(launch_dims, name, "launch_dims")
-    inputs = kernel.params[:first_output]
-    pure_outputs = range(first_output, len(kernel.params))
+    inputs = kernel.signature[:first_output]
+    pure_outputs = range(first_output, len(kernel.signature))
     _check_output_names(kernel, output_dims, pure_outputs)
     first_array = next((i for i, param in enumerate(inputs) if not param.is_value), None)
     roles = [Role.IN_OUT if i in in_outs else Role.READ for i in range(first_output)]
@@ -105,10 +105,10 @@ def jax_kernel(
         **unknown: Any,
     ) -> tuple[Any, ...]:
         if unknown:
-            refuse_keywords(f"kernel '{name}'", unknown, _CALL_KEYWORDS, [param.name for param in kernel.params])
+            refuse_keywords(f"kernel '{name}'", unknown, _CALL_KEYWORDS, [param.name for param in kernel.signature])
         _warn_without_effect(vmap_method=vmap_method)
         key = None
-        if launch_dims is None and output_dims is None:
+        if launch_dims is None and output_dims is None and not kernel.has_structs:
             key = eager.key_of(args, identity)
             plan = eager.find(kernel, key)
             found = None if plan is None else plan.call(args)
@@ -128,9 +128,12 @@ def jax_kernel(
         output_values = [_shape_of(kernel, index, shapes) for index in pure_outputs]
 
         program = program_of(kernel, config.settings)
-        arguments.refuse_written_inputs(name, kernel.params, program.written, roles)
         outputs = (*sorted(in_outs), *pure_outputs)
         matched = Matched(tuple(roles), (*args, *output_values), outputs)
+        if kernel.has_structs:
+            matched = grouping.expand(kernel, matched, program.written)
+        else:
+            arguments.refuse_written_inputs(name, kernel.params, program.written, roles)
         made = prepare(program, threads, matched, block)
         effect = bool(has_side_effect)
         results = run(made, differentiable=differentiable, side_effect=effect)
@@ -138,7 +141,7 @@ def jax_kernel(
             kernel, key, made, matched.values, outputs,
             differentiable=differentiable, side_effect=effect or program.lasts,
         )  # fmt: skip
-        return tuple(results[index] for index in outputs)
+        return grouping.results(kernel, matched, results, is_named=False)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"Launch kernel '{name}' with ({', '.join(p.name for p in inputs)}) as a JAX function."
@@ -156,7 +159,7 @@ _KEYWORDS = (
 
 
 def _read_in_outs(kernel: Kernel, names: Sequence[str] | None) -> list[int]:
-    known = [param.name for param in kernel.params]
+    known = [param.name for param in kernel.signature]
     where = f"kernel '{kernel.name}': in_out_argnames"
     if isinstance(names, str):
         raise LaunchError(f"{where} must be a sequence of names, got the string {names!r}", hint=f"[{names!r}]")
@@ -168,7 +171,7 @@ def _read_in_outs(kernel: Kernel, names: Sequence[str] | None) -> list[int]:
             raise LaunchError(f"{where} has {name!r}, which is no parameter; there are {', '.join(known)}")
         if chosen.count(name) > 1:
             raise LaunchError(f"{where} has '{name}' twice")
-        if kernel.params[known.index(name)].is_value:
+        if kernel.signature[known.index(name)].is_value:
             raise KernelTypeError(f"{where} has '{name}', which is passed by value; only arrays can be written")
     return sorted(known.index(name) for name in chosen)
 
@@ -181,13 +184,13 @@ def _read_num_outputs(kernel: Kernel, num_outputs: Any, in_outs: int) -> int:
         count = None
     if count is None:
         raise LaunchError(f"{where} must be an int, got {type(num_outputs).__name__} {num_outputs!r}")
-    if not kernel.params:
+    if not kernel.signature:
         raise LaunchError(
             f"kernel '{kernel.name}' has no parameters, so it has no output that wp.jax_kernel could return",
             hint="give it an array parameter to write to",
         )
-    if not 1 <= count <= len(kernel.params):
-        limit = f"1 to {len(kernel.params)}" if len(kernel.params) > 1 else "1"
+    if not 1 <= count <= len(kernel.signature):
+        limit = f"1 to {len(kernel.signature)}" if len(kernel.signature) > 1 else "1"
         raise LaunchError(
             f"{where} must be {limit}, its number of parameters, got {count}",
             hint="it counts the parameters that come back, from the last one on, and those of in_out_argnames",
@@ -201,10 +204,10 @@ def _check_outputs(kernel: Kernel, in_outs: list[int], first_output: int) -> Non
     for index in in_outs:
         if index >= first_output:
             raise LaunchError(
-                f"kernel '{kernel.name}', parameter '{kernel.params[index].name}': an in-out parameter must"
-                f" come before the outputs, which start at '{kernel.params[first_output].name}'"
+                f"kernel '{kernel.name}', parameter '{kernel.signature[index].name}': an in-out parameter must"
+                f" come before the outputs, which start at '{kernel.signature[first_output].name}'"
             )
-    for param in kernel.params[first_output:]:
+    for param in kernel.signature[first_output:]:
         if param.is_value:
             raise KernelTypeError(
                 f"kernel '{kernel.name}', parameter '{param.name}': an output must be an array, this is {param.type!r}",
@@ -215,7 +218,7 @@ def _check_outputs(kernel: Kernel, in_outs: list[int], first_output: int) -> Non
 def _check_output_names(kernel: Kernel, output_dims: Any, outputs: range) -> None:
     if not isinstance(output_dims, Mapping):
         return
-    names = [kernel.params[index].name for index in outputs]
+    names = [kernel.signature[index].name for index in outputs]
     for name in output_dims:
         if name not in names:
             raise LaunchError(
@@ -254,16 +257,19 @@ def _dims_from_argument(kernel: Kernel, first_array: int | None, args: Sequence[
         raise LaunchError(
             f"kernel '{kernel.name}' has no array argument to take launch_dims from", hint="pass launch_dims="
         )
-    given = values.describe(args[first_array])
+    argument, first = kernel.signature[first_array], kernel.groups[first_array]
+    parts = grouping.flatten(kernel.name, argument.name, argument.type, args[first_array])
+    place = next(k for k, p in enumerate(first) if not kernel.params[p].is_value)
+    given, param = values.describe(parts[place]), kernel.params[first[place]]
     # Checked before its shape is used, so that a wrong rank is not reported as a wrong launch.
-    fault = arguments.check_input(kernel.params[first_array], given, compat.x64_enabled())
+    fault = arguments.check_input(param, given, compat.x64_enabled())
     arguments.raise_faults(kernel.name, [fault] if fault else [])
-    type_ = kernel.params[first_array].type
+    type_ = param.type
     shape = given.shape or ()
     return shape[: type_.dims] if isinstance(type_, ArrayType) else shape
 
 
 def _shape_of(kernel: Kernel, index: int, shapes: Any) -> tuple[int, ...]:
-    name = kernel.params[index].name
+    name = kernel.signature[index].name
     shape = shapes[name] if isinstance(shapes, Mapping) else shapes
     return geometry.read_dim(shape, kernel.name, f"output_dims for '{name}'")

@@ -11,7 +11,7 @@ from jwarp.bind.primitive import bind
 from jwarp.bind.record import record
 from jwarp.config import config
 from jwarp.frontend.function import Kernel
-from jwarp.launch import arguments, geometry
+from jwarp.launch import geometry, grouping
 from jwarp.launch.descriptor import program_of
 from jwarp.launch.keywords import refuse_keywords
 
@@ -107,7 +107,7 @@ def launch(
             return results
     dims = geometry.read_dim(dim, kernel.name)
     program = program_of(kernel, config.settings)
-    matched = arguments.match(program.name, kernel.params, program.written, inputs, outputs)
+    matched = grouping.match_call(kernel, program.written, inputs, outputs)
     block_dim = read_block_dim(block_dim, kernel.name)
     is_named = outputs is None or isinstance(outputs, dict)
     names = [kernel.params[index].name for index in matched.outputs] if is_named else None
@@ -120,15 +120,14 @@ def launch(
             kernel, key, made, values, matched.outputs,
             names=names, differentiable=kernel.enable_backward, side_effect=program.lasts,
         )  # fmt: skip
-    found = tuple(by_index[index] for index in matched.outputs)
-    return found if names is None else dict(zip(names, found, strict=True))
+    return grouping.results(kernel, matched, by_index, is_named=is_named)
 
 
 def _repeatable(
     kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
 ) -> tuple[Sequence[Any], Hashable | None]:
     """The values of a call in order of the parameters, and the key under which it may be repeated."""
-    if type(inputs) not in (list, tuple) or block_dim is not None:
+    if type(inputs) not in (list, tuple) or block_dim is not None or kernel.has_structs:
         return (), None
     dims = tuple(dim) if type(dim) is list else dim
     if type(dims) is not int and not (type(dims) is tuple and all(type(n) is int for n in dims)):

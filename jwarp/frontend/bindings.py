@@ -13,11 +13,14 @@ import numpy as np
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value
+from jwarp.structs import Struct
 from jwarp.types import (
     ArrayType,
     CompositeType,
     CompositeValue,
     ScalarType,
+    StructArrayType,
+    StructType,
     bool_,
     float32,
     float64,
@@ -119,6 +122,48 @@ class Composite:
 
 
 @dataclass(frozen=True)
+class StructValue:
+    """A struct: one binding for each field, in order. It is a value: who changes a field has another one."""
+
+    type: StructType
+    items: tuple[Binding, ...]
+
+    def field(self, name: str) -> Binding:
+        return self.items[list(self.type.fields).index(name)]
+
+    def with_field(self, path: tuple[str, ...], value: Binding) -> StructValue:
+        """The struct with another value of the field at `path`."""
+        name, *inner = path
+        if inner:
+            value = self.field(name).with_field(tuple(inner), value)  # type: ignore[union-attr]
+        pairs = zip(self.type.fields, self.items, strict=True)
+        return StructValue(self.type, tuple(value if known == name else item for known, item in pairs))
+
+
+@dataclass(frozen=True)
+class StructArray:
+    """An array of structs, or a row of one: for each field an array, or again an array of structs."""
+
+    type: StructArrayType
+    name: str
+    items: tuple[ArrayRef | StructArray, ...]
+
+    @property
+    def first(self) -> ArrayRef:
+        """The array of the first scalar, vector or matrix: its leading axes are those of all."""
+        item = self.items[0]
+        return item.first if isinstance(item, StructArray) else item
+
+    def field(self, name: str) -> ArrayRef | StructArray:
+        return self.items[list(self.type.struct.fields).index(name)]
+
+    def row(self, indices: tuple[Operand, ...]) -> StructArray:
+        """The elements whose next indices are `indices`, fewer than there are axes."""
+        kind = StructArrayType(self.type.struct, self.type.dims - len(indices))
+        return StructArray(kind, self.name, tuple(item.row(indices) for item in self.items))
+
+
+@dataclass(frozen=True)
 class Shape:
     """`a.shape` of an array."""
 
@@ -150,7 +195,9 @@ class Unusable:
 
 
 # A tuple stands for several bindings, as in `i, j = wp.tid()` or a function with two results.
-Binding = Value | Const | Number | Composite | ArrayRef | Shape | PythonRef | Unusable | tuple
+Binding = (
+    Value | Const | Number | Composite | StructValue | ArrayRef | StructArray | Shape | PythonRef | Unusable | tuple
+)
 
 
 def describe(binding: Binding) -> str:
@@ -158,7 +205,7 @@ def describe(binding: Binding) -> str:
     match binding:
         case Value() | Const() | Number() | Composite():
             return binding.type.name
-        case ArrayRef():
+        case ArrayRef() | StructArray() | StructValue():
             return repr(binding.type)
         case Shape():
             return "shape"
@@ -193,7 +240,25 @@ def bind_python(obj: Any, name: str, span: Span) -> Binding:
         return Composite(vector(obj.size, kind) if obj.ndim == 1 else matrix(obj.shape, kind), items)
     if isinstance(obj, tuple):
         return tuple(bind_python(item, name, span) for item in obj)
+    if isinstance(obj, Struct):
+        return _bind_struct(obj, name, span)
     return PythonRef(obj)
+
+
+def _bind_struct(obj: Struct, name: str, span: Span) -> Binding:
+    """A struct from outside, of numbers, vectors and matrices."""
+    items = []
+    for field, kind in type(obj).fields.items():
+        value = bind_python(getattr(obj, field), f"{name}.{field}", span)
+        if isinstance(kind, ScalarType) and isinstance(value, Number):
+            value = value.as_type(kind, span)
+        if isinstance(kind, ArrayType) and kind.dims:
+            value = Unusable(f"`{name}.{field}` is an array from outside", "arrays are parameters of the kernel")
+        wanted = kind.element_type if isinstance(kind, ArrayType) else kind
+        if not isinstance(value, Unusable) and getattr(value, "type", None) is not wanted:
+            raise KernelTypeError(f"`{name}.{field}` must be {wanted!r}, not {describe(value)}", span)
+        items.append(value)
+    return StructValue(type(obj), tuple(items))
 
 
 def as_operand(binding: Binding, span: Span) -> Operand | None:
@@ -217,6 +282,8 @@ def flatten(binding: Binding, span: Span) -> list[Operand] | None:
     """
     if isinstance(binding, Composite):
         return list(binding.items)
+    if isinstance(binding, (StructValue, StructArray)):
+        return flatten(binding.items, span)
     if isinstance(binding, ArrayRef):
         return list(binding.prefix)
     if isinstance(binding, tuple):
@@ -230,6 +297,9 @@ def layout(binding: Binding, span: Span) -> Any:
     """What bindings have in common that differ in their scalars only; None as for `flatten`."""
     if isinstance(binding, Composite):
         return binding.type
+    if isinstance(binding, (StructValue, StructArray)):
+        inner = layout(binding.items, span)
+        return None if inner is None else (binding.type, *inner)
     if isinstance(binding, ArrayRef):
         return (binding.index, binding.type, *(x.type for x in binding.prefix))
     if isinstance(binding, tuple):
@@ -240,7 +310,9 @@ def layout(binding: Binding, span: Span) -> Any:
 
 
 def holds_array(binding: Binding | None) -> bool:
-    """Whether `binding` is an array, or a tuple with one in it."""
+    """Whether `binding` is an array, or a tuple or struct with one in it."""
+    if isinstance(binding, (StructValue, StructArray)):
+        return holds_array(binding.items)
     return isinstance(binding, ArrayRef) or (isinstance(binding, tuple) and any(map(holds_array, binding)))
 
 
@@ -248,6 +320,9 @@ def rebuild(binding: Binding, scalars: list[Operand]) -> Binding:
     """A binding shaped like `binding` made of `scalars`, which are used up from the front."""
     if isinstance(binding, Composite):
         return Composite(binding.type, tuple(scalars.pop(0) for _ in binding.items))
+    if isinstance(binding, (StructValue, StructArray)):
+        items: Any = tuple(rebuild(item, scalars) for item in binding.items)
+        return dataclasses.replace(binding, items=items)
     if isinstance(binding, ArrayRef):
         return dataclasses.replace(binding, prefix=tuple(scalars.pop(0) for _ in binding.prefix))
     if isinstance(binding, tuple):

@@ -8,14 +8,14 @@ import inspect
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend import composites, prints
-from jwarp.frontend.bindings import Binding, PythonRef, bind_python, describe
+from jwarp.frontend import composites, prints, structs
+from jwarp.frontend.bindings import Binding, PythonRef, StructValue, bind_python, describe
 from jwarp.frontend.builtins import BUILTINS, PYTHON_BUILTINS, Builtin, print, printf, static
 from jwarp.frontend.expressions import spelling
 from jwarp.frontend.func import Func
 from jwarp.frontend.subscripts import SubscriptLowering
 from jwarp.ir.builder import zero
-from jwarp.types import CompositeType, ScalarType, as_scalar
+from jwarp.types import CompositeType, ScalarType, StructType, as_scalar
 
 # The builtins that take texts, which are no values, by identity.
 PRINTS = {id(printf): prints.printf, id(print): prints.print_values}
@@ -26,6 +26,12 @@ class CallLowering(SubscriptLowering):
 
     def lower_Call(self, node: ast.Call) -> Binding:
         span = self.span(node)
+        method = self.method(node.func)
+        if method is not None:
+            owner, function = method
+            args = [owner, *(self.expression(a) for a in node.args)]
+            keywords = {k.arg: self.expression(k.value) for k in node.keywords}
+            return self.call_function(function, args, keywords, node)
         callee = self.expression(node.func)
         if not isinstance(callee, PythonRef):
             raise CompileError(f"{describe(callee)} cannot be called", span, "multiplication is written with `*`")
@@ -44,6 +50,10 @@ class CallLowering(SubscriptLowering):
                 raise CompileError(f"wp.{function.name} takes no keyword arguments", keyword, "put all in its text")
             return lines(self, node)
         is_type = as_scalar(function) is not None or isinstance(function, CompositeType)
+        if isinstance(function, StructType):
+            named = {str(k.arg): self.expression(k.value) for k in node.keywords}
+            args, spans = [self.expression(a) for a in node.args], [self.span(a) for a in node.args]
+            return structs.construct(self, function, args, named, spans, span)
         if not isinstance(function, (Builtin, Func)) and not is_type:
             raise self.not_callable(function, span)
         args = [self.expression(a) for a in node.args]
@@ -66,6 +76,14 @@ class CallLowering(SubscriptLowering):
             return function.lower(self, function.arguments(args, named, span), spans, span)
         keywords = {k.arg: self.expression(k.value) for k in node.keywords}
         return self.call_function(function, args, keywords, node)
+
+    def method(self, node: ast.expr) -> tuple[StructValue, Func] | None:
+        """The struct and the function that `p.name` of a call is, if it is a method."""
+        if not isinstance(node, ast.Attribute):
+            return None
+        owner = self.expression(node.value)
+        found = getattr(owner.type, node.attr, None) if isinstance(owner, StructValue) else None
+        return (owner, found) if isinstance(owner, StructValue) and isinstance(found, Func) else None
 
     def not_callable(self, function: Any, span: Span) -> CompileError:
         """The error for a call of a Python object that kernels cannot call."""

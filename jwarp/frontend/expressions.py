@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
-from jwarp.frontend import composites
+from jwarp.frontend import composites, structs
 from jwarp.frontend.bindings import (
     ArrayRef,
     Binding,
@@ -19,6 +19,8 @@ from jwarp.frontend.bindings import (
     Number,
     PythonRef,
     Shape,
+    StructArray,
+    StructValue,
     Unusable,
     as_operand,
     bind_python,
@@ -248,6 +250,10 @@ class ExpressionLowering:
         if node.attr == "value" and (member := self.enum_member(node.value)) is not None:
             return bind_python(member.value, ast.unparse(node), span)
         owner = self.expression(node.value)
+        if isinstance(owner, StructArray):
+            return Shape(owner.first) if node.attr == "shape" else structs.field(owner, node.attr, span)
+        if isinstance(owner, StructValue):
+            return structs.field(owner, node.attr, span)
         if isinstance(owner, ArrayRef):
             if node.attr == "shape":
                 return Shape(owner)

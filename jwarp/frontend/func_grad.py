@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.bindings import ArrayRef, Binding, Composite, flatten
+from jwarp.frontend.bindings import ArrayRef, Binding, Composite, StructArray, StructValue, flatten
 from jwarp.frontend.expressions import Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.source import Source, check_function, count_loads
@@ -167,6 +167,12 @@ class _Call:
             self.arrays[own] = binding
             self.positions[own] = self.param(own, binding.type, ("array", binding.index, position))
             return
+        if isinstance(binding, (StructValue, StructArray)):
+            raise KernelTypeError(
+                f"`{self.gradient.name}` is a gradient of a function of structs, of which there are none",
+                self.span,
+                "let the function take the fields that it needs",
+            )
         scalars = flatten(binding, self.span) if not isinstance(binding, tuple) else None
         if scalars is None:  # a function, or a type
             self.env[own] = binding

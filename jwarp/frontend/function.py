@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from jwarp.config import Settings, config
@@ -23,11 +25,29 @@ from jwarp.frontend.source import (
 )
 from jwarp.frontend.statements import lower_kernel_source
 from jwarp.ir import nodes
-from jwarp.types import as_type
+from jwarp.structs import has_arrays, leaves
+from jwarp.types import AnyType, StructArrayType, StructType, as_type
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter as it is written. One of a struct is taken apart into several of the IR."""
+
+    name: str
+    type: AnyType
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it is a number, vector, matrix or struct of such, passed by value."""
+        return not has_arrays(self.type)
 
 
 class Kernel:
-    """A kernel. Its code is read when it is first needed; numbers it names are captured now."""
+    """A kernel. Its code is read when it is first needed; numbers it names are captured now.
+
+    `signature` has the parameters as they are written, `params` those of the IR, and `groups` which of these
+    each of those is taken apart into.
+    """
 
     def __init__(self, function: Callable, enable_backward: bool = True):
         functools.update_wrapper(self, function)
@@ -37,7 +57,12 @@ class Kernel:
         self.span = Span(file_of(function), function.__code__.co_firstlineno)
         self._captured = capture(function)
         self._lines = file_lines(function)
-        self.params = _parameters(function, self._captured)
+        self.signature = _parameters(function, self._captured)
+        parts = [[nodes.Param(*leaf) for leaf in leaves(a.name, a.type)] for a in self.signature]
+        self.params = tuple(param for group in parts for param in group)
+        ends = list(itertools.accumulate(map(len, parts), initial=0))
+        self.groups = tuple(range(*pair) for pair in itertools.pairwise(ends))
+        self.has_structs = any(isinstance(a.type, (StructType, StructArrayType)) for a in self.signature)
         self._irs: dict[tuple[int, bool], nodes.Kernel] = {}
         self._lock = threading.Lock()
 
@@ -56,18 +81,18 @@ class Kernel:
         key = (settings.max_unroll, settings.debug)
         with self._lock:
             if key not in self._irs:
-                self._irs[key] = lower_kernel_source(self.source, self.params, *key)
+                self._irs[key] = lower_kernel_source(self.source, self.signature, self.params, *key)
             return self._irs[key]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"kernel `{self.name}` is launched, not called: wp.launch({self.name}, dim, …)")
 
     def __repr__(self) -> str:
-        params = ", ".join(f"{p.name}: {p.type}" for p in self.params)
+        params = ", ".join(f"{p.name}: {p.type}" for p in self.signature)
         return f"<wp.kernel {self.name}({params})>"
 
 
-def _parameters(function: Callable, captured: dict) -> tuple[nodes.Param, ...]:
+def _parameters(function: Callable, captured: dict) -> tuple[Parameter, ...]:
     annotations = annotations_of(function, captured)
     params = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -97,9 +122,10 @@ def _parameters(function: Callable, captured: dict) -> tuple[nodes.Param, ...]:
                 f"parameter `{name}` of kernel `{function.__name__}` has type {_shown(annotations[name])}, "
                 "which kernels do not know",
                 parameter_span(function, name),
-                "use int, float, bool, a wp scalar, vector or matrix type, or wp.array[…] to wp.array4d[…] of one",
+                "use int, float, bool, a wp scalar, vector, matrix or struct type, or wp.array[…] to wp.array4d[…] "
+                "of one",
             )
-        params.append(nodes.Param(name, type_))
+        params.append(Parameter(name, type_))
     returned = annotations.get("return")
     if returned is not None:
         raise CompileError(

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
-from jwarp.frontend.bindings import ArrayRef, Binding, bind_python, describe, layout
+from jwarp.frontend.bindings import ArrayRef, Binding, StructArray, StructValue, bind_python, describe, layout
 from jwarp.frontend.expressions import Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.func_grad import with_gradient
@@ -52,7 +52,8 @@ class InliningLowering(LoopLowering):
     def arguments(self, function: Func, args: list[Binding], keywords: dict, node: ast.Call) -> dict[str, Binding]:
         """The arguments of a call by parameter name, checked against the annotations."""
         span = self.span(node)
-        spans = [self.span(a) for a in node.args]
+        # A method's first argument stands before the dot.
+        spans = [span] * (len(args) - len(node.args)) + [self.span(a) for a in node.args]
         keyword_spans = {str(k.arg): self.span(k.value) for k in node.keywords}
         parameters = function.signature.parameters
         try:
@@ -125,7 +126,9 @@ def _fits(given: Any, expected: Any) -> bool:
 
 
 def _layout(binding: Binding, span: Span) -> Any:
-    return binding.type if isinstance(binding, ArrayRef) else layout(binding, span)
+    """What an annotation is compared with."""
+    whole = isinstance(binding, (ArrayRef, StructArray, StructValue))
+    return binding.type if whole else layout(binding, span)  # type: ignore[union-attr]
 
 
 def _inside(error: JwarpError, function: Func, span: Span) -> JwarpError:

@@ -6,16 +6,20 @@ import ast
 import dataclasses
 import itertools
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, KernelWarning, Span
-from jwarp.frontend import builtins, composites
+from jwarp.frontend import builtins, composites, structs
 from jwarp.frontend.bindings import (
     ArrayRef,
     Binding,
     Composite,
     PythonRef,
     Shape,
+    StructArray,
+    StructValue,
     Unusable,
     describe,
     flatten,
@@ -50,13 +54,16 @@ MAX_NESTING = 120
 
 @dataclass(frozen=True)
 class Place:
-    """What an assignment changes: an element of an array, or a variable; a component or row of it."""
+    """What an assignment changes: an element of an array, or a variable; a field, component or row of it."""
 
     name: str
-    array: ArrayRef | None
-    value: Composite | None
+    array: ArrayRef | StructArray | None
+    value: Binding | None
     indices: tuple[Operand, ...] | None = None  # of the element of the array
     selectors: tuple[Selector, ...] = ()  # of components of the element or variable
+    root: StructValue | None = None  # the variable, where what is changed is a field of it
+    path: tuple[str, ...] = ()  # the field
+    variable: str = ""  # the variable's name
 
     def element(self, indices: tuple[Operand, ...]) -> Place:
         return dataclasses.replace(self, indices=indices)
@@ -64,16 +71,32 @@ class Place:
     def select(self, selectors: tuple[Selector, ...]) -> Place:
         return dataclasses.replace(self, selectors=(*self.selectors, *selectors))
 
-    @property
-    def whole(self) -> ScalarType | CompositeType:
-        """The type of the element or variable."""
+    def field(self, name: str, span: Span) -> Place:
+        """The place of a field of a struct, or of a field of all elements of an array of structs."""
         if self.array is not None:
-            return self.array.type.element_type
-        assert self.value is not None
-        return self.value.type
+            assert isinstance(self.array, StructArray)
+            found = structs.field(self.array, name, span)
+            return Place(f"{self.name}.{name}", found, None, self.indices)  # type: ignore[arg-type]
+        assert isinstance(self.value, StructValue)
+        if name not in self.value.type.fields:
+            structs.field(self.value, name, span)  # raises
+        found, path, shown = self.value.field(name), (*self.path, name), f"{self.name}.{name}"
+        is_array = isinstance(found, (ArrayRef, StructArray))
+        array, value = (found, None) if is_array else (None, found)
+        variable = self.variable or self.name
+        return Place(shown, array, value, root=self.root or self.value, path=path, variable=variable)  # type: ignore[arg-type]
 
     @property
-    def kind(self) -> ScalarType | CompositeType:
+    def whole(self) -> Any:
+        """The type of the element or variable."""
+        if isinstance(self.array, StructArray):
+            return self.array.type.struct
+        if self.array is not None:
+            return self.array.type.element_type
+        return self.value.type  # type: ignore[union-attr]
+
+    @property
+    def kind(self) -> Any:
         """The type of what is changed."""
         whole = self.whole
         return composites.selected_type(whole, self.selectors) if isinstance(whole, CompositeType) else whole
@@ -112,6 +135,15 @@ class Lowering(InliningLowering):
                 raise CompileError("this expression does nothing", span, "assign its value to a name")
             case _:
                 raise self.unsupported(statement)
+
+    def argument(self, index: int, param: Param, span: Span) -> Binding:
+        """What parameter `index` is: an array, or the value that was passed."""
+        if isinstance(param.type, ArrayType):
+            array = ArrayRef(index, param.name, param.type)
+            return self.load(array, (), span) if param.type.dims == 0 else array
+        value = Value(param.type, param.name)
+        self.builder.append(Op("param", (), index, value, span))
+        return value
 
     # -- assignments
 
@@ -192,18 +224,21 @@ class Lowering(InliningLowering):
         span = self.span(target)
         if isinstance(target, ast.Name):
             binding = self.lower_Name(ast.copy_location(ast.Name(target.id, ast.Load()), target))
-            if isinstance(binding, ArrayRef):
+            if isinstance(binding, (ArrayRef, StructArray)):
                 return Place(target.id, binding, None)
-            if isinstance(binding, Composite):
+            if isinstance(binding, (Composite, StructValue)):
                 return Place(target.id, None, binding)
         if not isinstance(target, (ast.Subscript, ast.Attribute)):
             raise self.not_assignable(target)
         owner = self.place(target.value)
+        is_struct = isinstance(owner.array, StructArray) or isinstance(owner.value, StructValue)
+        if isinstance(target, ast.Attribute) and is_struct:
+            return owner.field(target.attr, span)
         if owner.array is not None and owner.indices is None:
             if isinstance(target, ast.Attribute):
                 raise self.not_assignable(target)
             found = self.element_or_row(owner.array, target)
-            return Place(owner.name, found, None) if isinstance(found, ArrayRef) else owner.element(found)
+            return owner.element(found) if isinstance(found, tuple) else Place(owner.name, found, None)
         kind = owner.kind
         if not isinstance(kind, CompositeType):
             raise KernelTypeError(f"{kind} has no components to assign to", span)
@@ -216,16 +251,23 @@ class Lowering(InliningLowering):
     def element_place(self, target: ast.expr) -> Place:
         """The place that an assignment changes, which is no whole array."""
         place = self.place(target)
-        if place.array is not None and place.indices is None:
-            raise CompileError(
-                f"this is a whole row of `{place.name}`, whose elements can only be set one by one",
-                self.span(target),
-                "give an index for each dimension: a[i, j]",
-            )
+        if place.array is not None and place.indices is None and not place.path:
+            raise self.row_error(place, self.span(target))
         return place
+
+    def row_error(self, place: Place, span: Span) -> CompileError:
+        return CompileError(
+            f"this is a whole row of `{place.name}`, whose elements can only be set one by one",
+            span,
+            "give an index for each dimension: a[i, j]",
+        )
 
     def change(self, place: Place, operation: str, binding: Binding, span: Span) -> None:
         """Store to a place, or add to it."""
+        if place.path and place.indices is None:
+            return self.change_field(place, binding, span)
+        if isinstance(place.array, StructArray):
+            return self.store_struct(place, operation, binding, span)
         wanted = place.kind
         if layout(binding, span) is not wanted:
             raise KernelTypeError(
@@ -235,15 +277,40 @@ class Lowering(InliningLowering):
             )
         scalars = flatten(binding, span) or []
         if place.array is None:
-            assert place.value is not None
+            assert isinstance(place.value, Composite)
             return self.assign(place.name, composites.replace(self, place.value, place.selectors, scalars, span), span)
         for indices, value in zip(self.element_indices(place, span), scalars, strict=True):
             self.builder.effect(operation, *indices, value, attr=place.array.index)
         return None
 
+    def change_field(self, place: Place, binding: Binding, span: Span) -> None:
+        """Let the variable be a struct with another value of a field."""
+        assert place.root is not None
+        wanted: Any = place.root.type
+        for name in place.path:
+            wanted = wanted.fields[name]
+        if place.selectors:
+            assert isinstance(place.value, Composite)
+            if layout(binding, span) is not place.kind:
+                text = f"`{place.name}` holds {place.kind} there, the value is {describe(binding)}"
+                raise KernelTypeError(text, span)
+            parts = flatten(binding, span) or []
+            binding = composites.replace(self, place.value, place.selectors, parts, span)
+        binding = structs.fitted(self, binding, wanted, f"`{place.name}`", span)
+        self.frame.env[place.variable] = place.root.with_field(place.path, binding)
+
+    def store_struct(self, place: Place, operation: str, binding: Binding, span: Span) -> None:
+        """Store a struct to an element of an array of structs."""
+        assert isinstance(place.array, StructArray) and place.indices is not None
+        kind = place.array.type.struct
+        if not isinstance(binding, StructValue) or binding.type is not kind or operation != "store":
+            raise KernelTypeError(f"`{place.name}` holds {kind!r}, the value is {describe(binding)}", span)
+        for array, part in structs.leaves(place.array, binding):
+            self.change(Place(array.name, array, None, (*array.prefix, *place.indices)), operation, part, span)
+
     def element_indices(self, place: Place, span: Span) -> list[tuple[Operand, ...]]:
         """The indices of all components that a place in an array has."""
-        assert place.array is not None and place.indices is not None
+        assert isinstance(place.array, ArrayRef) and place.indices is not None
         axes: list[list[Operand]] = []
         for selector in composites.axes_of(place.array.type.element, place.selectors):
             if isinstance(selector, (range, int)):
@@ -274,7 +341,7 @@ class Lowering(InliningLowering):
 
     def atomic_operation(self, place: Place, operator: ast.operator, span: Span) -> str:
         """The atomic operation that `place operator= …` is; empty where it reads, computes and stores."""
-        if place.array is None or type(operator) not in ATOMIC_OPERATORS:
+        if not isinstance(place.array, ArrayRef) or place.indices is None or type(operator) not in ATOMIC_OPERATORS:
             return ""
         dtype, name = place.array.type.dtype, f"atomic_{ATOMIC_OPERATORS[type(operator)]}"
         if dtype.kind in OPS[name].kinds:
@@ -286,8 +353,12 @@ class Lowering(InliningLowering):
 
     def read(self, place: Place, span: Span) -> Binding:
         """What a place holds now."""
+        if isinstance(place.array, StructArray):
+            kind = place.array.type.struct
+            raise KernelTypeError(f"{kind!r} has no arithmetic", span, "change its fields one by one")
         if place.array is not None:
-            assert place.indices is not None
+            if place.indices is None:
+                raise self.row_error(place, span)
             value = self.load(place.array, place.indices, span)
         else:
             assert place.value is not None
@@ -326,19 +397,15 @@ def _check_nesting(block: Block, name: str, left: int) -> None:
             _check_nesting(inner, name, left - 1)
 
 
-def lower_kernel_source(source: Source, params: tuple[Param, ...], max_unroll: int, debug: bool) -> Kernel:
-    """The IR of the kernel that `source` is."""
+def lower_kernel_source(
+    source: Source, signature: Sequence[Any], params: tuple[Param, ...], max_unroll: int, debug: bool
+) -> Kernel:
+    """The IR of the kernel that `source` is, with the parameters `signature`, in the IR `params`."""
     lowering = Lowering(source, max_unroll, len(params), debug)
-    env = lowering.frame.env
-    for index, param in enumerate(params):
-        if isinstance(param.type, ArrayType):
-            array = ArrayRef(index, param.name, param.type)
-            by_value = param.type.dims == 0
-            env[param.name] = lowering.load(array, (), lowering.span(source.tree)) if by_value else array
-        else:
-            value = Value(param.type, param.name)
-            lowering.builder.append(Op("param", (), index, value, lowering.span(source.tree)))
-            env[param.name] = value
+    parts = iter(enumerate(params))
+    for argument in signature:
+        binding = structs.bind_parameter(lowering.argument, argument.type, parts, lowering.span(source.tree))
+        lowering.frame.env[argument.name] = binding
     try:
         lowering.lower_statements(source.tree.body)
     except RecursionError:

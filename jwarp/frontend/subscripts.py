@@ -6,8 +6,8 @@ import ast
 import itertools
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend import composites
-from jwarp.frontend.bindings import ArrayRef, Binding, Composite, Number, Shape, describe, flatten, layout
+from jwarp.frontend import composites, structs
+from jwarp.frontend.bindings import ArrayRef, Binding, Composite, Number, Shape, StructArray, describe, flatten, layout
 from jwarp.frontend.expressions import ExpressionLowering, scalar_hint
 from jwarp.ir.nodes import Const, Local, Op, Operand, Value
 from jwarp.ir.ops import OPS
@@ -22,9 +22,13 @@ class SubscriptLowering(ExpressionLowering):
 
     def lower_Subscript(self, node: ast.Subscript) -> Binding:
         owner, span = self.expression(node.value), self.span(node)
-        if isinstance(owner, ArrayRef):
+        if isinstance(owner, (ArrayRef, StructArray)):
             found = self.element_or_row(owner, node)
-            return found if isinstance(found, ArrayRef) else self.load(owner, found, span)
+            if not isinstance(found, tuple):
+                return found
+            if isinstance(owner, StructArray):
+                return structs.element(self, owner, found, span)
+            return self.load(owner, found, span)
         if isinstance(owner, Composite):
             return composites.read(self, owner, self.selectors(owner.type, node), span)
         if isinstance(owner, (Shape, tuple)):
@@ -132,8 +136,13 @@ class SubscriptLowering(ExpressionLowering):
             )
         return value
 
-    def element_or_row(self, array: ArrayRef, node: ast.Subscript) -> tuple[Operand, ...] | ArrayRef:
-        """The indices of an element, as int32 or int64 and with those of the row; of fewer axes, a row."""
+    def element_or_row(
+        self, array: ArrayRef | StructArray, node: ast.Subscript
+    ) -> tuple[Operand, ...] | ArrayRef | StructArray:
+        """The indices of an element, as int32 or int64; of fewer axes, a row.
+
+        Those of an element of a plain array start with those of its row.
+        """
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         while items and _is_whole(items[-1]):  # a[i, :] is a[i]
             items = items[:-1]
@@ -151,6 +160,9 @@ class SubscriptLowering(ExpressionLowering):
                 self.span(node),
                 "give one index for each dimension: a[i], b[i, j]",
             )
+        if isinstance(array, StructArray):
+            indices = tuple(self.index(item, array.first) for item in items)
+            return indices if len(items) == array.type.dims else array.row(indices)
         indices = self.from_start(array, tuple(self.index(item, array) for item in items))
         return (*array.prefix, *indices) if len(items) == array.type.dims else array.row(indices)
 

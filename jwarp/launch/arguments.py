@@ -48,11 +48,15 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """One role and one value for each parameter, and which parameters are the outputs, in order."""
+    """One role and one value for each parameter, and which parameters are the outputs, in order.
+
+    `users` are the outputs as the kernel's author counts parameters, where some are structs.
+    """
 
     roles: tuple[Role, ...]
     values: tuple[Any, ...]
     outputs: tuple[int, ...]
+    users: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ def raise_faults(kernel_name: str, faults: Sequence[Fault]) -> None:
 # Which argument belongs to which parameter
 
 
-def match(kernel_name: str, params: Sequence[Param], written: Sequence[int], inputs: Any, outputs: Any) -> Matched:
+def match(kernel_name: str, params: Sequence[Any], written: Sequence[int], inputs: Any, outputs: Any) -> Matched:
     """Assign inputs and outputs to `params`; `written` are the parameters that the kernel stores to.
 
     An output's role is ZEROS here; `read_output` tells a shape from an initial content.
@@ -115,7 +119,7 @@ def match(kernel_name: str, params: Sequence[Param], written: Sequence[int], inp
 
 
 def refuse_written_inputs(
-    kernel_name: str, params: Sequence[Param], written: Sequence[int], roles: Sequence[Role]
+    kernel_name: str, params: Sequence[Any], written: Sequence[int], roles: Sequence[Role]
 ) -> None:
     """Raise LaunchError if the kernel stores to a parameter that was passed as an input only."""
     for index in written:

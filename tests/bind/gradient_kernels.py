@@ -264,7 +264,7 @@ def changed_by_a_function(x: A, n: int, y: A):
 @wp.kernel
 def stores_that_never_happen(x: A, n: int, y: A):
     i = wp.tid()
-    if n > 10:
+    if n > 10:  # noqa: SIM102 - conditions that contradict each other
         if n < 10:
             y[i] += x[i]
 

@@ -55,7 +55,10 @@ def test_an_export_runs_in_a_process_that_only_imports_jwarp(tmp_path):
 
 def energy(x, k):
     """A scan of launches with a gradient that needs them all, and a batched launch."""
-    step = lambda c, _: (wp.launch(accumulate, 4, [c * k], [c])[0], None)
+
+    def step(c, _):
+        return wp.launch(accumulate, 4, [c * k], [c])[0], None
+
     y, _ = jax.lax.scan(step, x, length=3)
     rows = jax.vmap(lambda a: wp.launch(scale, 4, [y, a], [4])[0])(jnp.arange(3.0))
     return (rows**2).sum()

@@ -1,0 +1,159 @@
+"""`@wp.struct`: classes of named fields, which kernels and JAX functions take as a whole."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from jwarp.errors import KernelTypeError
+from jwarp.types import AnyType, ArrayType, ScalarType, StructArrayType, StructType, Type, as_type
+
+# Called with every struct there is and is to come: JAX learns of them by it.
+_listeners: list[Callable[[StructType], None]] = []
+_known: list[StructType] = []
+
+
+def listen(listener: Callable[[StructType], None]) -> None:
+    """Let `listener` know of every struct, of those made before too."""
+    _listeners.append(listener)
+    for struct_ in _known:
+        listener(struct_)
+
+
+class Struct(metaclass=StructType):
+    """Base of the structs. `P(k=1.0)` or `p = P(); p.k = 1.0`; fields that are not given are zero, arrays None."""
+
+    fields: ClassVar[dict[str, Any]] = {}
+    __slots__ = ()
+
+    def __init__(self, *given: Any, **named: Any):
+        kind, names = type(self), list(type(self).fields)
+        if len(given) > len(names):
+            raise KernelTypeError(f"{kind!r} has {len(names)} fields ({', '.join(names)}), {len(given)} values given")
+        values = dict(zip(names, given, strict=False))
+        for name, value in named.items():
+            if name not in kind.fields:
+                raise KernelTypeError(f"{kind!r} has no field '{name}'; there are {', '.join(names)}")
+            if name in values:
+                raise KernelTypeError(f"{kind!r}: field '{name}' is given twice")
+            values[name] = value
+        for name, field in kind.fields.items():
+            object.__setattr__(self, name, values[name] if name in values else _zero(field))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in type(self).fields:
+            names = ", ".join(type(self).fields)
+            raise KernelTypeError(f"{type(self)!r} has no field '{name}'; there are {names}")
+        object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self).fields)
+        return f"{type(self)!r}({shown})"
+
+
+def _zero(field: AnyType) -> Any:
+    if isinstance(field, StructType):
+        return field()
+    if isinstance(field, ScalarType):
+        return {"float": 0.0, "bool": False}.get(field.kind, 0)
+    if isinstance(field, ArrayType) and field.dims == 0:
+        return field.element_type()
+    return None
+
+
+def unchecked(kind: StructType, values: Mapping[str, Any] | list[Any] | tuple[Any, ...]) -> Any:
+    """A struct with these values of its fields, whatever they are."""
+    made: Any = object.__new__(kind)  # type: ignore[arg-type]
+    pairs = values.items() if isinstance(values, Mapping) else zip(kind.fields, values, strict=True)
+    for name, value in pairs:
+        object.__setattr__(made, name, value)
+    return made
+
+
+def struct(cls: type | None = None, **options: Any) -> Any:
+    """Make a class of annotated fields a struct.
+
+    Fields are scalars, vectors, matrices, arrays and other structs. A struct is an argument of kernels, a value
+    in them, and a JAX pytree whose leaves are its fields in order. `wp.array[P]` is an array of structs; outside
+    kernels it is one P whose every leaf has the array's axes in front. Functions under `@wp.func` in the class are
+    methods.
+
+    Raises:
+        KernelTypeError: `cls` is no class, has no fields, or a field has a type that kernels do not know.
+    """
+    if cls is None:
+        return struct
+    if not inspect.isclass(cls):
+        raise KernelTypeError(f"@wp.struct needs a class, not {type(cls).__name__}")
+    local = sys._getframe(1).f_locals
+    fields: dict[str, Any] = {}
+    for name, annotation in _annotations(cls, local).items():
+        kind = as_type(annotation)
+        if kind is None or annotation is cls:
+            raise KernelTypeError(
+                f"@wp.struct {cls.__name__}: field '{name}' has type {annotation!r}, which kernels do not know",
+                hint="use a scalar, vector, matrix, array or struct type",
+            )
+        if name in vars(cls):
+            raise KernelTypeError(
+                f"@wp.struct {cls.__name__}: field '{name}' has a default, which structs do not have",
+                hint="fields that are not given are zero",
+            )
+        if isinstance(kind, StructArrayType):
+            raise KernelTypeError(
+                f"@wp.struct {cls.__name__}: field '{name}' is an array of structs",
+                hint="pass it as a parameter of its own, or make each of its fields an array",
+            )
+        fields[name] = kind
+    if not fields:
+        raise KernelTypeError(f"@wp.struct {cls.__name__} has no fields", hint="write them as annotations: k: float")
+    kept = {
+        k: v for k, v in vars(cls).items()
+        if k not in ("__dict__", "__weakref__", "__init__", "__annotations__") and k not in fields
+    }  # fmt: skip
+    made = StructType(cls.__name__, (Struct,), {**kept, "fields": fields, "__slots__": tuple(fields)})
+    made.__qualname__ = cls.__qualname__
+    _known.append(made)
+    for listener in _listeners:
+        listener(made)
+    return made
+
+
+def _annotations(cls: type, local: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    module = vars(sys.modules.get(cls.__module__, object()) or object()) if cls.__module__ in sys.modules else {}
+    for name, annotation in inspect.get_annotations(cls).items():
+        if isinstance(annotation, str):
+            try:
+                annotation = eval(annotation, {**module, **local})  # the module's own text, as typing does it
+            except Exception as error:
+                raise KernelTypeError(
+                    f"@wp.struct {cls.__name__}: the annotation of '{name}' cannot be evaluated: {error}"
+                ) from None
+        found[name] = annotation
+    return found
+
+
+def leaves(name: str, kind: AnyType) -> Iterator[tuple[str, Type]]:
+    """The parameters that a parameter `name` of a struct, or of an array of structs, is taken apart into."""
+    if isinstance(kind, StructType):
+        for field, inner in kind.fields.items():
+            yield from leaves(f"{name}.{field}", inner)
+    elif isinstance(kind, StructArrayType):
+        for path, inner in leaves(name, kind.struct):
+            if isinstance(inner, ArrayType) and inner.dims:
+                raise KernelTypeError(f"'{path}' is an array, which an element of {kind!r} cannot hold")
+            element = inner.element if isinstance(inner, ArrayType) else ()
+            dtype = inner.dtype if isinstance(inner, ArrayType) else inner
+            yield path, ArrayType(dtype, kind.dims + len(element), element)
+    else:
+        yield name, kind
+
+
+def has_arrays(kind: AnyType) -> bool:
+    """Whether it is an array, or some field is one."""
+    if isinstance(kind, StructType):
+        return any(has_arrays(inner) for inner in kind.fields.values())
+    return isinstance(kind, StructArrayType) or (isinstance(kind, ArrayType) and kind.dims > 0)

@@ -11,8 +11,9 @@ from jwarp.bind.prepare import check_kernel, read_block_dim, stream_refusal
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.function import Kernel
-from jwarp.launch import arguments, geometry
-from jwarp.launch.adjoints import Request, read_request
+from jwarp.ir.nodes import Param
+from jwarp.launch import arguments, geometry, grouping
+from jwarp.launch.adjoints import Request, has_gradient, read_request
 from jwarp.launch.arguments import Matched, Role
 from jwarp.launch.descriptor import program_of
 from jwarp.launch.record import LaunchDescriptor, Record, code_settings, slot_of
@@ -51,8 +52,9 @@ class Launch(Record):
         self.block_dim = read_block_dim(block_dim, kernel.name)
         self.adjoint = adjoint
         self._program = program_of(kernel, config.settings)
-        self._values: list[Any] = [UNSET] * len(kernel.params)
-        self._outputs: tuple[int, ...] = self._program.written
+        self._values: list[Any] = [UNSET] * len(kernel.signature)
+        written = set(self._program.written)
+        self._outputs = tuple(u for u, group in enumerate(kernel.groups) if not written.isdisjoint(group))
         self._only_inputs = False
         self._is_named = False
         self._dim: tuple[int, ...] | None = None
@@ -74,28 +76,39 @@ class Launch(Record):
     @property
     def wanted(self) -> tuple[str, ...]:
         """The parameters whose gradients an adjoint record gives, by name."""
-        return tuple(self.kernel.params[p].name for p in self._request.wanted) if self.adjoint else ()
+        return tuple(self.kernel.signature[u].name for u in self._gradients) if self.adjoint else ()
 
     @property
     def descriptor(self) -> LaunchDescriptor:
         """What the launch does, without its data."""
         program = self._program
-        slots = tuple(slot_of(param, self._role_name(i)) for i, param in enumerate(self.kernel.params))
+        roles = [self._role_name(u, leaf) for u, leaves in enumerate(self._parts()) for leaf in leaves]
+        slots = tuple(slot_of(param, role) for param, role in zip(self.kernel.params, roles, strict=True))
         variant = f"adjoint({', '.join(self.wanted)})" if self.adjoint else "forward"
         settings = code_settings(program.settings)
         return LaunchDescriptor(program.name, program.fingerprint, variant, self._dim, self.block_dim, slots, settings)
 
-    def _role_name(self, index: int) -> str:
-        value = self._values[index]
-        if value is UNSET:
+    def _role_name(self, index: int, leaf: Any) -> str:
+        if leaf is UNSET:
             return "unset"
         if index not in self._outputs:
             return "in"
-        return "inout" if values.describe(value).origin in ("jax", "numpy") else "out"
+        return "inout" if values.describe(leaf).origin in ("jax", "numpy") else "out"
+
+    def _parts(self) -> list[list[Any]]:
+        """The parts of the value of each parameter: several for a struct."""
+        return [self._taken_apart(u, value) for u, value in enumerate(self._values)]
+
+    def _taken_apart(self, index: int, value: Any) -> list[Any]:
+        if value is UNSET:
+            return [UNSET] * len(self.kernel.groups[index])
+        argument = self.kernel.signature[index]
+        is_output = index in self._outputs and not self._only_inputs
+        return grouping.flatten(self.kernel.name, argument.name, argument.type, value, is_output=is_output)
 
     def __repr__(self) -> str:
         shown = ", ".join(
-            f"{param.name}={_shown(value)}" for param, value in zip(self.kernel.params, self._values, strict=True)
+            f"{param.name}={_shown(value)}" for param, value in zip(self.kernel.signature, self._values, strict=True)
         )
         kind = " adjoint" if self.adjoint else ""
         return f"<wp.Launch{kind} of {self.kernel.name}, dim={self._dim}, {shown}>"
@@ -130,20 +143,21 @@ class Launch(Record):
         if type(index) is not int or not 0 <= index < count:
             raise LaunchError(
                 f"kernel '{self.kernel.name}' has parameters 0 to {count - 1}, got index {index!r}",
-                hint=f"in order they are {', '.join(p.name for p in self.kernel.params)}",
+                hint=f"in order they are {', '.join(p.name for p in self.kernel.signature)}",
             )
         if adjoint:
             self._set_adjoint(index, value)
             self._ready = None
         else:
             self._check_value(index, value)
-            if self._ready is not None and not self._ready.change(index, value):
+            parts = zip(self.kernel.groups[index], self._taken_apart(index, value), strict=True)
+            if self._ready is not None and not all(self._ready.change(p, part) for p, part in parts):
                 self._ready = None
             self._values[index] = value
 
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
         """As `set_param_at_index`, by the parameter's name."""
-        names = [param.name for param in self.kernel.params]
+        names = [param.name for param in self.kernel.signature]
         if name not in names:
             raise LaunchError(f"kernel '{self.kernel.name}' has no parameter {name!r}; there are {', '.join(names)}")
         self.set_param_at_index(names.index(name), value, adjoint)
@@ -152,7 +166,7 @@ class Launch(Record):
         """Set all parameters in order; all or, after an error, none."""
         if not isinstance(values, (list, tuple)) or len(values) != len(self._values):
             given = f"{len(values)} values" if isinstance(values, (list, tuple)) else type(values).__name__
-            names = ", ".join(p.name for p in self.kernel.params)
+            names = ", ".join(p.name for p in self.kernel.signature)
             raise LaunchError(
                 f"kernel '{self.kernel.name}': set_params takes a list of {len(self._values)} values ({names}), "
                 f"got {given}"
@@ -163,27 +177,30 @@ class Launch(Record):
         self._ready = None
 
     def _check_value(self, index: int, value: Any) -> None:
-        param, x64 = self.kernel.params[index], compat.x64_enabled()
-        given = values.describe(value, param)
-        found: Any
-        if index not in self._outputs or self._only_inputs:
-            found = arguments.check_input(param, given, x64 or in_place.is_mutable(value))
-        elif in_place.is_mutable(value):
-            found = in_place.read_place(param, value, is_output=True)
-        else:
-            found = arguments.read_output(param, value, given, x64)
-        if isinstance(found, arguments.Fault):
-            arguments.raise_faults(self.kernel.name, [found])
+        x64, faults = compat.x64_enabled(), []
+        for p, part in zip(self.kernel.groups[index], self._taken_apart(index, value), strict=True):
+            param = self.kernel.params[p]
+            given = values.describe(part, param)
+            found: Any
+            if index not in self._outputs or self._only_inputs:
+                found = arguments.check_input(param, given, x64 or in_place.is_mutable(part))
+            elif in_place.is_mutable(part):
+                found = in_place.read_place(param, part, is_output=True)
+            else:
+                found = arguments.read_output(param, part, given, x64)
+            if isinstance(found, arguments.Fault):
+                faults.append(found)
+        arguments.raise_faults(self.kernel.name, faults)
 
     def _set_adjoint(self, index: int, value: Any) -> None:
-        param = self.kernel.params[index]
+        param = self.kernel.signature[index]
         if not self.adjoint:
             raise LaunchError(
                 f"kernel '{self.kernel.name}': this record has no adjoint of '{param.name}', as it runs the forward "
                 "launch",
                 hint="record it with adjoint=True",
             )
-        if value is not None and value is not False and not param.dtype.is_float:
+        if value is not None and value is not False and not has_gradient(self.kernel, index):
             raise KernelTypeError(f"kernel '{self.kernel.name}', parameter '{param.name}' is {param.type!r}, which has "
                                   "no gradient")  # fmt: skip
         if index in self._outputs and not self._only_inputs:
@@ -212,17 +229,19 @@ class Launch(Record):
         return self._ready()
 
     def _matched(self) -> Matched:
-        missing = [p.name for p, value in zip(self.kernel.params, self._values, strict=True) if value is UNSET]
+        missing = [p.name for p, value in zip(self.kernel.signature, self._values, strict=True) if value is UNSET]
         if missing:
             raise LaunchError(
                 f"kernel '{self.kernel.name}': nothing is set for {', '.join(map(repr, missing))}",
                 hint="set_params, or set_param_by_name for each",
             )
-        written = self._outputs
         changed = Role.IN_OUT if self._only_inputs else Role.ZEROS
-        roles = tuple(changed if i in written else Role.READ for i in range(len(self._values)))
-        arguments.refuse_written_inputs(self.kernel.name, self.kernel.params, self._program.written, roles)
-        return Matched(roles, tuple(self._values), self._outputs)
+        roles = tuple(changed if u in self._outputs else Role.READ for u in range(len(self._values)))
+        matched, written = Matched(roles, tuple(self._values), self._outputs), self._program.written
+        if self.kernel.has_structs:
+            return grouping.expand(self.kernel, matched, written)
+        arguments.refuse_written_inputs(self.kernel.name, self.kernel.params, written, roles)
+        return matched
 
     def _check_extents(self) -> None:
         """Refuse an access that is provably outside, as soon as everything is known."""
@@ -230,37 +249,33 @@ class Launch(Record):
             return
         program = self._program
         threads = geometry.fold(self._dim, program.kernel.tid_dims, program.name)
-        shapes = [self._shape(i) for i in range(len(self._values))]
+        parts = [(u in self._outputs, leaf) for u, leaves in enumerate(self._parts()) for leaf in leaves]
+        shapes = [_shape(param, *part) for param, part in zip(self.kernel.params, parts, strict=True)]
         extents = tuple(s if param.is_array else None for param, s in zip(self.kernel.params, shapes, strict=True))
         if threads.repeat:
             hidden = tuple(shapes[p] for p in program.shadowed)
             lower_kernel(program.kernel, program.settings).check(threads.dims, extents + hidden)
 
-    def _shape(self, index: int) -> tuple[int, ...]:
-        param, value = self.kernel.params[index], self._values[index]
-        given = values.describe(value, param)
-        if index in self._outputs and given.origin not in ("jax", "numpy", "spec"):
-            found = arguments.read_output(param, value, given, x64=True)
-            if isinstance(found, tuple):
-                return found
-        return given.shape or ()
+    @property
+    def _gradients(self) -> dict[int, Any]:
+        """The parameters whose gradients are wanted."""
+        if self._wanted is not None:
+            return self._wanted
+        inputs = (u for u in range(len(self._values)) if u not in self._outputs)
+        return {u: True for u in inputs if has_gradient(self.kernel, u)}
 
     @property
     def _request(self) -> Request:
-        params = self.kernel.params
-        wanted = self._wanted
-        if wanted is None:
-            inputs = (i for i in range(len(params)) if i not in self._outputs)
-            wanted = {i: True for i in inputs if params[i].dtype.is_float}
-        return Request(wanted, self._cotangents, self._gradients_named)
+        return Request(self._gradients, self._cotangents, self._gradients_named)
 
     def _prepared(self) -> replays.Replay:
         """What runs the launch, made once for the values that are set."""
         if self._dim is None:
             raise LaunchError(f"kernel '{self.kernel.name}': dim is not set", hint="call set_dim")
         request = self._request if self.adjoint else None
-        call = replays.Call(self._program, self._dim, self._matched(), request, self.block_dim, self._is_named,
-                            self.kernel.enable_backward)  # fmt: skip
+        call = replays.Call(
+            self.kernel, self._program, self._dim, self._matched(), request, self.block_dim, self._is_named
+        )
         return replays.replay(call)
 
 
@@ -278,17 +293,18 @@ def record(
     """The record of a launch, all of whose arguments are checked now."""
     made = Launch(kernel, adjoint, block_dim=block_dim)
     made._dim = geometry.read_dim(dim, kernel.name)
-    matched = arguments.match(made._program.name, kernel.params, made._program.written, inputs, outputs)
+    changed = [u for u, group in enumerate(kernel.groups) if not set(group).isdisjoint(made._program.written)]
+    matched = arguments.match(kernel.name, kernel.signature, changed, inputs, outputs)
     made._values, made._outputs = list(matched.values), matched.outputs
     made._only_inputs = outputs is None
     made._is_named = outputs is None or isinstance(outputs, dict)
     if adjoint:
-        in_outs = [p for p in matched.outputs if made._role_name(p) == "inout"]
-        passed = [p for p in range(len(kernel.params)) if outputs is None or p not in matched.outputs]
+        parts = made._parts()
+        in_outs = [u for u in matched.outputs if any(made._role_name(u, leaf) == "inout" for leaf in parts[u])]
+        passed = [u for u in range(len(kernel.signature)) if outputs is None or u not in matched.outputs]
         request = read_request(
-            kernel.name, kernel.params, passed, matched.outputs, in_outs, adj_inputs, adj_outputs,
-            only_inputs=outputs is None,
-        )  # fmt: skip
+            kernel, passed, matched.outputs, in_outs, adj_inputs, adj_outputs, only_inputs=outputs is None
+        )
         made._wanted = None if adj_inputs is None else dict(request.wanted)
         made._cotangents = None if request.cotangents is None else dict(request.cotangents)
         made._gradients_named = request.is_named
@@ -302,6 +318,15 @@ def record(
         made._ready = made._prepared()
     made._check_extents()
     return made
+
+
+def _shape(param: Param, is_output: bool, value: Any) -> tuple[int, ...]:
+    given = values.describe(value, param)
+    if is_output and given.origin not in ("jax", "numpy", "spec"):
+        found = arguments.read_output(param, value, given, x64=True)
+        if isinstance(found, tuple):
+            return found
+    return given.shape or ()
 
 
 def _shown(value: Any) -> str:

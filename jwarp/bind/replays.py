@@ -14,8 +14,9 @@ from jwarp.bind import adjoint, compat, in_place, values
 from jwarp.bind.prepare import Prepared, prepare
 from jwarp.bind.primitive import bind, eager
 from jwarp.errors import LaunchError
+from jwarp.frontend.function import Kernel
 from jwarp.ir.nodes import Param
-from jwarp.launch import arguments, geometry
+from jwarp.launch import arguments, geometry, grouping
 from jwarp.launch.adjoints import Request
 from jwarp.launch.arguments import Fault, Matched
 from jwarp.launch.derive import refuse_race, switched_off
@@ -25,15 +26,36 @@ from jwarp.launch.inplace_adjoint import InPlaceAdjoint
 
 @dataclass(frozen=True)
 class Call:
-    """A launch with all that was given for it; `request` makes it an adjoint."""
+    """A launch with all that was given for it; `request` makes it an adjoint.
 
+    `matched` is of the kernel's parameters, `request` of those as they are written.
+    """
+
+    kernel: Kernel
     program: Program
     dims: tuple[int, ...]
     matched: Matched
     request: Request | None
     block_dim: int | None
     is_named: bool
-    differentiable: bool
+
+    @property
+    def parts(self) -> Request:
+        """The request by parameter of the kernel."""
+        assert self.request is not None
+        wanted = grouping.parts_of(self.kernel, self.request.wanted)
+        cotangents = grouping.parts_of(self.kernel, self.request.cotangents or {})
+        wanted = {p: x for p, x in wanted.items() if x is not None}
+        return Request(wanted, cotangents, self.request.is_named)
+
+    def gradients(self, by_index: Mapping[int, Any]) -> Any:
+        """The gradients as they are returned."""
+        assert self.request is not None
+        users = list(self.request.wanted)
+        found = grouping.assemble(self.kernel, users, by_index.get)
+        if not self.request.is_named:
+            return tuple(found)
+        return {self.kernel.signature[u].name: x for u, x in zip(users, found, strict=True)}
 
     @property
     def is_in_place(self) -> bool:
@@ -44,7 +66,7 @@ class Call:
         """
         if self.request is None:
             return in_place.is_wanted(self.matched)
-        given = [x for x in self.request.wanted.values() if x is not True]
+        given = [x for x in self.parts.wanted.values() if x is not True]
         mutable = [in_place.is_mutable(x) for x in given]
         if any(mutable) and any(isinstance(x, jax.Array) for x in given):
             raise LaunchError(
@@ -79,7 +101,7 @@ def replay(call: Call) -> Replay:
             hint="one cotangent for each output, None for zeros",
         )
     if call.is_in_place:
-        return _InPlaceForward(call) if call.request is None else _InPlaceAdjoint(call, call.request)
+        return _InPlaceForward(call) if call.request is None else _InPlaceAdjoint(call)
     return _Functional(call)
 
 
@@ -90,29 +112,29 @@ class _Functional(Replay):
     def __init__(self, call: Call):
         made = prepare(call.program, call.dims, call.matched, call.block_dim)
         self.made, self.operands = made, made.operands
-        self.is_named, returned = call.is_named, call.matched.outputs
-        order = made.launch.results
-        options = {"differentiable": call.differentiable, "side_effect": call.program.lasts}
+        self.call = call
+        self.order = made.launch.results
+        differentiable = call.kernel.enable_backward
+        options = {"differentiable": differentiable, "side_effect": call.program.lasts}
         if call.request is not None:
             found = adjoint.adjoint_call(
-                made.launch, made.operands, made.zeros, call.request, differentiable=call.differentiable
+                made.launch, made.operands, made.zeros, call.parts, differentiable=differentiable
             )
-            self.operands, self.is_named = found.operands, call.request.is_named
-            order = returned = found.wanted
+            self.operands, self.order = found.operands, found.wanted
             self.run, self.compiled = found.run, _jitted(found.run, call.program.name)
-        elif order or call.program.lasts:
+        elif self.order or call.program.lasts:
             self.run = functools.partial(_bound, made, options)
             self.compiled = eager(made.launch, made.zeros, **options)
         else:
             self.run = self.compiled = lambda *_: []
-        self.names = [call.program.params[p].name for p in returned]
-        self.places = [order.index(p) for p in returned if p in order]
         self.is_traced = any(isinstance(x, compat.Tracer) for x in self.operands)
 
     def __call__(self) -> Any:
         found = self.run(*self.operands) if self.is_traced else self.compiled(*self.operands)
-        results = tuple([found[k] for k in self.places])
-        return dict(zip(self.names, results, strict=True)) if self.is_named else results
+        by_index = dict(zip(self.order, found, strict=True))
+        if self.call.request is not None:
+            return self.call.gradients(by_index)
+        return grouping.results(self.call.kernel, self.call.matched, by_index, is_named=self.call.is_named)
 
     def change(self, index: int, value: Any) -> bool:
         param, launch = self.made.launch.program.params[index], self.made.launch
@@ -146,10 +168,8 @@ class _InPlaceForward(Replay):
         self.results = self._results()
 
     def _results(self) -> Any:
-        outputs = self.call.matched.outputs
-        found = tuple(self.values[p] for p in outputs)
-        names = (self.call.program.params[p].name for p in outputs)
-        return dict(zip(names, found, strict=True)) if self.call.is_named else found
+        by_index = dict(enumerate(self.values))
+        return grouping.results(self.call.kernel, self.call.matched, by_index, is_named=self.call.is_named)
 
     def __call__(self) -> Any:
         self.run()
@@ -174,12 +194,12 @@ class _InPlaceForward(Replay):
 
 
 class _InPlaceAdjoint(Replay):
-    def __init__(self, call: Call, request: Request):
-        program = call.program
-        self.program, self.request = program, request
+    def __init__(self, call: Call):
+        program, request = call.program, call.parts
+        self.call, self.program, self.request = call, program, request
         self.contents, extents = in_place.read_contents(program, call.matched)
         threads = geometry.fold(call.dims, program.kernel.tid_dims, program.name)
-        if request.wanted and not call.differentiable:
+        if request.wanted and not call.kernel.enable_backward:
             raise switched_off(program, next(iter(request.wanted)))
         refuse_race(program, threads, extents)
         faults: list[Fault] = []
@@ -200,14 +220,14 @@ class _InPlaceAdjoint(Replay):
         self.run = InPlaceAdjoint(
             program, threads, self.contents, extents, call.matched.outputs, self.wanted, cotangents, call.block_dim
         )
-        self.names = [program.params[p].name for p in request.wanted]
 
     def __call__(self) -> Any:
         for p, start in self.starts.items():
             self.wanted[p][...] = start
         self.run()
-        results = tuple([self.wanted[p].copy() if p in self.starts else x for p, x in self.request.wanted.items()])
-        return dict(zip(self.names, results, strict=True)) if self.request.is_named else results
+        return self.call.gradients(
+            {p: self.wanted[p].copy() if p in self.starts else x for p, x in self.request.wanted.items()}
+        )
 
     def change(self, index: int, value: Any) -> bool:
         param, array = self.program.params[index], self.contents[index]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.ir.nodes import Param
+from jwarp.frontend.function import Kernel
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,13 @@ class Request:
     is_named: bool
 
 
+def has_gradient(kernel: Kernel, index: int) -> bool:
+    """Whether parameter `index`, as it is written, has a gradient: it is of floats, or has a field that is."""
+    return any(kernel.params[p].dtype.is_float for p in kernel.groups[index])
+
+
 def read_request(
-    kernel_name: str,
-    params: Sequence[Param],
+    kernel: Kernel,
     inputs: Sequence[int],
     outputs: Sequence[int],
     in_outs: Sequence[int],
@@ -38,10 +42,10 @@ def read_request(
     `inputs` and `outputs` are the parameters that were passed as such, `in_outs` the outputs with a content;
     with `only_inputs` all were passed as inputs, and entries are for all of them.
     """
-    where = f"kernel '{kernel_name}'"
+    where, params = f"kernel '{kernel.name}'", kernel.signature
     is_named = isinstance(adj_inputs, dict) or (only_inputs and not isinstance(adj_inputs, (list, tuple)))
     if adj_inputs is None:
-        wanted = {i: True for i in inputs if params[i].dtype.is_float and i not in outputs}
+        wanted = {i: True for i in inputs if has_gradient(kernel, i) and i not in outputs}
     elif isinstance(adj_inputs, dict):
         wanted = _by_name(where, "adj_inputs", adj_inputs, params, [*inputs, *in_outs])
     else:
@@ -56,7 +60,7 @@ def read_request(
         cotangents = _by_place(where, "adj_outputs", adj_outputs, params, list(outputs), len(outputs))
     for what, given in (("adj_inputs", wanted), ("adj_outputs", cotangents or {})):
         for index, value in given.items():
-            if value is not None and not params[index].dtype.is_float:
+            if value is not None and not has_gradient(kernel, index):
                 raise KernelTypeError(
                     f"{where}, parameter '{params[index].name}' is {params[index].type!r}, which has no gradient",
                     hint=f"its entry in {what} is None",
@@ -74,7 +78,7 @@ def _listed(where: str, what: str, given: Any) -> Sequence[Any]:
 
 
 def _by_name(
-    where: str, what: str, given: Mapping[str, Any], params: Sequence[Param], known: Sequence[int]
+    where: str, what: str, given: Mapping[str, Any], params: Sequence[Any], known: Sequence[int]
 ) -> dict[int, Any]:
     names = {params[i].name: i for i in known}
     for name in given:
@@ -84,7 +88,7 @@ def _by_name(
 
 
 def _by_place(
-    where: str, what: str, given: Sequence[Any], params: Sequence[Param], places: Sequence[int], least: int
+    where: str, what: str, given: Sequence[Any], params: Sequence[Any], places: Sequence[int], least: int
 ) -> dict[int, Any]:
     if len(given) != len(places):
         names = ", ".join(params[i].name for i in places)

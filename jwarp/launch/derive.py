@@ -196,8 +196,10 @@ def _stencils_of(program: Program) -> tuple[Proofs, frozenset[int]]:
 
 def refuse_race(program: Program, geometry: Geometry, extents: Extents) -> None:
     """Two threads that store to one element leave one value there, and nobody knows whose."""
-    kernel = program.unchecked or program.kernel
-    race = find_race(kernel, geometry.dims, extents, geometry.repeat > 1)
+    kernel, key = program.unchecked or program.kernel, ("race", geometry, extents)
+    if key not in program.derived:
+        program.derived[key] = find_race(kernel, geometry.dims, extents, geometry.repeat > 1)
+    race = program.derived[key]
     if race is None or not kernel.params[race.param].dtype.is_float:
         return
     first, second = race.threads

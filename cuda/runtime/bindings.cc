@@ -111,6 +111,10 @@ PYBIND11_MODULE(_native, m) {
   m.def("run_launch", &jwarp::run_launch, py::arg("fingerprint"), py::arg("launch"), py::arg("operands"),
         py::arg("threads") = 1, "Runs a launch on NumPy arrays, operands then results, without XLA.");
 
+  py::class_<jwarp::InPlaceCall>(m, "InPlaceCall", "A launch on NumPy arrays in place, called with its arrays.")
+      .def(py::init<const std::string&, std::string, const py::buffer&, std::vector<int64_t>, std::vector<int64_t>>(),
+           py::arg("fingerprint"), py::arg("program"), py::arg("launch"), py::arg("operands"), py::arg("results"))
+      .def("__call__", &jwarp::InPlaceCall::run, py::arg("arrays"), "Runs the launch on arrays, without the GIL.");
   py::class_<jwarp::Replay>(m, "Replay", "A launch on NumPy arrays, which it keeps; calling it runs it in place.")
       .def(py::init(&jwarp::make_replay), py::arg("fingerprint"), py::arg("program"), py::arg("launch"),
            py::arg("arrays"), py::arg("operands"), py::arg("results"),

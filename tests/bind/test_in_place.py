@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import threading
 import weakref
 
 import jax
@@ -489,3 +490,85 @@ def test_a_launch_leaves_nothing_behind():
     del y
     gc.collect()
     assert watch() is None
+
+
+# Calls that are repeated are checked again where they can differ
+
+
+def test_repeated_calls(random):
+    x, y = floats(random, 16), np.zeros(16, np.float32)
+    for k in (1.0, 2, True, 0.5):
+        (result,) = wp.launch(scale, 16, [x, k], [y])
+        assert result is y
+        assert_array_equal(y, np.float32(k) * x)
+    assert_array_equal(wp.launch(scale, 16, [jnp.asarray(x), 3.0], [y])[0], 3 * x)
+    assert_array_equal(wp.launch(scale, 16, [jnp.asarray(x), 4.0], [y])[0], 4 * x)
+    for k in (2.0, 3.0):
+        results = wp.launch(scale, 16, [x, k, y])
+        assert list(results) == ["y"] and results["y"] is y
+        assert_array_equal(y, np.float32(k) * x)
+    with pytest.raises(wp.LaunchError):
+        wp.launch(scale, 16, [x, 10**400], [y])
+
+
+def test_repeated_calls_with_arrays_that_share_memory(random):
+    a = floats(random, 40)
+    separate = np.zeros(20, np.float32)
+    for _ in range(2):
+        wp.launch(scale, 20, [a[:20], 2.0], [separate])
+    with pytest.raises(wp.LaunchError, match="overlaps"):
+        wp.launch(scale, 20, [a[:20], 2.0], [a[10:30]])
+    expected = 2 * a[:20]
+    wp.launch(scale, 20, [a[:20], 2.0], [a[:20]])
+    assert_array_equal(a[:20], expected)
+    x, y, z = (floats(random, 8) for _ in range(3))
+    for _ in range(2):
+        wp.launch(halve_and_double, 8, [x], [y, z])
+    with pytest.raises(wp.LaunchError, match="same array"):
+        wp.launch(halve_and_double, 8, [x], [y, y])
+
+
+def test_repeated_calls_with_other_layouts_and_flags(random):
+    x, y = floats(random, 12), np.zeros((12, 2), np.float32)
+    for target in (y[:, 0], y[:, 1], np.zeros(12, np.float32), y[::-1, 1], y[:, 0]):
+        wp.launch(scale, 12, [x[::-1], 2.0], [target])
+        assert_array_equal(target, 2 * x[::-1])
+    frozen = np.zeros(12, np.float32)
+    wp.launch(scale, 12, [x, 2.0], [frozen])
+    frozen.flags.writeable = False
+    with pytest.raises(wp.LaunchError, match="read-only"):
+        wp.launch(scale, 12, [x, 2.0], [frozen])
+
+
+def test_a_repeated_call_inside_jit(random):
+    x, y = floats(random, 12), np.zeros(12, np.float32)
+    for _ in range(2):
+        wp.launch(scale, 12, [x, 2.0], [y])
+    y[:] = 0
+    with pytest.raises(wp.LaunchError, match="jax.jit"):
+        jax.jit(lambda k: k * wp.launch(scale, 12, [x, 2.0], [y])[0].sum())(1.0)
+    assert_array_equal(y, 0)
+
+
+def test_a_repeated_call_keeps_no_array(random):
+    x, y = floats(random, 12), np.zeros(12, np.float32)
+    for _ in range(3):
+        wp.launch(scale, 12, [x, 2.0], [y])
+    assert sys.getrefcount(x) == sys.getrefcount(y) == 2
+
+
+def test_eight_threads_launch_the_same_kernel(random):
+    x = floats(random, 200_000)
+    results = [np.zeros_like(x) for _ in range(8)]
+
+    def run(k):
+        for _ in range(10):
+            wp.launch(scale, len(x), [x, float(k)], [results[k]])
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    for k, result in enumerate(results):
+        assert_array_equal(result, np.float32(k) * x)

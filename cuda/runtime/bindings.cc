@@ -123,6 +123,7 @@ PYBIND11_MODULE(_native, m) {
       .def("__call__", &jwarp::Replay::run, "Runs the launch without the GIL, on threads of this module.")
       .def("replace", &jwarp::Replay::replace, py::arg("arrays"), py::arg("launch") = py::none(),
            "Replaces arrays, as pairs of number and array, and the launch unless it is None.");
+  jwarp::WorkerPool::instance();  // made while no other thread can fork halfway; it has no threads yet
   // Before Python ends, so that no thread runs a kernel whose code is being freed.
   py::module_::import("atexit").attr("register")(
       py::cpp_function([] {

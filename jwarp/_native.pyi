@@ -14,6 +14,17 @@ def set_thread_limit(limit: int, *, eager: bool = False) -> None: ...
 def ffi_api_version() -> tuple[int, int]: ...
 def run_launch(fingerprint: str, launch: Buffer, operands: Sequence[np.ndarray], threads: int = 1) -> None: ...
 
+class InPlaceCall:
+    def __init__(
+        self,
+        fingerprint: str,
+        program: bytes,
+        launch: Buffer | np.ndarray,
+        operands: Sequence[int],
+        results: Sequence[int],
+    ) -> None: ...
+    def __call__(self, arrays: list[np.ndarray]) -> None: ...
+
 class Replay:
     def __init__(
         self,

@@ -111,6 +111,10 @@ PYBIND11_MODULE(_native, m) {
   m.def("run_launch", &jwarp::run_launch, py::arg("fingerprint"), py::arg("launch"), py::arg("operands"),
         py::arg("threads") = 1, "Runs a launch on NumPy arrays, operands then results, without XLA.");
 
+  py::class_<jwarp::InPlaceCall>(m, "InPlaceCall", "A launch on NumPy arrays in place, called with its arrays.")
+      .def(py::init<const std::string&, std::string, const py::buffer&, std::vector<int64_t>, std::vector<int64_t>>(),
+           py::arg("fingerprint"), py::arg("program"), py::arg("launch"), py::arg("operands"), py::arg("results"))
+      .def("__call__", &jwarp::InPlaceCall::run, py::arg("arrays"), "Runs the launch on arrays, without the GIL.");
   py::class_<jwarp::Replay>(m, "Replay", "A launch on NumPy arrays, which it keeps; calling it runs it in place.")
       .def(py::init(&jwarp::make_replay), py::arg("fingerprint"), py::arg("program"), py::arg("launch"),
            py::arg("arrays"), py::arg("operands"), py::arg("results"),
@@ -119,6 +123,7 @@ PYBIND11_MODULE(_native, m) {
       .def("__call__", &jwarp::Replay::run, "Runs the launch without the GIL, on threads of this module.")
       .def("replace", &jwarp::Replay::replace, py::arg("arrays"), py::arg("launch") = py::none(),
            "Replaces arrays, as pairs of number and array, and the launch unless it is None.");
+  jwarp::WorkerPool::instance();  // made while no other thread can fork halfway; it has no threads yet
   // Before Python ends, so that no thread runs a kernel whose code is being freed.
   py::module_::import("atexit").attr("register")(
       py::cpp_function([] {

@@ -63,25 +63,79 @@ struct Recording {
   }
 };
 
+// The arrays of a launch, after a look at the numbers that name them.
+std::vector<py::array> read_arrays(const py::sequence& arrays, const Wiring& wiring) {
+  const int64_t count = static_cast<int64_t>(arrays.size());
+  const auto check = [count](int64_t number) {
+    if (number < 0 || number >= count) throw py::value_error("jwarp: a launch has no array " + std::to_string(number));
+  };
+  for (const int64_t number : wiring.operands) check(number);
+  for (const int64_t number : wiring.results) check(number);
+  for (const auto& [source, target] : wiring.added) {
+    check(target);
+    if (!contains(wiring.results, source)) throw py::value_error("jwarp: only results can be added to an array");
+  }
+  std::vector<py::array> result;
+  result.reserve(count);
+  for (const py::handle item : arrays) {
+    if (!py::isinstance<py::array>(item)) throw py::type_error("jwarp: a launch in place takes NumPy arrays");
+    result.push_back(py::reinterpret_borrow<py::array>(item));
+  }
+  return result;
+}
+
+Launch read_launch(const py::buffer& launch) {
+  const std::vector<int64_t> numbers = read_numbers(launch, "a launch");
+  return Launch(numbers.data(), static_cast<int64_t>(numbers.size()));
+}
+
 }  // namespace
 
-struct Replay::Recorded {
-  Launch launch;
-  std::shared_ptr<CallSite> site;
+// Arrays laid out as the buffers of a launch.
+struct Recorded {
   std::vector<Recording> arrays;
   std::vector<XLA_FFI_Buffer> buffers;
   std::vector<void*> operands;
   std::vector<void*> results;
+  std::shared_ptr<CallSite> site = nullptr;
+
+  Recorded(const std::vector<py::array>& given, const Wiring& wiring) {
+    arrays.reserve(given.size());
+    buffers.reserve(given.size());
+    for (size_t k = 0; k < given.size(); ++k) {
+      const bool writes = is_written(wiring, static_cast<int64_t>(k));
+      if (writes && !given[k].writeable()) {
+        throw py::value_error("jwarp: array " + std::to_string(k) + " is read-only");
+      }
+      const Recording& recording = arrays.emplace_back(Recording::of(given[k], writes));
+      const std::vector<int64_t>& shape = recording.staged.shape();
+      buffers.push_back({XLA_FFI_Buffer_STRUCT_SIZE, nullptr, static_cast<XLA_FFI_DataType>(recording.dtype),
+                         recording.staged.memory(), static_cast<int64_t>(shape.size()),
+                         const_cast<int64_t*>(shape.data())});
+    }
+    for (const int64_t number : wiring.operands) operands.push_back(&buffers[number]);
+    for (const int64_t number : wiring.results) results.push_back(&buffers[number]);
+  }
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+
+  bool has_shapes_of(const Recorded& other) const {
+    const auto same = [](const Recording& a, const Recording& b) {
+      return a.dtype == b.dtype && a.staged.shape() == b.staged.shape();
+    };
+    return std::equal(arrays.begin(), arrays.end(), other.arrays.begin(), other.arrays.end(), same);
+  }
 
   void check() const {
     for (size_t k = 0; k < arrays.size(); ++k) arrays[k].check(k);
   }
 
-  void run(const Wiring& wiring, std::string_view program, Pool& pool) const {
+  void run(CallSite& site, const Wiring& wiring, std::string_view program) const {
+    Pool& pool = WorkerPool::instance();
     for (const Recording& recording : arrays) recording.staged.fetch(pool);
     const Buffers view = {operands.data(), static_cast<int64_t>(operands.size()), results.data(),
                           static_cast<int64_t>(results.size())};
-    run_compiling(*site, view, pool, [program] { return program; });
+    run_compiling(site, view, pool, [program] { return program; });
     for (const auto& [source, target] : wiring.added) {
       const StagedArray& into = arrays[target].staged;
       add_elements(arrays[target].dtype, into.memory(), arrays[source].staged.memory(), into.bytes(), pool);
@@ -92,44 +146,30 @@ struct Replay::Recorded {
   }
 };
 
+InPlaceCall::InPlaceCall(const std::string& fingerprint, std::string program, const py::buffer& launch,
+                         std::vector<int64_t> operands, std::vector<int64_t> results)
+    : program_(std::move(program)),
+      wiring_{std::move(operands), std::move(results), {}},
+      site_(require_kernel(fingerprint, program_), read_launch(launch)) {}
+
+void InPlaceCall::run(const py::list& arrays) {
+  const Recorded recorded(read_arrays(arrays, wiring_), wiring_);
+  const WithoutGil no_gil;
+  recorded.run(site_, wiring_, program_);
+}
+
 Replay::Replay(std::string fingerprint, std::string program, const py::buffer& launch, const py::sequence& arrays,
                Wiring wiring)
     : fingerprint_(std::move(fingerprint)),
       program_(std::move(program)),
       wiring_(std::move(wiring)),
       generation_(fork_generation()) {
-  const int64_t count = static_cast<int64_t>(arrays.size());
-  const auto check = [count](int64_t number) {
-    if (number < 0 || number >= count) throw py::value_error("jwarp: a launch has no array " + std::to_string(number));
-  };
-  for (const int64_t number : wiring_.operands) check(number);
-  for (const int64_t number : wiring_.results) check(number);
-  for (const auto& [source, target] : wiring_.added) {
-    check(target);
-    if (!contains(wiring_.results, source)) throw py::value_error("jwarp: only results can be added to an array");
-  }
-  std::vector<py::array> given;
-  for (const py::handle item : arrays) {
-    if (!py::isinstance<py::array>(item)) throw py::type_error("jwarp: a launch in place takes NumPy arrays");
-    given.push_back(py::reinterpret_borrow<py::array>(item));
-  }
-  const std::vector<int64_t> numbers = read_numbers(launch, "a launch");
-  recorded_ = make(given, Launch(numbers.data(), static_cast<int64_t>(numbers.size())), nullptr);
+  recorded_ = make(read_arrays(arrays, wiring_), read_launch(launch), nullptr);
 }
 
-std::shared_ptr<Replay::Recorded> Replay::make(const std::vector<py::array>& arrays, const Launch& launch,
-                                               const Recorded* before) const {
-  auto made = std::make_shared<Recorded>(Recorded{launch, nullptr, {}, {}, {}, {}});
-  bool same_shapes = before != nullptr;
-  for (size_t k = 0; k < arrays.size(); ++k) {
-    const bool writes = is_written(wiring_, static_cast<int64_t>(k));
-    if (writes && !arrays[k].writeable()) {
-      throw py::value_error("jwarp: array " + std::to_string(k) + " is read-only");
-    }
-    made->arrays.push_back(Recording::of(arrays[k], writes));
-    same_shapes = same_shapes && made->arrays[k].staged.shape() == before->arrays[k].staged.shape() &&
-                  made->arrays[k].dtype == before->arrays[k].dtype;
-  }
+std::shared_ptr<Recorded> Replay::make(const std::vector<py::array>& arrays, const Launch& launch,
+                                       const Recorded* before) const {
+  auto made = std::make_shared<Recorded>(arrays, wiring_);
   for (const auto& [source, target] : wiring_.added) {
     const Recording &from = made->arrays[source], &into = made->arrays[target];
     if (from.staged.shape() != into.staged.shape() || from.dtype != into.dtype ||
@@ -137,15 +177,7 @@ std::shared_ptr<Replay::Recorded> Replay::make(const std::vector<py::array>& arr
       throw py::value_error("jwarp: a result cannot be added to array " + std::to_string(target));
     }
   }
-  for (const Recording& recording : made->arrays) {
-    const StagedArray& staged = recording.staged;
-    made->buffers.push_back({XLA_FFI_Buffer_STRUCT_SIZE, nullptr, static_cast<XLA_FFI_DataType>(recording.dtype),
-                             staged.memory(), static_cast<int64_t>(staged.shape().size()),
-                             const_cast<int64_t*>(staged.shape().data())});
-  }
-  for (const int64_t number : wiring_.operands) made->operands.push_back(&made->buffers[number]);
-  for (const int64_t number : wiring_.results) made->results.push_back(&made->buffers[number]);
-  if (same_shapes && before->launch.same_numbers(launch)) {
+  if (before != nullptr && made->has_shapes_of(*before) && before->site->launch().same_numbers(launch)) {
     made->site = before->site;
   } else {
     made->site = std::make_shared<CallSite>(require_kernel(fingerprint_, program_), launch);
@@ -164,7 +196,7 @@ void Replay::run() {
   const std::shared_ptr<std::mutex> turn = turn_;
   const WithoutGil no_gil;
   const std::lock_guard<std::mutex> lock(*turn);
-  recorded->run(wiring_, program_, WorkerPool::instance());
+  recorded->run(*recorded->site, wiring_, program_);
 }
 
 void Replay::replace(const std::vector<std::pair<int64_t, py::array>>& arrays, const py::object& launch) {
@@ -177,12 +209,9 @@ void Replay::replace(const std::vector<std::pair<int64_t, py::array>>& arrays, c
     }
     given[number] = array;
   }
-  if (launch.is_none()) {
-    recorded_ = make(given, before->launch, before.get());
-    return;
-  }
-  const std::vector<int64_t> numbers = read_numbers(py::reinterpret_borrow<py::buffer>(launch), "a launch");
-  recorded_ = make(given, Launch(numbers.data(), static_cast<int64_t>(numbers.size())), before.get());
+  const bool same = launch.is_none();
+  recorded_ = make(given, same ? before->site->launch() : read_launch(py::reinterpret_borrow<py::buffer>(launch)),
+                   before.get());
 }
 
 }  // namespace jwarp

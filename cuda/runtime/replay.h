@@ -1,4 +1,4 @@
-// A launch on arrays of NumPy that are written in place, run any number of times.
+// Launches on arrays of NumPy that are written in place, on the same arrays again or on others each time.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "launch.h"
+#include "run.h"
 
 namespace jwarp {
 
@@ -23,6 +24,24 @@ struct Wiring {
   std::vector<std::pair<int64_t, int64_t>> added;  // (result array, array that it is added to)
 };
 
+struct Recorded;
+
+// A launch without its arrays, for calls that each bring their own.
+class InPlaceCall {
+ public:
+  InPlaceCall(const std::string& fingerprint, std::string program, const pybind11::buffer& launch,
+              std::vector<int64_t> operands, std::vector<int64_t> results);
+
+  // Runs the launch, at the same time as other calls of it. Throws Fault.
+  void run(const pybind11::list& arrays);
+
+ private:
+  const std::string program_;
+  const Wiring wiring_;
+  CallSite site_;
+};
+
+// A launch and its arrays, which it keeps.
 class Replay {
  public:
   Replay(std::string fingerprint, std::string program, const pybind11::buffer& launch,
@@ -35,8 +54,6 @@ class Replay {
   void replace(const std::vector<std::pair<int64_t, pybind11::array>>& arrays, const pybind11::object& launch);
 
  private:
-  struct Recorded;
-
   std::shared_ptr<Recorded> make(const std::vector<pybind11::array>& arrays, const Launch& launch,
                                  const Recorded* before) const;
 

@@ -21,6 +21,7 @@ class CallSite {
   CallSite& operator=(const CallSite&) = delete;
 
   Kernel& kernel() const { return kernel_; }
+  const Launch& launch() const { return launch_; }
 
   // Runs the launch. When a version that it needs is not compiled, nothing is done and that version is
   // returned: compile it and call again. Throws Fault when the buffers do not suit the launch.

@@ -1,4 +1,4 @@
-// Copying between strided arrays and contiguous ones, row by row.
+// Copying between strided arrays and contiguous ones, in blocks of rows.
 #include "staging.h"
 
 #include <algorithm>
@@ -11,6 +11,7 @@ namespace {
 constexpr int64_t kAlignment = 64;
 // Copying fewer bytes than this is done sooner alone.
 constexpr int64_t kWorthSharing = int64_t{1} << 20;
+constexpr int64_t kBlockColumns = int64_t{1} << 15;
 
 // The pieces may lie anywhere, so nothing is assumed of their alignment.
 template <int64_t kBytes>
@@ -45,24 +46,31 @@ struct Move {
   const std::vector<int64_t>& strides;
   int64_t item_bytes;
   bool into_dense;
+
+  int64_t columns() const { return shape.back(); }
+  int64_t row_blocks() const { return (columns() - 1) / kBlockColumns + 1; }
 };
 
-void move_rows(const void* context, int64_t begin, int64_t end) {
+// Copies blocks of at most so many columns, counted row by row.
+void move_blocks(const void* context, int64_t begin, int64_t end) {
   const Move& move = *static_cast<const Move*>(context);
   const size_t last = move.shape.size() - 1;
-  const int64_t columns = move.shape[last];
-  for (int64_t row = begin; row < end; ++row) {
-    char* strided = move.strided;
+  const int64_t stride = move.strides[last];
+  for (int64_t block = begin; block < end; ++block) {
+    const int64_t row = block / move.row_blocks();
+    const int64_t column = block % move.row_blocks() * kBlockColumns;
+    const int64_t count = std::min(kBlockColumns, move.columns() - column);
+    char* strided = move.strided + column * stride;
     int64_t rest = row;
     for (size_t axis = last; axis-- > 0;) {
       strided += rest % move.shape[axis] * move.strides[axis];
       rest /= move.shape[axis];
     }
-    char* const dense = move.dense + row * columns * move.item_bytes;
+    char* const dense = move.dense + (row * move.columns() + column) * move.item_bytes;
     if (move.into_dense) {
-      copy_row(dense, move.item_bytes, strided, move.strides[last], columns, move.item_bytes);
+      copy_row(dense, move.item_bytes, strided, stride, count, move.item_bytes);
     } else {
-      copy_row(strided, move.strides[last], dense, move.item_bytes, columns, move.item_bytes);
+      copy_row(strided, stride, dense, move.item_bytes, count, move.item_bytes);
     }
   }
 }
@@ -107,11 +115,11 @@ void StagedArray::move_all(Pool& pool, bool into_copy) const {
     return;
   }
   const Move move = {static_cast<char*>(data_), dense, shape_, strides_, item_bytes_, into_copy};
-  const int64_t row_bytes = shape_.back() * item_bytes_;
-  const int64_t rows = bytes_ / row_bytes;
-  if (bytes_ < kWorthSharing) return move_rows(&move, 0, rows);
-  const int64_t chunk = std::max<int64_t>(1, kWorthSharing / 4 / row_bytes);
-  share(pool, thread_count(pool) - 1, 0, rows, chunk, move_rows, &move);
+  const int64_t rows = bytes_ / (move.columns() * item_bytes_);
+  const int64_t blocks = rows * move.row_blocks();
+  if (bytes_ < kWorthSharing) return move_blocks(&move, 0, blocks);
+  const int64_t chunk = std::max<int64_t>(1, kWorthSharing / 4 / (bytes_ / blocks));
+  share(pool, thread_count(pool) - 1, 0, blocks, chunk, move_blocks, &move);
 }
 
 }  // namespace jwarp

@@ -69,7 +69,7 @@ def shape_key(value: Any) -> Hashable | None:
         return value
     if kind is tuple:
         return value if all(type(n) is int for n in value) else None
-    return (kind, value.shape, value.dtype) if kind is compat.Array else None
+    return (kind, value.shape, value.dtype) if kind is compat.Array or kind is np.ndarray else None
 
 
 def find(kernel: Kernel, key: Hashable | None) -> Plan | None:
@@ -101,7 +101,7 @@ def keep(
         if operand is value:
             feeds.append((index, None))
             continue
-        convert = _converter(program, program.params[index], type(value))
+        convert = converter(program, program.params[index], type(value))
         if convert is None:
             return
         feeds.append((index, convert))
@@ -110,7 +110,7 @@ def keep(
     kernel.plans[key] = Plan(run, tuple(feeds), order, None if names is None else tuple(names))
 
 
-def _converter(program: Program, param: Param, kind: type) -> Convert | None:
+def converter(program: Program, param: Param, kind: type) -> Convert | None:
     """From a Python number to the scalar that the parameter takes, or to None where that needs a closer look."""
     if param.is_array:
         return None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
-from jwarp.bind import compat, values
+from jwarp import _native
+from jwarp.bind import compat, eager, values
 from jwarp.errors import LaunchError
+from jwarp.frontend.function import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launch import arguments, dlpack, geometry
 from jwarp.launch.arguments import Argument, Fault, Matched
@@ -35,10 +39,70 @@ def is_wanted(matched: Matched) -> bool:
     return any(is_mutable(matched.values[p]) for p in matched.outputs)
 
 
-def run(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None = None) -> dict[int, Any]:
-    """Check the arguments and launch; the arrays that were given as outputs, by parameter index."""
-    record(program, dims, matched, block_dim)()
-    return {p: matched.values[p] for p in matched.outputs}
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A repeated launch: the checks of the first hold for every call of the same kinds and shapes.
+
+    `converts` are the inputs that are no arrays of NumPy, and what makes arrays of them. Those that are
+    written must have no memory in common with the others, which calls with the same shapes can differ in.
+    """
+
+    native: _native.InPlaceCall
+    converts: tuple[tuple[int, Callable[[Any], Any]], ...]
+    apart: tuple[tuple[int, int], ...]
+    outputs: tuple[int, ...]
+    names: tuple[str, ...] | None
+
+    def call(self, values: Sequence[Any]) -> Any:
+        """The outputs; None where the checks have to look at the arguments anew."""
+        if not compat.is_not_tracing():
+            return None
+        arrays = list(values)
+        for place, convert in self.converts:
+            made = convert(arrays[place])
+            if made is None:
+                return None
+            arrays[place] = np.asarray(made)
+        for p in self.outputs:
+            flags = arrays[p].flags
+            if not (flags.c_contiguous and flags.writeable):
+                return None
+        for p, q in self.apart:
+            if np.may_share_memory(arrays[p], arrays[q]):
+                return None
+        self.native(arrays)
+        results = tuple([values[p] for p in self.outputs])
+        return results if self.names is None else dict(zip(self.names, results, strict=True))
+
+
+def run(
+    program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None = None
+) -> tuple[dict[int, Any], InPlace]:
+    """Check the arguments and launch; the arrays that were given as outputs, by parameter index, and the launch."""
+    made = record(program, dims, matched, block_dim)
+    made()
+    return {p: matched.values[p] for p in matched.outputs}, made
+
+
+def keep(kernel: Kernel, key: Hashable | None, made: InPlace, matched: Matched, names: Sequence[str] | None) -> None:
+    """Keep a plan for calls with `key`, if nothing but arrays and plain numbers was given."""
+    program, given = made.program, matched.values
+    if key is None or made.launch.program is not program or program.shadowed:
+        return
+    converts: list[tuple[int, Callable[[Any], Any]]] = []
+    for p, (param, value) in enumerate(zip(program.params, given, strict=True)):
+        if made.places[p].array is value:
+            continue
+        is_view = param.is_array and not param.is_value and type(value) is compat.Array
+        convert = np.asarray if is_view else eager.converter(program, param, type(value))
+        if convert is None:
+            return
+        converts.append((p, convert))
+    arrays = [p for p, param in enumerate(program.params) if param.is_array]
+    apart = tuple((q, p) for q in matched.outputs for p in arrays if p != q and (p not in matched.outputs or p > q))
+    kernel.plans[key] = Plan(
+        made.one_call(), tuple(converts), apart, matched.outputs, None if names is None else tuple(names)
+    )
 
 
 def record(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None = None) -> InPlace:

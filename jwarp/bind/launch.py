@@ -112,7 +112,8 @@ def launch(
     is_named = outputs is None or isinstance(outputs, dict)
     names = [kernel.params[index].name for index in matched.outputs] if is_named else None
     if in_place.is_wanted(matched):
-        by_index = in_place.run(program, dims, matched, block_dim)
+        by_index, made_in_place = in_place.run(program, dims, matched, block_dim)
+        in_place.keep(kernel, key, made_in_place, matched, names)
     else:
         made = prepare(program, dims, matched, block_dim)
         by_index = run(made, differentiable=kernel.enable_backward)

@@ -91,6 +91,12 @@ class InPlace:
         """Launch other threads from now on."""
         self._change(geometry, self.places)
 
+    def one_call(self) -> _native.InPlaceCall:
+        """The launch for other arrays of the same shapes, which must be told apart in memory before."""
+        kernel = lower_kernel(self.launch.program.kernel, self.launch.program.settings)
+        operands, results = self.launch.operands, self.launch.results
+        return _native.InPlaceCall(kernel.fingerprint, kernel.program, self.launch.numbers, operands, results)
+
     def _arranged(self, geometry: Geometry, places: tuple[Place, ...]) -> tuple[Descriptor, tuple[Place, ...]]:
         """The launch for these arrays, checked and compiled."""
         program = _without_aliases(self.program, places)
@@ -101,18 +107,18 @@ class InPlace:
 
     def _record(self, launch: Descriptor, whole: tuple[Place, ...]) -> None:
         self.native, self._has_own_arrays = _replay(launch, whole)
-        self._launch, self.geometry, self.places = launch, launch.geometry, whole[: len(self.program.params)]
+        self.launch, self.geometry, self.places = launch, launch.geometry, whole[: len(self.program.params)]
 
     def _change(self, geometry: Geometry, places: tuple[Place, ...]) -> None:
         launch, whole = self._arranged(geometry, places)
         pairs = list(zip(self.places, places, strict=True))
         same_uses = all(old.use is new.use for old, new in pairs)
         same_shapes = all(old.array.shape == new.array.shape for old, new in pairs)
-        if launch.program is not self._launch.program or not same_uses or (self._has_own_arrays and not same_shapes):
+        if launch.program is not self.launch.program or not same_uses or (self._has_own_arrays and not same_shapes):
             return self._record(launch, whole)
         changed = [(p, new.array) for p, (old, new) in enumerate(pairs) if new.array is not old.array]
         self.native.replace(changed, None if geometry == self.geometry else launch.numbers)
-        self._launch, self.geometry, self.places = launch, geometry, places
+        self.launch, self.geometry, self.places = launch, geometry, places
 
 
 def _replay(launch: Descriptor, places: Sequence[Place]) -> tuple[_native.Replay, bool]:

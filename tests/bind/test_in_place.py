@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import threading
 import weakref
 
 import jax
@@ -33,12 +34,6 @@ def add_vectors(x: wp.array[wp.vec3], shift: wp.vec3, y: wp.array[wp.vec3]):
 def transpose(x: wp.array2d[float], y: wp.array2d[float]):
     i, j = wp.tid()
     y[j, i] = x[i, j]
-
-
-@wp.kernel
-def running_sum(x: wp.array[float], y: wp.array[float]):
-    for i in range(1, x.shape[0]):
-        y[i] = x[i - 1] + x[i]
 
 
 @wp.kernel
@@ -197,105 +192,25 @@ def test_element_types_in_any_layout(random, dtype):
         assert_array_equal(y, x, err_msg=layout)
 
 
-# Arrays that share memory
-
-
-def test_one_array_as_input_and_output(random):
-    x = floats(random, 1000)
-    expected = 3 * x
-    wp.launch(scale, 1000, [x, 3.0], [x])
-    assert_array_equal(x, expected)
-    assert_array_equal(wp.launch(scale, 1000, [x[:], 2.0, x])["y"], 2 * expected)
-
-
-def test_a_read_of_such_an_array_sees_what_was_written():
-    """As for one parameter that is read and written; JAX arrays would be two."""
-    x = np.arange(100, dtype=np.float32)
-    expected = x.copy()
-    for i in range(1, 100):
-        expected[i] = expected[i - 1] + expected[i]
-    wp.launch(running_sum, 1, [x], [x])
-    assert_array_equal(x, expected)
-    y = np.zeros(100, np.float32)
-    wp.launch(running_sum, 1, [np.arange(100, dtype=np.float32)], [y])
-    assert_array_equal(y[1:], np.arange(99) + np.arange(1, 100))
-
-
-def test_such_an_array_in_debug_mode():
-    with wp.config(debug=True):
-        x = np.arange(10, dtype=np.float32)
-        wp.launch(scale, 10, [x, 2.0], [x])
-        assert_array_equal(x, 2 * np.arange(10))
-
-        @wp.kernel
-        def shift(x: wp.array[float], y: wp.array[float]):
-            i = wp.tid()
-            y[i] = x[(i + 1) % 10]
-
-        with pytest.raises(RuntimeError, match="shift"):
-            wp.launch(shift, 10, [x], [x])
-
-
-def test_inputs_may_share_memory(random):
-    x, y = floats(random, 12), np.zeros((4, 3), np.float32)
-    square = x.reshape(3, 4)
-    wp.launch(transpose, (3, 4), [square], [y])
-    total = np.zeros(5, np.float32)
-    wp.launch(accumulate, 5, [x[2:7]], [total])
+def test_structs_of_arrays(random):
+    @wp.struct
+    class Particle:
+        x: wp.vec3
+        m: float
 
     @wp.kernel
-    def add(a: wp.array[float], b: wp.array[float], c: wp.array[float]):
+    def grow(a: wp.array[Particle], b: wp.array[Particle]):
         i = wp.tid()
-        c[i] = a[i] + b[i]
+        p = a[i]
+        p.x = p.x * p.m
+        b[i] = p
 
-    wp.launch(add, 5, [x[:5], x[1:6]], [total])
-    assert_array_equal(total, x[:5] + x[1:6])
-
-
-@pytest.mark.parametrize(
-    ("source", "target"),
-    [
-        (lambda a: a[:-1], lambda a: a[1:]),
-        (lambda a: a[:10], lambda a: a[9::-1]),
-        (lambda a: a[:10], lambda a: a[:20:2]),
-        (lambda a: a[0:30:3], lambda a: a[20:0:-2]),
-        (lambda a: a[:10], lambda a: a[5:15]),
-    ],
-)
-def test_partial_overlap_is_refused(source, target):
-    a = np.arange(31, dtype=np.float32)
-    with pytest.raises(wp.LaunchError, match=r"'scale'.*'y' overlaps 'x'"):
-        wp.launch(scale, 10, [source(a), 2.0], [target(a)])
-    assert_array_equal(a, np.arange(31))
-
-
-def test_interleaved_views_do_not_overlap(random):
-    a = floats(random, 40)
-    expected = a.copy()
-    expected[1::2] = 2 * a[::2]
-    wp.launch(scale, 20, [a[::2], 2.0], [a[1::2]])
-    assert_array_equal(a, expected)
-
-
-def test_overlap_of_views_that_only_look_apart():
-    """Bytes in common, though no element begins where another one does."""
-    raw = np.zeros(84, np.uint8)
-    with pytest.raises(wp.LaunchError, match="overlaps"):
-        wp.launch(scale, 20, [raw[:80].view(np.float32), 2.0], [raw[2:82].view(np.float32)])
-
-
-def test_one_output_given_twice():
-    y = np.zeros(8, np.float32)
-    with pytest.raises(wp.LaunchError, match=r"'half' and 'double' are the same array"):
-        wp.launch(halve_and_double, 8, [np.ones(8, np.float32)], [y, y])
-    with pytest.raises(wp.LaunchError, match=r"'half' overlaps 'double'"):
-        wp.launch(halve_and_double, 7, [np.ones(8, np.float32)], [y[1:], y[:-1]])
-
-
-def test_an_output_that_overlaps_itself():
-    y = np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (6, 3), (4, 4))
-    with pytest.raises(wp.LaunchError, match=r"'y' has elements that overlap"):
-        wp.launch(transpose, (3, 6), [np.zeros((3, 6), np.float32)], [y])
+    a = Particle(x=floats(random, 5, 3), m=floats(random, 5))
+    b = Particle(x=np.zeros((5, 3), np.float32)[::-1], m=np.zeros(5, np.float32))
+    (result,) = wp.launch(grow, 5, [a], [b])
+    assert result.x is b.x and result.m is b.m
+    assert_array_equal(b.x, a.x * a.m[:, None])
+    assert_array_equal(b.m, a.m)
 
 
 # What is refused
@@ -448,6 +363,22 @@ def test_exporters_are_written_in_place(random, old):
     np.testing.assert_allclose(y[::-1, 0], 3 * x, rtol=1e-6)
 
 
+def test_arrays_of_warp():
+    import warp
+
+    warp.config.log_level = warp.LOG_ERROR
+    x = warp.array(np.arange(4, dtype=np.float32), device="cpu")
+    y = warp.zeros(4, dtype=warp.vec3, device="cpu")
+
+    @wp.kernel
+    def spread(x: wp.array[float], y: wp.array[wp.vec3]):
+        i = wp.tid()
+        y[i] = wp.vec3(x[i], 1.0, -x[i])
+
+    assert wp.launch(spread, 4, [x], [y])[0] is y
+    assert_array_equal(y.numpy(), np.stack([np.arange(4), np.ones(4), -np.arange(4)], axis=1))
+
+
 def test_exporters_share_memory_with_arrays():
     y = np.ones(10, np.float32)
     wp.launch(scale, 10, [y, 2.0], [Exporter(y)])
@@ -489,3 +420,68 @@ def test_a_launch_leaves_nothing_behind():
     del y
     gc.collect()
     assert watch() is None
+
+
+# Calls that are repeated are checked again where they can differ
+
+
+def test_repeated_calls(random):
+    x, y = floats(random, 16), np.zeros(16, np.float32)
+    for k in (1.0, 2, True, 0.5):
+        (result,) = wp.launch(scale, 16, [x, k], [y])
+        assert result is y
+        assert_array_equal(y, np.float32(k) * x)
+    assert_array_equal(wp.launch(scale, 16, [jnp.asarray(x), 3.0], [y])[0], 3 * x)
+    assert_array_equal(wp.launch(scale, 16, [jnp.asarray(x), 4.0], [y])[0], 4 * x)
+    for k in (2.0, 3.0):
+        results = wp.launch(scale, 16, [x, k, y])
+        assert list(results) == ["y"] and results["y"] is y
+        assert_array_equal(y, np.float32(k) * x)
+    with pytest.raises(wp.LaunchError):
+        wp.launch(scale, 16, [x, 10**400], [y])
+
+
+def test_repeated_calls_with_other_layouts_and_flags(random):
+    x, y = floats(random, 12), np.zeros((12, 2), np.float32)
+    for target in (y[:, 0], y[:, 1], np.zeros(12, np.float32), y[::-1, 1], y[:, 0]):
+        wp.launch(scale, 12, [x[::-1], 2.0], [target])
+        assert_array_equal(target, 2 * x[::-1])
+    frozen = np.zeros(12, np.float32)
+    wp.launch(scale, 12, [x, 2.0], [frozen])
+    frozen.flags.writeable = False
+    with pytest.raises(wp.LaunchError, match="read-only"):
+        wp.launch(scale, 12, [x, 2.0], [frozen])
+
+
+def test_a_repeated_call_inside_jit(random):
+    x, y = floats(random, 12), np.zeros(12, np.float32)
+    for _ in range(2):
+        wp.launch(scale, 12, [x, 2.0], [y])
+    y[:] = 0
+    with pytest.raises(wp.LaunchError, match="jax.jit"):
+        jax.jit(lambda k: k * wp.launch(scale, 12, [x, 2.0], [y])[0].sum())(1.0)
+    assert_array_equal(y, 0)
+
+
+def test_a_repeated_call_keeps_no_array(random):
+    x, y = floats(random, 12), np.zeros(12, np.float32)
+    for _ in range(3):
+        wp.launch(scale, 12, [x, 2.0], [y])
+    assert sys.getrefcount(x) == sys.getrefcount(y) == 2
+
+
+def test_eight_threads_launch_the_same_kernel(random):
+    x = floats(random, 200_000)
+    results = [np.zeros_like(x) for _ in range(8)]
+
+    def run(k):
+        for _ in range(10):
+            wp.launch(scale, len(x), [x, float(k)], [results[k]])
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    for k, result in enumerate(results):
+        assert_array_equal(result, np.float32(k) * x)

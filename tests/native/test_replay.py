@@ -190,6 +190,16 @@ def test_large_strided_arrays_in_shared_copies(dtype: type) -> None:
     np.testing.assert_array_equal(whole, expected)
 
 
+@pytest.mark.parametrize("n", [1 << 15, (1 << 15) + 1, 1_000_003])
+def test_long_strided_rows(scale: str, n: int) -> None:
+    x, y = np.random.default_rng(n).standard_normal((2, n, 2)).astype(np.float32)
+    before = y.copy()
+    _native.set_thread_limit(3)
+    replay_of(scale, x[::-1, 1], 2.0, y[:, 0])()
+    np.testing.assert_array_equal(y[:, 0], 2 * x[::-1, 1])
+    np.testing.assert_array_equal(y[:, 1], before[:, 1])
+
+
 def test_changed_arrays_are_found(scale: str) -> None:
     x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     replay = replay_of(scale, x, 2.0, y)

@@ -41,7 +41,7 @@ def bind(
 ) -> list[Any]:
     """One launch without batch axes; the results in order of the kernel's parameters."""
     params = _unbatched(launch, zeros, differentiable, side_effect)
-    return launch_p.bind(*compat.vary_alike(operands), **params)
+    return launch_p.bind(*compat.placed_alike(operands), **params)
 
 
 def _unbatched(launch: Descriptor, zeros: Any, differentiable: bool, side_effect: bool) -> dict[str, Any]:

@@ -129,7 +129,10 @@ def test_sharded_inputs_under_plain_jit(kind):
         y = jax.jit(couple_fn)(x, w, k)
         np.testing.assert_allclose(np.asarray(y), K * X**2 * W, rtol=1e-6)
         np.testing.assert_allclose(np.asarray(couple_fn(x, w, k)), K * X**2 * W, rtol=1e-6)
-        loss = lambda *a: jnp.sum(couple_fn(*a) ** 2)
+
+        def loss(*a):
+            return jnp.sum(couple_fn(*a) ** 2)
+
         assert_gradients(jax.jit(jax.grad(loss, argnums=(0, 1, 2)))(x, w, k))
         z = jax.jit(lambda x: decay_fn(x, w, 0.5))(x)
         np.testing.assert_allclose(np.asarray(z), X * (1 - 0.5 * W), rtol=1e-6)
@@ -152,7 +155,10 @@ def test_a_batch_that_is_sharded_over_an_explicit_mesh(inner):
     xs = np.stack([X, 2 * X, 3 * X, -X])
     with jax.set_mesh(mesh):
         sharded = jax.device_put(xs, NamedSharding(mesh, P(None, "d") if inner else P("d")))
-        total = lambda xs, w, k: jnp.sum(jax.vmap(couple_fn, in_axes=(0, None, None))(xs, w, k) ** 2)
+
+        def total(xs, w, k):
+            return jnp.sum(jax.vmap(couple_fn, in_axes=(0, None, None))(xs, w, k) ** 2)
+
         value, found = jax.jit(jax.value_and_grad(total, argnums=(0, 1, 2)))(sharded, W, K)
         assert found[0].sharding.is_equivalent_to(sharded.sharding, 3)
     each = [expected_gradients(x) for x in xs]

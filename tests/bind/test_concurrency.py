@@ -82,6 +82,13 @@ def test_the_same_new_kernel_in_all_threads():
     assert len({variant for variant, _ in made}) >= 4
 
 
+def test_new_kernels_of_the_same_content():
+    with wp.record_compiles() as events:
+        at_once(lambda number: use(new_kernel(18), 18, 1.0 + number))
+    made = [e.variant for e in events if e.source != "memory"]
+    assert len(set(made)) == len(made) >= 4
+
+
 def test_a_new_kernel_in_each_thread():
     at_once(lambda number: use(new_kernel(23 + number), 23 + number, 2.0))
 

@@ -1,4 +1,4 @@
-"""In-out outputs take over their operand's memory: no copy of what is donated, none in a loop, and nothing shared else."""
+"""In-out outputs take over their operand's memory: no copy of what is donated, and none in a loop."""
 
 import re
 

@@ -46,7 +46,7 @@ def new_kernel(power):
     @wp.kernel
     def raise_to(x: wp.array[float], k: float, y: wp.array[float]):
         i = wp.tid()
-        v = float(1.0)
+        v = 1.0
         for _ in range(exponent):
             v = v * x[i]
         y[i] = k * v

@@ -128,14 +128,18 @@ def test_sharded_inputs_under_plain_jit(kind):
         w, k = (jax.device_put(a, NamedSharding(mesh, P())) for a in (W, K))
         y = jax.jit(couple_fn)(x, w, k)
         np.testing.assert_allclose(np.asarray(y), K * X**2 * W, rtol=1e-6)
-        np.testing.assert_allclose(np.asarray(couple_fn(x, w, k)), K * X**2 * W, rtol=1e-6)
+        for factor in (1, 2, 1):  # again: eager launches that repeat take a shorter way
+            np.testing.assert_allclose(np.asarray(couple_fn(x, w, factor * k)), factor * K * X**2 * W, rtol=1e-6)
 
         def loss(*a):
             return jnp.sum(couple_fn(*a) ** 2)
 
         assert_gradients(jax.jit(jax.grad(loss, argnums=(0, 1, 2)))(x, w, k))
-        z = jax.jit(lambda x: decay_fn(x, w, 0.5))(x)
-        np.testing.assert_allclose(np.asarray(z), X * (1 - 0.5 * W), rtol=1e-6)
+        for decays in (jax.jit(lambda x: decay_fn(x, w, 0.5)), lambda x: decay_fn(x, w, 0.5)):
+            for _ in range(3):
+                np.testing.assert_allclose(np.asarray(decays(x)), X * (1 - 0.5 * W), rtol=1e-6)
+    # The same launches without the mesh, and on one device.
+    np.testing.assert_allclose(np.asarray(couple_fn(jnp.asarray(X), W, K)), K * X**2 * W, rtol=1e-6)
 
 
 def test_shard_map_on_an_explicit_mesh():

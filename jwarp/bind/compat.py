@@ -46,10 +46,9 @@ def register_dce(primitive: Primitive, rule: Callable[[Sequence[bool], Any], tup
     pe.dce_rules[primitive] = lambda used, *others: rule(used, others[-1])
 
 
-def named_operation(ctx: Any, name: str) -> Any:
-    """A `with` in which a lowering rule makes operations that HLO and profiles call `name`."""
-    path = f"{ctx.name_stack}/{name}" if ctx.name_stack.stack else name
-    return mlir.ir.Location.name(path, childLoc=mlir.ir.Location.current)
+def named_operation(name: str) -> Any:
+    """A `with` in which a lowering rule makes operations that HLO and profiles call `name`, after where they are."""
+    return mlir.ir.Location.name(name, childLoc=mlir.ir.Location.current)
 
 
 def x64_enabled() -> bool:

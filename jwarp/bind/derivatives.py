@@ -172,9 +172,9 @@ def _batch(
 
 
 compat.batching.primitive_batchers[derivative_p] = _batch
-# Not cached, as the launch it is made of is not.
+# Not inlined, as the launch it is made of is not.
 compat.mlir.register_lowering(
-    derivative_p, compat.mlir.lower_fun(launch_of_derivative, multiple_results=True), cacheable=False
+    derivative_p, compat.mlir.lower_fun(launch_of_derivative, multiple_results=True), inline=False
 )
 
 

@@ -1,4 +1,4 @@
-"""The code of the README runs as it stands there."""
+"""The code of the README and of some of the documentation runs as it stands there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+DOCS = Path(__file__).parent.parent / "docs"
 README = Path(__file__).parent.parent / "README.md"
 
 
@@ -16,16 +17,35 @@ def test_no_placeholder_is_left():
     assert not re.search(r"^[A-Z]+$", README.read_text(), re.MULTILINE)
 
 
-def test_the_quickstart_of_the_readme(tmp_path):
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(code.strip().splitlines()) <= 18
-    file = tmp_path / "quickstart.py"
+def run_code_of(text, folder):
+    """The module that the one Python block of a text makes."""
+    (code,) = re.findall(r"```python\n(.*?)```", text.read_text(), re.DOTALL)
+    file = folder / f"{text.stem.lower()}_code.py"
     file.write_text(code)
-    spec = importlib.util.spec_from_file_location("quickstart", file)
-    quickstart = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(quickstart)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module, code
+
+
+def test_the_quickstart_of_the_readme(tmp_path):
+    quickstart, code = run_code_of(README, tmp_path)
+    assert len(code.strip().splitlines()) <= 18
     y, ys = np.asarray(quickstart.y), np.asarray(quickstart.ys)
     assert isinstance(quickstart.y, jax.Array)
     np.testing.assert_array_equal(y[499:502], [0.25, 0.5, 0.25])
     assert y.sum() == 1.0 and ys.shape == (8, 1000)
     np.testing.assert_allclose(ys[:, 500], 1.0 - 2.0 * np.linspace(0.0, 0.5, 8), rtol=1e-6)
+
+
+def test_sharding(tmp_path):
+    sharding, _ = run_code_of(DOCS / "sharding.md", tmp_path)
+    # The power is -c |v|^3 for each of 1024 velocities (1, 1, 1), and its gradient -3 c |v| v.
+    np.testing.assert_allclose(sharding.value, -0.5 * 1024 * 3**1.5, rtol=1e-6)
+    np.testing.assert_allclose(sharding.dv, -3 * 0.5 * 3**0.5 * np.ones((1024, 3)), rtol=1e-6)
+    np.testing.assert_allclose(sharding.dc, -1024 * 3**1.5, rtol=1e-6)
+
+
+def test_export(tmp_path):
+    export, _ = run_code_of(DOCS / "export.md", tmp_path)
+    np.testing.assert_array_equal(export.gradient, np.full(8, -2.0))

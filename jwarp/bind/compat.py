@@ -29,9 +29,9 @@ __all__ = [
     "mlir",
     "named_operation",
     "output_aval",
+    "placed_alike",
     "print_effect",
     "register_dce",
-    "vary_alike",
     "x64_enabled",
     "zero_tangent",
 ]
@@ -46,10 +46,9 @@ def register_dce(primitive: Primitive, rule: Callable[[Sequence[bool], Any], tup
     pe.dce_rules[primitive] = lambda used, *others: rule(used, others[-1])
 
 
-def named_operation(ctx: Any, name: str) -> Any:
-    """A `with` in which a lowering rule makes operations that HLO and profiles call `name`."""
-    path = f"{ctx.name_stack}/{name}" if ctx.name_stack.stack else name
-    return mlir.ir.Location.name(path, childLoc=mlir.ir.Location.current)
+def named_operation(name: str) -> Any:
+    """A `with` in which a lowering rule makes operations that HLO and profiles call `name`, after where they are."""
+    return mlir.ir.Location.name(name, childLoc=mlir.ir.Location.current)
 
 
 def x64_enabled() -> bool:
@@ -67,9 +66,16 @@ def output_aval(shape: tuple[int, ...], dtype: Any, operands: Sequence[Any]) -> 
     return ShapedArray(shape, dtype, sharding=sharding, **manual)
 
 
-def vary_alike(operands: Sequence[Any]) -> list[Any]:
-    """The operands, cast to vary over the same manual axes of `shard_map`, as its `check_vma` demands."""
-    if not jax.sharding.get_abstract_mesh().manual_axes:
+def placed_alike(operands: Sequence[Any]) -> list[Any]:
+    """The operands as a launch needs them on a mesh, by operations that have transposes.
+
+    Over explicit axes they are gathered, as a launch runs whole on each device. Over the manual axes of
+    `shard_map` all vary that any does, as its `check_vma` demands.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.explicit_axes:
+        operands = [_gathered(operand) for operand in operands]
+    if not mesh.manual_axes:
         return list(operands)
     axes = [jax.typeof(operand).mat.varying for operand in operands]
     union = frozenset().union(*axes)
@@ -77,6 +83,13 @@ def vary_alike(operands: Sequence[Any]) -> list[Any]:
         operand if own == union else jax.lax.pcast(operand, tuple(union - own), to="varying")
         for operand, own in zip(operands, axes, strict=True)
     ]
+
+
+def _gathered(operand: Any) -> Any:
+    spec = jax.typeof(operand).sharding.spec
+    if all(axis is None for axis in spec):
+        return operand
+    return jax.reshard(operand, jax.sharding.PartitionSpec(*(None,) * len(spec)))
 
 
 def is_known_zero(tangent: Any) -> bool:

@@ -172,9 +172,9 @@ def _batch(
 
 
 compat.batching.primitive_batchers[derivative_p] = _batch
-# Not cached, as the launch it is made of is not.
+# Not inlined, as the launch it is made of is not.
 compat.mlir.register_lowering(
-    derivative_p, compat.mlir.lower_fun(launch_of_derivative, multiple_results=True), cacheable=False
+    derivative_p, compat.mlir.lower_fun(launch_of_derivative, multiple_results=True), inline=False
 )
 
 
@@ -243,7 +243,7 @@ def _bind(
     """Bind a derivative with those of `values` that it reads, and all that are `given` or `along`."""
     read = _read(launch.program, variant)
     kept = {s: pair for s, pair in values.items() if s in read or s.kind in ("given", "along")}
-    operands = compat.vary_alike([x for x, _ in kept.values()])
+    operands = compat.placed_alike([x for x, _ in kept.values()])
     return derivative_p.bind(
         *operands,
         launch=launch,

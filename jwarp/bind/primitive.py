@@ -41,7 +41,7 @@ def bind(
 ) -> list[Any]:
     """One launch without batch axes; the results in order of the kernel's parameters."""
     params = _unbatched(launch, zeros, differentiable, side_effect)
-    return launch_p.bind(*compat.vary_alike(operands), **params)
+    return launch_p.bind(*compat.placed_alike(operands), **params)
 
 
 def _unbatched(launch: Descriptor, zeros: Any, differentiable: bool, side_effect: bool) -> dict[str, Any]:
@@ -232,7 +232,7 @@ def _lower_cpu(
     kernel = lower_kernel(launch.program.kernel, launch.program.settings)
     kernel.require(launch.geometry.dims, core_extents(ctx.avals_in, launch, zeros, masks))
     call = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=side_effect)
-    with compat.named_operation(ctx, _shown_name(launch.program)):
+    with compat.named_operation(_shown_name(launch.program)):
         return call(
             ctx,
             *operands,
@@ -256,6 +256,6 @@ def _refuse_cuda(ctx: Any, *operands: Any, launch: Descriptor, **_: Any) -> Any:
     )
 
 
-# Not cached: JAX names all calls that share a cached lowering after the primitive. Costs 0.08 ms for each launch.
-compat.mlir.register_lowering(launch_p, _lower_cpu, platform="cpu", cacheable=False)
+# What is inlined, JAX names after the primitive.
+compat.mlir.register_lowering(launch_p, _lower_cpu, platform="cpu", inline=False)
 compat.mlir.register_lowering(launch_p, _refuse_cuda, platform="cuda")

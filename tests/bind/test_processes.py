@@ -137,8 +137,9 @@ import jax.export
 hits = []
 jax.monitoring.register_event_listener(lambda name, **_: hits.append(name.endswith("/cache_hits")))
 """
-    program = count + PROGRAM.format(before="", after="") + "\nprint(sum(hits))"
+    gradient = "print(*jax.jit(jax.grad(lambda x: (wp.jax_kernel(scale)(x, 2.0)[0] ** 2).sum()))(jnp.arange(4.0)))"
+    program = count + PROGRAM.format(before="", after="") + gradient + "\nprint(sum(hits))"
     *values, hits = run(program, os.path.dirname(__file__), **settings).split()
     *cached, cached_hits = run(program, os.path.dirname(__file__), **settings).split()
-    assert values == cached == ["0.0", "2.0", "4.0", "6.0"]
+    assert values == cached == ["0.0", "2.0", "4.0", "6.0", "0.0", "8.0", "16.0", "24.0"]
     assert int(hits) < int(cached_hits)

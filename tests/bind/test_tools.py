@@ -5,12 +5,14 @@ import importlib.metadata
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 
 import jax
 import jax.numpy as jnp
 import llvmlite.binding as llvm
+import pytest
 from launch_kernels import scale
 
 import jwarp as wp
@@ -47,15 +49,30 @@ def test_a_compile_is_logged_and_running_is_not(caplog):
     assert [(r.levelno, "in memory" in r.getMessage()) for r in caplog.records] == [(logging.DEBUG, True)]
 
 
+def names_of_launches(function, x):
+    text = jax.jit(function).lower(x).compile().as_text()
+    calls = [line for line in text.splitlines() if "custom-call(" in line]
+    return [re.search(r'op_name="([^"]*)"', line)[1] for line in calls]
+
+
 def test_hlo_names_each_kernel_and_its_variant():
     x = jnp.arange(8.0)
     named = jax.named_scope("physics")(scaled)
-    assert '"jit(scaled)/physics/jwarp.scale"' in jax.jit(named).lower(x).as_text(debug_info=True)
-    compiled = jax.jit(jax.grad(named)).lower(x).compile().as_text()
-    assert "jwarp.scale.adjoint(x)" in compiled and "physics" in compiled
-    # A second launch of the kernel is named as the first.
-    twice = jax.jit(lambda x: scaled(x) + scaled(x + 1.0)).lower(x).compile().as_text()
-    assert twice.count('/jwarp.scale"') == 2
+    assert '"jwarp.scale"' in jax.jit(named).lower(x).as_text(debug_info=True)
+    (name,) = names_of_launches(named, x)
+    assert name.startswith("jit(scaled)/physics/") and name.endswith("/jwarp.scale")
+    (name,) = names_of_launches(jax.grad(named), x)
+    assert "physics" in name and name.endswith("/jwarp.scale.adjoint(x)")
+    # A second launch of the kernel is named as the first, and one in a loop.
+    for name in names_of_launches(lambda x: scaled(x) + scaled(x + 1.0), x):
+        assert name.endswith("/jwarp.scale")
+    (name,) = names_of_launches(lambda x: jax.lax.fori_loop(0, 3, lambda _, c: c + scaled(c), x), x)
+    assert "while/body" in name and name.endswith("/jwarp.scale")
+
+
+def test_a_program_for_several_platforms_is_refused_by_name():
+    with pytest.raises(wp.LaunchError, match="kernel 'scale': CUDA is not available yet"):
+        jax.jit(scaled).trace(jnp.arange(4.0)).lower(lowering_platforms=("cpu", "cuda"))
 
 
 def test_a_profile_has_the_names_of_kernels(tmp_path):

@@ -82,7 +82,7 @@ class CpuKernel:
         self.fingerprint = hashlib.sha256(header + fingerprint(kernel).encode()).hexdigest()[:32]
         self.bounds = settings.bounds != "unchecked" or settings.debug or not trusted
         self._store = Store(settings.cache_dir if identity() else "")
-        self._lock = threading.Lock()
+        self._lock = _compiling.setdefault(self.fingerprint, threading.Lock())
 
     @functools.cached_property
     def proofs(self) -> Proofs:
@@ -259,6 +259,7 @@ _libraries: list = []  # what is linked here stays: XLA may call it as long as t
 _names = itertools.count()
 _link_lock = threading.Lock()
 _made: dict[tuple[str, str], CompileEvent] = {}  # how code came into the process, by fingerprint and version
+_compiling: dict[str, threading.Lock] = {}  # by fingerprint: kernels of the same content are compiled once
 
 
 def _link(code: bytes, name: str) -> int:

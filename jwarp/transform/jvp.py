@@ -25,6 +25,7 @@ from jwarp.ir.nodes import (
     blocks,
     indices_of,
     operands,
+    used_values,
     walk,
     written_params,
 )
@@ -69,6 +70,7 @@ class _Forward:
         self.builder = Builder()
         self.tangents: dict[Value, Operand] = {}
         self.written = frozenset(written_params(kernel))
+        self.used = used_values(kernel.body)
         pushes = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push")
         self.pushes = {n.attr[0]: n for n in pushes}
         self.marks = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "mark"}
@@ -194,7 +196,7 @@ class _Forward:
         self.result(node.name, args, slot, node)
 
     def is_used(self, value: Value) -> bool:
-        return value in self.active and any(value in operands(n) for n in walk(self.kernel.body))
+        return value in self.active and value in self.used
 
     def extremum(self, node: Op, slot: Slot) -> None:
         """The tangent of an element is that of a value which equals the final one."""

@@ -325,6 +325,15 @@ def old_values(x: A, n: int, y: A):
 
 
 @wp.kernel
+def exchanged_in_turn(x: A, n: int, y: A):
+    i = wp.tid()
+    v = x[i]
+    for _ in range(n):
+        v = wp.atomic_exch(y, i, wp.sin(v) + F(0.3))
+    y[i] *= v
+
+
+@wp.kernel
 def added_and_emptied(x: A, n: int, y: A):
     i = wp.tid()
     before = y[i]
@@ -374,6 +383,6 @@ KINDS = {
     "while": (halved, strided, forever),
     "overwritten": (multiplied_in_place, added_to_itself, ping_pong, changed_by_a_function, stores_that_never_happen),
     "component": (components, entries, normalised),
-    "atomic": (summed, old_values, added_and_emptied),
+    "atomic": (summed, old_values, exchanged_in_turn, added_and_emptied),
     "local": (own_ring, own_table, own_vectors),
 }

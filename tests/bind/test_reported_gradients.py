@@ -298,7 +298,7 @@ def test_numbers_and_vectors_by_value_can_be_traced_and_differentiated():
 
 def test_a_gradient_of_a_scan_inside_shard_map():
     """1851: what varies over devices was lost on the way through a kernel, and scan refused its carry."""
-    mesh = jax.make_mesh((2,), ("rows",))
+    mesh = jax.sharding.Mesh(np.array(jax.devices("cpu")[:2]), "rows")
     rows = jax.sharding.PartitionSpec("rows")
     step = lambda x: wp.launch(squared, 3, [x], [3])[0] * 0.5  # noqa: E731
     scanned = lambda x: jax.lax.scan(lambda x, _: (step(x), None), x, None, 3)[0]  # noqa: E731

@@ -68,7 +68,7 @@ def land(
     """One flight by each thread; here there is one."""
     i = wp.tid()
     state = start
-    spent = float(0.0)
+    spent = 0.0
     for phase in range(thrust.shape[0]):
         push = thrust[phase]
         spent += FUEL * wp.dot(push, push)

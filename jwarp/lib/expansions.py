@@ -45,7 +45,13 @@ from jwarp.lib.maths64 import (
     sinh_float64,
     tanh_float64,
 )
-from jwarp.lib.trig import cos_float32, sin_float32, tan_float32
+from jwarp.lib.trig import (
+    cos_beside_sin_float32,
+    cos_float32,
+    sin_beside_cos_float32,
+    sin_float32,
+    tan_float32,
+)
 from jwarp.lib.trig64 import cos_float64, sin_float64, tan_float64
 from jwarp.types import ScalarType, float32, float64
 
@@ -54,6 +60,8 @@ EXPANSIONS: dict[tuple[str, ScalarType], Func] = {
     ("sin", float64): sin_float64,
     ("cos", float32): cos_float32,
     ("cos", float64): cos_float64,
+    ("sin beside cos", float32): sin_beside_cos_float32,
+    ("cos beside sin", float32): cos_beside_sin_float32,
     ("tan", float32): tan_float32,
     ("tan", float64): tan_float64,
     ("asin", float32): asin_float32,

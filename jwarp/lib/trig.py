@@ -28,6 +28,13 @@ NEG_PI_2 = -0.000965118408203125
 NEG_PI_3 = -2.535181465646019e-06
 NEG_PI_4 = -1.2446743939339977e-13
 
+INV_HALF_PI = 0.6366197723675814
+# -pi/2 in four parts, of half the size.
+NEG_HALF_PI_1 = NEG_PI_1 / 2.0
+NEG_HALF_PI_2 = NEG_PI_2 / 2.0
+NEG_HALF_PI_3 = NEG_PI_3 / 2.0
+NEG_HALF_PI_4 = NEG_PI_4 / 2.0
+
 ROUNDER_64 = float64(6755399441055744.0)  # 1.5 * 2**52
 INV_HALF_PI_64 = float64(0.6366197723675814)
 # -pi/2 in two parts; the first has 33 bits.
@@ -119,6 +126,74 @@ def cos_float32(x: float32) -> float32:
         r = float32(float64(turns - (half << int64(63))) * RADIANS) + (x - x)
         flip = int32(half) << 31
     return cast(cast(sine_float32(r), int32) ^ flip, float32)
+
+
+@func
+def quarter_float32(x: float32):
+    """x less the nearest multiple of pi/2, for |x| up to LIMIT, and the bits of which multiple that is."""
+    t = fma(x, INV_HALF_PI, ROUNDER)
+    k = t - ROUNDER
+    r = fma(k, NEG_HALF_PI_1, x)
+    r = fma(k, NEG_HALF_PI_2, r)
+    r = fma(k, NEG_HALF_PI_3, r)
+    r = fma(k, NEG_HALF_PI_4, r)
+    return r, cast(t, int32)
+
+
+@func
+def short_sine(r: float32) -> float32:
+    """sin(r) for |r| up to a little above pi/4 (Moshier, Cephes)."""
+    z = r * r
+    p = fma(-1.9515295891e-4, z, 8.3321608736e-3)
+    p = fma(p, z, -1.6666654611e-1)
+    q = fma(p, z, 0.0)
+    return fma(q, r, r)
+
+
+@func
+def short_cosine(r: float32) -> float32:
+    """cos(r) for |r| up to a little above pi/4 (Moshier, Cephes)."""
+    z = r * r
+    p = fma(2.443315711809948e-5, z, -1.388731625493765e-3)
+    p = fma(p, z, 4.166664568298827e-2)
+    p = fma(p, z, -0.5)
+    return fma(p, z, 1.0)
+
+
+@func
+def far_sine(x: float32, shift: int64) -> float32:
+    """The sine of x and `shift` units of 2**-64 turns, for |x| >= 2**14."""
+    turns = turns_float32(x) + shift
+    half = (turns + QUARTER_TURN) >> int64(63)
+    # x - x is NaN for infinities.
+    r = float32(float64(turns - (half << int64(63))) * RADIANS) + (x - x)
+    return cast(cast(sine_float32(r), int32) ^ (int32(half) << 31), float32)
+
+
+# Sine and cosine of one argument share their reduction and both polynomials: those who expand them to these forms
+# share what is the same. So what is rare comes last, and changes the result alone.
+
+
+@func
+def sin_beside_cos_float32(x: float32) -> float32:
+    """sin(x), where cos(x) is needed too."""
+    r, q = quarter_float32(x)
+    y = where((q & 1) != 0, short_cosine(r), short_sine(r))
+    y = cast(cast(y, int32) ^ ((q & 2) << 30), float32)
+    if abs(x) > LIMIT:
+        y = far_sine(x, int64(0))
+    return y
+
+
+@func
+def cos_beside_sin_float32(x: float32) -> float32:
+    """cos(x), where sin(x) is needed too."""
+    r, q = quarter_float32(x)
+    y = where((q & 1) != 0, short_sine(r), short_cosine(r))
+    y = cast(cast(y, int32) ^ (((q + 1) & 2) << 30), float32)
+    if abs(x) > LIMIT:
+        y = far_sine(x, QUARTER_TURN)
+    return y
 
 
 @func

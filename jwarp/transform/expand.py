@@ -11,7 +11,8 @@ from jwarp.ir.nodes import Block, For, If, Kernel, Node, Op, Operand, Value, Whi
 from jwarp.ir.ops import OPS
 from jwarp.types import SCALARS, ScalarType, bfloat16, float16, float32
 
-# Gives the inlined form of an operation on arguments, or None to keep the operation.
+# Gives the inlined form of an operation on arguments, or None to keep the operation. The `attr` of a sine or
+# cosine says that the other one of the same value is near: their forms may share what they compute.
 Expansion = Callable[[Op], tuple[tuple[Value, ...], Block] | None]
 
 _KEPT_FOR_HALVES = frozenset({"select", "cast", "bitcast"})
@@ -32,6 +33,7 @@ class _Expander:
         self.expansion = expansion
         self.builder = Builder()
         self.known: dict[Value, Operand] = {}
+        self.paired: frozenset[Operand] = frozenset()
 
     def operand(self, x: Operand) -> Operand:
         return self.known.get(x, x) if isinstance(x, Value) else x
@@ -40,14 +42,26 @@ class _Expander:
         return tuple(self.operand(x) for x in xs)
 
     def block(self, block: Block) -> Block:
+        outer, self.paired = self.paired, self.pairs(block)
         with self.builder.block() as nodes:
             for node in block.nodes:
                 self.node(node)
+            self.paired = outer
             return make_block(nodes, self.operands(block.yields))
+
+    def pairs(self, block: Block) -> frozenset[Operand]:
+        """The values of which sine and cosine are both taken in the block."""
+        sines, cosines = (
+            {n.args[0] for n in block.nodes if isinstance(n, Op) and n.name == name} for name in ("sin", "cos")
+        )
+        return frozenset(sines & cosines)
 
     def node(self, node: Node) -> None:
         self.builder.span = node.span
         match node:
+            case Op(name="sin" | "cos") if node.args[0] in self.paired:
+                other = "beside cos" if node.name == "sin" else "beside sin"
+                self.op(dataclasses.replace(node, args=self.operands(node.args), attr=other))
             case Op():
                 self.op(dataclasses.replace(node, args=self.operands(node.args)))
             case If():

@@ -36,4 +36,6 @@ def test_the_emitter_knows_everything_else():
 
 def test_the_processor_has_a_row_for_every_function_that_the_library_lacks():
     assert set(LLVM_RULES) == set(EVAL_RULES) - ELEMENTARY
-    assert set(EXPANSIONS) == {(name, type_) for name in ELEMENTARY for type_ in (float32, float64)}
+    alone = {(name, type_) for name, type_ in EXPANSIONS if " " not in name}
+    assert alone == {(name, type_) for name in ELEMENTARY for type_ in (float32, float64)}
+    assert set(EXPANSIONS) - alone == {("sin beside cos", float32), ("cos beside sin", float32)}

@@ -16,7 +16,9 @@ def expansion(node: Op) -> tuple[tuple[Value, ...], Block] | None:
     if not node.args:
         return None
     kind = node.args[0].type
-    return _form(node.name, kind, len(node.args)) if (node.name, kind) in EXPANSIONS else None
+    beside = f"{node.name} {node.attr}"
+    name = beside if node.attr is not None and (beside, kind) in EXPANSIONS else node.name
+    return _form(name, kind, len(node.args)) if (name, kind) in EXPANSIONS else None
 
 
 @functools.cache

@@ -12,10 +12,6 @@ from contenders import JWARP, WARP, jwarp, warp
 from figures import Figure, Target, at_most, faster
 from timing import Run, interleave
 
-from jwarp.bind import in_place
-from jwarp.launch import arguments
-from jwarp.launch.descriptor import program_of
-
 SIZE = 8
 CHAIN = 100
 
@@ -66,10 +62,7 @@ def _single(rounds: int, budget: float) -> Figure:
 def _replayed(rounds: int, budget: float) -> Figure:
     """Records of a launch on arrays in place; a turn runs each of them many times."""
     x, y = np.arange(SIZE, dtype=np.float32), np.zeros(SIZE, np.float32)
-    program = program_of(JWARP.add_one, jwarp.config.settings)
-    matched = arguments.match(program.name, program.params, program.written, [x], [y])
-    record = in_place.record(program, (SIZE,), matched)
-    runs: dict[str, Run] = {"jwarp": record}
+    runs: dict[str, Run] = {"jwarp": jwarp.launch(JWARP.add_one, SIZE, [x], [y], record_cmd=True).launch}
     if warp is not None and WARP is not None:
         there = warp.array(x, dtype=float, device="cpu"), warp.zeros(SIZE, dtype=float, device="cpu")
         runs["warp"] = warp.launch(

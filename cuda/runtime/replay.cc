@@ -34,6 +34,10 @@ bool is_written(const Wiring& wiring, int64_t number) {
   return contains(wiring.results, number) || std::any_of(wiring.added.begin(), wiring.added.end(), is_target);
 }
 
+[[noreturn]] void refuse(size_t number, const char* why) {
+  invalid("array " + std::to_string(number) + " of the launch " + why);
+}
+
 // An array, and where it was when it was recorded.
 struct Recording {
   py::array array;
@@ -57,9 +61,8 @@ struct Recording {
     const bool same = now.data == staged.data() && now.nd == static_cast<int>(shape.size()) &&
                       std::equal(shape.begin(), shape.end(), now.dimensions) &&
                       std::equal(strides.begin(), strides.end(), now.strides);
-    const std::string name = "array " + std::to_string(number) + " of the launch ";
-    if (!same) invalid(name + "has changed its shape or its place since it was recorded");
-    if (writes && !(now.flags & Flags::NPY_ARRAY_WRITEABLE_)) invalid(name + "has become read-only");
+    if (!same) refuse(number, "has changed its shape or its place since it was recorded");
+    if (writes && !(now.flags & Flags::NPY_ARRAY_WRITEABLE_)) refuse(number, "has become read-only");
   }
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <new>
 
 #include "call_pool.h"
 
@@ -50,15 +51,17 @@ bool WorkerPool::schedule(Task task, void* data) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (stopped_) return false;
-    queue_.push_back({task, data});
-    if (!has_enough_workers()) {
-      try {
-        workers_.emplace_back([this] { serve(); });
-      } catch (const std::exception&) {
-        if (workers_.empty()) {  // no thread to be had: the caller does the work
-          queue_.pop_back();
-          return false;
-        }
+    try {
+      queue_.push_back({task, data});
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    try {
+      if (!has_enough_workers()) workers_.emplace_back([this] { serve(); });
+    } catch (const std::exception&) {
+      if (workers_.empty()) {  // no thread to be had: the caller does the work
+        queue_.pop_back();
+        return false;
       }
     }
   }

@@ -364,8 +364,7 @@ def test_exporters_are_written_in_place(random, old):
 
 
 def test_arrays_of_warp():
-    import warp
-
+    warp = pytest.importorskip("warp")
     warp.config.log_level = warp.LOG_ERROR
     x = warp.array(np.arange(4, dtype=np.float32), device="cpu")
     y = warp.zeros(4, dtype=warp.vec3, device="cpu")

@@ -35,7 +35,7 @@ Binding read_binding(Reader& reader, int64_t batch_axes) {
 
 Launch::Launch(const int64_t* numbers, int64_t size) : numbers_(numbers, numbers + size) {
   Reader reader("launch", numbers, size);
-  reader.next("the format", kFormat, kFormat);
+  reader.format(kFormat);
   for (int64_t& dim : dims) dim = reader.next("a launch dimension", 0, kMaxDim);
   repeat = reader.next("the repeat count", 0, INT64_MAX);
   batch.resize(reader.next("the number of batch axes", 0, kMaxBatchAxes));

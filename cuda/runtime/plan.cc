@@ -50,7 +50,7 @@ Parameter read_parameter(Reader& reader) {
 
 Plan::Plan(const int64_t* numbers, int64_t size) : numbers_(numbers, numbers + size) {
   Reader reader("plan", numbers, size);
-  reader.next("the format", kFormat, kFormat);
+  reader.format(kFormat);
   tid_dims = reader.next("the number of thread dimensions", 1, kMaxDims);
   weight = reader.next("the weight of a thread", 1, kMaxWeight);
 

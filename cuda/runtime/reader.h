@@ -30,6 +30,14 @@ class Reader {
     return numbers_[position_++];
   }
 
+  // The first number, which every version has.
+  void format(int64_t known) {
+    const int64_t found = next("the format");
+    if (found == known) return;
+    invalid(std::string("the ") + what_ + " has format " + std::to_string(found) + ", this version of jwarp reads " +
+            std::to_string(known) + ": it is damaged, or made by another version");
+  }
+
   // A count of things of which each takes at least one number: never more than what is left,
   // so that no damaged count makes us reserve memory without bound.
   int64_t count(const char* name) { return next(name, 0, size_ - position_ - 1); }

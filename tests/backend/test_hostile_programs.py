@@ -39,7 +39,7 @@ def test_damaged_programs_stay_inside_their_arrays():
             ran += int(last.split()[1])
             break
         # Damage may make a loop of any length, which is no fault.
-        assert done.returncode == -signal.SIGALRM, f"program {last} ended with {done.returncode}:\n{done.stderr}"
+        assert done.returncode == -signal.SIGVTALRM, f"program {last} ended with {done.returncode}:\n{done.stderr}"
         slow, ran, first = slow + 1, ran + len(numbers), int(last) + 1
     assert slow < 5 + PROGRAMS // 20 and ran > PROGRAMS // 5
 

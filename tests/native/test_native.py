@@ -425,7 +425,7 @@ def test_extents_beyond_int32_are_refused() -> None:
         (make_launch([4], [(0, -1, INPUT, 0), (-1, 1, ZEROS, 0)]), "exactly one parameter"),
         (make_launch([4], [(0, 0, IN_OUT, 0), (-1, 1, ZEROS, 0)]), "scalar"),
         (np.append(make_launch([4], [(0, -1, INPUT, 0), (-1, 0, ZEROS, 0)]), 0), "too many"),
-        (np.array([2], np.int64), "format is 2"),
+        (np.array([2], np.int64), "format 2, this version of jwarp reads 1"),
         (np.array([], np.int64), "ends before the format"),
     ],
 )

@@ -1,8 +1,9 @@
-"""Small launches: what one costs inside a jitted function, as a jitted call, and on NumPy arrays in place."""
+"""Small launches: what one costs in a jitted function, as a jitted call, eagerly, and on NumPy arrays in place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -21,6 +22,7 @@ Step = Callable[[jax.Array], jax.Array]
 def measure(rounds: int, budget: float) -> Iterator[Figure]:
     yield _chained(rounds, budget)
     yield _single(rounds, budget)
+    yield _eager(rounds, budget)
     yield _replayed(rounds, budget)
     yield _in_place(rounds, budget)
 
@@ -57,6 +59,22 @@ def _single(rounds: int, budget: float) -> Figure:
     ratio = times["jwarp"].least / times["jax"].least
     target = Target("of the time of x * 3", ratio, 1.3, "x", at_least=False)
     return Figure("one jitted call of a small launch", times, (target,), note="jax: a jitted x * 3")
+
+
+def _eager(rounds: int, budget: float) -> Figure:
+    """Launches outside of jit, one after the other; the last one is waited for."""
+    x = jnp.arange(float(SIZE))
+    runs: dict[str, Callable[[], jax.Array]] = {name: partial(step, x) for name, step in _steps().items()}
+    runs["jax"] = lambda: x * 3
+
+    def repeated(run: Callable[[], jax.Array]) -> Run:
+        return lambda: [run() for _ in range(CHAIN)][-1].block_until_ready()
+
+    measured = {name: repeated(run) for name, run in runs.items()}
+    times = {name: time.per(CHAIN) for name, time in interleave(measured, rounds, budget).items()}
+    ratio = times["jwarp"].least / times["jax"].least
+    target = Target("of the time of x * 3", ratio, 3.0, "x", at_least=False)
+    return Figure("an eager launch on a JAX array", times, (target,), note="jax: an eager x * 3")
 
 
 def _replayed(rounds: int, budget: float) -> Figure:

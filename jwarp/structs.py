@@ -96,6 +96,11 @@ def struct(cls: type | None = None, **options: Any) -> Any:
                 f"@wp.struct {cls.__name__}: field '{name}' has type {annotation!r}, which kernels do not know",
                 hint="use a scalar, vector, matrix, array or struct type",
             )
+        if name in _TAKEN:
+            raise KernelTypeError(
+                f"@wp.struct {cls.__name__}: a field cannot be called '{name}', which structs have for themselves",
+                hint="use another name",
+            )
         if name in vars(cls):
             raise KernelTypeError(
                 f"@wp.struct {cls.__name__}: field '{name}' has a default, which structs do not have",
@@ -119,6 +124,10 @@ def struct(cls: type | None = None, **options: Any) -> Any:
     for listener in _listeners:
         listener(made)
     return made
+
+
+# What instances of every struct have, and what would hide it.
+_TAKEN = frozenset(name for name in dir(Struct))
 
 
 def _annotations(cls: type, local: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from jwarp.bind.launch import launch
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.function import Kernel
+from jwarp.structs import Struct
 
 # By dtype: step relative to the values, rtol, atol. Large steps drown rounding, extrapolation mends their error.
 _BY_DTYPE = {
@@ -138,11 +139,13 @@ class Slope:
 def _of_kernel(kernel: Kernel, dim: Any, inputs: Any, outputs: Any) -> Problem:
     inputs = () if inputs is None else inputs
     launch(kernel, dim, inputs, outputs)  # what does not fit the kernel is said before anything else
-    names = [param.name for param in kernel.params]
+    # What is listed fills, in order, the parameters that are not given by name.
+    named = {name for given in (inputs, outputs) if isinstance(given, Mapping) for name in given}
+    names = [parameter.name for parameter in kernel.signature if parameter.name not in named]
     first = 0 if isinstance(inputs, Mapping) else len(inputs)
     contents = _by_key(outputs if outputs is not None else {})
     # Specs and shapes stay what they are; arrays are contents that a gradient may be asked for.
-    contents = {k: v for k, v in contents.items() if isinstance(v, jax.Array)}
+    contents = {k: v for k, v in contents.items() if _is_content(v)}
 
     def run(inputs: Any, contents: Mapping[Any, Any]) -> Any:
         made = outputs
@@ -153,15 +156,14 @@ def _of_kernel(kernel: Kernel, dim: Any, inputs: Any, outputs: Any) -> Problem:
 
     def argument_name(path: tuple[Any, ...]) -> str:
         key = _key(path[1])
-        if not isinstance(key, int):
-            return f"parameter '{key}'"
-        return f"parameter '{names[key + (0 if _key(path[0]) == 0 else first)]}'"
+        if isinstance(key, int):
+            key = names[key + (0 if _key(path[0]) == 0 else first)]
+        return f"parameter '{key}{_fields(path[2:])}'"
 
     def result_name(path: tuple[Any, ...]) -> str:
         key = _key(path[0])
-        if isinstance(outputs, Mapping) or outputs is None:
-            return f"output '{key}'"
-        return f"output '{names[first + key]}'"
+        is_named = isinstance(outputs, Mapping) or outputs is None
+        return f"output '{key if is_named else names[first + key]}{_fields(path[1:])}'"
 
     given = dict(inputs) if isinstance(inputs, Mapping) else list(inputs)
     return _problem(f"kernel '{kernel.name}'", run, (given, contents), argument_name, result_name)
@@ -234,6 +236,18 @@ def _derivative(problem: Problem, mode: str, rng: np.random.Generator) -> Proble
 
 def _by_key(entries: Any) -> dict[Any, Any]:
     return dict(entries) if isinstance(entries, Mapping) else dict(enumerate(entries))
+
+
+def _is_content(value: Any) -> bool:
+    """Whether an output starts from `value`, an array or a struct of arrays."""
+    return isinstance(value, (jax.Array, Struct)) and all(
+        isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)
+    )
+
+
+def _fields(path: tuple[Any, ...]) -> str:
+    """Where a leaf is in a struct: `.inner.k`."""
+    return "".join(f".{entry.name if hasattr(entry, 'name') else _key(entry)}" for entry in path)
 
 
 def _key(entry: Any) -> Any:

@@ -15,7 +15,17 @@ import numpy as np
 from jwarp import types
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend import composites, linear_algebra
-from jwarp.frontend.bindings import ArrayRef, Binding, Composite, Number, PythonRef, describe, flatten, rebuild
+from jwarp.frontend.bindings import (
+    ArrayRef,
+    Binding,
+    Composite,
+    Number,
+    PythonRef,
+    StructArray,
+    describe,
+    flatten,
+    rebuild,
+)
 from jwarp.ir.builder import zero
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Const, Operand
@@ -352,7 +362,17 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
     def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         array = args[0] if args else None
         if not isinstance(array, ArrayRef):
-            raise KernelTypeError(f"the first argument of wp.{name} must be an array", spans[0] if spans else span)
+            hint = (
+                f"name a field: {array.name}.{next(iter(array.type.struct.fields))}"
+                if type(array) is StructArray
+                else ""
+            )
+            raise KernelTypeError(
+                f"the first argument of wp.{name} must be an array of numbers, vectors or matrices"
+                + (f", not {describe(array)}" if array is not None else ""),
+                spans[0] if spans else span,
+                hint,
+            )
         check_count(name, args, (1 + array.type.dims + count,), span)
         indices, values = args[1:-count], args[-count:]
         if name == "atomic_sub":
@@ -383,6 +403,8 @@ def _lower_len(caller: Caller, args: list[Binding], spans: list[Span], span: Spa
     check_count("len", args, (1,), span)
     match args[0]:
         case ArrayRef() as array:
+            return caller.extent(array, 0, span)
+        case StructArray(first=array):
             return caller.extent(array, 0, span)
         case tuple() as items:
             return Number(builtins.len(items))

@@ -420,6 +420,8 @@ def scalar_hint(binding: Binding) -> str:
     """How to get a scalar from `binding`."""
     if isinstance(binding, ArrayRef):
         return f"read an element: {binding.name}[{', '.join('ijkl'[: binding.type.dims])}]"
+    if isinstance(binding, StructValue):
+        return f"name a field: {', '.join(binding.type.fields)}"
     if isinstance(binding, Shape):
         return "read an extent: a.shape[0]"
     if isinstance(binding, PythonRef) and not callable(binding.object):

@@ -127,6 +127,8 @@ def _fits(given: Any, expected: Any) -> bool:
 
 def _layout(binding: Binding, span: Span) -> Any:
     """What an annotation is compared with."""
+    if isinstance(binding, tuple):
+        return tuple(_layout(item, span) for item in binding)
     whole = isinstance(binding, (ArrayRef, StructArray, StructValue))
     return binding.type if whole else layout(binding, span)  # type: ignore[union-attr]
 

@@ -12,6 +12,7 @@ from jwarp.frontend.bindings import (
     Binding,
     Number,
     PythonRef,
+    StructValue,
     Unusable,
     describe,
     flatten,
@@ -286,7 +287,7 @@ class LoopLowering(ControlFlowLowering):
         """Enter a loop: decide what it carries, and let the names stand for that inside."""
         names = assigned_names([statement])
         parts = (n for n in partly_assigned_names([statement]) if n not in names)
-        names += [n for n in parts if n in self.frame.env and not holds_array(self.frame.env[n])]
+        names += [n for n in parts if n in self.frame.env and _is_changed_by_part(self.frame.env[n])]
         # A continue is over when the next trip begins; whether a loop around is left is its own matter.
         self.frame.env = {**self.frame.env}
         outer = {flag: self.frame.env.pop(flag, None) for flag in ("$break", "$continue")}
@@ -431,6 +432,11 @@ def _walk_unshadowed(node: ast.AST, name: str) -> Iterator[ast.AST]:
         inside = iter([node.iter])
     for child in inside:
         yield from _walk_unshadowed(child, name)
+
+
+def _is_changed_by_part(binding: Binding) -> bool:
+    """Whether to assign to a part of `binding` is to change a variable: not if it is to store to an array."""
+    return isinstance(binding, StructValue) or not holds_array(binding)
 
 
 def _breaks(statement: ast.stmt) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.function import Kernel
 from jwarp.launch.arguments import Matched, Role, match, refuse_written_inputs
-from jwarp.structs import Struct, unchecked
-from jwarp.types import AnyType, StructArrayType, StructType
+from jwarp.structs import Struct, leaves, unchecked
+from jwarp.types import AnyType, ArrayType, StructArrayType, StructType
 
 
 def match_call(kernel: Kernel, written: Sequence[int], inputs: Any, outputs: Any) -> Matched:
@@ -49,7 +49,9 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
     """
     if isinstance(kind, StructArrayType):
         # As one struct, whose leaves have the axes of the array in front.
-        return flatten(kernel, name, kind.struct, value, is_output=is_output)
+        found = flatten(kernel, name, kind.struct, value, is_output=is_output)
+        _check_axes(kernel, name, kind, found)
+        return found
     if not isinstance(kind, StructType):
         return [value]
     if is_output and isinstance(value, (int, tuple, list)) and not isinstance(value, bool):
@@ -72,6 +74,33 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
         for field, inner in kind.fields.items()
     )
     return [leaf for part in parts for leaf in part]
+
+
+def _check_axes(kernel: str, name: str, kind: StructArrayType, parts: Sequence[Any]) -> None:
+    """Refuse fields of an array of structs with other axes in front; a rank that is wrong is told later, by field."""
+    found: dict[tuple[int, ...], str] = {}
+    for (path, type), part in zip(leaves(name, kind), parts, strict=True):
+        assert isinstance(type, ArrayType)
+        shape = _shape_of(part)
+        ranks = (type.ndim,) if hasattr(part, "shape") else (type.ndim, type.dims)
+        if shape is not None and len(shape) in ranks:
+            found.setdefault(shape[: kind.dims], path)
+    if len(found) > 1:
+        (first, one), (second, other) = list(found.items())[:2]
+        raise LaunchError(
+            f"kernel '{kernel}', parameter '{name}': '{one}' is for an array of shape {first}, '{other}' for one of"
+            f" shape {second}",
+            hint=f"all fields of {kind!r} have the axes of the array in front",
+        )
+
+
+def _shape_of(part: Any) -> tuple[int, ...] | None:
+    """The shape of an array, or that a shape is; None for what is neither."""
+    shape = getattr(part, "shape", part)
+    if isinstance(shape, int) and not isinstance(shape, bool):
+        return (shape,)
+    is_shape = isinstance(shape, (tuple, list)) and all(isinstance(n, int) for n in shape)
+    return tuple(shape) if is_shape else None
 
 
 def assemble(kernel: Kernel, users: Sequence[int], found: Callable[[int], Any]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -265,9 +266,9 @@ def _read(program: Program, variant: Variant) -> frozenset[Source]:
         try:
             found.update(derive(program, face).sources)
         except NotDifferentiableError as error:
-            refusals.append(error)  # it counts where that face is launched
+            refusals.append((not face.is_adjoint, error))  # it counts where that face is launched
     if len(refusals) == len(faces):
-        raise refusals[0]
+        raise min(refusals, key=operator.itemgetter(0))[1]  # gradients are what is asked for most
     return frozenset(found)
 
 

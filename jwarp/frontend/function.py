@@ -45,8 +45,7 @@ class Parameter:
 class Kernel:
     """A kernel. Its code is read when it is first needed; numbers it names are captured now.
 
-    `signature` has the parameters as they are written, `params` those of the IR, and `groups` which of these
-    each of those is taken apart into.
+    `signature` has the parameters as they are written.
     """
 
     def __init__(self, function: Callable, enable_backward: bool = True):
@@ -58,13 +57,25 @@ class Kernel:
         self._captured = capture(function)
         self._lines = file_lines(function)
         self.signature = _parameters(function, self._captured)
-        parts = [[nodes.Param(*leaf) for leaf in leaves(a.name, a.type)] for a in self.signature]
-        self.params = tuple(param for group in parts for param in group)
-        ends = list(itertools.accumulate(map(len, parts), initial=0))
-        self.groups = tuple(range(*pair) for pair in itertools.pairwise(ends))
-        self.has_structs = any(isinstance(a.type, (StructType, StructArrayType)) for a in self.signature)
+        assert self.params is not None  # a struct that arrays cannot hold is refused now
         self._irs: dict[tuple[int, bool], nodes.Kernel] = {}
         self._lock = threading.Lock()
+
+    @functools.cached_property
+    def params(self) -> tuple[nodes.Param, ...]:
+        """The parameters of the IR."""
+        return tuple(nodes.Param(*leaf) for a in self.signature for leaf in leaves(a.name, a.type))
+
+    @functools.cached_property
+    def groups(self) -> tuple[range, ...]:
+        """Which parameters of the IR each one of the signature is taken apart into."""
+        counts = (len(list(leaves(a.name, a.type))) for a in self.signature)
+        return tuple(range(*pair) for pair in itertools.pairwise(itertools.accumulate(counts, initial=0)))
+
+    @functools.cached_property
+    def has_structs(self) -> bool:
+        """Whether some parameter is a struct or an array of structs."""
+        return any(isinstance(a.type, (StructType, StructArrayType)) for a in self.signature)
 
     @functools.cached_property
     def source(self) -> Source:

@@ -23,11 +23,11 @@ from jwarp.frontend import composites
 from jwarp.frontend.bindings import ArrayRef, Composite, Number
 from jwarp.frontend.builtins import Builtin
 from jwarp.frontend.func import Func
-from jwarp.frontend.function import Kernel
+from jwarp.frontend.function import Kernel, Parameter
 from jwarp.frontend.outputs import Outputs
 from jwarp.frontend.source import Source, annotations_of, capture, file_lines, file_of, read_source
 from jwarp.ir import nodes
-from jwarp.ir.nodes import Const, Param
+from jwarp.ir.nodes import Const
 from jwarp.types import SCALARS, ArrayType, CompositeValue, as_type, int32
 
 FAILURES = "failed expectations"  # no name that a kernel can have
@@ -212,8 +212,8 @@ class WarpKernel(Kernel):
             kind = as_type(translate(annotation))
             if kind is None:
                 raise Refused(f"parameters of type {annotation!r}")
-            params.append(Param(label, kind))
-        self.params = (*params, Param(FAILURES, ArrayType(int32, 1)))
+            params.append(Parameter(label, kind))
+        self.signature = (*params, Parameter(FAILURES, ArrayType(int32, 1)))
 
     @functools.cached_property
     def source(self) -> Source:

@@ -28,8 +28,12 @@ class Cloner:
         return tuple(self.fresh(v) for v in values)
 
     def block(self, block: Block) -> Block:
-        nodes = tuple(self.node(n) for n in block.nodes)
+        nodes = tuple(made for n in block.nodes for made in self.nodes(n))
         return Block(nodes, self.operands(block.yields))
+
+    def nodes(self, node: Node) -> list[Node]:
+        """What stands for a node in the copy: for subclasses to leave some out, and to put several there."""
+        return [self.node(node)]
 
     def node(self, node: Node) -> Node:
         match node:

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Callable
 
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.builder import Builder
-from jwarp.ir.nodes import WRITES, Const, Gradient, Kernel, Op, Operand, walk
+from jwarp.ir.builder import Builder, make_block
+from jwarp.ir.clone import Cloner
+from jwarp.ir.nodes import WRITES, Block, Const, Gradient, Kernel, Node, Op, Operand, walk
 from jwarp.transform.simplify import simplify
 from jwarp.transform.slots import Slot
-from jwarp.transform.substitute import Copy
 from jwarp.types import int32
 
 
@@ -21,15 +21,13 @@ def plain(kernel: Kernel) -> Kernel:
     return simplify(dataclasses.replace(kernel, body=_Plain().block(kernel.body), gradients=()))
 
 
-class _Plain(Copy):
-    def op(self, node: Op) -> None:
-        if node.name == "rule":
-            return
-        if node.name in ("detach", "follow"):
-            assert node.result is not None
+class _Plain(Cloner):
+    def nodes(self, node: Node) -> list[Node]:
+        if not isinstance(node, Op) or node.name not in ("rule", "detach", "follow"):
+            return [self.node(node)]
+        if node.result is not None:
             self.known[node.result] = self.operand(node.args[0])
-            return
-        super().op(node)
+        return []
 
 
 def touched_by_gradients(kernel: Kernel) -> frozenset[int]:
@@ -47,7 +45,7 @@ def loaded_by_gradients(kernel: Kernel) -> frozenset[int]:
     return frozenset(found)
 
 
-class Inlined(Copy):
+class Inlined(Cloner):
     """Builds the kernel of a gradient into an adjoint.
 
     `args` are the operands of the rule in the adjoint, `cotangents` those of its results; `slot` maps an array
@@ -66,17 +64,28 @@ class Inlined(Copy):
         add: Callable[[int, Operand], None],
         add_to: Callable[[int, tuple[Operand, ...], Operand], None],
     ):
-        super().__init__(builder)
+        super().__init__()
+        self.builder = builder
         self.caller, self.gradient, self.args, self.cotangents = caller, gradient, args, cotangents
         self.slot, self.add, self.add_to = slot, add, add_to
 
     def run(self) -> None:
+        """Build it where the builder is."""
         for node in self.gradient.kernel.body.nodes:
             self.builder.span = node.span
-            self.node(node)
+            self.build(node)
 
-    def op(self, node: Op) -> None:
-        if node.name == "param":
+    def block(self, block: Block) -> Block:
+        with self.builder.block() as made:
+            for node in block.nodes:
+                self.builder.span = node.span
+                self.build(node)
+        return make_block(made, self.operands(block.yields))
+
+    def build(self, node: Node) -> None:
+        if not isinstance(node, Op):
+            self.builder.append(self.node(node))
+        elif node.name == "param":
             assert node.result is not None
             self.known[node.result] = self.component(node.attr, 0)
         elif node.name == "load":
@@ -86,7 +95,7 @@ class Inlined(Copy):
         elif node.name == "shape":
             self.shape(node)
         else:
-            super().op(node)
+            self.builder.append(self.node(node))
 
     def component(self, param: int, k: int) -> Operand:
         """Component `k` of what a parameter by value is given."""
@@ -105,8 +114,8 @@ class Inlined(Copy):
             self.known[node.result] = self.component(node.attr, self.flat(node.attr, node))
             return
         number, prefix = self.row(node.attr)
-        indices = (*prefix, *self.all(node.args))
-        self.builder.append(Op("load", indices, self.slot(number), self.fresh([node.result])[0], node.span))
+        indices = (*prefix, *self.operands(node.args))
+        self.builder.append(Op("load", indices, self.slot(number), self.fresh(node.result), node.span))
 
     def flat(self, param: int, node: Op) -> int:
         """Which component of the parameter by value, or of its gradient, an access means."""
@@ -124,7 +133,7 @@ class Inlined(Copy):
             self.add(self.gradient.feeds[of][2] + self.flat(of, node), value)
         else:
             number, prefix = self.row(of)
-            self.add_to(number, (*prefix, *self.all(node.args[:-1])), value)
+            self.add_to(number, (*prefix, *self.operands(node.args[:-1])), value)
 
     def shape(self, node: Op) -> None:
         assert node.result is not None
@@ -134,7 +143,7 @@ class Inlined(Copy):
         if local is not None:
             self.known[node.result] = Const(int32, local.shape[axis + len(prefix)])
             return
-        (result,) = self.fresh([node.result])
+        result = self.fresh(node.result)
         self.builder.append(Op("shape", (), (number, axis + len(prefix)), result, node.span))
 
 

@@ -19,6 +19,7 @@ from jwarp.bind.record import Launch
 from jwarp.errors import KernelTypeError
 from jwarp.frontend.function import Kernel
 from jwarp.launch.arguments import Role
+from jwarp.launch.spreading import spread_launch
 from jwarp.types import ScalarType
 
 
@@ -164,8 +165,13 @@ def _scalars(params: Mapping[str, Any], operands: Sequence[Any]) -> tuple[tuple[
 def _explain(found: _Found) -> LaunchExplanation:
     params = dict(found.params)
     launch = params["launch"]
+    batch, shapes, masks = params["batch"], params["zeros"], params["masks"]
+    spread = spread_launch(launch, shapes, batch, masks, params["result_masks"])
+    if spread is not None:
+        launch, shapes = spread
+        batch, masks = (), ((),) * len(masks)
     program, geometry = launch.program, launch.geometry
-    extents = core_extents(found.avals, launch, params["zeros"], params["masks"])
+    extents = core_extents(found.avals, launch, shapes, masks)
     zeros = [index for index, role in enumerate(launch.roles) if role is Role.ZEROS]
     kernel = lower_kernel(program.kernel, program.settings)
-    return explain_launch(kernel, geometry.dims, geometry.repeat, params["batch"], extents, zeros, dict(found.scalars))
+    return explain_launch(kernel, geometry.dims, geometry.repeat, batch, extents, zeros, dict(found.scalars))

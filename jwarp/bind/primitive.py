@@ -17,6 +17,7 @@ from jwarp.frontend.function import Kernel
 from jwarp.launch.arguments import Role
 from jwarp.launch.descriptor import Descriptor, Extents, Program, encode
 from jwarp.launch.geometry import MAX_EXTENT
+from jwarp.launch.spreading import spread_launch
 
 # Parameters, besides the operands in order of the kernel's parameters:
 #   launch          Descriptor
@@ -229,6 +230,10 @@ def _lower_cpu(
     differentiable: bool,
     side_effect: bool,
 ) -> Any:
+    spread = spread_launch(launch, zeros, batch, masks, result_masks)
+    if spread is not None:
+        launch, zeros = spread
+        batch, masks, result_masks = (), ((),) * len(masks), ((),) * len(result_masks)
     kernel = lower_kernel(launch.program.kernel, launch.program.settings)
     kernel.require(launch.geometry.dims, core_extents(ctx.avals_in, launch, zeros, masks))
     call = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=side_effect)

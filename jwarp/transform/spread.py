@@ -1,0 +1,63 @@
+"""Batches as threads: a kernel whose last axis has one thread runs over the elements of a batch there instead.
+
+Threads of one launch fill the lanes of a vector, elements of a batch follow each other. A kernel for one thing, batched
+over thousands, becomes by this the kernel for all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Container
+
+from jwarp.ir.clone import Cloner
+from jwarp.ir.nodes import WRITES, Const, Kernel, Node, Op, Param, Value, failure_texts, prints, walk
+from jwarp.types import MAX_DIMS, ArrayType, int32
+
+_INDEXED = ("load", "save", "inside", *WRITES)
+
+
+def spread(kernel: Kernel, batched: Container[int]) -> Kernel | None:
+    """`kernel` with the element of the batch in place of its last coordinate, which must be 0.
+
+    Parameters `batched` have the axis of the batch in front, so that scalars become arrays. None for a kernel
+    that tells who its threads are, or whose arrays would have too many axes.
+    """
+    arrays = [p for k, p in enumerate(kernel.params) if k in batched and isinstance(p.type, ArrayType)]
+    tells = failure_texts(kernel) or prints(kernel)
+    if tells or any(p.type.dims >= MAX_DIMS for p in arrays):  # type: ignore[union-attr]
+        return None
+    if any(isinstance(n, Op) and n.name == "thread" for n in walk(kernel.body)):
+        return None
+    params = tuple(_with_axis(p) if k in batched else p for k, p in enumerate(kernel.params))
+    return dataclasses.replace(kernel, params=params, body=_Spread(kernel, batched).block(kernel.body))
+
+
+def _with_axis(param: Param) -> Param:
+    if isinstance(param.type, ArrayType):
+        return Param(param.name, dataclasses.replace(param.type, ndim=param.type.ndim + 1))
+    return Param(param.name, ArrayType(param.type, 1))
+
+
+class _Spread(Cloner):
+    def __init__(self, kernel: Kernel, batched: Container[int]):
+        super().__init__()
+        self.batched, self.axis = batched, kernel.tid_dims - 1
+
+    def nodes(self, node: Node) -> list[Node]:
+        if not isinstance(node, Op):
+            return [self.node(node)]
+        if node.name == "tid" and node.attr == self.axis:
+            assert node.result is not None
+            self.known[node.result] = Const(int32, 0)
+            return []
+        attr = node.attr[0] if node.name == "shape" else node.attr
+        if node.name not in ("param", "shape", *_INDEXED) or attr not in self.batched:
+            return [self.node(node)]
+        made = self.node(node)
+        assert isinstance(made, Op)
+        if node.name == "shape":
+            return [dataclasses.replace(made, attr=(attr, node.attr[1] + 1))]
+        element = Value(int32)
+        name = "load" if node.name == "param" else node.name
+        own = Op("tid", (), self.axis, element, node.span)
+        return [own, dataclasses.replace(made, name=name, args=(element, *made.args))]

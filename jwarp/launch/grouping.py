@@ -60,6 +60,11 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
     where = f"kernel '{kernel}', parameter '{name}'"
     if isinstance(value, Struct) and type(value) is kind:
         value = {field: getattr(value, field) for field in kind.fields}
+    if isinstance(value, Struct) and type(value).__name__ == kind.__name__:
+        raise KernelTypeError(
+            f"{where}: expected {kind!r}, got a struct of another class of that name",
+            hint=f"make it of the {kind!r} that the kernel was defined with, or pass a dict of its fields",
+        )
     if not isinstance(value, Mapping):
         raise KernelTypeError(
             f"{where}: expected {kind!r}, got {type(value).__name__}", hint=f"pass {kind!r}(…) or a dict of its fields"

@@ -218,6 +218,23 @@ def test_a_wrong_rank_is_told_by_field():
         wp.launch(first_fields, 3, [Pair(jnp.zeros(4), jnp.zeros(3))], [3])
 
 
+def test_a_struct_of_another_class_of_the_same_name():
+    class Pair:
+        a: float
+        b: wp.vec2
+
+    with pytest.raises(wp.KernelTypeError, match="another class of that name"):
+        wp.launch(first_fields, 3, [wp.struct(Pair)(jnp.zeros(4), jnp.zeros((4, 2)))], [3])
+
+
+def test_structs_do_not_inherit():
+    class More(Pair):
+        c: float
+
+    with pytest.raises(wp.KernelTypeError, match="has a base class, Pair"):
+        wp.struct(More)
+
+
 def test_names_that_structs_have_for_themselves():
     class Bad:
         fields: float

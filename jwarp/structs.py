@@ -81,12 +81,18 @@ def struct(cls: type | None = None, **options: Any) -> Any:
     methods.
 
     Raises:
-        KernelTypeError: `cls` is no class, has no fields, or a field has a type that kernels do not know.
+        KernelTypeError: `cls` is no class, has a base class or no fields, or a field has a type that kernels do not
+            know or a name that structs have for themselves.
     """
     if cls is None:
         return struct
     if not inspect.isclass(cls):
         raise KernelTypeError(f"@wp.struct needs a class, not {type(cls).__name__}")
+    if cls.__bases__ != (object,):
+        raise KernelTypeError(
+            f"@wp.struct {cls.__name__} has a base class, {cls.__bases__[0].__name__}; structs do not inherit fields",
+            hint="make the other struct a field",
+        )
     local = sys._getframe(1).f_locals
     fields: dict[str, Any] = {}
     for name, annotation in _annotations(cls, local).items():

@@ -33,11 +33,12 @@ def expand(kernel: Kernel, matched: Matched, written: Sequence[int]) -> Matched:
     for u, (argument, group) in enumerate(zip(kernel.signature, kernel.groups, strict=True)):
         role, value = matched.roles[u], matched.values[u]
         values += flatten(kernel.name, argument.name, argument.type, value, is_output=role is Role.ZEROS)
-        # Of a struct that is passed as an input and written, only some arrays may be.
-        roles += [Role.READ if role is Role.IN_OUT and p not in written else role for p in group]
-    outputs = [p for u in matched.outputs for p in kernel.groups[u]]
-    if Role.ZEROS not in roles:
-        outputs = [p for p in outputs if roles[p] is Role.IN_OUT]
+        for p in group:
+            # Of a struct that is passed as an input and written, only some arrays may be. A struct of arrays that is
+            # an output may have numbers among its fields, which the kernel reads.
+            is_read = p not in written if role is Role.IN_OUT else kernel.params[p].is_value and not argument.is_value
+            roles.append(Role.READ if is_read else role)
+    outputs = [p for u in matched.outputs for p in kernel.groups[u] if roles[p] is not Role.READ]
     refuse_written_inputs(kernel.name, kernel.params, written, roles)
     return Matched(tuple(roles), tuple(values), tuple(outputs), matched.outputs)
 
@@ -59,6 +60,11 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
     where = f"kernel '{kernel}', parameter '{name}'"
     if isinstance(value, Struct) and type(value) is kind:
         value = {field: getattr(value, field) for field in kind.fields}
+    if isinstance(value, Struct) and type(value).__name__ == kind.__name__:
+        raise KernelTypeError(
+            f"{where}: expected {kind!r}, got a struct of another class of that name",
+            hint=f"make it of the {kind!r} that the kernel was defined with, or pass a dict of its fields",
+        )
     if not isinstance(value, Mapping):
         raise KernelTypeError(
             f"{where}: expected {kind!r}, got {type(value).__name__}", hint=f"pass {kind!r}(…) or a dict of its fields"

@@ -218,6 +218,23 @@ def test_a_wrong_rank_is_told_by_field():
         wp.launch(first_fields, 3, [Pair(jnp.zeros(4), jnp.zeros(3))], [3])
 
 
+def test_a_struct_of_another_class_of_the_same_name():
+    class Pair:
+        a: float
+        b: wp.vec2
+
+    with pytest.raises(wp.KernelTypeError, match="another class of that name"):
+        wp.launch(first_fields, 3, [wp.struct(Pair)(jnp.zeros(4), jnp.zeros((4, 2)))], [3])
+
+
+def test_structs_do_not_inherit():
+    class More(Pair):
+        c: float
+
+    with pytest.raises(wp.KernelTypeError, match="has a base class, Pair"):
+        wp.struct(More)
+
+
 def test_names_that_structs_have_for_themselves():
     class Bad:
         fields: float
@@ -264,3 +281,115 @@ def test_check_grads_names_the_field(by_name):
     given = dict(zip(["p", "ps"], inputs, strict=True)) if by_name else inputs
     with pytest.raises(AssertionError, match=r"parameter 'ps\.a'.*\n?.*output 'out\.a'"):
         wp.check_grads(wrong, 3, given, [3], modes="rev", order=1)
+
+
+@wp.struct
+class Result:
+    x: wp.array[float]
+    untouched: wp.array[float]
+    factor: float
+
+
+@wp.kernel
+def into_result(a: wp.array[float], out: Result):
+    i = wp.tid()
+    out.x[i] = a[i] * out.factor
+
+
+def test_an_output_may_have_numbers_among_its_fields():
+    a = jnp.arange(3.0)
+    for start, untouched in [(Result(3, 4, 2.0), np.zeros(4)), (Result(jnp.zeros(3), jnp.ones(2), 2.0), np.ones(2))]:
+        (out,) = wp.launch(into_result, 3, [a], [start])
+        np.testing.assert_array_equal(out.x, 2.0 * a)
+        np.testing.assert_array_equal(out.untouched, untouched)
+        assert out.factor == 2.0
+
+
+def test_gradients_by_a_number_among_the_fields_of_an_output():
+    a = jnp.asarray(RNG.normal(size=3), jnp.float32)
+    found = jax.grad(lambda factor: wp.launch(into_result, 3, [a], [Result(3, 4, factor)])[0].x.sum())(2.0)
+    np.testing.assert_allclose(found, a.sum(), rtol=1e-6)
+
+
+def test_a_number_among_the_fields_of_an_output_has_no_shape():
+    with pytest.raises(wp.KernelTypeError, match="'out.factor': expected float32, got tuple"):
+        wp.launch(into_result, 3, [jnp.arange(3.0)], [(3,)])
+
+
+@wp.struct
+class Whole:
+    k: float
+    v: wp.vec3
+
+
+@wp.struct
+class Outer:
+    p: Whole
+    s: float
+
+
+@wp.func
+def change(p: Whole, s: float):
+    p.k = s
+    p.v[0] = s
+    return p.k
+
+
+@wp.func
+def change_outer(o: Outer):
+    o.p.k = 50.0
+    return o.s
+
+
+@wp.kernel
+def copies(p: Whole, ps: wp.array[Whole], o: Outer, out: wp.array[float]):
+    q = p
+    q.k = 10.0
+    out[0] = p.k
+    out[1] = q.k
+    r = ps[0]
+    r.k = 20.0
+    out[2] = ps[0].k
+    out[3] = r.k
+    s = Whole()
+    s.k = 1.0
+    t = s
+    t.k = 2.0
+    out[4] = s.k
+    u = change(s, 30.0)
+    out[5] = s.k
+    out[6] = s.v[0]
+    out[7] = u
+    i = o.p
+    i.k = 40.0
+    out[8] = o.p.k
+    out[17] = change_outer(o)
+    out[9] = o.p.k
+    o.p.v[1] = 6.0
+    out[10] = o.p.v[1]
+    ps[1] = ps[0]
+    ps[0].k = 99.0
+    out[11] = ps[1].k
+    out[12] = r.k
+    n = Outer()
+    n.p = s
+    s.k = 77.0
+    out[13] = n.p.k
+    out[18] = change(ps[1], 60.0)
+    out[14] = ps[1].k
+    for j in range(20):
+        n.p.k += 1.0
+        s = n.p
+    out[15] = s.k
+    c = Whole(3.0, wp.vec3(1.0, 2.0, 3.0))
+    out[16] = c.v[2]
+
+
+def test_names_and_parameters_have_copies_as_in_warp():
+    p = Whole(k=3.0, v=wp.vec3(1.0, 2.0, 3.0))
+    ps = Whole(k=jnp.full(2, 3.0), v=jnp.ones((2, 3)))
+    found = wp.launch(copies, 1, [p, ps, Outer(p, 4.0), jnp.zeros(19)])["out"]
+    # What warp-lang 1.19 gives.
+    expected = [3, 10, 3, 20, 1, 1, 0, 30, 3, 3, 6, 3, 20, 1, 3, 21, 3, 4, 60]
+    np.testing.assert_array_equal(found, expected)
+    assert (p.k, float(ps.k[0])) == (3.0, 3.0)

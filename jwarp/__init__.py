@@ -167,6 +167,7 @@ from jwarp.lib.norms import norm_l1 as norm_l1
 from jwarp.lib.norms import norm_l2 as norm_l2
 from jwarp.lib.norms import norm_pseudo_huber as norm_pseudo_huber
 from jwarp.lib.norms import smooth_normalize as smooth_normalize
+from jwarp.lib.search import lower_bound as lower_bound
 from jwarp.structs import struct as struct
 from jwarp.types import array as array
 from jwarp.types import array1d as array1d

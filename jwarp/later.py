@@ -23,7 +23,6 @@ _LATER = {
         "sample_unit_sphere_surface sample_unit_sphere sample_unit_hemisphere_surface sample_unit_hemisphere "
         "sample_unit_square sample_unit_cube poisson noise pnoise curlnoise"
     ),
-    "searches of sorted arrays": "lower_bound",
     "spatial vectors": (
         "spatial_vector spatial_vectorf spatial_vectord spatial_vectorh spatial_matrix spatial_matrixf spatial_matrixd "
         "spatial_matrixh spatial_adjoint spatial_dot spatial_cross spatial_cross_dual spatial_top spatial_bottom "

@@ -249,7 +249,9 @@ def _second(first: Derived, origins: list[Origin], variant: Variant) -> tuple[De
     moving = {
         k for k, slot in enumerate(first.slots) if slot.kind in ("primal", "work") and slot.param in variant.along
     }
-    made = jvp(first.kernel, moving, repeated=variant.repeated)
+    # A thread that holds an extremum takes the cotangent of it, and does so again.
+    taken = [k for k, slot in enumerate(first.slots) if slot.kind == "cotangent"]
+    made = jvp(first.kernel, moving, repeated=variant.repeated, taken=taken)
     found: list[Origin] = []
     for slot in made.slots:
         origin = origins[slot.param]

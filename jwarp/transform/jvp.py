@@ -39,12 +39,18 @@ from jwarp.transform.slots import Derived, Slot, derived, map_ops
 
 
 def jvp(
-    kernel: Kernel, given: Iterable[int], wanted: Container[int] | None = None, *, repeated: bool = False
+    kernel: Kernel,
+    given: Iterable[int],
+    wanted: Container[int] | None = None,
+    *,
+    repeated: bool = False,
+    taken: Iterable[int] = (),
 ) -> Derived:
     """The kernel of tangents of the arrays that `kernel` writes, from tangents of the parameters `given`.
 
     The tangent of an array that is written is also that of its initial content. With `wanted`, arrays that are
-    not among them are scratch. With `repeated`, several threads have the same coordinates.
+    not among them are scratch. With `repeated`, several threads have the same coordinates. From arrays `taken`,
+    what an exchange finds is what it found before, as one thread takes what is there.
 
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
@@ -58,7 +64,7 @@ def jvp(
     body = prune(body, returned)
     body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
     body = prune(body, returned)
-    refuse_order(kernel, body, owned)
+    refuse_order(kernel, body, owned | frozenset(taken))
     return derived(kernel, body)
 
 

@@ -194,3 +194,27 @@ def test_what_has_no_exact_rule_is_refused_under_grad_only(kernel, outputs, line
     with pytest.raises(wp.NotDifferentiableError) as error:
         jax.grad(run)(x)
     assert line in str(error.value) and "help:" in str(error.value)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_second_derivatives_of_extrema(batched):
+    """Over the atomic minimum and maximum of many threads, the curvature is that of the winner."""
+
+    @wp.kernel
+    def extrema(x: wp.array[float], low: wp.array[float], high: wp.array[float]):
+        i = wp.tid()
+        wp.atomic_max(high, 0, wp.sin(x[i]) * x[i])
+        wp.atomic_min(low, i % 2, wp.cos(x[i]) * x[i])
+
+    def ours(x):
+        low, high = wp.launch(extrema, 6, [x], [jnp.full(2, 1e9, x.dtype), jnp.full(1, -1e9, x.dtype)])
+        return (low * low).sum() + 3.0 * high[0]
+
+    def plain(x):
+        value = jnp.cos(x) * x
+        return value[::2].min() ** 2 + value[1::2].min() ** 2 + 3.0 * (jnp.sin(x) * x).max()
+
+    x = jnp.asarray(np.random.default_rng(4).normal(size=(3, 6)), jnp.float32)
+    for second in (jax.hessian, lambda f: jax.jacrev(jax.grad(f)), lambda f: jax.jacfwd(jax.jacfwd(f))):
+        found, expected = (jax.vmap(second(f))(x) if batched else second(f)(x[0]) for f in (ours, plain))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

@@ -20,6 +20,7 @@ from jwarp.launch.descriptor import Program
 from jwarp.launch.geometry import Geometry
 from jwarp.transform.affine import Extents, evaluate
 from jwarp.transform.authored import authored_refusal, plain
+from jwarp.transform.instrument import instrument
 from jwarp.transform.jvp import jvp
 from jwarp.transform.ownership import owned_arrays, stencils
 from jwarp.transform.races import find_race
@@ -147,6 +148,10 @@ def _derive(program: Program, variant: Variant) -> DerivedLaunch:
     if variant.along:
         made, origins = _second(made, origins, variant)
     named = dataclasses.replace(plain(made.kernel), variant=variant.describe(kernel))
+    if program.settings.debug or program.settings.bounds == "error":
+        # JAX drops the launch itself where only its gradient is used, and its checks with it. NaNs are not looked
+        # for: the rules compute some that they then pass over.
+        named = instrument(named, bounds=True, values=False).kernel
     written = nodes.written_params(named)
     feeds = []
     for k, origin in enumerate(origins):

@@ -290,3 +290,27 @@ def test_components_are_checked():
         for bad in (3, -4):
             with pytest.raises(RuntimeError, match=r"outside of the 3 components.*thread \(1\)"):
                 wp.launch(picked_component, 2, [jnp.array([0, bad], jnp.int32)], [2])
+
+
+def test_gradients_check_accesses_too():
+    """Under jax.grad alone, JAX drops the forward launch, whose result nothing uses."""
+
+    @wp.kernel
+    def ahead(x: wp.array[float], n: int, y: wp.array[float]):
+        i = wp.tid()
+        total = 0.0
+        for j in range(3):
+            total += wp.sin(x[i + j * n])
+        y[i] = total * total
+
+    def loss(x, n):
+        return wp.launch(ahead, 4, [x, n], [4])[0].sum()
+
+    x = jnp.linspace(0.0, 1.0, 8)
+    for settings in ({"debug": True}, {"bounds": "error"}):
+        with wp.config(**settings):
+            good = jax.jit(jax.grad(loss))(x, 2)
+            np.testing.assert_allclose(good, jax.grad(lambda x: sum(
+                sum(jnp.sin(x[i + 2 * j]) for j in range(3)) ** 2 for i in range(4)))(x), rtol=1e-5)  # fmt: skip
+            with pytest.raises(RuntimeError, match=r"ahead.*test_debug.py:\d+: index outside of `x`, thread \(\d\)"):
+                jax.block_until_ready(jax.jit(jax.grad(loss))(x, 3))

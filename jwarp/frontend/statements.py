@@ -415,7 +415,7 @@ def lower_kernel_source(
     for span, name in lowering.warnings:
         shown = name if name.startswith("the ") else f"`{name}`"
         message = f"{span}: {shown} may have no value here; it then reads as zero"
-        warnings.warn(message, KernelWarning, stacklevel=2)
+        warnings.warn_explicit(message, KernelWarning, span.file, span.line)
     body = Block(tuple(lowering.builder.nodes))
     _check_nesting(body, source.name, MAX_NESTING)
     span, locals = lowering.span(source.tree), tuple(lowering.locals)

@@ -5,6 +5,7 @@ In the sources below `«` and `»` stand around the text that the caret must poi
 
 import importlib.util
 import itertools
+import warnings
 
 import pytest
 
@@ -386,3 +387,18 @@ def test_long_and_deep_kernels_work_or_are_refused(kind, tmp_path):
         return  # Python itself does not take it
     with pytest.raises(wp.CompileError, match="nested"):
         module.k.ir()
+
+
+def test_warnings_point_to_the_users_line():
+    @wp.kernel
+    def unset(n: int, out: wp.array[float]):
+        if n > 3:
+            late = 1.0
+        out[0] = late
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        unset.ir()
+    (warning,) = caught
+    assert warning.filename == __file__
+    assert "late" in str(warning.message) and str(warning.message).startswith(f"{__file__}:{warning.lineno}")

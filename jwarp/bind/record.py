@@ -203,7 +203,7 @@ class Launch(Record):
         if value is not None and value is not False and not has_gradient(self.kernel, index):
             raise KernelTypeError(f"kernel '{self.kernel.name}', parameter '{param.name}' is {param.type!r}, which has "
                                   "no gradient")  # fmt: skip
-        if index in self._outputs and not self._only_inputs:
+        if index in self._outputs:
             if value is True:
                 raise LaunchError(f"kernel '{self.kernel.name}': the cotangent of output '{param.name}' is an array")
             self._cotangents = {**(self._cotangents or {}), index: value}
@@ -305,7 +305,8 @@ def record(
         request = read_request(
             kernel, passed, matched.outputs, in_outs, adj_inputs, adj_outputs, only_inputs=outputs is None
         )
-        made._wanted = None if adj_inputs is None else dict(request.wanted)
+        # A record made without both is filled by setters; otherwise they change single entries.
+        made._wanted = None if adj_inputs is None and adj_outputs is None else dict(request.wanted)
         made._cotangents = None if request.cotangents is None else dict(request.cotangents)
         made._gradients_named = request.is_named
         if request.cotangents is not None:

@@ -196,6 +196,26 @@ def _without_aliases(program: Program, places: Sequence[Place]) -> Program:
     return _merged(program, tuple(same)) if same else program
 
 
+def refuse_shared(program: Program, contents: Sequence[np.ndarray | None], outputs: Sequence[int]) -> None:
+    """Refuse the adjoint of a launch that would write to one of its inputs.
+
+    To that launch both are one array, while the adjoint tells them apart. An array that is read-only, as the
+    view of JAX's, is no memory that the launch writes to.
+    """
+    for q in outputs:
+        written = contents[q]
+        if written is None or not written.flags.writeable:
+            continue
+        for p, other in enumerate(contents):
+            if p == q or other is None or not np.may_share_memory(written, other) or not _overlap(written, other):
+                continue
+            raise LaunchError(
+                f"kernel '{program.name}', output '{program.params[q].name}' shares its memory with "
+                f"'{program.params[p].name}', which an adjoint does not follow",
+                hint="pass a copy of one of them, or make them one parameter of the kernel",
+            )
+
+
 def _refuse_unwritable(program: Program, p: int, array: np.ndarray) -> None:
     if not array.flags.writeable:
         raise LaunchError(

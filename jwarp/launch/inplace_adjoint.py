@@ -10,7 +10,7 @@ from jwarp.launch.arguments import Role
 from jwarp.launch.derive import Feed, Variant, derive, gatherable
 from jwarp.launch.descriptor import Program
 from jwarp.launch.geometry import Geometry
-from jwarp.launch.inplace import InPlace, Place, Use
+from jwarp.launch.inplace import InPlace, Place, Use, refuse_shared
 from jwarp.transform.affine import Extents
 
 
@@ -23,7 +23,7 @@ class InPlaceAdjoint:
 
     Raises:
         NotDifferentiableError: there is no exact rule for a gradient that is wanted.
-        LaunchError: as for `InPlace`.
+        LaunchError: as for `InPlace`, or an output of the launch shares its memory with an input.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class InPlaceAdjoint:
     ):
         self.contents, self.extents, self.wanted, self.cotangents = contents, extents, wanted, cotangents
         params = program.params
+        refuse_shared(program, contents, outputs)
         self._before: list[Callable[[], None]] = []
         self._after: list[Callable[[], None]] = []
         repeated = geometry.repeat > 1

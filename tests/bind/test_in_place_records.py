@@ -240,3 +240,38 @@ def test_an_optimisation_loop_with_two_records():
         forward.set_param_by_name("a", a)
         backward.set_param_by_name("a", a)
     assert abs(a - 3.0) < 1e-4
+
+
+@wp.kernel
+def triple(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 3.0 * x[i]
+    y[i] = y[i] + x[i] * x[i]
+
+
+def test_the_adjoint_of_a_launch_that_writes_to_its_input_is_refused():
+    """Its derivative is that of one array, which the adjoint of two does not know."""
+    a, w, gradient = floats(8), floats(6), np.zeros(6, np.float32)
+    for x, y in ((a[:6], a[:6]), (a[:6], a[2:])):
+        with pytest.raises(wp.LaunchError, match="'y' shares its memory with 'x'"):
+            wp.launch(triple, 6, [x], [y], adjoint=True, adj_inputs=[gradient], adj_outputs=[w])
+    assert not gradient.any()
+    content = jnp.asarray(a[:6])  # which no launch writes to
+    wp.launch(triple, 6, [content], [content], adjoint=True, adj_inputs=[gradient], adj_outputs=[w])
+    np.testing.assert_allclose(gradient, w * (3 + 2 * a[:6]), rtol=1e-5)
+
+
+def test_an_output_that_becomes_another_kind_of_output():
+    x, start = floats(6), floats(6)
+    expected = 3 * x + x * x
+    record = wp.launch(triple, 6, [x], [jnp.asarray(start)], record_cmd=True)
+    record.launch()
+    for _ in range(2):
+        record.set_param_by_name("y", jax.ShapeDtypeStruct((6,), jnp.float32))
+        np.testing.assert_allclose(record.launch()[0], expected, rtol=1e-6)
+        y = start.copy()
+        record.set_param_by_name("y", y)
+        assert record.launch()[0] is y
+        np.testing.assert_allclose(y, expected, rtol=1e-6)
+        record.set_param_by_name("y", jnp.asarray(start))
+        assert isinstance(record.launch()[0], jax.Array)

@@ -381,3 +381,29 @@ def test_explain_takes_records():
     x, y = floats(2, 6)
     record = wp.launch(axpy, 6, [x, y, 2.0, 3], [6], record_cmd=True)
     assert "axpy" in str(wp.explain(record)())
+
+
+def test_one_gradient_of_a_complete_record_is_changed():
+    x, y, w = floats(3, 6)
+    record = wp.launch(axpy, 6, [x, y, 2.0, 3], [6], adjoint=True, adj_outputs=[w], record_cmd=True)
+    dx, dy, da = expected_gradients(x, y, 2.0, w)
+    record.set_param_by_name("x", None, adjoint=True)
+    got = record.launch()
+    assert len(got) == 2
+    np.testing.assert_allclose(got[0], dy, rtol=1e-5)
+    record.set_param_by_name("x", jnp.ones(6), adjoint=True)
+    got = record.launch()
+    assert len(got) == 3
+    np.testing.assert_allclose(got[0], 1 + dx, rtol=1e-5)
+    np.testing.assert_allclose(got[2], da, rtol=1e-5)
+
+
+def test_the_cotangent_of_a_record_of_inputs_only_is_set():
+    x, start, w = floats(3, 6)
+    record = wp.launch(damped, 6, [x, 0.5, start], adjoint=True, record_cmd=True)
+    record.set_param_by_name("state", w, adjoint=True)
+    expected = wp.launch(damped, 6, [x, 0.5, start], adjoint=True, adj_outputs={"state": w})
+    got = record.launch()
+    assert list(got) == list(expected) == ["x", "k"]
+    for name in got:
+        np.testing.assert_array_equal(got[name], expected[name])

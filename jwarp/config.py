@@ -14,7 +14,9 @@ from typing import Any
 class Settings:
     """One consistent set of values; what a trace or a record keeps. Without a `cache_dir` no files are kept.
 
-    `debug` makes errors of accesses outside arrays, NaNs, unset variables, failed asserts and races.
+    `debug` makes errors of accesses outside arrays, NaNs, unset variables, failed asserts and races. `cuda_arch`
+    names what CUDA code is made for, as in `sm_90` or `sm_80, sm_90`; empty: for the GPU at hand, or without
+    one for one of each generation.
     """
 
     cache_dir: str = ""
@@ -22,6 +24,7 @@ class Settings:
     debug: bool = False
     fast_math: bool = False
     max_unroll: int = 16
+    cuda_arch: str = ""
 
 
 _CHOICES = {"bounds": ("safe", "error", "unchecked")}

@@ -1,0 +1,246 @@
+"""Compiles CUDA C++ to machine code for given architectures with NVRTC, which needs no GPU."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from jwarp.errors import CompileError, LaunchError, Span
+
+INSTALL = "pip install 'jwarp[cuda-compile]' (without a GPU) or 'jwarp[cuda13]'"
+# What images are made for where no GPU says more: one of each generation, which runs on its later members too.
+DEFAULT_ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
+# Generated text is ours: what NVRTC would remark about it helps nobody.
+OPTIONS = ("--std=c++17", "--brief-diagnostics=true", "--no-display-error-number")
+
+_ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
+_DIAGNOSTIC = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<kind>error|catastrophic error|warning): (?P<text>.*)$")
+# ptxas speaks of what it had to put in memory for want of registers.
+_RESOURCES = re.compile(r"(\d+) bytes spill stores.*?Used (\d+) registers", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One text to compile, by the name that messages give it, with the headers that it includes by name."""
+
+    text: str
+    name: str
+    options: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Message:
+    """One line of the compiler about a line of source."""
+
+    file: str
+    line: int
+    kind: str
+    text: str
+
+
+class Rejected(Exception):
+    """NVRTC refused a text: `messages` where it says a line, and everything it said in `log`."""
+
+    def __init__(self, log: str):
+        super().__init__(log)
+        self.log = log
+        self.messages = messages_of(log)
+
+
+@dataclass(frozen=True)
+class Code:
+    """Machine code for one architecture, and what the compilers said."""
+
+    cubin: bytes
+    ptx: str
+    log: str
+
+    @property
+    def registers(self) -> int | None:
+        """Registers of the kernel, if the unit was compiled with `-Xptxas=-v`."""
+        found = _RESOURCES.search(self.log)
+        return int(found[2]) if found else None
+
+    @property
+    def spills(self) -> int | None:
+        """Bytes of registers kept in memory, if the unit was compiled with `-Xptxas=-v`."""
+        found = _RESOURCES.search(self.log)
+        return int(found[1]) if found else None
+
+
+def missing() -> str | None:
+    """What this Python lacks to compile CUDA, in words; None if nothing."""
+    if not is_installed():
+        return "cuda-bindings is not installed"
+    try:
+        toolchain()
+    except Exception as error:  # the loader's own, which has many names
+        return f"NVRTC cannot be loaded: {str(error).splitlines()[0]}"
+    return None
+
+
+@functools.cache
+def is_installed() -> bool:
+    """Whether there are bindings of NVRTC; whether they find their library is another question."""
+    try:
+        return importlib.util.find_spec("cuda.bindings.nvrtc") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+@functools.cache
+def toolchain() -> str:
+    """The version of NVRTC; code of another version is other code."""
+    _, major, minor = _nvrtc().nvrtcVersion()
+    return f"nvrtc {major}.{minor}"
+
+
+def require() -> None:
+    """Raise LaunchError unless CUDA can be compiled."""
+    lacking = missing()
+    if lacking is not None:
+        raise LaunchError(f"CUDA kernels cannot be compiled here: {lacking}", hint=INSTALL)
+
+
+def read_architectures(text: str) -> tuple[str, ...]:
+    """The architectures in a text like `sm_80, sm_90`; the default ones for an empty text.
+
+    Raises:
+        LaunchError: one of them has another form.
+    """
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        if not _ARCHITECTURE.fullmatch(name):
+            raise LaunchError(
+                f"wp.config.cuda_arch: {name!r} is no architecture", hint="write it like sm_90, several with commas"
+            )
+    return names or DEFAULT_ARCHITECTURES
+
+
+def compile_unit(unit: Unit, architecture: str) -> Code:
+    """The machine code of `unit` for one architecture, such as `sm_90`.
+
+    Raises:
+        Rejected: NVRTC found errors in the text.
+        LaunchError: there is no NVRTC, or it does not know the architecture or an option.
+    """
+    require()
+    nvrtc = _nvrtc()
+    names, texts = [n.encode() for n in unit.headers], [t.encode() for t in unit.headers.values()]
+    error, program = nvrtc.nvrtcCreateProgram(unit.text.encode(), unit.name.encode(), len(texts), texts, names)
+    _expect(error)
+    try:
+        options = [f"--gpu-architecture={architecture}", *OPTIONS, *unit.options]
+        (error,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
+        log = (
+            _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).decode(errors="replace").rstrip("\0")
+        )
+        if error == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
+            raise Rejected(log)
+        _expect(error, log)
+        cubin = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+        ptx = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).decode()
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return Code(cubin, ptx.rstrip("\0"), log)
+
+
+def image_of(unit: Unit, architectures: Sequence[str]) -> bytes:
+    """What a driver loads: machine code for the one architecture, or for several in one file.
+
+    Raises:
+        Rejected, LaunchError: as `compile_unit`; there is no nvfatbin, and several are asked for.
+    """
+    codes = {a: compile_unit(unit, a) for a in architectures}
+    if len(codes) == 1:
+        return codes[architectures[0]].cubin
+    # A GPU newer than all of these starts from the PTX of the newest, which its driver compiles.
+    return _fatbin({a: code.cubin for a, code in codes.items()}, codes[architectures[-1]].ptx, architectures[-1])
+
+
+def messages_of(log: str) -> tuple[Message, ...]:
+    """The lines of a log that speak of a line of source."""
+    found = filter(None, map(_DIAGNOSTIC.match, log.splitlines()))
+    return tuple(Message(f["file"], int(f["line"]), f["kind"], f["text"]) for f in found)
+
+
+def as_compile_error(rejected: Rejected, what: str) -> CompileError:
+    """The error for a person, at the line that NVRTC complains of first."""
+    errors = [m for m in rejected.messages if m.kind != "warning"]
+    if not errors:
+        return CompileError(f"{what}: NVRTC says\n{rejected.log.strip()}")
+    first, *others = errors
+    more = f", and {len(others)} more" if others else ""
+    text = _line_of(first)
+    columns = (len(text) - len(text.lstrip()), len(text.rstrip())) if text else (0, 0)
+    return CompileError(f"{what}: {first.text}{more}", Span(first.file, first.line, *columns))
+
+
+def device_folder() -> Path:
+    """Where the CUDA headers of this package are: in the wheel, or in the source tree."""
+    package = Path(__file__).parents[2]
+    installed = package / "device"
+    return installed if installed.is_dir() else package.parent / "cuda" / "device"
+
+
+@functools.cache
+def device_header(name: str) -> str:
+    """The text of a CUDA header of this package."""
+    return (device_folder() / name).read_text()
+
+
+def _line_of(message: Message) -> str:
+    import linecache
+
+    return linecache.getline(message.file, message.line).rstrip("\n")
+
+
+def _nvrtc() -> ModuleType:
+    from cuda.bindings import nvrtc
+
+    return nvrtc
+
+
+def _expect(error: Any, log: str = "") -> None:
+    if error != _nvrtc().nvrtcResult.NVRTC_SUCCESS:
+        _, text = _nvrtc().nvrtcGetErrorString(error)
+        said = f": {log.strip()}" if log.strip() else ""
+        raise LaunchError(f"NVRTC failed with {text.decode()}{said}")
+
+
+def _read(size: Any, get: Any, program: Any) -> bytes:
+    error, length = size(program)
+    _expect(error)
+    content = b" " * length
+    (error,) = get(program, content)
+    _expect(error)
+    return content
+
+
+def _fatbin(cubins: Mapping[str, bytes], ptx: str, newest: str) -> bytes:
+    try:
+        from cuda.bindings import nvfatbin
+
+        handle = nvfatbin.create([], 0)
+    except Exception as error:  # the loader's own, which has many names
+        raise LaunchError(
+            f"code for several architectures ({', '.join(cubins)}) needs nvfatbin: {str(error).splitlines()[0]}",
+            hint="pip install nvidia-nvfatbin, or set wp.config.cuda_arch to one architecture",
+        ) from None
+    try:
+        for architecture, cubin in cubins.items():
+            nvfatbin.add_cubin(handle, cubin, len(cubin), architecture.removeprefix("sm_"), "jwarp")
+        text = ptx.encode() + b"\0"
+        nvfatbin.add_ptx(handle, text, len(text), newest.removeprefix("sm_"), "jwarp", "")
+        content = bytearray(nvfatbin.size(handle))
+        nvfatbin.get(handle, content)
+    finally:
+        nvfatbin.destroy(handle)
+    return bytes(content)

@@ -3,59 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import hashlib
 import itertools
 import json
 import threading
 import time
-from collections.abc import Mapping
 
 import llvmlite.binding as llvm
-import numpy as np
 
 import jwarp._native as _native
+from jwarp.backend.analysed import CODE_SETTINGS, PROGRAM_FORMAT, VERSIONS, AnalysedKernel
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.library import expansion
 from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
-from jwarp.backend.store import Store, key_of
+from jwarp.backend.store import key_of
 from jwarp.config import Settings, config
-from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel, failure_texts, rounds_as_written
-from jwarp.ir.serialize import fingerprint, from_bytes, to_bytes
-from jwarp.transform.affine import ALWAYS, Affine, Condition, Extents, Symbol, Symbols, evaluate, symbols_of
+from jwarp.ir.serialize import from_bytes
+from jwarp.transform.affine import Extents
 from jwarp.transform.expand import expand
-from jwarp.transform.hoist import hoist
-from jwarp.transform.ranges import Proofs, prove
 from jwarp.transform.simplify import simplify
-from jwarp.transform.summary import (
-    CertainAccess,
-    Summary,
-    certain_access,
-    outside,
-    reach,
-    summarize,
-    summary_from_bytes,
-)
-from jwarp.types import ArrayType
 
-PROGRAM_FORMAT = 1
-PLAN_FORMAT = 2
-# Settings that change the code; the others do not belong to a compiled kernel.
-CODE_SETTINGS = ("bounds", "debug", "fast_math")
 PASSES = ("instruction_combine", "simplify_cfg", "dead_code_elimination")
 LOCAL_PASSES = ("sroa",)
-
-VERSIONS = ("fast", "checked")
-
-# FFI dtype codes of XLA, for what the runtime checks buffers against.
-XLA_DTYPES = {
-    "bool": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "uint8": 6, "uint16": 7, "uint32": 8,
-    "uint64": 9, "float16": 10, "float32": 11, "float64": 12, "bfloat16": 16,
-}  # fmt: skip
 
 
 def optimized(kernel: Kernel) -> Kernel:
@@ -65,116 +37,21 @@ def optimized(kernel: Kernel) -> Kernel:
     return simplify(kernel, flatten_branches=True)
 
 
-class CpuKernel:
-    """A kernel ready to be compiled: analysed, and described to the native runtime.
+class CpuKernel(AnalysedKernel):
+    """A kernel for the processor of this process. Its versions stay in memory once they are compiled."""
 
-    Two versions may exist: `fast` trusts what is proved under a condition on the launch, `checked`
-    tests every access that is not proved without one. Each is compiled when a launch needs it.
-    Of a kernel that is not `trusted`, as it came with a custom call, accesses are tested whatever the settings say.
-    """
+    generator = "cpu"
 
     def __init__(self, kernel: Kernel, settings: Settings, *, trusted: bool = True):
-        self.kernel = kernel
-        self.settings = settings
-        options = {name: getattr(settings, name) for name in CODE_SETTINGS}
-        header = json.dumps({"format": PROGRAM_FORMAT, **options}).encode()
-        self.program = header + b"\n" + to_bytes(kernel)
-        self.fingerprint = hashlib.sha256(header + fingerprint(kernel).encode()).hexdigest()[:32]
-        self.bounds = settings.bounds != "unchecked" or settings.debug or not trusted
-        self._store = Store(settings.cache_dir if identity() else "")
+        super().__init__(kernel, settings, trusted=trusted)
         self._lock = _compiling.setdefault(self.fingerprint, threading.Lock())
 
-    @functools.cached_property
-    def proofs(self) -> Proofs:
-        """The analysis that code is generated from; slow for long kernels."""
-        kernel = optimized(self.kernel)
-        return prove(hoist(kernel), kernel)
-
-    @functools.cached_property
-    def summary(self) -> Summary:
-        """What launches need of the analysis, from disk if it is there."""
-        key = key_of("summary", identity() or "", self.fingerprint)
-        known = self._store.load(key)
-        if known is not None:
-            return summary_from_bytes(known, self.kernel)
-        made = summarize(self.proofs)
-        self._store.save(key, made.to_bytes())
-        return made
-
-    @functools.cached_property
-    def failures(self) -> list[str]:
-        """What the native runtime says where a check fails."""
-        return [f"kernel '{self.kernel.name}': {text}" for text in failure_texts(self.kernel)]
-
-    @functools.cached_property
-    def _symbols(self) -> Symbols:
-        return symbols_of(self.kernel)
-
-    @functools.cached_property
-    def plan(self) -> np.ndarray:
-        """What the native runtime has to know, as int64 numbers."""
-        numbers = [PLAN_FORMAT, self.kernel.tid_dims, self.summary.weight, len(self.kernel.params)]
-        for p, (param, cover) in enumerate(zip(self.kernel.params, self.summary.covers, strict=True)):
-            rank = param.type.ndim if isinstance(param.type, ArrayType) else 0
-            is_sum = p in self.summary.sums
-            numbers += [int(param.is_array), rank, XLA_DTYPES[param.dtype.name], cover, int(is_sum)]
-        clauses = [sorted(map(_encode, clause)) for clause in self.condition]
-        numbers.append(len(clauses))
-        for clause in sorted(clauses):
-            numbers += [len(clause), *itertools.chain.from_iterable(clause)]
-        return np.array(numbers, np.int64)
-
-    @property
-    def condition(self) -> Condition:
-        """What a launch must fulfil for the fast version."""
-        return self.summary.condition if self.bounds else ALWAYS
-
-    def symbol_values(self, dims: tuple[int, ...], extents: Extents) -> dict[int, int | None]:
-        """The values of the launch symbols; scalar arguments are known only when the kernel runs."""
-        known: dict[int, int | None] = dict(enumerate(dims))
-        for (p, axis), symbol in self._symbols.extents.items():
-            shape = extents[p]
-            assert shape is not None
-            known[symbol.index] = shape[axis]
-        return known
-
-    def check(self, dims: tuple[int, ...], extents: Extents) -> None:
-        """Refuse a launch that is certain to leave an array.
-
-        Raises:
-            LaunchError: naming the array, the extent, and the index that some thread would use.
-        """
-        if not self.bounds or 0 in dims:
-            return
-        known = self.symbol_values(dims, extents)
-        for access in self.summary.always:
-            for axis, form in enumerate(access.indices):
-                local = self.kernel.local(access.array)
-                extent = local.shape[axis] if local else known[self._symbols.extents[access.array, axis].index]
-                assert extent is not None
-                index = outside(reach(form, dims, known), extent) if form is not None else None
-                if index is not None:
-                    raise self._outside(access, axis, index, extent, dims)
-
-    def _outside(self, access: CertainAccess, axis: int, index: int, extent: int, dims: tuple[int, ...]) -> LaunchError:
-        name = self.kernel.array(access.array).name
-        # A summary has no source positions; for an error the analysis may be repeated.
-        found = (a.span for a in self.proofs.always if certain_access(a, self.proofs) == access)
-        return LaunchError(
-            f"kernel `{self.kernel.name}`: index {index} is outside axis {axis} of `{name}`, "
-            f"whose extent is {extent}, in a launch over {dims[: self.kernel.tid_dims]}",
-            next(found, self.kernel.span),
-            "launch fewer threads, or guard the access with an `if`",
-        )
+    def optimized(self) -> Kernel:
+        return optimized(self.kernel)
 
     def require(self, dims: tuple[int, ...], extents: Extents) -> dict[str, CompileEvent]:
         """Compile what this launch needs, unless that has been done; each version, and how it was made."""
         return {version: self.compile(version) for version in self.needed(self.symbol_values(dims, extents))}
-
-    def needed(self, symbols: Mapping[int, int | None]) -> tuple[str, ...]:
-        """The versions that a launch may run, given what is known of its symbols."""
-        holds = evaluate(self.condition, symbols)
-        return {True: VERSIONS[:1], False: VERSIONS[1:], None: VERSIONS}[holds]
 
     def compile(self, version: str) -> CompileEvent:
         """Compile one version and register it, unless the process has it; how that went the first time."""
@@ -242,16 +119,6 @@ def entry_name(kernel: Kernel) -> str:
     """The symbol of a kernel's entry; ASCII whatever the kernel is called."""
     safe = "".join(c if c.isascii() and c.isalnum() else "_" for c in kernel.name)
     return f"jwarp_{safe}"
-
-
-def _encode(form: Affine) -> list[int]:
-    """One alternative of a clause for the native runtime: terms, then the constant."""
-    terms = []
-    for symbol, c in form.terms:
-        assert isinstance(symbol, Symbol)
-        terms.append((symbol.index, c))
-    terms.sort()
-    return [len(terms), *itertools.chain.from_iterable(terms), form.constant]
 
 
 _linker: llvm.LLJIT | None = None

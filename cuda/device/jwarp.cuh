@@ -1,0 +1,404 @@
+// What generated kernels are written in terms of: integers that wrap, checked indices, atomics, batches.
+//
+// It includes no header, so that a kernel compiles in milliseconds. With JW_HOST_SHIM it is compiled for the
+// host by the tests, which declare what CUDA has built in.
+#pragma once
+
+#define JW_INLINE __device__ __forceinline__
+
+// ---- types
+
+struct jw_half { unsigned short bits; };
+struct jw_bfloat { unsigned short bits; };
+
+template <class T> struct jw_unsigned_of { using type = T; };
+template <> struct jw_unsigned_of<signed char> { using type = unsigned char; };
+template <> struct jw_unsigned_of<short> { using type = unsigned short; };
+template <> struct jw_unsigned_of<int> { using type = unsigned int; };
+template <> struct jw_unsigned_of<long long> { using type = unsigned long long; };
+template <class T> using jw_unsigned = typename jw_unsigned_of<T>::type;
+
+template <class T> constexpr bool jw_is_signed = T(-1) < T(0);
+template <class T> constexpr int jw_bits = 8 * int(sizeof(T));
+
+// The same bits as another type of that width.
+template <class To, class From> JW_INLINE To jw_bitcast(From from) {
+  static_assert(sizeof(To) == sizeof(From), "the widths differ");
+  union { From from; To to; } both;
+  both.from = from;
+  return both.to;
+}
+
+JW_INLINE float jw_float(unsigned bits) { return jw_bitcast<float>(bits); }
+JW_INLINE double jw_double(unsigned long long bits) { return jw_bitcast<double>(bits); }
+
+// ---- integers: all of them wrap, and nothing traps or is undefined
+
+template <class T> JW_INLINE T jw_add(T x, T y) { return T(jw_unsigned<T>(x) + jw_unsigned<T>(y)); }
+template <class T> JW_INLINE T jw_sub(T x, T y) { return T(jw_unsigned<T>(x) - jw_unsigned<T>(y)); }
+// Small unsigned types become int in a product, which may overflow; 64 bits hold every such product.
+template <class T> JW_INLINE T jw_mul(T x, T y) {
+  if constexpr (sizeof(T) < 4) return T((unsigned)x * (unsigned)y);
+  return T(jw_unsigned<T>(x) * jw_unsigned<T>(y));
+}
+template <class T> JW_INLINE T jw_neg(T x) { return jw_sub(T(0), x); }
+template <class T> JW_INLINE T jw_abs(T x) { return x < T(0) ? jw_neg(x) : x; }
+
+// A divisor by which hardware can divide: not 0, and not the -1 whose quotient overflows.
+template <class T> JW_INLINE T jw_divisor(T x, T y) {
+  if (y == T(0)) return T(1);
+  if constexpr (jw_is_signed<T>) {
+    constexpr T lowest = T(jw_unsigned<T>(1) << (jw_bits<T> - 1));
+    if (x == lowest && y == T(-1)) return T(1);
+  }
+  return y;
+}
+template <class T> JW_INLINE T jw_div(T x, T y) {
+  const T quotient = T(x / jw_divisor(x, y));
+  return y == T(0) ? T(~T(0)) : quotient;
+}
+template <class T> JW_INLINE T jw_mod(T x, T y) {
+  const T rest = T(x % jw_divisor(x, y));
+  return y == T(0) ? x : rest;
+}
+template <class T> JW_INLINE T jw_floordiv(T x, T y) {
+  const T divisor = jw_divisor(x, y);
+  T quotient = T(x / divisor);
+  if constexpr (jw_is_signed<T>) {
+    if (T(x % divisor) != T(0) && (x < T(0)) != (divisor < T(0))) quotient = jw_sub(quotient, T(1));
+  }
+  return y == T(0) ? T(~T(0)) : quotient;
+}
+template <class T> JW_INLINE T jw_shl(T x, T y) {
+  const auto amount = jw_unsigned<T>(y);
+  return amount < jw_bits<T> ? T(jw_unsigned<T>(x) << amount) : T(0);
+}
+template <class T> JW_INLINE T jw_shr(T x, T y) {
+  const auto amount = jw_unsigned<T>(y);
+  if (amount < jw_bits<T>) return T(x >> amount);
+  return x < T(0) ? T(-1) : T(0);
+}
+template <class T> JW_INLINE int jw_bit_count(T x) {
+  if constexpr (sizeof(T) == 8) return __popcll((unsigned long long)x);
+  return __popc((unsigned)jw_unsigned<T>(x));
+}
+
+// ---- floats
+
+template <class T> JW_INLINE T jw_min(T x, T y) { return y < x ? y : x; }
+template <class T> JW_INLINE T jw_max(T x, T y) { return x < y ? y : x; }
+// Of floats NaN wins, and -0 is below 0: so says the instruction, where there is one.
+#if !defined(JW_HOST_SHIM) && __CUDA_ARCH__ >= 800
+template <> JW_INLINE float jw_min(float x, float y) {
+  float z;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+template <> JW_INLINE float jw_max(float x, float y) {
+  float z;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+#else
+template <> JW_INLINE float jw_min(float x, float y) {
+  if (x != x || y != y) return x + y;
+  if (x == y) return jw_float(jw_bitcast<unsigned>(x) | jw_bitcast<unsigned>(y));
+  return x < y ? x : y;
+}
+template <> JW_INLINE float jw_max(float x, float y) {
+  if (x != x || y != y) return x + y;
+  if (x == y) return jw_float(jw_bitcast<unsigned>(x) & jw_bitcast<unsigned>(y));
+  return x < y ? y : x;
+}
+#endif
+// Equal values that are not zeros have equal bits, so that only the sign of a zero is decided by them.
+template <> JW_INLINE double jw_min(double x, double y) {
+  if (x != x || y != y) return x + y;
+  if (x == y) return jw_double(jw_bitcast<unsigned long long>(x) | jw_bitcast<unsigned long long>(y));
+  return x < y ? x : y;
+}
+template <> JW_INLINE double jw_max(double x, double y) {
+  if (x != x || y != y) return x + y;
+  if (x == y) return jw_double(jw_bitcast<unsigned long long>(x) & jw_bitcast<unsigned long long>(y));
+  return x < y ? y : x;
+}
+
+JW_INLINE float jw_asin(float x) { return asinf(x < -1.0f ? -1.0f : x > 1.0f ? 1.0f : x); }
+JW_INLINE double jw_asin(double x) { return asin(x < -1.0 ? -1.0 : x > 1.0 ? 1.0 : x); }
+JW_INLINE float jw_acos(float x) { return acosf(x < -1.0f ? -1.0f : x > 1.0f ? 1.0f : x); }
+JW_INLINE double jw_acos(double x) { return acos(x < -1.0 ? -1.0 : x > 1.0 ? 1.0 : x); }
+
+// ---- conversions
+
+#ifdef JW_HOST_SHIM
+JW_INLINE float jw_widen(jw_half x) {
+  const unsigned sign = unsigned(x.bits & 0x8000) << 16, rest = x.bits & 0x7fff;
+  if (rest >= 0x7c00) return jw_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+  // Times 2^112: exact, also for the subnormal ones.
+  return jw_float(sign | jw_bitcast<unsigned>(jw_float(rest << 13) * jw_float(0x77800000u)));
+}
+JW_INLINE jw_half jw_to_half(float x) {
+  const unsigned bits = jw_bitcast<unsigned>(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+  if (rest > 0x7f800000u) return {(unsigned short)(sign | 0x7e00u)};
+  if (rest >= 0x477ff000u) return {(unsigned short)(sign | 0x7c00u)};
+  if (rest < 0x38800000u) {
+    // The sum has the unit of subnormal halves as its last bit.
+    const unsigned sum = jw_bitcast<unsigned>(jw_float(rest) + 0.5f);
+    return {(unsigned short)(sign | (sum - 0x3f000000u))};
+  }
+  const unsigned rounded = rest + 0xfffu + (rest >> 13 & 1u);
+  return {(unsigned short)(sign | ((rounded - 0x38000000u) >> 13))};
+}
+#else
+JW_INLINE float jw_widen(jw_half x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+  return y;
+}
+JW_INLINE jw_half jw_to_half(float x) {
+  jw_half y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+  return y;
+}
+#endif
+JW_INLINE float jw_widen(jw_bfloat x) { return jw_float((unsigned)x.bits << 16); }
+JW_INLINE jw_bfloat jw_to_bfloat(float x) {
+  const unsigned bits = jw_bitcast<unsigned>(x);
+  if (x != x) return {(unsigned short)(bits >> 16 | 64u)};
+  return {(unsigned short)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16)};
+}
+
+// Truncates and saturates; NaN gives 0.
+template <class To, class From> JW_INLINE To jw_to_int(From x) {
+  constexpr To lowest = jw_is_signed<To> ? To(jw_unsigned<To>(1) << (jw_bits<To> - 1)) : To(0);
+  constexpr To highest = To(~jw_unsigned<To>(lowest));
+  constexpr From end = From(2) * From(1ull << (jw_bits<To> - 1 - int(jw_is_signed<To>)));  // one past the highest
+  if (x != x) return To(0);
+  if (x >= end) return highest;
+  if (x <= From(lowest)) return lowest;
+  return To(x);
+}
+
+// ---- places in arrays
+
+// An index as an offset along an axis; what int64 lacks stays outside every array.
+JW_INLINE long long jw_index(long long i) { return i; }
+JW_INLINE long long jw_index(unsigned long long i) { return i >> 63 ? 0x7fffffffffffffffll : (long long)i; }
+JW_INLINE long long jw_index(int i) { return i; }
+JW_INLINE long long jw_index(unsigned i) { return i; }
+JW_INLINE long long jw_index(short i) { return i; }
+JW_INLINE long long jw_index(unsigned short i) { return i; }
+JW_INLINE long long jw_index(signed char i) { return i; }
+JW_INLINE long long jw_index(unsigned char i) { return i; }
+
+// Counts a negative index from the end; whether the index is inside then.
+JW_INLINE bool jw_inside(long long& i, long long extent) {
+  if (i < 0) i += extent;
+  return (unsigned long long)i < (unsigned long long)extent;
+}
+
+// n / d, and the rest in `n`; 32 bits where they hold both, which is ten times as fast.
+JW_INLINE long long jw_split(long long& n, long long d) {
+  if (((n | d) >> 32) == 0) {
+    const unsigned small = (unsigned)n, quotient = small / (unsigned)d;
+    n = small - quotient * (unsigned)d;
+    return quotient;
+  }
+  const long long quotient = n / d;
+  n -= quotient * d;
+  return quotient;
+}
+
+// Reads what nothing writes while the kernel runs.
+template <class T> JW_INLINE T jw_read(const T* place) {
+#ifdef JW_HOST_SHIM
+  return *place;
+#else
+  return __ldg(place);
+#endif
+}
+JW_INLINE jw_half jw_read(const jw_half* place) { return {jw_read(&place->bits)}; }
+JW_INLINE jw_bfloat jw_read(const jw_bfloat* place) { return {jw_read(&place->bits)}; }
+
+// ---- a launch, as the runtime describes it in words of 64 bits
+
+// Threads in all, batch elements, and threads of one of these; where failed checks are noted; up to four batch axes,
+// outermost first, padded in front with 1; then what depends on the kernel: launch dimensions, extents and integer
+// scalars, a pointer for each parameter, and how many bytes it moves along each batch axis.
+template <int symbol_count, int parameter_count> struct jw_args {
+  long long total, items, threads;
+  unsigned long long* failure;
+  long long batch[4];
+  long long symbols[symbol_count];
+  char* arrays[parameter_count];
+  long long strides[4][parameter_count];
+};
+template <int symbol_count> struct jw_args<symbol_count, 0> {
+  long long total, items, threads;
+  unsigned long long* failure;
+  long long batch[4];
+  long long symbols[symbol_count];
+};
+
+// Where a thread is: `at` counts the threads of a batch element, `thread` goes on counting where the launch repeats
+// them, and `index` is the batch element.
+struct jw_place {
+  long long at, thread;
+  long long index[4];
+};
+template <int S, int P> JW_INLINE jw_place jw_locate(const jw_args<S, P>& args, long long n) {
+  jw_place place = {n, n, {}};
+  if (args.total == args.threads) return place;
+  long long item = jw_split(place.at, args.threads);
+  place.thread = place.at + jw_split(item, args.items) * args.threads;
+  for (int k = 3; k > 0 && item != 0; --k) {
+    place.index[k] = item;
+    item = jw_split(place.index[k], args.batch[k]);
+  }
+  place.index[0] = item;
+  return place;
+}
+
+// A parameter of the thread's batch element.
+template <class T, int S, int P> JW_INLINE T* jw_array(const jw_args<S, P>& args, int parameter, const jw_place& place) {
+  char* array = args.arrays[parameter];
+  if (args.items != 1) {
+    for (int k = 0; k < 4; ++k) array += place.index[k] * args.strides[k][parameter];
+  }
+  return (T*)array;
+}
+template <class T, int S, int P> JW_INLINE T jw_scalar(const jw_args<S, P>& args, int parameter, const jw_place& place) {
+  return jw_read(jw_array<const T>(args, parameter, place));
+}
+
+// ---- atomics: each returns what the element held before
+
+template <class T> struct jw_word { using type = unsigned; };
+template <> struct jw_word<long long> { using type = unsigned long long; };
+template <> struct jw_word<unsigned long long> { using type = unsigned long long; };
+template <> struct jw_word<double> { using type = unsigned long long; };
+
+// Replaces an element by change(element) in one indivisible step.
+template <class T, class F> JW_INLINE T jw_change(T* place, F change) {
+  if constexpr (sizeof(T) < 4) {
+    // The element is a part of a word, whose other parts stay.
+    using Bits = jw_unsigned<T>;
+    const unsigned shift = 8 * unsigned((unsigned long long)place & 3);
+    unsigned* word = (unsigned*)((unsigned long long)place & ~3ull);
+    unsigned seen = *(volatile unsigned*)word;
+    while (true) {
+      const T old = T(Bits(seen >> shift));
+      const unsigned mask = (unsigned)Bits(~Bits(0)) << shift;
+      const unsigned wanted = (seen & ~mask) | (unsigned)Bits(change(old)) << shift;
+      const unsigned found = atomicCAS(word, seen, wanted);
+      if (found == seen) return old;
+      seen = found;
+    }
+  } else {
+    using Word = typename jw_word<T>::type;
+    Word* word = (Word*)place;
+    Word seen = *(volatile Word*)word;
+    while (true) {
+      const T old = jw_bitcast<T>(seen);
+      const Word found = atomicCAS(word, seen, jw_bitcast<Word>(change(old)));
+      if (found == seen) return old;
+      seen = found;
+    }
+  }
+}
+// Of halves the bits change, by what the values do.
+template <class F> JW_INLINE jw_half jw_change(jw_half* place, F change) {
+  return {jw_change(&place->bits, [&](unsigned short bits) { return change(jw_half{bits}).bits; })};
+}
+template <class F> JW_INLINE jw_bfloat jw_change(jw_bfloat* place, F change) {
+  return {jw_change(&place->bits, [&](unsigned short bits) { return change(jw_bfloat{bits}).bits; })};
+}
+
+template <class T> JW_INLINE T jw_atomic_add(T* place, T value) {
+  return jw_change(place, [=](T old) { return jw_add(old, value); });
+}
+template <> JW_INLINE int jw_atomic_add(int* place, int value) { return atomicAdd(place, value); }
+template <> JW_INLINE unsigned jw_atomic_add(unsigned* place, unsigned value) { return atomicAdd(place, value); }
+template <> JW_INLINE unsigned long long jw_atomic_add(unsigned long long* place, unsigned long long value) {
+  return atomicAdd(place, value);
+}
+template <> JW_INLINE long long jw_atomic_add(long long* place, long long value) {
+  return (long long)atomicAdd((unsigned long long*)place, (unsigned long long)value);
+}
+template <> JW_INLINE float jw_atomic_add(float* place, float value) { return atomicAdd(place, value); }
+template <> JW_INLINE double jw_atomic_add(double* place, double value) { return atomicAdd(place, value); }
+template <> JW_INLINE jw_half jw_atomic_add(jw_half* place, jw_half value) {
+  return jw_change(place, [=](jw_half old) { return jw_to_half(jw_widen(old) + jw_widen(value)); });
+}
+template <> JW_INLINE jw_bfloat jw_atomic_add(jw_bfloat* place, jw_bfloat value) {
+  return jw_change(place, [=](jw_bfloat old) { return jw_to_bfloat(jw_widen(old) + jw_widen(value)); });
+}
+template <class T> JW_INLINE T jw_atomic_min(T* place, T value) {
+  return jw_change(place, [=](T old) { return jw_min(old, value); });
+}
+template <class T> JW_INLINE T jw_atomic_max(T* place, T value) {
+  return jw_change(place, [=](T old) { return jw_max(old, value); });
+}
+template <> JW_INLINE int jw_atomic_min(int* place, int value) { return atomicMin(place, value); }
+template <> JW_INLINE int jw_atomic_max(int* place, int value) { return atomicMax(place, value); }
+template <> JW_INLINE unsigned jw_atomic_min(unsigned* place, unsigned value) { return atomicMin(place, value); }
+template <> JW_INLINE unsigned jw_atomic_max(unsigned* place, unsigned value) { return atomicMax(place, value); }
+template <> JW_INLINE jw_half jw_atomic_min(jw_half* place, jw_half value) {
+  return jw_change(place, [=](jw_half old) { return jw_to_half(jw_min(jw_widen(old), jw_widen(value))); });
+}
+template <> JW_INLINE jw_half jw_atomic_max(jw_half* place, jw_half value) {
+  return jw_change(place, [=](jw_half old) { return jw_to_half(jw_max(jw_widen(old), jw_widen(value))); });
+}
+template <> JW_INLINE jw_bfloat jw_atomic_min(jw_bfloat* place, jw_bfloat value) {
+  return jw_change(place, [=](jw_bfloat old) { return jw_to_bfloat(jw_min(jw_widen(old), jw_widen(value))); });
+}
+template <> JW_INLINE jw_bfloat jw_atomic_max(jw_bfloat* place, jw_bfloat value) {
+  return jw_change(place, [=](jw_bfloat old) { return jw_to_bfloat(jw_max(jw_widen(old), jw_widen(value))); });
+}
+template <class T> JW_INLINE T jw_atomic_and(T* place, T value) {
+  return jw_change(place, [=](T old) { return T(old & value); });
+}
+template <class T> JW_INLINE T jw_atomic_or(T* place, T value) {
+  return jw_change(place, [=](T old) { return T(old | value); });
+}
+template <class T> JW_INLINE T jw_atomic_xor(T* place, T value) {
+  return jw_change(place, [=](T old) { return T(old ^ value); });
+}
+template <class T> JW_INLINE T jw_atomic_exch(T* place, T value) {
+  return jw_change(place, [=](T) { return value; });
+}
+
+template <class T> JW_INLINE bool jw_same_bits(T x, T y) { return x == y; }
+JW_INLINE bool jw_same_bits(float x, float y) { return jw_bitcast<unsigned>(x) == jw_bitcast<unsigned>(y); }
+JW_INLINE bool jw_same_bits(double x, double y) {
+  return jw_bitcast<unsigned long long>(x) == jw_bitcast<unsigned long long>(y);
+}
+JW_INLINE bool jw_same_bits(jw_half x, jw_half y) { return x.bits == y.bits; }
+JW_INLINE bool jw_same_bits(jw_bfloat x, jw_bfloat y) { return x.bits == y.bits; }
+template <class T> JW_INLINE T jw_atomic_cas(T* place, T expected, T value) {
+  return jw_change(place, [=](T old) { return jw_same_bits(old, expected) ? value : old; });
+}
+
+// Adds what each thread of a warp has summed up to its place; all threads of the warp come here, those that have
+// nothing to add with a null place. One atomic for the warp, where all have one place.
+template <class T> JW_INLINE void jw_flush(T* place, T value) {
+  const unsigned all = 0xffffffffu;
+  const unsigned long long mine = (unsigned long long)place;
+  const unsigned having = __ballot_sync(all, mine != 0);
+  if (having == 0) return;
+  const unsigned long long first = __shfl_sync(all, mine, __ffs((int)having) - 1);
+  if (__all_sync(all, mine == 0 || mine == first)) {
+    T total = mine == 0 ? T(0) : value;
+    for (int distance = 16; distance > 0; distance /= 2) total += __shfl_down_sync(all, total, distance);
+    if ((threadIdx.x & 31) == 0) jw_atomic_add((T*)first, total);
+  } else if (mine != 0) {
+    jw_atomic_add(place, value);
+  }
+}
+
+// ---- failed checks
+
+// Notes a failure, of which the first thread's stays. Sites count from 1.
+JW_INLINE void jw_fail(unsigned long long* failure, long long thread, int site) {
+  if (failure) atomicMin(failure, (unsigned long long)thread << 12 | (unsigned)site);
+}

@@ -1,0 +1,140 @@
+"""Compiles kernels to images that a CUDA driver loads, for given architectures, and keeps them on disk."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jwarp.backend.analysed import CODE_SETTINGS, VERSIONS, AnalysedKernel
+from jwarp.backend.cuda.entry import HEADER, entry_name, generate, sums_in_registers
+from jwarp.backend.cuda.nvrtc import Rejected, Unit, as_compile_error, compile_unit, device_header, image_of, toolchain
+from jwarp.backend.cuda.records import fits
+from jwarp.backend.events import CompileEvent, announce
+from jwarp.backend.generator import identity
+from jwarp.backend.store import key_of
+from jwarp.config import Settings
+from jwarp.ir.nodes import Kernel, failure_texts, rounds_as_written
+from jwarp.transform.affine import Extents
+from jwarp.transform.expand import expand
+from jwarp.transform.simplify import simplify
+
+BLOCK = 256
+MAX_BLOCK = 1024
+WARP = 32
+# Threads that sum up in registers should be few and have much to do each.
+BLOCKS_PER_SM = 8
+
+
+@dataclass(frozen=True)
+class Image:
+    """What a driver loads, and the kernel in it: `entry` is its symbol, `per_sm` how many blocks it is worth at most.
+
+    `block` is the number of threads of a block.
+    """
+
+    content: bytes
+    entry: str
+    block: int
+    per_sm: int
+
+
+class CudaKernel(AnalysedKernel):
+    """A kernel for NVIDIA GPUs. It needs none to be compiled, only NVRTC."""
+
+    generator = "cuda"
+
+    def optimized(self) -> Kernel:
+        """Elementary functions stay: CUDA has them all."""
+        kernel = expand(simplify(self.kernel), lambda op: None)
+        return simplify(kernel, flatten_branches=True)
+
+    @property
+    def fits(self) -> bool:
+        """Whether what it remembers has a place on a GPU; other adjoints must run loops again."""
+        return fits(self.proofs.kernel)
+
+    def version(self, dims: tuple[int, ...], extents: Extents) -> str:
+        """The version that a launch runs: `either`, where arguments decide that only the GPU knows."""
+        needed = self.needed(self.symbol_values(dims, extents))
+        return "either" if needed == VERSIONS else needed[0]
+
+    def unit(self, version: str, block: int) -> Unit:
+        """The text of a version and what it is compiled with."""
+        text = generate(self.proofs, self.entry, version, bounds=self.bounds, block=block)
+        exact = rounds_as_written(self.kernel)
+        options = ["--fmad=false"] if exact else []
+        if self.settings.fast_math and not exact:
+            options += ["--prec-div=false", "--prec-sqrt=false"]
+        if version == "either":
+            options.append("--device-int128")
+        return Unit(text, f"{self.entry}.cu", tuple(options), {HEADER: device_header(HEADER)})
+
+    @property
+    def entry(self) -> str:
+        return entry_name(self.kernel)
+
+    def image(self, version: str, architectures: Sequence[str], block_dim: int | None = None) -> Image:
+        """The compiled version for the architectures, from memory, disk or NVRTC.
+
+        Raises:
+            LaunchError: there is no NVRTC, or it does not know an architecture.
+        """
+        start, block = time.perf_counter(), block_size(block_dim)
+        options = [str(getattr(self.settings, name)) for name in CODE_SETTINGS]
+        parts = ("cuda", identity() or "", toolchain(), self.fingerprint, version, repr(self.bounds), *options)
+        key = key_of(*parts, *architectures, str(block), device_header(HEADER), self.summary.to_bytes())
+        with _lock_of(key):
+            content, source = _images.get(key), "memory"
+            if content is None:
+                content, source = self._store.load(key), "disk"
+            if content is None:
+                content, source = self._compiled(version, architectures, block), "compiled"
+                self._store.save(key, content)
+            _images[key] = content
+        name, variant = self.kernel.name, self.kernel.variant
+        announce(CompileEvent(name, variant, "cuda", time.perf_counter() - start, source, len(content)))
+        return Image(content, self.entry, block, BLOCKS_PER_SM if sums_in_registers(self.proofs.kernel) else 0)
+
+    def _compiled(self, version: str, architectures: Sequence[str], block: int) -> bytes:
+        try:
+            return image_of(self.unit(version, block), architectures)
+        except Rejected as rejected:
+            raise as_compile_error(rejected, f"kernel '{self.kernel.name}'") from None
+
+    @property
+    def has_checks(self) -> bool:
+        """Whether a launch may end with an error, which somebody has to wait for."""
+        return bool(failure_texts(self.kernel))
+
+    def ptx(self, version: str, architecture: str) -> str:
+        """The assembly for CUDA's virtual machine."""
+        return compile_unit(self.unit(version, BLOCK), architecture).ptx
+
+    def cubin(self, version: str, architecture: str) -> bytes:
+        """The machine code for one architecture."""
+        return compile_unit(self.unit(version, BLOCK), architecture).cubin
+
+
+def block_size(block_dim: int | None) -> int:
+    """Threads of a block: whole warps."""
+    asked = BLOCK if block_dim is None else min(block_dim, MAX_BLOCK)
+    return -(-asked // WARP) * WARP
+
+
+_images: dict[str, bytes] = {}
+_kernels: dict[tuple, CudaKernel] = {}
+_locks: dict[str, threading.Lock] = {}
+
+
+def _lock_of(key: str) -> threading.Lock:
+    """So that threads that need one image at a time compile it once."""
+    return _locks.setdefault(key, threading.Lock())
+
+
+def lower_kernel(kernel: Kernel, settings: Settings) -> CudaKernel:
+    """The kernel prepared for GPUs; the same object for the same kernel and settings."""
+    key = (id(kernel), settings.cache_dir, *(getattr(settings, name) for name in CODE_SETTINGS))
+    known = _kernels.get(key)
+    return known if known is not None else _kernels.setdefault(key, CudaKernel(kernel, settings))

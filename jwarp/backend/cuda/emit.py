@@ -1,0 +1,483 @@
+"""Writes the body of a kernel as CUDA C++: what one thread does, statement by statement."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Container, Sequence
+
+from jwarp.backend.cuda.names import array_names
+from jwarp.backend.cuda.records import Log, Tape, logs_of, tapes_of
+from jwarp.backend.cuda.rules import C_TYPES, CUDA_RULES, bare, literal
+from jwarp.errors import NO_SPAN
+from jwarp.ir.builder import TRUE
+from jwarp.ir.formats import Conversion, parse
+from jwarp.ir.nodes import (
+    ATOMICS,
+    Block,
+    Const,
+    For,
+    If,
+    Kernel,
+    Node,
+    Op,
+    Operand,
+    Value,
+    While,
+    blocks,
+    indices_of,
+    operands,
+    used_values,
+    written_params,
+)
+from jwarp.types import ScalarType, bool_, uint64
+
+# Where a failed check leaves to: past everything that the thread would still do.
+DONE = "done"
+# Longer expressions get a name, so that lines stay readable.
+MAX_INLINE = 72
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+class BodyEmitter:
+    """Writes statements to `lines`, each with `depth` levels of indentation in front."""
+
+    def __init__(self, kernel: Kernel, trusted: Container[int], failures: Sequence[str], sums: Sequence[tuple] = ()):
+        """`trusted` holds the ids of the accesses that need no test to stay inside their arrays.
+
+        `failures` are the texts of checks, in the order in which the runtime numbers them. `sums` are elements,
+        as (array, *indices), that each thread sums up before it adds to them.
+        """
+        self.kernel, self.trusted = kernel, trusted
+        self.sites = {text: site for site, text in enumerate(failures, 1)}
+        self.sums = {element: f"sum{k}" for k, element in enumerate(sums)}
+        self.written = frozenset(written_params(kernel))
+        self.names = array_names(kernel)
+        self.taken = frozenset(self.names.values())
+        self.tapes: dict[int, Tape] = tapes_of(kernel)
+        self.logs: dict[int, Log] = logs_of(kernel)
+        self.used = used_values(kernel.body)
+        self.inlinable = _used_once_nearby(kernel.body)
+        self.values: dict[Value, str] = {}
+        self.lines: list[str] = []
+        self.depth = 1
+        self.span, self.placed = NO_SPAN, ("", 0)
+        self.count = 0
+
+    # -- text
+
+    def line(self, text: str) -> None:
+        """Write a statement, and before it which line of the user's source it comes from."""
+        span = self.span
+        if span.line and (span.file, span.line) != self.placed:
+            quoted = span.file.replace("\\", "\\\\").replace('"', '\\"')
+            self.lines.append(f'#line {span.line} "{quoted}"')
+            self.placed = (span.file, span.line)
+        self.lines.append("  " * self.depth + text)
+
+    def name(self, value: Value | None = None) -> str:
+        """A new name, like that of the value in the user's source where it has one."""
+        stem = re.sub(r"\W", "", value.name, flags=re.ASCII).strip("_") if value is not None else ""
+        while True:
+            self.count += 1
+            name = f"{stem or 'v'}_{self.count}"
+            if name not in self.taken:
+                return name
+
+    def text(self, x: Operand) -> str:
+        """The operand as it may stand beside any operator."""
+        return literal(x) if isinstance(x, Const) else self.values[x]
+
+    def define(self, value: Value, text: str) -> None:
+        name = self.name(value)
+        self.line(f"const {C_TYPES[value.type]} {name} = {bare(text)};")
+        self.values[value] = name
+
+    # -- nodes
+
+    def block(self, block: Block) -> None:
+        for node in block.nodes:
+            self.node(node)
+
+    def node(self, node: Node) -> None:
+        self.span = node.span
+        match node:
+            case Op():
+                special = SPECIAL_RULES.get(node.name)
+                special(self, node) if special else self.pure(node)
+            case If():
+                self.branch(node)
+            case For():
+                self.counted(node)
+            case While():
+                self.conditional(node)
+
+    def pure(self, node: Op) -> None:
+        assert node.result is not None
+        text = CUDA_RULES[node.name](node, [self.text(a) for a in node.args])
+        if node.result in self.inlinable and len(text) <= MAX_INLINE:
+            self.values[node.result] = text if _is_atom(text) else f"({text})"
+        else:
+            self.define(node.result, text)
+
+    def branch(self, node: If) -> None:
+        cond = bare(self.text(node.cond))
+        names = [self.declare(value) for value in node.results]
+        self.line(f"if ({cond}) {{")
+        self.arm(node.then, names)
+        if node.orelse.nodes or names:
+            self.line("} else {")
+            self.arm(node.orelse, names)
+        self.line("}")
+
+    def declare(self, value: Value, start: str | None = None) -> str:
+        """A variable, which `value` is the final content of."""
+        name = self.name(value)
+        self.line(f"{C_TYPES[value.type]} {name}{'' if start is None else f' = {bare(start)}'};")
+        self.values[value] = name
+        return name
+
+    def arm(self, block: Block, names: Sequence[str]) -> None:
+        self.depth += 1
+        self.block(block)
+        for name, value in zip(names, block.yields, strict=True):
+            self.line(f"{name} = {bare(self.text(value))};")
+        self.depth -= 1
+
+    def carry(self, params: Sequence[Value], init: Sequence[Operand]) -> list[str]:
+        """Variables for what a loop carries."""
+        starts = [self.text(x) for x in init]
+        return [self.declare(p, start) for p, start in zip(params, starts, strict=True)]
+
+    def hand_on(self, names: Sequence[str], yields: Sequence[Operand]) -> None:
+        """Set what is carried to its next values, all at once."""
+        changes = [(n, self.text(y), y.type) for n, y in zip(names, yields, strict=True)]
+        changes = [(n, text, type) for n, text, type in changes if n != text]
+        for k, (name, text, type) in enumerate(changes):
+            later = {word for _, t, _ in changes[k + 1 :] for word in _WORD.findall(t)}
+            if name in later:
+                # What comes after reads the old content.
+                old = self.name()
+                self.line(f"const {C_TYPES[type]} {old} = {name};")
+                changes[k + 1 :] = [(n, re.sub(rf"\b{name}\b", old, t), ty) for n, t, ty in changes[k + 1 :]]
+            self.line(f"{name} = {bare(text)};")
+
+    def counted(self, node: For) -> None:
+        lo, hi = self.text(node.lo), self.text(node.hi)
+        names = self.carry(node.params, node.init)
+        index, type = self.name(node.index), C_TYPES[node.index.type]
+        self.values[node.index] = index
+        sign = "<" if node.step > 0 else ">"
+        if _cannot_overflow(node):
+            step = f"{'++' if node.step > 0 else '--'}{index}" if abs(node.step) == 1 else f"{index} += {node.step}"
+            self.line(f"for ({type} {index} = {bare(lo)}; {index} {sign} {hi}; {step}) {{")
+            self.trip(node, names)
+            self.line("}")
+        else:
+            # The index ends where the next one would not fit its type.
+            left = f"jw_sub({hi}, {index})" if node.step > 0 else f"jw_sub({index}, {hi})"
+            self.line(f"if ({lo} {sign} {hi}) for ({type} {index} = {bare(lo)};; {index} += {node.step}) {{")
+            self.trip(node, names)
+            self.line(f"  if ((jw_unsigned<{type}>){left} <= {abs(node.step)}) break;")
+            self.line("}")
+        self.bind_results(node, names)
+
+    def trip(self, node: For, names: Sequence[str]) -> None:
+        self.depth += 1
+        self.block(node.body)
+        self.hand_on(names, node.body.yields)
+        self.depth -= 1
+
+    def conditional(self, node: While) -> None:
+        names = self.carry(node.params, node.init)
+        self.line("while (true) {")
+        self.depth += 1
+        self.block(node.cond)
+        self.line(f"if (!{self.text(node.cond.yields[0])}) break;")
+        self.block(node.body)
+        self.hand_on(names, node.body.yields)
+        self.depth -= 1
+        self.line("}")
+        self.bind_results(node, names)
+
+    def bind_results(self, node: For | While, names: Sequence[str]) -> None:
+        self.values.update(zip(node.results, names, strict=True))
+
+    # -- where a thread is, and what it is given
+
+    def tid(self, node: Op) -> None:
+        assert node.result is not None
+        self.values[node.result] = f"i{node.attr}"
+
+    def thread(self, node: Op) -> None:
+        assert node.result is not None
+        self.values[node.result] = "place.thread"
+
+    def param(self, node: Op) -> None:
+        assert node.result is not None
+        self.values[node.result] = self.names[node.attr]
+
+    def shape(self, node: Op) -> None:
+        assert node.result is not None
+        self.values[node.result] = self.extent(*node.attr)
+
+    def extent(self, array: int, axis: int) -> str:
+        local = self.kernel.local(array)
+        return str(local.shape[axis]) if local is not None else f"{self.names[array]}_n{axis}"
+
+    # -- memory
+
+    def offset(self, array: int, indices: Sequence[str]) -> str:
+        """Row-major element number."""
+        total = indices[0]
+        for axis, index in enumerate(indices[1:], 1):
+            total = f"({total}) * {self.extent(array, axis)} + {index}" if axis > 1 else (
+                f"{total} * {self.extent(array, axis)} + {index}"
+            )  # fmt: skip
+        return total
+
+    def element(self, node: Op) -> tuple[str, str | None]:
+        """The element that an access is to, as C++ names it, and the condition that it is there."""
+        indices = indices_of(node)
+        name = self.names[node.attr]
+        local = self.kernel.local(node.attr)
+        if id(node) in self.trusted or (local is not None and _certain(indices, local.shape)):
+            # 64 bits from the first product on.
+            texts = [self.text(i) for i in indices]
+            wide = texts[0] if len(texts) == 1 or local is not None else f"(long long){texts[0]}"
+            return f"{name}[{bare(self.offset(node.attr, [wide, *texts[1:]]))}]", None
+        places, tests = [], []
+        for axis, index in enumerate(indices):
+            place = self.name()
+            text = bare(self.text(index))
+            self.line(f"long long {place} = {f'jw_index({text})' if index.type is uint64 else text};")
+            places.append(place)
+            tests.append(f"jw_inside({place}, {self.extent(node.attr, axis)})")
+        inside = self.name()
+        self.line(f"const bool {inside} = {' & '.join(tests)};")
+        return f"{name}[{self.offset(node.attr, places)}]", inside
+
+    def load(self, node: Op) -> None:
+        assert node.result is not None
+        type = node.result.type
+        element, inside = self.element(node)
+        read = element
+        if node.attr < len(self.kernel.params) and node.attr not in self.written:
+            read = f"jw_read(&{element})"  # nothing changes it while the kernel runs
+        if type is bool_:
+            read = f"{read} != 0"
+        self.define(node.result, read if inside is None else f"{inside} ? {read} : {_zero(type)}")
+
+    def store(self, node: Op) -> None:
+        element, inside = self.element(node)
+        value = bare(self.text(node.args[-1]))
+        self.line(f"{'' if inside is None else f'if ({inside}) '}{element} = {value};")
+
+    def clear(self, node: Op) -> None:
+        local = self.kernel.local(node.attr)
+        assert local is not None
+        k = self.name()
+        zero = "0" if local.dtype is bool_ else _zero(local.dtype)
+        self.line(f"for (int {k} = 0; {k} < {local.size}; ++{k}) {self.names[node.attr]}[{k}] = {zero};")
+
+    def atomic(self, node: Op) -> None:
+        indices = indices_of(node)
+        values = [bare(self.text(x)) for x in node.args[len(indices) :]]
+        total = self.sums.get(constant_place(node))
+        if total is not None:
+            self.line(f"{total} += {values[0]};")
+            return
+        element, inside = self.element(node)
+        call = f"jw_{node.name}(&{element}, {', '.join(values)})"
+        if node.result is None or node.result not in self.used:
+            self.line(f"{'' if inside is None else f'if ({inside}) '}{call};")
+        else:
+            self.define(node.result, call if inside is None else f"{inside} ? {call} : {_zero(node.result.type)}")
+
+    def inside(self, node: Op) -> None:
+        assert node.result is not None
+        if id(node) in self.trusted:
+            self.values[node.result] = "true"
+            return
+        _, inside = self.element(node)
+        self.values[node.result] = inside or "true"
+
+    # -- records of what was
+
+    def push(self, node: Op) -> None:
+        tape = self.tapes[node.attr[0]]
+        for field, value in zip(tape.fields, node.args, strict=True):
+            self.line(f"{field}[{tape.size}] = {bare(self.text(value))};")
+        self.line(f"++{tape.size};")
+
+    def top(self, node: Op) -> None:
+        assert node.result is not None
+        tape = self.tapes[node.attr[0]]
+        read = f"{tape.fields[node.attr[1]]}[{tape.size} - 1]"
+        self.define(node.result, f"{read} != 0" if node.result.type is bool_ else read)
+
+    def pop(self, node: Op) -> None:
+        self.line(f"--{self.tapes[node.attr].size};")
+
+    def save(self, node: Op) -> None:
+        """Keep an element with its place; one that is outside has none."""
+        log = self.logs[node.attr]
+        element, inside = self.element(node)
+        name = self.names[node.attr]
+        place = element[len(name) + 1 : -1]
+        self.line(f"{log.places}[{log.size}] = {place if inside is None else f'{inside} ? {place} : -1'};")
+        self.line(f"{'' if inside is None else f'if ({inside}) '}{log.contents}[{log.size}] = {element};")
+        self.line(f"++{log.size};")
+
+    def mark(self, node: Op) -> None:
+        assert node.result is not None
+        self.define(node.result, self.logs[node.attr].size)
+
+    def undo(self, node: Op) -> None:
+        log, name = self.logs[node.attr], self.names[node.attr]
+        self.line(f"if (--{log.size}; {log.places}[{log.size}] >= 0)")
+        self.line(f"  {name}[{log.places}[{log.size}]] = {log.contents}[{log.size}];")
+
+    def rollback(self, node: Op) -> None:
+        self.line(f"while ({self.logs[node.attr].size} > {self.text(node.args[0])}) {{")
+        self.depth += 1
+        self.undo(node)
+        self.depth -= 1
+        self.line("}")
+
+    def same(self, node: Op) -> None:
+        """What holds for all threads that run in step holds for this one; and a derivative is nothing to run."""
+        assert node.result is not None
+        text = self.text(node.args[0])
+        if text.isidentifier():
+            self.values[node.result] = text
+        else:
+            self.define(node.result, text)
+
+    def rule(self, node: Op) -> None:
+        """A derivative is nothing to run."""
+
+    # -- effects
+
+    def check(self, node: Op) -> None:
+        if node.args[0] != TRUE:
+            site = self.sites[node.attr]
+            self.line(f"if (!{self.text(node.args[0])}) {{ jw_fail(args.failure, n, {site}); goto {DONE}; }}")
+
+    def print_line(self, node: Op) -> None:
+        given = iter(node.args)
+        format, values = "", []
+        for part in parse(node.attr):
+            if isinstance(part, str):
+                format += part.replace("%", "%%")
+            else:
+                format += f"%{part.options}{'ll' if part.letter in 'diuoxX' else ''}{part.letter}"
+                values.append(self.promoted(part, next(given)))
+        quoted = "".join(_quoted(c) for c in format)
+        self.line(f'printf("{quoted}"{"".join(f", {v}" for v in values)});')
+
+    def promoted(self, conversion: Conversion, x: Operand) -> str:
+        """An argument as C passes it to a function of any arguments."""
+        text = self.text(x)
+        if conversion.letter == "s":
+            return f'{text} ? "True" : "False"'
+        if x.type.is_float:
+            return f"(double){text if x.type.bits >= 32 else f'jw_widen({bare(text)})'}"
+        if conversion.letter == "c":
+            return f"(int){text}"
+        if conversion.letter not in "di" and x.type.kind == "int":
+            text = f"(jw_unsigned<{C_TYPES[x.type]}>){text}"
+        return f"(long long){text}"
+
+
+def constant_place(node: Op) -> tuple:
+    """The element of an access with constant indices, as (array, *indices); with others, nothing."""
+    indices = indices_of(node)
+    if not all(isinstance(i, Const) for i in indices):
+        return ()
+    return (node.attr, *(i.value for i in indices if isinstance(i, Const)))
+
+
+def _certain(indices: Sequence[Operand], shape: Sequence[int]) -> bool:
+    """Whether constant indices are those of an element, not counted from the end."""
+    return all(isinstance(i, Const) and 0 <= i.value < n for i, n in zip(indices, shape, strict=True))
+
+
+def _zero(type: ScalarType) -> str:
+    return literal(Const(type, False if type is bool_ else 0.0 if type.is_float else 0))
+
+
+def _quoted(character: str) -> str:
+    if character in '"\\?':
+        return f"\\{character}"
+    if character.isascii() and character.isprintable():
+        return character
+    return "".join(f"\\{byte:03o}" for byte in character.encode())
+
+
+def _is_atom(text: str) -> bool:
+    """Whether an expression may stand beside any operator: a name, a number, a call, or one in parentheses."""
+    return bool(re.fullmatch(r"\w+(\.\w+)?(\(.*\)|<[\w ]+>\(.*\))?", text)) and _closes_last(text)
+
+
+def _closes_last(text: str) -> bool:
+    """Whether the first parenthesis of the text is closed by its last character, or there is none."""
+    level = 0
+    for k, c in enumerate(text):
+        level += (c == "(") - (c == ")")
+        if c == ")" and level == 0 and k < len(text) - 1:
+            return False
+    return True
+
+
+def _cannot_overflow(node: For) -> bool:
+    """Whether the index after the last one fits its type."""
+    if abs(node.step) == 1:
+        return True
+    if not isinstance(node.hi, Const):
+        return False
+    after = node.hi.value + node.step
+    return node.index.type.min <= after <= node.index.type.max
+
+
+def _used_once_nearby(body: Block) -> frozenset[Value]:
+    """The values that one node of the block that defines them reads, once."""
+    count: Counter[Value] = Counter()
+    near: set[Value] = set()
+
+    def visit(block: Block) -> None:
+        own = {n.result for n in block.nodes if isinstance(n, Op) and n.result is not None}
+        for node in block.nodes:
+            read = [x for x in operands(node) if isinstance(x, Value)]
+            count.update(read)
+            # Loop bounds are looked at again and again.
+            if not isinstance(node, For | While):
+                near.update(own.intersection(read))
+            for inner in blocks(node):
+                visit(inner)
+        read = [x for x in block.yields if isinstance(x, Value)]
+        count.update(read)
+        near.update(own.intersection(read))
+
+    visit(body)
+    return frozenset(v for v in near if count[v] == 1)
+
+
+# Operations that the emitter itself knows; the others are rows of CUDA_RULES.
+SPECIAL_RULES = {
+    "tid": BodyEmitter.tid,
+    "param": BodyEmitter.param,
+    "shape": BodyEmitter.shape,
+    "load": BodyEmitter.load,
+    "store": BodyEmitter.store,
+    "clear": BodyEmitter.clear,
+    **dict.fromkeys((f"atomic_{name}" for name in ATOMICS), BodyEmitter.atomic),
+    **{name: getattr(BodyEmitter, name) for name in ("push", "top", "pop", "save", "mark", "undo", "rollback")},
+    "lane_max": BodyEmitter.same,
+    "rule": BodyEmitter.rule,
+    "detach": BodyEmitter.same,
+    "inside": BodyEmitter.inside,
+    "thread": BodyEmitter.thread,
+    "check": BodyEmitter.check,
+    "print": BodyEmitter.print_line,
+}

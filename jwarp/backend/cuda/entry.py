@@ -1,0 +1,185 @@
+"""Wraps a kernel's body in the loop over its threads, and in the entry that the runtime launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jwarp.backend.cuda.emit import DONE, BodyEmitter, constant_place
+from jwarp.backend.cuda.names import array_names
+from jwarp.backend.cuda.records import declarations
+from jwarp.backend.cuda.rules import C_TYPES, memory_type
+from jwarp.ir.nodes import Kernel, Op, failure_texts, walk, written_params
+from jwarp.transform.affine import ALWAYS, Affine, Condition, Symbol
+from jwarp.transform.ranges import Proofs
+from jwarp.transform.sums import sums_of
+from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32, uint64
+
+HEADER = "jwarp.cuh"
+# Sums of more elements than this cost more registers than they save atomics.
+MAX_SUMS = 16
+SUMMED = (float32, float64, int32, int64, uint32, uint64)
+
+
+def generate(proofs: Proofs, name: str, version: str, *, bounds: bool, block: int) -> str:
+    """The text of one version of the analysed kernel, whose entry is called `name`.
+
+    `fast` tests the accesses that are not proved, `checked` all but those proved without a condition, and
+    `either` decides by the condition, which depends on arguments that only the GPU knows. Without `bounds` none
+    are tested.
+    """
+    writer = _Entry(proofs, name, bounds, block)
+    versions = ("fast", "checked") if version == "either" else (version,)
+    bodies = [writer.body(v) for v in versions]
+    if version == "either":
+        holds = _condition(proofs.condition, writer)
+        bodies = [[f"      if ({holds}) {{", *bodies[0], "      } else {", *bodies[1], "      }"]]
+    return "\n".join([f'#include "{HEADER}"', "", *writer.wrapped(bodies[0]), ""])
+
+
+def entry_name(kernel: Kernel) -> str:
+    """The symbol of a kernel's entry; ASCII whatever the kernel is called."""
+    safe = "".join(c if c.isascii() and c.isalnum() else "_" for c in kernel.name)
+    return f"jwarp_{safe}"
+
+
+def sums_in_registers(kernel: Kernel) -> tuple[tuple, ...]:
+    """The elements that every thread only adds to, as (array, *indices): each sums up before it adds."""
+    only_added = sums_of(kernel)
+    adds = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "atomic_add" and n.attr in only_added]
+    places: dict[tuple, None] = {}
+    for param in sorted(only_added):
+        # A local array is the thread's own already, and indices count from the start here.
+        own = [constant_place(n) for n in adds if n.attr == param]
+        from_start = all(own) and all(i >= 0 for place in own for i in place[1:])
+        if from_start and kernel.local(param) is None and kernel.array(param).dtype in SUMMED:
+            places |= dict.fromkeys(own)
+    return tuple(places) if len(places) <= MAX_SUMS else ()
+
+
+class _Entry:
+    """The parts of one entry around its body."""
+
+    def __init__(self, proofs: Proofs, name: str, bounds: bool, block: int):
+        self.proofs, self.kernel, self.name, self.bounds, self.block = proofs, proofs.kernel, name, bounds, block
+        self.sums = sums_in_registers(self.kernel)
+        self.names = array_names(self.kernel)
+        self.summed = sorted({place[0] for place in self.sums})
+        self.total = {place: f"sum{k}" for k, place in enumerate(self.sums)}
+
+    def body(self, version: str) -> list[str]:
+        """What a thread does, in a version of the kernel."""
+        trusted = {id(n) for n in walk(self.kernel.body)}
+        if self.bounds:
+            proven = self.proofs.proven.items()
+            trusted = {node for node, condition in proven if condition == ALWAYS or version == "fast"}
+        emitter = BodyEmitter(self.kernel, trusted, failure_texts(self.kernel), self.sums)
+        emitter.depth = 3
+        emitter.block(self.kernel.body)
+        return emitter.lines
+
+    def wrapped(self, body: Sequence[str]) -> list[str]:
+        """The entry around the body: a loop over the threads of the launch, of which the grid makes as many steps."""
+        counts = f"{self.proofs.symbols.count}, {len(self.kernel.params)}"
+        step = "    "
+        failing = [f"{step}{DONE}:;"] if failure_texts(self.kernel) else []
+        return [
+            f'extern "C" __global__ void __launch_bounds__({self.block})',
+            f"{self.name}(const __grid_constant__ jw_args<{counts}> args) {{",
+            *(f"  {line}" for line in self.constants()),
+            "  const long long step = (long long)gridDim.x * blockDim.x;",
+            "  // All threads of a warp take as many steps, so that they can add up together what they have.",
+            "  for (long long first = (long long)blockIdx.x * blockDim.x; first < args.total; first += step) {",
+            f"{step}const long long n = first + threadIdx.x;",
+            f"{step}if (n < args.total) {{",
+            *(f"{step}  {line}" for line in (*self.coordinates(), *self.arguments(), *self.own_memory())),
+            *body,
+            f"{step}}}",
+            *failing,
+            *(f"{step}{line}" for line in self.flushes("args.items != 1", "n < args.total")),
+            "  }",
+            *(f"  {line}" for line in self.flushes("args.items == 1", "")),
+            "}",
+        ]
+
+    def constants(self) -> list[str]:
+        """What is the same for all threads: extents, and the sums that each starts."""
+        extents = self.proofs.symbols.extents
+        lines = [
+            f"const int {self.names[p]}_n{axis} = (int)args.symbols[{symbol.index}];"
+            for (p, axis), symbol in extents.items()
+        ]
+        lines += [f"{C_TYPES[self.kernel.array(place[0]).dtype]} {name} = 0;" for place, name in self.total.items()]
+        return [*lines, *(f"{self.element(p)}* {self.names[p]}_sum = nullptr;" for p in self.summed)]
+
+    def coordinates(self) -> list[str]:
+        """Which batch element and coordinates thread number `n` has."""
+        axes = self.kernel.tid_dims
+        lines = ["jw_place place = jw_locate(args, n);"]
+        for axis in range(axes - 1, 0, -1):
+            lines.append(f"long long before{axis} = jw_split(place.at, args.symbols[{axis}]);")
+            lines.append(f"const int i{axis} = (int)place.at;")
+            lines.append(f"place.at = before{axis};")
+        return [*lines, "const int i0 = (int)place.at;"]
+
+    def element(self, p: int) -> str:
+        return memory_type(self.kernel.params[p].dtype)
+
+    def arguments(self) -> list[str]:
+        """The arrays and scalars of the thread's batch element."""
+        written = frozenset(written_params(self.kernel))
+        lines = []
+        for p, param in enumerate(self.kernel.params):
+            type, name = self.element(p), self.names[p]
+            if not isinstance(param.type, ArrayType):
+                truth = " != 0" if param.type is bool_ else ""
+                lines.append(f"const {C_TYPES[param.type]} {name} = jw_scalar<{type}>(args, {p}, place){truth};")
+                continue
+            type = type if p in written else f"const {type}"
+            lines.append(f"{type}* __restrict__ {name} = jw_array<{type}>(args, {p}, place);")
+            if p in self.summed:
+                lines.append(f"{name}_sum = {name};")
+        return lines
+
+    def own_memory(self) -> list[str]:
+        """Local arrays, tapes and logs."""
+        first = len(self.kernel.params)
+        arrays = [
+            f"{memory_type(local.dtype)} {self.names[first + k]}[{max(1, local.size)}];"
+            for k, local in enumerate(self.kernel.locals)
+        ]
+        return [*arrays, *declarations(self.kernel)]
+
+    def flushes(self, when: str, having: str) -> list[str]:
+        """Add the sums to their elements, a warp at a time."""
+        if not self.sums:
+            return []
+        lines = [f"if ({when}) {{"]
+        for place, name in self.total.items():
+            p, *indices = place
+            array = self.names[p]
+            offset = "0"
+            for axis, index in enumerate(indices):
+                offset = str(index) if axis == 0 else f"({offset}) * {array}_n{axis} + {index}"
+            # The safe mode drops what is outside, as every store.
+            tests = [f"{index} < {array}_n{axis}" for axis, index in enumerate(indices)] if self.bounds else []
+            tests = [*([having] if having else []), f"{array}_sum", *tests]
+            lines.append(f"  jw_flush({' && '.join(tests)} ? {array}_sum + {offset} : nullptr, {name});")
+            lines.append(f"  {name} = 0;")
+        return [*lines, "}"]
+
+
+def _condition(condition: Condition, entry: _Entry) -> str:
+    """Whether the launch fulfils what the fast version relies on, in 128 bits, which nothing overflows."""
+    scalars = {symbol.index: p for p, symbol in entry.proofs.symbols.scalars.items()}
+
+    def form(affine: Affine) -> str:
+        terms = [str(affine.constant)]
+        for symbol, c in affine.terms:
+            assert isinstance(symbol, Symbol)
+            p = scalars.get(symbol.index)
+            value = f"args.symbols[{symbol.index}]" if p is None else entry.names[p]
+            terms.append(f"(__int128){c}ll * {value}")
+        return f"{' + '.join(terms)} >= 0"
+
+    clauses = [" || ".join(sorted(map(form, clause))) for clause in condition]
+    return " && ".join(f"({clause})" for clause in sorted(clauses)) or "true"

@@ -8,12 +8,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.backend.cuda import compile as cuda
 from jwarp.bind import compat
-from jwarp.bind.register import TARGET
+from jwarp.bind.devices import architectures
+from jwarp.bind.register import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
 from jwarp.errors import LaunchError
 from jwarp.frontend.function import Kernel
+from jwarp.ir.nodes import failure_texts
 from jwarp.launch.arguments import Role
 from jwarp.launch.descriptor import Descriptor, Extents, Program, encode
 from jwarp.launch.geometry import MAX_EXTENT
@@ -253,14 +257,54 @@ def _shown_name(program: Program) -> str:
     return f"jwarp.{program.name}" + (f".{variant}" if variant != "forward" else "")
 
 
-def _refuse_cuda(ctx: Any, *operands: Any, launch: Descriptor, **_: Any) -> Any:
-    raise LaunchError(
-        f"kernel '{launch.program.name}': CUDA is not available yet",
-        launch.program.span,
-        "run it on the CPU, for example under jax.default_device(jax.devices('cpu')[0])",
-    )
+def _lower_cuda(
+    ctx: Any,
+    *operands: Any,
+    launch: Descriptor,
+    zeros: tuple[tuple[int, ...], ...],
+    batch: tuple[int, ...],
+    masks: tuple[tuple[bool, ...], ...],
+    result_masks: tuple[tuple[bool, ...], ...],
+    differentiable: bool,
+    side_effect: bool,
+) -> Any:
+    program, geometry = launch.program, launch.geometry
+    if 0 in (*geometry.dims, *batch, geometry.repeat):
+        return _lower_nothing(ctx, *operands, launch=launch)
+    kernel = cuda.lower_kernel(program.gpu_kernel, program.settings)
+    version = kernel.version(geometry.dims, core_extents(ctx.avals_in, launch, zeros, masks))
+    image = kernel.image(version, architectures(program.settings.cuda_arch), launch.block_dim)
+    # Who may fail is waited for, and so is no part of a CUDA graph.
+    target = CUDA_DEBUG_TARGET if kernel.has_checks else CUDA_TARGET
+    call = jax.ffi.ffi_lowering(target, operand_output_aliases=launch.aliases, has_side_effect=side_effect)
+    with compat.named_operation(_shown_name(program)):
+        return call(
+            ctx,
+            *operands,
+            kernel=program.name,
+            entry=image.entry,
+            image=image.content,
+            plan=kernel.plan,
+            launch=encode(launch, batch, masks, result_masks),
+            block=np.int64(image.block),
+            shared=np.int64(0),
+            per_sm=np.int64(image.per_sm),
+            grid=np.zeros(0, np.int64),
+            failures="\0".join(failure_texts(kernel.kernel)),
+        )
+
+
+def _lower_nothing(ctx: Any, *operands: Any, launch: Descriptor) -> Any:
+    """A launch without threads, which no GPU takes: its results are what they start as."""
+
+    def starts(*given: Any) -> list[Any]:
+        held = dict(zip(launch.operands, given, strict=True))
+        avals = zip(launch.results, ctx.avals_out, strict=True)
+        return [held[p] if p in held else jnp.zeros(aval.shape, aval.dtype) for p, aval in avals]
+
+    return compat.mlir.lower_fun(starts, multiple_results=True)(ctx, *operands)
 
 
 # What is inlined, JAX names after the primitive.
 compat.mlir.register_lowering(launch_p, _lower_cpu, platform="cpu", inline=False)
-compat.mlir.register_lowering(launch_p, _refuse_cuda, platform="cuda")
+compat.mlir.register_lowering(launch_p, _lower_cuda, platform="cuda", inline=False)

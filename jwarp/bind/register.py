@@ -9,6 +9,8 @@ from jwarp.backend.cpu.compile import compile_program
 from jwarp.bind import compat
 
 TARGET = "jwarp_launch_v1"
+CUDA_TARGET = "jwarp_cuda_v1"
+CUDA_DEBUG_TARGET = "jwarp_cuda_debug_v1"
 
 # For `jax.export.export(f, disabled_checks=wp.EXPORT_CHECKS)`: this call's format is versioned by its name.
 EXPORT_CHECKS = [compat.DisabledSafetyCheck.custom_call(TARGET)]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from jwarp.backend.cuda import nvrtc
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint
@@ -25,8 +26,9 @@ from jwarp.transform.jvp import jvp
 from jwarp.transform.ownership import owned_arrays, stencils
 from jwarp.transform.races import find_race
 from jwarp.transform.ranges import Proofs, prove
+from jwarp.transform.records import fits_thread
 from jwarp.transform.simplify import simplify
-from jwarp.transform.slots import Derived, Slot
+from jwarp.transform.slots import Derived, Slot, aligned
 from jwarp.transform.vjp import vjp
 
 
@@ -133,26 +135,14 @@ def _derive(program: Program, variant: Variant) -> DerivedLaunch:
     if variant.along and kernel.gradients:
         rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
         raise authored_refusal(kernel, rule, "a second derivative")
-    if variant.is_adjoint:
-        made = vjp(
-            kernel,
-            variant.wanted,
-            variant.given,
-            shared=variant.shared,
-            repeated=variant.repeated,
-            gathered=variant.gathered,
-        )
-    else:
-        made = jvp(kernel, variant.given, variant.wanted, repeated=variant.repeated)
-    origins = [_origin(slot, variant) for slot in made.slots]
+    found, refusal = _firsts(kernel, variant)
+    origins = [_origin(slot, variant) for slot in found[0].slots]
     if variant.along:
-        made, origins = _second(made, origins, variant)
-    named = dataclasses.replace(plain(made.kernel), variant=variant.describe(kernel))
-    if program.settings.debug or program.settings.bounds == "error":
-        # JAX drops the launch itself where only its gradient is used, and its checks with it. NaNs are not looked
-        # for: the rules compute some that they then pass over.
-        named = instrument(named, bounds=True, values=False).kernel
+        found, origins = _seconds(found, origins, variant)
+    named, *others = (_named(d.kernel, program, variant) for d in found)
     written = nodes.written_params(named)
+    # A GPU runs the one that needs no tape, if it writes to the same arrays: that is what launches know.
+    on_gpu = next((other for other in others if nodes.written_params(other) == written), refusal)
     feeds = []
     for k, origin in enumerate(origins):
         source = origin.source
@@ -160,10 +150,51 @@ def _derive(program: Program, variant: Variant) -> DerivedLaunch:
         feeds.append(Feed(source, role, origin.result if k in written else None, origin.is_sum))
     results = {feed.result for feed in feeds}
     same = frozenset(variant.wanted) & frozenset(() if variant.along else variant.given) - results
-    own = Program(program.name, fingerprint(named), program.span, program.settings, named, written, program.owner)
+    own = Program(
+        program.name, fingerprint(named), program.span, program.settings, named, written, program.owner, on_gpu=on_gpu
+    )
     gathers = any(feed.source.kind == "dim" for feed in feeds)
     places = stencils(simplify(kernel)) if gathers else {}
     return DerivedLaunch(own, tuple(feeds), same, tuple((p, places[p]) for p in variant.gathered if p in places))
+
+
+def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotDifferentiableError | None]:
+    """The first derivative, and where that needs a tape that a GPU has no place for, one that does without.
+
+    That one may be refused. Both have the same parameters, as a launch is traced before it is known where it runs.
+    """
+    if not variant.is_adjoint:
+        return [jvp(kernel, variant.given, variant.wanted, repeated=variant.repeated)], None
+
+    def adjoint(policy: str) -> Derived:
+        return vjp(
+            kernel,
+            variant.wanted,
+            variant.given,
+            shared=variant.shared,
+            repeated=variant.repeated,
+            gathered=variant.gathered,
+            policy=policy,
+        )
+
+    taped = adjoint("tape")
+    # Where nothing compiles for a GPU, no launch should hold on to more than the one adjoint reads.
+    if fits_thread(taped.kernel) or not nvrtc.is_installed():
+        return [taped], None
+    try:
+        return aligned([taped, adjoint("slots")]), None
+    except NotDifferentiableError as error:
+        return [taped], error
+
+
+def _named(kernel: nodes.Kernel, program: Program, variant: Variant) -> nodes.Kernel:
+    described = variant.describe(program.unchecked or program.kernel)
+    named = dataclasses.replace(plain(kernel), variant=described)
+    if program.settings.debug or program.settings.bounds == "error":
+        # JAX drops the launch itself where only its gradient is used, and its checks with it. NaNs are not looked
+        # for: the rules compute some that they then pass over.
+        named = instrument(named, bounds=True, values=False).kernel
+    return named
 
 
 def gatherable(
@@ -249,21 +280,20 @@ def _origin(slot: Slot, variant: Variant) -> Origin:
     return Origin(Source("given" if given else "zeros", p), p if p in variant.wanted else None, is_sum)
 
 
-def _second(first: Derived, origins: list[Origin], variant: Variant) -> tuple[Derived, list[Origin]]:
-    """The derivative of a first derivative by the arguments of the kernel."""
-    moving = {
-        k for k, slot in enumerate(first.slots) if slot.kind in ("primal", "work") and slot.param in variant.along
-    }
+def _seconds(firsts: list[Derived], origins: list[Origin], variant: Variant) -> tuple[list[Derived], list[Origin]]:
+    """The derivatives of first derivatives by the arguments of the kernel."""
+    slots = firsts[0].slots
+    moving = {k for k, slot in enumerate(slots) if slot.kind in ("primal", "work") and slot.param in variant.along}
     # A thread that holds an extremum takes the cotangent of it, and does so again.
-    taken = [k for k, slot in enumerate(first.slots) if slot.kind == "cotangent"]
-    made = jvp(first.kernel, moving, repeated=variant.repeated, taken=taken)
+    taken = [k for k, slot in enumerate(slots) if slot.kind == "cotangent"]
+    made = aligned([jvp(first.kernel, moving, repeated=variant.repeated, taken=taken) for first in firsts])
     found: list[Origin] = []
-    for slot in made.slots:
+    for slot in made[0].slots:
         origin = origins[slot.param]
         if slot.kind != "tangent":
             found.append(origin._replace(result=None))
         elif slot.param in moving:
-            found.append(Origin(Source("along", first.slots[slot.param].param)))
+            found.append(Origin(Source("along", slots[slot.param].param)))
         else:
             found.append(origin._replace(source=Source("zeros", origin.source.param)))
     return made, found

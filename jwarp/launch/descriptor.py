@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.config import Settings
-from jwarp.errors import Span
+from jwarp.errors import NotDifferentiableError, Span
 from jwarp.frontend.function import Kernel
 from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint
@@ -21,6 +21,7 @@ from jwarp.launch.geometry import Geometry
 from jwarp.transform.affine import Extents
 from jwarp.transform.authored import plain
 from jwarp.transform.instrument import instrument
+from jwarp.transform.records import fits_thread
 
 FORMAT = 1
 
@@ -42,6 +43,8 @@ class Program:
     owner: weakref.ref[Kernel] | None = field(default=None, compare=False, repr=False)
     shadowed: tuple[int, ...] = field(default=(), compare=False, repr=False)
     unchecked: nodes.Kernel | None = field(default=None, compare=False, repr=False)  # what derivatives are of
+    # The kernel that a GPU runs, if it is another one with the same parameters, or why there is none.
+    on_gpu: nodes.Kernel | NotDifferentiableError | None = field(default=None, compare=False, repr=False)
     authored: tuple[str, ...] = ()  # the fingerprints of gradients that functions bring with them
     descriptors: dict[Any, Descriptor] = field(default_factory=dict, compare=False, repr=False)
     derived: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -59,6 +62,24 @@ class Program:
     def params(self) -> tuple[nodes.Param, ...]:
         """The parameters that a launch gives values for."""
         return self.kernel.params[: len(self.kernel.params) - len(self.shadowed)]
+
+    @property
+    def gpu_kernel(self) -> nodes.Kernel:
+        """The kernel that a GPU runs.
+
+        Raises:
+            NotDifferentiableError: it is an adjoint that remembers more than a GPU has a place for.
+        """
+        if isinstance(self.on_gpu, NotDifferentiableError):
+            raise self.on_gpu
+        kernel = self.on_gpu or self.kernel
+        if not fits_thread(kernel):
+            raise NotDifferentiableError(
+                f"kernel `{self.name}`: its derivative remembers more for each thread than a GPU has a place for",
+                self.span,
+                "take it on the CPU, or store what loops carry to an array",
+            )
+        return kernel
 
     @functools.cached_property
     def lasts(self) -> bool:
@@ -168,7 +189,7 @@ def program_of(kernel: Kernel, settings: Settings) -> Program:
     made = instrument(plain(ir), bounds=bounds, values=settings.debug)
     identity, written = (ir.name, fingerprint(made.kernel), ir.span, settings), nodes.written_params(ir)
     authored = tuple(fingerprint(g.kernel) for g in ir.gradients)
-    program = Program(*identity, made.kernel, written, weakref.ref(kernel), made.shadowed, ir, authored)
+    program = Program(*identity, made.kernel, written, weakref.ref(kernel), made.shadowed, ir, authored=authored)
     with _LOCK:
         _PROGRAMS.setdefault(kernel, {})[settings] = program
     return program

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.builder import make_block
-from jwarp.ir.nodes import Block, Const, For, If, Local, Op, Operand, Value, While, walk
+from jwarp.ir.nodes import Block, Const, For, If, Local, Op, Operand, Value, While, walk, walk_node
 from jwarp.transform.slots import Slot
 from jwarp.types import ArrayType, ScalarType, int32, int64
 
@@ -50,12 +50,13 @@ class Slots:
         return made
 
     def refuse_tape(self, body: Block) -> None:
-        """Without a tape that grows, overwritten elements cannot be restored."""
-        for node in walk(body):
+        """What a loop overwrites cannot be restored: it would have to be kept for every trip."""
+        loops = (n for n in walk(body) if isinstance(n, For | While))
+        for node in (inner for loop in loops for inner in walk_node(loop)):
             if isinstance(node, Op) and node.name in ("push", "save"):
                 raise NotDifferentiableError(
-                    f"kernel `{self.reverse.kernel.name}`: an array is overwritten and read again, which needs a "
-                    "record of unknown length",
+                    f"kernel `{self.reverse.kernel.name}`: a loop overwrites an array and reads it again, which needs "
+                    "a record of unknown length",
                     node.span,
                     "store to another array than the one that is read",
                 )

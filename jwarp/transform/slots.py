@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.nodes import Block, For, If, Kernel, Local, Node, Op, Param, While, walk, written_params
+from jwarp.ir.nodes import CHANGES, Block, For, If, Kernel, Local, Node, Op, Param, While, walk, written_params
 from jwarp.ir.verify import MAX_LOCAL_BYTES
 from jwarp.types import ArrayType, int32
 
@@ -90,6 +90,36 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Slot, Local] | None = Non
     content = map_ops(body, renumber)
     made = Kernel(kernel.name, tuple(params), kernel.tid_dims, content, kernel.span, locals_, exact=exact)
     return Derived(made, slots)
+
+
+def aligned(made: Sequence[Derived]) -> list[Derived]:
+    """The same kernels with one list of parameters: what any of them uses."""
+    if len({d.slots for d in made}) == 1:
+        return list(made)
+    order = list(KINDS)
+    params = {slot: param for d in made for slot, param in zip(d.slots, d.kernel.params, strict=True)}
+    slots = tuple(sorted(params, key=lambda s: (order.index(s.kind), s.param)))
+    named: list[Param] = []
+    for slot in slots:
+        name = params[slot].name
+        while name in {p.name for p in named}:
+            name += "_"
+        named.append(dataclasses.replace(params[slot], name=name))
+    found = []
+    for d in made:
+        numbers = {old: slots.index(slot) for old, slot in enumerate(d.slots)}
+        numbers |= {len(d.slots) + k: len(slots) + k for k in range(len(d.kernel.locals))}
+        body = map_ops(d.kernel.body, lambda op, numbers=numbers: _renumbered(op, numbers))  # type: ignore[misc]
+        found.append(Derived(dataclasses.replace(d.kernel, params=tuple(named), body=body), slots))
+    return found
+
+
+def _renumbered(op: Op, numbers: Mapping[int, int]) -> Op:
+    if op.name == "shape":
+        return dataclasses.replace(op, attr=(numbers[op.attr[0]], op.attr[1]))
+    if op.name in ("param", "load", "inside", "save", "mark", *CHANGES):
+        return dataclasses.replace(op, attr=numbers[op.attr])
+    return op
 
 
 def _param(kernel: Kernel, slot: Slot, taken: set[str]) -> Param:

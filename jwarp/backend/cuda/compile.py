@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from jwarp.backend.analysed import CODE_SETTINGS, VERSIONS, AnalysedKernel
 from jwarp.backend.cuda.entry import HEADER, entry_name, generate, sums_in_registers
 from jwarp.backend.cuda.nvrtc import Rejected, Unit, as_compile_error, compile_unit, device_header, image_of, toolchain
-from jwarp.backend.cuda.records import fits
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.store import key_of
@@ -49,11 +48,6 @@ class CudaKernel(AnalysedKernel):
         """Elementary functions stay: CUDA has them all."""
         kernel = expand(simplify(self.kernel), lambda op: None)
         return simplify(kernel, flatten_branches=True)
-
-    @property
-    def fits(self) -> bool:
-        """Whether what it remembers has a place on a GPU; other adjoints must run loops again."""
-        return fits(self.proofs.kernel)
 
     def version(self, dims: tuple[int, ...], extents: Extents) -> str:
         """The version that a launch runs: `either`, where arguments decide that only the GPU knows."""

@@ -1,0 +1,28 @@
+"""What GPUs there are to compile for."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+
+from jwarp.backend.cuda.nvrtc import read_architectures
+
+
+def architectures(setting: str) -> tuple[str, ...]:
+    """What CUDA code is made for: as `wp.config.cuda_arch` says, else for the GPUs of this process.
+
+    Without a GPU it is one architecture of each generation.
+    """
+    return read_architectures(setting) if setting else _of_gpus() or read_architectures("")
+
+
+@functools.cache
+def _of_gpus() -> tuple[str, ...]:
+    """The architectures of the process's GPUs; starts no backend that is not needed anyway."""
+    try:
+        gpus = jax.devices("cuda")
+    except RuntimeError:  # there is no plugin, it finds none, or JAX_PLATFORMS leaves it out
+        return ()
+    found = {f"sm_{str(gpu.compute_capability).replace('.', '')}" for gpu in gpus}
+    return tuple(sorted(found, key=lambda name: int(name.removeprefix("sm_"))))

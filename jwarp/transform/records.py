@@ -1,0 +1,64 @@
+"""How much an adjoint remembers: the records of its tapes and logs, where their number does not depend on data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, While, blocks, walk
+from jwarp.types import ScalarType
+
+# A GPU keeps a thread's own memory far away: records beyond this are no gain over running a loop again.
+MAX_BYTES = 2048
+PLACE_BYTES = 8  # of an element in the log of its array
+
+
+def fits_thread(kernel: Kernel) -> bool:
+    """Whether all records have a known number, and a place in the thread's own memory."""
+    counts = record_counts(kernel.body)
+    if counts is None:
+        return False
+    taped = sum(counts["push", n] * sum(t.bits // 8 for t in types) for n, types in tape_fields(kernel).items())
+    logged = sum(counts["save", a] * (PLACE_BYTES + kernel.array(a).dtype.bits // 8) for a in logged_arrays(kernel))
+    return taped + logged <= MAX_BYTES
+
+
+def tape_fields(kernel: Kernel) -> dict[int, tuple[ScalarType, ...]]:
+    """The types of the fields of each tape, by its number."""
+    pushes = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push")
+    return {n.attr[0]: tuple(x.type for x in n.args) for n in pushes}
+
+
+def logged_arrays(kernel: Kernel) -> tuple[int, ...]:
+    """The arrays whose overwritten elements are kept, ascending."""
+    users = ("save", "undo", "rollback", "mark")
+    return tuple(sorted({n.attr for n in walk(kernel.body) if isinstance(n, Op) and n.name in users}))
+
+
+def record_counts(block: Block) -> Mapping[tuple[str, int], int] | None:
+    """How many records are added at most, by operation and number; None where that depends on data."""
+    total: Counter[tuple[str, int]] = Counter()
+    for node in block.nodes:
+        if isinstance(node, Op):
+            if node.name in ("push", "save"):
+                total[node.name, node.attr[0] if node.name == "push" else node.attr] += 1
+            continue
+        trips = _trips(node)
+        for inner in blocks(node):
+            found = record_counts(inner)
+            if found is None or (found and trips is None):
+                return None
+            for key, count in found.items():
+                total[key] += count * (trips or 0)
+    return total
+
+
+def _trips(node: Node) -> int | None:
+    """How often a node runs its blocks; None where that is not known."""
+    match node:
+        case For(lo=Const(value=lo), hi=Const(value=hi), step=step):
+            return len(range(lo, hi, step))
+        case For() | While():
+            return None
+        case _:
+            return 1

@@ -7,6 +7,7 @@ from typing import Any
 
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.backend.cpu.target import host_target, target_machine
+from jwarp.backend.cuda.inspect import cuda_text
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.function import Kernel
@@ -16,15 +17,16 @@ from jwarp.launch.descriptor import Program, program_of
 from jwarp.launch.record import Record
 from jwarp.transform.simplify import simplify
 
-STAGES = ("ir", "llvm", "asm")
-LATER = ("cuda", "ptx", "sass")
+STAGES = ("ir", "llvm", "asm", "cuda", "ptx", "sass")
 
 
 def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str | Sequence[str] | None = None) -> str:
-    """The text of a kernel or launch record at `stage`: `ir`, `llvm` (after LLVM's passes) or `asm`.
+    """The text of a kernel or launch record at `stage`.
 
-    `llvm` and `asm` show the code for this processor that trusts the launch's proofs; all stages
-    follow the settings in force, with the checks of debug mode under `wp.config(debug=True)`.
+    `ir` is the kernel as jwarp sees it; `llvm` (after LLVM's passes) and `asm` are the code for this processor, and
+    `cuda`, `ptx` and `sass` that for GPUs: the C++ text, and what NVRTC makes of it for the first architecture
+    of `wp.config.cuda_arch`, sm_90 if that is empty. Code is shown as it is where it trusts the launch's
+    proofs; all stages follow the settings in force, with the checks of debug mode under `wp.config(debug=True)`.
 
     Args:
         kernel: a `@wp.kernel`, or a `wp.Launch`, which says itself whether it is an adjoint and of what.
@@ -34,7 +36,7 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
 
     Raises:
         KernelTypeError: `kernel` is neither a `@wp.kernel` nor a `wp.Launch`.
-        LaunchError: there is no such stage, or no such parameter.
+        LaunchError: there is no such stage, or no such parameter; for `ptx` and `sass`, NVIDIA's tools are not found.
         NotDifferentiableError: there is no exact rule for the gradients that are asked for.
     """
     if isinstance(kernel, Record):
@@ -43,14 +45,14 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
         kernel = kernel.kernel
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(f"wp.inspect takes a @wp.kernel or a wp.Launch, not {type(kernel).__name__}")
-    if stage in LATER:
-        raise LaunchError(f"stage {stage!r} is not available yet", hint=f"there are {', '.join(STAGES)}")
     if stage not in STAGES:
         raise LaunchError(f"there is no stage {stage!r}", hint=f"there are {', '.join(STAGES)}")
     settings = config.settings
     program = program_of(kernel, settings)
     if adjoint is not None and adjoint is not False:
         program = _adjoint(program, adjoint)
+    if stage in ("cuda", "ptx", "sass"):
+        return cuda_text(program.gpu_kernel, settings, stage)
     ir = program.kernel
     if stage == "ir":
         return format_kernel(simplify(ir))

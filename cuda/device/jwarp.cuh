@@ -197,6 +197,8 @@ JW_INLINE bool jw_inside(long long& i, long long extent) {
   return (unsigned long long)i < (unsigned long long)extent;
 }
 
+__device__ __noinline__ long long jw_wide_quotient(long long n, long long d) { return n / d; }
+
 // n / d, and the rest in `n`; 32 bits where they hold both, which is ten times as fast.
 JW_INLINE long long jw_split(long long& n, long long d) {
   if (((n | d) >> 32) == 0) {
@@ -204,7 +206,7 @@ JW_INLINE long long jw_split(long long& n, long long d) {
     n = small - quotient * (unsigned)d;
     return quotient;
   }
-  const long long quotient = n / d;
+  const long long quotient = jw_wide_quotient(n, d);
   n -= quotient * d;
   return quotient;
 }

@@ -61,18 +61,16 @@ class BodyEmitter:
         self.values: dict[Value, str] = {}
         self.lines: list[str] = []
         self.depth = 1
-        self.span, self.placed = NO_SPAN, ("", 0)
+        self.span = NO_SPAN
         self.count = 0
 
     # -- text
 
     def line(self, text: str) -> None:
         """Write a statement, and before it which line of the user's source it comes from."""
-        span = self.span
-        if span.line and (span.file, span.line) != self.placed:
-            quoted = span.file.replace("\\", "\\\\").replace('"', '\\"')
-            self.lines.append(f'#line {span.line} "{quoted}"')
-            self.placed = (span.file, span.line)
+        if self.span.line:
+            quoted = self.span.file.replace("\\", "\\\\").replace('"', '\\"')
+            self.lines.append(f'#line {self.span.line} "{quoted}"')
         self.lines.append("  " * self.depth + text)
 
     def name(self, value: Value | None = None) -> str:

@@ -15,6 +15,7 @@ from jwarp.transform.sums import sums_of
 from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32, uint64
 
 HEADER = "jwarp.cuh"
+OWN = "#line"  # from here on a line of the text is no line of the user's
 # Sums of more elements than this cost more registers than they save atomics.
 MAX_SUMS = 16
 SUMMED = (float32, float64, int32, int64, uint32, uint64)
@@ -33,7 +34,12 @@ def generate(proofs: Proofs, name: str, version: str, *, bounds: bool, block: in
     if version == "either":
         holds = _condition(proofs.condition, writer)
         bodies = [[f"      if ({holds}) {{", *bodies[0], "      } else {", *bodies[1], "      }"]]
-    return "\n".join([f'#include "{HEADER}"', "", *writer.wrapped(bodies[0]), ""])
+    return "\n".join(_placed([f'#include "{HEADER}"', "", *writer.wrapped(bodies[0]), ""], f"{name}.cu"))
+
+
+def _placed(lines: list[str], file: str) -> list[str]:
+    """The lines, with those that are not the user's counted as their own file's."""
+    return [f'#line {number} "{file}"' if line == OWN else line for number, line in enumerate(lines, 2)]
 
 
 def entry_name(kernel: Kernel) -> str:
@@ -93,6 +99,7 @@ class _Entry:
             f"{step}if (n < args.total) {{",
             *(f"{step}  {line}" for line in (*self.coordinates(), *self.arguments(), *self.own_memory())),
             *body,
+            OWN,
             f"{step}}}",
             *failing,
             *(f"{step}{line}" for line in self.flushes("args.items != 1", "n < args.total")),

@@ -1,0 +1,75 @@
+"""The code of a kernel for GPUs as text, with the lines of the user's source that it comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from jwarp.backend.cuda.compile import BLOCK, lower_kernel
+from jwarp.backend.cuda.nvrtc import compile_unit, read_architectures, require
+from jwarp.config import Settings
+from jwarp.errors import LaunchError
+from jwarp.ir.nodes import Kernel
+
+DEFAULT_ARCHITECTURE = "sm_90"
+
+# How each kind of text says where code comes from: a file, or its number, and a line.
+_LINE = re.compile(r'^#line (?P<line>\d+) "(?P<file>.*)"$')
+_LOC = re.compile(r"^\s*\.loc\s+(?P<file>\d+) (?P<line>\d+) ")
+_FILE = re.compile(r'^\s*\.file\s+(?P<number>\d+) "(?P<file>[^"]*)"')
+_SASS = re.compile(r'^\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
+
+
+def cuda_text(kernel: Kernel, settings: Settings, stage: str) -> str:
+    """The text at stage `cuda`, `ptx` or `sass` of the version that trusts the launch's proofs.
+
+    Raises:
+        LaunchError: NVRTC or nvdisasm is not found.
+    """
+    made = lower_kernel(kernel, settings)
+    unit = made.unit("fast", BLOCK)
+    if stage == "cuda":
+        return annotated(unit.text)
+    require()
+    architecture = read_architectures(settings.cuda_arch)[0] if settings.cuda_arch else DEFAULT_ARCHITECTURE
+    code = compile_unit(dataclasses.replace(unit, options=(*unit.options, "--generate-line-info")), architecture)
+    return annotated(code.ptx if stage == "ptx" else _disassembled(code.cubin))
+
+
+def annotated(text: str) -> str:
+    """The text with the user's source, as comments, after what says which line code comes from."""
+    files = {found["number"]: found["file"] for found in map(_FILE.match, text.splitlines()) if found}
+    shown: list[str] = []
+    last = place = ""
+    for line in text.splitlines():
+        if _LINE.match(line):
+            # Every statement says where it comes from; one mark for all of a line is enough to read.
+            if line == place:
+                continue
+            place = line
+        shown.append(line)
+        found = _LINE.match(line) or _SASS.match(line) or _LOC.match(line)
+        if found:
+            source = linecache.getline(files.get(found["file"], found["file"]), int(found["line"])).strip()
+            if source and source != last:
+                shown.append(f"      // {source}")
+            last = source or last
+    return "\n".join(shown) + "\n"
+
+
+def _disassembled(cubin: bytes) -> str:
+    """The machine instructions of a cubin, as nvdisasm shows them."""
+    import cuda.pathfinder as pathfinder
+
+    tool = pathfinder.find_nvidia_binary_utility("nvdisasm")
+    if tool is None:
+        raise LaunchError("stage 'sass' needs nvdisasm", hint="pip install nvidia-cuda-nvdisasm")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.cubin")
+        path.write_bytes(cubin)
+        command = [tool, "--print-line-info", "--print-code", str(path)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout

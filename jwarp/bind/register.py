@@ -12,8 +12,8 @@ TARGET = "jwarp_launch_v1"
 CUDA_TARGET = "jwarp_cuda_v1"
 CUDA_DEBUG_TARGET = "jwarp_cuda_debug_v1"
 
-# For `jax.export.export(f, disabled_checks=wp.EXPORT_CHECKS)`: this call's format is versioned by its name.
-EXPORT_CHECKS = [compat.DisabledSafetyCheck.custom_call(TARGET)]
+# For `jax.export.export(f, disabled_checks=wp.EXPORT_CHECKS)`: the format of these calls is versioned by their names.
+EXPORT_CHECKS = [compat.DisabledSafetyCheck.custom_call(target) for target in (TARGET, CUDA_TARGET, CUDA_DEBUG_TARGET)]
 
 
 def register() -> None:

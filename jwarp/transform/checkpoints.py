@@ -50,7 +50,10 @@ class Slots:
         return made
 
     def refuse_tape(self, body: Block) -> None:
-        """What a loop overwrites cannot be restored: it would have to be kept for every trip."""
+        """What a loop overwrites cannot be restored: it would have to be kept for every trip.
+
+        `body` is what is needed of the adjoint, with every element that is overwritten saved before.
+        """
         loops = (n for n in walk(body) if isinstance(n, For | While))
         for node in (inner for loop in loops for inner in walk_node(loop)):
             if isinstance(node, Op) and node.name in ("push", "save"):

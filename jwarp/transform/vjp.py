@@ -32,6 +32,7 @@ from jwarp.ir.nodes import (
     inner_params,
     operands,
     results,
+    used_values,
     walk,
     walk_node,
     written_params,
@@ -48,6 +49,7 @@ from jwarp.transform.simplify import simplify
 from jwarp.transform.slots import Derived, Slot, derived
 from jwarp.transform.speculate import speculate
 from jwarp.transform.sweep import Sweep
+from jwarp.transform.undone import drop_undone
 from jwarp.types import ArrayType, int64
 
 
@@ -116,14 +118,15 @@ class _Reverse(Sweep):
         body = make_block([*cleared, *slots, *self.scalar_reads(), *nodes])
         returned = {Slot("gradient", p) for p in self.wanted} | {Slot("cotangent", p) for p in self.wanted}
         body = prune(body, returned)
+        if self.slots is not None:
+            self.slots.refuse_tape(body)
+        body = prune(drop_undone(body, used_values(body)), returned)
         body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         if gathered:
             body = gather(prune(body, returned), gathered, frozenset(returned))
             body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         body = prune(body, returned)
         refuse_order(kernel, body, self.owned)
-        if self.slots is not None:
-            self.slots.refuse_tape(body)
         return derived(kernel, body, self.slots.locals if self.slots else {})
 
     def scalar_reads(self) -> list[Node]:

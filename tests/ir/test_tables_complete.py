@@ -3,6 +3,8 @@
 from jwarp.backend import interpreter
 from jwarp.backend.cpu.emit import SPECIAL_RULES
 from jwarp.backend.cpu.rules import LLVM_RULES
+from jwarp.backend.cuda import emit as cuda
+from jwarp.backend.cuda.rules import CUDA_RULES
 from jwarp.ir.evaluate import EVAL_RULES
 from jwarp.ir.ops import ELEMENTARY, OPS
 from jwarp.ir.verify import ATTR_RULES
@@ -39,3 +41,8 @@ def test_the_processor_has_a_row_for_every_function_that_the_library_lacks():
     alone = {(name, type_) for name, type_ in EXPANSIONS if " " not in name}
     assert alone == {(name, type_) for name in ELEMENTARY for type_ in (float32, float64)}
     assert set(EXPANSIONS) - alone == {("sin beside cos", float32), ("cos beside sin", float32)}
+
+
+def test_cuda_has_a_row_for_every_operation():
+    assert set(CUDA_RULES) == set(EVAL_RULES)
+    assert set(cuda.SPECIAL_RULES) == set(OPS) - set(EVAL_RULES)

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 
 from jwarp.backend.analysed import CODE_SETTINGS, VERSIONS, AnalysedKernel
 from jwarp.backend.cuda.entry import HEADER, entry_name, generate, sums_in_registers
-from jwarp.backend.cuda.nvrtc import Rejected, Unit, as_compile_error, compile_unit, device_header, image_of, toolchain
+from jwarp.backend.cuda.nvrtc import (
+    Rejected,
+    Unit,
+    as_compile_error,
+    compile_unit,
+    device_header,
+    image_of,
+    require,
+    toolchain,
+)
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.store import key_of
@@ -75,6 +84,7 @@ class CudaKernel(AnalysedKernel):
         Raises:
             LaunchError: there is no NVRTC, or it does not know an architecture.
         """
+        require(f"kernel '{self.kernel.name}'")
         start, block = time.perf_counter(), block_size(block_dim)
         options = [str(getattr(self.settings, name)) for name in CODE_SETTINGS]
         parts = ("cuda", identity() or "", toolchain(), self.fingerprint, version, repr(self.bounds), *options)

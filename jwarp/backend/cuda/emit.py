@@ -236,7 +236,7 @@ class BodyEmitter:
 
     def element(self, node: Op) -> tuple[str, str | None]:
         """The element that an access is to, as C++ names it, and the condition that it is there."""
-        indices = indices_of(node)
+        indices = node.args if node.name == "save" else indices_of(node)
         name = self.names[node.attr]
         local = self.kernel.local(node.attr)
         if id(node) in self.trusted or (local is not None and _certain(indices, local.shape)):

@@ -34,7 +34,7 @@ def cuda_text(kernel: Kernel, settings: Settings, stage: str) -> str:
     unit = made.unit("fast", BLOCK)
     if stage == "cuda":
         return annotated(unit.text)
-    require()
+    require(f"kernel '{kernel.name}'")
     architecture = read_architectures(settings.cuda_arch)[0] if settings.cuda_arch else DEFAULT_ARCHITECTURE
     code = compile_unit(dataclasses.replace(unit, options=(*unit.options, "--generate-line-info")), architecture)
     return annotated(code.ptx if stage == "ptx" else _disassembled(code.cubin))

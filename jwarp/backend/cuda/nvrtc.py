@@ -102,11 +102,11 @@ def toolchain() -> str:
     return f"nvrtc {major}.{minor}"
 
 
-def require() -> None:
-    """Raise LaunchError unless CUDA can be compiled."""
+def require(what: str) -> None:
+    """Raise LaunchError, which speaks of `what`, unless CUDA can be compiled."""
     lacking = missing()
     if lacking is not None:
-        raise LaunchError(f"CUDA kernels cannot be compiled here: {lacking}", hint=INSTALL)
+        raise LaunchError(f"{what} cannot be compiled for CUDA: {lacking}", hint=INSTALL)
 
 
 def read_architectures(text: str) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ def compile_unit(unit: Unit, architecture: str) -> Code:
         Rejected: NVRTC found errors in the text.
         LaunchError: there is no NVRTC, or it does not know the architecture or an option.
     """
-    require()
+    require(unit.name)
     nvrtc = _nvrtc()
     names, texts = [n.encode() for n in unit.headers], [t.encode() for t in unit.headers.values()]
     error, program = nvrtc.nvrtcCreateProgram(unit.text.encode(), unit.name.encode(), len(texts), texts, names)

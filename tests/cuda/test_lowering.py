@@ -1,0 +1,189 @@
+"""Launches lowered for CUDA on a machine that need not have a GPU: what is compiled, and what the call says."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jwarp as wp
+from jwarp.backend.cuda import nvrtc
+
+FATBIN = b"\x50\xed\x55\xba"
+ELF = b"\x7fELF"
+
+
+@wp.kernel
+def spring(x: wp.array[float], k: float, f: wp.array[float]):
+    i = wp.tid()
+    f[i] = -k * x[i]
+
+
+@wp.kernel
+def recurrence(x: wp.array[float], n: int, y: wp.array[float]):
+    i = wp.tid()
+    s = x[i]
+    for k in range(n):
+        s = wp.sin(s) + x[k % 8]
+    y[i] = s
+
+
+@wp.kernel
+def overwritten(x: wp.array[float], n: int):
+    i = wp.tid()
+    for _ in range(n):
+        x[i] = wp.sin(x[i])
+
+
+@wp.kernel
+def checked(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    assert x[i] > 0.0
+    y[i] = wp.log(x[i])
+
+
+springs = wp.jax_kernel(spring)
+steps = wp.jax_kernel(recurrence)
+X = jnp.linspace(0.1, 1.0, 8)
+
+
+@pytest.fixture(autouse=True)
+def one_architecture(compiler):
+    with wp.config(cuda_arch="sm_90"):
+        yield
+
+
+def lowered(function, *args):
+    """The program for CUDA as text, and what was compiled for it."""
+    with wp.record_compiles() as events:
+        program = jax.jit(function).trace(*args).lower(lowering_platforms=("cuda",))
+    return program.as_text(), events
+
+
+def calls(text):
+    return re.findall(r"custom_call @(jwarp\w+)", text)
+
+
+def attribute(text, name):
+    """A string attribute of the one call of a program, as bytes."""
+    (found,) = re.findall(rf'\b{name} = "((?:[^"\\]|\\.)*)"', text)
+    return re.sub(rb"\\([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), found.encode("latin-1")).replace(b'\\"', b'"')
+
+
+def test_a_launch_is_one_call_with_the_machine_code_in_it():
+    text, events = lowered(lambda x, k: springs(x, k)[0], X, 2.0)
+    assert calls(text) == ["jwarp_cuda_v1"]
+    assert [(e.kernel, e.variant, e.platform) for e in events] == [("spring", "forward", "cuda")]
+    assert attribute(text, "kernel") == b"spring" and attribute(text, "entry") == b"jwarp_spring"
+    assert attribute(text, "image").startswith(ELF)
+    assert "block = 256 : i64" in text and "per_sm = 0 : i64" in text
+
+
+def test_the_code_is_forward_code_unless_a_gradient_is_taken():
+    f = lambda x, k: springs(x, k)[0].sum()  # noqa: E731
+    assert [e.variant for e in lowered(f, X, 2.0)[1]] == ["forward"]
+    assert [e.variant for e in lowered(jax.grad(f), X, 2.0)[1]] == ["adjoint(x)"]
+    assert [e.variant for e in lowered(jax.grad(f, argnums=1), X, 2.0)[1]] == ["adjoint(k)"]
+    assert [e.variant for e in lowered(jax.value_and_grad(f, argnums=(0, 1)), X, 2.0)[1]] == [
+        "forward",
+        "adjoint(x, k)",
+    ]
+    assert [e.variant for e in lowered(lambda x: jax.jvp(lambda x: f(x, 2.0), (x,), (x,)), X)[1]] == [
+        "forward",
+        "tangent(x)",
+    ]
+
+
+def test_a_sum_over_all_threads_wants_few_of_them():
+    text, _ = lowered(jax.grad(lambda k: springs(X, k)[0].sum()), 2.0)
+    assert "per_sm = 8 : i64" in text
+
+
+def test_a_batch_is_one_launch_of_the_same_code():
+    text, events = lowered(jax.vmap(lambda x: springs(x, 2.0)[0]), jnp.ones((5, 8)))
+    assert calls(text) == ["jwarp_cuda_v1"] and "vmap" not in text
+    plain, _ = lowered(lambda x: springs(x, 2.0)[0], X)
+    assert attribute(text, "image") == attribute(plain, "image")
+    assert [e.source for e in events] == ["memory"] or events[0].source in ("compiled", "disk")
+
+
+def test_a_launch_of_nothing_is_no_call():
+    text, events = lowered(lambda x: wp.launch(spring, 0, [x, 2.0], [8]), X)
+    assert calls(text) == [] and not events
+    text, _ = lowered(jax.vmap(lambda x: springs(x, 2.0)[0]), jnp.ones((0, 8)))
+    assert calls(text) == []
+    text, _ = lowered(lambda x: wp.launch(spring, 0, [x, 2.0], [x])[0], X)
+    assert calls(text) == [] and "constant" not in text
+
+
+def test_a_program_for_two_platforms_has_both():
+    with wp.record_compiles() as events:
+        program = jax.jit(lambda x: springs(x, 2.0)[0]).trace(X).lower(lowering_platforms=("cpu", "cuda"))
+    assert set(calls(program.as_text())) == {"jwarp_launch_v1", "jwarp_cuda_v1"}
+    assert {e.platform for e in events} == {"cpu", "cuda"}
+
+
+def test_several_architectures_are_one_file():
+    with wp.config(cuda_arch="sm_80, sm_120"):
+        text, _ = lowered(lambda x: springs(x, 2.0)[0] + 1.0, X)
+    assert attribute(text, "image").startswith(FATBIN)
+
+
+def test_debug_mode_is_another_target():
+    with wp.config(debug=True):
+        text, _ = lowered(wp.jax_kernel(checked), X)
+        assert calls(text) == ["jwarp_cuda_debug_v1"]
+        assert b"assert" in attribute(text, "failures")
+    with wp.config(bounds="error"):
+        text, _ = lowered(lambda x: springs(x, 2.0)[0], X)
+        assert calls(text) == ["jwarp_cuda_debug_v1"]
+        assert b"outside" in attribute(text, "failures")
+    assert calls(lowered(lambda x: springs(x, 2.0)[0], X)[0]) == ["jwarp_cuda_v1"]
+
+
+def test_the_adjoint_of_a_loop_runs_again_instead_of_keeping_a_tape():
+    text, events = lowered(jax.grad(lambda x: steps(x, 1000)[0].sum()), X)
+    assert calls(text) == ["jwarp_cuda_v1"] and [e.variant for e in events] == ["adjoint(x)"]
+    assert "double slot_" not in wp.inspect(recurrence, "cuda", adjoint=True)
+    assert "slot_0[32]" in wp.inspect(recurrence, "cuda", adjoint=True)
+
+
+def test_what_a_gpu_cannot_remember_is_refused_with_its_line():
+    def f(x):
+        return wp.launch(overwritten, 8, {"n": 5}, {"x": x})["x"].sum()
+
+    jax.grad(f)(X)  # the processor can
+    with pytest.raises(wp.NotDifferentiableError, match=r"(?s)overwrites an array and reads it again.*x\[i\] = wp.sin"):
+        lowered(jax.grad(f), X)
+    assert calls(lowered(f, X)[0]) == ["jwarp_cuda_v1"]
+
+
+def test_an_architecture_of_another_form_is_refused():
+    with wp.config(cuda_arch="hopper"), pytest.raises(wp.LaunchError, match="'hopper' is no architecture"):
+        lowered(lambda x: springs(x, 3.0)[0], X)
+    with wp.config(cuda_arch="sm_12"), pytest.raises(wp.LaunchError, match="NVRTC_ERROR_INVALID_OPTION"):
+        lowered(lambda x: springs(x, 3.0)[0], X)
+
+
+def test_without_nvrtc_the_refusal_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(nvrtc, "is_installed", lambda: False)
+    with pytest.raises(wp.LaunchError, match=r"(?s)kernel 'spring' cannot be compiled for CUDA.*pip install"):
+        lowered(lambda x: springs(x, 4.0)[0], X)
+
+
+def test_an_exported_program_has_the_code_of_each_generation(tmp_path):
+    with wp.config(cuda_arch=""):
+        exported = jax.export.export(
+            jax.jit(lambda x, k: springs(x, k)[0]), platforms=("cuda",), disabled_checks=wp.EXPORT_CHECKS
+        )(X, 2.0)
+    again = jax.export.deserialize(exported.serialize())
+    assert again.platforms == ("cuda",)
+    assert attribute(again.mlir_module(), "image").startswith(FATBIN)
+
+
+def test_images_are_kept_on_disk(tmp_path):
+    with wp.config(cache_dir=str(tmp_path)):
+        made = [lowered(lambda x, c=c: springs(x, 2.0)[0] + c, X)[1][0] for c in (1.0, 2.0)]
+    assert [e.source for e in made][-1] == "memory"
+    assert np.all([e.bytes > 0 for e in made])

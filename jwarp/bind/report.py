@@ -13,6 +13,7 @@ import jax
 
 import jwarp._native as _native
 from jwarp.backend.cpu.target import host_target, llvm_version
+from jwarp.backend.cuda import nvrtc
 from jwarp.backend.store import Store
 from jwarp.config import config
 
@@ -55,8 +56,10 @@ def _devices() -> Iterator[str]:
         yield f"JAX finds none: {error}"
         return
     for device in devices:
-        runs = "jwarp runs here" if device.platform == "cpu" else "jwarp does not run here yet"
-        yield f"{device.platform}:{device.id}  {device.device_kind}  ({runs})"
+        runs = "jwarp runs here" if device.platform in ("cpu", "gpu") else "jwarp does not run here"
+        capability = getattr(device, "compute_capability", None)
+        architecture = f", sm_{str(capability).replace('.', '')}" if capability else ""
+        yield f"{device.platform}:{device.id}  {device.device_kind}{architecture}  ({runs})"
 
 
 def _processor() -> Iterator[str]:
@@ -74,7 +77,14 @@ def _available_cores() -> int:
 
 def _compilers() -> Iterator[str]:
     yield f"{'CPU':<12}LLVM {llvm_version()}, in llvmlite"
-    yield f"{'CUDA':<12}not built yet: kernels run on the CPU"
+    lacking = nvrtc.missing()
+    if lacking is not None:
+        yield f"{'CUDA':<12}missing ({lacking}): {nvrtc.INSTALL}"
+        return
+    made_for = config.cuda_arch or "the GPUs at hand, or without any " + ", ".join(nvrtc.DEFAULT_ARCHITECTURES)
+    yield f"{'CUDA':<12}{nvrtc.toolchain()}, makes code for {made_for}"
+    if nvrtc.disassembler() is None:
+        yield f"{'nvdisasm':<12}missing (wp.inspect shows machine code by it): pip install nvidia-cuda-nvdisasm"
 
 
 def _cache() -> Iterator[str]:

@@ -15,6 +15,7 @@ import llvmlite.binding as llvm
 from launch_kernels import scale
 
 import jwarp as wp
+from jwarp.backend.cuda import nvrtc
 
 
 def scaled(x):
@@ -95,7 +96,8 @@ def test_the_report_tells_what_there_is(tmp_path):
     text = report(JWARP_CACHE_DIR=str(tmp_path))
     for package in ("jwarp", "jax", "jaxlib", "numpy", "llvmlite"):
         assert importlib.metadata.version(package) in text
-    assert f"LLVM {llvm.llvm_version_info[0]}" in text and "CUDA" in text
+    assert f"LLVM {llvm.llvm_version_info[0]}" in text
+    assert nvrtc.toolchain() in text if nvrtc.missing() is None else "pip install 'jwarp[cuda" in text
     assert "cpu:0" in text and f"{len(os.sched_getaffinity(0))} available" in text
     assert str(tmp_path) in text and "entries     1, 1.0 MiB" in text and "writable    yes" in text
 

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from jwarp.backend.cuda.compile import BLOCK, lower_kernel
-from jwarp.backend.cuda.nvrtc import compile_unit, read_architectures, require
+from jwarp.backend.cuda.nvrtc import compile_unit, disassembler, read_architectures, require
 from jwarp.config import Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel
@@ -63,9 +63,7 @@ def annotated(text: str) -> str:
 
 def _disassembled(cubin: bytes) -> str:
     """The machine instructions of a cubin, as nvdisasm shows them."""
-    import cuda.pathfinder as pathfinder
-
-    tool = pathfinder.find_nvidia_binary_utility("nvdisasm")
+    tool = disassembler()
     if tool is None:
         raise LaunchError("stage 'sass' needs nvdisasm", hint="pip install nvidia-cuda-nvdisasm")
     with tempfile.TemporaryDirectory() as folder:

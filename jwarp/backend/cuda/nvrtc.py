@@ -183,6 +183,15 @@ def as_compile_error(rejected: Rejected, what: str) -> CompileError:
     return CompileError(f"{what}: {first.text}{more}", Span(first.file, first.line, *columns))
 
 
+def disassembler() -> str | None:
+    """The program that shows machine code as text, if there is one."""
+    if not is_installed():
+        return None
+    import cuda.pathfinder as pathfinder
+
+    return pathfinder.find_nvidia_binary_utility("nvdisasm")
+
+
 def device_folder() -> Path:
     """Where the CUDA headers of this package are: in the wheel, or in the source tree."""
     package = Path(__file__).parents[2]

@@ -135,15 +135,3 @@ def _check_guards(array: np.ndarray) -> None:
         memory = memory.base
     outside = np.concatenate([memory[:_GUARD], memory[_GUARD + array.nbytes :]])
     assert np.all(outside == _GUARD_BYTE), "the kernel wrote outside an array"
-
-
-def same(x: np.ndarray, y: np.ndarray) -> bool:
-    """Whether two results agree in every bit, but for which NaN it is."""
-    return x.dtype == y.dtype and x.shape == y.shape and bool(np.all(agree(x, y)))
-
-
-def agree(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Elementwise: the same bits, or both NaN."""
-    unsigned = f"u{x.dtype.itemsize}"
-    both_nan = (x != x) & (y != y)
-    return (x.view(unsigned) == y.view(unsigned)) | both_nan

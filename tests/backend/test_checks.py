@@ -6,9 +6,9 @@ import warnings
 
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled, same
-from kernel_sources import Writer
-from test_fuzz_kernels import load
+from harness import VARIANTS, Compiled
+from kernel_sources import Writer, load
+from op_kernels import same
 from thread_oracle import run_threads
 
 import jwarp as wp

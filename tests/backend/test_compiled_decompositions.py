@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled, same
+from harness import VARIANTS, Compiled
+from op_kernels import same
 
 import jwarp as wp
 from jwarp.backend.interpreter import run

@@ -6,8 +6,9 @@ import textwrap
 
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled, same
-from test_fuzz_kernels import load
+from harness import VARIANTS, Compiled
+from kernel_sources import load
+from op_kernels import same
 from thread_oracle import run_threads
 
 import jwarp as wp

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from gradient_sources import INPUTS, OUTPUTS, Writer, arguments
 from harness import VARIANTS, Compiled
-from test_fuzz_kernels import load
+from kernel_sources import load
 
 from jwarp.backend.interpreter import run
 from jwarp.config import Settings

@@ -10,13 +10,12 @@ import random
 import time
 import warnings
 from pathlib import Path
-from types import CodeType
-from typing import Any
 
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled, same
-from kernel_sources import Generated, Writer
+from harness import VARIANTS, Compiled
+from kernel_sources import Generated, Writer, load
+from op_kernels import same
 from thread_oracle import run_threads
 
 from jwarp.backend.cpu.compile import CpuKernel
@@ -28,16 +27,6 @@ from jwarp.ir.verify import verify
 LONG = os.environ.get("JWARP_FUZZ") == "long"
 SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
 GROUPS, GROUP_SIZE = 8, 12
-
-
-def load(source: str, folder: Path) -> Any:
-    """The kernel that `source` defines, read from a file, as kernels are."""
-    path = folder / f"fuzz_{abs(hash(source)):x}.py"
-    path.write_text(source)
-    code: CodeType = compile(source, str(path), "exec")
-    names: dict[str, Any] = {}
-    exec(code, names)
-    return names["kernel"]
 
 
 def check(generated: Generated, folder: Path, rng: random.Random) -> None:

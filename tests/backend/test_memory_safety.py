@@ -15,7 +15,8 @@ import fenced
 import numpy as np
 import pytest
 from access_kernels import FakeArray, Program, TooLong, programs, run_thread
-from harness import TARGETS, Compiled, Variant, same
+from harness import TARGETS, Compiled, Variant
+from op_kernels import same
 
 import jwarp as wp
 from jwarp.backend import interpreter

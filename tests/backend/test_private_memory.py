@@ -4,7 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled, same
+from harness import VARIANTS, Compiled
+from op_kernels import same
 
 from jwarp.backend import interpreter
 from jwarp.ir.builder import Builder, make_block

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from harness import TARGETS, VARIANTS, Compiled, same
+from harness import TARGETS, VARIANTS, Compiled
+from op_kernels import same
 
 import jwarp as wp
 from jwarp import _native

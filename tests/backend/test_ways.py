@@ -9,8 +9,7 @@ from collections import Counter
 
 import pytest
 from harness import TARGETS
-from kernel_sources import Writer
-from test_fuzz_kernels import load
+from kernel_sources import Writer, load
 
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.compile import CpuKernel

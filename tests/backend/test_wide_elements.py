@@ -10,7 +10,8 @@ from pathlib import Path
 import fenced
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled, Variant, same
+from harness import VARIANTS, Compiled, Variant
+from op_kernels import same
 
 import jwarp as wp
 from jwarp.backend.cpu.compile import CpuKernel

@@ -6,6 +6,9 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType
+from typing import Any
 
 import numpy as np
 
@@ -533,3 +536,13 @@ def random_array(rng: random.Random, type_: str, shape: tuple[int, ...]) -> np.n
     chosen = np.where(made.random(shape) < 0.5, whole, np.where(made.random(shape) < 0.9, real, odd))
     with np.errstate(all="ignore"):
         return chosen.astype(kind.dtype)
+
+
+def load(source: str, folder: Path) -> Any:
+    """The kernel that `source` defines, read from a file, as kernels are."""
+    path = folder / f"fuzz_{abs(hash(source)):x}.py"
+    path.write_text(source)
+    code: CodeType = compile(source, str(path), "exec")
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return names["kernel"]

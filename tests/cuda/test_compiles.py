@@ -1,0 +1,135 @@
+"""What is generated for GPUs compiles for every generation of them, without one."""
+
+import ast
+import random
+import warnings
+
+import pytest
+from gradient_kernels import KINDS
+from kernel_sources import Writer, load
+from op_kernels import casts_of, ops_of
+
+import jwarp as wp
+from jwarp.backend.cuda.compile import CudaKernel
+from jwarp.backend.cuda.nvrtc import DEFAULT_ARCHITECTURES, Rejected, Unit, as_compile_error, compile_unit
+from jwarp.config import Settings, config
+from jwarp.errors import KernelWarning, NotDifferentiableError
+from jwarp.ir.nodes import Kernel
+from jwarp.launch.derive import Variant, derive
+from jwarp.launch.descriptor import program_of
+from jwarp.types import SCALARS
+
+pytestmark = pytest.mark.usefixtures("compiler")
+
+PLAIN = Settings(cache_dir="")
+VERSIONS = ("fast", "checked", "either")
+
+
+def compiles(kernel: Kernel, architecture: str, version: str = "checked", settings: Settings = PLAIN) -> None:
+    unit = CudaKernel(kernel, settings).unit(version, 256)
+    try:
+        code = compile_unit(unit, architecture)
+    except Rejected as rejected:
+        raise AssertionError(f"{rejected.log}\n{unit.text}") from None
+    assert code.cubin.startswith(b"\x7fELF") and f".target {architecture}" in code.ptx
+
+
+@pytest.mark.parametrize("architecture", DEFAULT_ARCHITECTURES)
+@pytest.mark.parametrize("type_", SCALARS.values(), ids=SCALARS)
+def test_every_operation(type_, architecture):
+    compiles(ops_of(type_).kernel("operations"), architecture, "fast")
+    compiles(casts_of(type_).kernel("conversions"), architecture, "fast")
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_kernels(seed, tmp_path):
+    rng = random.Random(seed)
+    generated = Writer(rng).kernel()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelWarning)
+        ir = load(generated.source, tmp_path).ir(Settings(max_unroll=rng.choice([0, 4, 16])))
+    settings = Settings(cache_dir="", fast_math=seed % 2 == 0, bounds=rng.choice(["safe", "unchecked"]))
+    compiles(ir, DEFAULT_ARCHITECTURES[seed % len(DEFAULT_ARCHITECTURES)], VERSIONS[seed % 3], settings)
+
+
+# What a GPU would have to remember for as many trips as the data says.
+REFUSED = {
+    "multiplied_in_place", "added_to_itself", "ping_pong", "changed_by_a_function", "old_values", "exchanged_in_turn",
+    "own_ring", "own_table", "own_vectors",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", [k for kinds in KINDS.values() for k in kinds], ids=lambda k: k.name)
+def test_derivatives(kernel):
+    program = program_of(kernel, config.settings)
+    compiles(program.gpu_kernel, "sm_90")
+    variants = (
+        Variant("tangent", (2,), (0,), fresh=(2,)),
+        Variant("adjoint", (0,), (2,), fresh=(2,)),
+        Variant("adjoint", (0,), (2,), along=(0,), fresh=(2,)),
+    )
+    for k, variant in enumerate(variants):
+        made = derive(program, variant).program
+        if variant.is_adjoint and kernel.name in REFUSED:
+            with pytest.raises(NotDifferentiableError, match="overwrites an array and reads it again"):
+                compiles(made.gpu_kernel, "sm_90")
+        else:
+            compiles(made.gpu_kernel, DEFAULT_ARCHITECTURES[k])
+
+
+@wp.kernel
+def saxpy(a: float, x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = a * x[i] + y[i]
+
+
+@wp.kernel
+def bodies(p: wp.array[wp.vec3], m: wp.array[float], f: wp.array[wp.vec3]):
+    i = wp.tid()
+    total = wp.vec3(0.0)
+    for j in range(p.shape[0]):
+        d = p[j] - p[i]
+        r2 = wp.dot(d, d) + 1.0e-4
+        total += d * (m[j] / (r2 * wp.sqrt(r2)))
+    f[i] = total
+
+
+@wp.kernel
+def stencil(u: wp.array3d[float], out: wp.array3d[float]):
+    i, j, k = wp.tid()
+    if i > 0 and j > 0 and k > 0 and i < u.shape[0] - 1 and j < u.shape[1] - 1 and k < u.shape[2] - 1:
+        around = u[i - 1, j, k] + u[i + 1, j, k] + u[i, j - 1, k] + u[i, j + 1, k] + u[i, j, k - 1] + u[i, j, k + 1]
+        out[i, j, k] = u[i, j, k] + 0.1 * (around - 6.0 * u[i, j, k])
+
+
+@pytest.mark.parametrize("architecture", DEFAULT_ARCHITECTURES)
+@pytest.mark.parametrize("kernel", [saxpy, bodies, stencil], ids=lambda k: k.name)
+def test_benchmark_kernels_keep_all_in_registers(kernel, architecture):
+    program = program_of(kernel, config.settings)
+    floats = tuple(k for k, p in enumerate(program.params) if p.dtype.is_float and k not in program.written)
+    adjoint = derive(program, Variant("adjoint", floats, program.written, fresh=program.written)).program
+    for made in (program, adjoint):
+        unit = CudaKernel(made.gpu_kernel, PLAIN).unit("fast", 256)
+        code = compile_unit(Unit(unit.text, unit.name, (*unit.options, "-Xptxas=-v"), unit.headers), architecture)
+        assert code.spills == 0 and code.registers is not None and code.registers <= 128
+
+
+def test_a_name_that_means_something_in_c(tmp_path):
+    """Parameters may be called anything."""
+    words = ("int32", "sinf", "NULL", "i0", "done", "args", "sum0", "x_n0", "class_", "new", "double", "printf", "θ")
+    source = "import jwarp as wp\n\n@wp.kernel\ndef kernel("
+    source += ", ".join(f"{w}: wp.array[float]" for w in words if w.isidentifier())
+    source += ", n: int):\n    i = wp.tid()\n    new[i] = float(n)"
+    source += "".join(f" + {w}[i]" for w in words if w != "new") + "\n"
+    ast.parse(source)
+    compiles(load(source, tmp_path).ir(), "sm_90")
+
+
+def test_an_error_of_the_compiler_shows_the_line(tmp_path):
+    path = tmp_path / "sim.py"
+    path.write_text("first\n    x[i] = v + 1.0\n")
+    text = f'__device__ void f(float* x) {{\n#line 2 "{path}"\n  x[i] = v + 1.0;\n}}\n'
+    with pytest.raises(Rejected) as caught:
+        compile_unit(Unit(text, "sim.cu"), "sm_90")
+    shown = str(as_compile_error(caught.value, "kernel 'sim'"))
+    assert "kernel 'sim': identifier" in shown and f"{path}:2" in shown and "x[i] = v + 1.0\n" in shown + "\n"

@@ -1,0 +1,296 @@
+"""On a GPU: results, derivatives, batches, graphs, streams and threads, against the interpreter and the processor.
+
+`pytest -m gpu tests/cuda/test_gpu.py -s` runs all of it, and prints how fast some kernels are beside Warp, XLA and a
+copy of memory. Without a GPU nothing here runs.
+"""
+
+import concurrent.futures
+import random
+import statistics
+import time
+import warnings
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gradient_kernels import KINDS
+from kernel_sources import Writer, load
+from op_kernels import agree, arguments, casts_of, close, inputs_of, operand_sets, ops_of
+from test_compiles import REFUSED, bodies, saxpy, stencil
+
+import jwarp as wp
+from jwarp.backend.interpreter import run
+from jwarp.bind import primitive
+from jwarp.config import config
+from jwarp.errors import NO_SPAN, KernelWarning
+from jwarp.ir.nodes import written_params
+from jwarp.ir.ops import ELEMENTARY
+from jwarp.ir.serialize import fingerprint
+from jwarp.launch.arguments import Role
+from jwarp.launch.descriptor import Program, descriptor_of
+from jwarp.launch.geometry import fold
+from jwarp.types import SCALARS, ArrayType
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module", autouse=True)
+def gpu():
+    """The GPU that launches run on."""
+    try:
+        device = jax.devices("cuda")[0]
+    except RuntimeError as error:
+        pytest.skip(f"no GPU: {error}")
+    with jax.default_device(device), jax.enable_x64(True):
+        yield device
+
+
+def launched(kernel, dims, args, device):
+    """The array parameters after a launch of IR on a device, as `interpreter.run` gives them."""
+    written = written_params(kernel)
+    program = Program(kernel.name, fingerprint(kernel), NO_SPAN, config.settings, kernel, written)
+    roles = tuple(Role.IN_OUT if p in written else Role.READ for p in range(len(kernel.params)))
+    launch = descriptor_of(program, fold(dims, kernel.tid_dims, kernel.name), roles)
+    operands = [jax.device_put(np.asarray(a, p.dtype.dtype), device) for p, a in zip(kernel.params, args, strict=True)]
+    results = dict(zip(written, primitive.bind(operands, launch, ()), strict=True))
+    return [np.asarray(results.get(p, operands[p])) for p, param in enumerate(kernel.params) if param.is_array]
+
+
+@pytest.mark.parametrize("type_", SCALARS.values(), ids=SCALARS)
+def test_operations(type_, gpu):
+    for ops, inputs in ((ops_of(type_), inputs_of(type_, 1)), (casts_of(type_), operand_sets(type_, 1, 5)[:1])):
+        kernel, count = ops.kernel(f"ops_{type_}"), len(inputs[0])
+        args = arguments(ops, list(inputs), count)
+        expected, found = run(kernel, (count,), args), launched(kernel, (count,), args, gpu)
+        arrays = sum(isinstance(p.type, ArrayType) for p in ops.inputs)
+        for (label, _), x, y in zip(ops.labels, found[arrays:], expected[arrays:], strict=True):
+            fits = close(x, y) if label.split()[0] in ELEMENTARY else agree(x, y)
+            k = int(np.argmin(fits))
+            assert fits.all(), f"{label} of {[v[k] for v in inputs]}: {x[k]!r}, expected {y[k]!r}"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_kernels(seed, tmp_path, gpu):
+    generated = Writer(random.Random(seed)).kernel()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelWarning)
+        ir = load(generated.source, tmp_path).ir()
+    expected = run(ir, generated.dims, generated.arguments)
+    try:
+        found = launched(ir, generated.dims, generated.arguments, gpu)
+    except wp.LaunchError as error:
+        pytest.skip(f"it leaves its arrays for certain: {str(error).splitlines()[0]}")
+    for x, y in zip(found, expected, strict=True):
+        # Products and sums are contracted on the GPU, and functions are rounded otherwise.
+        wide = y.dtype.kind in "f" or y.dtype.name == "bfloat16"
+        fits = np.isclose(x.astype(float), y.astype(float), rtol=1e-2, atol=1e-2, equal_nan=True) if wide else x == y
+        assert np.size(fits) == 0 or np.mean(fits) > 0.98, generated.source
+
+
+def both(function, args, gpu):
+    """What a function gives on the GPU and on the processor."""
+    results = []
+    for device in (gpu, jax.devices("cpu")[0]):
+        with jax.default_device(device):
+            results.append(jax.tree.map(np.asarray, jax.jit(function)(*jax.device_put(args, device))))
+    return results
+
+
+@pytest.mark.parametrize("kernel", [k for kinds in KINDS.values() for k in kinds], ids=lambda k: k.name)
+def test_derivatives(kernel, gpu):
+    at = np.random.default_rng(0).uniform(0.35, 0.8, (2, 5))
+
+    def loss(x, y, trips):
+        (after,) = wp.launch(kernel, 5, [x, trips], [y])
+        return jnp.sum(jnp.sin(after) * jnp.arange(1.0, 6.0))
+
+    for trips in (0, 1, 16, 17, 300):
+        functions = [loss, lambda x, y, n: jax.jvp(lambda x, y: loss(x, y, n), (x, y), (y, x))[1]]
+        if kernel.name not in REFUSED:
+            functions += [jax.grad(loss, (0, 1)), jax.hessian(loss)]
+        for function in functions:
+            for x, y in zip(*map(jax.tree.leaves, both(function, (*at, trips), gpu)), strict=True):
+                np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-9)
+
+
+def test_batches(gpu):
+    rng = np.random.default_rng(1)
+    x, a = rng.normal(size=(3, 4, 1000)).astype(np.float32), rng.normal(size=4).astype(np.float32)
+    f = wp.jax_kernel(saxpy, in_out_argnames=["y"])
+
+    def loss(a, x, y):
+        return jnp.sum(f(a, x, y)[0] ** 2)
+
+    batched = jax.vmap(jax.vmap(jax.value_and_grad(loss, (0, 1)), (0, 0, None)), (None, 0, None))
+    for u, v in zip(*map(jax.tree.leaves, both(batched, (a, x, x[0, 0]), gpu)), strict=True):
+        np.testing.assert_allclose(u, v, rtol=1e-4, atol=1e-4)
+    shared = jax.grad(lambda a: jax.vmap(lambda x: loss(a, x, x))(x.reshape(12, -1)).sum())
+    np.testing.assert_allclose(*both(shared, (a[0],), gpu), rtol=1e-4)
+
+
+def test_a_large_launch(gpu):
+    """More threads than a 32-bit index counts, by a batch of one launch."""
+
+    @wp.kernel
+    def count(total: wp.array[wp.uint64]):
+        wp.atomic_add(total, 0, wp.uint64(1))
+
+    (total,) = jax.jit(lambda: wp.launch(count, (1 << 16, 1 << 17), [], [1]))()
+    assert int(total[0]) == 1 << 33
+
+
+def test_export(gpu):
+    f = jax.jit(lambda a, x: wp.launch(saxpy, 100, [a, x], [x])[0])
+    x = np.linspace(0, 1, 100, dtype=np.float32)
+    exported = jax.export.export(f, platforms=("cuda",), disabled_checks=wp.EXPORT_CHECKS)(np.float32(2), x)
+    again = jax.export.deserialize(exported.serialize())
+    np.testing.assert_allclose(again.call(np.float32(2), x), 3 * x, rtol=1e-6)
+
+
+def test_graphs(gpu):
+    """Many small launches in one program, which XLA records as a graph and replays."""
+
+    def many(x):
+        for _ in range(20):
+            (x,) = wp.launch(saxpy, 64, [0.5, x], [x])
+        return x
+
+    x = np.ones(64, np.float32)
+    run = jax.jit(many)
+    for k in range(5):
+        np.testing.assert_allclose(run((k + 1) * x), (k + 1) * 1.5**20 * x, rtol=1e-5)
+    looped = jax.jit(lambda x: jax.lax.fori_loop(0, 100, lambda _, c: wp.launch(saxpy, 64, [0.01, c], [c])[0], x))
+    np.testing.assert_allclose(looped(x), 1.01**100 * x, rtol=1e-4)
+
+
+def test_threads(gpu):
+    def work(k):
+        x = jnp.full(1000 + k, float(k), jnp.float32)
+        value, slope = jax.value_and_grad(lambda x: jnp.sum(wp.launch(saxpy, 1000 + k, [2.0, x], [x])[0] ** 2))(x)
+        return float(value), float(slope[0])
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for k, (value, slope) in enumerate(pool.map(work, range(32))):
+            np.testing.assert_allclose([value, slope], [9.0 * k * k * (1000 + k), 18.0 * k], rtol=1e-4)
+
+
+def test_failed_checks(gpu):
+    @wp.kernel
+    def picked(x: wp.array[float], at: wp.array[int], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = x[at[i]]
+
+    at = np.array([0, 1, 9, 2], np.int32)
+    with wp.config(bounds="error"), pytest.raises(Exception, match=r"(?s)picked.*outside.*thread \(2\)"):
+        wp.launch(picked, 4, [np.ones(4, np.float32), at], [4])[0].block_until_ready()
+    assert wp.launch(picked, 4, [np.ones(4, np.float32), at], [4])[0].tolist() == [1.0, 1.0, 0.0, 1.0]
+
+
+def test_a_dropped_kernel_leaves_no_arrays(gpu):
+    x = jnp.ones(1000, jnp.float32)
+    made = wp.launch(saxpy, 1000, [1.0, x], [x])[0]
+    gone = weakref.ref(made)
+    del made
+    assert gone() is None
+
+
+# -- figures
+
+
+def seconds(runs, rounds=20):
+    """The median time of each, taken in turns."""
+    for warm_up in runs.values():
+        jax.block_until_ready(warm_up())
+    taken = {name: [] for name in runs}
+    for _ in range(rounds):
+        for name, once in runs.items():
+            start = time.perf_counter()
+            for _ in range(10):
+                last = once()
+            jax.block_until_ready(last)
+            taken[name].append((time.perf_counter() - start) / 10)
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def show(title, times, bytes_=None):
+    print(f"\n{title}")
+    for name, time_ in times.items():
+        rate = f", {bytes_ / time_ / 1e9:.0f} GB/s" if bytes_ else ""
+        print(f"  {name:<24}{time_ * 1e6:10.1f} us{rate}")
+
+
+def test_the_bandwidth_of_saxpy(gpu):
+    n = 1 << 26
+    x, y = jnp.ones(n, jnp.float32), jnp.ones(n, jnp.float32)
+    ours = jax.jit(lambda x, y: wp.launch(saxpy, n, [2.0, x], [y])[0], donate_argnums=1)
+    theirs = jax.jit(lambda x, y: 2.0 * x + y, donate_argnums=1)
+    state = {"ours": y, "theirs": y + 0}
+
+    def step(name, function):
+        def run():
+            state[name] = function(x, state[name])
+            return state[name]
+
+        return run
+
+    copy = jax.jit(lambda x: x + 0)
+    times = seconds({"jwarp": step("ours", ours), "jax.jit": step("theirs", theirs), "copy": lambda: copy(x)})
+    show("saxpy, 2^26 floats", times)
+    rate = (3 * 4 * n / times["jwarp"]) / (2 * 4 * n / times["copy"])
+    print(f"  bandwidth of the copy's: {rate:.2f} (target 0.9)")
+    assert rate >= 0.9
+
+
+def test_a_launch_inside_a_jit_costs_no_more_than_a_kernel_of_xla(gpu):
+    def chain(step):
+        return jax.jit(lambda x: jax.lax.fori_loop(0, 1000, lambda _, c: step(c), x))
+
+    x = jnp.ones(64, jnp.float32)
+    ours = chain(lambda c: wp.launch(saxpy, 64, [0.01, c], [c])[0])
+    theirs = chain(lambda c: jax.lax.optimization_barrier(c * 1.01))
+    times = {k: t / 1000 for k, t in seconds({"jwarp": lambda: ours(x), "XLA": lambda: theirs(x)}).items()}
+    show("a launch inside a loop", times)
+    assert times["jwarp"] <= 1.2 * times["XLA"]
+
+
+def test_the_adjoint_of_bodies(gpu):
+    n = 1 << 14
+    rng = np.random.default_rng(0)
+    p, m = jnp.asarray(rng.normal(size=(n, 3)), jnp.float32), jnp.asarray(rng.uniform(size=n), jnp.float32)
+    f = wp.jax_kernel(bodies, launch_dims=n)
+    forward = jax.jit(lambda p, m: f(p, m, output_dims=n)[0])
+    both_ = jax.jit(lambda p, m, w: jax.vjp(lambda p, m: f(p, m, output_dims=n)[0], p, m)[1](w))
+    w = jnp.ones((n, 3), jnp.float32)
+    times = seconds({"forward": lambda: forward(p, m), "adjoint": lambda: both_(p, m, w)})
+    show("n-body, 2^14", times)
+    assert times["adjoint"] <= 3 * times["forward"]
+
+
+def test_bodies_and_stencil_beside_warp(gpu):
+    warp = pytest.importorskip("warp")
+    warp.config.quiet = True
+    warp.init()
+    n, side = 1 << 14, 256
+    rng = np.random.default_rng(0)
+    p, m = rng.normal(size=(n, 3)).astype(np.float32), rng.uniform(size=n).astype(np.float32)
+    u = rng.normal(size=(side,) * 3).astype(np.float32)
+    ours = {
+        "bodies": (jax.jit(lambda p, m: wp.launch(bodies, n, [p, m], [n])[0]), jax.device_put((p, m), gpu)),
+        "stencil": (jax.jit(lambda u: wp.launch(stencil, u.shape, [u], [u.shape])[0]), jax.device_put((u,), gpu)),
+    }
+    import warp_gpu_kernels
+
+    theirs = warp_gpu_kernels.launches(warp, p, m, u)
+    for name, (function, args) in ours.items():
+        run_warp, result = theirs[name]
+
+        def wait(run_warp=run_warp):
+            run_warp()
+            warp.synchronize()
+
+        times = seconds({"jwarp": lambda f=function, a=args: f(*a).block_until_ready(), "warp": wait})
+        show(f"{name} beside Warp", times)
+        np.testing.assert_allclose(function(*args), result(), rtol=1e-3, atol=1e-3)
+        assert times["jwarp"] <= 1.05 * times["warp"]

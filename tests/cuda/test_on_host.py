@@ -190,7 +190,7 @@ def test_threads_that_wait_in_vain_are_an_error():
         "different barriers": "if (threadIdx.x < 8) {\n __syncthreads();\n } else {\n __syncthreads();\n }",
         "at a barrier for ever": "if (threadIdx.x > 8) __syncthreads();",
         "for its warp": "if (threadIdx.x > 8) __shfl_sync(0xffffffffu, 1, 0);",
-        "different masks": "__ballot_sync(threadIdx.x < 8 ? 0xffu : 0xffffffffu, 1);",
+        "different masks": "__ballot_sync(threadIdx.x < 8 ? 0xffffu : 0xffffffffu, 1);",
     }
     entry = 'extern "C" __global__ void __launch_bounds__(32)\nk(const __grid_constant__ jw_args<4, 1> args) {\n'
     hosts = compile_host([f"{entry}{text}\n}}\n" for text in texts.values()])

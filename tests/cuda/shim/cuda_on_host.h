@@ -18,6 +18,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 struct uint3 { unsigned x, y, z; };
@@ -352,8 +353,12 @@ template <class T> T cuda_host_change(T* place, T value) {
   *place = value;
   return old;
 }
-template <class T, class U> T atomicAdd(T* place, U value) { return cuda_host_change(place, T(*place + T(value))); }
-template <class T, class U> T atomicSub(T* place, U value) { return cuda_host_change(place, T(*place - T(value))); }
+template <class T> T cuda_host_add(T x, T y) {
+  if constexpr (std::is_integral_v<T>) return T(uint64_t(x) + uint64_t(y));
+  return x + y;
+}
+template <class T, class U> T atomicAdd(T* place, U value) { return cuda_host_change(place, cuda_host_add(*place, T(value))); }
+template <class T, class U> T atomicSub(T* place, U value) { return cuda_host_change(place, cuda_host_add(*place, T(-T(value)))); }
 template <class T, class U> T atomicMin(T* place, U value) { return cuda_host_change(place, std::min(*place, T(value))); }
 template <class T, class U> T atomicMax(T* place, U value) { return cuda_host_change(place, std::max(*place, T(value))); }
 template <class T, class U> T atomicAnd(T* place, U value) { return cuda_host_change(place, T(*place & T(value))); }

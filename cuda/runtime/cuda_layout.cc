@@ -25,6 +25,10 @@ CudaLayout::CudaLayout(const Plan& plan, const Launch& launch, const Buffers& bu
                        const std::vector<int64_t>& own_grid)
     : Layout(plan, launch, buffers) {
   if (std::find(own_grid.begin(), own_grid.end(), 0) != own_grid.end()) threads = 0;
+  if (!own_grid.empty()) {
+    // A grid of the user's need not have all the threads of the launch.
+    for (Operand& operand : operands) operand.needs_zeros = operand.binding.init == Init::kZeros;
+  }
   std::vector<Axis> axes;
   if (threads > 0) axes = merged_axes();
   if (axes.size() > kBatchAxes) {

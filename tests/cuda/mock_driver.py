@@ -86,9 +86,7 @@ class Words:
     @classmethod
     def read(cls, words: ctypes._Pointer, symbols: int, parameters: int) -> Words:
         after = 8 + symbols
-        strides = tuple(
-            tuple(words[after + parameters * (1 + k) : after + parameters * (2 + k)]) for k in range(4)
-        )
+        strides = tuple(tuple(words[after + parameters * (1 + k) : after + parameters * (2 + k)]) for k in range(4))
         total, items, threads, failure = words[:4]
         return cls(
             total, items, threads, failure, tuple(words[4:8]), tuple(words[8:after]),

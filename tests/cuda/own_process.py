@@ -34,7 +34,9 @@ def build_mock(*defines: str) -> Path:
     if not library.exists():
         folder.mkdir(mode=0o700, exist_ok=True)
         own = folder / f"{os.getpid()}.so"
-        subprocess.run(["g++", "-std=c++17", "-O1", "-shared", "-fPIC", *defines, str(source), "-o", str(own)], check=True)
+        subprocess.run(
+            ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", *defines, str(source), "-o", str(own)], check=True
+        )
         own.replace(library)
     return library
 
@@ -54,7 +56,9 @@ def own_process(test: Callable[..., None] | None = None, *, defines: Sequence[st
         path = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
         call = f"import {test.__module__} as m; m.{test.__name__}.__wrapped__(**{arguments!r})"
         environment = {**os.environ, "PYTHONPATH": path, "JWARP_LIBCUDA": library, NATIVE: _native.__file__}
-        done = subprocess.run([sys.executable, "-c", call], env=environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [sys.executable, "-c", call], env=environment, capture_output=True, text=True, timeout=120
+        )
         if done.returncode:
             pytest.fail(f"the process ended with {done.returncode}\n{done.stdout}\n{done.stderr}", pytrace=False)
 

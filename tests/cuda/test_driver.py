@@ -387,13 +387,13 @@ def test_threads_share_call_sites():
         launch=scale_launch(5), block=128,
     )  # fmt: skip
     register_scale()
-    wrong = []
+    k, wrong = np.asarray(K), []
 
     def run(number: int) -> None:
         rng = np.random.default_rng(number)
         for _ in range(50):
             x, y = rng.uniform(size=5).astype(np.float32), np.full(5 + number % 2, np.nan, np.float32)
-            arrays = [(a.ctypes.data, F32, a.shape) for a in (x, np.asarray(K), y)]
+            arrays = [(a.ctypes.data, F32, a.shape) for a in (x, k, y)]
             launches.run(arrays, STREAMS[number % 2])
             if not np.array_equal(y[:5], K * x) or (y[5:] != 0).any():
                 wrong.append(number)

@@ -99,7 +99,13 @@ def test_batch_axes_that_all_operands_have_are_one(axes):
 @own_process
 def test_symbols_are_extents_of_arrays_and_room_for_integers():
     seen = []
-    parameters = [(ARRAY, 2, F32, 0), (SCALAR, 0, S32, 0), (SCALAR, 0, F64, 0), (SCALAR, 0, PRED, 0), (ARRAY, 3, F64, 0)]
+    parameters = [
+        (ARRAY, 2, F32, 0),
+        (SCALAR, 0, S32, 0),
+        (SCALAR, 0, F64, 0),
+        (SCALAR, 0, PRED, 0),
+        (ARRAY, 3, F64, 0),
+    ]
     driver().register("jwarp_scale", lambda words, _: seen.append(Words.read(words, 4 + 2 + 1 + 3, 5)))
     bindings = [*((p, -1, INPUT, 0) for p in range(4)), (4, 0, IN_OUT, 0)]
     launch = make_launch([7, 2], bindings)

@@ -1,4 +1,4 @@
-"""The numbers that describe a launch to the native module, written down once for the tests of both sides."""
+"""The numbers that describe kernels and launches to the native module, written down once for all tests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ FORMAT = 1
 MAX_DIMS = 4
 # What a parameter holds before the first thread runs: an operand that is only read, zeros, or its operand's content.
 INPUT, ZEROS, IN_OUT = 0, 1, 2
+# Codes of dtypes, kinds of parameters, and how threads cover an output.
+PRED, S32, F32, F64, U64 = 1, 4, 11, 12, 9
+SCALAR, ARRAY = 0, 1
+UNKNOWN, STORED, OWN = 0, 1, 2
 
 
 def make_launch(
@@ -22,4 +26,24 @@ def make_launch(
     """A launch; a binding is (operand or -1, result or -1, initial content, mask of batch axes), one per parameter."""
     padded = (*dims, *[1] * (MAX_DIMS - len(dims)))
     numbers = [FORMAT, *padded, repeat, len(batch), *batch, len(bindings), *itertools.chain(*bindings)]
+    return np.array(numbers, np.int64)
+
+
+def make_plan(
+    tid_dims: int,
+    parameters: Sequence[tuple[int, int, int, int]],
+    clauses: Sequence[Sequence[tuple[dict[int, int], int]]] = (),
+    sums: Sequence[int] = (),
+    weight: int = 1,
+) -> np.ndarray:
+    """A plan of parameters (kind, rank, dtype, cover) and alternatives ({symbol: coefficient}, constant).
+
+    `sums` are the parameters that are only added to.
+    """
+    flagged = [(*parameter, int(p in sums)) for p, parameter in enumerate(parameters)]
+    numbers = [2, tid_dims, weight, len(parameters), *itertools.chain(*flagged), len(clauses)]
+    for clause in clauses:
+        numbers.append(len(clause))
+        for terms, constant in clause:
+            numbers += [len(terms), *itertools.chain(*terms.items()), constant]
     return np.array(numbers, np.int64)

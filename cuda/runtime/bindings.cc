@@ -12,6 +12,7 @@
 #include "arrays.h"
 #include "call_pool.h"
 #include "compiler.h"
+#include "cuda_bindings.h"
 #include "fault.h"
 #include "gil.h"
 #include "handler.h"
@@ -123,6 +124,7 @@ PYBIND11_MODULE(_native, m) {
       .def("__call__", &jwarp::Replay::run, "Runs the launch without the GIL, on threads of this module.")
       .def("replace", &jwarp::Replay::replace, py::arg("arrays"), py::arg("launch") = py::none(),
            "Replaces arrays, as pairs of number and array, and the launch unless it is None.");
+  jwarp::cuda::add_bindings(m);
   jwarp::WorkerPool::instance();  // made while no other thread can fork halfway; it has no threads yet
   // Before Python ends, so that no thread runs a kernel whose code is being freed.
   py::module_::import("atexit").attr("register")(

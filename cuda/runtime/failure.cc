@@ -27,6 +27,14 @@ std::string text(const std::vector<int64_t>& numbers) {
 
 }  // namespace
 
+void raise_failure(const std::string& what, const Layout& layout, int64_t tid_dims, int64_t thread, int64_t item) {
+  std::string message = what + ", thread " + text(unravel(thread, layout.symbols.data(), tid_dims));
+  if (!layout.batch.empty()) {
+    message += ", batch " + text(unravel(item, layout.batch.data(), layout.batch.size()));
+  }
+  throw Fault(XLA_FFI_Error_Code_FAILED_PRECONDITION, message);
+}
+
 void Failure::note(const Frame& frame, int64_t granule, int64_t item) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (granule >= granule_.load(std::memory_order_relaxed)) return;
@@ -40,14 +48,8 @@ void Failure::note(const Frame& frame, int64_t granule, int64_t item) {
 void Failure::raise(const Kernel& kernel, const Geometry& geometry) const {
   if (site_ == 0) return;
   const size_t site = static_cast<size_t>(site_ - 1);
-  std::string message = site < kernel.failures.size() ? kernel.failures[site] : "a check failed";
-  std::vector<int64_t> thread = unravel(row_, geometry.symbols.data(), kernel.plan.tid_dims - 1);
-  thread.push_back(column_);
-  message += ", thread " + text(thread);
-  if (!geometry.batch.empty()) {
-    message += ", batch " + text(unravel(item_, geometry.batch.data(), geometry.batch.size()));
-  }
-  throw Fault(XLA_FFI_Error_Code_FAILED_PRECONDITION, message);
+  const std::string what = site < kernel.failures.size() ? kernel.failures[site] : "a check failed";
+  raise_failure(what, geometry, kernel.plan.tid_dims, row_ * geometry.columns + column_, item_);
 }
 
 }  // namespace jwarp

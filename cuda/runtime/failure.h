@@ -4,12 +4,17 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <string>
 
 #include "entry.h"
 #include "geometry.h"
 #include "table.h"
 
 namespace jwarp {
+
+// Throws the Fault that `what` went wrong in a thread, counted through the launch dimensions, of a batch element.
+[[noreturn]] void raise_failure(const std::string& what, const Layout& layout, int64_t tid_dims, int64_t thread,
+                                int64_t item);
 
 class Failure {
  public:

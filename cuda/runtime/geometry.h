@@ -1,51 +1,19 @@
-// A launch fitted to buffers of known shapes: everything that does not depend on their contents.
+// A launch laid out for the CPU: everything that does not depend on the contents of buffers.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "launch.h"
-#include "plan.h"
+#include "layout.h"
 #include "small_array.h"
-#include "xla/ffi/api/c_api.h"
 
 namespace jwarp {
 
-// The operands and results of one call; each pointer is to an XLA_FFI_Buffer.
-struct Buffers {
-  void* const* operands;
-  int64_t operand_count;
-  void* const* results;
-  int64_t result_count;
-
-  const XLA_FFI_Buffer& operand(int64_t i) const { return *static_cast<const XLA_FFI_Buffer*>(operands[i]); }
-  const XLA_FFI_Buffer& result(int64_t i) const { return *static_cast<const XLA_FFI_Buffer*>(results[i]); }
-};
-
-class Geometry {
+class Geometry : public Layout {
  public:
   // Throws Fault when the buffers, the launch and the plan do not belong together.
   Geometry(const Plan& plan, const Launch& launch, const Buffers& buffers);
 
-  // Whether this geometry is also right for these buffers.
-  bool fits(const Buffers& buffers) const;
-
-  struct Operand {
-    Binding binding;
-    int64_t dtype;
-    std::vector<int64_t> dims;  // batch extents, then core extents
-    int64_t bytes;
-    bool needs_zeros;  // the launcher zeroes the whole result before the first thread runs
-  };
-
-  std::vector<Operand> operands;
-  std::vector<int64_t> batch;
-  std::vector<int64_t> strides;  // bytes, strides[k * operands.size() + p]; 0 where p lacks axis k
-  std::vector<int64_t> symbols;  // integer scalars still 0
-
-  int64_t batch_items;
-  int64_t rows;
-  int64_t columns;
   int64_t granule_columns = 0;  // the unit of work is one row of at most so many columns
   int64_t row_granules = 0;
   int64_t granules = 0;  // in all; 0 when nothing runs
@@ -62,8 +30,7 @@ class Geometry {
   uint64_t fill = 0;
 
  private:
-  void fit_operands(const Plan& plan, const Launch& launch, const Buffers& buffers);
-  void count_work(const Plan& plan, const Launch& launch);
+  void count_work(const Launch& launch);
   void choose_zero_fill(const Plan& plan, const Launch& launch);
   void choose_chunks(const Plan& plan, const Launch& launch);
   bool each_own_element(const Plan& plan, const Launch& launch, size_t p) const;

@@ -20,6 +20,8 @@ struct Binding {
   int64_t result;   // index of the XLA result, -1 if none
   Init init;
   int64_t mask;  // bit k: the buffer has batch axis k
+
+  bool has_axis(int64_t axis) const { return (mask >> axis) & 1; }
 };
 
 class Launch {

@@ -285,9 +285,7 @@ std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
 
   SmallArray<void*, 16> base(geometry.operands.size());
   for (size_t p = 0; p < geometry.operands.size(); ++p) {
-    const Binding& binding = geometry.operands[p].binding;
-    const bool is_result = binding.result >= 0;
-    base[p] = (is_result ? buffers.result(binding.result) : buffers.operand(binding.operand)).data;
+    base[p] = buffers.of(geometry.operands[p].binding).data;
   }
   Failure failure;
   Work work{kernel_.plan, geometry, base.data(), nullptr, kernel_.fast.load(std::memory_order_acquire),

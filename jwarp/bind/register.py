@@ -17,9 +17,12 @@ EXPORT_CHECKS = [compat.DisabledSafetyCheck.custom_call(target) for target in (T
 
 
 def register() -> None:
-    """Make the call target and the compiler known. Only queues work; no backend of JAX is started."""
+    """Make the call targets and the compiler known. Only queues work; no backend of JAX is started."""
     _native.set_compiler(compile_program)
     jax.ffi.register_ffi_target(TARGET, _native.handlers(), platform="cpu")
+    # Spelled as JAX's plugin asks for them. Without a GPU nobody does, and the NVIDIA driver is not looked for.
+    jax.ffi.register_ffi_target(CUDA_TARGET, _native.cuda_handlers(checks=False), platform="CUDA")
+    jax.ffi.register_ffi_target(CUDA_DEBUG_TARGET, _native.cuda_handlers(checks=True), platform="CUDA")
 
 
 # At import and not at first use: an executable loaded from a cache or a file reaches XLA without any launch.

@@ -9,13 +9,17 @@ from collections.abc import Callable, Sequence
 
 import llvmlite.binding as llvm
 import numpy as np
-from launch_format import INPUT, ZEROS, make_launch
+from launch_format import ARRAY as ARRAY
+from launch_format import F32 as F32
+from launch_format import F64 as F64
+from launch_format import INPUT, SCALAR, STORED, UNKNOWN, ZEROS, make_launch
+from launch_format import OWN as OWN
+from launch_format import PRED as PRED
+from launch_format import S32 as S32
+from launch_format import U64 as U64
+from launch_format import make_plan as make_plan
 
 from jwarp import _native
-
-PRED, S32, F32, F64, U64 = 1, 4, 11, 12, 9
-SCALAR, ARRAY = 0, 1
-UNKNOWN, STORED, OWN = 0, 1, 2
 
 _serial = itertools.count()
 _kept_alive: list[object] = []
@@ -66,26 +70,6 @@ def python_entry(body: Callable[[Frame], None]) -> int:
     callback = ctypes.CFUNCTYPE(None, ctypes.POINTER(Frame))(lambda frame: body(frame.contents))
     _kept_alive.append(callback)
     return ctypes.cast(callback, ctypes.c_void_p).value or 0
-
-
-def make_plan(
-    tid_dims: int,
-    parameters: Sequence[tuple[int, int, int, int]],
-    clauses: Sequence[Sequence[tuple[dict[int, int], int]]] = (),
-    sums: Sequence[int] = (),
-    weight: int = 1,
-) -> np.ndarray:
-    """A plan of parameters (kind, rank, dtype, cover) and alternatives ({symbol: coefficient}, constant).
-
-    `sums` are the parameters that are only added to.
-    """
-    flagged = [(*parameter, int(p in sums)) for p, parameter in enumerate(parameters)]
-    numbers = [2, tid_dims, weight, len(parameters), *itertools.chain(*flagged), len(clauses)]
-    for clause in clauses:
-        numbers.append(len(clause))
-        for terms, constant in clause:
-            numbers += [len(terms), *itertools.chain(*terms.items()), constant]
-    return np.array(numbers, np.int64)
 
 
 def register(

@@ -1,0 +1,10 @@
+// The CUDA part of the Python module jwarp._native.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace jwarp::cuda {
+
+void add_bindings(pybind11::module_& m);
+
+}  // namespace jwarp::cuda

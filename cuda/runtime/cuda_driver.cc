@@ -1,0 +1,122 @@
+// Loading the driver's library, and what its errors mean.
+#include "cuda_driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+
+#include "fault.h"
+
+namespace jwarp::cuda {
+namespace {
+
+constexpr char kLibrary[] = "libcuda.so.1";
+// What kernels are compiled with; an older driver refuses their images.
+constexpr int kNeededVersion = 13000;
+constexpr char kNeededRelease[] = "580";
+constexpr Result kNoDevice = 100;
+constexpr Result kFirstOfKernels = 700;  // errors from here to the next are of kernels that ran before
+constexpr Result kLastOfKernels = 719;
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+[[noreturn]] void unavailable(const std::string& text) { throw Fault(XLA_FFI_Error_Code_UNAVAILABLE, text); }
+
+void* open_library() {
+  const char* chosen = std::getenv("JWARP_LIBCUDA");
+  const char* path = chosen != nullptr && *chosen != '\0' ? chosen : kLibrary;
+  if (void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL)) return library;
+  const char* reason = dlerror();
+  unavailable(std::string("kernels for CUDA need the NVIDIA driver, whose library ") + path +
+              " cannot be loaded: " + (reason ? reason : "no reason given"));
+}
+
+void* find_symbol(void* library, const char* name) {
+  if (void* symbol = dlsym(library, name)) return symbol;
+  unavailable(std::string("the library of the NVIDIA driver has no function ") + name + "; jwarp needs CUDA " +
+              version_text(kNeededVersion) + ", driver release " + kNeededRelease + " or newer");
+}
+
+// Before anything else is asked of it: an old driver lacks functions, and its other errors say less.
+void require_version(void* library) {
+  int version = 0;
+  const auto get_version = reinterpret_cast<Result (*)(int*)>(find_symbol(library, "cuDriverGetVersion"));
+  if (get_version(&version) != 0) version = 0;
+  if (version >= kNeededVersion) return;
+  unavailable("the NVIDIA driver is too old: it supports CUDA " + version_text(version) + ", jwarp needs CUDA " +
+              version_text(kNeededVersion) + "; install driver release " + kNeededRelease + " or newer");
+}
+
+std::unique_ptr<Driver> start() {
+  void* const library = open_library();
+  require_version(library);
+  auto found = std::make_unique<Driver>();
+#define JWARP_CUDA_FIND(member, name, parameters) \
+  found->member = reinterpret_cast<Result(*) parameters>(find_symbol(library, name));
+  JWARP_CUDA_FUNCTIONS(JWARP_CUDA_FIND)
+#undef JWARP_CUDA_FIND
+  const Result result = found->init(0);
+  if (result != 0 && result != kNoDevice) unavailable("CUDA does not start: " + found->describe(result, "cuInit"));
+  int count = 0;
+  if (result == 0 && found->device_get_count(&count) == 0 && count > 0) return found;
+  unavailable("the NVIDIA driver finds no GPU in this process; is one hidden by CUDA_VISIBLE_DEVICES?");
+}
+
+}  // namespace
+
+std::mutex& process_mutex() {
+  static std::mutex* const instance = [] {
+    auto* created = new std::mutex;
+    pthread_atfork([] { process_mutex().lock(); }, [] { process_mutex().unlock(); },
+                   [] { process_mutex().unlock(); });
+    return created;
+  }();
+  return *instance;
+}
+
+// Kept once it has started; until then every call tries again, as a cause may go away.
+const Driver& driver() {
+  static std::atomic<const Driver*> started{nullptr};
+  if (const Driver* known = started.load(std::memory_order_acquire)) return *known;
+  const std::lock_guard<std::mutex> lock(process_mutex());
+  if (started.load() == nullptr) started.store(start().release(), std::memory_order_release);
+  return *started.load();
+}
+
+std::string Driver::describe(Result result, const char* function) const {
+  const char* name = nullptr;
+  const char* text = nullptr;
+  if (get_error_name(result, &name) != 0 || name == nullptr) name = "an unknown error";
+  if (get_error_string(result, &text) != 0 || text == nullptr) text = "no description";
+  return std::string(function) + " failed with " + name + ", error " + std::to_string(result) + " (" + text + ")";
+}
+
+void Driver::fail(Result result, const char* function, const std::string& kernel) const {
+  std::string message = "kernel '" + kernel + "': " + describe(result, function);
+  if (result >= kFirstOfKernels && result <= kLastOfKernels) {
+    message += "; this or an earlier kernel on the GPU went wrong, and the process has to be started again";
+  }
+  if (result == kNoBinaryForGpu) message += "; it was not compiled for this GPU: see wp.config.cuda_arch";
+  throw Fault(result == kOutOfMemory ? XLA_FFI_Error_Code_RESOURCE_EXHAUSTED : XLA_FFI_Error_Code_INTERNAL, message);
+}
+
+CurrentContext::CurrentContext(const Driver& driver, Stream stream, const std::string& kernel) : driver_(driver) {
+  int capturing = kNotCapturing;
+  driver.check(driver.stream_is_capturing(stream, &capturing), "cuStreamIsCapturing", kernel);
+  driver.check(driver.context_get_current(&context_), "cuCtxGetCurrent", kernel);
+  // To ask for the context of a stream ends its capture. Who captures has made the context current.
+  if (capturing != kNotCapturing) return;
+  Context needed = nullptr;
+  driver.check(driver.stream_get_context(stream, &needed), "cuStreamGetCtx", kernel);
+  if (needed == context_) return;
+  driver.check(driver.context_push(needed), "cuCtxPushCurrent", kernel);
+  context_ = needed;
+  pushed_ = true;
+}
+
+}  // namespace jwarp::cuda

@@ -1,0 +1,107 @@
+// The part of the CUDA driver that launches need, found in the driver's library when it is first used.
+//
+// Nothing of the CUDA toolkit is needed to build this: the few types are declared here, as in cuda.h.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <string>
+
+namespace jwarp::cuda {
+
+using Result = int;  // CUresult, 0 for success
+using Device = int;
+using Address = unsigned long long;  // CUdeviceptr
+using Context = struct ContextHandle*;
+using Stream = struct StreamHandle*;
+using Library = struct LibraryHandle*;
+using Kernel = struct KernelHandle*;
+using Function = struct FunctionHandle*;
+
+constexpr Result kOutOfMemory = 2;
+constexpr Result kNoBinaryForGpu = 209;
+constexpr int kNotCapturing = 0;  // CUstreamCaptureStatus
+constexpr int kMultiprocessors = 16;  // CUdevice_attribute
+constexpr int kMajor = 75;
+constexpr int kMinor = 76;
+constexpr int kMaxSharedPerBlock = 97;
+constexpr int kStaticShared = 1;  // CUfunction_attribute
+constexpr int kMaxDynamicShared = 8;
+
+// CUlaunchConfig
+struct LaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  Stream stream;
+  void* attributes;
+  unsigned attribute_count;
+};
+
+// Member, name in the library, parameters. Names with a version are those that cuda.h gives to programs.
+#define JWARP_CUDA_FUNCTIONS(X)                                                                      \
+  X(init, "cuInit", (unsigned flags))                                                                \
+  X(get_error_name, "cuGetErrorName", (Result, const char**))                                        \
+  X(get_error_string, "cuGetErrorString", (Result, const char**))                                    \
+  X(device_get_count, "cuDeviceGetCount", (int*))                                                    \
+  X(device_get_attribute, "cuDeviceGetAttribute", (int*, int attribute, Device))                     \
+  X(primary_context_retain, "cuDevicePrimaryCtxRetain", (Context*, Device))                          \
+  X(context_get_current, "cuCtxGetCurrent", (Context*))                                              \
+  X(context_get_device, "cuCtxGetDevice", (Device*))                                                 \
+  X(context_push, "cuCtxPushCurrent_v2", (Context))                                                  \
+  X(context_pop, "cuCtxPopCurrent_v2", (Context*))                                                   \
+  X(stream_get_context, "cuStreamGetCtx", (Stream, Context*))                                        \
+  X(stream_is_capturing, "cuStreamIsCapturing", (Stream, int*))                                      \
+  X(stream_synchronize, "cuStreamSynchronize", (Stream))                                             \
+  X(library_load_data, "cuLibraryLoadData",                                                          \
+    (Library*, const void* image, void*, void**, unsigned, void*, void**, unsigned))                 \
+  X(library_get_kernel, "cuLibraryGetKernel", (Kernel*, Library, const char*))                       \
+  X(kernel_get_attribute, "cuKernelGetAttribute", (int*, int attribute, Kernel, Device))             \
+  X(kernel_set_attribute, "cuKernelSetAttribute", (int attribute, int value, Kernel, Device))        \
+  X(kernel_get_function, "cuKernelGetFunction", (Function*, Kernel))                                 \
+  X(launch, "cuLaunchKernelEx", (const LaunchConfig*, Function, void** parameters, void** extra))    \
+  X(memory_alloc, "cuMemAlloc_v2", (Address*, size_t))                                               \
+  X(fill_bytes, "cuMemsetD8Async", (Address, unsigned char, size_t, Stream))                         \
+  X(copy_on_device, "cuMemcpyDtoDAsync_v2", (Address to, Address from, size_t, Stream))              \
+  X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void* to, Address from, size_t, Stream))
+
+struct Driver {
+#define JWARP_CUDA_MEMBER(member, name, parameters) Result(*member) parameters;
+  JWARP_CUDA_FUNCTIONS(JWARP_CUDA_MEMBER)
+#undef JWARP_CUDA_MEMBER
+
+  // "cuInit failed with CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)"
+  std::string describe(Result result, const char* function) const;
+
+  // Throws Fault, naming the kernel and the function, unless the result is success.
+  void check(Result result, const char* function, const std::string& kernel) const {
+    if (result != 0) fail(result, function, kernel);
+  }
+  [[noreturn]] void fail(Result result, const char* function, const std::string& kernel) const;
+};
+
+// The driver, started. Throws Fault when there is none, it is too old, or there is no GPU.
+const Driver& driver();
+
+// Guards what the process knows of CUDA; free in the child of a fork, whatever other threads did.
+std::mutex& process_mutex();
+
+// The context of a stream, made current on this thread for a scope.
+class CurrentContext {
+ public:
+  CurrentContext(const Driver& driver, Stream stream, const std::string& kernel);
+  ~CurrentContext() {
+    if (pushed_) driver_.context_pop(&context_);
+  }
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+
+  Context get() const { return context_; }
+
+ private:
+  const Driver& driver_;
+  Context context_ = nullptr;
+  bool pushed_ = false;
+};
+
+}  // namespace jwarp::cuda

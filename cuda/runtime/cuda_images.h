@@ -1,0 +1,46 @@
+// The images of compiled kernels that the process has loaded, by content; they stay until it ends.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "cuda_driver.h"
+
+namespace jwarp::cuda {
+
+struct Image;
+
+// A kernel in an image. Unloading one might end the capture of a CUDA graph on another thread, so nothing
+// is ever unloaded.
+class LoadedKernel {
+ public:
+  LoadedKernel(Image& image, std::string symbol) : image_(image), symbol_(std::move(symbol)) {}
+
+  // Loads the image, for all devices, unless it is loaded. Neither a stream nor a context is needed.
+  // `name` is the user's name for the kernel, for errors.
+  void load(const std::string& name);
+
+  // Makes the kernel ready on the device of the current context, for blocks with so much dynamic shared
+  // memory; driver calls are made only where that has not been done before.
+  void set_up(Device device, int64_t shared, const std::string& name);
+
+  // Null before it is loaded.
+  Kernel handle() const { return handle_.load(std::memory_order_acquire); }
+
+ private:
+  void allow_shared(const Driver& driver, Device device, int64_t shared, const std::string& name) const;
+
+  Image& image_;
+  const std::string symbol_;
+  std::atomic<Kernel> handle_{nullptr};
+  std::map<Device, int64_t> shared_;  // of the devices where it is ready
+};
+
+// The kernel of that symbol in an image of that content. Throws Fault for an image that is damaged.
+LoadedKernel& find_kernel(std::string_view image, std::string_view symbol, const std::string& name);
+
+}  // namespace jwarp::cuda

@@ -1,0 +1,103 @@
+// Merging batch axes, and writing the words of a launch.
+#include "cuda_layout.h"
+
+#include <algorithm>
+
+namespace jwarp::cuda {
+namespace {
+
+constexpr int64_t kMaxGridX = INT32_MAX;
+constexpr int64_t kMaxGridZ = 65535;
+
+// Whether one step along `outer` is for every parameter as far as all steps along `inner`.
+bool continues(const CudaLayout::Axis& outer, const CudaLayout::Axis& inner) {
+  const auto as_far = [&](int64_t out, int64_t in) { return out == in * inner.extent; };
+  return std::equal(outer.strides.begin(), outer.strides.end(), inner.strides.begin(), as_far);
+}
+
+}  // namespace
+
+size_t count_words(const Plan& plan) {
+  return kSymbols + static_cast<size_t>(plan.symbol_count) + (1 + kBatchAxes) * plan.parameters.size();
+}
+
+CudaLayout::CudaLayout(const Plan& plan, const Launch& launch, const Buffers& buffers, int64_t block,
+                       const std::vector<int64_t>& own_grid)
+    : Layout(plan, launch, buffers) {
+  if (std::find(own_grid.begin(), own_grid.end(), 0) != own_grid.end()) threads = 0;
+  if (!own_grid.empty()) {
+    // A grid of the user's need not have all the threads of the launch.
+    for (Operand& operand : operands) operand.needs_zeros = operand.binding.init == Init::kZeros;
+  }
+  std::vector<Axis> axes;
+  if (threads > 0) axes = merged_axes();
+  if (axes.size() > kBatchAxes) {
+    outer.assign(axes.begin(), axes.end() - kBatchAxes);
+    axes.erase(axes.begin(), axes.end() - kBatchAxes);
+    for (const Axis& axis : outer) launches *= axis.extent;
+  }
+  write_words(plan, launch, axes);
+  choose_grid(block, own_grid);
+}
+
+// Neighbouring axes that are like one axis to every parameter become one; the order of the elements stays.
+std::vector<CudaLayout::Axis> CudaLayout::merged_axes() const {
+  const size_t count = operands.size();
+  std::vector<Axis> axes;
+  for (size_t k = 0; k < batch.size(); ++k) {
+    if (batch[k] == 1) continue;
+    const auto begin = strides.begin() + static_cast<std::ptrdiff_t>(k * count);
+    Axis axis = {batch[k], {begin, begin + static_cast<std::ptrdiff_t>(count)}};
+    if (!axes.empty() && continues(axes.back(), axis)) {
+      axis.extent *= axes.back().extent;
+      axes.back() = std::move(axis);
+    } else {
+      axes.push_back(std::move(axis));
+    }
+  }
+  return axes;
+}
+
+void CudaLayout::write_words(const Plan& plan, const Launch& launch, const std::vector<Axis>& axes) {
+  const size_t count = operands.size();
+  words.assign(count_words(plan), 0);
+  first_pointer = kSymbols + symbols.size();
+  std::copy(symbols.begin(), symbols.end(), words.begin() + kSymbols);
+  std::fill_n(words.begin() + kBatch, kBatchAxes, 1);
+  words[kThreads] = rows * columns;
+  if (threads == 0) return;  // no elements and no threads, whatever the grid is
+
+  words[kItems] = 1;
+  const size_t padding = kBatchAxes - axes.size();
+  for (size_t k = 0; k < axes.size(); ++k) {
+    words[kItems] *= axes[k].extent;
+    words[kBatch + padding + k] = axes[k].extent;
+    const size_t first = first_pointer + (1 + padding + k) * count;
+    std::copy(axes[k].strides.begin(), axes[k].strides.end(), words.begin() + static_cast<std::ptrdiff_t>(first));
+  }
+  words[kTotal] = launch.repeat * words[kItems] * words[kThreads];
+}
+
+void CudaLayout::advance(int64_t number, int64_t* pointers) const {
+  for (size_t k = outer.size(); k-- > 0;) {
+    const bool ends = number % outer[k].extent == outer[k].extent - 1;
+    const int64_t steps = ends ? 1 - outer[k].extent : 1;
+    for (size_t p = 0; p < operands.size(); ++p) pointers[p] += steps * outer[k].strides[p];
+    if (!ends) return;
+    number /= outer[k].extent;
+  }
+}
+
+// Kernels step on by the whole grid until all threads have run, so that any grid is right. It is never empty:
+// XLA takes a captured graph without a launch for an error.
+void CudaLayout::choose_grid(int64_t block, const std::vector<int64_t>& own) {
+  const int64_t blocks = words[kTotal] / block + (words[kTotal] % block != 0);
+  const int64_t x = own.empty() ? blocks : own[0];
+  const int64_t y = own.empty() ? 1 : own[1];
+  const int64_t z = own.empty() ? 1 : words[kItems];
+  grid[0] = static_cast<unsigned>(std::clamp<int64_t>(x, 1, kMaxGridX));
+  grid[1] = static_cast<unsigned>(std::max<int64_t>(y, 1));
+  grid[2] = static_cast<unsigned>(std::clamp<int64_t>(z, 1, kMaxGridZ));
+}
+
+}  // namespace jwarp::cuda

@@ -1,0 +1,50 @@
+// The table of contexts.
+#include "cuda_place.h"
+
+#include <memory>
+#include <unordered_map>
+
+namespace jwarp::cuda {
+namespace {
+
+// Never destroyed: other threads may still launch while the process exits.
+std::unordered_map<Context, std::unique_ptr<Place>>& places() {
+  static auto* const instance = new std::unordered_map<Context, std::unique_ptr<Place>>;
+  return *instance;
+}
+
+}  // namespace
+
+Place& place_of(Context context, const std::string& kernel) {
+  const Driver& cuda = driver();
+  const std::lock_guard<std::mutex> lock(process_mutex());
+  const auto known = places().find(context);
+  if (known != places().end()) return *known->second;
+  Device device = 0;
+  int multiprocessors = 0;
+  cuda.check(cuda.context_get_device(&device), "cuCtxGetDevice", kernel);
+  cuda.check(cuda.device_get_attribute(&multiprocessors, kMultiprocessors, device), "cuDeviceGetAttribute", kernel);
+  auto made = std::make_unique<Place>(context, device, multiprocessors);
+  return *places().emplace(context, std::move(made)).first->second;
+}
+
+Address Place::take_word(const Driver& driver, const std::string& kernel) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!words_.empty()) {
+      const Address word = words_.back();
+      words_.pop_back();
+      return word;
+    }
+  }
+  Address word = 0;
+  driver.check(driver.memory_alloc(&word, sizeof(uint64_t)), "cuMemAlloc", kernel);
+  return word;
+}
+
+void Place::give_word(Address word) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  words_.push_back(word);
+}
+
+}  // namespace jwarp::cuda

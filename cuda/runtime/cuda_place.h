@@ -1,0 +1,34 @@
+// What the process knows of each CUDA context that it launches in.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cuda_driver.h"
+
+namespace jwarp::cuda {
+
+// A context and its device. Never freed: call sites point at it.
+struct Place {
+  Place(Context of_context, Device of_device, int64_t count)
+      : context(of_context), device(of_device), multiprocessors(count) {}
+
+  const Context context;
+  const Device device;
+  const int64_t multiprocessors;
+
+  // Words of device memory in which kernels note failed checks. Each run has its own while it lasts.
+  Address take_word(const Driver& driver, const std::string& kernel);
+  void give_word(Address word);
+
+ private:
+  std::mutex mutex_;
+  std::vector<Address> words_;
+};
+
+// That of the context, which is current. Throws Fault.
+Place& place_of(Context context, const std::string& kernel);
+
+}  // namespace jwarp::cuda

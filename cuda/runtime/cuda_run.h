@@ -1,0 +1,77 @@
+// Running a launch on a GPU.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cuda_driver.h"
+#include "cuda_images.h"
+#include "cuda_layout.h"
+
+namespace jwarp::cuda {
+
+// The code of a launch, as its custom call describes it.
+struct Code {
+  std::string kernel;      // the user's name for it
+  std::string_view entry;  // its symbol in the image
+  std::string_view image;  // a cubin or a fatbin
+  int64_t block;           // threads of a block
+  int64_t shared;          // bytes of dynamic shared memory
+  int64_t per_sm;          // blocks for each multiprocessor at most; 0 for as many as the threads need
+  std::vector<int64_t> grid;  // x and y of a handwritten kernel, whose z are batch elements; else empty
+  std::string_view failures;  // what its checks at site 1, 2, … say, each but the last ended by "\0"
+};
+
+struct Place;
+
+// One launch of one kernel, run any number of times, on any devices, also by several threads at once.
+class CudaSite {
+ public:
+  // With `checks`, every run waits for its end and throws if a check failed.
+  CudaSite(const Code& code, Plan plan, Launch launch, bool checks);
+  ~CudaSite();
+  CudaSite(const CudaSite&) = delete;
+  CudaSite& operator=(const CudaSite&) = delete;
+
+  const Launch& launch() const { return launch_; }
+
+  // Loads the kernel. Throws Fault, as all of these.
+  void load() { kernel_.load(name_); }
+
+  // Makes the kernel ready on the stream's device.
+  void set_up(Stream stream);
+
+  // Puts the launch on the stream.
+  void run(const Buffers& buffers, Stream stream);
+
+ private:
+  // A device where the kernel is ready. Listed, so that a run finds it without a lock.
+  struct Ready {
+    Place* place;
+    Ready* next;
+  };
+
+  Place& ready_on(Context context);
+  const CudaLayout& fit(const Buffers& buffers, std::unique_ptr<CudaLayout>& own);
+  void set_initial_contents(const CudaLayout& layout, const Buffers& buffers, Stream stream) const;
+  void launch_all(const CudaLayout& layout, const Buffers& buffers, Place& place, Stream stream) const;
+  void check_failure(const CudaLayout& layout, int64_t number, Address noted, Stream stream) const;
+
+  const std::string name_;
+  LoadedKernel& kernel_;
+  const int64_t block_, shared_, per_sm_;
+  const std::vector<int64_t> grid_;
+  const std::vector<std::string> failures_;
+  const bool checks_;
+  const Plan plan_;
+  const Launch launch_;
+  std::atomic<Ready*> ready_{nullptr};
+  // Under XLA the shapes of a call site never change, so they are checked and laid out once.
+  std::atomic<CudaLayout*> cached_{nullptr};
+};
+
+}  // namespace jwarp::cuda

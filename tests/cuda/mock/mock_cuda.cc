@@ -1,0 +1,264 @@
+// A stand-in for the library of the NVIDIA driver: logs every call, fails where a test asks for it, and keeps the
+// memory of its GPUs in ordinary memory.
+//
+// Handles are numbers that tell what they are: the context of device d is 0x1000 + d, its streams are
+// 0x100 * (d + 1) + any number below 0x100. A kernel is run by the function that a test registers for its entry.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace {
+
+using Result = int;
+using Address = unsigned long long;
+using Handle = unsigned long;
+
+struct LaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  Handle stream;
+  void* attributes;
+  unsigned attribute_count;
+};
+// words: what the kernel is given; shape: grid, block, shared bytes.
+using Run = void (*)(const long long* words, const unsigned* shape);
+
+struct State {
+  std::mutex mutex;
+  std::string log;
+  std::map<std::string, Result> failures;
+  std::map<std::string, int> settings = {{"version", 13000},      {"devices", 2},        {"capturing", 0},
+                                         {"multiprocessors", 132}, {"max_shared", 232448}, {"static_shared", 0},
+                                         {"major", 9},             {"minor", 0}};
+  std::map<Handle, std::string> entries;
+  std::map<std::string, Run> kernels;
+  Handle handles = 0;
+  bool started = false;
+};
+
+State& state() {
+  static State* const instance = new State;
+  return *instance;
+}
+
+thread_local Handle current = 0;
+
+// Logs a call and says how it ends.
+template <typename... Arguments>
+Result call(const char* function, const char* format, Arguments... arguments) {
+  State& mock = state();
+  const std::lock_guard<std::mutex> lock(mock.mutex);
+  char text[200];
+  const int length = std::snprintf(text, sizeof text, format, arguments...);
+  mock.log += std::string(function) + (length > 0 ? " " : "") + text + "\n";
+  if (!mock.started && std::strcmp(function, "cuInit") != 0 && std::strcmp(function, "cuDriverGetVersion") != 0) {
+    return 3;  // CUDA_ERROR_NOT_INITIALIZED
+  }
+  const auto failure = mock.failures.find(function);
+  return failure == mock.failures.end() ? 0 : failure->second;
+}
+
+int setting(const char* name) {
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  return state().settings[name];
+}
+
+}  // namespace
+
+#define CALL(...)                                         \
+  if (const Result result = call(__func__, __VA_ARGS__)) { \
+    return result;                                        \
+  }
+
+extern "C" {
+
+// What tests use
+
+const char* mock_log() {
+  static thread_local std::string copy;
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  copy = state().log;
+  return copy.c_str();
+}
+void mock_clear() {
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  state().log.clear();
+}
+// A result of 0 lets the function succeed again.
+void mock_fail(const char* function, Result result) {
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  if (result == 0) {
+    state().failures.erase(function);
+  } else {
+    state().failures[function] = result;
+  }
+}
+void mock_set(const char* name, int value) {
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  state().settings[name] = value;
+}
+void mock_register(const char* entry, Run run) {
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  state().kernels[entry] = run;
+}
+void mock_make_current(Handle context) { current = context; }
+Handle mock_current() { return current; }
+
+// The driver
+
+Result cuInit(unsigned) {
+  CALL("%s", "");
+  if (setting("devices") == 0) return 100;
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  state().started = true;
+  return 0;
+}
+Result cuDriverGetVersion(int* version) {
+  CALL("%s", "");
+  *version = setting("version");
+  return 0;
+}
+Result cuGetErrorName(Result result, const char** name) {
+  static const std::map<Result, const char*> names = {
+      {1, "CUDA_ERROR_INVALID_VALUE"},    {2, "CUDA_ERROR_OUT_OF_MEMORY"},        {3, "CUDA_ERROR_NOT_INITIALIZED"},
+      {100, "CUDA_ERROR_NO_DEVICE"},      {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},  {500, "CUDA_ERROR_NOT_FOUND"},
+      {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}};
+  const auto found = names.find(result);
+  if (found == names.end()) return 1;
+  *name = found->second;
+  return 0;
+}
+Result cuGetErrorString(Result result, const char** text) {
+  if (result == 999) return 1;
+  *text = "the mock was told to fail";
+  return 0;
+}
+Result cuDeviceGetCount(int* count) {
+  CALL("%s", "");
+  *count = setting("devices");
+  return 0;
+}
+Result cuDeviceGetAttribute(int* value, int attribute, int device) {
+  CALL("%d device=%d", attribute, device);
+  const std::map<int, const char*> names = {{16, "multiprocessors"}, {97, "max_shared"}, {75, "major"}, {76, "minor"}};
+  const auto found = names.find(attribute);
+  if (found == names.end()) return 1;
+  *value = setting(found->second);
+  return 0;
+}
+Result cuDevicePrimaryCtxRetain(Handle* context, int device) {
+  CALL("device=%d", device);
+  *context = 0x1000 + device;
+  return 0;
+}
+Result cuCtxGetCurrent(Handle* context) {
+  CALL("%s", "");
+  *context = current;
+  return 0;
+}
+Result cuCtxGetDevice(int* device) {
+  CALL("%s", "");
+  if (current == 0) return 201;
+  *device = static_cast<int>(current - 0x1000);
+  return 0;
+}
+// One place is enough: nothing under test pushes twice.
+thread_local Handle below = 0;
+Result cuCtxPushCurrent_v2(Handle context) {
+  CALL("%#lx", context);
+  below = current;
+  current = context;
+  return 0;
+}
+Result cuCtxPopCurrent_v2(Handle* context) {
+  CALL("%s", "");
+  *context = current;
+  current = below;
+  return 0;
+}
+Result cuStreamGetCtx(Handle stream, Handle* context) {
+  CALL("%#lx", stream);
+  if (setting("capturing")) return 906;
+  *context = stream == 0 ? current : 0x1000 + stream / 0x100 - 1;
+  return *context == 0 ? 201 : 0;
+}
+Result cuStreamIsCapturing(Handle stream, int* status) {
+  CALL("%#lx", stream);
+  *status = setting("capturing");
+  return 0;
+}
+Result cuStreamSynchronize(Handle stream) {
+  CALL("%#lx", stream);
+  return 0;
+}
+Result cuLibraryLoadData(Handle* library, const void* image, void*, void**, unsigned, void*, void**, unsigned) {
+  const auto* bytes = static_cast<const unsigned char*>(image);
+  CALL("%02x%02x%02x%02x", bytes[0], bytes[1], bytes[2], bytes[3]);
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  *library = 0x10000 + ++state().handles;
+  return 0;
+}
+Result cuLibraryGetKernel(Handle* kernel, Handle, const char* entry) {
+  CALL("%s", entry);
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  *kernel = 0x20000 + ++state().handles;
+  state().entries[*kernel] = entry;
+  return 0;
+}
+Result cuKernelGetAttribute(int* value, int attribute, Handle, int device) {
+  CALL("%d device=%d", attribute, device);
+  *value = setting("static_shared");
+  return 0;
+}
+Result cuKernelSetAttribute(int attribute, int value, Handle, int device) {
+  CALL("%d=%d device=%d", attribute, value, device);
+  return 0;
+}
+Result cuKernelGetFunction(Handle* function, Handle kernel) {
+  CALL("context=%#lx", current);
+  *function = kernel;
+  return 0;
+}
+#ifndef MOCK_WITHOUT_LAUNCH
+Result cuLaunchKernelEx(const LaunchConfig* config, Handle kernel, void** parameters, void**) {
+  std::string entry;
+  Run run = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(state().mutex);
+    entry = state().entries[kernel];
+    run = state().kernels[entry];
+  }
+  CALL("%s grid=%u,%u,%u block=%u,%u,%u shared=%u stream=%#lx context=%#lx", entry.c_str(), config->grid[0],
+       config->grid[1], config->grid[2], config->block[0], config->block[1], config->block[2], config->shared_bytes,
+       config->stream, current);
+  const unsigned shape[] = {config->grid[0],  config->grid[1],  config->grid[2],     config->block[0],
+                            config->block[1], config->block[2], config->shared_bytes};
+  if (run) run(static_cast<const long long*>(parameters[0]), shape);
+  return 0;
+}
+#endif
+Result cuMemAlloc_v2(Address* address, size_t bytes) {
+  CALL("%zu", bytes);
+  *address = reinterpret_cast<Address>(std::malloc(bytes));
+  return 0;
+}
+Result cuMemsetD8Async(Address address, unsigned char value, size_t bytes, Handle stream) {
+  CALL("%#x bytes=%zu stream=%#lx", value, bytes, stream);
+  std::memset(reinterpret_cast<void*>(address), value, bytes);
+  return 0;
+}
+Result cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Handle stream) {
+  CALL("bytes=%zu stream=%#lx", bytes, stream);
+  std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  return 0;
+}
+Result cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Handle stream) {
+  CALL("bytes=%zu stream=%#lx", bytes, stream);
+  std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+  return 0;
+}
+}

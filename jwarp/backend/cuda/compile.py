@@ -65,7 +65,8 @@ class CudaKernel(AnalysedKernel):
 
     def unit(self, version: str, block: int) -> Unit:
         """The text of a version and what it is compiled with."""
-        text = generate(self.proofs, self.entry, version, bounds=self.bounds, block=block)
+        failures = failure_texts(self.kernel)
+        text = generate(self.proofs, self.entry, version, bounds=self.bounds, block=block, failures=failures)
         exact = rounds_as_written(self.kernel)
         options = ["--fmad=false"] if exact else []
         if self.settings.fast_math and not exact:

@@ -21,14 +21,14 @@ MAX_SUMS = 16
 SUMMED = (float32, float64, int32, int64, uint32, uint64)
 
 
-def generate(proofs: Proofs, name: str, version: str, *, bounds: bool, block: int) -> str:
+def generate(proofs: Proofs, name: str, version: str, *, bounds: bool, block: int, failures: Sequence[str] = ()) -> str:
     """The text of one version of the analysed kernel, whose entry is called `name`.
 
     `fast` tests the accesses that are not proved, `checked` all but those proved without a condition, and
     `either` decides by the condition, which depends on arguments that only the GPU knows. Without `bounds` none
-    are tested.
+    are tested. `failures` are the texts of checks, in the order in which the runtime numbers them.
     """
-    writer = _Entry(proofs, name, bounds, block)
+    writer = _Entry(proofs, name, bounds, block, failures)
     versions = ("fast", "checked") if version == "either" else (version,)
     bodies = [writer.body(v) for v in versions]
     if version == "either":
@@ -65,7 +65,8 @@ def sums_in_registers(kernel: Kernel) -> tuple[tuple, ...]:
 class _Entry:
     """The parts of one entry around its body."""
 
-    def __init__(self, proofs: Proofs, name: str, bounds: bool, block: int):
+    def __init__(self, proofs: Proofs, name: str, bounds: bool, block: int, failures: Sequence[str]):
+        self.failures = failures
         self.proofs, self.kernel, self.name, self.bounds, self.block = proofs, proofs.kernel, name, bounds, block
         self.sums = sums_in_registers(self.kernel)
         self.names = array_names(self.kernel)
@@ -78,7 +79,7 @@ class _Entry:
         if self.bounds:
             proven = self.proofs.proven.items()
             trusted = {node for node, condition in proven if condition == ALWAYS or version == "fast"}
-        emitter = BodyEmitter(self.kernel, trusted, failure_texts(self.kernel), self.sums)
+        emitter = BodyEmitter(self.kernel, trusted, self.failures, self.sums)
         emitter.depth = 3
         emitter.block(self.kernel.body)
         return emitter.lines

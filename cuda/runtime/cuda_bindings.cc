@@ -4,15 +4,13 @@
 #include <pybind11/stl.h>
 
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "arrays.h"
+#include "cuda_array.h"
+#include "cuda_driver.h"
 #include "cuda_handler.h"
-#include "cuda_run.h"
-#include "fault.h"
-#include "gil.h"
+#include "cuda_in_place.h"
 
 namespace py = pybind11;
 
@@ -30,45 +28,14 @@ py::dict handlers(bool checks) {
   return result;
 }
 
-// The address of an array, its dtype's code and its shape.
-using Array = std::tuple<uintptr_t, int64_t, std::vector<int64_t>>;
-
-// A launch without its arrays.
-class CudaLaunch {
- public:
-  CudaLaunch(const std::string& kernel, const std::string& entry, const py::bytes& image, const py::buffer& plan,
-             const py::buffer& launch, int64_t block, int64_t shared, int64_t per_sm, std::vector<int64_t> grid,
-             const std::string& failures)
-      : site_({kernel, entry, std::string_view(image), block, shared, per_sm, std::move(grid), failures},
-              decoded<Plan>(plan, "a plan"), decoded<Launch>(launch, "a launch"), !failures.empty()) {}
-
-  void run(const std::vector<Array>& arrays, uintptr_t stream) {
-    const size_t results = static_cast<size_t>(site_.launch().result_count);
-    if (arrays.size() < results) throw py::value_error("jwarp: fewer arrays than the launch has results");
-    std::vector<XLA_FFI_Buffer> buffers;
-    for (const auto& [address, dtype, shape] : arrays) {
-      buffers.push_back({XLA_FFI_Buffer_STRUCT_SIZE, nullptr, static_cast<XLA_FFI_DataType>(dtype),
-                         reinterpret_cast<void*>(address), static_cast<int64_t>(shape.size()),
-                         const_cast<int64_t*>(shape.data())});
-    }
-    std::vector<void*> pointers;
-    for (XLA_FFI_Buffer& buffer : buffers) pointers.push_back(&buffer);
-    const size_t operands = pointers.size() - results;
-    const Buffers view = {pointers.data(), static_cast<int64_t>(operands), pointers.data() + operands,
-                          static_cast<int64_t>(results)};
-    const WithoutGil no_gil;
-    site_.run(view, reinterpret_cast<Stream>(stream));
-  }
-
- private:
-  template <typename T>
-  static T decoded(const py::buffer& source, const char* what) {
-    const std::vector<int64_t> numbers = read_numbers(source, what);
-    return T(numbers.data(), static_cast<int64_t>(numbers.size()));
-  }
-
-  CudaSite site_;
-};
+std::pair<int, int> capability(Device device) {
+  const Driver& cuda = driver();
+  int major = 0, minor = 0;
+  const bool found = cuda.device_get_attribute(&major, kMajor, device) == 0 &&
+                     cuda.device_get_attribute(&minor, kMinor, device) == 0;
+  if (!found) throw py::value_error("jwarp: there is no CUDA device " + std::to_string(device));
+  return {major, minor};
+}
 
 }  // namespace
 
@@ -81,8 +48,21 @@ void add_bindings(py::module_& m) {
            py::kw_only(), py::arg("kernel"), py::arg("entry"), py::arg("image"), py::arg("plan"), py::arg("launch"),
            py::arg("block"), py::arg("shared") = 0, py::arg("per_sm") = 0,
            py::arg("grid") = std::vector<int64_t>(), py::arg("failures") = "")
-      .def("run", &CudaLaunch::run, py::arg("arrays"), py::arg("stream") = 0,
-           "Puts the launch on a stream; the arrays are (address, dtype code, shape), operands then results.");
+      .def("run", &CudaLaunch::run, py::arg("arguments"), py::arg("stream") = 0,
+           py::arg("device") = -1, py::arg("keep") = py::none(),
+           "Puts the launch on a stream. Arguments are operands, then results, each (place, dtype code, shape): the\n"
+           "place is an address on `device`, the bytes of a value, or None for memory of no account. The stream 0 is\n"
+           "that of `device`, or of the current context if it is -1. `keep` is kept until the launch has ended; where\n"
+           "it is None, that is waited for.");
+  py::class_<DeviceArray>(m, "DeviceArray", "An array in the memory of a GPU, borrowed by DLPack from its owner.")
+      .def(py::init<const py::object&>(), py::arg("capsule"))
+      .def_property_readonly("address", &DeviceArray::address)
+      .def_property_readonly("device", &DeviceArray::device, "The number of the CUDA device.")
+      .def_property_readonly("dtype", &DeviceArray::dtype, "The code of its dtype; 0 for one that kernels do not know.")
+      .def_property_readonly("shape", &DeviceArray::shape)
+      .def_property_readonly("strides", &DeviceArray::strides, "In bytes.")
+      .def_property_readonly("read_only", &DeviceArray::read_only);
+  m.def("cuda_capability", &capability, py::arg("device"), "Major and minor compute capability of a CUDA device.");
 }
 
 }  // namespace jwarp::cuda

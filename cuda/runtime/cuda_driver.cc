@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <map>
 #include <memory>
 
 #include "fault.h"
@@ -88,6 +89,17 @@ const Driver& driver() {
   return *started.load();
 }
 
+Context primary_context(Device device, const std::string& kernel) {
+  static auto* const known = new std::map<Device, Context>;
+  const Driver& cuda = driver();
+  const std::lock_guard<std::mutex> lock(process_mutex());
+  const auto found = known->find(device);
+  if (found != known->end()) return found->second;
+  Context context = nullptr;
+  cuda.check(cuda.primary_context_retain(&context, device), "cuDevicePrimaryCtxRetain", kernel);
+  return known->emplace(device, context).first->second;
+}
+
 std::string Driver::describe(Result result, const char* function) const {
   const char* name = nullptr;
   const char* text = nullptr;
@@ -108,13 +120,23 @@ void Driver::fail(Result result, const char* function, const std::string& kernel
 CurrentContext::CurrentContext(const Driver& driver, Stream stream, const std::string& kernel) : driver_(driver) {
   int capturing = kNotCapturing;
   driver.check(driver.stream_is_capturing(stream, &capturing), "cuStreamIsCapturing", kernel);
+  capturing_ = capturing != kNotCapturing;
   driver.check(driver.context_get_current(&context_), "cuCtxGetCurrent", kernel);
   // To ask for the context of a stream ends its capture. Who captures has made the context current.
-  if (capturing != kNotCapturing) return;
+  if (capturing_) return;
   Context needed = nullptr;
   driver.check(driver.stream_get_context(stream, &needed), "cuStreamGetCtx", kernel);
+  push(needed, kernel);
+}
+
+CurrentContext::CurrentContext(const Driver& driver, Context context, const std::string& kernel) : driver_(driver) {
+  driver.check(driver.context_get_current(&context_), "cuCtxGetCurrent", kernel);
+  push(context, kernel);
+}
+
+void CurrentContext::push(Context needed, const std::string& kernel) {
   if (needed == context_) return;
-  driver.check(driver.context_push(needed), "cuCtxPushCurrent", kernel);
+  driver_.check(driver_.context_push(needed), "cuCtxPushCurrent", kernel);
   context_ = needed;
   pushed_ = true;
 }

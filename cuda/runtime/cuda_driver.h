@@ -14,13 +14,16 @@ using Device = int;
 using Address = unsigned long long;  // CUdeviceptr
 using Context = struct ContextHandle*;
 using Stream = struct StreamHandle*;
+using Event = struct EventHandle*;
 using Library = struct LibraryHandle*;
 using Kernel = struct KernelHandle*;
 using Function = struct FunctionHandle*;
 
 constexpr Result kOutOfMemory = 2;
 constexpr Result kNoBinaryForGpu = 209;
+constexpr Result kNotReady = 600;
 constexpr int kNotCapturing = 0;  // CUstreamCaptureStatus
+constexpr unsigned kWithoutTiming = 2;  // CUevent_flags
 constexpr int kMultiprocessors = 16;  // CUdevice_attribute
 constexpr int kMajor = 75;
 constexpr int kMinor = 76;
@@ -61,9 +64,17 @@ struct LaunchConfig {
   X(kernel_get_function, "cuKernelGetFunction", (Function*, Kernel))                                 \
   X(launch, "cuLaunchKernelEx", (const LaunchConfig*, Function, void** parameters, void** extra))    \
   X(memory_alloc, "cuMemAlloc_v2", (Address*, size_t))                                               \
+  X(memory_alloc_on, "cuMemAllocAsync", (Address*, size_t, Stream))                                  \
+  X(memory_free_on, "cuMemFreeAsync", (Address, Stream))                                             \
   X(fill_bytes, "cuMemsetD8Async", (Address, unsigned char, size_t, Stream))                         \
+  X(fill_halves, "cuMemsetD16Async", (Address, unsigned short, size_t, Stream))                      \
+  X(fill_words, "cuMemsetD32Async", (Address, unsigned, size_t, Stream))                             \
   X(copy_on_device, "cuMemcpyDtoDAsync_v2", (Address to, Address from, size_t, Stream))              \
-  X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void* to, Address from, size_t, Stream))
+  X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void* to, Address from, size_t, Stream))                  \
+  X(event_create, "cuEventCreate", (Event*, unsigned flags))                                         \
+  X(event_record, "cuEventRecord", (Event, Stream))                                                  \
+  X(event_query, "cuEventQuery", (Event))                                                            \
+  X(event_destroy, "cuEventDestroy_v2", (Event))
 
 struct Driver {
 #define JWARP_CUDA_MEMBER(member, name, parameters) Result(*member) parameters;
@@ -86,10 +97,15 @@ const Driver& driver();
 // Guards what the process knows of CUDA; free in the child of a fork, whatever other threads did.
 std::mutex& process_mutex();
 
+// The context that programs share on a device, as the CUDA runtime, XLA and PyTorch use it. Never given back.
+Context primary_context(Device device, const std::string& kernel);
+
 // The context of a stream, made current on this thread for a scope.
 class CurrentContext {
  public:
   CurrentContext(const Driver& driver, Stream stream, const std::string& kernel);
+  // That context; the streams without one of their own are then streams of it.
+  CurrentContext(const Driver& driver, Context context, const std::string& kernel);
   ~CurrentContext() {
     if (pushed_) driver_.context_pop(&context_);
   }
@@ -97,10 +113,14 @@ class CurrentContext {
   CurrentContext& operator=(const CurrentContext&) = delete;
 
   Context get() const { return context_; }
+  bool is_capturing() const { return capturing_; }
 
  private:
+  void push(Context needed, const std::string& kernel);
+
   const Driver& driver_;
   Context context_ = nullptr;
+  bool capturing_ = false;
   bool pushed_ = false;
 };
 

@@ -117,7 +117,7 @@ def read_places(program: Program, matched: Matched) -> tuple[Place, ...]:
     Raises:
         KernelTypeError, LaunchError: naming the arguments that do not fit, or JAX's transformation.
     """
-    _refuse_tracing(program, matched)
+    refuse_tracing(program, matched)
     faults: list[Fault] = []
     places = []
     for p, (param, value) in enumerate(zip(program.params, matched.values, strict=True)):
@@ -132,7 +132,7 @@ def read_places(program: Program, matched: Matched) -> tuple[Place, ...]:
 
 def read_contents(program: Program, matched: Matched) -> tuple[list[np.ndarray | None], Extents]:
     """The array for each parameter of an adjoint, None for outputs that start as zeros; and their extents."""
-    _refuse_tracing(program, matched)
+    refuse_tracing(program, matched)
     faults: list[Fault] = []
     contents: list[np.ndarray | None] = []
     extents: list[tuple[int, ...] | None] = []
@@ -164,7 +164,8 @@ def read_gradient(param: Param, shape: tuple[int, ...], value: Any, *, changes: 
     return array
 
 
-def _refuse_tracing(program: Program, matched: Matched) -> None:
+def refuse_tracing(program: Program, matched: Matched, what: str = "NumPy outputs are") -> None:
+    """Refuse a launch in place of traced values, or while a function is traced."""
     traced = [
         f"parameter '{param.name}' is traced"
         for param, value in zip(program.params, matched.values, strict=True)
@@ -173,7 +174,7 @@ def _refuse_tracing(program: Program, matched: Matched) -> None:
     if traced or not compat.is_not_tracing():
         reason = traced[0] if traced else "a function is being traced"
         raise LaunchError(
-            f"kernel '{program.name}': {reason}, and NumPy outputs are written in place, which is not possible"
+            f"kernel '{program.name}': {reason}, and {what} written in place, which is not possible"
             " inside jax.jit and JAX's other transformations",
             hint="give shapes as outputs, or launch outside of the traced function",
         )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from jwarp.bind import eager, in_place
+from jwarp.bind import eager, in_place, on_device
 from jwarp.bind.prepare import Prepared, check_kernel, prepare, read_block_dim, stream_refusal
 from jwarp.bind.primitive import bind
 from jwarp.bind.record import record
 from jwarp.config import config
+from jwarp.errors import LaunchError
 from jwarp.frontend.function import Kernel
 from jwarp.launch import geometry, grouping
 from jwarp.launch.descriptor import program_of
@@ -48,7 +49,8 @@ def launch(
             shape (int, tuple or list) is an array that starts as zeros; a JAX array is the content that
             the output starts from. Elements that no thread writes keep zero or that content. NumPy arrays,
             and other arrays in this computer's memory that have `__dlpack__`, are written in place, if all
-            outputs are such; strides may be any. One that is also given as an input, as the same view, is
+            outputs are such; strides may be any. So are contiguous arrays of CuPy, PyTorch and others in the memory
+            of an NVIDIA GPU. One that is also given as an input, as the same view, is
             one array to the kernel.
             Without `outputs`, `inputs` fill all parameters, and each array that the kernel writes starts
             from the one that was passed.
@@ -61,7 +63,9 @@ def launch(
             one entry for each output with an initial content, for the gradient of that content. Left out,
             every differentiable input is wanted.
         record_cmd: Return a `wp.Launch` that runs this launch, and run nothing now.
-        stream: must be None, as XLA chooses the stream.
+        stream: The CUDA stream of a launch in place on a GPU: its handle, or an object with `__cuda_stream__`.
+            Without one it is CUDA's default stream, and the call returns when the launch has ended. For JAX and
+            NumPy arrays it must be None, as XLA chooses the stream.
         unknown: Any other keyword is refused, with what to do instead.
 
     Returns:
@@ -85,8 +89,6 @@ def launch(
     check_kernel(kernel, "wp.launch")
     if unknown:
         refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
-    if stream is not None:
-        raise stream_refusal(kernel.name, stream)
     if adjoint or record_cmd or adj_inputs is not None or adj_outputs is not None:
         recorded = record(
             kernel,
@@ -98,10 +100,14 @@ def launch(
             adj_outputs=adj_outputs,
             block_dim=block_dim,
         )
-        return recorded if record_cmd else recorded.launch()
+        if record_cmd and stream is not None:
+            raise LaunchError(
+                f"kernel '{kernel.name}': a record has no stream", hint="pass it to launch(stream=...) of the record"
+            )
+        return recorded if record_cmd else recorded.launch(stream)
     values, key = _repeatable(kernel, dim, inputs, outputs, block_dim)
     plan = eager.find(kernel, key)
-    if plan is not None:
+    if plan is not None and stream is None:
         results = plan.call(values)
         if results is not None:
             return results
@@ -111,7 +117,11 @@ def launch(
     block_dim = read_block_dim(block_dim, kernel.name)
     is_named = outputs is None or isinstance(outputs, dict)
     names = [kernel.params[index].name for index in matched.outputs] if is_named else None
-    if in_place.is_wanted(matched):
+    if on_device.is_wanted(matched):
+        by_index = on_device.run(program, dims, matched, block_dim, stream)
+    elif stream is not None:
+        raise stream_refusal(kernel.name, stream)
+    elif in_place.is_wanted(matched):
         by_index, made_in_place = in_place.run(program, dims, matched, block_dim)
         in_place.keep(kernel, key, made_in_place, matched, names)
     else:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
+
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind import compat, in_place, replays, values
-from jwarp.bind.prepare import check_kernel, read_block_dim, stream_refusal
+from jwarp.bind.prepare import check_kernel, read_block_dim
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.function import Kernel
 from jwarp.ir.nodes import Param
-from jwarp.launch import arguments, geometry, grouping
+from jwarp.launch import arguments, cuda_arrays, geometry, grouping
 from jwarp.launch.adjoints import Request, has_gradient, read_request
 from jwarp.launch.arguments import Matched, Role
 from jwarp.launch.descriptor import program_of
@@ -93,7 +95,8 @@ class Launch(Record):
             return "unset"
         if index not in self._outputs:
             return "in"
-        return "inout" if values.describe(leaf).origin in ("jax", "numpy") else "out"
+        has_content = values.describe(leaf).origin in ("jax", "numpy") or cuda_arrays.is_cuda_array(leaf)
+        return "inout" if has_content else "out"
 
     def _parts(self) -> list[list[Any]]:
         """The parts of the value of each parameter: several for a struct."""
@@ -180,6 +183,8 @@ class Launch(Record):
         x64, faults = compat.x64_enabled(), []
         for p, part in zip(self.kernel.groups[index], self._taken_apart(index, value), strict=True):
             param = self.kernel.params[p]
+            if not isinstance(part, jax.Array) and cuda_arrays.is_cuda_array(part):
+                continue  # looked at in each launch, as its owner may still change it
             given = values.describe(part, param)
             found: Any
             if index not in self._outputs or self._only_inputs:
@@ -219,14 +224,15 @@ class Launch(Record):
     def launch(self, stream: Any = None) -> Any:
         """Run it: the outputs, or the wanted gradients, as `wp.launch` returns them.
 
+        Args:
+            stream: The CUDA stream for arrays on a GPU that are written in place, as in `wp.launch`; else None.
+
         Raises:
             LaunchError: a parameter, `dim` or, for an adjoint, the cotangents are not set.
         """
-        if stream is not None:
-            raise stream_refusal(self.kernel.name, stream)
         if self._ready is None:
             self._ready = self._prepared()
-        return self._ready()
+        return self._ready() if stream is None else self._ready.on_stream(stream)
 
     def _matched(self) -> Matched:
         missing = [p.name for p, value in zip(self.kernel.signature, self._values, strict=True) if value is UNSET]
@@ -247,6 +253,8 @@ class Launch(Record):
         """Refuse an access that is provably outside, as soon as everything is known."""
         if self._dim is None or any(value is UNSET for value in self._values):
             return
+        if any(not isinstance(x, jax.Array) and cuda_arrays.is_cuda_array(x) for x in self._values):
+            return  # in each launch
         program = self._program
         threads = geometry.fold(self._dim, program.kernel.tid_dims, program.name)
         parts = [(u in self._outputs, leaf) for u, leaves in enumerate(self._parts()) for leaf in leaves]

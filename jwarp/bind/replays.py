@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jwarp.bind import adjoint, compat, in_place, values
-from jwarp.bind.prepare import Prepared, prepare
+from jwarp.bind import adjoint, compat, in_place, on_device, values
+from jwarp.bind.prepare import Prepared, prepare, stream_refusal
 from jwarp.bind.primitive import bind, eager
 from jwarp.errors import LaunchError
 from jwarp.frontend.function import Kernel
@@ -81,8 +81,14 @@ class Call:
 class Replay:
     """Runs a launch each time that it is called, and gives its results."""
 
+    name: str  # of the kernel
+
     def __call__(self) -> Any:
         raise NotImplementedError
+
+    def on_stream(self, stream: Any) -> Any:
+        """Run it on a CUDA stream, where it may be chosen."""
+        raise stream_refusal(self.name, stream)
 
     def change(self, index: int, value: Any) -> bool:
         """Take another value of the same kind and shape for a parameter; False where all is to be made anew."""
@@ -100,9 +106,40 @@ def replay(call: Call) -> Replay:
             f"kernel '{call.program.name}': an adjoint launch needs adj_outputs",
             hint="one cotangent for each output, None for zeros",
         )
+    made = _made(call)
+    made.name = call.program.name
+    return made
+
+
+def _made(call: Call) -> Replay:
+    if on_device.is_wanted(call.matched):
+        return _OnDevice(call)
     if call.is_in_place:
         return _InPlaceForward(call) if call.request is None else _InPlaceAdjoint(call)
     return _Functional(call)
+
+
+# On arrays of other libraries on a GPU
+
+
+class _OnDevice(Replay):
+    """Its arguments are looked at anew in each launch: they are lent by libraries that may still change them."""
+
+    def __init__(self, call: Call):
+        self.call = call
+        if call.request is not None:
+            raise LaunchError(
+                f"kernel '{call.program.name}': an adjoint does not run in place on arrays on a GPU",
+                hint="pass JAX arrays, for example jax.dlpack.from_dlpack(array)",
+            )
+
+    def __call__(self) -> Any:
+        return self.on_stream(None)
+
+    def on_stream(self, stream: Any) -> Any:
+        call = self.call
+        by_index = on_device.run(call.program, call.dims, call.matched, call.block_dim, stream)
+        return grouping.results(call.kernel, call.matched, by_index, is_named=call.is_named)
 
 
 # On JAX values

@@ -29,7 +29,8 @@ class Argument:
     """A value given for a parameter, described without naming the library it comes from.
 
     `origin` is `jax`, `numpy`, `number` (Python and NumPy scalars), `spec` (shape and dtype without
-    content) or `other`; shape and dtype are set for the first, second and fourth. `concrete` says
+    content), `cuda` (an array of another library on a GPU) or `other`; all but numbers and others have shape and
+    dtype. `concrete` says
     that a JAX scalar can be read now.
     """
 
@@ -40,7 +41,7 @@ class Argument:
     concrete: bool = False
 
     def __str__(self) -> str:
-        kinds = {"jax": "JAX array", "numpy": "NumPy array", "spec": "shape specification"}
+        kinds = {"jax": "JAX array", "numpy": "NumPy array", "cuda": "array on a GPU", "spec": "shape specification"}
         if self.origin in kinds:
             return f"{self.dtype}{list(self.shape or ())} ({kinds[self.origin]})"
         return f"{type(self.value).__name__} {str(self.value)[:60]}"

@@ -99,7 +99,7 @@ class InPlace:
 
     def _arranged(self, geometry: Geometry, places: tuple[Place, ...]) -> tuple[Descriptor, tuple[Place, ...]]:
         """The launch for these arrays, checked and compiled."""
-        program = _without_aliases(self.program, places)
+        program = without_aliases(self.program, places)
         whole = (*places, *_shadows(program, places))
         launch = descriptor_of(program, geometry, tuple(place.use.role for place in whole), self.block_dim)
         _prepare(launch, whole)
@@ -172,7 +172,7 @@ def _prepare(launch: Descriptor, places: Sequence[Place]) -> None:
 # Arrays that share memory
 
 
-def _without_aliases(program: Program, places: Sequence[Place]) -> Program:
+def without_aliases(program: Program, places: Sequence[Place]) -> Program:
     """The program for these arrays, in which an array that is both read and written is one parameter.
 
     Compiled code takes arrays for different ones, and vectors of threads rely on it.

@@ -33,7 +33,7 @@ struct State {
   std::map<std::string, Result> failures;
   std::map<std::string, int> settings = {{"version", 13000},      {"devices", 2},        {"capturing", 0},
                                          {"multiprocessors", 132}, {"max_shared", 232448}, {"static_shared", 0},
-                                         {"major", 9},             {"minor", 0}};
+                                         {"major", 9},             {"minor", 0},          {"busy", 0}};
   std::map<Handle, std::string> entries;
   std::map<std::string, Run> kernels;
   Handle handles = 0;
@@ -244,6 +244,44 @@ Result cuLaunchKernelEx(const LaunchConfig* config, Handle kernel, void** parame
 Result cuMemAlloc_v2(Address* address, size_t bytes) {
   CALL("%zu", bytes);
   *address = reinterpret_cast<Address>(std::malloc(bytes));
+  return 0;
+}
+Result cuMemAllocAsync(Address* address, size_t bytes, Handle stream) {
+  CALL("%zu stream=%#lx", bytes, stream);
+  *address = reinterpret_cast<Address>(std::malloc(bytes));
+  return 0;
+}
+Result cuMemFreeAsync(Address address, Handle stream) {
+  CALL("stream=%#lx", stream);
+  std::free(reinterpret_cast<void*>(address));
+  return 0;
+}
+Result cuMemsetD16Async(Address address, unsigned short value, size_t count, Handle stream) {
+  CALL("%#x count=%zu stream=%#lx", value, count, stream);
+  for (size_t k = 0; k < count; ++k) reinterpret_cast<unsigned short*>(address)[k] = value;
+  return 0;
+}
+Result cuMemsetD32Async(Address address, unsigned value, size_t count, Handle stream) {
+  CALL("%#x count=%zu stream=%#lx", value, count, stream);
+  for (size_t k = 0; k < count; ++k) reinterpret_cast<unsigned*>(address)[k] = value;
+  return 0;
+}
+Result cuEventCreate(Handle* event, unsigned) {
+  CALL("%s", "");
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  *event = 0x30000 + ++state().handles;
+  return 0;
+}
+Result cuEventRecord(Handle, Handle stream) {
+  CALL("stream=%#lx", stream);
+  return 0;
+}
+Result cuEventQuery(Handle) {
+  CALL("%s", "");
+  return setting("busy") ? 600 : 0;
+}
+Result cuEventDestroy_v2(Handle) {
+  CALL("%s", "");
   return 0;
 }
 Result cuMemsetD8Async(Address address, unsigned char value, size_t bytes, Handle stream) {

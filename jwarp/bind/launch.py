@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from jwarp.bind import eager, in_place
+from jwarp.bind.calls import bind
 from jwarp.bind.prepare import Prepared, check_kernel, prepare, read_block_dim, stream_refusal
-from jwarp.bind.primitive import bind
 from jwarp.bind.record import record
 from jwarp.config import config
 from jwarp.frontend.function import Kernel

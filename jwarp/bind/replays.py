@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 from jwarp.bind import adjoint, compat, in_place, values
+from jwarp.bind.calls import bind, eager
 from jwarp.bind.prepare import Prepared, prepare
-from jwarp.bind.primitive import bind, eager
 from jwarp.errors import LaunchError
 from jwarp.frontend.function import Kernel
 from jwarp.ir.nodes import Param

@@ -37,7 +37,7 @@ def launch(
     are written in place, without JAX and outside its transformations.
 
     Args:
-        kernel: A function decorated with `@wp.kernel`.
+        kernel: A function decorated with `@wp.kernel`, or what `wp.cuda_kernel` makes.
         dim: Number of threads, an int or up to four ints. Fewer than the kernel's `wp.tid()` reads are
             padded with 1; with more, the extra ones run each thread that many times. 0 is allowed.
         inputs: Values for the first parameters in order, or a dict by parameter name. An array
@@ -112,7 +112,8 @@ def launch(
     is_named = outputs is None or isinstance(outputs, dict)
     names = [kernel.params[index].name for index in matched.outputs] if is_named else None
     if in_place.is_wanted(matched):
-        by_index, made_in_place = in_place.run(program, dims, matched, block_dim)
+        own = in_place.host_program(program)
+        by_index, made_in_place = in_place.run(own, dims, matched, block_dim)
         in_place.keep(kernel, key, made_in_place, matched, names)
     else:
         made = prepare(program, dims, matched, block_dim)

@@ -248,6 +248,8 @@ class Launch(Record):
         if self._dim is None or any(value is UNSET for value in self._values):
             return
         program = self._program
+        if program.handwritten is not None:
+            return
         threads = geometry.fold(self._dim, program.kernel.tid_dims, program.name)
         parts = [(u in self._outputs, leaf) for u, leaves in enumerate(self._parts()) for leaf in leaves]
         shapes = [_shape(param, *part) for param, part in zip(self.kernel.params, parts, strict=True)]

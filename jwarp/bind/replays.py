@@ -165,7 +165,7 @@ def _bound(made: Prepared, options: Mapping[str, bool], *operands: Any) -> list[
 class _InPlaceForward(Replay):
     def __init__(self, call: Call):
         self.call = call
-        self.run = in_place.record(call.program, call.dims, call.matched, call.block_dim)
+        self.run = in_place.record(in_place.host_program(call.program), call.dims, call.matched, call.block_dim)
         self.values = list(call.matched.values)
         self.results = self._results()
 
@@ -190,7 +190,7 @@ class _InPlaceForward(Replay):
         return True
 
     def resize(self, dims: tuple[int, ...]) -> bool:
-        program = self.call.program
+        program = in_place.host_program(self.call.program)
         self.run.set_geometry(geometry.fold(dims, program.kernel.tid_dims, program.name))
         return True
 
@@ -198,6 +198,11 @@ class _InPlaceForward(Replay):
 class _InPlaceAdjoint(Replay):
     def __init__(self, call: Call):
         program, request = call.program, call.parts
+        if program.handwritten is not None:
+            raise LaunchError(
+                f"kernel '{program.name}': the adjoint of a kernel written in CUDA C++ is not added to NumPy arrays",
+                hint="pass JAX arrays, or True, as adj_inputs and JAX arrays as inputs and outputs",
+            )
         self.call, self.program, self.request = call, program, request
         self.contents, extents = in_place.read_contents(program, call.matched)
         threads = geometry.fold(call.dims, program.kernel.tid_dims, program.name)

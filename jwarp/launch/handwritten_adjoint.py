@@ -56,9 +56,9 @@ def _slot(definition: Definition, adjoint: Kernel, index: int, param: Param) -> 
         expected: Type = definition.params[p].type
     elif param.name.startswith(PREFIX) and param.name.removeprefix(PREFIX) in names:
         p = names.index(param.name.removeprefix(PREFIX))
-        slot, expected = Slot(_kind(definition, adjoint, index, p), p), _as_array(definition.params[p].type)
         if not definition.params[p].dtype.is_float:
             raise _unknown(definition, adjoint, param, f"belongs to '{names[p]}', which has no gradient")
+        slot, expected = Slot(_kind(definition, adjoint, index, p), p), _as_array(definition.params[p].type)
     else:
         raise _unknown(definition, adjoint, param, "is no name of an adjoint's parameter")
     if param.type != expected:

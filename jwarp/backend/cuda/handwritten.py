@@ -216,9 +216,11 @@ class Handwritten:
     def _error(self, rejected: Rejected) -> Exception:
         """The error for a person: at the author's line, or of the call of the author's function."""
         given = self.definition
-        for file, text in {given.file: given.text, **given.headers}.items():
-            if file not in linecache.cache and not linecache.getlines(file):
-                linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        in_memory = {given.file: given.text} if given.file.startswith("<") else {}
+        for file, text in {**in_memory, **given.headers}.items():
+            # Another kernel's text may have had that name.
+            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        linecache.checkcache(given.file)
         errors = [m for m in rejected.messages if m.kind != "warning"]
         of_text = [m for m in errors if m.file != self._wrapper_file]
         if errors and not of_text:

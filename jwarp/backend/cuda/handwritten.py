@@ -40,7 +40,7 @@ from jwarp.types import ArrayType
 
 PRELUDE, ARRAYS = "jwarp.cuh", "arrays.cuh"
 # Headers that an author may include, as "jwarp/block.cuh".
-LIBRARY = ("arrays.cuh", "block.cuh", "segments.cuh")
+LIBRARY = ("arrays.cuh", "block.cuh", "rows.cuh", "segments.cuh")
 
 # The author's function is called by the entry, so for CUDA it is none itself. NVRTC cannot push macros.
 _BEFORE = """\
@@ -89,7 +89,8 @@ class Handwritten:
     def unit(self, block: int, *, changes_inputs: bool = False) -> Unit:
         """The text of the whole, and what it is compiled with; inputs are const unless `changes_inputs`."""
         given = self.definition
-        names = {PRELUDE: device_header(PRELUDE), ARRAYS: device_header(ARRAYS)}
+        # Those of the library include each other by their names alone.
+        names = {name: device_header(name) for name in (PRELUDE, *LIBRARY)}
         names |= {f"jwarp/{name}": device_header(name) for name in LIBRARY}
         folders = (*given.folders, *cuda_headers())
         options = (*given.options, *(f"--include-path={folder}" for folder in folders))

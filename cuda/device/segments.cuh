@@ -49,8 +49,7 @@ __global__ void spread_segments(array<const T, 2> values, array<const int, 1> of
 // fit, each block has its own in shared memory and adds them up at the end. The order of additions is not fixed.
 template <class T, bool in_shared>
 __global__ void scatter_add(array<const T, 2> values, array<const int, 1> indices, array<T, 2> sums) {
-  extern __shared__ unsigned long long jw_memory[];
-  T* target = in_shared ? (T*)jw_memory : sums.data();
+  T* target = in_shared ? dynamic_shared<T>() : sums.data();
   const long long columns = sums.shape(1), bins = sums.size(), step = (long long)gridDim.x * blockDim.x;
   if (in_shared) {
     for (int j = threadIdx.x; j < bins; j += blockDim.x) target[j] = T(0);

@@ -25,6 +25,7 @@ from jwarp.backend.cuda.nvrtc import (
     compile_unit,
     device_header,
     messages_of,
+    require,
     toolchain,
 )
 from jwarp.backend.cuda.rules import C_TYPES
@@ -152,6 +153,7 @@ class Handwritten:
             KernelTypeError: the function does not take the parameters.
             LaunchError: there is no NVRTC, or it does not know an architecture or an option.
         """
+        require(f"kernel '{self.definition.name}'")
         start, unit = time.perf_counter(), self.unit(block)
         # Texts that are included from disk are as much part of the kernel as its own.
         files = included_files(unit)

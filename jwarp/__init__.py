@@ -9,8 +9,10 @@ from typing import Never as _Never
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
 from jwarp.bind import derivatives as _derivatives  # noqa: F401 registers the rules
+from jwarp.bind import device as device
 from jwarp.bind import structs as _structs  # noqa: F401 lets JAX know of structs
 from jwarp.bind.check_grads import check_grads as check_grads
+from jwarp.bind.cuda_kernel import cuda_kernel as cuda_kernel
 from jwarp.bind.explain import explain as explain
 from jwarp.bind.jax_kernel import jax_kernel as jax_kernel
 from jwarp.bind.launch import launch as launch

@@ -7,10 +7,12 @@ from typing import Any
 
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.backend.cpu.target import host_target, target_machine
-from jwarp.backend.cuda.inspect import cuda_text
+from jwarp.backend.cuda.handwritten import Handwritten
+from jwarp.backend.cuda.inspect import cuda_text, handwritten_text
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.function import Kernel
+from jwarp.frontend.handwritten import HandwrittenKernel
 from jwarp.ir.printing import format_kernel
 from jwarp.launch.derive import Variant, derive
 from jwarp.launch.descriptor import Program, program_of
@@ -48,6 +50,8 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
     if stage not in STAGES:
         raise LaunchError(f"there is no stage {stage!r}", hint=f"there are {', '.join(STAGES)}")
     settings = config.settings
+    if isinstance(kernel, HandwrittenKernel):
+        return _handwritten(kernel, stage, adjoint)
     program = program_of(kernel, settings)
     if adjoint is not None and adjoint is not False:
         program = _adjoint(program, adjoint)
@@ -58,6 +62,20 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
         return format_kernel(simplify(ir))
     module = lower_kernel(ir, settings).module()
     return str(module) if stage == "llvm" else target_machine(host_target()).emit_assembly(module)
+
+
+def _handwritten(kernel: HandwrittenKernel, stage: str, adjoint: Any) -> str:
+    """The author's text with what is around it, and what NVRTC makes of it, in blocks as the author says."""
+    if stage not in ("cuda", "ptx", "sass"):
+        raise LaunchError(
+            f"kernel '{kernel.name}' is written in CUDA C++, which has no stage {stage!r}",
+            hint="there are cuda, ptx, sass",
+        )
+    if adjoint:
+        raise LaunchError(f"kernel '{kernel.name}' is written in CUDA C++: its adjoint is inspected by itself")
+    program = program_of(kernel, config.settings)
+    made = Handwritten(kernel.definition, program.kernel, program.settings)
+    return handwritten_text(made, stage)
 
 
 def _adjoint(program: Program, adjoint: Any) -> Program:

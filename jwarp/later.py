@@ -8,7 +8,6 @@ _LATER = {
     "checks of values inside kernels": "expect_near",
     "derivatives of functions": "func_replay grad",
     "generic and mapped functions": "map overload",
-    "handwritten CUDA kernels": "cuda_kernel",
     "arrays outside kernels": "full ones",
     "quaternions and transforms": (
         "quat quatf quatd quath quaternion quat_identity quat_from_axis_angle quat_to_axis_angle quat_from_matrix "

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -97,16 +97,9 @@ class AnalysedKernel:
     @functools.cached_property
     def plan(self) -> np.ndarray:
         """What the native runtime has to know, as int64 numbers."""
-        numbers = [PLAN_FORMAT, self.kernel.tid_dims, self.summary.weight, len(self.kernel.params)]
-        for p, (param, cover) in enumerate(zip(self.kernel.params, self.summary.covers, strict=True)):
-            rank = param.type.ndim if isinstance(param.type, ArrayType) else 0
-            is_sum = p in self.summary.sums
-            numbers += [int(param.is_array), rank, XLA_DTYPES[param.dtype.name], cover, int(is_sum)]
         clauses = [sorted(map(_encode, clause)) for clause in self.condition]
-        numbers.append(len(clauses))
-        for clause in sorted(clauses):
-            numbers += [len(clause), *itertools.chain.from_iterable(clause)]
-        return np.array(numbers, np.int64)
+        facts = self.summary
+        return plan_numbers(self.kernel, facts.weight, facts.covers, facts.sums, clauses)
 
     @property
     def condition(self) -> Condition:
@@ -155,6 +148,25 @@ class AnalysedKernel:
         """The versions that a launch may run, given what is known of its symbols."""
         holds = evaluate(self.condition, symbols)
         return {True: VERSIONS[:1], False: VERSIONS[1:], None: VERSIONS}[holds]
+
+
+def plan_numbers(
+    kernel: Kernel,
+    weight: int,
+    covers: Sequence[int] = (),
+    sums: Collection[int] = (),
+    clauses: Sequence[list[list[int]]] = (),
+) -> np.ndarray:
+    """The plan of a kernel with these facts; without `covers`, threads may touch any element."""
+    numbers = [PLAN_FORMAT, kernel.tid_dims, weight, len(kernel.params)]
+    for p, param in enumerate(kernel.params):
+        rank = param.type.ndim if isinstance(param.type, ArrayType) else 0
+        cover = covers[p] if covers else 0
+        numbers += [int(param.is_array), rank, XLA_DTYPES[param.dtype.name], cover, int(p in sums)]
+    numbers.append(len(clauses))
+    for clause in sorted(clauses):
+        numbers += [len(clause), *itertools.chain.from_iterable(clause)]
+    return np.array(numbers, np.int64)
 
 
 def _encode(form: Affine) -> list[int]:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jwarp.bind import values
-from jwarp.bind.derivatives import bind_adjoint
+from jwarp.bind.calls import bind_adjoint
 from jwarp.launch import arguments
 from jwarp.launch.adjoints import Request
 from jwarp.launch.arguments import Argument, Fault

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from jwarp.bind import compat
+from jwarp.bind.calls import eager
 from jwarp.bind.prepare import Prepared
-from jwarp.bind.primitive import eager
 from jwarp.config import config
 from jwarp.frontend.function import Kernel
 from jwarp.ir.nodes import Param

@@ -16,7 +16,7 @@ from jwarp.frontend.function import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launch import arguments, dlpack, geometry
 from jwarp.launch.arguments import Argument, Fault, Matched
-from jwarp.launch.descriptor import Program
+from jwarp.launch.descriptor import Program, program_of
 from jwarp.launch.inplace import InPlace, Place, Use
 from jwarp.transform.affine import Extents
 from jwarp.types import ArrayType
@@ -73,6 +73,31 @@ class Plan:
         self.native(arrays)
         results = tuple([values[p] for p in self.outputs])
         return results if self.names is None else dict(zip(self.names, results, strict=True))
+
+
+def host_program(program: Program) -> Program:
+    """The program that runs in this computer's memory: for a handwritten kernel, that of its kernel for the CPU.
+
+    Raises:
+        LaunchError: there is none.
+    """
+    definition = program.handwritten
+    if definition is None:
+        return program
+    if not isinstance(definition.cpu, Kernel):
+        raise LaunchError(
+            f"kernel '{program.name}' is written in CUDA C++, and there is no kernel for the CPU that could write to "
+            "NumPy arrays",
+            hint="pass shapes or JAX arrays as outputs, or give a @wp.kernel as cpu= of wp.cuda_kernel",
+        )
+    found = program_of(definition.cpu, program.settings)
+    written = [i for i in found.written if i not in definition.outputs]
+    if written:
+        raise LaunchError(
+            f"kernel '{program.name}': its kernel for the CPU, '{found.name}', writes to "
+            f"'{definition.params[written[0]].name}', which is no output"
+        )
+    return found
 
 
 def run(

@@ -14,6 +14,7 @@ from jwarp.bind.prepare import check_kernel, prepare, read_block_dim
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.function import Kernel
+from jwarp.frontend.handwritten import HandwrittenKernel
 from jwarp.launch import arguments, geometry, grouping
 from jwarp.launch.arguments import Matched, Role
 from jwarp.launch.descriptor import program_of
@@ -45,7 +46,7 @@ def jax_kernel(
     launch for the whole batch), `jax.lax.scan` and `jax.shard_map`.
 
     Args:
-        kernel: A function decorated with `@wp.kernel`.
+        kernel: A function decorated with `@wp.kernel`, or what `wp.cuda_kernel` makes, which knows its outputs.
         num_outputs: How many arrays come back, those of `in_out_argnames` included. At least 1.
         launch_dims: Threads of a launch, an int or up to four ints. Default: the shape of the first
             array argument. Batch axes of `vmap` do not count.
@@ -80,6 +81,8 @@ def jax_kernel(
     name = kernel.name
     refuse_keywords(f"kernel '{name}': wp.jax_kernel", unknown, _KEYWORDS)
     _warn_without_effect(vmap_method=vmap_method, module_preload_mode=module_preload_mode)
+    if isinstance(kernel, HandwrittenKernel):
+        num_outputs, in_out_argnames = _declared(kernel, num_outputs, in_out_argnames)
     in_outs = _read_in_outs(kernel, in_out_argnames)
     count = _read_num_outputs(kernel, num_outputs, len(in_outs))
     first_output = len(kernel.signature) - count + len(in_outs)
@@ -156,6 +159,14 @@ _KEYWORDS = (
     "num_outputs", "in_out_argnames", "block_dim", "enable_backward", "module_preload_mode", "has_side_effect",
     *_CALL_KEYWORDS,
 )  # fmt: skip
+
+
+def _declared(kernel: HandwrittenKernel, num_outputs: int, names: Sequence[str] | None) -> tuple[int, Sequence[str]]:
+    """The outputs as the kernel's author said them, where the defaults would be others."""
+    definition = kernel.definition
+    if num_outputs == 1 and not names:
+        return len(definition.outputs), [definition.params[p].name for p in definition.in_outs]
+    return num_outputs, names or ()
 
 
 def _read_in_outs(kernel: Kernel, names: Sequence[str] | None) -> list[int]:

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from jwarp.bind import eager, in_place, on_device
+from jwarp.bind.calls import bind
 from jwarp.bind.prepare import Prepared, check_kernel, prepare, read_block_dim, stream_refusal
-from jwarp.bind.primitive import bind
 from jwarp.bind.record import record
 from jwarp.config import config
 from jwarp.errors import LaunchError
@@ -38,7 +38,7 @@ def launch(
     are written in place, without JAX and outside its transformations.
 
     Args:
-        kernel: A function decorated with `@wp.kernel`.
+        kernel: A function decorated with `@wp.kernel`, or what `wp.cuda_kernel` makes.
         dim: Number of threads, an int or up to four ints. Fewer than the kernel's `wp.tid()` reads are
             padded with 1; with more, the extra ones run each thread that many times. 0 is allowed.
         inputs: Values for the first parameters in order, or a dict by parameter name. An array
@@ -122,7 +122,8 @@ def launch(
     elif stream is not None:
         raise stream_refusal(kernel.name, stream)
     elif in_place.is_wanted(matched):
-        by_index, made_in_place = in_place.run(program, dims, matched, block_dim)
+        own = in_place.host_program(program)
+        by_index, made_in_place = in_place.run(own, dims, matched, block_dim)
         in_place.keep(kernel, key, made_in_place, matched, names)
     else:
         made = prepare(program, dims, matched, block_dim)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +30,10 @@ def prepare(program: Program, dims: tuple[int, ...], matched: Matched, block_dim
     Raises:
         KernelTypeError, LaunchError: an argument does not fit its parameter.
     """
+    program = program.over(max(1, len(dims)))
     threads = geometry.fold(dims, program.kernel.tid_dims, program.name)
     roles, operands, zeros = _read(program, matched)
+    _refuse_content(program, matched, roles)
     return Prepared(descriptor_of(program, threads, roles, block_dim), operands, zeros)
 
 
@@ -59,6 +62,21 @@ def _read(program: Program, matched: Matched) -> tuple[tuple[Role, ...], list[An
     roles += [Role.ZEROS] * len(program.shadowed)
     zeros += [shapes[index] for index in program.shadowed]
     return tuple(roles), operands, tuple(zeros)
+
+
+def _refuse_content(program: Program, matched: Matched, roles: Sequence[Role]) -> None:
+    """Only what its author says it reads has an initial content to a handwritten kernel."""
+    definition = program.handwritten
+    if definition is None:
+        return
+    for p in definition.outputs:
+        if roles[p] is Role.IN_OUT and p not in definition.in_outs:
+            name = definition.params[p].name
+            raise LaunchError(
+                f"kernel '{program.name}', output '{name}': an array was given for it to start from, and the kernel is "
+                "not said to read it",
+                hint=f"pass a shape, or make the kernel with in_out_argnames=('{name}',)",
+            )
 
 
 def check_kernel(kernel: Any, caller: str) -> None:

@@ -65,7 +65,11 @@ def eager(
     launch: Descriptor, zeros: tuple[tuple[int, ...], ...], *, differentiable: bool = True, side_effect: bool = False
 ) -> Callable[..., list[Any]]:
     """The function of concrete operands that `bind` runs, for who calls it again and again."""
-    compiled = _jitted(**_unbatched(launch, zeros, differentiable, side_effect))
+    return reporting(jitted(launch_p, _unbatched(launch, zeros, differentiable, side_effect)))
+
+
+def reporting(compiled: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """The function, with the errors of running programs as JAX reports them elsewhere."""
 
     def run(*operands: Any) -> list[Any]:
         try:
@@ -90,40 +94,41 @@ def _as_runtime_error(error: ValueError) -> Exception:
 _JITTED: weakref.WeakKeyDictionary[Kernel, dict[Any, Callable]] = weakref.WeakKeyDictionary()
 
 
-def _jitted(**params: Any) -> Callable[..., list[Any]]:
+def jitted(primitive: compat.Primitive, params: dict[str, Any]) -> Callable[..., list[Any]]:
     """The compiled form of an eager launch, made once."""
     owner = params["launch"].program.owner
     kernel = owner() if owner else None
     if kernel is None:
-        return _jit(params)
+        return _jit(primitive, params)
     made = _JITTED.setdefault(kernel, {})
-    key = tuple(params.items())
+    key = (primitive, *params.items())
     found = made.get(key)
-    return made.setdefault(key, _jit(params)) if found is None else found
+    return made.setdefault(key, _jit(primitive, params)) if found is None else found
 
 
-def _jit(params: dict[str, Any]) -> Callable[..., list[Any]]:
+def _jit(primitive: compat.Primitive, params: dict[str, Any]) -> Callable[..., list[Any]]:
     def run(*operands: Any) -> list[Any]:
-        return launch_p.bind(*operands, **params)
+        return primitive.bind(*operands, **params)
 
     # Shown by JAX's profiler and compile log.
     run.__name__ = params["launch"].program.name
     return jax.jit(run)
 
 
-@launch_p.def_impl
-def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
+def run_eagerly(primitive: compat.Primitive, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Compile and run on concrete values."""
     try:
-        return _run_jitted(*operands, **params)
+        if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
+            with jax.disable_jit(False):
+                return jitted(primitive, params)(*operands)
+        return jitted(primitive, params)(*operands)
     except ValueError as error:
         raise _as_runtime_error(error) from None
 
 
-def _run_jitted(*operands: Any, **params: Any) -> list[Any]:
-    if jax.config.jax_disable_jit:  # type: ignore[attr-defined]
-        with jax.disable_jit(False):
-            return _jitted(**params)(*operands)
-    return _jitted(**params)(*operands)
+@launch_p.def_impl
+def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
+    return run_eagerly(launch_p, operands, params)
 
 
 # Types
@@ -150,9 +155,9 @@ def _abstract_eval(
     **_: Any,
 ) -> tuple[list[Any], set[Any]]:
     program = launch.program
-    _refuse_symbolic(program.name, avals)
+    refuse_symbolic(program.name, avals)
     extents = core_extents(avals, launch, zeros, masks)
-    _refuse_long(program, extents)
+    refuse_long(program, extents)
     if launch.geometry.repeat and 0 not in batch:
         lower_kernel(program.kernel, program.settings).check(launch.geometry.dims, extents)
     results = [
@@ -167,7 +172,7 @@ def batched(batch: Sequence[int], mask: Sequence[bool]) -> tuple[int, ...]:
     return tuple(size for size, present in zip(batch, mask, strict=True) if present)
 
 
-def _refuse_symbolic(name: str, avals: Sequence[Any]) -> None:
+def refuse_symbolic(name: str, avals: Sequence[Any]) -> None:
     for aval in avals:
         if not all(isinstance(extent, int) for extent in aval.shape):
             raise LaunchError(
@@ -176,7 +181,7 @@ def _refuse_symbolic(name: str, avals: Sequence[Any]) -> None:
             )
 
 
-def _refuse_long(program: Program, extents: Extents) -> None:
+def refuse_long(program: Program, extents: Extents) -> None:
     """Kernels see extents as int32, which what is proved of indices relies on."""
     for param, shape in zip(program.kernel.params, extents, strict=True):
         if shape and max(shape) > MAX_EXTENT:
@@ -200,6 +205,17 @@ def _batch(
     **params: Any,
 ) -> tuple[list[Any], list[int]]:
     """One launch for the whole batch: an operand without the batch axis is neither copied nor broadcast."""
+    size, moved, new_masks = batched_operands(operands, axes, launch, masks)
+    wider = tuple((True, *mask) for mask in result_masks)
+    params.update(launch=launch, batch=(size, *batch), masks=new_masks, result_masks=wider)
+    results = launch_p.bind(*moved, **params)
+    return results, [0] * len(results)
+
+
+def batched_operands(
+    operands: Sequence[Any], axes: Sequence[int | None], launch: Descriptor, masks: Sequence[tuple[bool, ...]]
+) -> tuple[int, list[Any], tuple[tuple[bool, ...], ...]]:
+    """The extent of a new batch axis, the operands with that in front, and which batch axes they have."""
     size = next(op.shape[axis] for op, axis in zip(operands, axes, strict=True) if axis is not None)
     moved, new_masks = [], []
     for index, operand, axis, mask in zip(launch.operands, operands, axes, masks, strict=True):
@@ -211,10 +227,7 @@ def _batch(
         batched = axis is not None or launch.roles[index] is Role.IN_OUT
         moved.append(operand)
         new_masks.append((batched, *mask))
-    wider = tuple((True, *mask) for mask in result_masks)
-    params.update(launch=launch, batch=(size, *batch), masks=tuple(new_masks), result_masks=wider)
-    results = launch_p.bind(*moved, **params)
-    return results, [0] * len(results)
+    return size, moved, tuple(new_masks)
 
 
 compat.batching.primitive_batchers[launch_p] = _batch
@@ -270,31 +283,53 @@ def _lower_cuda(
 ) -> Any:
     program, geometry = launch.program, launch.geometry
     if 0 in (*geometry.dims, *batch, geometry.repeat):
-        return _lower_nothing(ctx, *operands, launch=launch)
+        return lower_nothing(ctx, *operands, launch=launch)
     kernel = cuda.lower_kernel(program.gpu_kernel, program.settings)
     version = kernel.version(geometry.dims, core_extents(ctx.avals_in, launch, zeros, masks))
     image = kernel.image(version, architectures(program.settings.cuda_arch), launch.block_dim)
     # Who may fail is waited for, and so is no part of a CUDA graph.
     target = CUDA_DEBUG_TARGET if kernel.has_checks else CUDA_TARGET
+    numbers, failures = encode(launch, batch, masks, result_masks), failure_texts(kernel.kernel)
+    return call_cuda(
+        ctx, operands, launch, image, kernel.plan, numbers,
+        target=target, failures=failures, side_effect=side_effect,
+    )  # fmt: skip
+
+
+def call_cuda(
+    ctx: Any,
+    operands: Sequence[Any],
+    launch: Descriptor,
+    image: cuda.Image,
+    plan: np.ndarray,
+    numbers: np.ndarray,
+    *,
+    target: str = CUDA_TARGET,
+    shared: int = 0,
+    grid: Sequence[int] = (),
+    failures: Sequence[str] = (),
+    side_effect: bool = False,
+) -> Any:
+    """The custom call that launches an image; the native module's handler says what each attribute is."""
     call = jax.ffi.ffi_lowering(target, operand_output_aliases=launch.aliases, has_side_effect=side_effect)
-    with compat.named_operation(_shown_name(program)):
+    with compat.named_operation(_shown_name(launch.program)):
         return call(
             ctx,
             *operands,
-            kernel=program.name,
+            kernel=launch.program.name,
             entry=image.entry,
             image=image.content,
-            plan=kernel.plan,
-            launch=encode(launch, batch, masks, result_masks),
+            plan=plan,
+            launch=numbers,
             block=np.int64(image.block),
-            shared=np.int64(0),
+            shared=np.int64(shared),
             per_sm=np.int64(image.per_sm),
-            grid=np.zeros(0, np.int64),
-            failures="\0".join(failure_texts(kernel.kernel)),
+            grid=np.array(grid, np.int64),
+            failures="\0".join(failures),
         )
 
 
-def _lower_nothing(ctx: Any, *operands: Any, launch: Descriptor) -> Any:
+def lower_nothing(ctx: Any, *operands: Any, launch: Descriptor) -> Any:
     """A launch without threads, which no GPU takes: its results are what they start as."""
 
     def starts(*given: Any) -> list[Any]:

@@ -256,6 +256,8 @@ class Launch(Record):
         if any(not isinstance(x, jax.Array) and cuda_arrays.is_cuda_array(x) for x in self._values):
             return  # in each launch
         program = self._program
+        if program.handwritten is not None:
+            return
         threads = geometry.fold(self._dim, program.kernel.tid_dims, program.name)
         parts = [(u in self._outputs, leaf) for u, leaves in enumerate(self._parts()) for leaf in leaves]
         shapes = [_shape(param, *part) for param, part in zip(self.kernel.params, parts, strict=True)]

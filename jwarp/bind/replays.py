@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 from jwarp.bind import adjoint, compat, in_place, on_device, values
+from jwarp.bind.calls import bind, eager
 from jwarp.bind.prepare import Prepared, prepare, stream_refusal
-from jwarp.bind.primitive import bind, eager
 from jwarp.errors import LaunchError
 from jwarp.frontend.function import Kernel
 from jwarp.ir.nodes import Param
@@ -202,7 +202,7 @@ def _bound(made: Prepared, options: Mapping[str, bool], *operands: Any) -> list[
 class _InPlaceForward(Replay):
     def __init__(self, call: Call):
         self.call = call
-        self.run = in_place.record(call.program, call.dims, call.matched, call.block_dim)
+        self.run = in_place.record(in_place.host_program(call.program), call.dims, call.matched, call.block_dim)
         self.values = list(call.matched.values)
         self.results = self._results()
 
@@ -227,7 +227,7 @@ class _InPlaceForward(Replay):
         return True
 
     def resize(self, dims: tuple[int, ...]) -> bool:
-        program = self.call.program
+        program = in_place.host_program(self.call.program)
         self.run.set_geometry(geometry.fold(dims, program.kernel.tid_dims, program.name))
         return True
 
@@ -235,6 +235,11 @@ class _InPlaceForward(Replay):
 class _InPlaceAdjoint(Replay):
     def __init__(self, call: Call):
         program, request = call.program, call.parts
+        if program.handwritten is not None:
+            raise LaunchError(
+                f"kernel '{program.name}': the adjoint of a kernel written in CUDA C++ is not added to NumPy arrays",
+                hint="pass JAX arrays, or True, as adj_inputs and JAX arrays as inputs and outputs",
+            )
         self.call, self.program, self.request = call, program, request
         self.contents, extents = in_place.read_contents(program, call.matched)
         threads = geometry.fold(call.dims, program.kernel.tid_dims, program.name)

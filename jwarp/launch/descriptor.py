@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import hashlib
 import threading
 import weakref
 from collections.abc import Sequence
@@ -14,6 +16,7 @@ import numpy as np
 from jwarp.config import Settings
 from jwarp.errors import NotDifferentiableError, Span
 from jwarp.frontend.function import Kernel
+from jwarp.frontend.handwritten import Definition, HandwrittenKernel
 from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint
 from jwarp.launch.arguments import Role
@@ -46,6 +49,7 @@ class Program:
     # The kernel that a GPU runs, if it is another one with the same parameters, or why there is none.
     on_gpu: nodes.Kernel | NotDifferentiableError | None = field(default=None, compare=False, repr=False)
     authored: tuple[str, ...] = ()  # the fingerprints of gradients that functions bring with them
+    handwritten: Definition | None = None  # what stands for the body, which is empty then
     descriptors: dict[Any, Descriptor] = field(default_factory=dict, compare=False, repr=False)
     derived: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
@@ -62,6 +66,19 @@ class Program:
     def params(self) -> tuple[nodes.Param, ...]:
         """The parameters that a launch gives values for."""
         return self.kernel.params[: len(self.kernel.params) - len(self.shadowed)]
+
+    def over(self, rank: int) -> Program:
+        """The program of launches with `rank` dimensions, which differ for a handwritten kernel: it is told of them."""
+        if self.handwritten is None or rank == self.kernel.tid_dims:
+            return self
+        key = ("over", rank)
+        if key not in self.derived:
+            kernel = dataclasses.replace(self.kernel, tid_dims=rank)
+            made = dataclasses.replace(
+                self, kernel=kernel, fingerprint=f"{self.fingerprint}-{rank}", descriptors={}, derived={}
+            )
+            self.derived.setdefault(key, made)
+        return self.derived[key]
 
     @property
     def gpu_kernel(self) -> nodes.Kernel:
@@ -181,6 +198,8 @@ _LOCK = threading.Lock()
 
 def program_of(kernel: Kernel, settings: Settings) -> Program:
     """The program of `kernel` under `settings`; made once as long as the kernel's IR stays the same."""
+    if isinstance(kernel, HandwrittenKernel):
+        return _handwritten_program(kernel, settings)
     ir = kernel.ir(settings)
     known = _PROGRAMS.get(kernel, {}).get(settings)
     if known is not None and known.unchecked is ir:
@@ -193,3 +212,19 @@ def program_of(kernel: Kernel, settings: Settings) -> Program:
     with _LOCK:
         _PROGRAMS.setdefault(kernel, {})[settings] = program
     return program
+
+
+def _handwritten_program(kernel: HandwrittenKernel, settings: Settings) -> Program:
+    """The program of a handwritten kernel, for launches with one dimension."""
+    known = _PROGRAMS.get(kernel, {}).get(settings)
+    if known is not None:
+        return known
+    definition = kernel.definition
+    shell = nodes.Kernel(definition.name, definition.params, 1, nodes.Block(), definition.span)
+    content = hashlib.sha256(f"{definition.name}\0{definition.text}".encode()).hexdigest()
+    program = Program(
+        definition.name, content, definition.span, settings, shell, definition.outputs, weakref.ref(kernel),
+        unchecked=shell, handwritten=definition,
+    )  # fmt: skip
+    with _LOCK:
+        return _PROGRAMS.setdefault(kernel, {}).setdefault(settings, program)

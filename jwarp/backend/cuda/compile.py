@@ -90,7 +90,7 @@ class CudaKernel(AnalysedKernel):
         options = [str(getattr(self.settings, name)) for name in CODE_SETTINGS]
         parts = ("cuda", identity() or "", toolchain(), self.fingerprint, version, repr(self.bounds), *options)
         key = key_of(*parts, *architectures, str(block), device_header(HEADER), self.summary.to_bytes())
-        with _lock_of(key):
+        with lock_of(key):
             content, source = _images.get(key), "memory"
             if content is None:
                 content, source = self._store.load(key), "disk"
@@ -133,7 +133,7 @@ _kernels: dict[tuple, CudaKernel] = {}
 _locks: dict[str, threading.Lock] = {}
 
 
-def _lock_of(key: str) -> threading.Lock:
+def lock_of(key: str) -> threading.Lock:
     """So that threads that need one image at a time compile it once."""
     return _locks.setdefault(key, threading.Lock())
 

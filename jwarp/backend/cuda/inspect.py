@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from jwarp.backend.cuda.compile import BLOCK, lower_kernel
+from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import compile_unit, disassembler, read_architectures, require
 from jwarp.config import Settings
 from jwarp.errors import LaunchError
@@ -35,9 +36,28 @@ def cuda_text(kernel: Kernel, settings: Settings, stage: str) -> str:
     if stage == "cuda":
         return annotated(unit.text)
     require(f"kernel '{kernel.name}'")
-    architecture = read_architectures(settings.cuda_arch)[0] if settings.cuda_arch else DEFAULT_ARCHITECTURE
+    architecture = _architecture(settings)
     code = compile_unit(dataclasses.replace(unit, options=(*unit.options, "--generate-line-info")), architecture)
     return annotated(code.ptx if stage == "ptx" else _disassembled(code.cubin))
+
+
+def handwritten_text(kernel: Handwritten, stage: str) -> str:
+    """The text at stage `cuda`, `ptx` or `sass` of a handwritten kernel.
+
+    Raises:
+        LaunchError: NVRTC or nvdisasm is not found.
+    """
+    block = kernel.definition.block_dim
+    if stage == "cuda":
+        return kernel.unit(block).text
+    require(f"kernel '{kernel.definition.name}'")
+    architecture = _architecture(kernel.settings)
+    code = kernel.codes([architecture], block, ["--generate-line-info"])[architecture]
+    return annotated(code.ptx if stage == "ptx" else _disassembled(code.cubin))
+
+
+def _architecture(settings: Settings) -> str:
+    return read_architectures(settings.cuda_arch)[0] if settings.cuda_arch else DEFAULT_ARCHITECTURE
 
 
 def annotated(text: str) -> str:

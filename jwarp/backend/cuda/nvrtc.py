@@ -158,11 +158,20 @@ def image_of(unit: Unit, architectures: Sequence[str]) -> bytes:
     Raises:
         Rejected, LaunchError: as `compile_unit`; there is no nvfatbin, and several are asked for.
     """
-    codes = {a: compile_unit(unit, a) for a in architectures}
+    return bundle({a: compile_unit(unit, a) for a in architectures})
+
+
+def bundle(codes: Mapping[str, Code]) -> bytes:
+    """Machine code for the one architecture, or that for several in one file.
+
+    Raises:
+        LaunchError: there is no nvfatbin, and there are several.
+    """
+    *_, newest = codes
     if len(codes) == 1:
-        return codes[architectures[0]].cubin
+        return codes[newest].cubin
     # A GPU newer than all of these starts from the PTX of the newest, which its driver compiles.
-    return _fatbin({a: code.cubin for a, code in codes.items()}, codes[architectures[-1]].ptx, architectures[-1])
+    return _fatbin({a: code.cubin for a, code in codes.items()}, codes[newest].ptx, newest)
 
 
 def messages_of(log: str) -> tuple[Message, ...]:

@@ -1,0 +1,313 @@
+"""Compiles kernels that are written by hand in CUDA C++, behind an entry like that of generated ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+import re
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jwarp.backend.analysed import plan_numbers
+from jwarp.backend.cuda.compile import Image, lock_of
+from jwarp.backend.cuda.headers import cuda_headers, included_files
+from jwarp.backend.cuda.nvrtc import (
+    Code,
+    Message,
+    Rejected,
+    Unit,
+    as_compile_error,
+    bundle,
+    compile_unit,
+    device_header,
+    messages_of,
+    require,
+    toolchain,
+)
+from jwarp.backend.cuda.rules import C_TYPES
+from jwarp.backend.events import CompileEvent, announce
+from jwarp.backend.generator import identity
+from jwarp.backend.store import Store, key_of
+from jwarp.config import Settings
+from jwarp.errors import CompileError, KernelTypeError, KernelWarning, Span
+from jwarp.frontend.handwritten import Definition
+from jwarp.ir.nodes import Kernel, Param
+from jwarp.transform.affine import symbols_of
+from jwarp.types import ArrayType
+
+PRELUDE, ARRAYS = "jwarp.cuh", "arrays.cuh"
+# Headers that an author may include, as "jwarp/block.cuh".
+LIBRARY = ("arrays.cuh", "block.cuh", "rows.cuh", "segments.cuh")
+
+# The author's function is called by the entry, so for CUDA it is none itself. NVRTC cannot push macros.
+_BEFORE = """\
+#undef __global__
+#define __global__ __device__
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+#undef __grid_constant__
+#define __grid_constant__
+"""
+_AFTER = """\
+#undef __global__
+#undef __launch_bounds__
+#undef __grid_constant__
+#ifdef JW_HOST_SHIM
+#define __global__
+#define __launch_bounds__(...)
+#define __grid_constant__
+#else
+#define __global__ __attribute__((global))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#define __grid_constant__ __attribute__((grid_constant))
+#endif
+"""
+
+
+@dataclass(frozen=True)
+class Handwritten:
+    """A handwritten kernel under given settings; `kernel` has its parameters, and its launch dimensions."""
+
+    definition: Definition
+    kernel: Kernel
+    settings: Settings
+
+    @property
+    def entry(self) -> str:
+        """The symbol of the entry; ASCII whatever the kernel is called."""
+        safe = re.sub(r"[^0-9A-Za-z]+", "_", self.definition.name).strip("_")
+        return f"jwarp_{safe}"
+
+    @property
+    def plan(self) -> np.ndarray:
+        """What the native runtime has to know: nothing is proved of such a kernel, and nothing needs to be."""
+        return plan_numbers(self.kernel, weight=1)
+
+    def unit(self, block: int, *, changes_inputs: bool = False) -> Unit:
+        """The text of the whole, and what it is compiled with; inputs are const unless `changes_inputs`."""
+        given = self.definition
+        # Those of the library include each other by their names alone.
+        names = {name: device_header(name) for name in (PRELUDE, *LIBRARY)}
+        names |= {f"jwarp/{name}": device_header(name) for name in LIBRARY}
+        folders = (*given.folders, *cuda_headers())
+        options = (*given.options, *(f"--include-path={folder}" for folder in folders))
+        text = "\n".join(
+            [
+                f'#include "{ARRAYS}"',
+                _BEFORE + f"#line 1 {_quoted(given.file)}",
+                given.text.rstrip("\n"),
+                f"#line 1 {_quoted(self._wrapper_file)}",
+                _AFTER,
+                *self._wrapper(block, changes_inputs),
+                "",
+            ]
+        )
+        return Unit(text, f"{self.entry}.cu", options, {**names, **given.headers})
+
+    @property
+    def _wrapper_file(self) -> str:
+        return f"<jwarp: call of {self.definition.name}>"
+
+    def _wrapper(self, block: int, changes_inputs: bool) -> list[str]:
+        """The entry: a loop over batch elements, in which the author's function is called."""
+        symbols = symbols_of(self.kernel)
+        arguments = [
+            self._argument(p, param, [s.index for (q, _), s in symbols.extents.items() if q == p], changes_inputs)
+            for p, param in enumerate(self.kernel.params)
+        ]
+        return [
+            f'extern "C" __global__ void __launch_bounds__({block})',
+            f"{self.entry}(const __grid_constant__ jw_args<{symbols.count}, {len(arguments)}> args) {{",
+            "  for (long long item = blockIdx.z; item < args.items; item += gridDim.z) {",
+            "    // Shared memory is free for the next element when all threads are done with the last.",
+            "    if (item != blockIdx.z) __syncthreads();",
+            "    const jw_place place = jw_locate(args, item * args.threads);",
+            f"    {self.definition.name}(",
+            ",\n".join(f"      {argument}" for argument in arguments),
+            "    );",
+            "  }",
+            "}",
+        ]
+
+    def _argument(self, p: int, param: Param, symbols: Sequence[int], changes_inputs: bool) -> str:
+        element = element_type(param)
+        if param.is_value:
+            return f"jw::value_of<{element}>(args, {p}, place)"
+        if p not in self.definition.outputs and not changes_inputs:
+            element = f"const {element}"
+        assert isinstance(param.type, ArrayType)
+        extents = "".join(f", args.symbols[{k}]" for k in symbols[: param.type.dims])
+        return f"jw::array_of<{element}>(args, {p}, place{extents})"
+
+    # -- compiling
+
+    def image(self, architectures: Sequence[str], block: int) -> Image:
+        """The compiled kernel for the architectures, from memory, disk or NVRTC.
+
+        Raises:
+            CompileError: the text is wrong.
+            KernelTypeError: the function does not take the parameters.
+            LaunchError: there is no NVRTC, or it does not know an architecture or an option.
+        """
+        require(f"kernel '{self.definition.name}'")
+        start, unit = time.perf_counter(), self.unit(block)
+        # Texts that are included from disk are as much part of the kernel as its own.
+        files = included_files(unit)
+        store = Store(self.settings.cache_dir if files is not None and identity() else "")
+        parts = ("handwritten", identity() or "", toolchain(), unit.text, *unit.options, *architectures)
+        key = key_of(*parts, *(x for pair in unit.headers.items() for x in pair), *(files or ()))
+        with lock_of(key):
+            # Without knowing what is included, nothing is kept.
+            content, source = _images.get(key) if files is not None else None, "memory"
+            if content is None:
+                content, source = store.load(key), "disk"
+            if content is None:
+                content, source = self._compiled(unit, architectures, block), "compiled"
+                store.save(key, content)
+            _images[key] = content
+        name = self.definition.name
+        announce(CompileEvent(name, "forward", "cuda", time.perf_counter() - start, source, len(content)))
+        return Image(content, self.entry, block, 0)
+
+    def codes(self, architectures: Sequence[str], block: int, options: Sequence[str] = ()) -> dict[str, Code]:
+        """The machine code for each architecture, compiled anew with more options."""
+        unit = self.unit(block)
+        return self._codes(dataclasses.replace(unit, options=(*unit.options, *options)), architectures, block)
+
+    def _compiled(self, unit: Unit, architectures: Sequence[str], block: int) -> bytes:
+        codes = self._codes(unit, architectures, block)
+        for message in messages_of(codes[architectures[0]].log):
+            # What the library's own headers remark is nothing that the author could change.
+            if message.kind == "warning" and message.file in (self.definition.file, *self.definition.headers):
+                where = Span(message.file, message.line)
+                warnings.warn(
+                    f"kernel '{self.definition.name}': {message.text}\n  --> {where}", KernelWarning, stacklevel=2
+                )
+        return bundle(codes)
+
+    def _codes(self, unit: Unit, architectures: Sequence[str], block: int) -> dict[str, Code]:
+        try:
+            return {a: compile_unit(unit, a) for a in architectures}
+        except Rejected as rejected:
+            first = rejected
+        if any(m.file == self._wrapper_file for m in first.messages):
+            again = dataclasses.replace(self.unit(block, changes_inputs=True), options=unit.options)
+            try:
+                codes = {a: compile_unit(again, a) for a in architectures}
+            except Rejected:
+                raise self._error(first) from None
+            self._warn_of_inputs()
+            return codes
+        raise self._error(first) from None
+
+    def _warn_of_inputs(self) -> None:
+        inputs = [
+            p.name for k, p in enumerate(self.kernel.params) if not p.is_value and k not in self.definition.outputs
+        ]
+        warnings.warn(
+            f"kernel '{self.definition.name}' takes inputs ({', '.join(inputs)}) as pointers that are not const; what "
+            "it writes there changes arrays of JAX that must not change\n  help: declare inputs as const pointers, and "
+            "name in `outputs` what is written",
+            KernelWarning,
+            stacklevel=2,
+        )
+
+    def _error(self, rejected: Rejected) -> Exception:
+        """The error for a person: at the author's line, or of the call of the author's function."""
+        given = self.definition
+        in_memory = {given.file: given.text} if given.file.startswith("<") else {}
+        for file, text in {**in_memory, **given.headers}.items():
+            # Another kernel's text may have had that name.
+            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        linecache.checkcache(given.file)
+        errors = [m for m in rejected.messages if m.kind != "warning"]
+        of_text = [m for m in errors if m.file != self._wrapper_file]
+        if errors and not of_text:
+            return self._call_error(errors[0])
+        # What is wrong with the call may follow from what is wrong with the text.
+        rejected.messages = tuple(of_text)
+        made = as_compile_error(rejected, f"kernel '{given.name}'")
+        return CompileError(made.diagnostic.message, made.diagnostic.span, _missing_header(errors))
+
+    def _call_error(self, message: Message) -> Exception:
+        given = self.definition
+        base = re.match(r"[\w:]*", given.name)
+        undefined = f'"{base[0].split("::")[-1]}"' if base else ""
+        if "undefined" in message.text and undefined in message.text:
+            return CompileError(
+                f"kernel '{given.name}': the source has no function of this name", Span(given.file, 0),
+                "`name` is what to call: a __global__ function, or an instance of a template such as scale<float, 128>",
+            )  # fmt: skip
+        return KernelTypeError(
+            f"kernel '{given.name}': its function does not take the parameters that were declared: {message.text}",
+            given.span,
+            f"declare it like\n  {self.signature}",
+        )
+
+    @property
+    def signature(self) -> str:
+        """How the function may be declared."""
+        parts = []
+        for p, param in enumerate(self.kernel.params):
+            element = _DECLARED.get(element_type(param), element_type(param))
+            star = "" if param.is_value else "*"
+            const = "const " if star and p not in self.definition.outputs else ""
+            parts.append(f"{const}{element}{star} {param.name}")
+        return f"__global__ void {re.split('<', self.definition.name)[0]}({', '.join(parts)})"
+
+
+_DECLARED = {
+    **{f"jw::vector<{t}, {n}>": f"{short}{n}" for t, short in (("float", "float"), ("double", "double"), ("int", "int"))
+       for n in (2, 3)},
+    "jw::vector<float, 4>": "float4", "jw::vector<int, 4>": "int4", "jw_half": "__half", "jw_bfloat": "__nv_bfloat16",
+}  # fmt: skip
+
+_images: dict[str, bytes] = {}
+
+
+def element_type(param: Param) -> str:
+    """The C++ type of an element of an array, or of a value."""
+    scalar = C_TYPES[param.dtype]
+    element = param.type.element if isinstance(param.type, ArrayType) else ()
+    if not element:
+        return scalar
+    kind = "vector" if len(element) == 1 else "matrix"
+    return f"jw::{kind}<{scalar}, {', '.join(map(str, element))}>"
+
+
+def _missing_header(errors: Sequence[Message]) -> str:
+    found = next(
+        (m for m in errors if "could not open source file" in m.text or "cannot open source file" in m.text), None
+    )
+    if found is None:
+        return ""
+    if re.search(r'"(cuda|cooperative|mma|vector|device|curand)', found.text) and not cuda_headers():
+        return "CUDA's own headers are not installed: pip install nvidia-cuda-runtime"
+    return "give its text, or its folder, as `headers`"
+
+
+def _quoted(file: str) -> str:
+    escaped = file.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def refused_option(option: str) -> str | None:
+    """Why an option of NVRTC cannot be given, or None."""
+    name = re.split(r"[=\s]", option.strip())[0].lstrip("-")
+    for names, reason in _REFUSED.items():
+        if name in names:
+            return reason
+    return None
+
+
+_REFUSED = {
+    ("arch", "gpu-architecture", "gencode", "code", "gpu-code"):
+        "the architecture is that of the GPU, or of wp.config.cuda_arch",
+    ("dlto", "dlink-time-opt", "rdc", "relocatable-device-code", "dc", "device-c", "ltoir", "ptx", "optix-ir"):
+        "the result must be machine code that a driver loads as it is",
+    ("I", "include-path"): "headers and their folders are given as `headers`",
+}  # fmt: skip

@@ -1,0 +1,249 @@
+"""Launches of handwritten kernels as a JAX primitive: the GPU runs the kernel, the CPU what computes the same."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jwarp.backend.cuda.handwritten import Handwritten
+from jwarp.bind import compat
+from jwarp.bind.devices import architectures
+from jwarp.bind.primitive import (
+    batched_operands,
+    call_cuda,
+    core_extents,
+    launch_p,
+    lower_nothing,
+    refuse_long,
+    refuse_symbolic,
+    run_eagerly,
+)
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.function import Kernel
+from jwarp.launch.arguments import Role, refuse_written_inputs
+from jwarp.launch.descriptor import Descriptor, Program, descriptor_of, encode, program_of
+from jwarp.launch.geometry import fold
+from jwarp.launch.handwritten import configuration
+
+# Parameters as those of a launch of a generated kernel: `launch`, `zeros`, `batch`, `masks`, `side_effect`.
+# Every result has all batch axes.
+handwritten_p = compat.Primitive("jwarp_handwritten")
+handwritten_p.multiple_results = True
+
+
+def unbatched(launch: Descriptor, zeros: tuple[tuple[int, ...], ...], side_effect: bool) -> dict[str, Any]:
+    """The parameters of a launch without batch axes."""
+    return {
+        "launch": launch,
+        "zeros": zeros,
+        "batch": (),
+        "masks": ((),) * len(launch.operands),
+        "side_effect": side_effect,
+    }
+
+
+@handwritten_p.def_impl
+def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
+    return run_eagerly(handwritten_p, operands, params)
+
+
+@handwritten_p.def_abstract_eval
+def _abstract_eval(
+    *avals: Any,
+    launch: Descriptor,
+    zeros: tuple[tuple[int, ...], ...],
+    batch: tuple[int, ...],
+    masks: tuple[tuple[bool, ...], ...],
+    **_: Any,
+) -> list[Any]:
+    program = launch.program
+    refuse_symbolic(program.name, avals)
+    extents = core_extents(avals, launch, zeros, masks)
+    refuse_long(program, extents)
+    if not _is_empty(launch, batch):
+        configuration(launch)
+    shapes = ((*batch, *(extents[p] or ())) for p in launch.results)
+    return [
+        compat.output_aval(shape, program.dtypes[p], avals) for p, shape in zip(launch.results, shapes, strict=True)
+    ]
+
+
+def _is_empty(launch: Descriptor, batch: Sequence[int]) -> bool:
+    """Whether the launch has no threads."""
+    return 0 in (*launch.geometry.dims, *batch)
+
+
+def _batch(
+    operands: Sequence[Any],
+    axes: Sequence[int | None],
+    *,
+    launch: Descriptor,
+    batch: tuple[int, ...],
+    masks: tuple[tuple[bool, ...], ...],
+    **params: Any,
+) -> tuple[list[Any], list[int]]:
+    size, moved, wider = batched_operands(operands, axes, launch, masks)
+    results = handwritten_p.bind(*moved, launch=launch, batch=(size, *batch), masks=wider, **params)
+    return results, [0] * len(results)
+
+
+compat.batching.primitive_batchers[handwritten_p] = _batch
+
+
+# On a GPU
+
+
+def _lower_cuda(
+    ctx: Any,
+    *operands: Any,
+    launch: Descriptor,
+    zeros: tuple[tuple[int, ...], ...],
+    batch: tuple[int, ...],
+    masks: tuple[tuple[bool, ...], ...],
+    side_effect: bool,
+) -> Any:
+    if _is_empty(launch, batch):
+        return lower_nothing(ctx, *operands, launch=launch)
+    program, config = launch.program, configuration(launch)
+    assert program.handwritten is not None
+    kernel = Handwritten(program.handwritten, program.kernel, program.settings)
+    image = kernel.image(architectures(program.settings.cuda_arch), config.block)
+    numbers = encode(launch, batch, masks, _all(launch, batch))
+    return call_cuda(
+        ctx, operands, launch, image, kernel.plan, numbers,
+        shared=config.shared, grid=config.grid, side_effect=side_effect,
+    )  # fmt: skip
+
+
+def _all(launch: Descriptor, batch: Sequence[int]) -> tuple[tuple[bool, ...], ...]:
+    return ((True,) * len(batch),) * len(launch.results)
+
+
+# On the CPU
+
+
+def _lower_cpu(
+    ctx: Any,
+    *operands: Any,
+    launch: Descriptor,
+    zeros: tuple[tuple[int, ...], ...],
+    batch: tuple[int, ...],
+    masks: tuple[tuple[bool, ...], ...],
+    side_effect: bool,
+) -> Any:
+    definition = launch.program.handwritten
+    assert definition is not None
+    if _is_empty(launch, batch):
+        return lower_nothing(ctx, *operands, launch=launch)
+    if definition.cpu is None:
+        raise LaunchError(
+            f"kernel '{definition.name}' is written in CUDA C++, and nothing computes the same on the CPU",
+            definition.span,
+            "give cpu= to wp.cuda_kernel: a @wp.kernel with the same parameters, or a JAX function of the inputs",
+        )
+    if isinstance(definition.cpu, Kernel):
+        compute = _of_kernel(definition.cpu, launch, zeros, batch, masks, side_effect)
+    else:
+        compute = _of_function(definition.cpu, launch, zeros, batch, masks)
+    return compat.mlir.lower_fun(compute, multiple_results=True)(ctx, *operands)
+
+
+def _of_kernel(
+    kernel: Kernel,
+    launch: Descriptor,
+    zeros: tuple[tuple[int, ...], ...],
+    batch: tuple[int, ...],
+    masks: tuple[tuple[bool, ...], ...],
+    side_effect: bool,
+) -> Callable[..., list[Any]]:
+    """The launch of a generated kernel in the place of a handwritten one."""
+    program, roles = program_of(kernel, launch.program.settings), list(launch.roles)
+    dims = launch.geometry.dims[: launch.program.kernel.tid_dims]
+    refuse_written_inputs(program.name, program.params, program.written, roles)
+    # Checks of debug mode note what they find in arrays of their own.
+    roles += [Role.ZEROS] * len(program.shadowed)
+    fresh = dict(zip((p for p, role in enumerate(launch.roles) if role is Role.ZEROS), zeros, strict=True))
+
+    def compute(*operands: Any) -> list[Any]:
+        given = [x.shape[sum(mask) :] for x, mask in zip(operands, masks, strict=True)]
+        whole = dict(zip(launch.operands, given, strict=True)) | fresh
+        own = (*zeros, *(whole[p] for p in program.shadowed))
+        made = descriptor_of(program, fold(dims, program.kernel.tid_dims, program.name), tuple(roles))
+        results = launch_p.bind(
+            *operands, launch=made, zeros=own, batch=batch, masks=masks, result_masks=_all(made, batch),
+            differentiable=False, side_effect=side_effect or program.lasts,
+        )  # fmt: skip
+        return results[: len(launch.results)]
+
+    return compute
+
+
+def _of_function(
+    function: Callable,
+    launch: Descriptor,
+    zeros: tuple[tuple[int, ...], ...],
+    batch: tuple[int, ...],
+    masks: tuple[tuple[bool, ...], ...],
+) -> Callable[..., list[Any]]:
+    """The author's JAX function in the place of the launch, once for each batch element."""
+    program = launch.program
+    assert program.handwritten is not None
+    inputs = program.handwritten.inputs
+    fresh = dict(zip((p for p, role in enumerate(launch.roles) if role is Role.ZEROS), zeros, strict=True))
+
+    def one(*operands: Any) -> tuple[Any, ...]:
+        given = dict(zip(launch.operands, operands, strict=True))
+        # What the kernel changes may start as zeros.
+        given |= {p: jnp.zeros(shape, program.dtypes[p]) for p, shape in fresh.items() if p in inputs}
+        shapes = {p: fresh[p] if p in fresh else given[p].shape for p in launch.results}
+        dims = launch.geometry.dims[: program.kernel.tid_dims]
+        call = with_keywords(function, dim=dims, output_shapes=tuple(shapes.values()))
+        found = call(*(given[p] for p in inputs))
+        return _checked(program, found, shapes)
+
+    for axis in reversed(range(len(batch))):
+        one = jax.vmap(one, tuple(0 if mask[axis] else None for mask in masks), axis_size=batch[axis])
+    return lambda *operands: list(one(*operands))
+
+
+def _checked(program: Program, found: Any, shapes: Mapping[int, tuple[int, ...]]) -> tuple[Any, ...]:
+    """The results of the function for the CPU, one for each output."""
+    results = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    names = ", ".join(program.params[p].name for p in shapes)
+    if len(results) != len(shapes):
+        raise LaunchError(
+            f"kernel '{program.name}': its function for the CPU returned {len(results)} arrays, and there are "
+            f"{len(shapes)} outputs ({names})"
+        )
+    for (p, shape), result in zip(shapes.items(), results, strict=True):
+        expected, got = (shape, program.dtypes[p]), (jnp.shape(result), jnp.result_type(result))
+        if expected != got:
+            raise KernelTypeError(
+                f"kernel '{program.name}': its function for the CPU returned {got[1]}{list(got[0])} for output "
+                f"'{program.params[p].name}', expected {expected[1]}{list(expected[0])}"
+            )
+    return tuple(map(jnp.asarray, results))
+
+
+def keywords_of(function: Callable) -> frozenset[str]:
+    """The names of the arguments that a function takes by keyword only."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of those that are not written in Python
+        return frozenset()
+    return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+
+
+def with_keywords(function: Callable, **offered: Any) -> Callable:
+    """The function with those of the offered keywords that it has."""
+    known = keywords_of(function)
+    return functools.partial(function, **{name: value for name, value in offered.items() if name in known})
+
+
+compat.mlir.register_lowering(handwritten_p, _lower_cpu, platform="cpu")
+compat.mlir.register_lowering(handwritten_p, _lower_cuda, platform="cuda", inline=False)

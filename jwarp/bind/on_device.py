@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from jwarp import _native
 from jwarp.backend.analysed import XLA_DTYPES
 from jwarp.backend.cuda import compile as cuda
+from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import read_architectures
 from jwarp.bind import in_place, values
 from jwarp.errors import KernelTypeError, LaunchError
@@ -19,6 +20,7 @@ from jwarp.ir.nodes import Param, failure_texts
 from jwarp.launch import arguments, cuda_arrays, geometry
 from jwarp.launch.arguments import Argument, Fault, Matched
 from jwarp.launch.descriptor import Descriptor, Program, descriptor_of
+from jwarp.launch.handwritten import configuration
 from jwarp.launch.inplace import Place, Use, without_aliases
 from jwarp.transform.affine import Extents
 from jwarp.types import ArrayType
@@ -175,6 +177,19 @@ def _shadow(program: Program, p: int, of: _Given) -> Placed:
 
 def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int) -> _native.CudaLaunch:
     """The launch for arrays of these shapes on that device, compiled once."""
+    program = launch.program
+    names = program.settings.cuda_arch or "sm_{}{}".format(*_native.cuda_capability(device))
+    make = _generated if program.handwritten is None else _handwritten
+    key, compile_ = make(launch, shapes, read_architectures(names))
+    known = program.derived.get(key)
+    return known if known is not None else program.derived.setdefault(key, compile_())
+
+
+Recipe = tuple[tuple, Callable[[], _native.CudaLaunch]]
+
+
+def _generated(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectures: tuple[str, ...]) -> Recipe:
+    """What the compiled launch depends on, and how it is made."""
     program, geometry = launch.program, launch.geometry
     kernel = cuda.lower_kernel(program.gpu_kernel, program.settings)
     extents: Extents = tuple(
@@ -183,20 +198,40 @@ def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int
     if geometry.repeat:
         kernel.check(geometry.dims, extents)
     version = kernel.version(geometry.dims, extents)
-    architectures = read_architectures(program.settings.cuda_arch or "sm_{}{}".format(*_native.cuda_capability(device)))
-    key = ("cuda", launch, version, architectures)
-    known = program.derived.get(key)
-    if known is not None:
-        return known
-    image = kernel.image(version, architectures, launch.block_dim)
-    made = _native.CudaLaunch(
-        kernel=program.name,
-        entry=image.entry,
-        image=image.content,
-        plan=kernel.plan,
-        launch=launch.numbers,
-        block=image.block,
-        per_sm=image.per_sm,
-        failures="\0".join(failure_texts(kernel.kernel)),
-    )
-    return program.derived.setdefault(key, made)
+
+    def compiled() -> _native.CudaLaunch:
+        image = kernel.image(version, architectures, launch.block_dim)
+        return _native.CudaLaunch(
+            kernel=program.name,
+            entry=image.entry,
+            image=image.content,
+            plan=kernel.plan,
+            launch=launch.numbers,
+            block=image.block,
+            per_sm=image.per_sm,
+            failures="\0".join(failure_texts(kernel.kernel)),
+        )
+
+    return ("cuda", launch, version, architectures), compiled
+
+
+def _handwritten(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectures: tuple[str, ...]) -> Recipe:
+    program = launch.program
+    definition = program.handwritten
+    assert definition is not None
+
+    def compiled() -> _native.CudaLaunch:
+        config, kernel = configuration(launch), Handwritten(definition, program.kernel, program.settings)
+        image = kernel.image(architectures, config.block)
+        return _native.CudaLaunch(
+            kernel=program.name,
+            entry=image.entry,
+            image=image.content,
+            plan=kernel.plan,
+            launch=launch.numbers,
+            block=image.block,
+            shared=config.shared,
+            grid=list(config.grid),
+        )
+
+    return ("cuda", launch, architectures), compiled

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-FORMAT = 1
+FORMAT = 2
 MAX_DIMS = 4
+# The steps of a formula; a constant and a variable are followed by a number.
+CONSTANT, VARIABLE, ADD, MULTIPLY, FLOORDIV, MOD, MAX, MIN = range(8)
 # What a parameter holds before the first thread runs: an operand that is only read, zeros, or its operand's content.
 INPUT, ZEROS, IN_OUT = 0, 1, 2
 # Codes of dtypes, kinds of parameters, and how threads cover an output.
@@ -22,10 +24,18 @@ def make_launch(
     bindings: Sequence[tuple[int, int, int, int]],
     batch: Sequence[int] = (),
     repeat: int = 1,
+    variables: int = 0,
+    formulas: Sequence[Sequence[Sequence[int]]] = (),
 ) -> np.ndarray:
-    """A launch; a binding is (operand or -1, result or -1, initial content, mask of batch axes), one per parameter."""
+    """A launch; a binding is (operand or -1, result or -1, initial content, mask of batch axes), one per parameter.
+
+    A formula is a list of steps. Dims, repeat and batch extents below 0 are -1 minus the number of one.
+    """
     padded = (*dims, *[1] * (MAX_DIMS - len(dims)))
-    numbers = [FORMAT, *padded, repeat, len(batch), *batch, len(bindings), *itertools.chain(*bindings)]
+    numbers = [FORMAT, variables, len(formulas)]
+    for formula in formulas:
+        numbers += [len(formula), *itertools.chain(*formula)]
+    numbers += [*padded, repeat, len(batch), *batch, len(bindings), *itertools.chain(*bindings)]
     return np.array(numbers, np.int64)
 
 

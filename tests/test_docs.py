@@ -18,8 +18,8 @@ def test_no_placeholder_is_left():
 
 
 def run_code_of(text, folder):
-    """The module that the one Python block of a text makes."""
-    (code,) = re.findall(r"```python\n(.*?)```", text.read_text(), re.DOTALL)
+    """The module that the Python blocks of a text make."""
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text.read_text(), re.DOTALL))
     file = folder / f"{text.stem.lower()}_code.py"
     file.write_text(code)
     spec = importlib.util.spec_from_file_location(file.stem, file)
@@ -49,3 +49,7 @@ def test_sharding(tmp_path):
 def test_export(tmp_path):
     export, _ = run_code_of(DOCS / "export.md", tmp_path)
     np.testing.assert_array_equal(export.gradient, np.full(8, -2.0))
+    for gradient, (n, m) in zip(export.gradients, [(1, 3), (200, 50)], strict=True):
+        expected = np.full((n, m), 4.0)
+        expected[: n // 2, 0] -= 2.0
+        np.testing.assert_array_equal(gradient, expected)

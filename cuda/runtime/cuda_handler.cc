@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "cuda_run.h"
 #include "ffi_frame.h"
@@ -25,8 +26,9 @@ XLA_FFI_Error* create_state(const XLA_FFI_CallFrame* frame, bool checks) {
   code.per_sm = int_attribute(frame, "per_sm");
   code.grid.assign(grid.data, grid.data + grid.size);
   code.failures = string_attribute(frame, "failures");
-  auto site =
-      std::make_unique<CudaSite>(code, Plan(plan.data, plan.size), Launch(launch.data, launch.size), checks);
+  Launch decoded(launch.data, launch.size);
+  decoded.kernel = code.kernel;
+  auto site = std::make_unique<CudaSite>(code, Plan(plan.data, plan.size), std::move(decoded), checks);
   if (XLA_FFI_Error* error = state_type.set(frame, site.get())) return error;
   site.release();
   return nullptr;

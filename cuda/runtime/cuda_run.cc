@@ -121,7 +121,7 @@ void CudaSite::run(const Buffers& buffers, Stream stream) {
 const CudaLayout& CudaSite::fit(const Buffers& buffers, std::unique_ptr<CudaLayout>& own) {
   CudaLayout* cached = cached_.load(std::memory_order_acquire);
   if (cached != nullptr && cached->fits(buffers)) return *cached;
-  own = std::make_unique<CudaLayout>(plan_, launch_, buffers, block_, grid_);
+  own = lay_out<CudaLayout>(plan_, launch_, buffers, block_, grid_);
   if (cached == nullptr && cached_.compare_exchange_strong(cached, own.get(), std::memory_order_acq_rel)) {
     return *own.release();
   }

@@ -6,13 +6,19 @@
 namespace jwarp {
 namespace {
 
-const void* find_attribute(const XLA_FFI_CallFrame* frame, std::string_view name, XLA_FFI_AttrType type) {
+// Null when the call has no such attribute.
+const void* look_up(const XLA_FFI_CallFrame* frame, std::string_view name, XLA_FFI_AttrType type) {
   for (int64_t i = 0; i < frame->attrs.size; ++i) {
     const XLA_FFI_ByteSpan& span = *frame->attrs.names[i];
     if (std::string_view(span.ptr, span.len) == name && frame->attrs.types[i] == type) {
       return frame->attrs.attrs[i];
     }
   }
+  return nullptr;
+}
+
+const void* find_attribute(const XLA_FFI_CallFrame* frame, std::string_view name, XLA_FFI_AttrType type) {
+  if (const void* found = look_up(frame, name, type)) return found;
   invalid("the custom call lacks the attribute '" + std::string(name) + "', or it has a wrong type");
 }
 
@@ -33,6 +39,10 @@ void answer(XLA_FFI_Metadata* metadata, XLA_FFI_TypeId type_id, XLA_FFI_Handler_
   metadata->api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, XLA_FFI_API_MAJOR, XLA_FFI_API_MINOR};
   metadata->traits = traits;
   metadata->state_type_id = type_id;
+}
+
+bool has_string(const XLA_FFI_CallFrame* frame, std::string_view name) {
+  return look_up(frame, name, XLA_FFI_AttrType_STRING) != nullptr;
 }
 
 std::string_view string_attribute(const XLA_FFI_CallFrame* frame, std::string_view name) {

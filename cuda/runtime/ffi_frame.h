@@ -36,6 +36,7 @@ void answer(XLA_FFI_Metadata* metadata, XLA_FFI_TypeId type_id, XLA_FFI_Handler_
 
 // Attributes by name; each throws Fault when there is none of that type.
 std::string_view string_attribute(const XLA_FFI_CallFrame* frame, std::string_view name);
+bool has_string(const XLA_FFI_CallFrame* frame, std::string_view name);
 int64_t int_attribute(const XLA_FFI_CallFrame* frame, std::string_view name);
 
 struct Int64Span {

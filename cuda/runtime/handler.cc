@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "compiler.h"
 #include "ffi_frame.h"
@@ -49,7 +50,9 @@ XLA_FFI_Error* create_state(const XLA_FFI_CallFrame* frame) {
   Kernel& kernel = require_kernel(std::string(string_attribute(frame, "fingerprint")),
                                   string_attribute(frame, "program"));
   const Int64Span launch = ints_attribute(frame, "launch");
-  auto site = std::make_unique<CallSite>(kernel, Launch(launch.data, launch.size));
+  Launch decoded(launch.data, launch.size);
+  if (has_string(frame, "kernel")) decoded.kernel = string_attribute(frame, "kernel");
+  auto site = std::make_unique<CallSite>(kernel, std::move(decoded));
   if (XLA_FFI_Error* error = state_type.set(frame, site.get())) return error;
   site.release();
   return nullptr;

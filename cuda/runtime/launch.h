@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "formula.h"
 #include "plan.h"
 
 namespace jwarp {
@@ -31,14 +33,25 @@ class Launch {
 
   bool same_numbers(const Launch& other) const { return numbers_ == other.numbers_; }
 
+  // Whether some of its dims, its repeat count or its batch extents depend on dimension variables: these are
+  // negative here, -1 minus the number of a formula. The values of the variables are the extents of one more
+  // operand, after a first extent of 0: an array without content.
+  bool is_symbolic() const { return !formulas_.empty(); }
+  int64_t variable_count() const { return variable_count_; }
+  // The same launch with numbers for all of them. Throws Fault where one is no possible size.
+  Launch with_variables(const int64_t* variables) const;
+
+  std::string kernel;  // its name, for errors; may be empty
   int64_t dims[kMaxDims];
   int64_t repeat;
   std::vector<int64_t> batch;
   std::vector<Binding> bindings;
-  int64_t operand_count = 0;  // 1 + the largest operand index
+  int64_t operand_count = 0;  // 1 + the largest operand index; the variables come after them
   int64_t result_count = 0;   // results 0 .. result_count-1 are each bound exactly once
 
  private:
+  int64_t variable_count_ = 0;
+  std::vector<Formula> formulas_;
   std::vector<int64_t> numbers_;
 };
 

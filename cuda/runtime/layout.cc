@@ -147,6 +147,11 @@ bool Layout::has_extents(const Plan& plan, const Launch& launch, size_t p) const
 }
 
 bool Layout::fits(const Buffers& buffers) const {
+  if (variables_operand >= buffers.operand_count) return false;
+  if (variables_operand >= 0) {
+    const XLA_FFI_Buffer& buffer = buffers.operand(variables_operand);
+    if (!same_shape(buffer, buffer.dtype, variables)) return false;
+  }
   for (const Operand& operand : operands) {
     const Binding& binding = operand.binding;
     if (binding.operand >= buffers.operand_count || binding.result >= buffers.result_count) return false;
@@ -158,6 +163,19 @@ bool Layout::fits(const Buffers& buffers) const {
     }
   }
   return true;
+}
+
+std::vector<int64_t> variables_of(const Launch& launch, const Buffers& buffers) {
+  const int64_t place = launch.operand_count;
+  if (place >= buffers.operand_count) {
+    invalid("the launch lacks operand " + std::to_string(place) + ", which has its sizes");
+  }
+  const XLA_FFI_Buffer& buffer = buffers.operand(place);
+  if (buffer.rank != 1 + launch.variable_count() || buffer.dims[0] != 0) {
+    invalid("the launch has its sizes from an operand of shape " + text(buffer.dims, buffer.rank) +
+            ", expected 0 and " + std::to_string(launch.variable_count()) + " extents");
+  }
+  return {buffer.dims, buffer.dims + buffer.rank};
 }
 
 }  // namespace jwarp

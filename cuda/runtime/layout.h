@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "launch.h"
@@ -55,6 +57,10 @@ class Layout {
   int64_t columns;
   int64_t threads;  // of all repeats and batch elements
 
+  // Where a launch is symbolic: the operand whose extents are its variables, and those extents.
+  int64_t variables_operand = -1;
+  std::vector<int64_t> variables;
+
  protected:
   // Whether an array has the extents of the launch.
   bool has_extents(const Plan& plan, const Launch& launch, size_t p) const;
@@ -64,5 +70,19 @@ class Layout {
   void count_threads(const Plan& plan, const Launch& launch);
   void leave_stored(const Plan& plan, const Launch& launch);
 };
+
+// The extents of the operand that has the variables of a symbolic launch. Throws Fault when it is none.
+std::vector<int64_t> variables_of(const Launch& launch, const Buffers& buffers);
+
+// A layout, or what derives from it, with numbers for all sizes of the launch.
+template <typename L, typename... Others>
+std::unique_ptr<L> lay_out(const Plan& plan, const Launch& launch, const Buffers& buffers, const Others&... others) {
+  if (!launch.is_symbolic()) return std::make_unique<L>(plan, launch, buffers, others...);
+  std::vector<int64_t> variables = variables_of(launch, buffers);
+  auto layout = std::make_unique<L>(plan, launch.with_variables(variables.data() + 1), buffers, others...);
+  layout->variables_operand = launch.operand_count;
+  layout->variables = std::move(variables);
+  return layout;
+}
 
 }  // namespace jwarp

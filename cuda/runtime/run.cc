@@ -310,7 +310,7 @@ std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
 const Geometry& CallSite::fit(const Buffers& buffers, std::unique_ptr<Geometry>& own) {
   Geometry* cached = cached_.load(std::memory_order_acquire);
   if (cached != nullptr && cached->fits(buffers)) return *cached;
-  own = std::make_unique<Geometry>(kernel_.plan, launch_, buffers);
+  own = lay_out<Geometry>(kernel_.plan, launch_, buffers);
   if (cached == nullptr && cached_.compare_exchange_strong(cached, own.get(), std::memory_order_acq_rel)) {
     return *own.release();
   }

@@ -10,7 +10,7 @@ from jax._src.array import ArrayImpl as Array
 from jax._src.core import trace_state_clean as is_not_tracing
 from jax._src.debugging import debug_effect as print_effect
 from jax.core import ShapedArray, Tracer
-from jax.export import DisabledSafetyCheck
+from jax.export import DisabledSafetyCheck, symbolic_shape
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
@@ -21,9 +21,11 @@ __all__ = [
     "DisabledSafetyCheck",
     "Primitive",
     "ShapedArray",
+    "SymbolicSize",
     "Tracer",
     "ad",
     "batching",
+    "dimension_variables",
     "is_known_zero",
     "is_not_tracing",
     "mlir",
@@ -32,11 +34,14 @@ __all__ = [
     "placed_alike",
     "print_effect",
     "register_dce",
+    "symbolic_shape",
     "x64_enabled",
     "zero_tangent",
 ]
 
 
+# The type of what a symbolic shape is made of, which has no public name.
+SymbolicSize = type(symbolic_shape("n")[0])
 # The primitive of `jax.jit` in a jaxpr.
 JIT = "jit"
 
@@ -49,6 +54,11 @@ def register_dce(primitive: Primitive, rule: Callable[[Sequence[bool], Any], tup
 def named_operation(name: str) -> Any:
     """A `with` in which a lowering rule makes operations that HLO and profiles call `name`, after where they are."""
     return mlir.ir.Location.name(name, childLoc=mlir.ir.Location.current)
+
+
+def dimension_variables(ctx: Any) -> tuple[str, ...]:
+    """The names that stand for extents in the module that a lowering rule adds to."""
+    return tuple(ctx.module_context.shape_poly_state.dim_vars)
 
 
 def x64_enabled() -> bool:

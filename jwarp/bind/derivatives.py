@@ -213,8 +213,8 @@ def _launch_jvp(
     values |= {Source("given", p): pair for p, pair in moving.items()}
     extents = core_extents([jax.typeof(x) for x in primals], launch, zeros, masks)
     refuse_race(program, launch.geometry, extents)
-    repeated = launch.geometry.repeat > 1
-    known = () if repeated else gatherable(program, launch.geometry.dims, extents, _known_integers(launch, primals))
+    repeated = launch.geometry.may_repeat
+    known = gatherable(program, launch.geometry, extents, _known_integers(launch, primals))
     variant = Variant("tangent", floats, tuple(moving), fresh=fresh, gatherable=known, repeated=repeated)
     outs = _bind(launch, variant, values, extents, batch, dict.fromkeys(floats, full))
     made = dict(zip(floats, outs, strict=True))
@@ -305,8 +305,8 @@ def bind_adjoint(
         raise switched_off(program, wanted[0])
     extents = launch.extents([jnp.shape(x) for x in operands], zeros)
     refuse_race(program, launch.geometry, extents)
-    repeated = launch.geometry.repeat > 1
-    known = () if repeated else gatherable(program, launch.geometry.dims, extents, _known_integers(launch, operands))
+    repeated = launch.geometry.may_repeat
+    known = gatherable(program, launch.geometry, extents, _known_integers(launch, operands))
     fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)
     gathered = tuple(p for p in known if p in wanted)
     fixed = {"fresh": fresh, "gathered": gathered, "gatherable": known}

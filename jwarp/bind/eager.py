@@ -11,6 +11,7 @@ import numpy as np
 from jwarp.bind import compat
 from jwarp.bind.calls import eager
 from jwarp.bind.prepare import Prepared
+from jwarp.bind.primitive import is_fixed
 from jwarp.config import config
 from jwarp.frontend.function import Kernel
 from jwarp.ir.nodes import Param
@@ -92,7 +93,7 @@ def keep(
 
     `values` has one value for each parameter.
     """
-    if key is None or not made.launch.results:
+    if key is None or not made.launch.results or not is_fixed(made.launch, made.zeros):
         return
     program = made.launch.program
     feeds: list[tuple[int, Convert | None]] = []

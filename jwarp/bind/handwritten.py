@@ -20,7 +20,6 @@ from jwarp.bind.primitive import (
     launch_p,
     lower_nothing,
     refuse_long,
-    refuse_symbolic,
     run_eagerly,
 )
 from jwarp.errors import KernelTypeError, LaunchError
@@ -29,6 +28,7 @@ from jwarp.launch.arguments import Role, refuse_written_inputs
 from jwarp.launch.descriptor import Descriptor, Program, descriptor_of, encode, program_of
 from jwarp.launch.geometry import fold
 from jwarp.launch.handwritten import configuration
+from jwarp.launch.sizes import refuse_symbolic
 
 # Parameters as those of a launch of a generated kernel: `launch`, `zeros`, `batch`, `masks`, `side_effect`.
 # Every result has all batch axes.
@@ -62,15 +62,14 @@ def _abstract_eval(
     **_: Any,
 ) -> list[Any]:
     program = launch.program
-    refuse_symbolic(program.name, avals)
+    shapes = (launch.geometry.dims, *zeros, *(aval.shape for aval in avals))
+    refuse_symbolic(program.name, shapes, "which handwritten kernels do not take")
     extents = core_extents(avals, launch, zeros, masks)
     refuse_long(program, extents)
     if not _is_empty(launch, batch):
         configuration(launch)
-    shapes = ((*batch, *(extents[p] or ())) for p in launch.results)
-    return [
-        compat.output_aval(shape, program.dtypes[p], avals) for p, shape in zip(launch.results, shapes, strict=True)
-    ]
+    made = ((*batch, *(extents[p] or ())) for p in launch.results)
+    return [compat.output_aval(shape, program.dtypes[p], avals) for p, shape in zip(launch.results, made, strict=True)]
 
 
 def _is_empty(launch: Descriptor, batch: Sequence[int]) -> bool:

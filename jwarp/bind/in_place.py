@@ -18,6 +18,7 @@ from jwarp.launch import arguments, dlpack, geometry
 from jwarp.launch.arguments import Argument, Fault, Matched
 from jwarp.launch.descriptor import Program, program_of
 from jwarp.launch.inplace import InPlace, Place, Use
+from jwarp.launch.sizes import refuse_symbolic
 from jwarp.transform.affine import Extents
 from jwarp.types import ArrayType
 
@@ -132,6 +133,7 @@ def keep(kernel: Kernel, key: Hashable | None, made: InPlace, matched: Matched, 
 
 def record(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None = None) -> InPlace:
     """Check the arguments and make the launch, without running it."""
+    refuse_symbolic(program.name, [dims], "and arrays that are written in place have known sizes")
     threads = geometry.fold(dims, program.kernel.tid_dims, program.name)
     return InPlace(program, threads, read_places(program, matched), block_dim)
 

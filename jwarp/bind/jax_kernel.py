@@ -49,7 +49,7 @@ def jax_kernel(
         kernel: A function decorated with `@wp.kernel`, or what `wp.cuda_kernel` makes, which knows its outputs.
         num_outputs: How many arrays come back, those of `in_out_argnames` included. At least 1.
         launch_dims: Threads of a launch, an int or up to four ints. Default: the shape of the first
-            array argument. Batch axes of `vmap` do not count.
+            array argument. Batch axes of `vmap` do not count. Symbolic in an export of symbolic shapes.
         output_dims: Shape of every output (int or tuple), or a dict of shapes by parameter name.
             Default: the launch dimensions. Outputs start as zeros.
         in_out_argnames: Array parameters that start from the array passed for them. They are passed as

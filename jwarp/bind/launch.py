@@ -40,7 +40,8 @@ def launch(
     Args:
         kernel: A function decorated with `@wp.kernel`, or what `wp.cuda_kernel` makes.
         dim: Number of threads, an int or up to four ints. Fewer than the kernel's `wp.tid()` reads are
-            padded with 1; with more, the extra ones run each thread that many times. 0 is allowed.
+            padded with 1; with more, the extra ones run each thread that many times. 0 is allowed. In a
+            function that is exported with symbolic shapes, sizes here and in `outputs` may be symbolic.
         inputs: Values for the first parameters in order, or a dict by parameter name. An array
             parameter takes a JAX or NumPy array of exactly its dtype and rank. A scalar parameter takes
             a Python or NumPy number, or an array of shape () which may be traced: any number for a

@@ -13,6 +13,7 @@ from jwarp.frontend.function import Kernel
 from jwarp.launch import arguments, geometry
 from jwarp.launch.arguments import Argument, Fault, Matched, Role
 from jwarp.launch.descriptor import Descriptor, Program, descriptor_of
+from jwarp.launch.sizes import refuse_symbolic
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ def prepare(program: Program, dims: tuple[int, ...], matched: Matched, block_dim
     threads = geometry.fold(dims, program.kernel.tid_dims, program.name)
     roles, operands, zeros = _read(program, matched)
     _refuse_content(program, matched, roles)
+    if compat.is_not_tracing():
+        refuse_symbolic(program.name, (dims, *zeros), "and nothing is being exported")
     return Prepared(descriptor_of(program, threads, roles, block_dim), operands, zeros)
 
 

@@ -15,12 +15,14 @@ from jwarp.backend.cuda import compile as cuda
 from jwarp.bind import compat
 from jwarp.bind.devices import architectures
 from jwarp.bind.register import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
+from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
 from jwarp.errors import LaunchError
 from jwarp.frontend.function import Kernel
 from jwarp.ir.nodes import failure_texts
 from jwarp.launch.arguments import Role
 from jwarp.launch.descriptor import Descriptor, Extents, Program, encode
 from jwarp.launch.geometry import MAX_EXTENT
+from jwarp.launch.sizes import Symbolic, are_known
 from jwarp.launch.spreading import spread_launch
 
 # Parameters, besides the operands in order of the kernel's parameters:
@@ -32,6 +34,7 @@ from jwarp.launch.spreading import spread_launch
 #   differentiable  False where the user switched gradients off
 #   side_effect     True where XLA must keep a call whose results are not used
 # One result for each parameter of role ZEROS or IN_OUT, in order, with all batch axes.
+# Sizes in `launch`, `zeros` and `batch` may be symbolic while a function is exported.
 launch_p = compat.Primitive("jwarp_launch")
 launch_p.multiple_results = True
 
@@ -96,14 +99,20 @@ _JITTED: weakref.WeakKeyDictionary[Kernel, dict[Any, Callable]] = weakref.WeakKe
 
 def jitted(primitive: compat.Primitive, params: dict[str, Any]) -> Callable[..., list[Any]]:
     """The compiled form of an eager launch, made once."""
-    owner = params["launch"].program.owner
+    launch = params["launch"]
+    owner = launch.program.owner
     kernel = owner() if owner else None
-    if kernel is None:
+    if kernel is None or not is_fixed(launch, params["zeros"]):
         return _jit(primitive, params)
     made = _JITTED.setdefault(kernel, {})
     key = (primitive, *params.items())
     found = made.get(key)
     return made.setdefault(key, _jit(primitive, params)) if found is None else found
+
+
+def is_fixed(launch: Descriptor, zeros: Sequence[tuple[int, ...]]) -> bool:
+    """Whether no size of a launch without a batch is symbolic, so that it may be kept."""
+    return are_known((launch.geometry.dims, (launch.geometry.repeat,), *zeros))
 
 
 def _jit(primitive: compat.Primitive, params: dict[str, Any]) -> Callable[..., list[Any]]:
@@ -155,7 +164,8 @@ def _abstract_eval(
     **_: Any,
 ) -> tuple[list[Any], set[Any]]:
     program = launch.program
-    refuse_symbolic(program.name, avals)
+    own = (launch.geometry.dims, (launch.geometry.repeat,), batch)
+    refuse_other_scopes(program.name, (*own, *zeros, *(aval.shape for aval in avals)))
     extents = core_extents(avals, launch, zeros, masks)
     refuse_long(program, extents)
     if launch.geometry.repeat and 0 not in batch:
@@ -172,19 +182,10 @@ def batched(batch: Sequence[int], mask: Sequence[bool]) -> tuple[int, ...]:
     return tuple(size for size, present in zip(batch, mask, strict=True) if present)
 
 
-def refuse_symbolic(name: str, avals: Sequence[Any]) -> None:
-    for aval in avals:
-        if not all(isinstance(extent, int) for extent in aval.shape):
-            raise LaunchError(
-                f"kernel '{name}': an array of symbolic shape {aval.shape}; launches need known shapes",
-                hint="export once for each shape",
-            )
-
-
 def refuse_long(program: Program, extents: Extents) -> None:
     """Kernels see extents as int32, which what is proved of indices relies on."""
     for param, shape in zip(program.kernel.params, extents, strict=True):
-        if shape and max(shape) > MAX_EXTENT:
+        if max((n for n in shape or () if not isinstance(n, Symbolic)), default=0) > MAX_EXTENT:
             raise LaunchError(
                 f"kernel '{program.name}', parameter '{param.name}': an extent must be at most 2**31 - 1, got {shape}",
                 hint="split the long axis in two",
@@ -253,11 +254,13 @@ def _lower_cpu(
         batch, masks, result_masks = (), ((),) * len(masks), ((),) * len(result_masks)
     kernel = lower_kernel(launch.program.kernel, launch.program.settings)
     kernel.require(launch.geometry.dims, core_extents(ctx.avals_in, launch, zeros, masks))
+    ctx, operands = lower_variables(ctx, operands, launch, batch)
     call = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=side_effect)
     with compat.named_operation(_shown_name(launch.program)):
         return call(
             ctx,
             *operands,
+            kernel=launch.program.name,
             fingerprint=kernel.fingerprint,
             program=kernel.program,
             launch=encode(launch, batch, masks, result_masks),
@@ -287,6 +290,7 @@ def _lower_cuda(
     kernel = cuda.lower_kernel(program.gpu_kernel, program.settings)
     version = kernel.version(geometry.dims, core_extents(ctx.avals_in, launch, zeros, masks))
     image = kernel.image(version, architectures(program.settings.cuda_arch), launch.block_dim)
+    ctx, operands = lower_variables(ctx, operands, launch, batch)
     # Who may fail is waited for, and so is no part of a CUDA graph.
     target = CUDA_DEBUG_TARGET if kernel.has_checks else CUDA_TARGET
     numbers, failures = encode(launch, batch, masks, result_masks), failure_texts(kernel.kernel)

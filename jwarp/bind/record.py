@@ -19,6 +19,7 @@ from jwarp.launch.adjoints import Request, has_gradient, read_request
 from jwarp.launch.arguments import Matched, Role
 from jwarp.launch.descriptor import program_of
 from jwarp.launch.record import LaunchDescriptor, Record, code_settings, slot_of
+from jwarp.launch.sizes import refuse_symbolic
 
 _ROLE_NAMES = {Role.READ: "in", Role.ZEROS: "out", Role.IN_OUT: "inout"}
 
@@ -84,6 +85,7 @@ class Launch(Record):
     def descriptor(self) -> LaunchDescriptor:
         """What the launch does, without its data."""
         program = self._program
+        refuse_symbolic(program.name, [self._dim or ()], "and a descriptor is of a launch of known size")
         roles = [self._role_name(u, leaf) for u, leaves in enumerate(self._parts()) for leaf in leaves]
         slots = tuple(slot_of(param, role) for param, role in zip(self.kernel.params, roles, strict=True))
         variant = f"adjoint({', '.join(self.wanted)})" if self.adjoint else "forward"

@@ -10,6 +10,7 @@ import numpy as np
 from jwarp.bind import compat
 from jwarp.ir.nodes import Param
 from jwarp.launch.arguments import Argument, to_scalar
+from jwarp.launch.sizes import Symbolic
 from jwarp.types import ArrayType
 
 
@@ -33,6 +34,9 @@ def describe(value: Any, param: Param | None = None) -> Argument:
         return Argument(value, "number")
     if isinstance(value, (jax.ShapeDtypeStruct, compat.ShapedArray)):
         return Argument(value, "spec", value.shape, value.dtype)
+    # As a scalar it is converted below, for an array it is a shape.
+    if isinstance(value, Symbolic) and (param is None or param.is_array):
+        return Argument(value, "other")
     if hasattr(value, "__jax_array__"):
         return describe(value.__jax_array__())
     return Argument(value, "other")

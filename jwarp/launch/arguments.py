@@ -13,6 +13,7 @@ import numpy as np
 
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param
+from jwarp.launch.sizes import Symbolic
 from jwarp.types import ArrayType, ScalarType, Type, bool_, float64, from_dtype, int64
 
 
@@ -270,8 +271,10 @@ def _read_shape(where: str, type: ArrayType, value: Any) -> tuple[int, ...] | Fa
     try:
         if any(isinstance(entry, bool) for entry in entries):
             raise TypeError
-        shape = tuple(operator.index(entry) for entry in entries)
-    # Traced and symbolic extents refuse with errors of their own, which do not name the kernel.
+        shape: tuple[Any, ...] = tuple(
+            entry if isinstance(entry, Symbolic) else operator.index(entry) for entry in entries
+        )
+    # Traced extents refuse with errors of their own, which do not name the kernel.
     except Exception:
         return Fault(
             LaunchError,
@@ -279,7 +282,7 @@ def _read_shape(where: str, type: ArrayType, value: Any) -> tuple[int, ...] | Fa
             f" got {_name(value)}",
             "a shape must be known when the launch is traced",
         )
-    if any(extent < 0 for extent in shape):
+    if any(extent < 0 for extent in shape if not isinstance(extent, Symbolic)):
         return Fault(LaunchError, f"{where}: a shape must not be negative, got {shape}")
     if type.element and len(shape) == type.dims:
         return (*shape, *type.element)

@@ -19,6 +19,7 @@ from jwarp.ir.serialize import fingerprint
 from jwarp.launch.arguments import Role
 from jwarp.launch.descriptor import Program
 from jwarp.launch.geometry import Geometry
+from jwarp.launch.sizes import are_known
 from jwarp.transform.affine import Extents, evaluate
 from jwarp.transform.authored import authored_refusal, plain
 from jwarp.transform.instrument import instrument
@@ -197,14 +198,15 @@ def _named(kernel: nodes.Kernel, program: Program, variant: Variant) -> nodes.Ke
     return named
 
 
-def gatherable(
-    program: Program, dims: tuple[int, ...], extents: Extents, scalars: Mapping[int, int]
-) -> tuple[int, ...]:
-    """The parameters whose gradients can be gathered in a launch over `dims`, with known values of `scalars`.
+def gatherable(program: Program, geometry: Geometry, extents: Extents, scalars: Mapping[int, int]) -> tuple[int, ...]:
+    """The parameters whose gradients can be gathered in a launch, with known values of `scalars`.
 
     They are read at constant distances from each thread's place, and never outside: an index that counts
-    from the end would be somewhere else.
+    from the end would be somewhere else. Which launch covers their elements must be known, too.
     """
+    dims = geometry.dims
+    if geometry.may_repeat or not are_known((dims, *extents)):
+        return ()
     proofs, places = _stencils_of(program)
     if not places:
         return ()
@@ -231,10 +233,15 @@ def _stencils_of(program: Program) -> tuple[Proofs, frozenset[int]]:
 
 
 def refuse_race(program: Program, geometry: Geometry, extents: Extents) -> None:
-    """Two threads that store to one element leave one value there, and nobody knows whose."""
+    """Two threads that store to one element leave one value there, and nobody knows whose.
+
+    With symbolic sizes, no such threads are certain.
+    """
+    if not are_known((geometry.dims, (geometry.repeat,), *extents)):
+        return
     kernel, key = program.unchecked or program.kernel, ("race", geometry, extents)
     if key not in program.derived:
-        program.derived[key] = find_race(kernel, geometry.dims, extents, geometry.repeat > 1)
+        program.derived[key] = find_race(kernel, geometry.dims, extents, geometry.may_repeat)
     race = program.derived[key]
     if race is None or not kernel.params[race.param].dtype.is_float:
         return

@@ -21,12 +21,13 @@ from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint
 from jwarp.launch.arguments import Role
 from jwarp.launch.geometry import Geometry
+from jwarp.launch.sizes import Formulas, is_known
 from jwarp.transform.affine import Extents
 from jwarp.transform.authored import plain
 from jwarp.transform.instrument import instrument
 from jwarp.transform.records import fits_thread
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,9 @@ def descriptor_of(
     program: Program, geometry: Geometry, roles: tuple[Role, ...], block_dim: int | None = None
 ) -> Descriptor:
     """The descriptor of these parts; the same object for a launch that is repeated."""
+    if not is_known(*geometry.dims, geometry.repeat):
+        # Its dimension variables are those of one export, which is over some day.
+        return Descriptor(program, geometry, roles, block_dim)
     key = (geometry, roles, block_dim)
     found = program.descriptors.get(key)
     if found is None:
@@ -179,10 +183,14 @@ def encode(
     """The int64 array that the native module decodes.
 
     `batch` are the extents of the batch axes, outermost first; `masks` and `result_masks` tell for each
-    operand and result which of them it has. A result that lacks one is summed over it.
+    operand and result which of them it has. A result that lacks one is summed over it. Where some sizes are
+    symbolic, the call has one more operand, of extents 0 and then the `variables_of` the launch.
     """
     operands, results = launch.operands, launch.results
-    numbers = [FORMAT, *launch.geometry.dims, launch.geometry.repeat, len(batch), *batch, len(launch.roles)]
+    formulas = _formulas(launch, batch)
+    dims, extents = map(formulas.number, launch.geometry.dims), map(formulas.number, batch)
+    numbers = [FORMAT, *formulas.encoded, *dims, formulas.number(launch.geometry.repeat), len(batch), *extents]
+    numbers.append(len(launch.roles))
     for index, role in enumerate(launch.roles):
         operand = operands.index(index) if index in operands else -1
         result = results.index(index) if index in results else -1
@@ -190,6 +198,15 @@ def encode(
         mask = sum(1 << axis for axis, present in enumerate(axes) if present)
         numbers += [operand, result, int(role), mask]
     return np.array(numbers, np.int64)
+
+
+def variables_of(launch: Descriptor, batch: Sequence[int]) -> tuple[str, ...]:
+    """The dimension variables that the sizes of a launch depend on, in the order of the native module."""
+    return _formulas(launch, batch).variables
+
+
+def _formulas(launch: Descriptor, batch: Sequence[int]) -> Formulas:
+    return Formulas(launch.program.name, (*launch.geometry.dims, launch.geometry.repeat, *batch))
 
 
 _PROGRAMS: weakref.WeakKeyDictionary[Kernel, dict[Settings, Program]] = weakref.WeakKeyDictionary()

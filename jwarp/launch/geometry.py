@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import LaunchError
+from jwarp.launch.sizes import Symbolic
 from jwarp.types import MAX_DIMS
 
 # Thread coordinates are int32 inside kernels, their number is int64 in the native module.
@@ -17,14 +18,22 @@ MAX_THREADS = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Extents of the coordinates that `tid()` reads, padded with 1, and runs of each coordinate."""
+    """Extents of the coordinates that `tid()` reads, padded with 1, and runs of each coordinate.
+
+    All of them may be symbolic.
+    """
 
     dims: tuple[int, ...]
     repeat: int = 1
 
+    @property
+    def may_repeat(self) -> bool:
+        """Whether several threads may have the same coordinates."""
+        return isinstance(self.repeat, Symbolic) or self.repeat > 1
+
 
 def read_dim(dim: Any, kernel_name: str, what: str = "dim") -> tuple[int, ...]:
-    """`dim` as a tuple of up to four ints; `what` names the argument in errors."""
+    """`dim` as a tuple of up to four ints or symbolic sizes; `what` names the argument in errors."""
     entries = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     where = f"kernel '{kernel_name}': {what}"
     if len(entries) > MAX_DIMS:
@@ -32,11 +41,13 @@ def read_dim(dim: Any, kernel_name: str, what: str = "dim") -> tuple[int, ...]:
     return tuple(_read_extent(entry, where) for entry in entries)
 
 
-def _read_extent(entry: Any, where: str) -> int:
+def _read_extent(entry: Any, where: str) -> Any:
+    if isinstance(entry, Symbolic):
+        return entry
     try:
         # A bool is an index to Python; as a number of threads it is a slip.
         extent = None if isinstance(entry, bool) else operator.index(entry)
-    # Traced and symbolic extents refuse with errors of their own, which do not name the kernel.
+    # Traced extents refuse with errors of their own, which do not name the kernel.
     except Exception:
         extent = None
     if extent is None:
@@ -56,7 +67,7 @@ def _read_extent(entry: Any, where: str) -> int:
 
 def fold(dims: tuple[int, ...], tid_dims: int, kernel_name: str) -> Geometry:
     """The geometry of `dims` threads for a kernel whose `tid()` reads `tid_dims` coordinates."""
-    if math.prod(dims) > MAX_THREADS:
+    if math.prod(n for n in dims if not isinstance(n, Symbolic)) > MAX_THREADS:
         raise LaunchError(f"kernel '{kernel_name}': dim {dims} is more than 2**63 - 1 threads in all")
     read = dims[:tid_dims] + (1,) * MAX_DIMS
     return Geometry(read[:MAX_DIMS], math.prod(dims[tid_dims:]))

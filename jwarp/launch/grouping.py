@@ -8,6 +8,7 @@ from typing import Any
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.function import Kernel
 from jwarp.launch.arguments import Matched, Role, match, refuse_written_inputs
+from jwarp.launch.sizes import Symbolic
 from jwarp.structs import Struct, leaves, unchecked
 from jwarp.types import AnyType, ArrayType, StructArrayType, StructType
 
@@ -55,7 +56,7 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
         return found
     if not isinstance(kind, StructType):
         return [value]
-    if is_output and isinstance(value, (int, tuple, list)) and not isinstance(value, bool):
+    if is_output and isinstance(value, (int, Symbolic, tuple, list)) and not isinstance(value, bool):
         value = dict.fromkeys(kind.fields, value)
     where = f"kernel '{kernel}', parameter '{name}'"
     if isinstance(value, Struct) and type(value) is kind:
@@ -100,12 +101,12 @@ def _check_axes(kernel: str, name: str, kind: StructArrayType, parts: Sequence[A
         )
 
 
-def _shape_of(part: Any) -> tuple[int, ...] | None:
+def _shape_of(part: Any) -> tuple[Any, ...] | None:
     """The shape of an array, or that a shape is; None for what is neither."""
     shape = getattr(part, "shape", part)
-    if isinstance(shape, int) and not isinstance(shape, bool):
+    if isinstance(shape, (int, Symbolic)) and not isinstance(shape, bool):
         return (shape,)
-    is_shape = isinstance(shape, (tuple, list)) and all(isinstance(n, int) for n in shape)
+    is_shape = isinstance(shape, (tuple, list)) and all(isinstance(n, (int, Symbolic)) for n in shape)
     return tuple(shape) if is_shape else None
 
 

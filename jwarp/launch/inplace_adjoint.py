@@ -42,13 +42,13 @@ class InPlaceAdjoint:
         refuse_shared(program, contents, outputs)
         self._before: list[Callable[[], None]] = []
         self._after: list[Callable[[], None]] = []
-        repeated = geometry.repeat > 1
+        repeated = geometry.may_repeat
         numbers = {
             p: int(x)
             for p, x in enumerate(contents)
             if x is not None and not params[p].is_array and x.dtype.kind in "iu"
         }
-        known = () if repeated else gatherable(program, geometry.dims, extents, numbers)
+        known = gatherable(program, geometry, extents, numbers)
         variant = Variant(
             "adjoint",
             tuple(wanted),

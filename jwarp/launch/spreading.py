@@ -9,6 +9,7 @@ from jwarp.ir.serialize import fingerprint
 from jwarp.launch.arguments import Role
 from jwarp.launch.descriptor import Descriptor, Program, descriptor_of
 from jwarp.launch.geometry import Geometry
+from jwarp.launch.sizes import is_known
 from jwarp.transform.simplify import simplify
 from jwarp.transform.spread import spread
 
@@ -31,6 +32,8 @@ def spread_launch(
     """
     program, geometry = launch.program, launch.geometry
     last = program.kernel.tid_dims - 1
+    if not is_known(*batch, *geometry.dims, geometry.repeat):
+        return None
     if len(batch) != 1 or batch[0] < MIN_BATCH or geometry.repeat != 1 or geometry.dims[last] != 1:
         return None
     with_axis = {p for p, mask in zip(launch.operands, masks, strict=True) if mask[0]}

@@ -15,10 +15,10 @@ from jwarp.config import config
 from jwarp.launch.descriptor import program_of
 
 X = np.arange(8, dtype=np.float32)
-# As jwarp writes it: dim, repeat, no batch, and operand, result, kind, batch axes of each parameter.
-LAUNCH = [1, 8, 1, 1, 1, 1, 0, 3, 0, -1, 0, 0, 1, -1, 0, 0, -1, 0, 1, 0]
+# As jwarp writes it: no formulas, dim, repeat, no batch, and operand, result, kind, batch axes of each parameter.
+LAUNCH = [2, 0, 0, 8, 1, 1, 1, 1, 0, 3, 0, -1, 0, 0, 1, -1, 0, 0, -1, 0, 1, 0]
 # Valid where they are counts of something that is repeated, and so large that it would never end.
-ENDLESS = (2, 3, 4, 5)
+ENDLESS = (4, 5, 6, 7)
 
 
 def call(launch, fingerprint=None, program=None):

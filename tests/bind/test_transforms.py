@@ -172,18 +172,6 @@ def test_launches_that_do_not_depend_on_the_variable_work_under_grad():
     assert_allclose(batched, np.stack([expected, expected]))
 
 
-def test_symbolic_shapes_are_refused_by_name():
-    (size,) = jax.export.symbolic_shape("n")
-    x = jax.ShapeDtypeStruct((size,), jnp.float32)
-    with pytest.raises(wp.LaunchError, match=r"'scale'.*symbolic shape"):
-        jax.export.export(jax.jit(lambda x: wp.launch(scale, 4, [x, 2.0], [4])))(x)
-    with pytest.raises(wp.LaunchError, match="'scale': launch_dims must be an int"):
-        jax.export.export(jax.jit(lambda x: scale_fn(x, 2.0)))(x)
-    rows = jax.ShapeDtypeStruct((size, 6), jnp.float32)
-    with pytest.raises(wp.LaunchError, match=r"'scale'.*symbolic shape"):
-        jax.export.export(jax.jit(jax.vmap(lambda x: scale_fn(x, 2.0))))(rows)
-
-
 def test_a_custom_vjp_around_a_launch():
     @jax.custom_vjp
     def triple(x):

@@ -13,10 +13,12 @@ from launch_format import (
     F64,
     IN_OUT,
     INPUT,
+    MULTIPLY,
     PRED,
     S32,
     SCALAR,
     UNKNOWN,
+    VARIABLE,
     ZEROS,
     make_launch,
     make_plan,
@@ -67,6 +69,27 @@ def test_random_batches(seed):
         np.testing.assert_array_equal(y, expected)
         site.delete()
     assert several > 5
+
+
+@own_process
+def test_sizes_that_are_formulas():
+    """They are solved on the host from the extents of an operand without content, which no kernel sees."""
+    register_scale()
+    n, m, both = [(VARIABLE, 0)], [(VARIABLE, 1)], [(VARIABLE, 0), (VARIABLE, 1), (MULTIPLY,)]
+    bindings = [(0, -1, INPUT, 1), (1, -1, INPUT, 0), (-1, 0, ZEROS, 1)]
+    launch = make_launch([-3], bindings, [-2], repeat=-1, variables=2, formulas=[n, m, both])
+    target = Xla(native().cuda_handlers(False))
+    for repeat, items in [(1, 1), (2, 3), (3, 2), (1, 5)]:
+        site = target.instantiate(attributes(launch))
+        x = np.random.default_rng(items).uniform(size=(items, repeat * items)).astype(np.float32)
+        y = np.full_like(x, np.nan)
+        site.execute(STREAM, [x, np.asarray(np.float32(0.5)), np.empty((0, repeat, items), bool)], [y])
+        np.testing.assert_array_equal(y, x * np.float32(0.5))
+        with pytest.raises(XlaError, match="expected batch extents"):
+            site.execute(STREAM, [x, np.asarray(np.float32(0.5)), np.empty((0, repeat, items + 1), bool)], [y])
+        with pytest.raises(XlaError, match="a launch dimension 4294967296, not between"):
+            site.execute(STREAM, [x, np.asarray(np.float32(0.5)), np.empty((0, 65536, 65536), bool)], [y])
+        site.delete()
 
 
 @own_process

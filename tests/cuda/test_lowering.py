@@ -3,6 +3,7 @@
 import re
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -98,6 +99,20 @@ def test_the_code_is_forward_code_unless_a_gradient_is_taken():
 def test_a_sum_over_all_threads_wants_few_of_them():
     text, _ = lowered(jax.grad(lambda k: springs(X, k)[0].sum()), 2.0)
     assert "per_sm = 8 : i64" in text
+
+
+def test_symbolic_sizes_are_an_operand_without_content():
+    """The code decides for itself which accesses need a test, and the call's numbers name formulas."""
+    n, m = jax.export.symbolic_shape("n, m")
+    x, y = (jax.ShapeDtypeStruct((size,), jnp.float32) for size in (n, m))
+    function = jax.jit(lambda x, y: wp.launch(spring, n * m, [x, 2.0], [x.shape])[0])
+    with wp.record_compiles() as events:
+        made = jax.export.export(function, platforms=["cuda"], disabled_checks=wp.EXPORT_CHECKS)(x, y)
+    text = made.mlir_module()
+    assert calls(text) == ["jwarp_cuda_v1"] and "tensor<0x?x?xi1>" in text
+    # The format, two variables, one formula of three steps (m, n, *), and it as the first of the dims.
+    assert "launch = dense<[2, 2, 1, 3, 1, 0, 1, 1, 3, -1, 1, 1, 1, 1, 0, 3," in text
+    assert [e.kernel for e in events] == ["spring"]
 
 
 def test_a_batch_is_one_launch_of_the_same_code():

@@ -30,6 +30,7 @@ from native_kernels import (
 )
 
 from jwarp import _native
+from jwarp.backend.cpu.compile import compile_program
 
 TARGET = "jwarp_launch_v1"
 
@@ -41,9 +42,10 @@ def registered_target() -> None:
 
 @pytest.fixture(autouse=True)
 def default_state() -> Iterator[None]:
+    _native.set_compiler(None)
     yield
     _native.set_thread_limit(0)
-    _native.set_compiler(None)
+    _native.set_compiler(compile_program)
 
 
 @pytest.fixture(scope="module")

@@ -31,13 +31,15 @@ from native_kernels import (
 )
 
 from jwarp import _native
+from jwarp.backend.cpu.compile import compile_program
 
 
 @pytest.fixture(autouse=True)
 def default_state():
+    _native.set_compiler(None)
     yield
     _native.set_thread_limit(0)
-    _native.set_compiler(None)
+    _native.set_compiler(compile_program)
 
 
 def nothing(frame: Frame) -> None:

@@ -142,7 +142,11 @@ def _read_value(where: str, param: Param, value: Any) -> _Given | Fault:
 
 
 def _borrowed(where: str, value: Any, stream: int) -> cuda_arrays.Borrowed | Fault:
-    found = cuda_arrays.borrow(value, stream)
+    try:
+        found = cuda_arrays.borrow(value, stream)
+    # Foreign code: an array that is deleted, on another stream's graph, or described wrongly.
+    except Exception as error:
+        return Fault(KernelTypeError, f"{where}: the array cannot be borrowed, {type(error).__name__}: {error}")
     if found is None:
         return Fault(KernelTypeError, f"{where}: the array has a dtype that kernels do not have")
     if not found.outline.flags.c_contiguous:

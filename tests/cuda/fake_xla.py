@@ -14,7 +14,7 @@ INSTANTIATE, PREPARE, INITIALIZE, EXECUTE = range(4)
 STAGES = ("instantiate", "prepare", "initialize", "execute")
 ARRAY, SCALAR, STRING = 1, 3, 4  # kinds of attributes
 S64 = 5
-CODES = {"b1": 1, "i4": 4, "i8": 5, "f4": 11, "f8": 12}
+CODES = {"b1": 1, "i4": 4, "i8": 5, "u4": 8, "f4": 11, "f8": 12}
 
 
 def fields(*named: tuple[str, Any]) -> list[tuple[str, Any]]:

@@ -41,10 +41,12 @@ def build_mock(*defines: str) -> Path:
     return library
 
 
-def own_process(test: Callable[..., None] | None = None, *, defines: Sequence[str] = (), driver: str = "") -> Any:
+def own_process(
+    test: Callable[..., None] | None = None, *, defines: Sequence[str] = (), driver: str = "", seconds: int = 120
+) -> Any:
     """Runs the test in a process of its own, with the stand-in for the driver or the library `driver`."""
     if test is None:
-        return functools.partial(own_process, defines=defines, driver=driver)
+        return functools.partial(own_process, defines=defines, driver=driver, seconds=seconds)
 
     @functools.wraps(test)
     def run(**arguments: Any) -> None:
@@ -57,7 +59,7 @@ def own_process(test: Callable[..., None] | None = None, *, defines: Sequence[st
         call = f"import {test.__module__} as m; m.{test.__name__}.__wrapped__(**{arguments!r})"
         environment = {**os.environ, "PYTHONPATH": path, "JWARP_LIBCUDA": library, NATIVE: _native.__file__}
         done = subprocess.run(
-            [sys.executable, "-c", call], env=environment, capture_output=True, text=True, timeout=120
+            [sys.executable, "-c", call], env=environment, capture_output=True, text=True, timeout=seconds
         )
         if done.returncode:
             pytest.fail(f"the process ended with {done.returncode}\n{done.stdout}\n{done.stderr}", pytrace=False)

@@ -19,7 +19,8 @@ from jwarp.launch.descriptor import Program, program_of
 from jwarp.launch.record import Record
 from jwarp.transform.simplify import simplify
 
-STAGES = ("ir", "llvm", "asm", "cuda", "ptx", "sass")
+STAGES = ("ir", "llvm", "asm", "cuda", "ptx", "sass", "resources")
+CUDA_STAGES = STAGES[3:]
 
 
 def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str | Sequence[str] | None = None) -> str:
@@ -27,7 +28,8 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
 
     `ir` is the kernel as jwarp sees it; `llvm` (after LLVM's passes) and `asm` are the code for this processor, and
     `cuda`, `ptx` and `sass` that for GPUs: the C++ text, and what NVRTC makes of it for the first architecture
-    of `wp.config.cuda_arch`, sm_90 if that is empty. Code is shown as it is where it trusts the launch's
+    of `wp.config.cuda_arch`, sm_90 if that is empty; `resources` is how large that is for every architecture of
+    `wp.config.cuda_arch`, and how many registers it takes. Code is shown as it is where it trusts the launch's
     proofs; all stages follow the settings in force, with the checks of debug mode under `wp.config(debug=True)`.
 
     Args:
@@ -55,7 +57,7 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
     program = program_of(kernel, settings)
     if adjoint is not None and adjoint is not False:
         program = _adjoint(program, adjoint)
-    if stage in ("cuda", "ptx", "sass"):
+    if stage in CUDA_STAGES:
         return cuda_text(program.gpu_kernel, settings, stage)
     ir = program.kernel
     if stage == "ir":
@@ -66,10 +68,10 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
 
 def _handwritten(kernel: HandwrittenKernel, stage: str, adjoint: Any) -> str:
     """The author's text with what is around it, and what NVRTC makes of it, in blocks as the author says."""
-    if stage not in ("cuda", "ptx", "sass"):
+    if stage not in CUDA_STAGES:
         raise LaunchError(
             f"kernel '{kernel.name}' is written in CUDA C++, which has no stage {stage!r}",
-            hint="there are cuda, ptx, sass",
+            hint=f"there are {', '.join(CUDA_STAGES)}",
         )
     if adjoint:
         raise LaunchError(f"kernel '{kernel.name}' is written in CUDA C++: its adjoint is inspected by itself")

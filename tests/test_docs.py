@@ -53,3 +53,13 @@ def test_export(tmp_path):
         expected = np.full((n, m), 4.0)
         expected[: n // 2, 0] -= 2.0
         np.testing.assert_array_equal(gradient, expected)
+
+
+def test_handwritten(tmp_path):
+    handwritten, _ = run_code_of(DOCS / "handwritten.md", tmp_path)
+    x = np.asarray(handwritten.x)
+    slope = 1.0 - np.tanh(2.0 * x) ** 2
+    np.testing.assert_allclose(handwritten.y, np.tanh(2.0 * x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(handwritten.dx, 2.0 * slope, rtol=1e-4)
+    np.testing.assert_allclose(handwritten.dk, (x * slope).sum(), atol=1e-3)
+    assert handwritten.ys.shape == (4, 1000)

@@ -95,7 +95,8 @@ def _no_gradient(program: Program, p: int) -> NotDifferentiableError:
     return NotDifferentiableError(
         f"kernel '{program.name}', parameter '{name}': a gradient was asked for, and the kernel's adjoint gives none",
         program.span,
-        f"let it write 'adj_{name}' if it is a kernel, and return an array if it is a function",
+        f"let it write 'adj_{name}' if it is a kernel, and return an array if it is a function; in the body of a "
+        "jax.shard_map all gradients are asked for together",
     )
 
 
@@ -125,7 +126,11 @@ class _Call:
         def run(*operands: Any) -> tuple[Any, ...]:
             return self.run(operands)
 
-        run.defvjp(self.forward, self.backward, symbolic_zeros=True)
+        # JAX does not say in the body of a shard_map what a gradient is asked for.
+        if jax.sharding.get_abstract_mesh().manual_axes:
+            run.defvjp(self.forward_of_all, self.backward)
+        else:
+            run.defvjp(self.forward, self.backward, symbolic_zeros=True)
         return run
 
     def run(self, operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -134,8 +139,15 @@ class _Call:
     def forward(self, *operands: Any) -> tuple[tuple[Any, ...], Any]:
         """The results, and what the gradients need of the values."""
         moving = [p for p, x in zip(self.launch.operands, operands, strict=True) if x.perturbed]
+        return self.forward_by(moving, [x.value for x in operands])
+
+    def forward_of_all(self, *values: Any) -> tuple[tuple[Any, ...], Any]:
+        """The same, for gradients of every input."""
+        moving = [p for p in self.launch.operands if self.launch.program.params[p].dtype.is_float]
+        return self.forward_by(moving, values)
+
+    def forward_by(self, moving: Sequence[int], values: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
         self.refuse(moving)
-        values = [x.value for x in operands]
         # Where another derivative is taken of this one, it takes the same rule.
         results = self.function()(*values)
         kept = self.kept

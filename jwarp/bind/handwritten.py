@@ -66,8 +66,7 @@ def _abstract_eval(
     refuse_symbolic(program.name, shapes, "which handwritten kernels do not take")
     extents = core_extents(avals, launch, zeros, masks)
     refuse_long(program, extents)
-    if not _is_empty(launch, batch):
-        configuration(launch)
+    configuration(launch)
     made = ((*batch, *(extents[p] or ())) for p in launch.results)
     return [compat.output_aval(shape, program.dtypes[p], avals) for p, shape in zip(launch.results, made, strict=True)]
 

@@ -61,7 +61,7 @@ def run(
     handle = cuda_arrays.read_stream(program.name, stream)
     given = _read(program, matched, handle)
     device = _device_of(program, given)
-    program = without_aliases(program, [g.place for g in given])
+    program = without_aliases(program, [g.place for g in given]).over(max(1, len(dims)))
     threads = geometry.fold(dims, program.kernel.tid_dims, program.name)
     shadows = [_shadow(program, p, given[p]) for p in program.shadowed]
     placed = [*(g.placed for g in given), *shadows]

@@ -65,7 +65,7 @@ class HandwrittenKernel(Kernel):
         raise CompileError(
             f"kernel '{self.name}' is written in CUDA C++, and is known by its parameters only",
             self.span,
-            "differentiate it through its `adjoint`; wp.inspect shows the stages cuda, ptx and sass",
+            "differentiate it through its `adjoint`; wp.inspect shows the stages cuda, ptx, sass and resources",
         )
 
     def __repr__(self) -> str:

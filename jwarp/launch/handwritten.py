@@ -27,7 +27,7 @@ class Configuration:
 
 
 def configuration(launch: Descriptor) -> Configuration:
-    """The configuration of a launch with at least one thread.
+    """The configuration of a launch.
 
     Raises:
         LaunchError: what the author said of it is impossible for these launch dimensions.
@@ -36,6 +36,9 @@ def configuration(launch: Descriptor) -> Configuration:
     assert definition is not None
     dims = launch.geometry.dims[: kernel.tid_dims]
     block = read_block(definition.name, definition.block_dim if launch.block_dim is None else launch.block_dim)
+    if 0 in dims:
+        # Nothing runs, and what the author's functions say of it does not matter.
+        return Configuration(block, (1, 1), 0)
     grid = definition.grid
     if grid is None:
         grid = -(-math.prod(dims) // block)

@@ -192,6 +192,12 @@ def without_aliases(program: Program, places: Sequence[Place]) -> Program:
             if other.use.changes:
                 raise _overlap_error(program, q, f"and '{program.params[p].name}' are the same array")
             if written.use is Use.IN_OUT and other.use is Use.READ:
+                if program.handwritten is not None:
+                    raise LaunchError(
+                        f"kernel '{program.name}', output '{program.params[q].name}' and '{program.params[p].name}' "
+                        "are the same array, and a kernel written in CUDA C++ takes them for different ones",
+                        hint="pass a copy of one of them, or make them one in-out parameter",
+                    )
                 same.append((p, q))
     return _merged(program, tuple(same)) if same else program
 

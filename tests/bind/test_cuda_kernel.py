@@ -499,3 +499,31 @@ def test_kernels_of_one_text_are_told_apart():
     assert [y.tolist() for y in both(jnp.zeros(3))] == [[1.0] * 3, [2.0] * 3]
     assert wp.launch(one, 3, [jnp.zeros(3)], [3])[0].tolist() == [1.0] * 3
     assert wp.launch(two, 3, [jnp.zeros(3)], [3])[0].tolist() == [2.0] * 3
+
+
+def test_manual_axes_of_a_mesh():
+    """Each device launches its own part, and the gradient of what they share is summed over them."""
+    kernel, (x, k, bias) = powers_kernel(), given(14, rows=4)
+    mesh = jax.make_mesh((2,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
+    specs = (jax.P("rows", None), jax.P(), jax.P())
+    sharded = jax.shard_map(lambda *a: powers(kernel, *a), mesh=mesh, in_specs=specs, out_specs=jax.P("rows", None))
+    close(sharded(x, k, bias), powers_of(x, k, bias))
+    close(jax.jit(jax.grad(loss(sharded), (0, 1, 2)))(x, k, bias), jax.grad(loss(powers_of), (0, 1, 2))(x, k, bias))
+
+
+def test_rematerialised():
+    kernel, args = powers_kernel(), given(15)
+    step = jax.checkpoint(lambda *a: jnp.sin(powers(kernel, *a)))
+    close(jax.grad(lambda *a: step(*a).sum(), (0, 1, 2))(*args), jax.grad(loss(powers_of), (0, 1, 2))(*args))
+
+
+def test_kernels_that_print():
+    @wp.kernel
+    def prints(x: A, y: A):
+        i = wp.tid()
+        wp.printf("x is %g\n", x[i])
+        y[i] = x[i]
+
+    text = "__global__ void f(const float* x, float* y) {}"
+    kernel = wp.cuda_kernel(text, "f", {"x": A, "y": A}, outputs="y", cpu=prints)
+    close(wp.launch(kernel, 2, [jnp.ones(2)], [2])[0], jnp.ones(2))

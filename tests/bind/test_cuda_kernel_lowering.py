@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bind.handwritten_kernels import A2, GROW, POWERS, A, grow_kernel, powers, powers_kernel
+from launch_format import ARRAY, F32, INPUT, S32, SCALAR, UNKNOWN, ZEROS, make_launch, make_plan
 
 import jwarp as wp
 from jwarp.backend.cuda import nvrtc
@@ -36,6 +37,10 @@ def attribute(text, name):
     return next(x for x in found.groups() if x is not None)
 
 
+def numbers_of(text, name):
+    return [int(n) for n in attribute(text, name).strip("[]").split(", ")]
+
+
 def calls(text):
     return re.findall(r'entry = "(\w+)"', text)
 
@@ -61,9 +66,13 @@ def test_the_call():
     assert attribute(text, "grid") == "1"
     assert attribute(text, "failures") == ""
     assert "ELF" in attribute(text, "image") and "jwarp_powers" in attribute(text, "image")
-    # One dimension; x is read, y is zeroed.
-    launch = [int(n) for n in attribute(text, "launch").strip("[]").split(", ")]
-    assert launch[3:7] == [15, 1, 1, 1]
+    # One dimension; y is zeroed, the others are operands.
+    bindings = [(0, -1, INPUT, 0), (1, -1, INPUT, 0), (2, -1, INPUT, 0), (-1, 0, ZEROS, 0), (3, -1, INPUT, 0),
+                (4, -1, INPUT, 0)]  # fmt: skip
+    assert numbers_of(text, "launch") == make_launch([15], bindings).tolist()
+    arrays, scalars = {2: (ARRAY, 2, F32), 1: (ARRAY, 1, F32)}, {"float": (SCALAR, 0, F32), "int": (SCALAR, 0, S32)}
+    kinds = [arrays[2], scalars["float"], arrays[1], arrays[2], scalars["int"], scalars["int"]]
+    assert numbers_of(text, "plan") == make_plan(1, [(*kind, UNKNOWN) for kind in kinds]).tolist()
 
 
 def test_the_configuration():
@@ -91,8 +100,10 @@ def test_a_batch_is_one_call():
                    jnp.ones((4, 3, 5)), jnp.ones(2), jnp.ones(5))  # fmt: skip
     assert text.count("@jwarp_cuda_v1") == 1
     assert re.search(r"-> tensor<2x4x3x5xf32>", text)
-    launch = [int(n) for n in attribute(text, "launch").strip("[]").split(", ")]
-    assert launch[3:11] == [15, 1, 1, 1, 1, 2, 2, 4]
+    # k has the outer axis, x the inner one, y both.
+    bindings = [(0, -1, INPUT, 2), (1, -1, INPUT, 1), (2, -1, INPUT, 0), (-1, 0, ZEROS, 3), (3, -1, INPUT, 0),
+                (4, -1, INPUT, 0)]  # fmt: skip
+    assert numbers_of(text, "launch") == make_launch([15], bindings, batch=[2, 4]).tolist()
 
 
 def test_only_what_is_asked_for_is_compiled():

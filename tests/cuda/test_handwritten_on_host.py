@@ -230,3 +230,31 @@ def test_take_rows(flags):
     table, indices = numbers((9, 3), np.float64), np.array([8, -1, 0, 9, 3, 3], np.int32)
     found = run((6, 3), [table, indices], [(6, 3)], order=3)[0]
     np.testing.assert_array_equal(found, reference(jnp.asarray(table), jnp.asarray(indices)))
+
+
+def test_the_kernels_of_the_example(flags):
+    source = Path(__file__).parents[2] / "examples" / "softmax_cross_entropy.cu"
+    Labels = wp.array[int]
+    forward = wp.cuda_kernel(
+        source, "softmax_cross_entropy<float>", {"logits": A2, "labels": Labels, "losses": A, "log_sums": A},
+        outputs=["losses", "log_sums"], block_dim=64, grid=lambda dim: dim[0],
+    )  # fmt: skip
+    adjoint = wp.cuda_kernel(
+        source, "softmax_cross_entropy_adjoint<float>",
+        {"logits": A2, "labels": Labels, "log_sums": A, "adj_losses": A, "adj_log_sums": A, "adj_logits": A2},
+        outputs=["adj_logits"], block_dim=64, grid=lambda dim: dim[0],
+    )  # fmt: skip
+    for rows, classes, order in ((3, 5, FORWARD), (2, 300, BACKWARD), (4, 64, 3)):
+        logits, labels = 5 * numbers((rows, classes)), np.random.default_rng(1).integers(0, classes, rows)
+
+        def reference(logits, labels=labels):
+            log_sums = jax.nn.logsumexp(logits, axis=1)
+            return log_sums - logits[jnp.arange(len(labels)), labels], log_sums
+
+        expected, pull = jax.vjp(reference, jnp.asarray(logits))
+        found = OnHost(forward, flags)((rows,), [logits, labels], [(rows,), (rows,)], order=order)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        cotangents = numbers(rows, seed=2), numbers(rows, seed=3)
+        inputs = [logits, labels, found[1], *cotangents]
+        (gradient,) = OnHost(adjoint, flags)((rows,), inputs, [logits.shape], order=order)
+        np.testing.assert_allclose(gradient, pull(tuple(map(jnp.asarray, cotangents)))[0], rtol=1e-4, atol=1e-5)

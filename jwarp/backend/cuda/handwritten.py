@@ -184,9 +184,8 @@ class Handwritten:
             # What the library's own headers remark is nothing that the author could change.
             if message.kind == "warning" and message.file in (self.definition.file, *self.definition.headers):
                 where = Span(message.file, message.line)
-                warnings.warn(
-                    f"kernel '{self.definition.name}': {message.text}\n  --> {where}", KernelWarning, stacklevel=2
-                )
+                text = f"{where}: kernel '{self.definition.name}': {message.text}"
+                warnings.warn_explicit(text, KernelWarning, message.file, message.line)
         return bundle(codes)
 
     def _codes(self, unit: Unit, architectures: Sequence[str], block: int) -> dict[str, Code]:
@@ -208,12 +207,14 @@ class Handwritten:
         inputs = [
             p.name for k, p in enumerate(self.kernel.params) if not p.is_value and k not in self.definition.outputs
         ]
-        warnings.warn(
+        span = self.definition.span
+        warnings.warn_explicit(
             f"kernel '{self.definition.name}' takes inputs ({', '.join(inputs)}) as pointers that are not const; what "
             "it writes there changes arrays of JAX that must not change\n  help: declare inputs as const pointers, and "
             "name in `outputs` what is written",
             KernelWarning,
-            stacklevel=2,
+            span.file,
+            span.line,
         )
 
     def _error(self, rejected: Rejected) -> Exception:

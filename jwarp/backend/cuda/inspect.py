@@ -7,16 +7,18 @@ import linecache
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from jwarp.backend.cuda.compile import BLOCK, lower_kernel
 from jwarp.backend.cuda.handwritten import Handwritten
-from jwarp.backend.cuda.nvrtc import compile_unit, disassembler, read_architectures, require
+from jwarp.backend.cuda.nvrtc import Code, compile_unit, disassembler, read_architectures, require
 from jwarp.config import Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel
 
 DEFAULT_ARCHITECTURE = "sm_90"
+VERBOSE = "-Xptxas=-v"  # says what a kernel takes of a multiprocessor
 
 # How each kind of text says where code comes from: a file, or its number, and a line.
 _LINE = re.compile(r'^#line (?P<line>\d+) "(?P<file>.*)"$')
@@ -26,7 +28,7 @@ _SASS = re.compile(r'^\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
 
 
 def cuda_text(kernel: Kernel, settings: Settings, stage: str) -> str:
-    """The text at stage `cuda`, `ptx` or `sass` of the version that trusts the launch's proofs.
+    """The text at stage `cuda`, `ptx`, `sass` or `resources` of the version that trusts the launch's proofs.
 
     Raises:
         LaunchError: NVRTC or nvdisasm is not found.
@@ -36,13 +38,16 @@ def cuda_text(kernel: Kernel, settings: Settings, stage: str) -> str:
     if stage == "cuda":
         return annotated(unit.text)
     require(f"kernel '{kernel.name}'")
+    if stage == "resources":
+        verbose = dataclasses.replace(unit, options=(*unit.options, VERBOSE))
+        return _resources({a: compile_unit(verbose, a) for a in read_architectures(settings.cuda_arch)})
     architecture = _architecture(settings)
     code = compile_unit(dataclasses.replace(unit, options=(*unit.options, "--generate-line-info")), architecture)
     return annotated(code.ptx if stage == "ptx" else _disassembled(code.cubin))
 
 
 def handwritten_text(kernel: Handwritten, stage: str) -> str:
-    """The text at stage `cuda`, `ptx` or `sass` of a handwritten kernel.
+    """The text at stage `cuda`, `ptx`, `sass` or `resources` of a handwritten kernel.
 
     Raises:
         LaunchError: NVRTC or nvdisasm is not found.
@@ -51,9 +56,20 @@ def handwritten_text(kernel: Handwritten, stage: str) -> str:
     if stage == "cuda":
         return kernel.unit(block).text
     require(f"kernel '{kernel.definition.name}'")
+    if stage == "resources":
+        return _resources(kernel.codes(read_architectures(kernel.settings.cuda_arch), block, [VERBOSE]))
     architecture = _architecture(kernel.settings)
     code = kernel.codes([architecture], block, ["--generate-line-info"])[architecture]
     return annotated(code.ptx if stage == "ptx" else _disassembled(code.cubin))
+
+
+def _resources(codes: Mapping[str, Code]) -> str:
+    """A line for each architecture."""
+    lines = []
+    for architecture, code in codes.items():
+        taken = f"{code.registers or 0:>6} registers{code.spills or 0:>6} bytes spilled"
+        lines.append(f"{architecture:<8}{len(code.cubin):>8} bytes{taken}")
+    return "\n".join(lines)
 
 
 def _architecture(settings: Settings) -> str:

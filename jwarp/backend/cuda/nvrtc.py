@@ -204,7 +204,7 @@ def disassembler() -> str | None:
 def device_folder() -> Path:
     """Where the CUDA headers of this package are: in the wheel, or in the source tree."""
     package = Path(__file__).parents[2]
-    installed = package / "device"
+    installed = package / "device_headers"
     return installed if installed.is_dir() else package.parent / "cuda" / "device"
 
 

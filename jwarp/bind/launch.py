@@ -140,8 +140,12 @@ def _repeatable(
     kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
 ) -> tuple[Sequence[Any], Hashable | None]:
     """The values of a call in order of the parameters, and the key under which it may be repeated."""
-    if type(inputs) not in (list, tuple) or block_dim is not None or kernel.has_structs:
+    if type(inputs) not in (list, tuple) or block_dim is not None:
         return (), None
+    if kernel.has_structs:
+        inputs = None if outputs is None else grouping.plain_parts(kernel, inputs)
+        if inputs is None:
+            return (), None
     dims = tuple(dim) if type(dim) is list else dim
     if type(dims) is not int and not (type(dims) is tuple and all(type(n) is int for n in dims)):
         return (), None

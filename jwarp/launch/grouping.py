@@ -83,6 +83,40 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
     return [leaf for part in parts for leaf in part]
 
 
+def plain_parts(kernel: Kernel, inputs: Sequence[Any]) -> list[Any] | None:
+    """The parts of inputs that are structs of just the right classes; None where a closer look is needed.
+
+    The parameters after them, which are outputs then, are no structs.
+    """
+    if any(isinstance(a.type, (StructType, StructArrayType)) for a in kernel.signature[len(inputs) :]):
+        return None
+    found: list[Any] = []
+    for argument, value in zip(kernel.signature, inputs, strict=False):
+        kind = argument.type
+        if isinstance(kind, StructArrayType):
+            return None  # of which the axes in front must agree
+        if not isinstance(kind, StructType):
+            found.append(value)
+        elif not _add_parts(kind, value, found):
+            return None
+    return found
+
+
+def _add_parts(kind: StructType, value: Any, found: list[Any]) -> bool:
+    if type(value) is not kind:
+        return False
+    for field, inner in kind.fields.items():
+        part = getattr(value, field)
+        if isinstance(inner, StructType):
+            if not _add_parts(inner, part, found):
+                return False
+        elif isinstance(inner, StructArrayType):
+            return False
+        else:
+            found.append(part)
+    return True
+
+
 def _check_axes(kernel: str, name: str, kind: StructArrayType, parts: Sequence[Any]) -> None:
     """Refuse fields of an array of structs with other axes in front; a rank that is wrong is told later, by field."""
     found: dict[tuple[int, ...], str] = {}

@@ -376,3 +376,46 @@ def test_faults_of_kernels_name_the_line(kernel, text):
     with pytest.raises((wp.CompileError, wp.KernelTypeError), match=text) as caught:
         kernel.ir()
     assert "test_structs.py:" in str(caught.value)
+
+
+@wp.struct
+class Offset:
+    scale: float
+    shift: int
+
+
+@wp.struct
+class Shifted:
+    offset: Offset
+    x: wp.array[float]
+
+
+@wp.kernel
+def nested_fields(p: Shifted, c: float, y: wp.array[float]):
+    i = wp.tid()
+    y[i] = p.offset.scale * p.x[i] + float(p.offset.shift) + c
+
+
+def test_repeated_launches_look_at_all_fields():
+    """A launch that is repeated takes a shorter way, which must not miss what is different."""
+    rng = np.random.default_rng(4)
+    for turn in range(6):
+        n = 5 + turn // 2
+        x = rng.normal(size=n).astype(np.float32)
+        k, s, c = float(rng.normal()), int(rng.integers(-9, 9)), float(rng.normal())
+        given = Shifted(offset=Offset(scale=k, shift=s), x=jnp.asarray(x) if turn % 2 else x)
+        (y,) = wp.launch(nested_fields, n, [given, c], [n])
+        np.testing.assert_allclose(y, np.float32(k) * x + s + np.float32(c), rtol=1e-5, atol=1e-5)
+    assert nested_fields.plans
+    before = len(nested_fields.plans)
+    (y,) = wp.launch(nested_fields, n, [given, c], [n])
+    assert len(nested_fields.plans) == before
+    with pytest.raises(wp.KernelTypeError, match=r"p\.offset\.shift"):
+        wp.launch(nested_fields, n, [Shifted(offset=Offset(scale=k, shift=0.5), x=given.x), c], [n])
+    with pytest.raises(wp.KernelTypeError, match="'p'"):
+        wp.launch(nested_fields, n, [Offset(scale=k, shift=s), c], [n])
+    own = np.zeros(n, np.float32)
+    for scale in (2.0, 3.0):
+        given = Shifted(offset=Offset(scale=scale, shift=1), x=x)
+        assert wp.launch(nested_fields, n, [given, 0.0], [own])[0] is own
+        np.testing.assert_allclose(own, scale * x + 1, rtol=1e-5)

@@ -242,31 +242,39 @@ template <int symbol_count> struct jw_args<symbol_count, 0> {
   long long symbols[symbol_count];
 };
 
-// Where a thread is: `at` counts the threads of a batch element, `thread` goes on counting where the launch repeats
-// them, and `index` is the batch element.
+// Where a thread is: `at` counts the threads of batch element `item`, `thread` goes on counting where the launch
+// repeats them.
 struct jw_place {
-  long long at, thread;
-  long long index[4];
+  long long at, thread, item;
 };
 template <int S, int P> JW_INLINE jw_place jw_locate(const jw_args<S, P>& args, long long n) {
-  jw_place place = {n, n, {}};
-  if (args.total == args.threads) return place;
-  long long item = jw_split(place.at, args.threads);
-  place.thread = place.at + jw_split(item, args.items) * args.threads;
-  for (int k = 3; k > 0 && item != 0; --k) {
-    place.index[k] = item;
-    item = jw_split(place.index[k], args.batch[k]);
+  jw_place place = {n, n, 0};
+  if (args.total != args.threads) {
+    const long long number = jw_wide_quotient(n, args.threads), lap = jw_wide_quotient(number, args.items);
+    place.at = n - number * args.threads;
+    place.thread = place.at + lap * args.threads;
+    place.item = number - lap * args.items;
   }
-  place.index[0] = item;
   return place;
+}
+
+// How many bytes a parameter moves to a batch element. A call, so that a launch without a batch need not have all
+// of these numbers in registers.
+__device__ __noinline__ long long jw_shift(const long long* batch, const long long* stride, int next, long long item) {
+  long long bytes = 0;
+  for (int k = 3; k > 0; --k) {
+    if (item < batch[k]) return bytes + item * stride[k * next];
+    const long long outer = jw_wide_quotient(item, batch[k]);
+    bytes += (item - outer * batch[k]) * stride[k * next];
+    item = outer;
+  }
+  return bytes + item * stride[0];
 }
 
 // A parameter of the thread's batch element.
 template <class T, int S, int P> JW_INLINE T* jw_array(const jw_args<S, P>& args, int parameter, const jw_place& place) {
   char* array = args.arrays[parameter];
-  if (args.items != 1) {
-    for (int k = 0; k < 4; ++k) array += place.index[k] * args.strides[k][parameter];
-  }
+  if (args.items != 1) array += jw_shift(args.batch, &args.strides[0][parameter], P, place.item);
   return (T*)array;
 }
 template <class T, int S, int P> JW_INLINE T jw_scalar(const jw_args<S, P>& args, int parameter, const jw_place& place) {

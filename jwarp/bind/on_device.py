@@ -201,7 +201,7 @@ def _generated(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectu
     )
     if geometry.repeat:
         kernel.check(geometry.dims, extents)
-    version = kernel.version(geometry.dims, extents)
+    version = kernel.version(geometry.dims, extents, flat=geometry.repeat == 1)
 
     def compiled() -> _native.CudaLaunch:
         image = kernel.image(version, architectures, launch.block_dim)

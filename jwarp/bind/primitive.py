@@ -288,7 +288,8 @@ def _lower_cuda(
     if 0 in (*geometry.dims, *batch, geometry.repeat):
         return lower_nothing(ctx, *operands, launch=launch)
     kernel = cuda.lower_kernel(program.gpu_kernel, program.settings)
-    version = kernel.version(geometry.dims, core_extents(ctx.avals_in, launch, zeros, masks))
+    extents, flat = core_extents(ctx.avals_in, launch, zeros, masks), not batch and geometry.repeat == 1
+    version = kernel.version(geometry.dims, extents, flat=flat)
     image = kernel.image(version, architectures(program.settings.cuda_arch), launch.block_dim)
     ctx, operands = lower_variables(ctx, operands, launch, batch)
     # Who may fail is waited for, and so is no part of a CUDA graph.

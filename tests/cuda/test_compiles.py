@@ -22,7 +22,7 @@ from jwarp.types import SCALARS
 pytestmark = pytest.mark.usefixtures("compiler")
 
 PLAIN = Settings(cache_dir="")
-VERSIONS = ("fast", "checked", "either")
+VERSIONS = tuple(flat + access for access in ("fast", "checked", "either") for flat in ("", "flat "))
 
 
 def compiles(kernel: Kernel, architecture: str, version: str = "checked", settings: Settings = PLAIN) -> None:
@@ -49,7 +49,7 @@ def test_random_kernels(seed, tmp_path):
         warnings.simplefilter("ignore", KernelWarning)
         ir = load(generated.source, tmp_path).ir(Settings(max_unroll=rng.choice([0, 4, 16])))
     settings = Settings(cache_dir="", fast_math=seed % 2 == 0, bounds=rng.choice(["safe", "unchecked"]))
-    compiles(ir, DEFAULT_ARCHITECTURES[seed % len(DEFAULT_ARCHITECTURES)], VERSIONS[seed % 3], settings)
+    compiles(ir, DEFAULT_ARCHITECTURES[seed % len(DEFAULT_ARCHITECTURES)], VERSIONS[seed % len(VERSIONS)], settings)
 
 
 # What a GPU would have to remember for as many trips as the data says.
@@ -109,7 +109,7 @@ def test_benchmark_kernels_keep_all_in_registers(kernel, architecture):
     floats = tuple(k for k, p in enumerate(program.params) if p.dtype.is_float and k not in program.written)
     adjoint = derive(program, Variant("adjoint", floats, program.written, fresh=program.written)).program
     for made in (program, adjoint):
-        unit = CudaKernel(made.gpu_kernel, PLAIN).unit("fast", 256)
+        unit = CudaKernel(made.gpu_kernel, PLAIN).unit("flat fast", 256)
         code = compile_unit(Unit(unit.text, unit.name, (*unit.options, "-Xptxas=-v"), unit.headers), architecture)
         assert code.spills == 0 and code.registers is not None and code.registers <= 128
 

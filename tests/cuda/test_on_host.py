@@ -62,7 +62,8 @@ def check_random(seeds, folder):
         dims = (*generated.dims[: kernel.kernel.tid_dims], *[1] * 4)[:4]
         extents = tuple(np.shape(a) or None for a in generated.arguments)
         own = kernel.version(dims, extents) if 0 not in dims else "checked"
-        made.append((seed, rng, generated, kernel, rng.choice([own, "checked", "either"])))
+        flat = "flat " if len(generated.dims) <= kernel.kernel.tid_dims and rng.random() < 0.6 else ""
+        made.append((seed, rng, generated, kernel, flat + rng.choice([own, "checked", "either"])))
     hosts = compile_host([kernel.unit(version, 64).text for *_, kernel, version in made], folder)
     for host, (seed, rng, generated, kernel, version) in zip(hosts, made, strict=True):
         expected = run(kernel.proofs.kernel, generated.dims, generated.arguments)
@@ -107,8 +108,8 @@ def test_derivatives(kind):
             if kernel.name not in REFUSED or not variant.is_adjoint:
                 pairs.append((program.kernel, program.gpu_kernel))
     made = [CudaKernel(ours, PLAIN) for _, ours in pairs]
-    hosts = compile_host([kernel.unit("checked", 64).text for kernel in made])
     rng = np.random.default_rng(3)
+    hosts = compile_host([kernel.unit(rng.choice(["checked", "flat checked"]), 64).text for kernel in made])
     for (taped, ours), host in zip(pairs, hosts, strict=True):
         assert ours.params == taped.params
         # What threads of one launch store must not meet: atomics alone depend on no order.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp.backend.analysed import CODE_SETTINGS, VERSIONS, AnalysedKernel
-from jwarp.backend.cuda.entry import HEADER, entry_name, generate, sums_in_registers
+from jwarp.backend.cuda.entry import FLAT, HEADER, entry_name, generate, sums_in_registers
 from jwarp.backend.cuda.nvrtc import (
     Rejected,
     Unit,
@@ -58,10 +58,13 @@ class CudaKernel(AnalysedKernel):
         kernel = expand(simplify(self.kernel), lambda op: None)
         return simplify(kernel, flatten_branches=True)
 
-    def version(self, dims: tuple[int, ...], extents: Extents) -> str:
-        """The version that a launch runs: `either`, where arguments decide that only the GPU knows."""
+    def version(self, dims: tuple[int, ...], extents: Extents, *, flat: bool = False) -> str:
+        """The version that a launch runs: `either`, where arguments decide that only the GPU knows.
+
+        A `flat` one has no batch, and no threads that are repeated.
+        """
         needed = self.needed(self.symbol_values(dims, extents))
-        return "either" if needed == VERSIONS else needed[0]
+        return (FLAT if flat else "") + ("either" if needed == VERSIONS else needed[0])
 
     def unit(self, version: str, block: int) -> Unit:
         """The text of a version and what it is compiled with."""
@@ -71,7 +74,7 @@ class CudaKernel(AnalysedKernel):
         options = ["--fmad=false"] if exact else []
         if self.settings.fast_math and not exact:
             options += ["--prec-div=false", "--prec-sqrt=false"]
-        if version == "either":
+        if version.endswith("either"):
             options.append("--device-int128")
         return Unit(text, f"{self.entry}.cu", tuple(options), {HEADER: device_header(HEADER)})
 

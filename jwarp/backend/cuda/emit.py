@@ -42,13 +42,20 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 class BodyEmitter:
     """Writes statements to `lines`, each with `depth` levels of indentation in front."""
 
-    def __init__(self, kernel: Kernel, trusted: Container[int], failures: Sequence[str], sums: Sequence[tuple] = ()):
+    def __init__(
+        self,
+        kernel: Kernel,
+        trusted: Container[int],
+        failures: Sequence[str],
+        sums: Sequence[tuple] = (),
+        thread: str = "place.thread",
+    ):
         """`trusted` holds the ids of the accesses that need no test to stay inside their arrays.
 
         `failures` are the texts of checks, in the order in which the runtime numbers them. `sums` are elements,
-        as (array, *indices), that each thread sums up before it adds to them.
+        as (array, *indices), that each thread sums up before it adds to them. `thread` is the number of the thread.
         """
-        self.kernel, self.trusted = kernel, trusted
+        self.kernel, self.trusted, self.thread_number = kernel, trusted, thread
         self.sites = {text: site for site, text in enumerate(failures, 1)}
         self.sums = {element: f"sum{k}" for k, element in enumerate(sums)}
         self.written = frozenset(written_params(kernel))
@@ -209,7 +216,7 @@ class BodyEmitter:
 
     def thread(self, node: Op) -> None:
         assert node.result is not None
-        self.values[node.result] = "place.thread"
+        self.values[node.result] = self.thread_number
 
     def param(self, node: Op) -> None:
         assert node.result is not None

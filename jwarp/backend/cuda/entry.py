@@ -15,6 +15,7 @@ from jwarp.transform.sums import sums_of
 from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32, uint64
 
 HEADER = "jwarp.cuh"
+FLAT = "flat "
 OWN = "#line"  # from here on a line of the text is no line of the user's
 # Sums of more elements than this cost more registers than they save atomics.
 MAX_SUMS = 16
@@ -26,15 +27,17 @@ def generate(proofs: Proofs, name: str, version: str, *, bounds: bool, block: in
 
     `fast` tests the accesses that are not proved, `checked` all but those proved without a condition, and
     `either` decides by the condition, which depends on arguments that only the GPU knows. Without `bounds` none
-    are tested. `failures` are the texts of checks, in the order in which the runtime numbers them.
+    are tested. `flat fast` and so on are for launches without a batch or repeated threads: they find their
+    arrays and coordinates at once. `failures` are the texts of checks, in the order in which the runtime numbers
+    them.
     """
-    writer = _Entry(proofs, name, bounds, block, failures)
-    versions = ("fast", "checked") if version == "either" else (version,)
-    bodies = [writer.body(v) for v in versions]
-    if version == "either":
-        holds = _condition(proofs.condition, writer)
+    access = version.removeprefix(FLAT)
+    entry = (_Flat if access != version else _Entry)(proofs, name, bounds, block, failures)
+    bodies = [entry.body(v) for v in (("fast", "checked") if access == "either" else (access,))]
+    if access == "either":
+        holds = _condition(proofs.condition, entry)
         bodies = [[f"      if ({holds}) {{", *bodies[0], "      } else {", *bodies[1], "      }"]]
-    return "\n".join(_placed([f'#include "{HEADER}"', "", *writer.wrapped(bodies[0]), ""], f"{name}.cu"))
+    return "\n".join(_placed([f'#include "{HEADER}"', "", *entry.wrapped(bodies[0]), ""], f"{name}.cu"))
 
 
 def _placed(lines: list[str], file: str) -> list[str]:
@@ -63,7 +66,9 @@ def sums_in_registers(kernel: Kernel) -> tuple[tuple, ...]:
 
 
 class _Entry:
-    """The parts of one entry around its body."""
+    """The parts of one entry around its body, for any launch."""
+
+    thread = "place.thread"  # the thread's number in its batch element
 
     def __init__(self, proofs: Proofs, name: str, bounds: bool, block: int, failures: Sequence[str]):
         self.failures = failures
@@ -79,7 +84,7 @@ class _Entry:
         if self.bounds:
             proven = self.proofs.proven.items()
             trusted = {node for node, condition in proven if condition == ALWAYS or version == "fast"}
-        emitter = BodyEmitter(self.kernel, trusted, self.failures, self.sums)
+        emitter = BodyEmitter(self.kernel, trusted, self.failures, self.sums, self.thread)
         emitter.depth = 3
         emitter.block(self.kernel.body)
         return emitter.lines
@@ -92,22 +97,36 @@ class _Entry:
         return [
             f'extern "C" __global__ void __launch_bounds__({self.block})',
             f"{self.name}(const __grid_constant__ jw_args<{counts}> args) {{",
-            *(f"  {line}" for line in self.constants()),
+            *(f"  {line}" for line in (*self.constants(), *self.for_all())),
             "  const long long step = (long long)gridDim.x * blockDim.x;",
             "  // All threads of a warp take as many steps, so that they can add up together what they have.",
             "  for (long long first = (long long)blockIdx.x * blockDim.x; first < args.total; first += step) {",
             f"{step}const long long n = first + threadIdx.x;",
             f"{step}if (n < args.total) {{",
-            *(f"{step}  {line}" for line in (*self.coordinates(), *self.arguments(), *self.own_memory())),
+            *(f"{step}  {line}" for line in (*self.coordinates(), *self.for_each(), *self.own_memory())),
             *body,
             OWN,
             f"{step}}}",
             *failing,
-            *(f"{step}{line}" for line in self.flushes("args.items != 1", "n < args.total")),
+            *(f"{step}{line}" for line in self.flushes_inside()),
             "  }",
-            *(f"  {line}" for line in self.flushes("args.items == 1", "")),
+            *(f"  {line}" for line in self.flushes_after()),
             "}",
         ]
+
+    def for_all(self) -> list[str]:
+        """The arguments that are the same for all threads."""
+        return []
+
+    def for_each(self) -> list[str]:
+        """The arguments that each thread finds: those of its batch element."""
+        return self.arguments("jw_array<{type}>(args, {p}, place)", "jw_scalar<{type}>(args, {p}, place)")
+
+    def flushes_inside(self) -> list[str]:
+        return self.flushes("if (args.items != 1) {", "n < args.total")
+
+    def flushes_after(self) -> list[str]:
+        return self.flushes("if (args.items == 1) {")
 
     def constants(self) -> list[str]:
         """What is the same for all threads: extents, and the sums that each starts."""
@@ -132,18 +151,18 @@ class _Entry:
     def element(self, p: int) -> str:
         return memory_type(self.kernel.params[p].dtype)
 
-    def arguments(self) -> list[str]:
-        """The arrays and scalars of the thread's batch element."""
+    def arguments(self, array: str, scalar: str) -> list[str]:
+        """Declarations of the arrays and scalars, which are found as the texts say."""
         written = frozenset(written_params(self.kernel))
         lines = []
         for p, param in enumerate(self.kernel.params):
             type, name = self.element(p), self.names[p]
             if not isinstance(param.type, ArrayType):
                 truth = " != 0" if param.type is bool_ else ""
-                lines.append(f"const {C_TYPES[param.type]} {name} = jw_scalar<{type}>(args, {p}, place){truth};")
+                lines.append(f"const {C_TYPES[param.type]} {name} = {scalar.format(type=type, p=p)}{truth};")
                 continue
             type = type if p in written else f"const {type}"
-            lines.append(f"{type}* __restrict__ {name} = jw_array<{type}>(args, {p}, place);")
+            lines.append(f"{type}* __restrict__ {name} = {array.format(type=type, p=p)};")
             if p in self.summed:
                 lines.append(f"{name}_sum = {name};")
         return lines
@@ -157,11 +176,11 @@ class _Entry:
         ]
         return [*arrays, *declarations(self.kernel)]
 
-    def flushes(self, when: str, having: str) -> list[str]:
+    def flushes(self, opening: str, having: str = "") -> list[str]:
         """Add the sums to their elements, a warp at a time."""
         if not self.sums:
             return []
-        lines = [f"if ({when}) {{"]
+        lines = [opening]
         for place, name in self.total.items():
             p, *indices = place
             array = self.names[p]
@@ -174,6 +193,35 @@ class _Entry:
             lines.append(f"  jw_flush({' && '.join(tests)} ? {array}_sum + {offset} : nullptr, {name});")
             lines.append(f"  {name} = 0;")
         return [*lines, "}"]
+
+
+class _Flat(_Entry):
+    """The entry for launches without a batch or repeated threads."""
+
+    thread = "n"
+
+    def coordinates(self) -> list[str]:
+        axes = self.kernel.tid_dims
+        if axes == 1:
+            return ["const int i0 = (int)n;"]
+        lines = ["long long at = n;"]
+        for axis in range(axes - 1, 0, -1):
+            lines.append(f"const long long before{axis} = jw_split(at, args.symbols[{axis}]);")
+            lines.append(f"const int i{axis} = (int)at;")
+            lines.append(f"at = before{axis};")
+        return [*lines, "const int i0 = (int)at;"]
+
+    def for_all(self) -> list[str]:
+        return self.arguments("({type}*)args.arrays[{p}]", "jw_read((const {type}*)args.arrays[{p}])")
+
+    def for_each(self) -> list[str]:
+        return []
+
+    def flushes_inside(self) -> list[str]:
+        return []
+
+    def flushes_after(self) -> list[str]:
+        return self.flushes("{")
 
 
 def _condition(condition: Condition, entry: _Entry) -> str:

@@ -34,7 +34,7 @@ def cuda_text(kernel: Kernel, settings: Settings, stage: str) -> str:
         LaunchError: NVRTC or nvdisasm is not found.
     """
     made = lower_kernel(kernel, settings)
-    unit = made.unit("fast", BLOCK)
+    unit = made.unit("flat fast", BLOCK)
     if stage == "cuda":
         return annotated(unit.text)
     require(f"kernel '{kernel.name}'")

@@ -88,6 +88,6 @@ def read_stream(kernel_name: str, stream: Any) -> int:
     if handle < 0 or isinstance(stream, bool):
         raise LaunchError(
             f"kernel '{kernel_name}': stream must be a CUDA stream, got {type(stream).__name__} {str(stream)[:60]}",
-            hint="pass its handle, an int, or an object with __cuda_stream__, as CuPy's and PyTorch's streams have",
+            hint="pass its handle, an int, or an object with __cuda_stream__",
         )
     return handle

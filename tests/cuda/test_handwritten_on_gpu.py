@@ -132,7 +132,8 @@ __global__ void turn(const float* x, float* y, int n) {
 
 def test_instances_of_templates_and_kinds_of_arguments(gpu):
     text = """\
-template <class T, int N> __global__ void mix(const T* x, T k, float3 v, bool flag, long long big, const int2* pairs, T* y) {
+template <class T, int N>
+__global__ void mix(const T* x, T k, float3 v, bool flag, long long big, const int2* pairs, T* y) {
   int i = threadIdx.x;
   y[i] = x[i] * k + v.x * v.y - v.z + (flag ? T(big >> 32) : T(0)) + T(pairs[i].x - pairs[i].y) * N;
 }

@@ -46,14 +46,21 @@ class Lowered:
         import jax
 
         from jwarp.backend.cuda.compile import CudaKernel
+        from jwarp.backend.cuda.handwritten import Handwritten
         from jwarp.bind import primitive
 
         texts, calls = {}, []
-        image, lowering = CudaKernel.image, jax.ffi.ffi_lowering
+        image, own_image, lowering = CudaKernel.image, Handwritten.image, jax.ffi.ffi_lowering
 
         def recorded_image(kernel, version, architectures, block_dim=None):
             made = image(kernel, version, architectures, block_dim)
             texts[made.entry] = kernel.unit(version, made.block).text
+            return made
+
+        def recorded_own_image(kernel, architectures, block):
+            made = own_image(kernel, architectures, block)
+            # Headers of the library are in the folder that the stand-in's compiler looks in.
+            texts[made.entry] = kernel.unit(block).text.replace('"jwarp/', '"')
             return made
 
         def recorded_lowering(target, **options):
@@ -67,6 +74,7 @@ class Lowered:
 
         with pytest.MonkeyPatch.context() as patch, wp.config(cuda_arch="sm_90"):
             patch.setattr(CudaKernel, "image", recorded_image)
+            patch.setattr(Handwritten, "image", recorded_own_image)
             patch.setattr(primitive.jax.ffi, "ffi_lowering", recorded_lowering)
             jax.jit(lambda *given: function(*given)).trace(*args).lower(lowering_platforms=("cuda",))
         ((self.target, self.attributes, self.results),) = calls
@@ -180,3 +188,48 @@ def test_a_failed_check_of_a_batch():
             run_lowered(lowered, [x], [np.zeros(y.shape, y.dtype) for y in lowered.results])
     assert str(found.value) in str(on_cpu.value), (found.value, on_cpu.value)
     assert "thread (1, 4), batch (1, 2)" in str(found.value)
+
+
+HANDWRITTEN = """\
+__global__ void mix(jw::array<const float, 2> x, float k, const float* bias, jw::array<float, 2> y, float* sums) {
+  __shared__ float row[4];
+  int j = threadIdx.x, i = blockIdx.y;
+  if (j < x.shape(1)) row[j] = k * x(i, j) + bias[j];
+  __syncthreads();
+  if (j < x.shape(1)) {
+    y(i, j) += row[x.shape(1) - 1 - j];
+    atomicAdd(sums + j, row[j]);
+  }
+}
+"""
+
+
+def mixed(x, k, bias, y):
+    """A launch of the kernel with a row of the grid to each row of `x`; `y` is changed."""
+
+    def cpu(x, k, bias, y):
+        rows = k * x + bias
+        return y + rows[:, ::-1], rows.sum(0)
+
+    one, two = wp.array[float], wp.array2d[float]
+    kernel = wp.cuda_kernel(
+        HANDWRITTEN, "mix", {"x": two, "k": float, "bias": one, "y": two, "sums": one},
+        outputs=["y", "sums"], in_out_argnames=["y"], cpu=cpu, block_dim=32, grid=lambda dim: (1, dim[0]),
+    )  # fmt: skip
+    return wp.launch(kernel, x.shape, [x, k, bias], [y, x.shape[1]])
+
+
+@own_process(seconds=400)
+def test_batches_of_handwritten_kernels():
+    """In-out results, shared memory and both axes of the grid, in up to six batch axes."""
+    rng = np.random.default_rng(2)
+    axes = [check(mixed, [(2, 3), (), (3,), (2, 3)], [floats] * 4, rng, in_outs=[3]) for _ in range(12)]
+    assert max(axes) > 4
+
+
+@own_process(seconds=400)
+def test_batches_of_the_library():
+    rng = np.random.default_rng(3)
+    for _ in range(4):
+        check(lambda x: (wp.device.scan(x, exclusive=True),), [(2, 300)], [floats], rng)
+        check(lambda x, i: (wp.device.scatter_add(x, i, 4),), [(7, 2), (7,)], [floats, small_ints], rng)

@@ -16,7 +16,6 @@ from jwarp.errors import CompileError, LaunchError, Span
 INSTALL = "pip install 'jwarp[cuda-compile]' (without a GPU) or 'jwarp[cuda13]'"
 # What images are made for where no GPU says more: one of each generation, which runs on its later members too.
 DEFAULT_ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
-# Generated text is ours: what NVRTC would remark about it helps nobody.
 OPTIONS = ("--std=c++17", "--brief-diagnostics=true", "--no-display-error-number")
 
 _ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")

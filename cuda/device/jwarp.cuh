@@ -389,6 +389,10 @@ template <class T> JW_INLINE T jw_atomic_cas(T* place, T expected, T value) {
   return jw_change(place, [=](T old) { return jw_same_bits(old, expected) ? value : old; });
 }
 
+template <class T> JW_INLINE T jw_plus(T x, T y) { return jw_add(x, y); }
+template <> JW_INLINE float jw_plus(float x, float y) { return x + y; }
+template <> JW_INLINE double jw_plus(double x, double y) { return x + y; }
+
 // Adds what each thread of a warp has summed up to its place; all threads of the warp come here, those that have
 // nothing to add with a null place. One atomic for the warp, where all have one place.
 template <class T> JW_INLINE void jw_flush(T* place, T value) {
@@ -399,7 +403,7 @@ template <class T> JW_INLINE void jw_flush(T* place, T value) {
   const unsigned long long first = __shfl_sync(all, mine, __ffs((int)having) - 1);
   if (__all_sync(all, mine == 0 || mine == first)) {
     T total = mine == 0 ? T(0) : value;
-    for (int distance = 16; distance > 0; distance /= 2) total += __shfl_down_sync(all, total, distance);
+    for (int distance = 16; distance > 0; distance /= 2) total = jw_plus(total, __shfl_down_sync(all, total, distance));
     if ((threadIdx.x & 31) == 0) jw_atomic_add((T*)first, total);
   } else if (mine != 0) {
     jw_atomic_add(place, value);

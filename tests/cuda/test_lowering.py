@@ -49,6 +49,13 @@ steps = wp.jax_kernel(recurrence)
 X = jnp.linspace(0.1, 1.0, 8)
 
 
+@wp.kernel
+def explained(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    assert x[i] > 0.0, "not\0positive"
+    y[i] = wp.log(x[i])
+
+
 @pytest.fixture(autouse=True)
 def one_architecture(compiler):
     with wp.config(cuda_arch="sm_90"):
@@ -155,6 +162,13 @@ def test_debug_mode_is_another_target():
         assert calls(text) == ["jwarp_cuda_debug_v1"]
         assert b"outside" in attribute(text, "failures")
     assert calls(lowered(lambda x: springs(x, 2.0)[0], X)[0]) == ["jwarp_cuda_v1"]
+
+
+def test_a_text_of_a_check_is_one_text():
+    with wp.config(debug=True):
+        text, _ = lowered(wp.jax_kernel(explained), X)
+    failures = attribute(text, "failures").split(b"\0")
+    assert any(b"not" in f and b"positive" in f for f in failures)
 
 
 def test_the_adjoint_of_a_loop_runs_again_instead_of_keeping_a_tape():

@@ -6,6 +6,7 @@ Threads and blocks run forward, backward and shuffled, so that results which dep
 
 import os
 import random
+import re
 import time
 import warnings
 
@@ -19,9 +20,12 @@ from test_compiles import REFUSED
 
 import jwarp as wp
 from jwarp.backend.cuda.compile import CudaKernel
+from jwarp.backend.cuda.emit import MAX_SITE
+from jwarp.backend.cuda.entry import generate
 from jwarp.backend.interpreter import run
 from jwarp.config import Settings, config
 from jwarp.errors import KernelWarning
+from jwarp.ir.nodes import failure_texts
 from jwarp.ir.ops import ELEMENTARY
 from jwarp.launch.derive import Variant, derive
 from jwarp.launch.descriptor import program_of
@@ -167,6 +171,42 @@ def test_repeated_threads():
     made = HostCompiled(count.ir(), "checked")
     hits, last = made.run((5, 3, 2), [np.zeros(5, np.int32), np.zeros(5, np.float32)])
     assert hits.tolist() == [6] * 5 and last.tolist() == [2.0] * 5
+
+
+@wp.kernel
+def guarded(hits: wp.array[int], total: wp.array[float]):
+    wp.atomic_add(hits, 0, 2147483647)
+    if total.shape[0] > 3:
+        wp.atomic_add(total, 3, 1.0)
+
+
+@pytest.mark.parametrize("bounds", ["safe", "unchecked"])
+def test_a_sum_that_no_thread_added_to_is_left_alone(bounds):
+    """Also without tests of accesses: none was made. Integers wrap, which C++ leaves open for its own sums."""
+    made = HostCompiled(guarded.ir(), "checked", Settings(cache_dir="", bounds=bounds))
+    flushes = [line for line in made.text.splitlines() if "jw_flush" in line and "total_sum + 3" in line]
+    assert flushes and all("3 < total_n0 ?" in line for line in flushes)
+    assert "sum0 = jw_add(sum0, 2147483647)" in made.text
+    hits, total = made.run((7,), [np.zeros(1, np.int32), np.zeros(2, np.float32)])
+    assert hits.tolist() == [np.int64(7 * 2147483647).astype(np.int32)] and total.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("folder", ['say "a\\b"', "new\nline", "100%d", "\udce9"])
+def test_files_of_any_name(folder, tmp_path):
+    (tmp_path / folder).mkdir()
+    source = "import jwarp as wp\n\n@wp.kernel\ndef kernel(x: wp.array[float]):\n    x[wp.tid()] += 1.0\n"
+    (found,) = HostCompiled(load(source, tmp_path / folder).ir()).run((3,), [np.zeros(3)])
+    assert found.tolist() == [1.0] * 3
+
+
+def test_more_checks_than_the_runtime_numbers():
+    """Their failure is one without a text, and not that of another thread."""
+    program = program_of(positive, config.with_values(debug=True))
+    text = next(t for t in failure_texts(program.kernel) if "assert" in t)
+    failures = [*map(str, range(MAX_SITE)), *failure_texts(program.kernel)]
+    made = generate(CudaKernel(program.kernel, PLAIN).proofs, "k", "checked", bounds=True, block=32, failures=failures)
+    assert text in failures and re.findall(r"jw_fail\(args.failure, n, (\d+)\)", made)
+    assert set(re.findall(r"jw_fail\(args.failure, n, (\d+)\)", made)) == {"0"}
 
 
 @wp.kernel

@@ -34,6 +34,8 @@ from jwarp.types import ScalarType, bool_, uint64
 
 # Where a failed check leaves to: past everything that the thread would still do.
 DONE = "done"
+# What the runtime has bits for; failures of further checks are noted without a text.
+MAX_SITE = 4095
 # Longer expressions get a name, so that lines stay readable.
 MAX_INLINE = 72
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -76,8 +78,7 @@ class BodyEmitter:
     def line(self, text: str) -> None:
         """Write a statement, and before it which line of the user's source it comes from."""
         if self.span.line:
-            quoted = self.span.file.replace("\\", "\\\\").replace('"', '\\"')
-            self.lines.append(f'#line {self.span.line} "{quoted}"')
+            self.lines.append(f'#line {self.span.line} "{_file(self.span.file)}"')
         self.lines.append("  " * self.depth + text)
 
     def name(self, value: Value | None = None) -> str:
@@ -290,7 +291,8 @@ class BodyEmitter:
         values = [bare(self.text(x)) for x in node.args[len(indices) :]]
         total = self.sums.get(constant_place(node))
         if total is not None:
-            self.line(f"{total} += {values[0]};")
+            added = f"{total} + {values[0]}" if node.args[-1].type.is_float else f"jw_add({total}, {values[0]})"
+            self.line(f"{total} = {added};")
             return
         element, inside = self.element(node)
         call = f"jw_{node.name}(&{element}, {', '.join(values)})"
@@ -366,7 +368,7 @@ class BodyEmitter:
 
     def check(self, node: Op) -> None:
         if node.args[0] != TRUE:
-            site = self.sites[node.attr]
+            site = self.sites[node.attr] if self.sites[node.attr] <= MAX_SITE else 0  # one that has no text
             self.line(f"if (!{self.text(node.args[0])}) {{ jw_fail(args.failure, n, {site}); goto {DONE}; }}")
 
     def print_line(self, node: Op) -> None:
@@ -418,6 +420,12 @@ def _quoted(character: str) -> str:
     if character.isascii() and character.isprintable():
         return character
     return "".join(f"\\{byte:03o}" for byte in character.encode())
+
+
+def _file(name: str) -> str:
+    """The name of a file as a line directive takes it: what would end the line, or is no text, is a question mark."""
+    name = "".join(c if c.isprintable() else "?" for c in name)
+    return name.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _is_atom(text: str) -> bool:

@@ -187,8 +187,8 @@ class _Entry:
             offset = "0"
             for axis, index in enumerate(indices):
                 offset = str(index) if axis == 0 else f"({offset}) * {array}_n{axis} + {index}"
-            # The safe mode drops what is outside, as every store.
-            tests = [f"{index} < {array}_n{axis}" for axis, index in enumerate(indices)] if self.bounds else []
+            # Also where nothing else is tested: no thread need have added, and then there need be no element.
+            tests = [f"{index} < {array}_n{axis}" for axis, index in enumerate(indices)]
             tests = [*([having] if having else []), f"{array}_sum", *tests]
             lines.append(f"  jw_flush({' && '.join(tests)} ? {array}_sum + {offset} : nullptr, {name});")
             lines.append(f"  {name} = 0;")

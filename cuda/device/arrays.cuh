@@ -156,24 +156,24 @@ template <class T> struct value {
 
 // A parameter of the batch element; bytes that are not 0 are true, whatever else they are.
 template <class T> struct reader {
-  template <int S, int P> JW_INLINE static T read(const jw_args<S, P>& args, int parameter, const jw_place& place) {
-    return *jw_array<const T>(args, parameter, place);
+  template <int S, int P> JW_INLINE static T read(const jw_args<S, P>& args, int parameter, long long item) {
+    return *jw_array_by<const T>(jw_shift, args, parameter, item);
   }
 };
 template <> struct reader<bool> {
-  template <int S, int P> JW_INLINE static bool read(const jw_args<S, P>& args, int parameter, const jw_place& place) {
-    return *jw_array<const unsigned char>(args, parameter, place) != 0;
+  template <int S, int P> JW_INLINE static bool read(const jw_args<S, P>& args, int parameter, long long item) {
+    return *jw_array_by<const unsigned char>(jw_shift, args, parameter, item) != 0;
   }
 };
 template <class T, int S, int P>
-JW_INLINE value<T> value_of(const jw_args<S, P>& args, int parameter, const jw_place& place) {
-  return {reader<T>::read(args, parameter, place)};
+JW_INLINE value<T> value_of(const jw_args<S, P>& args, int parameter, long long item) {
+  return {reader<T>::read(args, parameter, item)};
 }
 
 template <class T, class... E, int S, int P>
-JW_INLINE array<T, sizeof...(E)> array_of(const jw_args<S, P>& args, int parameter, const jw_place& place,
+JW_INLINE array<T, sizeof...(E)> array_of(const jw_args<S, P>& args, int parameter, long long item,
                                           E... extents) {
-  return {jw_array<T>(args, parameter, place), {(int)extents...}};
+  return {jw_array_by<T>(jw_shift, args, parameter, item), {(int)extents...}};
 }
 
 }  // namespace jw

@@ -258,9 +258,8 @@ template <int S, int P> JW_INLINE jw_place jw_locate(const jw_args<S, P>& args, 
   return place;
 }
 
-// How many bytes a parameter moves to a batch element. A call, so that a launch without a batch need not have all
-// of these numbers in registers.
-__device__ __noinline__ long long jw_shift(const long long* batch, const long long* stride, int next, long long item) {
+// How many bytes a parameter moves to a batch element.
+JW_INLINE long long jw_shift(const long long* batch, const long long* stride, int next, long long item) {
   long long bytes = 0;
   for (int k = 3; k > 0; --k) {
     if (item < batch[k]) return bytes + item * stride[k * next];
@@ -271,11 +270,21 @@ __device__ __noinline__ long long jw_shift(const long long* batch, const long lo
   return bytes + item * stride[0];
 }
 
-// A parameter of the thread's batch element.
-template <class T, int S, int P> JW_INLINE T* jw_array(const jw_args<S, P>& args, int parameter, const jw_place& place) {
+// The same as a call, for many parameters and threads that differ in their element.
+__device__ __noinline__ long long jw_shift_call(const long long* batch, const long long* stride, int next,
+                                                long long item) {
+  return jw_shift(batch, stride, next, item);
+}
+
+// A parameter of the thread's batch element; `shift` is one of the two above.
+template <class T, class F, int S, int P>
+JW_INLINE T* jw_array_by(F shift, const jw_args<S, P>& args, int parameter, long long item) {
   char* array = args.arrays[parameter];
-  if (args.items != 1) array += jw_shift(args.batch, &args.strides[0][parameter], P, place.item);
+  if (args.items != 1) array += shift(args.batch, &args.strides[0][parameter], P, item);
   return (T*)array;
+}
+template <class T, int S, int P> JW_INLINE T* jw_array(const jw_args<S, P>& args, int parameter, const jw_place& place) {
+  return jw_array_by<T>(jw_shift_call, args, parameter, place.item);
 }
 template <class T, int S, int P> JW_INLINE T jw_scalar(const jw_args<S, P>& args, int parameter, const jw_place& place) {
   return jw_read(jw_array<const T>(args, parameter, place));

@@ -125,7 +125,6 @@ class Handwritten:
             "  for (long long item = blockIdx.z; item < args.items; item += gridDim.z) {",
             "    // Shared memory is free for the next element when all threads are done with the last.",
             "    if (item != blockIdx.z) __syncthreads();",
-            "    const jw_place place = jw_locate(args, item * args.threads);",
             f"    {self.definition.name}(",
             ",\n".join(f"      {argument}" for argument in arguments),
             "    );",
@@ -136,12 +135,12 @@ class Handwritten:
     def _argument(self, p: int, param: Param, symbols: Sequence[int], changes_inputs: bool) -> str:
         element = element_type(param)
         if param.is_value:
-            return f"jw::value_of<{element}>(args, {p}, place)"
+            return f"jw::value_of<{element}>(args, {p}, item)"
         if p not in self.definition.outputs and not changes_inputs:
             element = f"const {element}"
         assert isinstance(param.type, ArrayType)
         extents = "".join(f", args.symbols[{k}]" for k in symbols[: param.type.dims])
-        return f"jw::array_of<{element}>(args, {p}, place{extents})"
+        return f"jw::array_of<{element}>(args, {p}, item{extents})"
 
     # -- compiling
 

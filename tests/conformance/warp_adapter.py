@@ -51,7 +51,7 @@ def translate(thing: Any) -> Any:
     if isinstance(thing, type):
         return _type(thing)
     if isinstance(thing, codegen.Struct):
-        raise Refused("structs")
+        return _struct(thing)
     if isinstance(thing, (warp_types.array, warp_types._ArrayAnnotation)):
         return _array(thing)
     if isinstance(thing, warp_types.scalar_types):
@@ -68,7 +68,24 @@ def _is_composite(kind: type) -> bool:
     return hasattr(kind, "_wp_generic_type_hint_")
 
 
+@functools.cache
+def _struct(struct: codegen.Struct) -> Any:
+    """A struct of the same fields, whose methods are those of Warp's class."""
+    fields = {name: _field(var.type) for name, var in struct.vars.items()}
+    methods = {name: translate(value) for name, value in vars(struct.cls).items() if isinstance(value, Function)}
+    return jwarp.struct(type(struct.cls.__name__, (), {"__annotations__": fields, **methods}))
+
+
+def _field(kind: Any) -> Any:
+    found = translate(kind)
+    if found is Any:
+        raise Refused("structs of generic fields")
+    return found
+
+
 def _type(kind: type) -> Any:
+    if issubclass(kind, codegen.StructInstance):
+        return translate(kind._cls)
     if kind in warp_types.scalar_types or kind is warp_types.bool:
         return SCALARS[kind.__name__]
     if _is_composite(kind):

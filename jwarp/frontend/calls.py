@@ -13,6 +13,7 @@ from jwarp.frontend.bindings import Binding, PythonRef, StructValue, bind_python
 from jwarp.frontend.builtins import BUILTINS, PYTHON_BUILTINS, Builtin, print, printf, static
 from jwarp.frontend.expressions import spelling
 from jwarp.frontend.func import Func
+from jwarp.frontend.parameter_names import in_order
 from jwarp.frontend.subscripts import SubscriptLowering
 from jwarp.ir.builder import zero
 from jwarp.types import CompositeType, ScalarType, StructType, as_scalar
@@ -66,13 +67,12 @@ class CallLowering(SubscriptLowering):
                 raise CompileError(f"{function.name}() takes no keyword arguments", span)
             return composites.construct(self, function, args, span)
         if isinstance(function, Builtin):
-            if node.keywords and function.signature is None:
-                raise CompileError(
-                    f"wp.{function.name} takes no keyword arguments",
-                    self.span(node.keywords[0]),
-                    "give the arguments in order",
-                )
             named = {str(k.arg): self.expression(k.value) for k in node.keywords}
+            if function.signature is None and named:
+                places = {str(k.arg): self.span(k.value) for k in node.keywords}
+                order = in_order(function.name, len(args), list(named), self.span(node.keywords[0]))
+                args, named = [*args, *(named[name] for name in order)], {}
+                spans += [places[name] for name in order]
             return function.lower(self, function.arguments(args, named, span), spans, span)
         keywords = {k.arg: self.expression(k.value) for k in node.keywords}
         return self.call_function(function, args, keywords, node)

@@ -88,7 +88,7 @@ BODIES = {
     "yield": ("«yield x»", C, "`yield`", "array"),
     "star argument": ("y = wp.min(«*(1.0, 2.0)»)", C, "`*` unpacking", "one by one"),
     "double star argument": ("y = double(«**OUTER»)", C, "`*` unpacking", ""),
-    "keyword to a builtin": ("y = wp.min(x, «b=2.0»)", C, "wp.min takes no keyword", "in order"),
+    "keyword to a builtin": ("y = wp.min(x, «c=2.0»)", T, "wp.min does not take the arguments (…, c=…)", "(a, b)"),
     "with": ("«w»ith x:\n    pass", C, "`with`", ""),
     "try": ("«t»ry:\n    pass\nexcept ValueError:\n    pass", C, "`try`", "if"),
     "raise": ("«raise ValueError»", C, "`raise`", "array"),

@@ -155,7 +155,14 @@ class ExpressionLowering:
         return [self.scalar(binding, span)] if found is None else found
 
     def condition(self, binding: Binding, span: Span) -> Operand:
-        """The truth of a bool or a number."""
+        """The truth of a bool, a number, or an array, which is true where it has elements."""
+        array = binding.first if isinstance(binding, StructArray) else binding
+        if isinstance(array, ArrayRef):
+            sizes = (self.extent(array, axis, span) for axis in range(array.type.dims))
+            return functools.reduce(
+                lambda x, y: self.emit("and", x, y, span=span),
+                [self.emit("ne", size, zero(int32), span=span) for size in sizes],
+            )
         operand = self.scalar(binding, span, "condition")
         return operand if operand.type is bool_ else self.emit("ne", operand, zero(operand.type), span=span)
 

@@ -10,7 +10,7 @@ import warp
 from warp._src import types as warp_types
 from warp._src.codegen import Struct, StructInstance
 
-from jwarp.types import AnyType, ArrayType, StructArrayType, StructType
+from jwarp.types import AnyType, StructArrayType, StructType
 
 
 def kept(value: Any) -> Any:
@@ -30,17 +30,16 @@ def kept(value: Any) -> Any:
 
 
 def parts(kind: AnyType, value: Any) -> Iterator[Any]:
-    """The values of the parameters that one of type `kind` is taken apart into; those of arrays as NumPy arrays."""
+    """The values of the parameters that one of type `kind` is taken apart into; arrays as NumPy arrays, or None."""
     if isinstance(kind, StructType):
         for name, inner in kind.fields.items():
-            field = value[name] if isinstance(value, np.ndarray) else getattr(value, name)
-            yield from parts(inner, field)
+            if value is not None:
+                field = value[name] if isinstance(value, np.ndarray) else getattr(value, name)
+            yield from parts(inner, None if value is None else field)
     elif isinstance(kind, StructArrayType):
         yield from parts(kind.struct, value.numpy() if isinstance(value, warp_types.array) else value)
     elif type(value) is warp_types.array:
         yield value.numpy()
-    elif value is None and isinstance(kind, ArrayType):
-        yield None
     else:
         yield value
 

@@ -19,7 +19,6 @@ import jwarp
 from jwarp.errors import JwarpError
 from jwarp.ir.nodes import Param
 from jwarp.launch.grouping import assemble, flatten
-from jwarp.types import StructType
 
 # How far results may be apart, relative to the largest number of an array; Warp may contract products and sums.
 TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 5e-5, "float64": 1e-12}
@@ -89,20 +88,18 @@ def values_of(kernel: WarpKernel, args: list[Any]) -> list[Any]:
 
 def arguments(kernel: WarpKernel, launch: Launch) -> list[Any]:
     """The arguments as jwarp takes them, by parameter of the IR."""
-    pairs = zip(kernel.signature, kernel.groups, strict=True)
-    fields = {p for argument, group in pairs if isinstance(argument.type, StructType) for p in group}
     values = values_of(kernel, launch.args)
-    return [given(p, a, i in fields) for i, (p, a) in enumerate(zip(kernel.params, values, strict=False))]
+    return [given(param, value) for param, value in zip(kernel.params, values, strict=False)]
 
 
-def given(param: Param, value: Any, is_field: bool) -> Any:
+def given(param: Param, value: Any) -> Any:
     """An argument of Warp's as jwarp takes it."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and not param.is_value:
         return jnp.asarray(value)
-    if value is None and is_field and param.is_array:  # in Warp an array without extents, which need not be used
+    if value is None and not param.is_value:  # in Warp an array without elements, too
         return jnp.zeros((0,) * param.type.dims + param.type.element, param.dtype.dtype)
     if value is None:
-        raise Refused("a null array as argument")
+        raise Refused("a null struct as argument")
     if isinstance(value, warp_types.scalar_types):
         return value.value
     components = getattr(param.type, "element", ())

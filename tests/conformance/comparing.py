@@ -100,7 +100,7 @@ def given(param: Param, value: Any) -> Any:
         return jnp.zeros((0,) * param.type.dims + param.type.element, param.dtype.dtype)
     if value is None:
         raise Refused("a null struct as argument")
-    if isinstance(value, warp_types.scalar_types):
+    if isinstance(value, (*warp_types.scalar_types, warp_types.bool)):
         return value.value
     components = getattr(param.type, "element", ())
     if not components or isinstance(value, warp_types.array):

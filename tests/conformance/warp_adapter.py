@@ -173,7 +173,7 @@ class WarpSource(Source):
         try:
             return translate(super().lookup(name))
         except KeyError:
-            if name not in builtin_functions:  # which Warp finds without its module's name, too
+            if name not in builtin_functions and not hasattr(warp, name):  # found without its module's name, too
                 raise
             return getattr(NAMES, name)
 

@@ -22,6 +22,7 @@ from jwarp.frontend.bindings import (
     Number,
     PythonRef,
     StructArray,
+    StructValue,
     describe,
     flatten,
     rebuild,
@@ -418,11 +419,13 @@ len = _define("len", "len(a): extent of the first dimension of array a, vector a
 
 def _lower_type(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("type", args, (1,), span)
-    return PythonRef(args[0].type if isinstance(args[0], Composite) else caller.scalar(args[0], spans[0]).type)
+    return PythonRef(
+        args[0].type if isinstance(args[0], (Composite, StructValue)) else caller.scalar(args[0], spans[0]).type
+    )
 
 
 # Python's function, so not among the names of the package.
-_TYPE = Builtin("type", "type(x): the type of a number, a vector or a matrix, to be called", _lower_type)
+_TYPE = Builtin("type", "type(x): the type of a number, a vector, a matrix or a struct, to be called", _lower_type)
 
 
 def _lower_zeros(caller: Caller, args: list[Any], spans: list[Span], span: Span) -> Binding:

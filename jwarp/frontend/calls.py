@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend import composites, prints, structs
-from jwarp.frontend.bindings import Binding, PythonRef, StructValue, bind_python, describe
+from jwarp.frontend.bindings import Binding, Composite, PythonRef, StructValue, bind_python, describe
 from jwarp.frontend.builtins import BUILTINS, PYTHON_BUILTINS, Builtin, print, printf, static
 from jwarp.frontend.expressions import spelling
 from jwarp.frontend.func import Func
+from jwarp.frontend.parameter_names import in_order
 from jwarp.frontend.subscripts import SubscriptLowering
 from jwarp.ir.builder import zero
 from jwarp.types import CompositeType, ScalarType, StructType, as_scalar
@@ -41,9 +43,10 @@ class CallLowering(SubscriptLowering):
         with contextlib.suppress(TypeError):  # not hashable: not one of Python's own functions
             function = PYTHON_BUILTINS.get(function, function)
         lines = PRINTS.get(id(function))
-        starred = next((a for a in [*node.args, *node.keywords] if isinstance(a, ast.Starred) or _is_double(a)), None)
-        if starred is not None:
-            raise self.unsupported(starred, ast.Starred)
+        plain = lines is not None or isinstance(function, Func)
+        for part in (*node.args, *node.keywords):
+            if (isinstance(part, ast.Starred) and plain) or (isinstance(part, ast.keyword) and part.arg is None):
+                raise self.unsupported(part, ast.Starred)
         if lines is not None:
             if node.keywords:
                 keyword = self.span(node.keywords[0])
@@ -52,12 +55,11 @@ class CallLowering(SubscriptLowering):
         is_type = as_scalar(function) is not None or isinstance(function, CompositeType)
         if isinstance(function, StructType):
             named = {str(k.arg): self.expression(k.value) for k in node.keywords}
-            args, spans = [self.expression(a) for a in node.args], [self.span(a) for a in node.args]
+            args, spans = self.positional(node)
             return structs.construct(self, function, args, named, spans, span)
         if not isinstance(function, (Builtin, Func)) and not is_type:
             raise self.not_callable(function, span)
-        args = [self.expression(a) for a in node.args]
-        spans = [self.span(a) for a in node.args]
+        args, spans = self.positional(node)
         target = as_scalar(function)
         if target is not None:
             return self.conversion(target, args, span, bool(node.keywords))
@@ -66,16 +68,36 @@ class CallLowering(SubscriptLowering):
                 raise CompileError(f"{function.name}() takes no keyword arguments", span)
             return composites.construct(self, function, args, span)
         if isinstance(function, Builtin):
-            if node.keywords and function.signature is None:
-                raise CompileError(
-                    f"wp.{function.name} takes no keyword arguments",
-                    self.span(node.keywords[0]),
-                    "give the arguments in order",
-                )
             named = {str(k.arg): self.expression(k.value) for k in node.keywords}
+            if function.signature is None and named:
+                places = {str(k.arg): self.span(k.value) for k in node.keywords}
+                order = in_order(function.name, len(args), list(named), self.span(node.keywords[0]))
+                args, named = [*args, *(named[name] for name in order)], {}
+                spans += [places[name] for name in order]
             return function.lower(self, function.arguments(args, named, span), spans, span)
         keywords = {k.arg: self.expression(k.value) for k in node.keywords}
         return self.call_function(function, args, keywords, node)
+
+    def positional(self, node: ast.Call) -> tuple[list[Binding], list[Span]]:
+        """The arguments without names, and where they stand. `*v` is one for each component of a vector or tuple."""
+        args: list[Binding] = []
+        spans: list[Span] = []
+        for arg in node.args:
+            value = self.expression(arg.value if isinstance(arg, ast.Starred) else arg)
+            items: Sequence[Binding] = (value,)
+            if isinstance(arg, ast.Starred):
+                if isinstance(value, Composite) and len(value.type.shape) == 1:
+                    items = value.items
+                elif isinstance(value, tuple):
+                    items = value
+                else:
+                    hint = "write the values one by one"
+                    raise KernelTypeError(
+                        f"`*` unpacks a vector or a tuple, not {describe(value)}", self.span(arg), hint
+                    )
+            args += items
+            spans += [self.span(arg)] * len(items)
+        return args, spans
 
     def method(self, node: ast.expr) -> tuple[StructValue, Func] | None:
         """The struct and the function that `p.name` of a call is, if it is a method."""
@@ -134,8 +156,3 @@ class CallLowering(SubscriptLowering):
                 self.span(node),
                 "it may use outer names, and the variables of loops over constants",
             )
-
-
-def _is_double(node: ast.AST) -> bool:
-    """Whether `node` is a `**` argument of a call."""
-    return isinstance(node, ast.keyword) and node.arg is None

@@ -36,7 +36,7 @@ from jwarp.frontend.source import Source
 from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, zero
 from jwarp.ir.nodes import Const, If, Local, Node, Op, Operand, Value
 from jwarp.ir.ops import OPS
-from jwarp.types import ScalarType, bool_, int32
+from jwarp.types import CompositeType, ScalarType, bool_, int32
 
 BINARY_OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
     ast.Add: ("+", "add"),
@@ -155,9 +155,24 @@ class ExpressionLowering:
         return [self.scalar(binding, span)] if found is None else found
 
     def condition(self, binding: Binding, span: Span) -> Operand:
-        """The truth of a bool or a number."""
+        """The truth of a bool, a number, or an array, which is true where it has elements."""
+        array = binding.first if isinstance(binding, StructArray) else binding
+        if isinstance(array, ArrayRef):
+            sizes = (self.extent(array, axis, span) for axis in range(array.type.dims))
+            return functools.reduce(
+                lambda x, y: self.emit("and", x, y, span=span),
+                [self.emit("ne", size, zero(int32), span=span) for size in sizes],
+            )
         operand = self.scalar(binding, span, "condition")
         return operand if operand.type is bool_ else self.emit("ne", operand, zero(operand.type), span=span)
+
+    def extent(self, array: ArrayRef, axis: int, span: Span) -> Operand:
+        """`array.shape[axis]`."""
+        if array.extents is not None:
+            return Const(int32, array.extents[axis])
+        result = Value(int32)
+        self.builder.append(Op("shape", (), (array.index, len(array.prefix) + axis), result, span))
+        return result
 
     def convert(self, binding: Binding, type: ScalarType, span: Span) -> Operand:
         """`type(binding)`: a value conversion."""
@@ -263,6 +278,8 @@ class ExpressionLowering:
                 f"arrays have no attribute `{node.attr}` in kernels", span, "there are `shape` and `dtype`"
             )
         if isinstance(owner, PythonRef):
+            if isinstance(owner.object, CompositeType) and node.attr == "length" and len(owner.object.shape) == 1:
+                return Number(owner.object.shape[0])
             try:
                 return bind_python(getattr(owner.object, node.attr), ast.unparse(node), span)
             except AttributeError as error:
@@ -348,6 +365,9 @@ class ExpressionLowering:
             same = composites.equal(self, symbol, left, right, span)
             return same if name == "eq" else self.emit("not", same, span=span)
         x, y = self.scalar(left, self.span(node.left)), self.scalar(right, span)
+        if x.type is y.type is bool_ and name not in ("eq", "ne"):  # False is less than True
+            x, y = (self.emit("cast", operand, span=span, type=int32) for operand in (x, y))
+            return self.emit(name, x, y, span=span)
         common = common_type(x.type, y.type)
         if common is None:
             return self.emit(name, x, y, span=span)

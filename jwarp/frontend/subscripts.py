@@ -37,14 +37,6 @@ class SubscriptLowering(ExpressionLowering):
             return owner[k] if isinstance(owner, tuple) else self.extent(owner.array, k, span)
         raise KernelTypeError(f"{describe(owner)} cannot be indexed", span, scalar_hint(owner))
 
-    def extent(self, array: ArrayRef, axis: int, span: Span) -> Operand:
-        """`array.shape[axis]`."""
-        if array.extents is not None:
-            return Const(int32, array.extents[axis])
-        result = Value(int32)
-        self.builder.append(Op("shape", (), (array.index, len(array.prefix) + axis), result, span))
-        return result
-
     def local_array(self, kind: ArrayType, extents: tuple[int, ...], span: Span) -> ArrayRef:
         """A new array of this thread's own, all zeros."""
         local = Local(self.assigned_name or "local array", kind, (*extents, *kind.element))

@@ -6,7 +6,7 @@ is its neighbours that add: thread j sums up what threads j + 1 and j - 1 have f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
@@ -52,6 +52,10 @@ def gather(body: Block, axes: Mapping[int, tuple[int, ...]], returned: frozenset
     size = sum(_count(copy) for group in copies.values() for copy in group.values())
     if size > MAX_OPS or size > MAX_GROWTH * max(_count(body), 10) or _has_state(rest):
         return body
+    # A thread reads for its neighbours what no thread may change in the same launch.
+    read = {slot for group in copies.values() for copy in group.values() for slot in _attributes(copy, ("load",))}
+    if not read.isdisjoint(_attributes(rest, CHANGES)):
+        return body
     return _Assembly(definitions).whole(rest, slots, copies, components)
 
 
@@ -63,6 +67,11 @@ def _key(node: Op, slots: Mapping[Slot, tuple[int, ...]], definitions: Definitio
     if any(place is None or place[0] != axis for place, axis in zip(places, axes, strict=True)):
         return None
     return tuple(place[1] for place in places if place), indices[len(axes) :]
+
+
+def _attributes(block: Block, names: Collection[str]) -> set[object]:
+    """What the operations of these names are about: for those on memory, the slots."""
+    return {n.attr for n in walk(block) if isinstance(n, Op) and n.name in names}
 
 
 def _count(block: Block) -> int:

@@ -9,14 +9,16 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import warp
+from arguments import kept, parts
 from recording import Launch
 from warp._src import types as warp_types
 from warp._src.context import Module, ModuleBuilder
-from warp_adapter import FAILURES, Refused, WarpKernel
+from warp_adapter import Refused, WarpKernel
 
 import jwarp
 from jwarp.errors import JwarpError
 from jwarp.ir.nodes import Param
+from jwarp.launch.grouping import assemble, flatten
 
 # How far results may be apart, relative to the largest number of an array; Warp may contract products and sums.
 TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 5e-5, "float64": 1e-12}
@@ -52,32 +54,53 @@ def read(kernel: Any) -> WarpKernel | Outcome:
 
 
 def run_jwarp(kernel: WarpKernel, launch: Launch) -> dict[int, np.ndarray] | Outcome:
-    """What the written arrays hold after the launch, by the parameter's position."""
+    """What the written arrays hold after the launch, by the position of the parameter of the IR."""
     try:
-        args = [given(p, a) for p, a in zip(kernel.params, launch.args, strict=False)]
-        if len(args) != len(kernel.params) - 1:
+        if len(launch.args) != len(kernel.signature) - 1:
             return Outcome("warp", "wrong number of arguments")
-        written = jwarp.launch(kernel, launch.dims, [*args, jnp.zeros(1, jnp.int32)])
+        given = [*arguments(kernel, launch), jnp.zeros(1, jnp.int32)]
+        args = assemble(kernel, range(len(kernel.signature)), given.__getitem__)
+        results = jwarp.launch(kernel, launch.dims, args)
     except Refused as error:
         return Outcome("refused", str(error))
     except JwarpError as error:
         return Outcome("refused", reason_of(error))
     except Exception as error:
         return Outcome("fault", reason_of(error))
-    if FAILURES in written and int(written[FAILURES][0]):
+    written = {}
+    for argument, group in zip(kernel.signature, kernel.groups, strict=True):
+        if argument.name in results:
+            values = flatten(kernel.name, argument.name, argument.type, results[argument.name])
+            written.update(zip(group, values, strict=True))
+    failed = written.pop(len(kernel.params) - 1, None)
+    if failed is not None and int(failed[0]):
         if launch.made_up and launch.args:
             return Outcome("warp", "its expectations need not hold for arguments made up")
         return Outcome("disagree", "an expectation of the kernel fails")
-    return {i: np.asarray(written[p.name]) for i, p in enumerate(kernel.params[:-1]) if p.name in written}
+    return {i: np.asarray(values) for i, values in written.items() if kernel.params[i].is_array}
+
+
+def values_of(kernel: WarpKernel, args: list[Any]) -> list[Any]:
+    """Warp's arguments, by parameter of the IR; arrays as NumPy arrays."""
+    pairs = zip(kernel.signature, args, strict=False)
+    return [part for argument, value in pairs for part in parts(argument.type, value)]
+
+
+def arguments(kernel: WarpKernel, launch: Launch) -> list[Any]:
+    """The arguments as jwarp takes them, by parameter of the IR."""
+    values = values_of(kernel, launch.args)
+    return [given(param, value) for param, value in zip(kernel.params, values, strict=False)]
 
 
 def given(param: Param, value: Any) -> Any:
     """An argument of Warp's as jwarp takes it."""
-    if type(value) is warp_types.array:
-        return jnp.asarray(value.numpy())
+    if isinstance(value, np.ndarray) and not param.is_value:
+        return jnp.asarray(value)
+    if value is None and not param.is_value:  # in Warp an array without elements, too
+        return jnp.zeros((0,) * param.type.dims + param.type.element, param.dtype.dtype)
     if value is None:
-        raise Refused("a null array as argument")
-    if isinstance(value, warp_types.scalar_types):
+        raise Refused("a null struct as argument")
+    if isinstance(value, (*warp_types.scalar_types, warp_types.bool)):
         return value.value
     components = getattr(param.type, "element", ())
     if not components or isinstance(value, warp_types.array):
@@ -106,13 +129,13 @@ class WarpSide:
                 self.failure = reason_of(error)
 
     def run(self, launch: Launch) -> list[Any] | Outcome:
-        """The arguments after the launch, arrays as NumPy arrays."""
-        args = [warp.clone(a) if type(a) is warp_types.array else a for a in launch.args]
+        """The arguments after the launch."""
+        args = [kept(a) for a in launch.args]
         try:
             warp.launch(self.copies[launch.kernel], launch.dims, inputs=args, device="cpu", record_tape=False)
         except Exception as error:
             return Outcome("warp", reason_of(error))
-        return [a.numpy() if type(a) is warp_types.array else a for a in args]
+        return args
 
 
 def warp_refuses(kernel: Any) -> bool:
@@ -133,31 +156,30 @@ def _copy(kernel: Any, key: str, module: Module) -> Any:
     return parent.add_overload(list(kernel.adj.arg_types.values())) if parent.is_generic else parent
 
 
-def compare(launch: Launch, expected: list[Any], got: dict[int, np.ndarray]) -> Outcome:
+def compare(kernel: WarpKernel, launch: Launch, expected: list[Any], got: dict[int, np.ndarray]) -> Outcome:
     """Whether the arrays are the same up to rounding."""
-    for index, (argument, after) in enumerate(zip(launch.args, expected, strict=True)):
-        if type(argument) is not warp_types.array:
+    values, after = values_of(kernel, launch.args), values_of(kernel, expected)
+    for index, (before, wanted) in enumerate(zip(values, after, strict=True)):
+        if not isinstance(before, np.ndarray) or not kernel.params[index].is_array:
             continue
-        mine = got.get(index, argument.numpy())
-        wanted = after
+        mine, shown = got.get(index, before), wanted
         if mine.dtype.name in TOLERANCES:
             mine, wanted = mine.astype(np.float64), wanted.astype(np.float64)
             finite = np.abs(wanted[np.isfinite(wanted)])
-            tolerance = TOLERANCES[after.dtype.name]
+            tolerance = TOLERANCES[shown.dtype.name]
             limit = tolerance * (float(finite.max()) if finite.size else 0.0)
             same = np.isclose(mine, wanted, rtol=10 * tolerance, atol=limit, equal_nan=True)
         else:
             same = mine == wanted
         if not np.all(same):
             place = tuple(np.argwhere(~np.asarray(same))[0].tolist())
-            label = list(launch.kernel.adj.arg_types)[index]
             count = f"{int(np.sum(~np.asarray(same)))} of {np.size(same)}"
-            text = f"{label}{list(place)}: warp {after[place]}, jwarp {mine[place]} ({count})"
-            return Outcome("disagree", text)
+            name = kernel.params[index].name
+            return Outcome("disagree", f"{name}{list(place)}: warp {shown[place]}, jwarp {mine[place]} ({count})")
     return Outcome("agree")
 
 
-def wrote_nothing(launch: Launch, expected: list[Any]) -> bool:
+def wrote_nothing(kernel: WarpKernel, launch: Launch, expected: list[Any]) -> bool:
     """Whether no array changed: then agreement says little."""
-    pairs = zip(launch.args, expected, strict=True)
-    return all(np.array_equal(a.numpy(), b, equal_nan=False) for a, b in pairs if type(a) is warp_types.array)
+    pairs = zip(values_of(kernel, launch.args), values_of(kernel, expected), strict=True)
+    return all(np.array_equal(a, b, equal_nan=False) for a, b in pairs if isinstance(a, np.ndarray))

@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 import warp
+from arguments import kept, randomized, sizes
 from warp._src import types as warp_types
+from warp._src.codegen import Struct
 
 MAX_SIGNATURES = 8  # launches kept of one kernel, each with other argument types
 MAX_SIZE = 1 << 18  # threads, and elements of an array
@@ -40,8 +42,8 @@ class Launch:
 
     @property
     def too_large(self) -> bool:
-        sizes = [a.size for a in self.args if isinstance(a, warp_types.array)]
-        return max([int(np.prod(self.dims)), *sizes]) > MAX_SIZE
+        elements = [size for a in self.args for size in sizes(a)]
+        return max([int(np.prod(self.dims)), *elements]) > MAX_SIZE
 
 
 class Recorder:
@@ -58,10 +60,10 @@ class Recorder:
         dims = (int(dim),) if np.ndim(dim) == 0 else tuple(int(d) for d in dim)
         if kernel.is_generic:
             kernel = kernel.add_overload(kernel.infer_argument_types(given))
-        launch = Launch(kernel, dims, [_kept(a) for a in given])
+        launch = Launch(kernel, dims, [kept(a) for a in given])
         key = (launch.name, _signature(kernel))
-        kept = sum(k[0] == launch.name for k in self.launches)
-        if key not in self.launches and kept < MAX_SIGNATURES and not launch.too_large and 0 not in dims:
+        before = sum(k[0] == launch.name for k in self.launches)
+        if key not in self.launches and before < MAX_SIGNATURES and not launch.too_large and 0 not in dims:
             self.launches[key] = launch
         self.stand_in(launch, given)
         return None
@@ -69,14 +71,6 @@ class Recorder:
 
 def _signature(kernel: Any) -> tuple:
     return tuple(str(t) for t in kernel.adj.arg_types.values())
-
-
-def _kept(value: Any) -> Any:
-    if not isinstance(value, warp_types.array):
-        return value
-    copy = warp.empty(value.shape, dtype=value.dtype, device="cpu")  # contiguous, and of no subclass
-    warp.copy(copy, value)
-    return copy
 
 
 def record(name: str, stand_in: Any) -> tuple[list[Any], list[Launch]]:
@@ -183,36 +177,28 @@ class Sizes:
 SIZES = (Sizes(7, 7, 7, 6), Sizes(16, 8, 4, 3), Sizes(160, 10, 5, 2), Sizes(16, 8, 1, 3), Sizes(160, 10, 1, 1))
 
 
-def made_up(kernel: Any, tid_dims: int, sizes: Sizes, rng: np.random.Generator) -> Launch:
+def made_up(kernel: Any, tid_dims: int, extents: Sizes, rng: np.random.Generator) -> Launch:
     """A launch with random arguments."""
-    args = [_made_up(t, sizes, rng) for t in kernel.adj.arg_types.values()]
-    return Launch(kernel, (sizes.threads,) * tid_dims, args, made_up=True)
+    args = [_made_up(t, extents, rng) for t in kernel.adj.arg_types.values()]
+    return Launch(kernel, (extents.threads,) * tid_dims, args, made_up=True)
 
 
-def _made_up(kind: Any, sizes: Sizes, rng: np.random.Generator) -> Any:
-    whole = int(rng.integers(1, sizes.largest + 1))
+def _made_up(kind: Any, extents: Sizes, rng: np.random.Generator) -> Any:
+    whole = int(rng.integers(1, extents.largest + 1))
+    if isinstance(kind, Struct):
+        made = kind()
+        for name, var in kind.vars.items():
+            setattr(made, name, _made_up(var.type, extents, rng))
+        return made
     if isinstance(kind, (warp_types.array, warp_types._ArrayAnnotation)):
-        shape = (sizes.line,) if kind.ndim == 1 else (sizes.grid,) * kind.ndim
-        return randomized(warp.zeros(shape, dtype=kind.dtype, device="cpu"), rng, sizes.largest)
+        shape = (extents.line,) if kind.ndim == 1 else (extents.grid,) * kind.ndim
+        return randomized(warp.zeros(shape, dtype=kind.dtype, device="cpu"), rng, extents.largest)
     if kind in (bool, warp_types.bool):
         return True
     if hasattr(kind, "_shape_"):
         floating = kind._wp_scalar_type_ in warp_types.float_types
         count = int(np.prod(kind._shape_))
-        return kind(*(rng.uniform(0.2, 2.0, count) if floating else rng.integers(1, sizes.largest + 1, count)).tolist())
+        return kind(
+            *(rng.uniform(0.2, 2.0, count) if floating else rng.integers(1, extents.largest + 1, count)).tolist()
+        )
     return kind(float(rng.uniform(0.2, 2.0)) if kind in (float, *warp_types.float_types) else whole)
-
-
-def randomized(array: Any, rng: np.random.Generator, largest: int = 0) -> Any:
-    """A copy of a Warp array with random numbers: floats of both signs, never 0, and integers from 0 to `largest`.
-
-    Without `largest` integers stay as they are.
-    """
-    values = array.numpy()
-    if warp_types.type_scalar_type(array.dtype) in warp_types.float_types:
-        new = rng.uniform(0.25, 2.0, values.shape) * rng.choice([-1, 1], values.shape)
-    elif largest:
-        new = rng.integers(0, 2 if values.dtype == bool else largest + 1, values.shape)
-    else:
-        return warp.clone(array)
-    return warp.array(new.astype(values.dtype), dtype=array.dtype, device="cpu") if array.size else warp.clone(array)

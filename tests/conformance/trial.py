@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import warp
-from comparing import Outcome, WarpSide, compare, given, read, run_jwarp, warp_refuses, wrote_nothing
-from recording import SIZES, Launch, made_up, randomized, record, time_limit
+from arguments import assign, randomized
+from comparing import Outcome, WarpSide, arguments, compare, read, run_jwarp, warp_refuses, wrote_nothing
+from recording import SIZES, Launch, made_up, record, time_limit
 from strict import Undefined, run_strictly
-from warp._src import types as warp_types
 from warp_adapter import FAILURES, Refused, WarpKernel
 
 from jwarp.ir.nodes import written_params
@@ -32,7 +32,7 @@ def undefined(kernel: WarpKernel, launch: Launch) -> str:
     """Why Warp need not survive the launch, or what it gives depends on the order of the threads; or nothing."""
     if np.prod(launch.dims) > ORACLE_THREADS:
         return "too many threads to be sure" if launch.made_up else ""
-    args = [np.asarray(given(p, a)) for p, a in zip(kernel.params, launch.args, strict=False)]
+    args = [np.asarray(a) for a in arguments(kernel, launch)]
     args = [a if p.is_array else a.astype(p.dtype.dtype) for p, a in zip(kernel.params, args, strict=False)]
     args.append(np.zeros(1, np.int32))
     try:
@@ -49,7 +49,7 @@ def variants(launch: Launch) -> Iterator[Launch]:
     """The launch as it is, and with other numbers."""
     yield launch
     rng = np.random.default_rng(zlib.crc32(launch.name.encode()))
-    args = [randomized(a, rng) if type(a) is warp_types.array else a for a in launch.args]
+    args = [randomized(a, rng) for a in launch.args]
     if not launch.made_up:
         yield dataclasses.replace(launch, args=args, made_up=True)
 
@@ -81,8 +81,9 @@ class Trial:
             return
         results = run_jwarp(kernel, launch)
         if not isinstance(results, Outcome):
-            for index, values in results.items():
-                given[index].assign(values)
+            for argument, group, target in zip(kernel.signature, kernel.groups, given, strict=False):
+                if not results.keys().isdisjoint(group):
+                    assign(argument.type, target, map(results.get, group))
 
     def run(self) -> None:
         kernels, launches = record(self.module, self.stand_in)
@@ -158,11 +159,11 @@ def _tried(kernel: WarpKernel, launch: Launch, side: WarpSide) -> Outcome:
         expected = side.run(variant)
         if isinstance(expected, Outcome):
             return expected
-        outcome = compare(variant, expected, got)
+        outcome = compare(kernel, variant, expected, got)
         if outcome.verdict != "agree":
             return outcome
         expects = any(p.name == FAILURES for i, p in enumerate(kernel.params) if i in _written(kernel))
-        if not wrote_nothing(variant, expected) or expects:
+        if not wrote_nothing(kernel, variant, expected) or expects:
             best = outcome
         elif best.verdict == "warp":
             best = Outcome("vacuous", "no array changes")

@@ -51,7 +51,7 @@ def translate(thing: Any) -> Any:
     if isinstance(thing, type):
         return _type(thing)
     if isinstance(thing, codegen.Struct):
-        raise Refused("structs")
+        return _struct(thing)
     if isinstance(thing, (warp_types.array, warp_types._ArrayAnnotation)):
         return _array(thing)
     if isinstance(thing, warp_types.scalar_types):
@@ -61,14 +61,33 @@ def translate(thing: Any) -> Any:
         return np.array(thing, kind.dtype.dtype).reshape(kind.shape).view(CompositeValue)
     if isinstance(thing, tuple):
         return tuple(translate(item) for item in thing)
-    return thing
+    if type(thing) is dict:
+        return _Dict(thing)
+    return _Namespace(thing) if isinstance(thing, types.SimpleNamespace) else thing
 
 
 def _is_composite(kind: type) -> bool:
     return hasattr(kind, "_wp_generic_type_hint_")
 
 
+@functools.cache
+def _struct(struct: codegen.Struct) -> Any:
+    """A struct of the same fields, whose methods are those of Warp's class."""
+    fields = {name: _field(var.type) for name, var in struct.vars.items()}
+    methods = {name: translate(value) for name, value in vars(struct.cls).items() if isinstance(value, Function)}
+    return jwarp.struct(type(struct.cls.__name__, (), {"__annotations__": fields, **methods}))
+
+
+def _field(kind: Any) -> Any:
+    found = translate(kind)
+    if found is Any:
+        raise Refused("structs of generic fields")
+    return found
+
+
 def _type(kind: type) -> Any:
+    if issubclass(kind, codegen.StructInstance):
+        return translate(kind._cls)
     if kind in warp_types.scalar_types or kind is warp_types.bool:
         return SCALARS[kind.__name__]
     if _is_composite(kind):
@@ -100,9 +119,11 @@ def _function(function: Function) -> Any:
         return getattr(NAMES, function.key)
     if function.native_snippet is not None:
         raise Refused("functions in C++")
-    if len(function.user_overloads) + len(function.user_templates) > 1:
-        raise Refused("overloaded functions")
-    return WarpFunc(function.func)
+    defined = [*function.user_overloads.values(), *function.user_templates.values()]
+    overloads = tuple(WarpFunc(one.func) for one in defined) or (WarpFunc(function.func),)
+    for one in overloads:
+        one._defined = overloads
+    return overloads[-1]
 
 
 class _Namespace:
@@ -116,6 +137,13 @@ class _Namespace:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._owner(*args, **kwargs)
+
+
+class _Dict(dict):
+    """A dict, whose values are translated when they are asked for."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return translate(super().__getitem__(key))
 
 
 class _Names:
@@ -145,7 +173,7 @@ class WarpSource(Source):
         try:
             return translate(super().lookup(name))
         except KeyError:
-            if name not in builtin_functions:  # which Warp finds without its module's name, too
+            if name not in builtin_functions and not hasattr(warp, name):  # found without its module's name, too
                 raise
             return getattr(NAMES, name)
 
@@ -242,11 +270,11 @@ def _expect(caller: Any, args: list, span: Span, wanted: bool) -> tuple:
 
 
 def _expect_near(caller: Any, args: list, spans: list[Span], span: Span) -> tuple:
-    x, y, tolerance = args if len(args) == 3 else [*args, Number(1e-6)]
+    x, y, tolerance = args
     pairs = zip(x.items, y.items, strict=True) if isinstance(x, Composite) else [(x, y)]
     for pair in pairs:
         a, b = (caller.scalar(value, span) for value in pair)
-        limit = caller.convert(tolerance, a.type, span)
+        limit = caller.convert(tolerance or Number(1e-6), a.type, span)
         distance = caller.emit("abs", caller.emit("sub", a, b, span=span), span=span)
         _count(caller, caller.emit("le", distance, limit, span=span), span)
     return ()
@@ -258,8 +286,16 @@ def _count(caller: Any, holds: Any, span: Span) -> tuple:
     return ()
 
 
+def _expectation(name: str, lower: Any, parameters: Any) -> Builtin:
+    return Builtin(name, "", lower, signature=inspect.signature(parameters))
+
+
 EXPECTATIONS = {
-    "expect_eq": Builtin("expect_eq", "", lambda caller, args, spans, span: _expect(caller, args, span, True)),
-    "expect_neq": Builtin("expect_neq", "", lambda caller, args, spans, span: _expect(caller, args, span, False)),
-    "expect_near": Builtin("expect_near", "", _expect_near),
+    "expect_eq": _expectation(
+        "expect_eq", lambda caller, args, spans, span: _expect(caller, args, span, True), lambda a, b: None
+    ),
+    "expect_neq": _expectation(
+        "expect_neq", lambda caller, args, spans, span: _expect(caller, args, span, False), lambda a, b: None
+    ),
+    "expect_near": _expectation("expect_near", _expect_near, lambda a, b, tolerance=None: None),
 }

@@ -1,0 +1,120 @@
+"""Arguments of Warp's launches: copied, taken apart as jwarp takes structs apart, and filled with other numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import warp
+from warp._src import types as warp_types
+from warp._src.codegen import Struct, StructInstance
+
+from jwarp.types import AnyType, StructArrayType, StructType
+
+
+def kept(value: Any) -> Any:
+    """A copy that later launches do not change."""
+    if isinstance(value, StructInstance):
+        copy = value._cls()
+        for name in value._cls.vars:
+            field = getattr(value, name)
+            if field is not None:
+                setattr(copy, name, kept(field))
+        return copy
+    if not isinstance(value, warp_types.array):
+        return value
+    copy = warp.empty(value.shape, dtype=value.dtype, device="cpu")  # contiguous, and of no subclass
+    warp.copy(copy, value)
+    return copy
+
+
+def parts(kind: AnyType, value: Any) -> Iterator[Any]:
+    """The values of the parameters that one of type `kind` is taken apart into; arrays as NumPy arrays, or None."""
+    if isinstance(kind, StructType):
+        for name, inner in kind.fields.items():
+            if value is not None:
+                field = value[name] if isinstance(value, np.ndarray) else getattr(value, name)
+            yield from parts(inner, None if value is None else field)
+    elif isinstance(kind, StructArrayType):
+        yield from parts(kind.struct, value.numpy() if isinstance(value, warp_types.array) else value)
+    elif type(value) is warp_types.array:
+        yield value.numpy()
+    else:
+        yield value
+
+
+def assign(kind: AnyType, target: Any, values: Iterator[Any]) -> None:
+    """Store what a launch of jwarp's gave into the arrays of an argument; None is for what does not change."""
+    if isinstance(kind, StructArrayType):
+        whole = target.numpy().copy()
+        _fill(kind.struct, whole, values)
+        target.assign(warp.array(whole, dtype=target.dtype, device="cpu"))
+    elif isinstance(kind, StructType):
+        for name, inner in kind.fields.items():
+            assign(inner, getattr(target, name), values)
+    else:
+        value = next(values)
+        if value is not None:
+            target.assign(value)
+
+
+def _fill(kind: StructType, whole: np.ndarray, values: Iterator[Any]) -> None:
+    for name, inner in kind.fields.items():
+        if isinstance(inner, StructType):
+            _fill(inner, whole[name], values)
+        elif (value := next(values)) is not None:
+            whole[name] = value
+
+
+def sizes(value: Any) -> Iterator[int]:
+    """How many elements the arrays of an argument have."""
+    if isinstance(value, StructInstance):
+        for name in value._cls.vars:
+            yield from sizes(getattr(value, name))
+    elif isinstance(value, warp_types.array):
+        yield value.size
+
+
+def randomized(value: Any, rng: np.random.Generator, largest: int = 0) -> Any:
+    """A copy of an argument with random numbers in its arrays: floats of both signs, never 0, and integers up to
+    `largest`.
+
+    Without `largest` integers stay as they are. Numbers that are no elements of arrays stay, too.
+    """
+    if isinstance(value, StructInstance):
+        copy = kept(value)
+        for name in value._cls.vars:
+            field = getattr(value, name)
+            if type(field) is warp_types.array or isinstance(field, StructInstance):
+                setattr(copy, name, randomized(field, rng, largest))
+        return copy
+    if type(value) is not warp_types.array:
+        return value
+    if value.size == 0:
+        return kept(value)
+    new = value.numpy().copy()
+    if isinstance(value.dtype, Struct):
+        _randomize(value.dtype, new, rng, largest)
+    else:
+        floating = warp_types.type_scalar_type(value.dtype) in warp_types.float_types
+        new[...] = _numbers(new, floating, rng, largest)
+    return warp.array(new, dtype=value.dtype, device="cpu")
+
+
+def _randomize(kind: Struct, whole: np.ndarray, rng: np.random.Generator, largest: int) -> None:
+    for name, var in kind.vars.items():
+        if isinstance(var.type, Struct):
+            _randomize(var.type, whole[name], rng, largest)
+        elif not isinstance(var.type, (warp_types.array, warp_types._ArrayAnnotation)):
+            whole[name] = _numbers(whole[name], whole[name].dtype.kind == "f", rng, largest)
+
+
+def _numbers(old: np.ndarray, floating: bool, rng: np.random.Generator, largest: int) -> np.ndarray:
+    if floating:
+        new = rng.uniform(0.25, 2.0, old.shape) * rng.choice([-1, 1], old.shape)
+    elif largest:
+        new = rng.integers(0, 2 if old.dtype == bool else largest + 1, old.shape)
+    else:
+        return old
+    return np.asarray(new).astype(old.dtype)

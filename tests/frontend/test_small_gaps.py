@@ -1,0 +1,90 @@
+"""Unpacked arguments, the truth of arrays, types by `type(x)`, and comparisons of bools."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from running import run_kernel
+
+import jwarp as wp
+
+RNG = np.random.default_rng(5)
+
+
+@wp.struct
+class Sizes:
+    count: int
+    scale: float
+
+
+@wp.kernel
+def unpacked(v: wp.array[wp.vec2], out: wp.array2d[float]):
+    i = wp.tid()
+    w = wp.vec4(v[i][0], *v[i], 4.0)
+    pair = (v[i][1], 3.0)
+    out[i, 0] = wp.max(*v[i])
+    out[i, 1] = w[0] + 10.0 * w[1] + 100.0 * w[2] + 1000.0 * w[3]
+    out[i, 2] = wp.min(*pair)
+    out[i, 3] = wp.clamp(7.0 * v[i][0], *wp.vec3(0.0, 1.0, 5.0)[:2])
+
+
+def test_a_star_gives_components_as_arguments():
+    v = RNG.normal(size=(9, 2)).astype(np.float32)
+    out = run_kernel(unpacked, 9, v, np.zeros((9, 4), np.float32))[-1]
+    x, y = v.T.astype(float)
+    expected = [np.maximum(x, y), x + 10 * x + 100 * y + 4000, np.minimum(y, 3), np.clip(7 * x, 0, 1)]
+    np.testing.assert_allclose(out, np.stack(expected, 1), rtol=1e-6)
+
+
+@wp.kernel
+def star_of_a_number(x: float, out: wp.array[float]):
+    out[0] = wp.max(*x, 1.0)
+
+
+def test_a_star_needs_a_vector_or_tuple():
+    with pytest.raises(wp.KernelTypeError, match="unpacks a vector or a tuple, not float32"):
+        star_of_a_number.ir()
+
+
+@wp.kernel
+def truth_of_arrays(a: wp.array2d[float], out: wp.array[int]):
+    own = wp.zeros(3, dtype=float)
+    if a and own:
+        out[0] = 1
+    elif not a:
+        out[0] = 2
+    out[1] = 3 if a else 4
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (0, 3), (2, 0), (0, 0)])
+def test_an_array_is_true_where_it_has_elements(shape):
+    (out,) = wp.launch(truth_of_arrays, 1, [jnp.ones(shape, jnp.float32)], [2])
+    assert out.tolist() == ([1, 3] if np.prod(shape) else [2, 4])
+
+
+@wp.kernel
+def types_of_values(v: wp.vec3, s: Sizes, out: wp.array[float]):
+    other = type(s)(type(v).length, 0.5)
+    for k in range(type(v).length):
+        out[k] = v[k] * other.scale + float(other.count)
+
+
+def test_the_type_of_a_value_can_be_asked_and_called():
+    (out,) = wp.launch(types_of_values, 1, [(1.0, 2.0, 4.0), Sizes(9, 9.0)], [3])
+    assert out.tolist() == [3.5, 4.0, 5.0]
+
+
+@wp.kernel
+def bools(x: wp.array[float], out: wp.array2d[int]):
+    i = wp.tid()
+    a, b = x[i] > 0.0, x[i] < 1.0
+    out[i, 0] = int(a < b)
+    out[i, 1] = int(a <= b)
+    out[i, 2] = int(a > b)
+    out[i, 3] = int((a >= b) == b)
+
+
+def test_false_is_less_than_true():
+    x = np.array([-1.0, 0.5, 2.0], np.float32)
+    out = run_kernel(bools, 3, x, np.zeros((3, 4), np.int32))[-1]
+    pairs = [(v > 0, v < 1) for v in x.tolist()]
+    assert out.tolist() == [[a < b, a <= b, a > b, (a >= b) == b] for a, b in pairs]

@@ -296,6 +296,8 @@ class ExpressionLowering:
         if isinstance(owner, Composite):
             if node.attr == "dtype":
                 return PythonRef(owner.type.dtype)
+            if node.attr == "length" and len(owner.type.shape) == 1:
+                return Number(owner.type.size)
             return owner.items[composites.named(owner.type, node.attr, span)]
         raise CompileError(f"{describe(owner)} has no attribute `{node.attr}`", span)
 

@@ -34,17 +34,30 @@ LIMIT = 3000 if os.environ.get("JWARP_CONFORMANCE") == "all" else 300
 NAMES = (HERE / "agreeing.txt").read_text().split()
 
 
+# Modules whose kernels' gradients are compared with differences; `python gradients.py` does that for all.
+GRADIENTS = (
+    "examples.core.example_fluid",
+    "tests.test_composite_component_adjoint",
+    "tests.test_overwrite",
+    "tests.test_struct",
+)
+
+
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory):
     """The verdict on each kernel of the modules that are tried, by the kernel's name."""
-    folder = tmp_path_factory.mktemp("conformance")
-    modules = [] if os.environ.get("JWARP_CONFORMANCE") == "all" else [f"warp.{name}" for name in SAMPLE]
-    command = [sys.executable, str(HERE / "report.py"), "--rows", str(folder / "rows.json"), *modules]
+    return verdicts(rows_of("report.py", SAMPLE, tmp_path_factory.mktemp("conformance")))
+
+
+def rows_of(script, names, folder):
+    """What a script of this folder says of each launch of the modules `names`, or of all modules."""
+    modules = [] if os.environ.get("JWARP_CONFORMANCE") == "all" else [f"warp.{name}" for name in names]
+    command = [sys.executable, str(HERE / script), "--rows", str(folder / "rows.json"), *modules]
     path = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "TMPDIR": str(folder), "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
-    return verdicts(json.loads((folder / "rows.json").read_text()))
+    return json.loads((folder / "rows.json").read_text())
 
 
 def test_kernels_that_agreed_still_agree(tried):
@@ -58,6 +71,12 @@ def test_kernels_that_agreed_still_agree(tried):
 def test_every_difference_is_known(tried):
     different = {n: row["reason"] for n, row in tried.items() if row["verdict"] in ("disagree", "fault")}
     assert {n: r for n, r in different.items() if n not in DIFFERENCES} == {}
+
+
+def test_gradients_are_those_of_differences(tmp_path):
+    rows = rows_of("gradients.py", GRADIENTS, tmp_path)
+    assert [row for row in rows if row["verdict"] in ("wrong", "fault")] == []
+    assert len({row["name"] for row in rows if row["verdict"] == "agree"}) >= 35
 
 
 def test_the_lists_hold_what_they_promise():

@@ -64,7 +64,7 @@ def test_an_array_is_true_where_it_has_elements(shape):
 @wp.kernel
 def types_of_values(v: wp.vec3, s: Sizes, out: wp.array[float]):
     other = type(s)(type(v).length, 0.5)
-    for k in range(type(v).length):
+    for k in range(v.length):
         out[k] = v[k] * other.scale + float(other.count)
 
 

@@ -12,6 +12,7 @@ from harness import Compiled
 
 from jwarp import _native
 from jwarp.ir.nodes import written_params
+from jwarp.launch.descriptor import FORMAT
 
 _PAGE = mmap.PAGESIZE
 _READ, _IN_OUT = 0, 2
@@ -42,7 +43,7 @@ def run(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any], at_end: 
     fenced = [Fenced(np.asarray(a, p.dtype.dtype), at_end) for p, a in zip(kernel.params, args, strict=True)]
     results = [Fenced(fenced[p].array, at_end) for p in written]
     read = (*dims, *[1] * 4)[: kernel.tid_dims]
-    numbers = [1, *read, *[1] * (4 - kernel.tid_dims), 1, 0, len(fenced)]
+    numbers = [FORMAT, 0, 0, *read, *[1] * (4 - kernel.tid_dims), 1, 0, len(fenced)]
     for p in range(len(fenced)):
         is_written = p in written
         result = written.index(p) if is_written else -1

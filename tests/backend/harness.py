@@ -16,6 +16,7 @@ from jwarp.backend.cpu.compile import CpuKernel, entry_name
 from jwarp.backend.cpu.target import Target, host_target, target_machine
 from jwarp.config import Settings
 from jwarp.ir.nodes import Kernel, written_params
+from jwarp.launch.descriptor import FORMAT
 
 _GUARD = 256
 _GUARD_BYTE = 0xA5
@@ -98,7 +99,7 @@ class Compiled:
         results = [_guarded(given[p]) for p in written]
         padded = (*dims, *[1] * (4 - len(dims)))[:4]
         repeat = int(np.prod(dims[self.kernel.tid_dims :], dtype=np.int64))
-        numbers = [1, *padded[: self.kernel.tid_dims], *[1] * (4 - self.kernel.tid_dims), repeat]
+        numbers = [FORMAT, 0, 0, *padded[: self.kernel.tid_dims], *[1] * (4 - self.kernel.tid_dims), repeat]
         numbers += [0, len(given)]
         operands = [p for p in range(len(given)) if p not in zeros or p not in written]
         for p in range(len(given)):

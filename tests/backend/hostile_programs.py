@@ -21,6 +21,7 @@ from jwarp.config import Settings, config
 from jwarp.ir.nodes import Kernel, written_params
 from jwarp.ir.serialize import FORMAT, MAGIC, from_bytes
 from jwarp.launch.derive import Variant, derive
+from jwarp.launch.descriptor import FORMAT as LAUNCH_FORMAT
 from jwarp.launch.descriptor import program_of
 
 SECONDS_EACH = 2.0  # of processor time
@@ -117,7 +118,7 @@ def launch(made: CpuKernel, fingerprint: str, rng: random.Random, at_end: bool) 
             data = values.standard_normal(shape)
         arrays.append(np.asarray(data).astype(param.dtype.dtype))
     dims = [rng.choice((1, 5, 9, 40)) for _ in range(kernel.tid_dims)]
-    numbers = [1, *dims, *[1] * (4 - len(dims)), 1, 0, len(arrays)]
+    numbers = [LAUNCH_FORMAT, 0, 0, *dims, *[1] * (4 - len(dims)), 1, 0, len(arrays)]
     for p in range(len(arrays)):
         result = written.index(p) if p in written else -1
         numbers += [p, result, IN_OUT if p in written else READ, 0]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from jwarp import _native
 from jwarp.backend.cpu.compile import CpuKernel, compile_program
 from jwarp.config import Settings, config
-from jwarp.launch.descriptor import program_of
+from jwarp.launch.descriptor import FORMAT, program_of
 
 HERE = Path(__file__).parent
 PROGRAMS = int(os.environ.get("JWARP_HOSTILE_PROGRAMS", "200"))
@@ -101,6 +101,6 @@ def test_a_program_cannot_waive_the_checks_of_the_process_that_loads_it(tmp_path
     x, at = np.ones(4, np.float32), np.array([0, 3, 2**31 - 1, -(2**31)], np.int32)
     arrays = [x, at, np.array(0, np.int32), np.zeros(4, np.float32), np.zeros(4, np.float32)]
     fenced = [Fenced(a, at_end=True).array for a in arrays]
-    numbers = [1, 4, 1, 1, 1, 1, 0, 4, 0, -1, 0, 0, 1, -1, 0, 0, 2, -1, 0, 0, 3, 0, 2, 0]
+    numbers = [FORMAT, 0, 0, 4, 1, 1, 1, 1, 0, 4, 0, -1, 0, 0, 1, -1, 0, 0, 2, -1, 0, 0, 3, 0, 2, 0]
     _native.run_launch(waived.fingerprint, np.array(numbers, np.int64), fenced, 1)
     np.testing.assert_array_equal(fenced[4], [3.0, 3.0, 2.0, 1.0])

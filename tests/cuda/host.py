@@ -31,10 +31,9 @@ FLAGS = (
 )  # fmt: skip
 # Only code that says one of these may need threads that wait for each other; headers may say anything.
 WAITING = re.compile(r"__sync|_sync\(|__shared__|__nanosleep|jw_flush|dynamic_shared|^\s*#\s*include", re.MULTILINE)
-# The bytes of dynamic shared memory begin where those of the stand-in do.
-DYNAMIC = re.compile(
-    r"extern\s+__shared__\s+(?:__align__\(\d+\)\s*|alignas\(\d+\)\s*)?([\w:<>, ]+?)\s+(?:__align__\(\d+\)\s*)?(\w+)\s*\[\s*\]\s*;"
-)
+# A declaration of the dynamic shared memory, which is a variable of the stand-in.
+ALIGNED = r"(?:(?:__align__|alignas)\s*\(\s*\d+\s*\)\s*)?"
+DYNAMIC = re.compile(rf"extern\s+__shared__\s+{ALIGNED}(\w[\w:<>, ]*?)\s+{ALIGNED}(\w+)\s*\[\s*\]\s*;")
 GUARD, GUARD_BYTE = 256, 0xA5
 FORWARD, BACKWARD = 0, -1  # orders of threads; other numbers shuffle them
 

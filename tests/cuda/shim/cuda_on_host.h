@@ -294,7 +294,8 @@ inline std::string refused(dim3 grid, dim3 extent, size_t shared) {
 }
 
 // Runs a kernel; an empty text, or what is wrong with it. Without `waits` its threads are plain calls.
-inline std::string launch(dim3 grid, dim3 extent, size_t shared, int seed, bool waits, void (*body)(void*), void* context) {
+inline std::string launch(dim3 grid, dim3 extent, size_t shared, int seed, bool waits, void (*body)(void*),
+                          void* context) {
   const std::lock_guard<std::mutex> lock(one_launch);
   const std::string refusal = refused(grid, extent, shared);
   if (!refusal.empty()) return refusal;

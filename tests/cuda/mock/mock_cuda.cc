@@ -75,10 +75,10 @@ int setting(const char* name) {
   return state().settings[name];
 }
 
-// Nothing that may be read.
+// Its content is not a number until something is written.
 Address allocate(size_t bytes) {
   void* memory = std::malloc(bytes);
-  std::memset(memory, 0xf7, bytes);
+  std::memset(memory, 0xff, bytes);
   const std::lock_guard<std::mutex> lock(state().mutex);
   state().allocated.insert(reinterpret_cast<Address>(memory));
   return reinterpret_cast<Address>(memory);
@@ -288,8 +288,10 @@ Result cuLaunchKernelEx(const LaunchConfig* config, Handle kernel, void** parame
   Run run = nullptr;
   {
     const std::lock_guard<std::mutex> lock(state().mutex);
-    entry = state().entries[kernel];
-    run = state().kernels[entry];
+    const auto known = state().entries.find(kernel);
+    if (known != state().entries.end()) entry = known->second;
+    const auto registered = state().kernels.find(entry);
+    if (registered != state().kernels.end()) run = registered->second;
   }
   CALL("%s grid=%u,%u,%u block=%u,%u,%u shared=%u stream=%#lx context=%#lx", entry.c_str(), config->grid[0],
        config->grid[1], config->grid[2], config->block[0], config->block[1], config->block[2], config->shared_bytes,

@@ -44,7 +44,6 @@ template <class T, int rows, int columns> struct matrix {
 template <class T> struct component_of { using type = void; };
 template <class T, int n> struct component_of<vector<T, n>> { using type = T; };
 template <class T, int r, int c> struct component_of<matrix<T, r, c>> { using type = T; };
-#ifndef JW_HOST_SHIM
 #define JW_BUILT_IN(T, V, n) template <> struct component_of<V##n> { using type = T; };
 #define JW_BUILT_INS(T, V) JW_BUILT_IN(T, V, 2) JW_BUILT_IN(T, V, 3) JW_BUILT_IN(T, V, 4)
 JW_BUILT_INS(signed char, char)
@@ -60,7 +59,6 @@ JW_BUILT_IN(unsigned long long, ulonglong, 2) JW_BUILT_IN(unsigned long long, ul
 JW_BUILT_IN(double, double, 2) JW_BUILT_IN(double, double, 3)
 #undef JW_BUILT_INS
 #undef JW_BUILT_IN
-#endif
 template <class T> using component = typename component_of<T>::type;
 
 // ---- which types stand for which

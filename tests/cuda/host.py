@@ -23,9 +23,17 @@ from jwarp.ir.nodes import Kernel, Param, written_params
 from jwarp.types import ArrayType, uint64
 
 SHIM = Path(__file__).parent / "shim"
-FLAGS = ("-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fno-strict-aliasing")
-# Only code that says one of these needs threads that wait for each other.
-WAITING = re.compile(r"__sync|_sync\(|__shared__|jw_flush|jw_dynamic_shared")
+# Hidden: each library has the state of its own launches. Products and sums are rounded apart, unless a flag
+# -ffp-contract=fast after these says otherwise.
+FLAGS = (
+    "-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv",
+    "-fvisibility=hidden", "-fno-gnu-unique",
+)  # fmt: skip
+# Only code that says one of these may need threads that wait for each other; headers may say anything.
+WAITING = re.compile(r"__sync|_sync\(|__shared__|__nanosleep|jw_flush|dynamic_shared|^\s*#\s*include", re.MULTILINE)
+# A declaration of the dynamic shared memory, which is a variable of the stand-in.
+ALIGNED = r"(?:(?:__align__|alignas)\s*\(\s*\d+\s*\)\s*)?"
+DYNAMIC = re.compile(rf"extern\s+__shared__\s+{ALIGNED}(\w[\w:<>, ]*?)\s+{ALIGNED}(\w+)\s*\[\s*\]\s*;")
 GUARD, GUARD_BYTE = 256, 0xA5
 FORWARD, BACKWARD = 0, -1  # orders of threads; other numbers shuffle them
 
@@ -37,38 +45,45 @@ class HostKernel:
 
     def __init__(self, library: ctypes.CDLL, name: str, text: str):
         self._run = getattr(library, name)
+        self.word_count: int = getattr(library, f"{name}_words")()  # what it is given
         self.waits = bool(WAITING.search(text))
 
     def run(
         self,
-        words: np.ndarray,
+        words: np.ndarray,  # of int64
         grid: Sequence[int] = (1,),
         block: Sequence[int] = (32,),
         shared: int = 0,
         order: int = FORWARD,
     ) -> None:
         """Run the kernel with the words of the launch; a RuntimeError where its threads do not fit together."""
+        assert words.dtype == np.int64 and words.flags.c_contiguous
         sizes = np.array([*grid, *[1] * (3 - len(grid)), *block, *[1] * (3 - len(block))], np.uint32)
         message = ctypes.create_string_buffer(256)
         pointer = ctypes.c_void_p
         failed = self._run(
-            pointer(words.ctypes.data), pointer(sizes.ctypes.data), ctypes.c_size_t(shared), order, self.waits,
-            message, ctypes.c_size_t(len(message)),
+            pointer(words.ctypes.data), ctypes.c_size_t(words.size), pointer(sizes.ctypes.data),
+            ctypes.c_size_t(shared), order, self.waits, message, ctypes.c_size_t(len(message)),
         )  # fmt: skip
         if failed:
             raise RuntimeError(message.value.decode())
 
 
 def compile_host(texts: Sequence[str], folder: Path | None = None, flags: Sequence[str] = ()) -> list[HostKernel]:
-    """The entries of CUDA texts, compiled together: each in a namespace of its own."""
+    """The entries of CUDA texts, compiled together: each in a namespace of its own.
+
+    What is made is kept, by its text, that of the headers and the flags.
+    """
     parts = ['#include "cuda_on_host.h"', '#include "jwarp.cuh"']
     for k, text in enumerate(texts):
         found = _ENTRY.search(text)
         assert found is not None, text
         own = text.replace('extern "C" __global__', "static __global__")
+        own = DYNAMIC.sub(r"\1* const \2 = (\1*)cuda_host::dynamic_shared;", own)
         parts += [f"namespace kernel{k} {{", own, "}", f'#line 1 "driver{k}"', _DRIVER.format(k=k, name=found[1])]
     source = "\n".join(parts)
-    digest = hashlib.sha256("\0".join((source, (SHIM / "cuda_on_host.h").read_text(), *flags)).encode()).hexdigest()
+    headers = (path.read_text() for folder in (SHIM, device_folder()) for path in sorted(Path(folder).iterdir()))
+    digest = hashlib.sha256("\0".join((source, *headers, *FLAGS, *flags)).encode()).hexdigest()
     folder = folder or Path(os.environ["JWARP_CACHE_DIR"])
     path = folder / f"host_{digest[:24]}.so"
     if not path.exists():
@@ -83,9 +98,13 @@ def compile_host(texts: Sequence[str], folder: Path | None = None, flags: Sequen
 
 
 _DRIVER = """
-extern "C" int run_kernel{k}(const int64_t* words, const unsigned* sizes, size_t shared, int seed, bool waits,
-                             char* message, size_t room) {{
-  return cuda_host::run(kernel{k}::{name}, words, sizes, shared, seed, waits, message, room);
+extern "C" __attribute__((visibility("default")))
+int run_kernel{k}(const int64_t* words, size_t count, const unsigned* sizes, size_t shared, int seed, bool waits,
+                  char* message, size_t room) {{
+  return cuda_host::run(kernel{k}::{name}, words, count, sizes, shared, seed, waits, message, room);
+}}
+extern "C" __attribute__((visibility("default"))) int run_kernel{k}_words() {{
+  return cuda_host::words_of(kernel{k}::{name});
 }}
 """
 

@@ -48,6 +48,11 @@ class MockDriver:
     def current(self, context: int) -> None:
         self.library.mock_make_current(context)
 
+    @property
+    def allocated(self) -> int:
+        """How many pieces of memory have not been given back."""
+        return self.library.mock_allocated()
+
     def register(self, entry: str, kernel: Callable[[ctypes._Pointer, ctypes._Pointer], None]) -> None:
         """Runs kernel(words, shape) wherever `entry` is launched."""
         function = _RUN(kernel)

@@ -106,6 +106,32 @@ f(jw::array<const float, 2> x, const float* flat, float k, int n, bool flag, Pai
     assert y.tolist() == [-1.0] * 7 + [0.0] * 5
 
 
+def test_vectors_that_cuda_has(flags):
+    """By value, by pointer, and in arrays; shared memory as CUDA declares it."""
+    text = """\
+extern __shared__ __align__(16) float4 held[];
+__global__ void f(const float3* x, float2 k, jw::array<const int2, 1> n, jw::array<float4, 1> y,
+                  jw::array<double2, 1> z) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < y.shape(0)) held[threadIdx.x] = make_float4(x[i].x * k.x, x[i].y * k.y, x[i].z, n(i).x);
+  __syncthreads();
+  if (i >= y.shape(0)) return;
+  y(i) = held[threadIdx.x];
+  z[i] = make_double2(n[i].y, 0.5);
+}
+"""
+    params = {
+        "x": wp.array[wp.vec3], "k": wp.vec2, "n": wp.array[wp.vec2i], "y": wp.array[wp.vec4], "z": wp.array[wp.vec2d],
+    }  # fmt: skip
+    kernel = wp.cuda_kernel(text, "f", params, outputs=["y", "z"], block_dim=32, shared_bytes=512)
+    x, k, n = numbers((40, 3)), numbers(2, seed=1), numbers((40, 2), np.int32, seed=2)
+    for order in ORDERS:
+        y, z = OnHost(kernel, flags)((40,), [x, k, n], [(40, 4), (40, 2)], order=order)
+        expected = np.column_stack([x * [*k, 1], n[:, 0]]).astype(np.float32)
+        np.testing.assert_allclose(y, expected, rtol=1e-6)
+        np.testing.assert_array_equal(z, np.column_stack([n[:, 1], np.full(40, 0.5)]))
+
+
 @pytest.mark.parametrize("items", [1, 2, 6])
 def test_batches_by_strides(flags, items):
     text = """\

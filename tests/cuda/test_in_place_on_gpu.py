@@ -108,6 +108,7 @@ def test_numbers_are_put_into_memory_of_the_stream():
     first = names.index("cuMemAllocAsync")
     assert names[first : first + 5] == ["cuMemAllocAsync", *["cuMemsetD32Async"] * 3, "cuMemsetD8Async"]
     assert len(driver().log("cuMemFreeAsync")) == 1
+    assert driver().allocated == 0
 
 
 @own_process

@@ -95,9 +95,8 @@ def run_lowered(lowered, operands, results):
         (host,) = compile_host([text])
 
         def kernel(words, shape, host=host):
-            # As many words as the driver copies are not known here; the largest number that a kernel takes is.
             grid, block, shared = shape[:3], shape[3:6], shape[6]
-            host.run(np.ctypeslib.as_array(words, (1,)), grid, block, shared, order=1)
+            host.run(np.ctypeslib.as_array(words, (host.word_count,)), grid, block, shared, order=1)
 
         driver().register(entry, kernel)
     target = registered(lowered.target == "jwarp_cuda_debug_v1")

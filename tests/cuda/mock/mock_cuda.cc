@@ -1,5 +1,6 @@
 // A stand-in for the library of the NVIDIA driver: logs every call, fails where a test asks for it, and keeps the
-// memory of its GPUs in ordinary memory.
+// memory of its GPUs in ordinary memory. What the driver refuses, it refuses: launches of shapes that no GPU runs, more
+// shared memory than was asked for, streams of another context than the current one, and what may not be captured.
 //
 // Handles are numbers that tell what they are: the context of device d is 0x1000 + d, its streams are
 // 0x100 * (d + 1) + any number below 0x100. A kernel is run by the function that a test registers for its entry.
@@ -8,13 +9,18 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 
 namespace {
 
 using Result = int;
 using Address = unsigned long long;
 using Handle = unsigned long;
+
+constexpr Result kInvalidValue = 1, kInvalidContext = 201, kInvalidHandle = 400, kNotInCaptures = 900;
+constexpr unsigned kGrantedShared = 48 << 10;
 
 struct LaunchConfig {
   unsigned grid[3];
@@ -35,6 +41,8 @@ struct State {
                                          {"multiprocessors", 132}, {"max_shared", 232448}, {"static_shared", 0},
                                          {"major", 9},             {"minor", 0},          {"busy", 0}};
   std::map<Handle, std::string> entries;
+  std::map<std::pair<Handle, int>, int> granted;  // dynamic shared memory of kernels on devices
+  std::set<Address> allocated;
   std::map<std::string, Run> kernels;
   Handle handles = 0;
   bool started = false;
@@ -67,12 +75,51 @@ int setting(const char* name) {
   return state().settings[name];
 }
 
+// Its content is not a number until something is written.
+Address allocate(size_t bytes) {
+  void* memory = std::malloc(bytes);
+  std::memset(memory, 0xff, bytes);
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  state().allocated.insert(reinterpret_cast<Address>(memory));
+  return reinterpret_cast<Address>(memory);
+}
+
+Result release(Address address) {
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  if (state().allocated.erase(address) == 0) return kInvalidValue;
+  std::free(reinterpret_cast<void*>(address));
+  return 0;
+}
+
+// Whether what is put on the stream has the current context.
+Result check_stream(Handle stream) {
+  if (current == 0) return kInvalidContext;
+  return stream == 0 || current == 0x1000 + stream / 0x100 - 1 ? 0 : kInvalidHandle;
+}
+
+Result check_launch(const LaunchConfig& config, Handle kernel) {
+  const unsigned *grid = config.grid, *block = config.block;
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  if (state().entries.count(kernel) == 0) return kInvalidHandle;
+  for (int axis = 0; axis < 3; ++axis) {
+    if (grid[axis] == 0 || block[axis] == 0) return kInvalidValue;
+  }
+  if (grid[0] > 0x7fffffffu || grid[1] > 65535 || grid[2] > 65535) return kInvalidValue;
+  if (1ull * block[0] * block[1] * block[2] > 1024 || block[2] > 64) return kInvalidValue;
+  const auto granted = state().granted.find({kernel, static_cast<int>(current - 0x1000)});
+  const unsigned fixed = static_cast<unsigned>(state().settings["static_shared"]);
+  const unsigned most = granted != state().granted.end() ? static_cast<unsigned>(granted->second) : 0;
+  return config.shared_bytes <= most || config.shared_bytes + fixed <= kGrantedShared ? 0 : kInvalidValue;
+}
+
 }  // namespace
 
-#define CALL(...)                                         \
-  if (const Result result = call(__func__, __VA_ARGS__)) { \
-    return result;                                        \
+#define CHECK(...)                           \
+  if (const Result result = (__VA_ARGS__)) { \
+    return result;                           \
   }
+#define CALL(...) CHECK(call(__func__, __VA_ARGS__))
+#define NOT_IN_CAPTURES() CHECK(setting("capturing") ? kNotInCaptures : 0)
 
 extern "C" {
 
@@ -107,6 +154,11 @@ void mock_register(const char* entry, Run run) {
 }
 void mock_make_current(Handle context) { current = context; }
 Handle mock_current() { return current; }
+// How many pieces of memory have not been given back.
+int mock_allocated() {
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  return static_cast<int>(state().allocated.size());
+}
 
 // The driver
 
@@ -126,7 +178,8 @@ Result cuGetErrorName(Result result, const char** name) {
   static const std::map<Result, const char*> names = {
       {1, "CUDA_ERROR_INVALID_VALUE"},    {2, "CUDA_ERROR_OUT_OF_MEMORY"},        {3, "CUDA_ERROR_NOT_INITIALIZED"},
       {100, "CUDA_ERROR_NO_DEVICE"},      {209, "CUDA_ERROR_NO_BINARY_FOR_GPU"},  {500, "CUDA_ERROR_NOT_FOUND"},
-      {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}};
+      {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {201, "CUDA_ERROR_INVALID_CONTEXT"},    {400, "CUDA_ERROR_INVALID_HANDLE"},
+      {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"}};
   const auto found = names.find(result);
   if (found == names.end()) return 1;
   *name = found->second;
@@ -162,7 +215,7 @@ Result cuCtxGetCurrent(Handle* context) {
 }
 Result cuCtxGetDevice(int* device) {
   CALL("%s", "");
-  if (current == 0) return 201;
+  if (current == 0) return kInvalidContext;
   *device = static_cast<int>(current - 0x1000);
   return 0;
 }
@@ -184,7 +237,7 @@ Result cuStreamGetCtx(Handle stream, Handle* context) {
   CALL("%#lx", stream);
   if (setting("capturing")) return 906;
   *context = stream == 0 ? current : 0x1000 + stream / 0x100 - 1;
-  return *context == 0 ? 201 : 0;
+  return *context == 0 ? kInvalidContext : 0;
 }
 Result cuStreamIsCapturing(Handle stream, int* status) {
   CALL("%#lx", stream);
@@ -193,11 +246,13 @@ Result cuStreamIsCapturing(Handle stream, int* status) {
 }
 Result cuStreamSynchronize(Handle stream) {
   CALL("%#lx", stream);
+  NOT_IN_CAPTURES();
   return 0;
 }
 Result cuLibraryLoadData(Handle* library, const void* image, void*, void**, unsigned, void*, void**, unsigned) {
   const auto* bytes = static_cast<const unsigned char*>(image);
   CALL("%02x%02x%02x%02x", bytes[0], bytes[1], bytes[2], bytes[3]);
+  NOT_IN_CAPTURES();
   const std::lock_guard<std::mutex> lock(state().mutex);
   *library = 0x10000 + ++state().handles;
   return 0;
@@ -214,12 +269,16 @@ Result cuKernelGetAttribute(int* value, int attribute, Handle, int device) {
   *value = setting("static_shared");
   return 0;
 }
-Result cuKernelSetAttribute(int attribute, int value, Handle, int device) {
+Result cuKernelSetAttribute(int attribute, int value, Handle kernel, int device) {
   CALL("%d=%d device=%d", attribute, value, device);
+  if (attribute != 8 || value + setting("static_shared") > setting("max_shared")) return kInvalidValue;
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  state().granted[{kernel, device}] = value;
   return 0;
 }
 Result cuKernelGetFunction(Handle* function, Handle kernel) {
   CALL("context=%#lx", current);
+  if (current == 0) return kInvalidContext;
   *function = kernel;
   return 0;
 }
@@ -229,12 +288,16 @@ Result cuLaunchKernelEx(const LaunchConfig* config, Handle kernel, void** parame
   Run run = nullptr;
   {
     const std::lock_guard<std::mutex> lock(state().mutex);
-    entry = state().entries[kernel];
-    run = state().kernels[entry];
+    const auto known = state().entries.find(kernel);
+    if (known != state().entries.end()) entry = known->second;
+    const auto registered = state().kernels.find(entry);
+    if (registered != state().kernels.end()) run = registered->second;
   }
   CALL("%s grid=%u,%u,%u block=%u,%u,%u shared=%u stream=%#lx context=%#lx", entry.c_str(), config->grid[0],
        config->grid[1], config->grid[2], config->block[0], config->block[1], config->block[2], config->shared_bytes,
        config->stream, current);
+  CHECK(check_stream(config->stream));
+  CHECK(check_launch(*config, kernel));
   const unsigned shape[] = {config->grid[0],  config->grid[1],  config->grid[2],     config->block[0],
                             config->block[1], config->block[2], config->shared_bytes};
   if (run) run(static_cast<const long long*>(parameters[0]), shape);
@@ -243,26 +306,33 @@ Result cuLaunchKernelEx(const LaunchConfig* config, Handle kernel, void** parame
 #endif
 Result cuMemAlloc_v2(Address* address, size_t bytes) {
   CALL("%zu", bytes);
-  *address = reinterpret_cast<Address>(std::malloc(bytes));
+  NOT_IN_CAPTURES();
+  if (current == 0) return kInvalidContext;
+  if (bytes == 0) return kInvalidValue;
+  *address = allocate(bytes);
   return 0;
 }
 Result cuMemAllocAsync(Address* address, size_t bytes, Handle stream) {
   CALL("%zu stream=%#lx", bytes, stream);
-  *address = reinterpret_cast<Address>(std::malloc(bytes));
+  CHECK(check_stream(stream));
+  if (bytes == 0) return kInvalidValue;
+  *address = allocate(bytes);
   return 0;
 }
 Result cuMemFreeAsync(Address address, Handle stream) {
   CALL("stream=%#lx", stream);
-  std::free(reinterpret_cast<void*>(address));
-  return 0;
+  CHECK(check_stream(stream));
+  return release(address);
 }
 Result cuMemsetD16Async(Address address, unsigned short value, size_t count, Handle stream) {
   CALL("%#x count=%zu stream=%#lx", value, count, stream);
+  CHECK(check_stream(stream));
   for (size_t k = 0; k < count; ++k) reinterpret_cast<unsigned short*>(address)[k] = value;
   return 0;
 }
 Result cuMemsetD32Async(Address address, unsigned value, size_t count, Handle stream) {
   CALL("%#x count=%zu stream=%#lx", value, count, stream);
+  CHECK(check_stream(stream));
   for (size_t k = 0; k < count; ++k) reinterpret_cast<unsigned*>(address)[k] = value;
   return 0;
 }
@@ -274,10 +344,12 @@ Result cuEventCreate(Handle* event, unsigned) {
 }
 Result cuEventRecord(Handle, Handle stream) {
   CALL("stream=%#lx", stream);
+  CHECK(check_stream(stream));
   return 0;
 }
 Result cuEventQuery(Handle) {
   CALL("%s", "");
+  NOT_IN_CAPTURES();
   return setting("busy") ? 600 : 0;
 }
 Result cuEventDestroy_v2(Handle) {
@@ -286,16 +358,19 @@ Result cuEventDestroy_v2(Handle) {
 }
 Result cuMemsetD8Async(Address address, unsigned char value, size_t bytes, Handle stream) {
   CALL("%#x bytes=%zu stream=%#lx", value, bytes, stream);
+  CHECK(check_stream(stream));
   std::memset(reinterpret_cast<void*>(address), value, bytes);
   return 0;
 }
 Result cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, Handle stream) {
   CALL("bytes=%zu stream=%#lx", bytes, stream);
+  CHECK(check_stream(stream));
   std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
   return 0;
 }
 Result cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, Handle stream) {
   CALL("bytes=%zu stream=%#lx", bytes, stream);
+  CHECK(check_stream(stream));
   std::memcpy(to, reinterpret_cast<void*>(from), bytes);
   return 0;
 }

@@ -309,6 +309,9 @@ inline std::string launch(dim3 grid, dim3 extent, size_t shared, int seed, bool 
   made.threads.resize(count);
   made.warps.resize((count + kWarp - 1) / kWarp);
   Order threads(count, seed), blocks(size_t(grid.x) * grid.y * grid.z, seed);
+  const struct Release {
+    ~Release() { stacks.release(); }
+  } at_the_end;
   if (waits) stacks.reserve(count);
   surprised = false;
   for (unsigned t = 0; t < count; ++t) {

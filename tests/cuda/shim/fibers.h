@@ -47,16 +47,22 @@ cuda_host_switch:
 
 namespace cuda_host {
 
-// Stacks of one size, kept from one launch to the next. Below each is a page that nothing may touch.
+// Stacks of one size. Below each is a page that nothing may touch, for which the system keeps a note of its own;
+// it has room for some ten thousands of these, so they are given back after each launch.
 class Stacks {
  public:
   static constexpr size_t kSize = 256 << 10;
 
   char* top(size_t number) { return memory_ + (number + 1) * step_; }
 
-  void reserve(size_t count) {
-    if (count <= count_) return;
+  void release() {
     if (memory_ != nullptr) munmap(memory_, count_ * step_);
+    memory_ = nullptr;
+    count_ = 0;
+  }
+
+  void reserve(size_t count) {
+    release();
     step_ = kSize + static_cast<size_t>(sysconf(_SC_PAGESIZE));
     count_ = count;
     void* made = mmap(nullptr, count * step_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,6 +132,52 @@ FLOATS = (float16, bfloat16, float32, float64)
 PYTHON_SCALARS: dict[type, ScalarType] = {int: int32, float: float32, bool: bool_}
 
 MAX_DIMS = 4
+
+
+MAX_TILE_ELEMENTS = 1 << 20
+
+
+class TileType(ScalarType):
+    """Metaclass of the types of tiles: scalars of one type in a block of static shape.
+
+    What is asked of a scalar type is answered for the elements.
+    """
+
+    scalar: ScalarType
+    shape: tuple[int, ...]
+
+    @property
+    def size(cls) -> int:
+        """Number of elements."""
+        return math.prod(cls.shape)
+
+
+@functools.cache
+def tile_type(scalar: ScalarType, shape: tuple[int, ...]) -> TileType:
+    """The type of tiles of `shape`, of one to four extents. There is one for each scalar type and shape."""
+    assert 1 <= len(shape) <= MAX_DIMS and all(n >= 1 for n in shape)
+    name = f"{scalar.name}[{'x'.join(map(str, shape))}]"
+    fields = {"scalar": scalar, "shape": shape, "__module__": "jwarp"}
+    return TileType(name, (Scalar,), fields, kind=scalar.kind, bits=scalar.bits, dtype=scalar.dtype)
+
+
+# What a value of the IR may be: a scalar type, or the type of tiles of one.
+ValueType = ScalarType
+
+
+def scalar_of(type_: ValueType) -> ScalarType:
+    """The type of the elements of a tile; a scalar type itself."""
+    return type_.scalar if isinstance(type_, TileType) else type_
+
+
+def shape_of(type_: ValueType) -> tuple[int, ...]:
+    """The shape of a tile; () for a scalar."""
+    return type_.shape if isinstance(type_, TileType) else ()
+
+
+def with_shape(scalar: ScalarType, shape: tuple[int, ...]) -> ValueType:
+    """The type of tiles of `shape`; for () the scalar type."""
+    return tile_type(scalar, shape) if shape else scalar
 
 
 class CompositeType(type):
@@ -286,7 +333,7 @@ AnyType = Type | StructType | StructArrayType
 
 def as_scalar(annotation: Any) -> ScalarType | None:
     """The scalar type that `annotation` stands for, or None."""
-    if isinstance(annotation, ScalarType) and annotation is not Scalar:
+    if isinstance(annotation, ScalarType) and annotation is not Scalar and not isinstance(annotation, TileType):
         return annotation
     if isinstance(annotation, type) and annotation in PYTHON_SCALARS:
         return PYTHON_SCALARS[annotation]

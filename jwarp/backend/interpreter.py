@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from jwarp.ir.evaluate import as_array, evaluate
+from jwarp.ir.evaluate_tiles import evaluate_tile
 from jwarp.ir.formats import Conversion, parse
 from jwarp.ir.nodes import ATOMICS, Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
-from jwarp.types import ArrayType
+from jwarp.ir.ops import OPS
+from jwarp.types import ArrayType, shape_of
 
 Array = np.ndarray
 
@@ -31,8 +33,10 @@ def run(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], trace: list[
     if len(args) != len(kernel.params):
         raise ValueError(f"kernel {kernel.name} takes {len(kernel.params)} arguments, not {len(args)}")
     interpreter = _Interpreter(kernel, dims, args, trace)
-    if interpreter.threads:
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        if kernel.block_dim:
+            interpreter.blocks()
+        elif interpreter.threads:
             interpreter.block(kernel.body, np.ones(interpreter.threads, bool))
     pairs = zip(kernel.params, interpreter.data, strict=False)  # the local arrays come after
     return [data for param, data in pairs if param.is_array]
@@ -49,7 +53,11 @@ def _copied(param: Param, value: Any) -> Array:
 
 
 class _Interpreter:
-    """`values` has one array over the threads per value, or one without dimensions if all agree."""
+    """`values` has one array over the threads per value, or one without dimensions if all agree.
+
+    A kernel with tiles runs block by block. There are no threads then: a scalar is an array without dimensions, a
+    tile an array of its shape.
+    """
 
     def __init__(self, kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], trace: list[Array] | None):
         dims = (*dims, *[1] * (kernel.tid_dims - len(dims)))
@@ -58,7 +66,9 @@ class _Interpreter:
         self.name, self.tid_dims, self.kernel = kernel.name, kernel.tid_dims, kernel
         self.data = [_copied(p, a) for p, a in zip(kernel.params, args, strict=True)]
         # A local array has the threads as its first axis.
-        self.data += [np.zeros((self.threads, *local.shape), local.dtype.dtype) for local in kernel.locals]
+        for local in kernel.locals:
+            shape = local.shape if local.shared else (self.threads, *local.shape)
+            self.data.append(np.zeros(shape, local.dtype.dtype))
         self.values: dict[Value, Array] = {}
         self.tape: list[tuple[Array, ...]] = []
         self.logs: list[list[tuple[tuple[Array, ...], Array]]] = [[] for _ in self.data]
@@ -69,6 +79,14 @@ class _Interpreter:
         for node in block.nodes:
             self.node(node, active)
         return [self.value(y) for y in block.yields]
+
+    def blocks(self) -> None:
+        """Run a kernel with tiles."""
+        coordinates, count, self.threads = self.coordinates, self.threads, 1
+        for number in range(count):
+            self.number = number
+            self.coordinates = tuple(axis[number] for axis in coordinates)
+            self.block(self.kernel.body, np.ones((), bool))
 
     def node(self, node: Node, active: Array) -> None:
         match node:
@@ -82,14 +100,21 @@ class _Interpreter:
                 self.conditional(node, active)
 
     def value(self, operand: Operand) -> Array:
-        return as_array(operand) if isinstance(operand, Const) else self.values[operand]
+        if isinstance(operand, Const):
+            return np.broadcast_to(as_array(operand), shape_of(operand.type))
+        return self.values[operand]
 
     def bind(self, values: Sequence[Value], arrays: Sequence[Array]) -> None:
         self.values.update(zip(values, arrays, strict=True))
 
     def operation(self, node: Op, active: Array) -> None:
         args = tuple(self.value(a) for a in node.args)
-        if rule := _STATE_RULES.get(node.name):
+        if self.kernel.block_dim and (typed := node.result or (node.args[-1] if node.args else None)) is not None:
+            active = np.broadcast_to(active, shape_of(typed.type) or active.shape)
+        if OPS[node.name].effect == "tile":
+            assert node.result is not None
+            result = evaluate_tile(node.name, args, node.attr, node.result.type)
+        elif rule := _STATE_RULES.get(node.name):
             result = rule(self, node.attr, args, active)
         else:
             assert node.result is not None
@@ -154,7 +179,8 @@ class _Interpreter:
 
     def inside(self, array: int, indices: Sequence[Array], active: Array) -> tuple[Array, tuple[Array, ...]]:
         """Which active threads index an element of the array, and the indices of those threads."""
-        if self.kernel.local(array) is not None:
+        local = self.kernel.local(array)
+        if local is not None and not local.shared:
             indices = [np.arange(self.threads), *indices]
         wrapped = []
         for index, extent in zip(indices, self.data[array].shape, strict=True):
@@ -235,7 +261,13 @@ class _Interpreter:
         return self.inside(param, args, active)[0]
 
     def thread(self, attr: None, args: tuple, active: Array) -> Array:
-        return np.arange(self.threads, dtype=np.int64)
+        return np.asarray(self.number, np.int64) if self.kernel.block_dim else np.arange(self.threads, dtype=np.int64)
+
+    def tile_matmul(self, attr: tuple, args: tuple, active: Array) -> None:
+        c, a, b, accumulate, *transposed = attr
+        start = self.data[c] if accumulate else np.zeros_like(self.data[c])
+        operands = (self.data[a], self.data[b], start)
+        self.data[c][:] = evaluate_tile("matmul", operands, tuple(transposed), self.kernel.array(c).dtype)
 
     def check(self, text: str, args: tuple[Array, ...], active: Array) -> None:
         failing = np.flatnonzero(active & ~args[0])
@@ -300,6 +332,7 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     **{f"atomic_{name}": _atomic(name) for name in ATOMICS},
     **{name: getattr(_Interpreter, name) for name in ("push", "top", "pop", "save", "mark", "undo", "rollback")},
     "lane_max": _Interpreter.lane_max,
+    "tile_matmul": _Interpreter.tile_matmul,
     "rule": lambda interpreter, attr, args, active: None,
     "detach": lambda interpreter, attr, args, active: args[0],
     "inside": _Interpreter.is_inside,

@@ -11,14 +11,15 @@ from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Block, Const, Node, Op, Operand, Value
 from jwarp.ir.ops import OPS
 from jwarp.ir.printing import short_file
-from jwarp.types import ScalarType, bool_
+from jwarp.ir.tile_types import tile_result
+from jwarp.types import ValueType, bool_, scalar_of
 
 TRUE = Const(bool_, True)
 FALSE = Const(bool_, False)
 
 
-def zero(type: ScalarType) -> Const:
-    """The constant zero (false) of `type`."""
+def zero(type: ValueType) -> Const:
+    """The constant zero (false) of `type`, a tile of such for a tile."""
     return Const(type, {"float": 0.0, "bool": False}.get(type.kind, 0))
 
 
@@ -49,10 +50,14 @@ class Builder:
         finally:
             self._open.pop()
 
-    def op(self, name: str, *args: Operand, attr: Any = None, type: ScalarType | None = None) -> Operand:
+    def op(self, name: str, *args: Operand, attr: Any = None, type: ValueType | None = None) -> Operand:
         """Append operation `name` and return its result, or the value that it folds to."""
         row = OPS[name]
-        result_type = type or (row.result(tuple(a.type for a in args)) if row.result else None)
+        types = tuple(a.type for a in args)
+        if row.typed_by == "attr":
+            result_type: ValueType | None = tile_result(name, types, attr)
+        else:
+            result_type = type or (row.result(types) if row.result else None)
         if result_type is None:
             raise TypeError(f"IR operation {name} does not take {[a.type for a in args]}")
         folded = simplify_op(name, args, result_type)
@@ -72,8 +77,10 @@ class Builder:
         self.append(Op(name, tuple(args), attr, None, self.span))
 
 
-def simplify_op(name: str, args: tuple[Operand, ...], type: ScalarType) -> Operand | None:
+def simplify_op(name: str, args: tuple[Operand, ...], type: ValueType) -> Operand | None:
     """What a pure operation is known to give without running it, or None."""
+    if OPS[name].effect == "tile":
+        return _fold_tile(name, args, type)
     if OPS[name].effect != "pure" or not args:
         return None
     constants = [a for a in args if isinstance(a, Const)]
@@ -83,7 +90,14 @@ def simplify_op(name: str, args: tuple[Operand, ...], type: ScalarType) -> Opera
     return rule(args, type) if rule else None
 
 
-Identity = Callable[[tuple[Operand, ...], ScalarType], Operand | None]
+def _fold_tile(name: str, args: tuple[Operand, ...], type: ValueType) -> Operand | None:
+    """A tile filled with a constant stays one where elements only move."""
+    x = args[0] if args else None
+    moves = name in ("fill", "view") or (name == "spread" and x is not None and x == zero(x.type))
+    return Const(type, x.value) if moves and isinstance(x, Const) else None
+
+
+Identity = Callable[[tuple[Operand, ...], ValueType], Operand | None]
 
 
 def make_block(nodes: Iterable[Node], yields: Iterable[Operand] = ()) -> Block:
@@ -98,7 +112,7 @@ def _is_int(x: Operand, number: int) -> bool:
 def _neutral(left: int | None, right: int) -> Identity:
     """Identity of integer operations: `x op right` (and `left op x`) is x. Floats keep -0 and NaN."""
 
-    def rule(args: tuple[Operand, ...], type: ScalarType) -> Operand | None:
+    def rule(args: tuple[Operand, ...], type: ValueType) -> Operand | None:
         x, y = args
         if _is_int(y, right):
             return x
@@ -107,29 +121,25 @@ def _neutral(left: int | None, right: int) -> Identity:
     return rule
 
 
-def _and(args: tuple[Operand, ...], type: ScalarType) -> Operand | None:
-    if type is not bool_:
+def _and(args: tuple[Operand, ...], type: ValueType) -> Operand | None:
+    if scalar_of(type) is not bool_:
         return None
     for x, y in (args, args[::-1]):
-        if x == TRUE:
-            return y
-        if x == FALSE:
-            return FALSE
+        if isinstance(x, Const):
+            return y if x.value else x
     return args[0] if args[0] is args[1] else None
 
 
-def _or(args: tuple[Operand, ...], type: ScalarType) -> Operand | None:
-    if type is not bool_:
+def _or(args: tuple[Operand, ...], type: ValueType) -> Operand | None:
+    if scalar_of(type) is not bool_:
         return None
     for x, y in (args, args[::-1]):
-        if x == FALSE:
-            return y
-        if x == TRUE:
-            return TRUE
+        if isinstance(x, Const):
+            return x if x.value else y
     return args[0] if args[0] is args[1] else None
 
 
-def _select(args: tuple[Operand, ...], type: ScalarType) -> Operand | None:
+def _select(args: tuple[Operand, ...], type: ValueType) -> Operand | None:
     cond, x, y = args
     if isinstance(cond, Const):
         return x if cond.value else y
@@ -138,7 +148,7 @@ def _select(args: tuple[Operand, ...], type: ScalarType) -> Operand | None:
     return cond if (x, y) == (TRUE, FALSE) else None
 
 
-def _cast(args: tuple[Operand, ...], type: ScalarType) -> Operand | None:
+def _cast(args: tuple[Operand, ...], type: ValueType) -> Operand | None:
     return args[0] if args[0].type is type else None
 
 

@@ -48,8 +48,8 @@ class Cloner:
             case For():
                 lo, hi, init = self.operand(node.lo), self.operand(node.hi), self.operands(node.init)
                 index, params = self.fresh(node.index), self.fresh_all(node.params)
-                body = self.block(node.body)
-                return For(index, lo, hi, node.step, params, init, body, self.fresh_all(node.results), node.span)
+                body, span = self.block(node.body), node.span
+                return For(index, lo, hi, node.step, params, init, body, self.fresh_all(node.results), span, node.lanes)
             case While():
                 init, params = self.operands(node.init), self.fresh_all(node.params)
                 test, body = self.block(node.cond), self.block(node.body)

@@ -12,7 +12,7 @@ import numpy as np
 
 from jwarp.ir.nodes import Const
 from jwarp.ir.ops import OPS
-from jwarp.types import ScalarType, bool_, float32, from_dtype
+from jwarp.types import ScalarType, ValueType, bool_, float32, from_dtype, scalar_of
 
 Array = np.ndarray
 
@@ -230,9 +230,10 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
 _MOVES = frozenset({"select", "cast", "bitcast"})
 
 
-def evaluate(name: str, args: tuple[Any, ...], result_type: ScalarType) -> Array:
+def evaluate(name: str, args: tuple[Any, ...], result_type: ValueType) -> Array:
     """Apply operation `name` to arrays, which broadcast; there are no floating-point warnings."""
     arrays = [np.asarray(a) for a in args]
+    result_type = scalar_of(result_type)
     rule = EVAL_RULES[name]
     with np.errstate(all="ignore"):
         if OPS[name].typed_by == "target":
@@ -253,13 +254,13 @@ def as_array(constant: Const) -> Array:
     return np.array(constant.value, constant.type.dtype)
 
 
-def as_constant(value: Any, type_: ScalarType) -> Const:
+def as_constant(value: Any, type_: ValueType) -> Const:
     """The constant that holds the one element of `value`, which already has `type_`'s dtype."""
     python_type = {"bool": bool, "float": float}.get(type_.kind, int)
     return Const(type_, python_type(np.asarray(value)[()]))
 
 
-def fold(name: str, args: tuple[Const, ...], result_type: ScalarType) -> Const | None:
+def fold(name: str, args: tuple[Const, ...], result_type: ValueType) -> Const | None:
     """The constant that `name` makes of constants, or None where it is not a function of them."""
     if name not in EVAL_RULES:
         return None

@@ -1,8 +1,11 @@
-"""The data types of the IR: a kernel is a tree of blocks of operations over scalar values.
+"""The data types of the IR: a kernel is a tree of blocks of operations over scalars and tiles.
 
 Control flow is structured and there are no variables: what a branch or a loop changes leaves it as a
 result, what a loop carries enters as `params`. `break`, `continue` and early `return` have become
 conditions by the time code is IR. Arrays are named by number: the parameters, then the local arrays.
+
+Operations and control flow over tiles of one shape are mapped: they do for each element what they do for a
+scalar. Inside mapped control flow, elements go their own ways.
 """
 
 from __future__ import annotations
@@ -13,10 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import NO_SPAN, Span
-from jwarp.types import ArrayType, ScalarType, Type
+from jwarp.types import ArrayType, ScalarType, Type, ValueType
 
 ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "cas")
 WRITES = ("store", *(f"atomic_{name}" for name in ATOMICS))
+# What works on whole shared arrays: the first number of `attr` is that of the array that it changes.
+TILE_UNITS = ("tile_matmul",)
 CHANGES = (*WRITES, "clear", "undo", "rollback")
 
 
@@ -24,15 +29,15 @@ CHANGES = (*WRITES, "clear", "undo", "rollback")
 class Value:
     """The result of one operation, or a parameter of a block. Equal only to itself."""
 
-    type: ScalarType
+    type: ValueType
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A constant: `value` is a Python bool, int or float that `type` represents exactly."""
+    """A constant: `value` is a Python bool, int or float that `type` represents exactly; a tile is filled with it."""
 
-    type: ScalarType
+    type: ValueType
     value: Any
 
     def __eq__(self, other: object) -> bool:  # 0.0 and -0.0 differ, NaN equals itself
@@ -92,6 +97,9 @@ class For:
 
     The counting is exact: it ends even where `index + step` would not fit the index type.
     `params` are the carried values inside the body, `body.yields` their next values.
+
+    In a loop with `lanes`, trips may run together and in any order: none reads what another one stores. It has
+    the name of an associative operation for each carried value, to which every trip applies that operation.
     """
 
     index: Value
@@ -103,6 +111,7 @@ class For:
     body: Block
     results: tuple[Value, ...]
     span: Span = NO_SPAN
+    lanes: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +159,14 @@ class Param:
 class Local:
     """An array that every thread has for itself, of fixed extents; component axes come last.
 
-    It holds nothing before a `clear` that every access comes after.
+    It holds nothing before a `clear` that every access comes after. One that is `shared` holds tiles: a block
+    has it for all of its lanes, and anything before the first store.
     """
 
     name: str
     type: ArrayType
     shape: tuple[int, ...]
+    shared: bool = False
 
     @property
     def dtype(self) -> ScalarType:
@@ -189,6 +200,9 @@ class Kernel:
     `variant` says what it is: the kernel as it was written, or a derivative of that. One that is `exact`
     compares what it computes with what another kernel did, so it must round as that one does. `gradients`
     are what the operations `rule` refer to; compiled kernels have none.
+
+    A kernel with a `block_dim` has tiles: it is run once for each block of so many lanes, and what it calls threads
+    are blocks. What differs between the lanes of a block is a tile.
     """
 
     name: str
@@ -200,6 +214,7 @@ class Kernel:
     variant: str = "forward"
     exact: bool = False
     gradients: tuple[Gradient, ...] = ()
+    block_dim: int = 0
 
     def array(self, number: int) -> Param | Local:
         """The array that loads and stores call `number`: a parameter, or a local after all of these."""
@@ -305,7 +320,8 @@ def rounds_as_written(kernel: Kernel) -> bool:
 
 def changed_arrays(node: Node) -> set[int]:
     """Numbers of the arrays that `node`, or what is inside it, changes."""
-    return {n.attr for n in walk_node(node) if isinstance(n, Op) and n.name in CHANGES}
+    ops = [n for n in walk_node(node) if isinstance(n, Op)]
+    return {n.attr for n in ops if n.name in CHANGES} | {n.attr[0] for n in ops if n.name in TILE_UNITS}
 
 
 def written_params(kernel: Kernel) -> tuple[int, ...]:

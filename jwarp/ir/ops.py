@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jwarp.types import ScalarType, bool_, int32, int64
+from jwarp.types import ScalarType, ValueType, bool_, int32, int64, scalar_of, shape_of, with_shape
 
 Kinds = frozenset[str]
 FLOAT: Kinds = frozenset({"float"})
@@ -17,6 +17,7 @@ BITS: Kinds = INT | BOOL
 ANY: Kinds = NUMBER | BOOL
 
 Args = tuple[ScalarType, ...]
+Types = tuple[ValueType, ...]
 
 
 def _same(args: Args) -> ScalarType | None:
@@ -32,11 +33,22 @@ def _select(args: Args) -> ScalarType | None:
     return args[1] if args[0] is bool_ and args[1] is args[2] else None
 
 
+def mapped_shape(name: str, types: Types) -> tuple[int, ...] | None:
+    """The shape that operation `name` works on element by element, () for scalars; None where types do not fit."""
+    if name in ("push", "rule"):
+        return ()  # they only collect values
+    # One condition may choose between two tiles.
+    first = 1 if name == "select" and types and not shape_of(types[0]) else 0
+    shapes = {shape_of(t) for t in types[first:]}
+    return shapes.pop() if len(shapes) == 1 else None if shapes else ()
+
+
 @dataclass(frozen=True)
 class Operation:
     """One operation: `result` maps argument types to the result type (None: they do not fit).
 
-    `kinds` are the scalar kinds that arguments may have. `effect` is `pure`, `read` (memory), `look` (at
+    `kinds` are the scalar kinds that arguments may have. `effect` is `pure`, `tile` (pure, too, but not element by
+    element), `read` (memory), `look` (at
     what changes while the kernel runs: it stays where it is), `write` (memory), `check`, `print` or `rule`. An
     operation of `result` None either has no result, or takes it from outside (`cast`, `load`, …), which
     `typed_by` then says.
@@ -49,6 +61,21 @@ class Operation:
     doc: str
     effect: str = "pure"
     typed_by: str = ""
+
+    def __post_init__(self) -> None:
+        if self.result is not None:
+            object.__setattr__(self, "result", _mapped(self.name, self.result))
+
+
+def _mapped(name: str, result: Callable[[Args], ScalarType | None]) -> Callable[[Types], ValueType | None]:
+    """The type rule of an operation on scalars, for tiles too."""
+
+    def of_types(types: Types) -> ValueType | None:
+        shape = mapped_shape(name, types)
+        scalar = result(tuple(map(scalar_of, types))) if shape is not None else None
+        return with_shape(scalar, shape) if scalar is not None and shape else scalar
+
+    return of_types
 
 
 def _rows(arity: int, kinds: Kinds, result: Any, **docs: str) -> list[Operation]:
@@ -226,7 +253,14 @@ _TABLE: list[Operation] = [
         "add a record of the indices `args` and of the element of array `attr` there to the array's log",
         effect="write",
     ),
-    Operation("undo", 0, ANY, None, "take the last record of the log of array `attr` and restore it", effect="write"),
+    Operation(
+        "undo",
+        None,
+        INT,
+        None,
+        "take the last record of the log of array `attr` and restore it; with an argument, as many as it has elements",
+        effect="write",
+    ),
     Operation("rollback", 1, INT, None, "undo the log of array `attr` until it has `args` records", effect="write"),
     Operation(
         "rule",
@@ -256,8 +290,83 @@ _TABLE: list[Operation] = [
     ),
 ]
 
+_TABLE += [
+    Operation(name, arity, kinds, None, doc, effect="tile", typed_by="attr")
+    for name, arity, kinds, doc in (
+        ("fill", 1, ANY, "a tile of shape `attr`, all of whose elements are x"),
+        ("iota", 0, ANY, "int32 tile of shape attr[0]: the index of each element along axis attr[1]"),
+        (
+            "view",
+            1,
+            ANY,
+            "`attr` is (shape, offset, strides): element (i, j…) of the result, which has that shape, is element"
+            " offset + i * strides[0] + j * strides[1]… of the flattened tile",
+        ),
+        (
+            "spread",
+            1,
+            NUMBER,
+            "the transpose of `view` with the attr (…, offset, strides): a tile of shape attr[0], zero but for the"
+            " elements that such a view would take, to which those of the argument are added",
+        ),
+        (
+            "take",
+            None,
+            ANY,
+            "args (tile, indices…): the element there; for indices that are tiles, a tile of elements. Negative"
+            " indices count from the end; outside the tile, zero",
+        ),
+        ("put", None, ANY, "args (tile, indices…, value): the tile with another element, or other elements, there"),
+        ("put_add", None, NUMBER, "args (tile, indices…, value): the tile with value added to the element(s) there"),
+        ("reduce", 1, ANY, "`attr` is (operation, axes): the elements along the axes combined; all of them: a scalar"),
+        (
+            "arg",
+            1,
+            NUMBER,
+            "number of the first element that is the `attr`, min or max, of the flattened tile; of NaNs, the first",
+        ),
+        (
+            "scan",
+            1,
+            NUMBER,
+            "`attr` is (operation, reverse, exclusive): each element combined with those before it in the flattened"
+            " tile (after it, if reverse); exclusive leaves out the element itself",
+        ),
+        (
+            "matmul",
+            3,
+            NUMBER,
+            "args (a, b, c): a @ b + c, a or b transposed before as `attr` says. Sums of floats of 16 bits are made in"
+            " float32 and rounded once",
+        ),
+        ("cholesky", 1, FLOAT, "the lower triangular L of L @ L.T == x; reads the lower triangle of x"),
+        (
+            "tri_solve",
+            2,
+            FLOAT,
+            "args (t, b): x of t @ x == b for a triangular t; `attr` is (lower, transposed): which triangle is read,"
+            " and whether t.T stands in the equation",
+        ),
+    )
+]
+# What tiles become: operations on the memory of a block.
+_TABLE += [
+    Operation(
+        "tile_matmul",
+        0,
+        ANY,
+        None,
+        "`attr` is (c, a, b, accumulate, transpose_a, transpose_b): the shared array c becomes a @ b, or that is added",
+        effect="write",
+    ),
+]
+
 OPS: dict[str, Operation] = {row.name: row for row in _TABLE}
 assert len(OPS) == len(_TABLE), "two operations have the same name"
+
+# The operations that combine elements, and those that a running result can be made by.
+COMBINERS = ("add", "mul", "min", "max", "and", "or", "xor")
+SCANS = ("add", "min", "max")
 
 # Effects that keep an operation where nothing reads its result.
 LASTING_EFFECTS = frozenset({"write", "check", "print", "rule"})

@@ -9,7 +9,21 @@ import os
 from collections.abc import Iterable, Iterator
 
 from jwarp.errors import Span
-from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, indices_of
+from jwarp.ir.nodes import (
+    TILE_UNITS,
+    WRITES,
+    Block,
+    Const,
+    For,
+    If,
+    Kernel,
+    Node,
+    Op,
+    Operand,
+    Value,
+    While,
+    indices_of,
+)
 from jwarp.types import bool_, float32, int32
 
 COMMENT_COLUMN = 44
@@ -46,9 +60,11 @@ class _Printer:
     def lines(self) -> Iterator[str]:
         kernel = self.kernel
         params = ", ".join(f"{p.name}: {p.type}" for p in kernel.params)
-        yield f"kernel {kernel.name}({params}), tid {kernel.tid_dims}"
+        blocks = f", block_dim {kernel.block_dim}" if kernel.block_dim else ""
+        yield f"kernel {kernel.name}({params}), tid {kernel.tid_dims}{blocks}"
         for local in kernel.locals:
-            yield f"  local {local.name}: {local.type} of {list(local.shape)}"
+            word = "shared" if local.shared else "local"
+            yield f"  {word} {local.name}: {local.type} of {list(local.shape)}"
         yield from self.block(kernel.body, "  ")
 
     def block(self, block: Block, indent: str) -> Iterator[str]:
@@ -71,7 +87,8 @@ class _Printer:
                 yield f"{indent}}}{self.results(node.results)}"
             case For():
                 bounds = f"{self.operand(node.lo)} .. {self.operand(node.hi)} step {node.step}"
-                head = f"{indent}for {self.define(node.index)} = {bounds}"
+                word = "for" if node.lanes is None else f"lanes {' '.join(node.lanes)}".rstrip()
+                head = f"{indent}{word} {self.define(node.index)} = {bounds}"
                 yield self.commented(f"{head}{self.carried(node)} {{", node.span)
                 yield from self.block(node.body, inner)
                 yield f"{indent}}}{self.results(node.results)}"
@@ -102,6 +119,9 @@ class _Printer:
                 return (self.param(node.attr[0]), str(node.attr[1]))
             case "save" | "inside":
                 return (f"{self.param(node.attr)}[{self.operands(node.args)}]",)
+            case name if name in TILE_UNITS:
+                arrays = ", ".join(map(self.param, node.attr[:3]))
+                return (f"{arrays} {node.attr[3:]}",)
             case "mark" | "undo" | "rollback":
                 return (self.param(node.attr), self.operands(node.args))
             case "push":

@@ -11,10 +11,11 @@ from typing import Any
 from jwarp.errors import NO_SPAN, Span
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Local, Node, Op, Operand, Param, Value, While
 from jwarp.ir.printing import short_file
+from jwarp.ir.tile_types import check_shape
 from jwarp.ir.verify import verify
-from jwarp.types import SCALARS, ArrayType, ScalarType, Type
+from jwarp.types import SCALARS, ArrayType, ScalarType, Type, ValueType, tile_type
 
-FORMAT = 3
+FORMAT = 4
 MAGIC = b"jwir"
 MAX_SIZE = 16 << 20
 MAX_NUMBER = (1 << 31) - 1
@@ -79,8 +80,8 @@ class _Encoder:
     def kernel(self, kernel: Kernel) -> list:
         assert not kernel.gradients, "what is compiled has no derivatives in it"
         params = [self.param(p) for p in kernel.params]
-        arrays = [[*self.param(Param(local.name, local.type)), list(local.shape)] for local in kernel.locals]
-        head = [kernel.name, kernel.variant, kernel.exact, params, arrays, kernel.tid_dims]
+        arrays = [[*self.param(Param(x.name, x.type)), list(x.shape), x.shared] for x in kernel.locals]
+        head = [kernel.name, kernel.variant, kernel.exact, params, arrays, kernel.tid_dims, kernel.block_dim]
         return [*head, self.span(kernel.span), self.block(kernel.body)]
 
     def param(self, param: Param) -> list:
@@ -104,7 +105,7 @@ class _Encoder:
         match node:
             case Op():
                 args = self.operands(node.args)
-                attr = list(node.attr) if isinstance(node.attr, tuple) else node.attr
+                attr = _listed(node.attr)
                 result = None if node.result is None else self.define(node.result)
                 content = [args, attr, result]
                 return [node.name, content, self.span(node.span)]
@@ -116,7 +117,8 @@ class _Encoder:
                 bounds = [self.operand(node.lo), self.operand(node.hi), node.step]
                 init = self.operands(node.init)
                 params = [self.define(node.index), *self.defines(node.params)]
-                content = [bounds, init, params, self.block(node.body), self.defines(node.results)]
+                lanes = None if node.lanes is None else list(node.lanes)
+                content = [bounds, init, params, self.block(node.body), self.defines(node.results), lanes]
                 return ["for", content, self.span(node.span)]
             case While():
                 init, params = self.operands(node.init), self.defines(node.params)
@@ -149,16 +151,17 @@ class _Decoder:
 
     def __init__(self, files: list, values: list):
         self.files = [_text(f) for f in _list(files)]
-        self.values = [Value(_scalar(t), _text(name)) for t, name in _list(values)]
+        self.values = [Value(_value_type(t), _text(name)) for t, name in _list(values)]
 
     def kernel(self, content: Any) -> Kernel:
-        name, variant, exact, params, arrays, tid_dims, span, body = _list(content)
+        name, variant, exact, params, arrays, tid_dims, block_dim, span, body = _list(content)
         decoded = tuple(self.param(p) for p in _list(params))
         made = tuple(self.local(a) for a in _list(arrays))
         if not isinstance(exact, bool):
             raise ValueError(f"damaged kernel data: {exact!r} is not true or false")
         inside = self.block(body)
-        return Kernel(_text(name), decoded, tid_dims, inside, self.span(span), made, _text(variant), exact)
+        return Kernel(_text(name), decoded, tid_dims, inside, self.span(span), made, _text(variant), exact,
+                      block_dim=_number(block_dim))  # fmt: skip
 
     def param(self, content: Any) -> Param:
         name, dtype, ndim, element = _list(content)
@@ -167,11 +170,13 @@ class _Decoder:
         return Param(_text(name), type_)
 
     def local(self, content: Any) -> Local:
-        *array, shape = _list(content)
+        *array, shape, shared = _list(content)
+        if not isinstance(shared, bool):
+            raise ValueError(f"damaged kernel data: {shared!r} is not true or false")
         param = self.param(array)
         if not isinstance(param.type, ArrayType):
             raise ValueError(f"damaged kernel data: local {param.name} is not an array")
-        return Local(param.name, param.type, tuple(_number(n) for n in _list(shape)))
+        return Local(param.name, param.type, tuple(_number(n) for n in _list(shape)), shared)
 
     def span(self, content: Any) -> Span:
         if content is None:
@@ -192,19 +197,21 @@ class _Decoder:
                 blocks = (self.block(then), self.block(orelse))
                 return If(self.operand(cond), *blocks, self.defined(results), place)
             case "for":
-                bounds, init, params, body, results = _list(parts)
+                bounds, init, params, body, results, lanes = _list(parts)
+                combiners = None if lanes is None else tuple(map(_text, _list(lanes)))
                 lo, hi, step = _list(bounds)
-                index, *inside = self.defined(params)
+                index, *inner = self.defined(params)
                 limits = (self.operand(lo), self.operand(hi), step)
-                carried = (tuple(inside), self.operands(init))
-                return For(index, *limits, *carried, self.block(body), self.defined(results), place)
+                carried = (tuple(inner), self.operands(init))
+                inside = self.block(body)
+                return For(index, *limits, *carried, inside, self.defined(results), place, combiners)
             case "while":
                 init, params, blocks, results = _list(parts)
                 cond, body = map(self.block, _list(blocks))
                 carried = (self.defined(params), self.operands(init))
                 return While(*carried, cond, body, self.defined(results), place)
         args, attr, result = _list(parts)
-        attr = tuple(attr) if isinstance(attr, list) else attr
+        attr = _tupled(attr)
         made = None if result is None else self.value(result)
         return Op(_text(name), self.operands(args), attr, made, place)
 
@@ -218,13 +225,22 @@ class _Decoder:
         if not isinstance(content, list):
             return self.value(content)
         name, value = content
-        type_ = _scalar(name)
+        type_ = _value_type(name)
         if type_.is_float:
             value = _double(value)
         return Const(type_, value)
 
     def operands(self, contents: Any) -> tuple[Operand, ...]:
         return tuple(self.operand(c) for c in _list(contents))
+
+
+def _listed(attr: Any) -> Any:
+    """An attribute with lists for tuples."""
+    return [_listed(part) for part in attr] if isinstance(attr, tuple) else attr
+
+
+def _tupled(attr: Any) -> Any:
+    return tuple(_tupled(part) for part in attr) if isinstance(attr, list) else attr
 
 
 def _list(content: Any) -> list:
@@ -257,3 +273,14 @@ def _scalar(name: Any) -> ScalarType:
     if _text(name) not in SCALARS:
         raise ValueError(f"damaged kernel data: there is no type {name!r}")
     return SCALARS[name]
+
+
+def _value_type(name: Any) -> ValueType:
+    """The type that a value's type is called by: `float32`, or `float32[4x8]` for a tile."""
+    scalar, bracket, rest = _text(name).partition("[")
+    if not bracket:
+        return _scalar(scalar)
+    extents = rest.removesuffix("]").split("x")
+    if not rest.endswith("]") or not all(n.isdecimal() and len(n) < 10 for n in extents):
+        raise ValueError(f"damaged kernel data: there is no type {name!r}")
+    return tile_type(_scalar(scalar), check_shape(tuple(map(int, extents))))

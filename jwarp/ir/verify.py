@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,29 @@ from jwarp.ir.nodes import (
     results,
     walk,
 )
-from jwarp.ir.ops import INT, LASTING_EFFECTS, OPS, Operation
+from jwarp.ir.ops import COMBINERS, INT, LASTING_EFFECTS, OPS, Operation, mapped_shape
 from jwarp.ir.printing import short_file
-from jwarp.types import MAX_DIMS, SCALARS, ArrayType, ScalarType, bool_, int64
+from jwarp.ir.tile_types import Misfit, tile_result
+from jwarp.types import (
+    MAX_DIMS,
+    SCALARS,
+    ArrayType,
+    ScalarType,
+    TileType,
+    ValueType,
+    bool_,
+    int64,
+    scalar_of,
+    shape_of,
+    tile_type,
+    with_shape,
+)
 
 # Local arrays live on the stack, a vector of threads at a time: so many bytes for each thread.
 MAX_LOCAL_BYTES = 16 << 10
+# Tiles live there too, once for each worker.
+MAX_SHARED_BYTES = 1 << 20
+MAX_BLOCK_DIM = 1024
 # Fields of a record on the tape.
 MAX_FIELDS = 4096
 
@@ -85,14 +103,17 @@ def _axis(axis: Any, count: int) -> None:
         raise _Fault(f"axis {axis!r} is not one of {count}")
 
 
-def _element(kernel: Kernel, node: Op, indices: Sequence[Operand]) -> ScalarType:
-    """The element type of the array that `node` accesses at `indices`."""
+def _element(kernel: Kernel, node: Op, indices: Sequence[Operand]) -> ValueType:
+    """The type of what `node` accesses at `indices`: an element, or a tile of elements."""
     array = _array(kernel, node.attr)
     if len(indices) != array.ndim:
         raise _Fault(f"{len(indices)} indices for an array of {array.ndim} dimensions")
     if any(i.type.kind not in INT for i in indices):
         raise _Fault("indices must be integers")
-    return array.dtype
+    shapes = {shape_of(i.type) for i in indices}
+    if len(shapes) != 1:
+        raise _Fault(f"indices of several shapes: {', '.join(str(i.type) for i in indices)}")
+    return with_shape(array.dtype, shapes.pop())
 
 
 def _check_tid(kernel: Kernel, node: Op) -> None:
@@ -115,11 +136,11 @@ def _check_shape(kernel: Kernel, node: Op) -> None:
     _axis(node.attr[1], param.type.ndim)
 
 
-def _check_load(kernel: Kernel, node: Op) -> ScalarType:
+def _check_load(kernel: Kernel, node: Op) -> ValueType:
     return _element(kernel, node, node.args)
 
 
-def _check_write(kernel: Kernel, node: Op) -> ScalarType | None:
+def _check_write(kernel: Kernel, node: Op) -> ValueType | None:
     indices = indices_of(node)
     element = _element(kernel, node, indices)
     for value in node.args[len(indices) :]:
@@ -142,7 +163,7 @@ def _check_push(kernel: Kernel, node: Op) -> None:
         raise _Fault(f"{len(attr) - 1} flags for {len(node.args)} values, of which there may be {MAX_FIELDS}")
 
 
-def _check_top(kernel: Kernel, node: Op) -> ScalarType:
+def _check_top(kernel: Kernel, node: Op) -> ValueType:
     attr = node.attr
     if type(attr) is not tuple or len(attr) != 2:
         raise _Fault(f"attr must be (tape, field), not {attr!r}")
@@ -169,8 +190,29 @@ def _check_log(kernel: Kernel, node: Op) -> None:
 
 def _check_logged(kernel: Kernel, node: Op) -> None:
     _array(kernel, node.attr)
-    if any(a.type is not int64 for a in node.args):
+    if node.name == "rollback" and any(a.type is not int64 for a in node.args):
         raise _Fault("takes an int64")
+
+
+def _check_tile(kernel: Kernel, node: Op) -> ValueType:
+    try:
+        return tile_result(node.name, tuple(a.type for a in node.args), node.attr)
+    except Misfit as reason:
+        raise _Fault(str(reason)) from None
+
+
+def _check_unit(kernel: Kernel, node: Op) -> None:
+    attr = node.attr
+    if type(attr) is not tuple or len(attr) != 6 or any(type(flag) is not bool for flag in attr[3:]):
+        raise _Fault(f"attr must be three arrays and three flags, not {attr!r}")
+    for number in attr[:3]:
+        local = kernel.local(number) if type(number) is int and _array(kernel, number) else None
+        if local is None or not local.shared or len(local.shape) != 2:
+            raise _Fault(f"array {number!r} holds no matrix")
+    shapes = [kernel.local(number).shape for number in attr[:3]]  # type: ignore[union-attr]
+    (m, n), a, b = shapes[0], *(x[::-1] if flag else x for x, flag in zip(shapes[1:], attr[4:], strict=True))
+    if a != (m, b[0]) or b[1] != n:
+        raise _Fault(f"the matrices {shapes} have no such product")
 
 
 def _check_no_attr(kernel: Kernel, node: Op) -> None:
@@ -222,14 +264,16 @@ def _check_print(kernel: Kernel, node: Op) -> None:
         raise _Fault("the arguments are not those that the format asks for")
 
 
-def _check_bitcast(node: Op, result: ScalarType) -> None:
-    if result.bits != node.args[0].type.bits or result is bool_:
+def _check_bitcast(node: Op, result: ValueType) -> None:
+    if result.bits != node.args[0].type.bits or scalar_of(result) is bool_:
         raise _Fault("the result must have as many bits as the argument")
 
 
 # Rules beyond the table of operations, and the result type where a parameter decides it.
 # An operation without a row here has no `attr`.
-ATTR_RULES: dict[str, Callable[[Kernel, Op], ScalarType | None]] = {
+ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
+    **{name: _check_tile for name, row in OPS.items() if row.effect == "tile"},
+    "tile_matmul": _check_unit,
     "tid": _check_tid,
     "param": _check_param,
     "shape": _check_shape,
@@ -253,7 +297,7 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ScalarType | None]] = {
 }
 
 # Rules beyond those for the type of a result that neither the table nor a parameter decides.
-RESULT_RULES: dict[str, Callable[[Op, ScalarType], None]] = {"bitcast": _check_bitcast}
+RESULT_RULES: dict[str, Callable[[Op, ValueType], None]] = {"bitcast": _check_bitcast}
 
 
 class _Verifier:
@@ -261,7 +305,10 @@ class _Verifier:
         self.kernel = kernel
         self.defined: set[Value] = set()
         self.visible: set[Value] = set()
-        self.cleared: set[int] = set()  # local arrays that hold something here
+        self.cleared = {  # local arrays that hold something here
+            number for number, local in enumerate(kernel.locals, len(kernel.params)) if local.shared
+        }
+        self.mapped: tuple[int, ...] = ()  # the shape of the mapped control flow at hand
 
     def run(self) -> None:
         kernel = self.kernel
@@ -275,8 +322,12 @@ class _Verifier:
                     raise _Fault(f"parameter {param.name} has type {param.type!r}")
             for local in kernel.locals:
                 _check_local(local)
-            if sum(local.size * local.dtype.bits // 8 for local in kernel.locals) > MAX_LOCAL_BYTES:
-                raise _Fault(f"the local arrays need more than {MAX_LOCAL_BYTES} bytes")
+            if type(kernel.block_dim) is not int or not 0 <= kernel.block_dim <= MAX_BLOCK_DIM:
+                raise _Fault(f"block_dim must be 0 to {MAX_BLOCK_DIM}, not {kernel.block_dim!r}")
+            for shared, limit in ((False, MAX_LOCAL_BYTES), (True, MAX_SHARED_BYTES)):
+                arrays = [local for local in kernel.locals if local.shared is shared]
+                if sum(local.size * local.dtype.bits // 8 for local in arrays) > limit:
+                    raise _Fault(f"the local arrays need more than {limit} bytes")
             self.block(kernel.body, (), ())
         except _Fault as fault:
             raise InvalidIR(self.message(str(fault), "", kernel.span)) from None
@@ -285,7 +336,7 @@ class _Verifier:
         where = f" ({short_file(span)}:{span.line})" if span.line else ""
         return f"kernel {self.kernel.name}{where}: {node}{reason}"
 
-    def block(self, block: Block, inside: tuple[Value, ...], yields: Sequence[ScalarType]) -> None:
+    def block(self, block: Block, inside: tuple[Value, ...], yields: Sequence[ValueType]) -> None:
         """Check a block that also sees `inside` and must yield values of the given types."""
         before, cleared = set(self.visible), set(self.cleared)
         self.define(inside)
@@ -302,8 +353,10 @@ class _Verifier:
 
     def define(self, values: Sequence[Value]) -> None:
         for value in values:
-            if not isinstance(value, Value) or not _is_scalar(value.type):
+            if not isinstance(value, Value) or not self.is_value_type(value.type):
                 raise _Fault(f"{value!r} is not a value")
+            if self.mapped and shape_of(value.type) != self.mapped:
+                raise _Fault(f"{value.type} is defined where every value is a tile of shape {self.mapped}")
             if value in self.defined:
                 raise _Fault("a value is defined twice")
             self.defined.add(value)
@@ -312,7 +365,7 @@ class _Verifier:
     def use(self, used: Sequence[Operand]) -> None:
         for position, operand in enumerate(used):
             if isinstance(operand, Const):
-                if not _is_scalar(operand.type) or not represents(operand.type, operand.value):
+                if not self.is_value_type(operand.type) or not represents(scalar_of(operand.type), operand.value):
                     raise _Fault(f"constant {operand.value!r} is not exactly one of {operand.type}")
             elif not isinstance(operand, Value):
                 raise _Fault(f"{operand!r} is not a value")
@@ -328,20 +381,40 @@ class _Verifier:
             case If():
                 types = [r.type for r in node.results]
                 _require_bool(node.cond)
-                self.block(node.then, (), types)
-                self.block(node.orelse, (), types)
+                with self.inside(node.cond.type):
+                    self.block(node.then, (), types)
+                    self.block(node.orelse, (), types)
             case For():
                 _check_counting(node)
-                self.block(node.body, (node.index, *node.params), _carried_types(node))
+                with self.inside(node.index.type):
+                    self.block(node.body, (node.index, *node.params), _carried_types(node))
             case While():
                 types = _carried_types(node)
                 # The body sees the params too, so they are defined around both blocks.
                 before = set(self.visible)
-                self.define(node.params)
-                self.block(node.cond, (), [bool_])
-                self.block(node.body, (), types)
+                goes_on = node.cond.yields[0].type if node.cond.yields else bool_
+                with self.inside(goes_on):
+                    self.define(node.params)
+                    self.block(node.cond, (), [with_shape(bool_, shape_of(goes_on))])
+                    self.block(node.body, (), types)
                 self.visible = before
         self.define(results(node))
+
+    @contextlib.contextmanager
+    def inside(self, control: ValueType) -> Iterator[None]:
+        """Check what control flow decided by a value of type `control` has inside, and results in."""
+        before, shape = self.mapped, shape_of(control)
+        if before and shape != before:
+            raise _Fault(f"control by {control} where every value is a tile of shape {before}")
+        self.mapped = shape
+        yield
+        self.mapped = before
+
+    def is_value_type(self, type_: Any) -> bool:
+        """Whether values of the kernel may have this type."""
+        if isinstance(type_, TileType):
+            return self.kernel.block_dim > 0 and tile_type(type_.scalar, type_.shape) is type_
+        return _is_scalar(type_)
 
     def operation(self, node: Op) -> None:
         row = OPS.get(node.name)
@@ -350,10 +423,14 @@ class _Verifier:
         kinds = [a.type.kind for a in node.args]
         if row.arity is not None and len(node.args) != row.arity:
             raise _Fault(f"takes {row.arity} arguments, not {len(node.args)}")
-        if row.arity is None and not node.args and node.name not in ("push", "print"):
+        if row.arity is None and not node.args and node.name not in ("push", "print", "undo"):
             raise _Fault("takes arguments")
         if any(kind not in row.kinds for kind in kinds):
             raise _Fault(f"does not take arguments of kinds {', '.join(kinds)}")
+        if self.mapped and row.effect == "tile":
+            raise _Fault(f"is no operation for the single elements of a tile of shape {self.mapped}")
+        if row.effect != "tile" and mapped_shape(node.name, tuple(a.type for a in node.args)) is None:
+            raise _Fault(f"does not take operands of several shapes: {', '.join(str(a.type) for a in node.args)}")
         from_attr = None
         if rule := ATTR_RULES.get(node.name):
             from_attr = rule(self.kernel, node)
@@ -367,7 +444,7 @@ class _Verifier:
             if local is not None and node.attr not in self.cleared:
                 raise _Fault(f"local array {local.name} is not cleared before")
 
-    def result(self, node: Op, row: Operation, from_attr: ScalarType | None) -> None:
+    def result(self, node: Op, row: Operation, from_attr: ValueType | None) -> None:
         if row.effect in LASTING_EFFECTS:
             if node.result is not None and (from_attr is None or node.result.type is not from_attr):
                 raise _Fault(f"gives {from_attr}, not {node.result.type}" if from_attr else "has no result")
@@ -401,13 +478,13 @@ def _check_local(local: Local) -> None:
     shape, kind = local.shape, local.type
     if not isinstance(kind, ArrayType) or not _is_type(kind) or kind.dims == 0:
         raise _Fault(f"local array {local.name} has type {kind!r}")
-    extents = type(shape) is tuple and all(type(n) is int and 1 <= n <= MAX_LOCAL_BYTES for n in shape)
+    extents = type(shape) is tuple and all(type(n) is int and 1 <= n <= MAX_SHARED_BYTES for n in shape)
     if not extents or len(shape) != kind.ndim or shape[kind.dims :] != kind.element:
         raise _Fault(f"local array {local.name} of type {kind} has extents {shape}")
 
 
 def _require_bool(cond: Operand) -> None:
-    if cond.type is not bool_:
+    if scalar_of(cond.type) is not bool_:
         raise _Fault(f"the condition is {cond.type}, not bool")
 
 
@@ -417,9 +494,11 @@ def _check_counting(node: For) -> None:
         raise _Fault(f"index {type_} runs from {node.lo.type} to {node.hi.type}")
     if type(node.step) is not int or not 0 < abs(node.step) <= type_.max:
         raise _Fault(f"step {node.step!r} does not fit {type_}")
+    if node.lanes is not None and (len(node.lanes) != len(node.params) or not set(node.lanes) <= set(COMBINERS)):
+        raise _Fault(f"{node.lanes!r} does not combine {len(node.params)} values")
 
 
-def _carried_types(node: For | While) -> list[ScalarType]:
+def _carried_types(node: For | While) -> list[ValueType]:
     """The types that a loop carries, after checking that its lists agree on them."""
     types = [p.type for p in node.params]
     if [i.type for i in node.init] != types or [r.type for r in node.results] != types:

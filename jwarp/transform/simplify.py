@@ -23,7 +23,7 @@ from jwarp.ir.nodes import (
     walk_node,
 )
 from jwarp.ir.ops import ELEMENTARY, LASTING_EFFECTS, OPS
-from jwarp.types import bool_
+from jwarp.types import bool_, scalar_of
 
 MAX_ROUNDS = 4
 # A branch of at most this many pure operations costs less than jumping over it.
@@ -83,8 +83,8 @@ class _Rewriter:
         if definition is None:
             return
         if definition.name == "not":
-            self.learn(definition.args[0], FALSE if constant == TRUE else TRUE)
-        elif definition.name == ("and" if constant == TRUE else "or"):
+            self.learn(definition.args[0], Const(constant.type, not constant.value))
+        elif definition.name == ("and" if constant.value else "or"):
             for arg in definition.args:
                 self.learn(arg, constant)
 
@@ -108,7 +108,7 @@ class _Rewriter:
     def op(self, node: Op) -> None:
         args = self.all(node.args)
         effect = OPS[node.name].effect
-        if node.result is None or effect not in ("pure", "read"):
+        if node.result is None or effect not in ("pure", "tile", "read"):
             self.builder.append(dataclasses.replace(node, args=args))
             return
         folded = simplify_op(node.name, args, node.result.type)
@@ -120,7 +120,7 @@ class _Rewriter:
             return
         self.seen[key] = node.result
         made = dataclasses.replace(node, args=args)
-        if node.result.type is bool_:
+        if scalar_of(node.result.type) is bool_:
             self.definitions[node.result] = made
         self.builder.append(made)
 
@@ -132,8 +132,8 @@ class _Rewriter:
                 self.node(inner)
             self.known.update(zip(node.results, self.all(taken.yields), strict=True))
             return
-        then = self.block(node.then, [(cond, TRUE)])
-        orelse = self.block(node.orelse, [(cond, FALSE)])
+        then = self.block(node.then, [(cond, Const(cond.type, True))])
+        orelse = self.block(node.orelse, [(cond, Const(cond.type, False))])
         kept = []
         for k, result in enumerate(node.results):
             x, y = then.yields[k], orelse.yields[k]
@@ -189,7 +189,8 @@ class _Rewriter:
         init = self.all(node.init[k] for k in kept)
         body = _keep(self.block(node.body), kept)
         params, made = (tuple(vs[k] for k in kept) for vs in (node.params, node.results))
-        self.builder.append(For(node.index, lo, hi, node.step, params, init, body, made, node.span))
+        lanes = None if node.lanes is None else tuple(node.lanes[k] for k in kept)
+        self.builder.append(For(node.index, lo, hi, node.step, params, init, body, made, node.span, lanes))
 
     def conditional(self, node: While) -> None:
         kept = self.constant_params(node)
@@ -276,6 +277,8 @@ def _sweep(block: Block, needed: set[Value]) -> Block:
                 init = tuple(node.init[k] for k in kept)
                 body = _sweep(_keep(node.body, kept), needed)
                 loop = dataclasses.replace(node, params=params, init=init, results=made, body=body)
+                if isinstance(loop, For) and loop.lanes is not None:
+                    loop = dataclasses.replace(loop, lanes=tuple(loop.lanes[k] for k in kept))
                 if isinstance(loop, While):
                     loop = dataclasses.replace(loop, cond=_sweep(loop.cond, needed))
                 nodes.append(loop)

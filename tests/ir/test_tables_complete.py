@@ -5,7 +5,10 @@ from jwarp.backend.cpu.emit import SPECIAL_RULES
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cuda import emit as cuda
 from jwarp.backend.cuda.rules import CUDA_RULES
+from jwarp.ir import tile_types
 from jwarp.ir.evaluate import EVAL_RULES
+from jwarp.ir.evaluate_tiles import TILE_RULES
+from jwarp.ir.nodes import TILE_UNITS
 from jwarp.ir.ops import ELEMENTARY, OPS
 from jwarp.ir.verify import ATTR_RULES
 from jwarp.lib.expansions import EXPANSIONS
@@ -13,6 +16,8 @@ from jwarp.types import float32, float64
 
 # Pure operations whose result is a fact about the launch and not a function of their arguments.
 LAUNCH_FACTS = {"tid", "param", "shape", "thread"}
+TILE = {name for name, row in OPS.items() if row.effect == "tile"}
+UNITS = set(TILE_UNITS)
 PURE = {name for name, row in OPS.items() if row.effect == "pure"}
 
 
@@ -25,7 +30,11 @@ def test_evaluation_has_a_row_for_every_function():
 
 
 def test_the_interpreter_knows_everything_else():
-    assert set(interpreter._STATE_RULES) == set(OPS) - set(EVAL_RULES)
+    assert set(interpreter._STATE_RULES) == set(OPS) - set(EVAL_RULES) - TILE
+
+
+def test_operations_on_tiles_have_a_meaning_and_a_type():
+    assert set(TILE_RULES) == set(tile_types._RULES) == TILE
 
 
 def test_attributes_are_checked_for_everything_else():
@@ -33,7 +42,7 @@ def test_attributes_are_checked_for_everything_else():
 
 
 def test_the_emitter_knows_everything_else():
-    assert set(SPECIAL_RULES) == set(OPS) - set(EVAL_RULES)
+    assert set(SPECIAL_RULES) | UNITS == set(OPS) - set(EVAL_RULES) - TILE
 
 
 def test_the_processor_has_a_row_for_every_function_that_the_library_lacks():
@@ -45,4 +54,4 @@ def test_the_processor_has_a_row_for_every_function_that_the_library_lacks():
 
 def test_cuda_has_a_row_for_every_operation():
     assert set(CUDA_RULES) == set(EVAL_RULES)
-    assert set(cuda.SPECIAL_RULES) == set(OPS) - set(EVAL_RULES)
+    assert set(cuda.SPECIAL_RULES) | UNITS == set(OPS) - set(EVAL_RULES) - TILE

@@ -1,0 +1,163 @@
+"""Exact meaning of the operations on tiles, on NumPy arrays."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jwarp.ir.evaluate import evaluate
+from jwarp.types import ValueType, float32, from_dtype, scalar_of, shape_of
+
+Array = np.ndarray
+
+
+def evaluate_tile(name: str, args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    """Apply an operation on tiles; there are no floating-point warnings."""
+    with np.errstate(all="ignore"):
+        return np.asarray(TILE_RULES[name](args, attr, result))
+
+
+def _fill(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    return np.full(attr, args[0], result.dtype)
+
+
+def _iota(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    return np.indices(attr[0], np.int32)[attr[1]]
+
+
+def places(shape: tuple[int, ...], offset: int, strides: tuple[int, ...]) -> Array:
+    """The numbers of the elements that a view takes."""
+    return offset + np.tensordot(np.array(strides, np.int64), np.indices(shape), 1)
+
+
+def _view(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    return args[0].reshape(-1)[places(*attr)]
+
+
+def _spread(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    shape, offset, strides = attr
+    whole = np.zeros(shape, args[0].dtype).reshape(-1)
+    np.add.at(whole, places(args[0].shape, offset, strides).reshape(-1), args[0].reshape(-1))
+    return whole.reshape(shape)
+
+
+def _inside(tile: Array, indices: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
+    """Which indices are those of an element, and all of them where that is so."""
+    there, wrapped = np.ones(indices[0].shape, bool), []
+    for given, extent in zip(indices, tile.shape, strict=True):
+        index = np.minimum(given, np.iinfo(np.int64).max) if given.dtype == np.uint64 else given
+        index = np.asarray(index).astype(np.int64)
+        index = np.where(index < 0, index + extent, index)
+        there = there & (index >= 0) & (index < extent)
+        wrapped.append(index)
+    return there, tuple(index[there] for index in wrapped)
+
+
+def _take(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    there, element = _inside(args[0], args[1:])
+    taken = np.zeros(shape_of(result), args[0].dtype)
+    taken[there] = args[0][element]
+    return taken
+
+
+def _put(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    there, element = _inside(args[0], args[1:-1])
+    changed = args[0].copy()
+    changed[element] = args[-1][there]
+    return changed
+
+
+def _put_add(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    there, element = _inside(args[0], args[1:-1])
+    changed = args[0].copy()
+    np.add.at(changed, element, args[-1][there])
+    return changed
+
+
+def _combine(kind: str, x: Array, y: Array) -> Array:
+    scalar = from_dtype(x.dtype)
+    assert scalar is not None
+    return evaluate(kind, (x, y), scalar)
+
+
+def _reduce(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    kind, axes = attr
+    tile = np.moveaxis(args[0], axes, range(len(axes)))
+    rows = tile.reshape(-1, *tile.shape[len(axes) :])
+    return functools.reduce(functools.partial(_combine, kind), rows)
+
+
+def _arg(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    # Both take the first NaN, if there is one.
+    return np.asarray((np.argmin if attr == "min" else np.argmax)(args[0]), np.int32)
+
+
+def neutral(kind: str, scalar: Any) -> Any:
+    """What a running sum, minimum or maximum starts from."""
+    if kind == "add":
+        return 0
+    if scalar.is_float:
+        return np.inf if kind == "min" else -np.inf
+    return scalar.max if kind == "min" else scalar.min
+
+
+def _scan(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    kind, reverse, exclusive = attr
+    given = args[0].reshape(-1)[:: -1 if reverse else 1]
+    running, total = np.empty_like(given), np.asarray(neutral(kind, scalar_of(result))).astype(given.dtype)
+    for k, x in enumerate(given):
+        following = _combine(kind, total, x)
+        running[k] = total if exclusive else following
+        total = following
+    return running[:: -1 if reverse else 1].reshape(args[0].shape)
+
+
+def _matmul(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    a, b, c = args
+    is_half = result.is_float and a.dtype.itemsize == 2
+    wide = float32.dtype if is_half else a.dtype
+    x, y = ((m.T if flag else m).astype(wide) for m, flag in zip((a, b), attr, strict=True))
+    return (x @ y + c.astype(wide)).astype(c.dtype)
+
+
+def _cholesky(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    a = args[0]
+    factor = np.zeros_like(a)
+    for j in range(len(a)):
+        rest = a[j:, j] - factor[j:, :j] @ factor[j, :j]
+        factor[j, j] = np.sqrt(rest[0])
+        factor[j + 1 :, j] = rest[1:] / factor[j, j]
+    return factor
+
+
+def _tri_solve(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+    t, b = args
+    lower, transposed = attr
+    t = (np.tril if lower else np.triu)(t)
+    t = t.T if transposed else t
+    solved = np.zeros_like(b)
+    order = range(len(b)) if lower != transposed else range(len(b) - 1, -1, -1)
+    for i in order:
+        # Rows that are not known yet are zero.
+        solved[i] = (b[i] - t[i] @ solved) / t[i, i]
+    return solved
+
+
+TILE_RULES: dict[str, Callable[[tuple[Array, ...], Any, ValueType], Any]] = {
+    "fill": _fill,
+    "iota": _iota,
+    "view": _view,
+    "spread": _spread,
+    "take": _take,
+    "put": _put,
+    "put_add": _put_add,
+    "reduce": _reduce,
+    "arg": _arg,
+    "scan": _scan,
+    "matmul": _matmul,
+    "cholesky": _cholesky,
+    "tri_solve": _tri_solve,
+}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from jwarp.ir.nodes import WRITES, Block, For, If, Kernel, Node, Op, Operand, Value, While, indices_of
-from jwarp.transform.derivatives import DERIVATIVES
+from jwarp.transform.tile_derivatives import rules_of
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,9 @@ def carries(node: Op) -> tuple[bool, ...]:
     assert node.result is not None
     if node.name == "detach":
         return (False, *(True for _ in node.args[1:]))
-    if node.name in DERIVATIVES and node.result.type.is_float:
-        if node.name == "cast":
-            return (True,)
-        return tuple(rule is not None for rule in DERIVATIVES[node.name])
+    rules = rules_of(node) if node.result.type.is_float else None
+    if rules is not None:
+        return (True,) if node.name == "cast" else tuple(rule is not None for rule in rules)
     through_bits = node.name == "bitcast" or not any(a.type.is_float for a in node.args)
     return tuple(through_bits and node.result.type.kind != "bool" for _ in node.args)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.nodes import Const, Operand
@@ -23,6 +24,8 @@ class Applied:
     builder: Builder
     args: tuple[Operand, ...]
     result: Operand
+    name: str = ""
+    attr: Any = None
 
     def do(self, name: str, *args: Operand | float) -> Operand:
         """Build an operation; Python numbers take the type of the result."""

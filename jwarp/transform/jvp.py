@@ -31,11 +31,13 @@ from jwarp.ir.nodes import (
 )
 from jwarp.transform.activity import Activity, activity
 from jwarp.transform.authored import authored_refusal
-from jwarp.transform.derivatives import DERIVATIVES, Applied
+from jwarp.transform.derivatives import Applied
 from jwarp.transform.ownership import owned_arrays
 from jwarp.transform.prune import prune
 from jwarp.transform.simplify import simplify
 from jwarp.transform.slots import Derived, Slot, derived, map_ops
+from jwarp.transform.tile_derivatives import rules_of
+from jwarp.types import shape_of, with_shape
 
 
 def jvp(
@@ -158,18 +160,18 @@ class _Forward:
         assert node.result is not None
         if node.name == "detach":
             raise authored_refusal(self.kernel, node, "a derivative in forward mode")
-        rules = DERIVATIVES.get(node.name)
+        rules = rules_of(node)
         through_bits = any(a.type.is_int and a in self.active for a in node.args)
         if rules is None or not node.result.type.is_float or through_bits:
             if node.result.type.is_float:
                 raise bits_refusal(self.kernel, node)
             return
-        applied = Applied(self.builder, node.args, node.result)
+        applied = Applied(self.builder, node.args, node.result, node.name, node.attr)
         total: Operand | None = None
         for x, rule in zip(node.args, rules, strict=True):
             if rule is None or not isinstance(x, Value) or x not in self.tangents:
                 continue
-            part = rule(applied, self.tangents[x])
+            part = rule.forward(applied, self.tangents[x])
             total = part if total is None else self.builder.op("add", total, part)
         if total is not None:
             self.tangents[node.result] = total
@@ -211,7 +213,7 @@ class _Forward:
         if others != {node.name} or (node.result is not None and self.is_used(node.result)):
             raise order_refusal(self.kernel, node)
         indices = indices_of(node)
-        final = Value(self.kernel.array(node.attr).dtype)
+        final = Value(with_shape(self.kernel.array(node.attr).dtype, shape_of(indices[0].type)))
         self.builder.append(Op("load", indices, Slot("final", node.attr), final, node.span))
         wins = self.builder.op("eq", node.args[-1], final)
         with self.builder.block() as nodes:

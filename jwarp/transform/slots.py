@@ -88,7 +88,8 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Slot, Local] | None = Non
         )
     exact = kernel.exact or any(slot.kind == "final" for slot in slots)
     content = map_ops(body, renumber)
-    made = Kernel(kernel.name, tuple(params), kernel.tid_dims, content, kernel.span, locals_, exact=exact)
+    made = Kernel(kernel.name, tuple(params), kernel.tid_dims, content, kernel.span, locals_, exact=exact,
+                  block_dim=kernel.block_dim)  # fmt: skip
     return Derived(made, slots)
 
 

@@ -29,7 +29,7 @@ from jwarp.ir.nodes import (
 from jwarp.transform.activity import Activity
 from jwarp.transform.authored import loaded_by_gradients
 from jwarp.transform.slots import Slot
-from jwarp.types import int64
+from jwarp.types import int64, shape_of, with_shape
 
 
 class Sweep:
@@ -156,7 +156,7 @@ class Sweep:
         changed = self.changed_arrays(node)
         if taped and changed and not taped_trips:
             self.tape_of[id(node)] = next(self.tapes)
-            self.push(self.tape_of[id(node)], (), changed)
+            self.push(self.tape_of[id(node)], (), changed, self.control_shape(node))
         outer = dict(self.known)
         init = self.all(node.init)
         limits = (self.operand(node.lo), self.operand(node.hi)) if isinstance(node, For) else None
@@ -169,51 +169,56 @@ class Sweep:
             with self.builder.block() as nodes:
                 self.forward_block(node.cond, taped=False)
             cond = make_block(nodes, self.all(node.cond.yields))
-        count = Value(int64)
+        count = Value(with_shape(int64, self.control_shape(node)))
         with self.builder.block() as nodes:
             if taped_trips and self.is_taped:
                 self.tape_of[id(node)] = next(self.tapes)
-                self.push(self.tape_of[id(node)], params, changed)
+                self.push(self.tape_of[id(node)], params, changed, self.control_shape(node))
             self.forward_block(node.body, taped=False)
             yields = list(self.all(node.body.yields))
-            following = self.builder.op("add", count, Const(int64, 1))
+            following = self.builder.op("add", count, Const(count.type, 1))
         self.known = known
         if isinstance(node, For):
             assert index is not None and limits is not None
             loop: Node = For(index, limits[0], limits[1], node.step, tuple(params), init, make_block(nodes, yields),
                              tuple(made_results), node.span)  # fmt: skip
         else:
-            trips = Value(int64)
-            self.known[self.trips_of.setdefault(id(node), Value(int64))] = trips
-            loop = While((*params, count), (*init, zero(int64)), cond, make_block(nodes, [*yields, following]),
+            trips = Value(count.type)
+            self.known[self.trips_of.setdefault(id(node), Value(count.type))] = trips
+            loop = While((*params, count), (*init, zero(count.type)), cond, make_block(nodes, [*yields, following]),
                          (*made_results, trips), node.span)  # fmt: skip
         self.builder.append(loop)
+
+    def control_shape(self, node: For | While) -> tuple[int, ...]:
+        """The shape of what decides how often each element goes through a loop."""
+        return shape_of(node.index.type if isinstance(node, For) else node.cond.yields[0].type)
 
     def changed_arrays(self, node: Node) -> list[Slot]:
         """The arrays that `node` stores to and that the kernel reads back."""
         found = {n.attr: None for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
         return [self.slot(p) for p in found if p in self.loaded]
 
-    def push(self, tape: int, values: Iterable[Value], logs: Iterable[Slot]) -> None:
-        """Add a record of values and of the lengths of logs to a tape."""
+    def push(self, tape: int, values: Iterable[Value], logs: Iterable[Slot], shape: tuple[int, ...]) -> None:
+        """Add a record of values and of the lengths of logs to a tape, for each element of tiles of `shape`."""
         values, logs = tuple(values), tuple(logs)
         marks = []
         for slot in logs:
-            marks.append(Value(int64))
+            marks.append(Value(with_shape(int64, shape)))
             self.builder.append(Op("mark", (), slot, marks[-1], self.builder.span))
         flags = (*(0 for _ in values), *(1 for _ in logs))
         self.builder.append(Op("push", (*values, *marks), (tape, *flags), None, self.builder.span))
 
-    def restore(self, tape: int, values: Iterable[Value], logs: Iterable[Slot]) -> list[Value]:
-        """Take a record back: the values, after the logs were undone."""
-        wanted = [*values, *(Value(int64) for _ in logs)]
+    def restore(self, node: For | While, values: Iterable[Value], logs: Iterable[Slot]) -> list[Value]:
+        """Take the last record of a loop's tape back: the values, after the logs were undone."""
+        tape, mark = self.tape_of[id(node)], with_shape(int64, self.control_shape(node))
+        wanted = [*values, *(Value(mark) for _ in logs)]
         fields = [Value(v.type, v.name) for v in wanted]
         for k, field in enumerate(fields):
             self.builder.append(Op("top", (), (tape, k), field, self.builder.span))
         self.builder.append(Op("pop", (), tape, None, self.builder.span))
         logs = tuple(logs)
-        for slot, mark in zip(logs, fields[len(fields) - len(logs) :], strict=True):
-            self.builder.append(Op("rollback", (mark,), slot, None, self.builder.span))
+        for slot, length in zip(logs, fields[len(fields) - len(logs) :], strict=True):
+            self.builder.append(Op("rollback", (length,), slot, None, self.builder.span))
         return fields[: len(fields) - len(logs)]
 
     def is_uniform(self, x: Operand) -> bool:

@@ -40,17 +40,18 @@ from jwarp.ir.nodes import (
 from jwarp.transform.activity import Activity, activity
 from jwarp.transform.authored import Inlined, loaded_by_gradients, memory_refusal
 from jwarp.transform.checkpoints import Checkpoints, Slots
-from jwarp.transform.derivatives import DERIVATIVES, Applied
+from jwarp.transform.derivatives import Applied
 from jwarp.transform.gather import gather
 from jwarp.transform.jvp import bits_refusal, order_refusal, refuse_order
-from jwarp.transform.ownership import owned_arrays, stencils
+from jwarp.transform.ownership import Places, owned_arrays, stencils
 from jwarp.transform.prune import prune
 from jwarp.transform.simplify import simplify
 from jwarp.transform.slots import Derived, Slot, derived
 from jwarp.transform.speculate import speculate
 from jwarp.transform.sweep import Sweep
+from jwarp.transform.tile_derivatives import rules_of
 from jwarp.transform.undone import drop_undone
-from jwarp.types import ArrayType, int64
+from jwarp.types import ArrayType, int64, shape_of, with_shape
 
 
 def vjp(
@@ -97,7 +98,7 @@ class _Reverse(Sweep):
     ):
         self.slots = Slots(self) if policy == "slots" else None
         super().__init__(kernel, active, written, is_taped=self.slots is None)
-        self.wanted, self.owned = wanted, owned
+        self.wanted, self.owned, self.places = wanted, owned, Places(kernel)
         self.gradients: dict[Value, Operand] = {}
         self.cotangents: dict[tuple[int, int], Operand] = {}  # of results of calls with their own gradients
 
@@ -160,7 +161,7 @@ class _Reverse(Sweep):
                 case For() | While() if id(node) in self.busy:
                     self.reverse_loop(node)
                 case For() | While() if changed := self.changed_arrays(node):
-                    self.restore(self.tape_of[id(node)], (), changed)
+                    self.restore(node, (), changed)
 
     def free_values(self, node: For | If | While) -> list[Value]:
         """The values from outside that `node` uses and that carry a derivative."""
@@ -206,12 +207,13 @@ class _Reverse(Sweep):
             outer.pop(result, None)
         trips, alike = self.trips(node)
         longest = trips
+        long = with_shape(int64, shape_of(trips.type))
         if not alike:
-            longest = Value(int64)
+            longest = Value(long)
             self.builder.append(Op("lane_max", (trips,), None, longest, span))
-        last = self.builder.op("sub", longest, Const(int64, 1))
+        last = self.builder.op("sub", longest, Const(long, 1))
         checkpoints = self.slots.open(node) if self.slots is not None else None
-        trip = Value(int64)
+        trip = Value(long)
         params = [Value(x.type) for x in init]
         with self.builder.block() as nodes:
             with self.builder.block() as body:
@@ -227,9 +229,7 @@ class _Reverse(Sweep):
         totals = tuple(Value(x.type) for x in init)
         self.builder.span = span
         self.builder.append(
-            For(
-                trip, last, Const(int64, -1), -1, tuple(params), tuple(init), make_block(nodes, following), totals, span
-            )
+            For(trip, last, Const(long, -1), -1, tuple(params), tuple(init), make_block(nodes, following), totals, span)
         )
         self.gradients, self.known = outer, outer_known
         outer.update(zip(free, totals[len(carried) :], strict=True))
@@ -241,7 +241,7 @@ class _Reverse(Sweep):
         if checkpoints is not None:
             fields = checkpoints.reach(trip)
         else:
-            fields = self.restore(self.tape_of[id(node)], node.params, self.changed_arrays(node))
+            fields = self.restore(node, node.params, self.changed_arrays(node))
         self.set_index(node, trip)
         for k, (param, field) in enumerate(zip(node.params, fields, strict=True)):
             self.known[param] = self.counted(node, k, trip) or field
@@ -281,15 +281,20 @@ class _Reverse(Sweep):
     def trips(self, node: For | While) -> tuple[Operand, bool]:
         """How many trips the loop made, and whether that is the same for all threads of a launch."""
         if isinstance(node, While):
-            return self.known[self.trips_of[id(node)]], False
-        do = self.builder.op
-        lo, hi = (do("cast", self.operand(x), type=int64) for x in (node.lo, node.hi))
+            trips = self.known[self.trips_of[id(node)]]
+            return trips, self.is_block_wide(trips)
+        do, long = self.builder.op, with_shape(int64, shape_of(node.index.type))
+        lo, hi = (do("cast", self.operand(x), type=long) for x in (node.lo, node.hi))
         distance = do("sub", hi, lo) if node.step > 0 else do("sub", lo, hi)
         size = abs(node.step)
         if size > 1:
-            distance = do("div", do("add", distance, Const(int64, size - 1)), Const(int64, size))
-        trips = do("max", distance, zero(int64))
-        return trips, all(self.is_uniform(x) for x in (node.lo, node.hi))
+            distance = do("div", do("add", distance, Const(long, size - 1)), Const(long, size))
+        trips = do("max", distance, zero(long))
+        return trips, self.is_block_wide(trips) or all(self.is_uniform(x) for x in (node.lo, node.hi))
+
+    def is_block_wide(self, trips: Operand) -> bool:
+        """Whether a block goes through a loop as a whole."""
+        return self.kernel.block_dim > 0 and not shape_of(trips.type)
 
     def reverse_op(self, node: Op) -> None:
         if node.name in WRITES:
@@ -315,18 +320,18 @@ class _Reverse(Sweep):
     def reverse_value(self, node: Op, g: Operand) -> None:
         assert node.result is not None
         if node.name == "load":
-            self.add_to(node.attr, self.all(node.args), g)
+            self.add_to(node.attr, self.all(node.args), g, self.is_own(node.attr, node.args))
             return
         if node.name == "detach":
             self.cotangents[node.attr[:2]] = g
             return
-        rules = DERIVATIVES.get(node.name)
+        rules = rules_of(node)
         if rules is None or not node.result.type.is_float or any(a.type.is_int and a in self.active for a in node.args):
             raise bits_refusal(self.kernel, node)
-        applied = Applied(self.builder, self.all(node.args), self.operand(node.result))
+        applied = Applied(self.builder, self.all(node.args), self.operand(node.result), node.name, node.attr)
         for x, rule in zip(node.args, rules, strict=True):
             if rule is not None and isinstance(x, Value) and x in self.active:
-                self.accumulate(x, rule(applied, g))
+                self.accumulate(x, rule.reverse(applied, g))
 
     def reverse_call(self, node: Op) -> None:
         """Run the gradient that the author of a function wrote, for the results that have a cotangent."""
@@ -347,7 +352,7 @@ class _Reverse(Sweep):
 
         def add_to(array: int, indices: tuple[Operand, ...], g: Operand) -> None:
             if array in self.active.arrays:
-                self.add_to(array, indices, g)
+                self.add_to(array, indices, g, self.is_own(array, ()))
 
         inlined = Inlined(
             self.builder, self.kernel, gradient, self.all(node.args), cotangents, self.slot,
@@ -364,21 +369,26 @@ class _Reverse(Sweep):
         return Slot("cotangent" if array in self.written else "gradient", array)
 
     def load(self, slot: Slot, indices: tuple[Operand, ...]) -> Value:
-        made = Value(self.kernel.array(slot.param).dtype)
+        made = Value(with_shape(self.kernel.array(slot.param).dtype, shape_of(indices[0].type)))
         self.builder.append(Op("load", indices, slot, made, self.builder.span))
         return made
 
-    def add_to(self, array: int, indices: tuple[Operand, ...], g: Operand) -> None:
+    def is_own(self, array: int, indices: tuple[Operand, ...]) -> bool:
+        """Whether an element of an array is added to by nothing else at the same time."""
+        return array >= len(self.kernel.params) or (array in self.owned and self.places.differ(indices))
+
+    def add_to(self, array: int, indices: tuple[Operand, ...], g: Operand, own: bool) -> None:
         """Add `g` to the gradient of an element."""
         slot = self.adjoint_slot(array)
-        if array >= len(self.kernel.params) or array in self.owned:
+        if own:
             self.builder.effect("store", *indices, self.builder.op("add", self.load(slot, indices), g), attr=slot)
         else:
             self.builder.effect("atomic_add", *indices, g, attr=slot)
 
     def reverse_write(self, node: Op) -> None:
         if node.attr in self.loaded:
-            self.builder.effect("undo", attr=self.slot(node.attr))
+            elements = [i for i in self.all(indices_of(node))[:1] if shape_of(i.type)]
+            self.builder.effect("undo", *elements, attr=self.slot(node.attr))
         if node.attr not in self.active.arrays:
             return
         rule = _WRITE_RULES.get(node.name)
@@ -395,7 +405,8 @@ class _Reverse(Sweep):
     def reverse_add(self, node: Op, slot: Slot, indices: tuple[Operand, ...]) -> None:
         self.accumulate(node.args[-1], self.load(slot, indices))
         if node.result is not None and node.result in self.gradients:
-            self.add_to(node.attr, indices, self.gradients.pop(node.result))
+            own = self.is_own(node.attr, indices_of(node))
+            self.add_to(node.attr, indices, self.gradients.pop(node.result), own)
 
     def reverse_extremum(self, node: Op, slot: Slot, indices: tuple[Operand, ...]) -> None:
         """The cotangent goes to one of the values that equal the final one, whichever comes first."""

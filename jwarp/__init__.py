@@ -16,6 +16,7 @@ from jwarp.bind.cuda_kernel import cuda_kernel as cuda_kernel
 from jwarp.bind.explain import explain as explain
 from jwarp.bind.jax_kernel import jax_kernel as jax_kernel
 from jwarp.bind.launch import launch as launch
+from jwarp.bind.launch import launch_tiled as launch_tiled
 from jwarp.bind.record import Launch as Launch
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
 from jwarp.config import config as config

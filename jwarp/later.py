@@ -28,7 +28,7 @@ _LATER = {
         "velocity_at_point transform_twist transform_wrench"
     ),
     "tiles": (
-        "tile untile launch_tiled block_dim tile_zeros tile_ones tile_empty tile_full tile_from_thread tile_randi "
+        "tile untile block_dim tile_zeros tile_ones tile_empty tile_full tile_from_thread tile_randi "
         "tile_randf tile_arange tile_load tile_load_indexed tile_store tile_store_indexed tile_atomic_add "
         "tile_atomic_add_indexed tile_view tile_slice_indexed tile_squeeze tile_reshape tile_transpose tile_broadcast "
         "tile_astype tile_assign tile_extract tile_scatter_add tile_scatter_masked tile_map tile_sum tile_dot "

@@ -14,7 +14,7 @@ from jwarp.bind import compat, eager, values
 from jwarp.errors import LaunchError
 from jwarp.frontend.function import Kernel
 from jwarp.ir.nodes import Param
-from jwarp.launch import arguments, dlpack, geometry
+from jwarp.launch import arguments, dlpack
 from jwarp.launch.arguments import Argument, Fault, Matched
 from jwarp.launch.descriptor import Program, program_of
 from jwarp.launch.inplace import InPlace, Place, Use
@@ -134,7 +134,7 @@ def keep(kernel: Kernel, key: Hashable | None, made: InPlace, matched: Matched, 
 def record(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None = None) -> InPlace:
     """Check the arguments and make the launch, without running it."""
     refuse_symbolic(program.name, [dims], "and arrays that are written in place have known sizes")
-    threads = geometry.fold(dims, program.kernel.tid_dims, program.name)
+    program, threads = program.arranged(dims, block_dim)
     return InPlace(program, threads, read_places(program, matched), block_dim)
 
 

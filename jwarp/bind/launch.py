@@ -15,6 +15,7 @@ from jwarp.frontend.function import Kernel
 from jwarp.launch import geometry, grouping
 from jwarp.launch.descriptor import program_of
 from jwarp.launch.keywords import refuse_keywords
+from jwarp.types import MAX_DIMS
 
 
 def launch(
@@ -136,11 +137,49 @@ def launch(
     return grouping.results(kernel, matched, by_index, is_named=is_named)
 
 
+def launch_tiled(
+    kernel: Kernel,
+    dim: int | Sequence[int],
+    inputs: Sequence[Any] | Mapping[str, Any] = (),
+    outputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    *,
+    block_dim: int,
+    **more: Any,
+) -> Any:
+    """Run `kernel`, which has tiles, with `dim` blocks of `block_dim` threads: `wp.launch` over `(*dim, block_dim)`.
+
+    Args:
+        kernel: A function decorated with `@wp.kernel`. Its `wp.tid()` reads the coordinates of the block and,
+            if it has one more name, the number of the lane in the block.
+        dim: Number of blocks, an int or up to three ints.
+        inputs, outputs: As for `wp.launch`, and so are the results.
+        block_dim: Threads of a block, 1 to 1024.
+        more: Further keywords of `wp.launch`.
+
+    Raises:
+        LaunchError: `dim` has more than three entries; and what `wp.launch` raises.
+
+    Example:
+        >>> (sums,) = wp.launch_tiled(row_sums, dim=[rows], inputs=[x], outputs=[rows], block_dim=64)
+    """
+    check_kernel(kernel, "wp.launch_tiled")
+    size = read_block_dim(block_dim, kernel.name)
+    if size is None:
+        raise LaunchError(f"kernel '{kernel.name}': wp.launch_tiled needs block_dim, the threads of a block")
+    dims = geometry.read_dim(dim, kernel.name)
+    if len(dims) >= MAX_DIMS:
+        raise LaunchError(
+            f"kernel '{kernel.name}': dim has {len(dims)} entries, and the lanes of a block are one more: at most "
+            f"{MAX_DIMS - 1} are possible"
+        )
+    return launch(kernel, (*dims, size), inputs, outputs, block_dim=size, **more)
+
+
 def _repeatable(
     kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
 ) -> tuple[Sequence[Any], Hashable | None]:
     """The values of a call in order of the parameters, and the key under which it may be repeated."""
-    if type(inputs) not in (list, tuple) or block_dim is not None:
+    if type(inputs) not in (list, tuple) or type(block_dim) not in (type(None), int):
         return (), None
     if kernel.has_structs:
         inputs = None if outputs is None else grouping.plain_parts(kernel, inputs)
@@ -150,13 +189,13 @@ def _repeatable(
     if type(dims) is not int and not (type(dims) is tuple and all(type(n) is int for n in dims)):
         return (), None
     if outputs is None:
-        return inputs, eager.key_of(inputs, dims)
+        return inputs, eager.key_of(inputs, (dims, block_dim))
     if type(outputs) not in (list, tuple):
         return (), None
     shapes = tuple([eager.shape_key(value) for value in outputs])
     if None in shapes:
         return (), None
-    return (*inputs, *outputs), eager.key_of(inputs, dims, shapes)
+    return (*inputs, *outputs), eager.key_of(inputs, (dims, block_dim), shapes)
 
 
 _KEYWORDS = (

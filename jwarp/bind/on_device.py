@@ -17,7 +17,7 @@ from jwarp.backend.cuda.nvrtc import read_architectures
 from jwarp.bind import in_place, values
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param, failure_texts
-from jwarp.launch import arguments, cuda_arrays, geometry
+from jwarp.launch import arguments, cuda_arrays
 from jwarp.launch.arguments import Argument, Fault, Matched
 from jwarp.launch.descriptor import Descriptor, Program, descriptor_of
 from jwarp.launch.handwritten import configuration
@@ -61,8 +61,8 @@ def run(
     handle = cuda_arrays.read_stream(program.name, stream)
     given = _read(program, matched, handle)
     device = _device_of(program, given)
-    program = without_aliases(program, [g.place for g in given]).over(max(1, len(dims)))
-    threads = geometry.fold(dims, program.kernel.tid_dims, program.name)
+    program, threads = program.arranged(dims, block_dim)
+    program = without_aliases(program, [g.place for g in given])
     shadows = [_shadow(program, p, given[p]) for p in program.shadowed]
     placed = [*(g.placed for g in given), *shadows]
     uses = [*(g.place.use for g in given), *(Use.SCRATCH for _ in shadows)]

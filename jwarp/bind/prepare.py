@@ -10,7 +10,7 @@ from typing import Any
 from jwarp.bind import compat, values
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.function import Kernel
-from jwarp.launch import arguments, geometry
+from jwarp.launch import arguments
 from jwarp.launch.arguments import Argument, Fault, Matched, Role
 from jwarp.launch.descriptor import Descriptor, Program, descriptor_of
 from jwarp.launch.sizes import refuse_symbolic
@@ -31,8 +31,7 @@ def prepare(program: Program, dims: tuple[int, ...], matched: Matched, block_dim
     Raises:
         KernelTypeError, LaunchError: an argument does not fit its parameter.
     """
-    program = program.over(max(1, len(dims)))
-    threads = geometry.fold(dims, program.kernel.tid_dims, program.name)
+    program, threads = program.arranged(dims, block_dim)
     roles, operands, zeros = _read(program, matched)
     _refuse_content(program, matched, roles)
     if compat.is_not_tracing():

@@ -260,7 +260,7 @@ class Launch(Record):
         program = self._program
         if program.handwritten is not None:
             return
-        threads = geometry.fold(self._dim, program.kernel.tid_dims, program.name)
+        program, threads = program.arranged(self._dim, self.block_dim)
         parts = [(u in self._outputs, leaf) for u, leaves in enumerate(self._parts()) for leaf in leaves]
         shapes = [_shape(param, *part) for param, part in zip(self.kernel.params, parts, strict=True)]
         extents = tuple(s if param.is_array else None for param, s in zip(self.kernel.params, shapes, strict=True))

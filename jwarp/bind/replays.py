@@ -16,7 +16,7 @@ from jwarp.bind.prepare import Prepared, prepare, stream_refusal
 from jwarp.errors import LaunchError
 from jwarp.frontend.function import Kernel
 from jwarp.ir.nodes import Param
-from jwarp.launch import arguments, geometry, grouping
+from jwarp.launch import arguments, grouping
 from jwarp.launch.adjoints import Request
 from jwarp.launch.arguments import Fault, Matched
 from jwarp.launch.derive import refuse_race, switched_off
@@ -228,7 +228,10 @@ class _InPlaceForward(Replay):
 
     def resize(self, dims: tuple[int, ...]) -> bool:
         program = in_place.host_program(self.call.program)
-        self.run.set_geometry(geometry.fold(dims, program.kernel.tid_dims, program.name))
+        arranged, threads = program.arranged(dims, self.call.block_dim)
+        if arranged is not self.run.program:
+            return False
+        self.run.set_geometry(threads)
         return True
 
 
@@ -242,7 +245,7 @@ class _InPlaceAdjoint(Replay):
             )
         self.call, self.program, self.request = call, program, request
         self.contents, extents = in_place.read_contents(program, call.matched)
-        threads = geometry.fold(call.dims, program.kernel.tid_dims, program.name)
+        program, threads = program.arranged(call.dims, call.block_dim)
         if request.wanted and not call.kernel.enable_backward:
             raise switched_off(program, next(iter(request.wanted)))
         refuse_race(program, threads, extents)

@@ -179,6 +179,12 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
         )
 
     taped = adjoint("tape")
+    if kernel.block_dim and not fits_thread(taped.kernel):
+        return [taped], NotDifferentiableError(
+            f"kernel `{kernel.name}`: its derivative remembers more tiles of loops than a GPU has a place for",
+            kernel.span,
+            "take it on the CPU, or store what loops carry to an array",
+        )
     # Where nothing compiles for a GPU, no launch should hold on to more than the one adjoint reads.
     if fits_thread(taped.kernel) or not nvrtc.is_installed():
         return [taped], None

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from jwarp.config import Settings
-from jwarp.errors import NotDifferentiableError, Span
+from jwarp.errors import LaunchError, NotDifferentiableError, Span
 from jwarp.frontend.function import Kernel
 from jwarp.frontend.handwritten import Definition, HandwrittenKernel
 from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint
+from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.launch.arguments import Role
-from jwarp.launch.geometry import Geometry
+from jwarp.launch.geometry import Geometry, blocks, fold
 from jwarp.launch.sizes import Formulas, is_known
 from jwarp.transform.affine import Extents
 from jwarp.transform.authored import plain
@@ -28,6 +29,8 @@ from jwarp.transform.instrument import instrument
 from jwarp.transform.records import fits_thread
 
 FORMAT = 2
+# Threads of a block where neither the kernel nor the launch says.
+DEFAULT_BLOCK = 256
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,35 @@ class Program:
         """The parameters that a launch gives values for."""
         return self.kernel.params[: len(self.kernel.params) - len(self.shadowed)]
 
-    def over(self, rank: int) -> Program:
+    def arranged(self, dims: tuple[int, ...], block_dim: int | None) -> tuple[Program, Geometry]:
+        """The program of launches over `dims` in blocks of `block_dim` threads, and what it is launched over.
+
+        Raises:
+            LaunchError: there are too many threads, or they do not make whole blocks for a kernel with tiles.
+        """
+        if self.is_tiled:
+            return self._in_blocks(dims, DEFAULT_BLOCK if block_dim is None else block_dim)
+        program = self._over(max(1, len(dims)))
+        return program, fold(dims, program.kernel.tid_dims, self.name)
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether the kernel is read anew for each size of blocks."""
+        return self.kernel.block_dim > 0
+
+    def _in_blocks(self, dims: tuple[int, ...], block_dim: int) -> tuple[Program, Geometry]:
+        if block_dim > MAX_BLOCK_DIM:
+            raise LaunchError(f"kernel '{self.name}': block_dim must be at most {MAX_BLOCK_DIM}, got {block_dim}")
+        geometry, lane_axis = blocks(dims, block_dim, self.kernel.tid_dims, self.name)
+        key = ("blocks", block_dim, lane_axis)
+        if key not in self.derived:
+            kernel = self.owner() if self.owner is not None else None
+            assert kernel is not None, "who launches a kernel holds it"
+            ir = kernel.block_ir(self.settings, block_dim, lane_axis)
+            self.derived.setdefault(key, _program(kernel, ir, self.settings))
+        return self.derived[key], geometry
+
+    def _over(self, rank: int) -> Program:
         """The program of launches with `rank` dimensions, which differ for a handwritten kernel: it is told of them."""
         if self.handwritten is None or rank == self.kernel.tid_dims:
             return self
@@ -221,14 +252,18 @@ def program_of(kernel: Kernel, settings: Settings) -> Program:
     known = _PROGRAMS.get(kernel, {}).get(settings)
     if known is not None and known.unchecked is ir:
         return known
+    program = _program(kernel, ir, settings)
+    with _LOCK:
+        _PROGRAMS.setdefault(kernel, {})[settings] = program
+    return program
+
+
+def _program(kernel: Kernel, ir: nodes.Kernel, settings: Settings) -> Program:
     bounds = settings.debug or settings.bounds == "error"
     made = instrument(plain(ir), bounds=bounds, values=settings.debug)
     identity, written = (ir.name, fingerprint(made.kernel), ir.span, settings), nodes.written_params(ir)
     authored = tuple(fingerprint(g.kernel) for g in ir.gradients)
-    program = Program(*identity, made.kernel, written, weakref.ref(kernel), made.shadowed, ir, authored=authored)
-    with _LOCK:
-        _PROGRAMS.setdefault(kernel, {})[settings] = program
-    return program
+    return Program(*identity, made.kernel, written, weakref.ref(kernel), made.shadowed, ir, authored=authored)
 
 
 def _handwritten_program(kernel: HandwrittenKernel, settings: Settings) -> Program:

@@ -65,6 +65,24 @@ def _read_extent(entry: Any, where: str) -> Any:
     return extent
 
 
+def blocks(dims: tuple[int, ...], block_dim: int, tid_dims: int, kernel_name: str) -> tuple[Geometry, int | None]:
+    """The blocks of a launch over `dims` threads, and the axis of `tid()` along which a block has its lanes.
+
+    A block is `block_dim` consecutive threads; its coordinates are those of its first one. There is no such axis
+    where `tid()` does not read the last dimension.
+    """
+    dims = dims or (1,)
+    *leading, last = dims
+    if isinstance(last, Symbolic) or last % block_dim:
+        raise LaunchError(
+            f"kernel '{kernel_name}' has tiles, so its threads come in blocks of block_dim={block_dim}: the last of "
+            f"dim {dims} is no multiple of that",
+            hint="wp.launch_tiled takes the number of blocks, and adds block_dim as the last dimension",
+        )
+    lane_axis = len(dims) - 1 if len(dims) <= tid_dims else None
+    return fold((*leading, last // block_dim), tid_dims, kernel_name), lane_axis
+
+
 def fold(dims: tuple[int, ...], tid_dims: int, kernel_name: str) -> Geometry:
     """The geometry of `dims` threads for a kernel whose `tid()` reads `tid_dims` coordinates."""
     if math.prod(n for n in dims if not isinstance(n, Symbolic)) > MAX_THREADS:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 
 from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, While, blocks, walk
-from jwarp.types import ScalarType
+from jwarp.types import ScalarType, shape_of
 
 # A GPU keeps a thread's own memory far away: records beyond this are no gain over running a loop again.
 MAX_BYTES = 2048
@@ -18,9 +19,13 @@ def fits_thread(kernel: Kernel) -> bool:
     counts = record_counts(kernel.body)
     if counts is None:
         return False
-    taped = sum(counts["push", n] * sum(t.bits // 8 for t in types) for n, types in tape_fields(kernel).items())
+    taped = sum(counts["push", n] * sum(_bytes(t) for t in types) for n, types in tape_fields(kernel).items())
     logged = sum(counts["save", a] * (PLACE_BYTES + kernel.array(a).dtype.bits // 8) for a in logged_arrays(kernel))
     return taped + logged <= MAX_BYTES
+
+
+def _bytes(type_: ScalarType) -> int:
+    return type_.bits // 8 * math.prod(shape_of(type_))
 
 
 def tape_fields(kernel: Kernel) -> dict[int, tuple[ScalarType, ...]]:

@@ -26,7 +26,7 @@ from jwarp.ir.nodes import (
     walk,
 )
 from jwarp.ir.ops import OPS
-from jwarp.types import ArrayType, int64, uint32
+from jwarp.types import ArrayType, ScalarType, int64, shape_of, uint32, with_shape
 
 # Operations that hand a NaN on, or take it from memory or from bits, but never make one of numbers.
 _KEEP_NUMBERS = frozenset({"cast", "bitcast", "neg", "abs", "copysign", "min", "max", "load", "param"})
@@ -34,8 +34,6 @@ _KEEP_NUMBERS |= {name for name, row in OPS.items() if row.effect != "pure"}
 
 # How an access touches its element, and what is said of the other thread.
 _DOES = {"store": "stores to", "load": "reads", "atomic": "changes atomically"}
-
-_MANY = Const(uint32, uint32.max)
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class _Instrumenter:
         pairs = [(param, manner) for param, manners in self.racing.items() for manner in manners]
         self.shadows = {pair: len(kernel.params) + k for k, pair in enumerate(pairs)}
         self.hidden = [self._shadow(*pair) for pair in pairs]
-        self.thread: Operand = zero(uint32)
+        self.marks: dict[ScalarType, Operand] = {}
         self.selected = _only_selected(kernel.body) if values else set()
         self.pending: dict[Value, list[Test]] = {}
 
@@ -118,7 +116,11 @@ class _Instrumenter:
             if self.racing:
                 number = Value(int64)
                 self.builder.append(Op("thread", (), None, number))
-                self.thread = self.builder.op("cast", self.builder.op("add", number, Const(int64, 1)), type=uint32)
+                mark = self.builder.op("cast", self.builder.op("add", number, Const(int64, 1)), type=uint32)
+                self.marks[uint32] = mark
+                accesses = (n for n in walk(self.kernel.body) if isinstance(n, Op) and n.attr in self.racing and n.args)
+                for shape in sorted({shape_of(n.args[0].type) for n in accesses} - {()}):
+                    self.marks[with_shape(uint32, shape)] = self.builder.op("fill", mark, attr=shape)
             for node in self.kernel.body.nodes:
                 self.node(node)
         return make_block(nodes)
@@ -171,7 +173,8 @@ class _Instrumenter:
             # The components of an element are inside together.
             indices = (*indices[:dims], *(zero(i.type) for i in indices[dims:]))
         key = (node.attr, indices)
-        if dims == 0 or key in self.tested:
+        # Tiles may stick out of arrays: what they load there is zero.
+        if dims == 0 or key in self.tested or shape_of(indices[0].type):
             return
         self.tested.add(key)
         is_inside = self.builder.op("inside", *indices, attr=self.number(node.attr))
@@ -204,7 +207,9 @@ class _Instrumenter:
         found = []
         for passed_over, option in zip((op("not", cond), cond), options, strict=True):
             tests = self.pending.get(option, []) if isinstance(option, Value) else []
-            found += [dataclasses.replace(test, holds=op("or", passed_over, test.holds)) for test in tests]
+            for test in tests:
+                holds = op("select", passed_over, Const(test.holds.type, True), test.holds)
+                found.append(dataclasses.replace(test, holds=holds))
         return found
 
     def check_races(self, node: Op) -> None:
@@ -213,25 +218,29 @@ class _Instrumenter:
         Of two threads at one element, the one that comes second finds the other's number.
         """
         op, place, manner = self.builder.op, indices_of(node), _manner(node)
-        own = self.shadows[node.attr, manner]
-        before = op("atomic_cas", *place, zero(uint32), self.thread, attr=own, type=uint32)
+        own, mark = self.shadows[node.attr, manner], with_shape(uint32, shape_of(place[0].type))
+        before = op("atomic_cas", *place, zero(mark), self.mark(mark), attr=own, type=mark)
         if manner == "store":
             self.refuse_other(before, node, manner)
         else:
             with self.builder.block() as nodes:
-                self.builder.append(Op("atomic_exch", (*place, _MANY), own, None, node.span))
+                self.builder.append(Op("atomic_exch", (*place, Const(mark, uint32.max)), own, None, node.span))
             another = op("not", self.nobody_else(before))
             self.builder.append(If(another, make_block(nodes), make_block([]), (), node.span))
         for other in self.racing[node.attr]:
             if other != manner:
                 # An exchange that changes nothing: a plain load could move to before this thread's mark.
                 shadow = self.shadows[node.attr, other]
-                seen = op("atomic_cas", *place, zero(uint32), zero(uint32), attr=shadow, type=uint32)
+                seen = op("atomic_cas", *place, zero(mark), zero(mark), attr=shadow, type=mark)
                 self.refuse_other(seen, node, other)
+
+    def mark(self, type_: ScalarType) -> Operand:
+        """The number of this thread, or of this block for each element of a tile."""
+        return self.marks[type_]
 
     def nobody_else(self, seen: Operand) -> Operand:
         op = self.builder.op
-        return op("or", op("eq", seen, zero(uint32)), op("eq", seen, self.thread))
+        return op("or", op("eq", seen, zero(seen.type)), op("eq", seen, self.mark(seen.type)))
 
     def refuse_other(self, seen: Operand, node: Op, other: str) -> None:
         name = self.kernel.params[node.attr].name

@@ -122,19 +122,29 @@ class Unit:
                     code.call(name, *(("ptr", p) for p in pointers), ("i64", rows))
         self.functions["entry"] = code
 
-    def _scratch(self, code: FunctionCode) -> list[str]:
-        """Memory for packed parts of A and B, and for sums; null where there is none."""
+    @property
+    def _scratch_sizes(self) -> dict[str, int]:
+        """Bytes for packed parts of A and B, and for sums."""
         plan, size = self.plan, self.plan.compute.bits // 8
         depth = min(plan.depth, self._padded_k)
-        needs = {
-            "a": plan.pack_a and depth * (self.row_step if self.request.transpose_a else plan.rows),
-            "b": plan.pack_b and depth * plan.columns,
-            "c": plan.sums and plan.block_rows * plan.columns,
+        return {
+            "a": plan.pack_a * depth * (self.row_step if self.request.transpose_a else plan.rows) * size,
+            "b": plan.pack_b * depth * plan.columns * size,
+            "c": plan.sums * plan.block_rows * plan.columns * size,
         }
-        for name, elements in needs.items():
-            if elements:
-                code.line(f"%packed.{name} = alloca [{elements * size} x i8], align 64")
-        return [f"%packed.{name}" if elements else "null" for name, elements in needs.items()]
+
+    @property
+    def scratch_bytes(self) -> int:
+        """What a call needs on the stack, besides a few registers' worth."""
+        return sum(self._scratch_sizes.values())
+
+    def _scratch(self, code: FunctionCode) -> list[str]:
+        """The addresses of packed parts and sums; null where there are none."""
+        sizes = self._scratch_sizes
+        for name, size in sizes.items():
+            if size:
+                code.line(f"%packed.{name} = alloca [{size} x i8], align 64")
+        return [f"%packed.{name}" if size else "null" for name, size in sizes.items()]
 
     def _column_panels(self) -> Iterator[tuple[int, int, int]]:
         """The first column, number, and columns of whole panels and of the one at the edge."""
@@ -356,7 +366,7 @@ class Unit:
 
     def _sums(self, code: FunctionCode, rows: int, columns: int) -> list[str]:
         """The loop over k, with all sums in registers."""
-        compute, vector = self.plan.compute, code.vectors.type(self.plan.compute)
+        vector = code.vectors.type(self.plan.compute)
         start, loop, done = code.block, code.new_label("k"), code.new_label("done")
         code.line(f"br label %{loop}")
         code.label(loop)

@@ -57,7 +57,10 @@ def blocking(request: Request, target: Target) -> Blocking:
     vectors = min(vectors, -(-request.n // lanes))
     rows = min(rows, request.m)
     pack_b = _packs_b(request, compute, rows)
-    parts = -(-request.k * lanes * vectors * size // PANEL_BYTES) if pack_b else 1
+    pack_a = _packs_a(request, compute)
+    # The widest panel that is packed; A's rows may be padded to whole vectors.
+    widest = max(pack_b * lanes * vectors, pack_a * _round_up(rows, lanes))
+    parts = max(1, -(-request.k * widest * size // PANEL_BYTES))
     depth = _round_up(-(-request.k // parts), lanes)
     sums = request.c is not compute and depth < request.k
     fit = max(1, SUMS_BYTES // (lanes * vectors * size) // rows) * rows
@@ -67,7 +70,7 @@ def blocking(request: Request, target: Target) -> Blocking:
         rows=rows,
         vectors=vectors,
         depth=depth,
-        pack_a=_packs_a(request, compute),
+        pack_a=pack_a,
         pack_b=pack_b,
         sums=sums,
         block_rows=fit if sums else request.m,
@@ -75,8 +78,9 @@ def blocking(request: Request, target: Target) -> Blocking:
 
 
 def _register_bytes(target: Target) -> int:
-    has = [name for name in ("avx512f", "avx2") if f"+{name}" in target.features.split(",")]
-    widest = {"avx512f": 64, "avx2": 32}[has[0]] if has else 16
+    """The size of a vector, which a setting may have made smaller or larger than the processor's."""
+    features = target.features.split(",")
+    widest = 64 if "+avx512f" in features else 32 if "+avx2" in features or not target.features else 16
     return max(16, min(widest, 4 * target.width))
 
 

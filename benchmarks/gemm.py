@@ -36,7 +36,7 @@ from jwarp.types import ScalarType, bfloat16, float16, float32, float64
 SQUARES = (16, 32, 64, 128, 256)
 LARGE = 1024
 # Rows and columns of the tile of C, and the part of k that is taken at once.
-TILES = ((64, 64, 64), (128, 128, 128), (256, 256, 256))
+TILES = ((64, 64, 64), (128, 128, 128), (256, 256, 128), (256, 512, 64))
 BOUND = 0.8
 LAYOUTS = {"nn": (False, False), "nt": (False, True), "tn": (True, False), "tt": (True, True)}
 
@@ -126,7 +126,7 @@ class Program:
 def _repeated(request: Request, count: int) -> Program:
     """The same product again and again, without Python in between."""
     code = FunctionCode(Options(host_target()), "again", ["ptr %a", "ptr %b", "ptr %c"], external=True)
-    with code.loop(0, "%count" if count == 0 else str(count), 1):
+    with code.loop(0, str(count), 1):
         code.call(request.symbol, ("ptr", "%a"), ("ptr", "%b"), ("ptr", "%c"))
     return Program(request, "again", _module(code, request))
 

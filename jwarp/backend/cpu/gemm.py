@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from jwarp.backend.cpu.code import Options, scalar_type
 from jwarp.backend.cpu.gemm_blocking import Blocking, blocking
-from jwarp.backend.cpu.gemm_code import FunctionCode, Number, transposed
+from jwarp.backend.cpu.gemm_code import FunctionCode, Number
 from jwarp.backend.cpu.target import Target
 from jwarp.ir.matmul import Request
 from jwarp.types import ScalarType
@@ -297,38 +297,30 @@ class Unit:
 
     def _transpose(self) -> None:
         """Copies `%count` elements of each of `%columns` rows of a transposed B, as columns."""
-        lanes = self.plan.lanes
+        given, read, lanes = self.b_given, self.b_read, self.plan.lanes
+        part = 16 // read.size
         code = self.function("transpose", ["ptr noalias %from", "ptr noalias %to", "i64 %columns", "i64 %count"])
-        whole_columns, whole_count = code.multiple("%columns", lanes), code.multiple("%count", lanes)
-        with code.loop(0, "%columns", lanes) as j, code.loop(0, "%count", lanes) as k:
-            source = code.at("%from", code.add(code.times(j, self.b_given.column), k), self.b_given.size)
-            target = code.at("%to", code.add(code.times(k, self.b_read.row), j), self.b_read.size)
-            square, edge, done = (code.new_label(hint) for hint in ("square", "edge", "done"))
+        whole_columns, whole_count = code.multiple("%columns", lanes), code.multiple("%count", part)
+        with code.loop(0, "%columns", lanes) as j, code.loop(0, "%count", part) as k:
+            source = code.at("%from", code.add(code.times(j, given.column), k), given.size)
+            target = code.at("%to", code.add(code.times(k, read.row), j), read.size)
+            block, edge, done = (code.new_label(hint) for hint in ("block", "edge", "done"))
             inside = [code.compare("ult", j, whole_columns), code.compare("ult", k, whole_count)]
-            code.line(f"br i1 {code.define(f'and i1 {inside[0]}, {inside[1]}')}, label %{square}, label %{edge}")
-            code.label(square)
-            self._transpose_square(code, source, target)
+            code.line(f"br i1 {code.define(f'and i1 {inside[0]}, {inside[1]}')}, label %{block}, label %{edge}")
+            code.label(block)
+            rows = [code.at(source, r * given.column, given.size) for r in range(lanes)]
+            for r, row in enumerate(code.load_columns(given.type, read.type, rows, part)):
+                code.store_vector(read.type, read.type, row, code.at(target, r * read.row, read.size), lanes)
             code.line(f"br label %{done}")
             code.label(edge)
-            self._transpose_edge(code, source, target, code.less("%columns", j), code.less("%count", k))
+            columns, count = code.least(code.less("%columns", j), lanes), code.least(code.less("%count", k), part)
+            self._transpose_edge(code, source, target, columns, count)
             code.line(f"br label %{done}")
             code.label(done)
 
-    def _transpose_square(self, code: FunctionCode, source: str, target: str) -> None:
-        given, read, lanes = self.b_given, self.b_read, self.plan.lanes
-        rows = [
-            code.load_vector(given.type, read.type, code.at(source, r * given.column, given.size), lanes)
-            for r in range(lanes)
-        ]
-        group = min(lanes, 16 // read.size)
-        for r, row in enumerate(transposed(code, scalar_type(read.type), rows, group)):
-            place = code.at(target, r * read.row, read.size)
-            code.store_vector(read.type, read.type, row, place, lanes)
-
     def _transpose_edge(self, code: FunctionCode, source: str, target: str, columns: Number, count: Number) -> None:
-        """A square that the matrix does not fill: element by element, with zeros for absent columns."""
+        """A block that the matrix does not fill: element by element, with zeros for absent columns."""
         given, read, lanes = self.b_given, self.b_read, self.plan.lanes
-        columns, count = code.least(columns, lanes), code.least(count, lanes)
         zero = code.vectors.constant(read.type, 0)
         with code.loop(0, count, 1) as k:
             row = code.at(target, code.times(k, read.row), read.size)

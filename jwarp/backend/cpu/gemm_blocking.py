@@ -10,7 +10,7 @@ from jwarp.ir.matmul import Request
 from jwarp.types import ScalarType, int32, int64
 
 # What a packed panel of B may take of the first-level cache; the rest is for A and C.
-PANEL_BYTES = 16 << 10
+PANEL_BYTES = 24 << 10
 # Sums that wait in memory for the last part of k, where C cannot hold them.
 SUMS_BYTES = 16 << 10
 # An unpacked B that is smaller stays in the first-level cache by itself.
@@ -20,6 +20,10 @@ CACHE_WAY_BYTES = 4096
 # A sum's next addition waits so many cycles for the one before; two are begun in each cycle.
 LATENCY = 4
 CALL_CYCLES = 25
+# What an access to the cache takes although there is time for it.
+LOAD_COST = 0.2
+# What time a unit may lose for having one micro-kernel less to compile.
+KERNEL_COST = 0.005
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ def _lanes(n: int, size: int, target: Target) -> int:
 
 def _shapes(registers: int) -> Iterator[tuple[int, int]]:
     """The rows and vectors of sums that leave registers for a row of B and an element of A."""
-    for vectors in (2, 3, 4, 1):
+    for vectors in (4, 3, 2, 1):
         for rows in range((registers - 1 - vectors) // vectors, 0, -1):
             yield rows, vectors
 
@@ -107,11 +111,12 @@ def _shapes(registers: int) -> Iterator[tuple[int, int]]:
 def _cycles(request: Request, lanes: int, rows: int, vectors: int) -> float:
     """An estimate of the time for one step along k."""
     total_vectors = -(-request.n // lanes)
-    return sum(
+    kernels = [
         row_count * column_count * _kernel_cycles(r, v, request.k)
         for r, row_count in _pieces(request.m, rows)
         for v, column_count in _pieces(total_vectors, vectors)
-    )
+    ]
+    return sum(kernels) * (1 + KERNEL_COST * len(kernels))
 
 
 def _pieces(whole: int, piece: int) -> list[tuple[int, int]]:
@@ -120,7 +125,8 @@ def _pieces(whole: int, piece: int) -> list[tuple[int, int]]:
 
 
 def _kernel_cycles(rows: int, vectors: int, k: int) -> float:
-    step = max(rows * vectors / 2, (rows + vectors) / 2, LATENCY)
+    loads = (rows + vectors) / 2
+    step = max(rows * vectors / 2, loads, LATENCY) + LOAD_COST * loads
     return step + (CALL_CYCLES + 2 * rows * vectors) / k
 
 

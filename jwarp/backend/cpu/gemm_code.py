@@ -169,42 +169,44 @@ class FunctionCode(Code):
         """The mask of the first `count` lanes."""
         return "<" + ", ".join(f"i1 {'true' if k < count else 'false'}" for k in self.lane_numbers) + ">"
 
-    def zip(self, kind: str, x: str, y: str, picks: Sequence[int]) -> str:
-        """A vector of lanes of x and y, which are numbered one after the other."""
-        chosen = ", ".join(f"i32 {p}" for p in picks)
+    def load_columns(self, source: ScalarType, target: ScalarType, addresses: Sequence[str], part: int) -> list[str]:
+        """Vectors of the first, second, … elements at all addresses; `part` of them.
+
+        `part` elements to a lane of 128 bits are transposed within these lanes, as all processors do at once.
+        """
+        held = int16 if source is float16 else source
+        kind, align = scalar_type(held), f"align {held.bits // 8}"
+        loaded = [self.define(f"load <{part} x {kind}>, ptr {address}, {align}") for address in addresses]
+        rows = [self._joined(kind, loaded[first::part], part) for first in range(part)]
+        if source is float16:
+            rows = [self.define(f"bitcast {self.vector('i16')} {row} to {self.vector('half')}") for row in rows]
+        rows = [convert(self.vectors, source, target, row) for row in rows]
+        picks = [_zip_picks(self.width, part, half) for half in (0, 1)]
+        for _ in range(part.bit_length() - 1):
+            pairs = list(zip(rows[: part // 2], rows[part // 2 :], strict=True))
+            rows = [self._mixed(scalar_type(target), x, y, p) for x, y in pairs for p in picks]
+        return rows
+
+    def _joined(self, kind: str, parts: list[str], size: int) -> str:
+        """One vector of short ones, one after the other."""
+        while len(parts) > 1:
+            picks = ", ".join(f"i32 {k}" for k in range(2 * size))
+            short = f"<{size} x {kind}>"
+            parts = [
+                self.define(f"shufflevector {short} {x}, {short} {y}, <{2 * size} x i32> <{picks}>")
+                for x, y in zip(parts[::2], parts[1::2], strict=True)
+            ]
+            size *= 2
+        return parts[0]
+
+    def _mixed(self, kind: str, x: str, y: str, picks: str) -> str:
         vector = self.vector(kind)
-        return self.define(f"shufflevector {vector} {x}, {vector} {y}, {self.vector('i32')} <{chosen}>")
+        return self.define(f"shufflevector {vector} {x}, {vector} {y}, {self.vector('i32')} <{picks}>")
 
 
-def transposed(code: FunctionCode, kind: str, rows: list[str], group: int) -> list[str]:
-    """The transpose of a square of values, each of whose rows is a vector.
-
-    First squares of `group` lanes are transposed, which processors do best within parts of a register,
-    then these squares change places.
-    """
-    width, size = len(rows), group
-    while size > 1:
-        low, high = (_zips(width, group, half) for half in (0, 1))
-        mixed = list(rows)
-        for first in range(0, width, group):
-            for k in range(group // 2):
-                x, y = rows[first + k], rows[first + k + group // 2]
-                mixed[first + 2 * k] = code.zip(kind, x, y, low)
-                mixed[first + 2 * k + 1] = code.zip(kind, x, y, high)
-        rows, size = mixed, size // 2
-    while group < width:
-        keep = [k if not k & group else k - group + width for k in range(width)]
-        move = [k + group if not k & group else k + width for k in range(width)]
-        mixed = list(rows)
-        for k in range(width):
-            if not k & group:
-                mixed[k] = code.zip(kind, rows[k], rows[k + group], keep)
-                mixed[k + group] = code.zip(kind, rows[k], rows[k + group], move)
-        rows, group = mixed, group * 2
-    return rows
-
-
-def _zips(width: int, group: int, half: int) -> list[int]:
-    """Lanes of two vectors by turns, from the lower or upper half of each group."""
-    starts = [first + half * (group // 2) for first in range(0, width, group)]
-    return [lane for start in starts for k in range(group // 2) for lane in (start + k, start + k + width)]
+def _zip_picks(width: int, part: int, half: int) -> str:
+    """Lanes of two vectors by turns, from the lower or upper half of each part."""
+    starts = range(half * (part // 2), width, part)
+    return ", ".join(
+        f"i32 {k + other}" for start in starts for k in range(start, start + part // 2) for other in (0, width)
+    )

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 # Rows and columns of the tile of C, and the part of k that is taken at once.
-PRODUCT = (128, 128, 256)
+PRODUCT = (256, 256, 64)
 # Warp compiles loops over the elements of registers, which takes it minutes for larger tiles.
 PRODUCT_WARP = (32, 32, 32)
 ROW = 1024

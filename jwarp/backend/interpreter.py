@@ -264,10 +264,12 @@ class _Interpreter:
         return np.asarray(self.number, np.int64) if self.kernel.block_dim else np.arange(self.threads, dtype=np.int64)
 
     def tile_matmul(self, attr: tuple, args: tuple, active: Array) -> None:
-        c, a, b, accumulate, *transposed = attr
-        start = self.data[c] if accumulate else np.zeros_like(self.data[c])
-        operands = (self.data[a], self.data[b], start)
-        self.data[c][:] = evaluate_tile("matmul", operands, tuple(transposed), self.kernel.array(c).dtype)
+        c, a, b, m, n, k, accumulate, *transposed = attr
+        shapes = ((k, m) if transposed[0] else (m, k), (n, k) if transposed[1] else (k, n), (m, n))
+        x, y, start = (self.data[p].reshape(shape) for p, shape in zip((a, b, c), shapes, strict=True))
+        start = start if accumulate else np.zeros_like(start)
+        product = evaluate_tile("matmul", (x, y, start), tuple(transposed), self.kernel.array(c).dtype)
+        self.data[c].reshape(m, n)[:] = product
 
     def check(self, text: str, args: tuple[Array, ...], active: Array) -> None:
         failing = np.flatnonzero(active & ~args[0])

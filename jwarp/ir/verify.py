@@ -203,16 +203,14 @@ def _check_tile(kernel: Kernel, node: Op) -> ValueType:
 
 def _check_unit(kernel: Kernel, node: Op) -> None:
     attr = node.attr
-    if type(attr) is not tuple or len(attr) != 6 or any(type(flag) is not bool for flag in attr[3:]):
-        raise _Fault(f"attr must be three arrays and three flags, not {attr!r}")
-    for number in attr[:3]:
+    is_unit = type(attr) is tuple and len(attr) == 9 and all(type(flag) is bool for flag in attr[6:])
+    if not is_unit or any(type(extent) is not int or extent < 1 for extent in attr[3:6]):
+        raise _Fault(f"attr must be three arrays, three extents and three flags, not {attr!r}")
+    m, n, k = attr[3:6]
+    for number, size in zip(attr[:3], (m * n, m * k, k * n), strict=True):
         local = kernel.local(number) if type(number) is int and _array(kernel, number) else None
-        if local is None or not local.shared or len(local.shape) != 2:
-            raise _Fault(f"array {number!r} holds no matrix")
-    shapes = [kernel.local(number).shape for number in attr[:3]]  # type: ignore[union-attr]
-    (m, n), a, b = shapes[0], *(x[::-1] if flag else x for x, flag in zip(shapes[1:], attr[4:], strict=True))
-    if a != (m, b[0]) or b[1] != n:
-        raise _Fault(f"the matrices {shapes} have no such product")
+        if local is None or not local.shared or local.size != size:
+            raise _Fault(f"array {number!r} holds no {size} elements of a block")
 
 
 def _check_no_attr(kernel: Kernel, node: Op) -> None:

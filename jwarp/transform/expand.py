@@ -77,7 +77,8 @@ class _Expander:
                 self.builder.append(dataclasses.replace(node, init=init, cond=cond, body=body))
 
     def op(self, node: Op) -> None:
-        if node.name.startswith("atomic_") and self.kernel.local(node.attr) is not None:
+        local = self.kernel.local(node.attr) if node.name.startswith("atomic_") else None
+        if local is not None and not local.shared:
             self.unshared(node)
             return
         if node.result is None or OPS[node.name].effect != "pure" or not node.args:

@@ -347,7 +347,8 @@ class _Analysis:
             for k, n in enumerate(numbers)
         )
         own = own and len(indices) == self.kernel.tid_dims
-        certain = id(node) in self.certain
+        local = self.kernel.local(node.attr)
+        certain = id(node) in self.certain and not (local is not None and local.shared)
         self.touched.setdefault(node.attr, []).append((node.name, own, certain))
         if certain:
             forms = tuple(n.form if n.side == ALWAYS and self.is_plain(n.form) else None for n in numbers)

@@ -8,6 +8,10 @@ _ACCESSES = frozenset(("load", "store", *(f"atomic_{name}" for name in ATOMICS))
 
 # Tenths of a nanosecond, as vector code takes them per thread.
 _OPERATION, _ACCESS, _ATOMIC = 1, 4, 20
+# Multiplications of a product of matrices in a tenth of a nanosecond.
+_PRODUCTS = 5
+# Elements in a vector, and what one operation on it takes.
+_LANES, _LANE_WEIGHT = 16, 8
 # What a loop is taken to do where only the launch knows.
 _TRIPS = 64
 MAX_WEIGHT = 1 << 40
@@ -36,6 +40,9 @@ def _block_weight(block: Block) -> int:
 
 def _node_weight(node: Node) -> int:
     match node:
+        case Op(name="tile_matmul"):
+            m, n, k = node.attr[3:6]
+            return max(1, m * n * k // _PRODUCTS)
         case Op():
             atomic = node.name.startswith("atomic_")
             return _ATOMIC if atomic else _ACCESS if node.name in _ACCESSES else _OPERATION
@@ -45,6 +52,8 @@ def _node_weight(node: Node) -> int:
             trips = _TRIPS
             if isinstance(node.lo, Const) and isinstance(node.hi, Const):
                 trips = len(range(node.lo.value, node.hi.value, node.step))
+            if node.lanes is not None:  # vectors of elements
+                return -(-trips // _LANES) * _LANE_WEIGHT * _block_weight(node.body)
             return trips * _block_weight(node.body)
         case While():
             return _TRIPS * (_block_weight(node.cond) + _block_weight(node.body))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from jwarp.backend.cpu.code import BODY, Code, Instructions, Options, literal, memory_type, scalar_type
+from jwarp.backend.cpu.code import BODY, Code, Instructions, Options, literal, memory_type, scalar_type, suffix
 from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.backend.cpu.rules import convert
 from jwarp.ir.nodes import Const
@@ -148,6 +148,11 @@ def _lanes_text(name: str, options: Options, type: ScalarType, outer: Code) -> s
     return "\n".join([head, *code.sections[BODY], "}"])
 
 
+def reduced(code: Code, name: str, type: ScalarType, value: str) -> str:
+    """The lanes of a vector combined."""
+    return _reduce(code, name, type, value)
+
+
 def _combined(code: Code, name: str, type: ScalarType, value: str, mask: str | None) -> str:
     """One value that changes an element as those of all active lanes do, one after the other."""
     out = code.instructions(BODY, True)
@@ -161,12 +166,13 @@ def _combined(code: Code, name: str, type: ScalarType, value: str, mask: str | N
 
 def _reduce(code: Code, name: str, type: ScalarType, value: str) -> str:
     kind, vector = scalar_type(type), code.vector(scalar_type(type))
-    spelled = f"v{code.width}{'f' if type.is_float else 'i'}{type.bits}"
+    spelled = suffix(kind, code.width)
     function = f"llvm.vector.reduce.{_REDUCTIONS['float' if type.is_float else type.kind][name]}.{spelled}"
-    if type.is_float and name == "add":
+    if type.is_float and name in ("add", "mul"):
+        start = literal(Const(type, -0.0 if name == "add" else 1.0))
         code.declare(kind, function, [kind, vector])
         # The order within a vector is free, but it is the same in every run.
-        return code.define(f"call reassoc {kind} @{function}({kind} {literal(Const(type, -0.0))}, {vector} {value})")
+        return code.define(f"call reassoc {kind} @{function}({kind} {start}, {vector} {value})")
     code.declare(kind, function, [vector])
     return code.define(f"call {kind} @{function}({vector} {value})")
 
@@ -176,6 +182,8 @@ def _neutral(name: str, type: ScalarType) -> int | float:
     match name:
         case "add":
             return -0.0 if type.is_float else 0
+        case "mul":
+            return 1.0 if type.is_float else 1
         case "min":
             return math.inf if type.is_float else type.max
         case "max":
@@ -234,7 +242,8 @@ _INT_ATOMICS = {
 }
 _FLOAT_ATOMICS = {"add": "fadd", "min": "fminimum", "max": "fmaximum", "exch": "xchg"}
 _REDUCTIONS = {
-    "int": {"add": "add", "min": "smin", "max": "smax", "and": "and", "or": "or", "xor": "xor"},
-    "uint": {"add": "add", "min": "umin", "max": "umax", "and": "and", "or": "or", "xor": "xor"},
-    "float": {"add": "fadd", "min": "fminimum", "max": "fmaximum"},
+    "int": {"add": "add", "mul": "mul", "min": "smin", "max": "smax", "and": "and", "or": "or", "xor": "xor"},
+    "uint": {"add": "add", "mul": "mul", "min": "umin", "max": "umax", "and": "and", "or": "or", "xor": "xor"},
+    "float": {"add": "fadd", "mul": "fmul", "min": "fminimum", "max": "fmaximum"},
+    "bool": {"and": "and", "or": "or", "xor": "xor"},
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jwarp.backend.cpu.code import BODY, ENTRY, scalar_type
 from jwarp.backend.cpu.rules import convert
-from jwarp.backend.cpu.shapes import Shape
+from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.ir.builder import TRUE
 from jwarp.ir.formats import Conversion, parse
 from jwarp.ir.nodes import Op, Operand
@@ -38,7 +38,8 @@ def thread(emitter: BodyEmitter, node: Op) -> None:
     code = emitter.code
     columns = emitter.memory.symbol(emitter.proofs.kernel.tid_dims - 1)
     before = code.define(f"add i64 %first.thread, {code.define(f'mul i64 %row, {columns}')}")
-    emitter.bind(node.result, code.define(f"add i64 {before}, {emitter.first_column}"), Shape(1))
+    shape = UNIFORM if emitter.proofs.kernel.block_dim else Shape(1)
+    emitter.bind(node.result, code.define(f"add i64 {before}, {emitter.first_column}"), shape)
 
 
 def check(emitter: BodyEmitter, node: Op) -> None:
@@ -59,6 +60,8 @@ def check(emitter: BodyEmitter, node: Op) -> None:
     code.declare(bits, f"llvm.cttz.{bits}", [bits, "i1"])
     lane = code.define(f"call {bits} @llvm.cttz.{bits}({bits} {packed}, i1 true)")
     wide = lane if code.width == 64 else code.define(f"zext {bits} {lane} to i64")
+    if emitter.proofs.kernel.block_dim:
+        wide = "0"  # what fails in a lane fails in its block
     column = code.define(f"add i64 {emitter.first_column}, {wide}")
     for k, value in enumerate((str(emitter.sites[node.attr]), "%row", column)):
         place = code.define(f"getelementptr inbounds i64, ptr %failure, i64 {k}")

@@ -12,10 +12,12 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from jwarp.backend.cpu import atomics, effects, elements
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
+from jwarp.backend.cpu.lanes import vectors
 from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element, Memory, counts_up
 from jwarp.backend.cpu.private import PrivateMemory
 from jwarp.backend.cpu.rules import LLVM_RULES
+from jwarp.backend.cpu.shared import BlockMemory
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.backend.cpu.tape import TapeMemory, lane_max
 from jwarp.ir.nodes import (
@@ -68,6 +70,7 @@ class BodyEmitter:
         self.values: dict[Value, Lanes] = {}
         self.ways: dict[int, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not
         self.private = PrivateMemory(code, memory, proofs.kernel)
+        self.blocks = BlockMemory(code, memory, proofs.kernel)
         self.tape = TapeMemory(code, memory, proofs.kernel)
         self.coordinates: list[Lanes] = []
         self.first_column = ""  # of the vector at hand
@@ -148,6 +151,8 @@ class BodyEmitter:
                     self.uniform_if(node)
                 else:
                     self.varying_if(node)
+            case For() if node.lanes is not None:
+                vectors(self, node)
             case For():
                 counted(self, node)
             case While():
@@ -236,13 +241,21 @@ class BodyEmitter:
         return self.two_ways(element.inside, lambda: write(inside), lambda: write(general), types)
 
     def clear(self, node: Op) -> None:
+        if node.attr in self.blocks.arrays:
+            self.blocks.clear(node.attr)
+            return
         self.private.clear(node.attr, self.private_mask)
+
+    def product(self, node: Op) -> None:
+        self.blocks.product(node)
 
     # -- tape and logs
 
     def push(self, node: Op) -> None:
         lanes = [self.lanes(x) for x in node.args]
         flags = node.attr[1:]
+        if node.attr[0] in self.tape.whole:
+            flags = [1] * len(lanes)
         texts = [x.text if flag else self.vector(x) for x, flag in zip(lanes, flags, strict=True)]
         self.tape.push(node.attr[0], texts)
 
@@ -362,7 +375,7 @@ class BodyEmitter:
         """One lane after the other, or all at once where that makes no difference."""
         name, indices = node.name.removeprefix("atomic_"), indices_of(node)
         values = [self.vector(self.lanes(x)) for x in node.args[len(indices) :]]
-        if node.attr in self.sums:
+        if node.attr in self.sums or node.attr in self.blocks.arrays:  # no other thread looks at it meanwhile
             self.access(node, indices, lambda element: atomics.add(self.memory, element, values[0], self.mask))
             return
         element = self.element(node, indices, lane_by_lane=True)
@@ -372,6 +385,8 @@ class BodyEmitter:
             return
         before = atomics.change_lanes(self.memory, name, element, values, self.mask, wanted)
         if node.result is not None and wanted:
+            if self.shapes[node.result].is_uniform:  # of a block as a whole
+                before = self.code.define(f"extractelement {self.code.vector(scalar_type(element.type))} {before}, i64 0")
             self.bind(node.result, before)
 
     def zero_fill(self, params: Iterable[int]) -> None:
@@ -473,6 +488,7 @@ SPECIAL_RULES = {
     "load": BodyEmitter.load,
     "store": BodyEmitter.store,
     "clear": BodyEmitter.clear,
+    "tile_matmul": BodyEmitter.product,
     **TAPE_RULES,
     **dict.fromkeys((f"atomic_{name}" for name in ATOMICS), BodyEmitter.atomic),
     "rule": BodyEmitter.rule,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def counted(emitter: BodyEmitter, node: For) -> None:
-    """Write a counted loop."""
+    """Write a counted loop, all lanes of which make the same trips or leave one after the other."""
     lo, hi = emitter.lanes(node.lo), emitter.lanes(node.hi)
     index_shape = emitter.shapes[node.index]
     is_vector = index_shape.is_varying

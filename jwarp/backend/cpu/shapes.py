@@ -26,6 +26,7 @@ class Shape:
 
 
 UNIFORM, VARYING = Shape(0), Shape(None)
+MAX_LANES = 64
 
 # Least and greatest value of an integer in any lane, whether its thread is active or not.
 Limits = tuple[int, int]
@@ -37,7 +38,10 @@ def join(x: Shape, y: Shape) -> Shape:
 
 
 def shapes_of(proofs: Proofs) -> Mapping[Value, Shape]:
-    """The shape of every value of the kernel, with lanes along its last launch dimension."""
+    """The shape of every value of the kernel.
+
+    Lanes are along its last launch dimension. In a kernel with tiles there are none outside of the loops that have them.
+    """
     analysis = _Analysis(proofs)
     analysis.block(proofs.kernel.body)
     return analysis.shapes
@@ -50,6 +54,7 @@ class _Analysis:
         self.limits: dict[Value, Limits] = {}
         pushes = [n for n in walk(self.kernel.body) if isinstance(n, Op) and n.name == "push"]
         self.uniform_fields = {(n.attr[0], k) for n in pushes for k, flag in enumerate(n.attr[1:]) if flag}
+        self.has_lanes = not self.kernel.block_dim
 
     def shape(self, x: Operand) -> Shape:
         return UNIFORM if isinstance(x, Const) else self.shapes[x]
@@ -77,8 +82,22 @@ class _Analysis:
                 for k, result in enumerate(node.results):
                     both = join(self.shape(node.then.yields[k]), self.shape(node.orelse.yields[k]))
                     self.shapes[result] = both if uniform else VARYING
+            case For() if node.lanes is not None:
+                self.vectors(node)
             case For() | While():
                 self.loop(node)
+
+    def vectors(self, node: For) -> None:
+        """A loop whose trips run together: what it carries is one value for each lane until it ends."""
+        self.shapes[node.index] = Shape(1)
+        if isinstance(node.lo, Const) and isinstance(node.hi, Const):
+            ends = sorted((node.lo.value, node.hi.value))
+            self.limits[node.index] = ends[0], ends[1] + MAX_LANES
+        self.shapes.update(dict.fromkeys(node.params, VARYING))
+        self.has_lanes = True
+        self.block(node.body)
+        self.has_lanes = False
+        self.shapes.update(dict.fromkeys(node.results, UNIFORM))
 
     def loop(self, node: For | While) -> None:
         """Start from what enters the loop and widen until nothing changes."""
@@ -118,13 +137,15 @@ class _Analysis:
 
     def op(self, node: Op) -> Shape:
         args = [self.shape(a) for a in node.args]
+        if not self.has_lanes or (self.kernel.block_dim and node.name in ("tid", "thread")):
+            return UNIFORM
         if node.name == "tid":
             return Shape(1) if node.attr == self.kernel.tid_dims - 1 else UNIFORM
         if node.name == "thread":
             return Shape(1)
         if node.name in WRITES:
             return VARYING  # an atomic operation finds what the lane before it left
-        if node.name == "load" and self.kernel.local(node.attr) is not None:
+        if node.name == "load" and self.kernel.local(node.attr) is not None and not self.kernel.block_dim:
             return VARYING  # every lane has an array of its own
         if node.name == "top":
             return UNIFORM if node.attr in self.uniform_fields else VARYING

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, memory_type, scalar_type
 from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.backend.cpu.shapes import VARYING
-from jwarp.ir.nodes import Kernel, Op, walk
+from jwarp.ir.nodes import For, Kernel, Op, walk
 from jwarp.types import ScalarType, bool_, int64
 
 TAPE = "{ ptr, i64, i64 }"
@@ -46,14 +46,27 @@ class Record:
     size: int
 
 
+def whole_tapes(kernel: Kernel) -> frozenset[int]:
+    """The tapes of a kernel with tiles whose records are of scalars, the same for all lanes."""
+    if not kernel.block_dim:
+        return frozenset()
+    loops = [n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None]
+    pushed = {n.attr[0] for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push"}
+    in_lanes = {n.attr[0] for loop in loops for n in walk(loop.body) if isinstance(n, Op) and n.name == "push"}
+    return frozenset(pushed - in_lanes)
+
+
 class TapeMemory:
     """The tape of a kernel (stack 0), and the logs of its arrays (the stacks after it)."""
 
     def __init__(self, code: Code, memory: Memory, kernel: Kernel):
         self.code, self.memory = code, memory
         ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
+        self.whole = whole_tapes(kernel)
         self.records = {
-            n.attr[0]: self.record([(x.type, bool(flag)) for x, flag in zip(n.args, n.attr[1:], strict=True)])
+            n.attr[0]: self.record(
+                [(x.type, bool(flag) or n.attr[0] in self.whole) for x, flag in zip(n.args, n.attr[1:], strict=True)]
+            )
             for n in ops if n.name == "push"
         }  # fmt: skip
         logged = dict.fromkeys(n.attr for n in ops if n.name in ("save", "undo", "rollback", "mark"))

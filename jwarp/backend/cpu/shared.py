@@ -1,0 +1,40 @@
+"""The memory that a block has for its tiles: arrays on the stack of the worker that runs the block."""
+
+from __future__ import annotations
+
+from jwarp.backend.cpu.code import ENTRY, Code, memory_type
+from jwarp.backend.cpu.memory import Memory
+from jwarp.ir.matmul import Request
+from jwarp.ir.nodes import Kernel, Local, Op
+from jwarp.transform.tiles_units import request_of
+
+ALIGNMENT = 64
+
+
+class BlockMemory:
+    """Writes what is done to whole arrays of a block; `requests` are the products that the kernel needs."""
+
+    def __init__(self, code: Code, memory: Memory, kernel: Kernel):
+        self.code, self.kernel = code, kernel
+        self.requests: dict[Request, None] = {}
+        locals_ = kernel.locals if kernel.block_dim else ()
+        self.arrays: dict[int, Local] = {len(kernel.params) + k: local for k, local in enumerate(locals_)}
+        for array, local in self.arrays.items():
+            size = f"[{local.size} x {memory_type(local.dtype)}]"
+            # It is found by the name that a parameter would have.
+            code.line(f"%p{array} = alloca {size}, align {ALIGNMENT}", ENTRY)
+
+    def clear(self, array: int) -> None:
+        """Set all elements to zero."""
+        local = self.arrays[array]
+        self.code.declare("void", "llvm.memset.p0.i64", ["ptr", "i8", "i64", "i1"])
+        size = local.size * local.dtype.bits // 8
+        self.code.line(f"call void @llvm.memset.p0.i64(ptr align {ALIGNMENT} %p{array}, i8 0, i64 {size}, i1 false)")
+
+    def product(self, node: Op) -> None:
+        """Call the code that is made for this product of matrices."""
+        request = request_of(self.kernel, node)
+        self.requests[request] = None
+        c, a, b = node.attr[:3]
+        self.code.declare("void", request.symbol, ["ptr", "ptr", "ptr"])
+        self.code.line(f"call void @{request.symbol}(ptr %p{a}, ptr %p{b}, ptr %p{c})")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.evaluate_tiles import neutral
-from jwarp.ir.nodes import Const, For, Operand, Value
+from jwarp.ir.matmul import Request
+from jwarp.ir.nodes import Const, For, Kernel, Op, Operand, Value
 from jwarp.transform.tiles_plan import Unit
 from jwarp.types import TileType, int32
 

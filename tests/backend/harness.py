@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from jwarp import _native
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.compile import CpuKernel, entry_name
 from jwarp.backend.cpu.target import Target, host_target, target_machine
+from jwarp.backend.cpu.units import unit_object
 from jwarp.config import Settings
+from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Kernel, written_params
 from jwarp.launch.descriptor import FORMAT
 
@@ -84,6 +87,8 @@ class Compiled:
         code = target_machine(options.target).emit_object(self.made.module(version, options))
         name = entry_name(self.kernel)
         builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(name)
+        for request in self.made.requests:
+            builder.import_symbol(request.symbol, _unit(request, options.target))
         self.libraries.append(builder.link(self.linker, version))
         return self.libraries[-1][name]
 
@@ -120,6 +125,23 @@ class Compiled:
             assert value.tobytes() == np.asarray(args[p], value.dtype).tobytes(), "an input has changed"
         final = {p: results[k] for k, p in enumerate(written)}
         return [final.get(p, given[p]) for p, param in enumerate(self.kernel.params) if param.is_array]
+
+
+@functools.cache
+def _unit(request: Request, target: Target) -> int:
+    """The address of the code of a product of matrices."""
+    builder = llvm.JITLibraryBuilder().add_object_img(unit_object(request, target)).add_current_process()
+    library = builder.export_symbol(request.symbol).link(_unit_linker(), f"unit{next(_serial)}")
+    _units.append(library)
+    return library[request.symbol]
+
+
+_units: list[Any] = []
+
+
+@functools.cache
+def _unit_linker() -> Any:
+    return llvm.create_lljit_compiler(target_machine(_HOST))
 
 
 def _guarded(array: np.ndarray) -> np.ndarray:

@@ -157,7 +157,7 @@ def _combined(code: Code, name: str, type: ScalarType, value: str, mask: str | N
     """One value that changes an element as those of all active lanes do, one after the other."""
     out = code.instructions(BODY, True)
     if mask is not None:
-        value = out.select(mask, type, value, out.constant(type, _neutral(name, type)))
+        value = out.select(mask, type, value, out.constant(type, neutral(name, type)))
     if type.is_float and type.bits == 16:
         wide = _reduce(code, name, float32, convert(out, type, float32, value))
         return convert(code.instructions(BODY, False), float32, type, wide)
@@ -177,7 +177,7 @@ def _reduce(code: Code, name: str, type: ScalarType, value: str) -> str:
     return code.define(f"call {kind} @{function}({vector} {value})")
 
 
-def _neutral(name: str, type: ScalarType) -> int | float:
+def neutral(name: str, type: ScalarType) -> int | float:
     """The value that changes nothing."""
     match name:
         case "add":

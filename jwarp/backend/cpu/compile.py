@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import threading
 import time
@@ -15,16 +14,21 @@ from jwarp.backend.analysed import CODE_SETTINGS, PROGRAM_FORMAT, VERSIONS, Anal
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.library import expansion
+from jwarp.backend.cpu.linker import link
 from jwarp.backend.cpu.target import host_target, target_machine
+from jwarp.backend.cpu.units import addresses, requests_from_bytes, requests_to_bytes
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.store import key_of
 from jwarp.config import Settings, config
-from jwarp.ir.nodes import Kernel, failure_texts, rounds_as_written
+from jwarp.ir.matmul import Request
+from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
 from jwarp.ir.serialize import from_bytes
 from jwarp.transform.affine import Extents
 from jwarp.transform.expand import expand
 from jwarp.transform.simplify import simplify
+from jwarp.transform.tiles import lower_tiles
+from jwarp.transform.tiles_units import request_of
 
 PASSES = ("instruction_combine", "simplify_cfg", "dead_code_elimination")
 LOCAL_PASSES = ("sroa",)
@@ -33,6 +37,8 @@ LOCAL_PASSES = ("sroa",)
 def optimized(kernel: Kernel) -> Kernel:
     """The kernel as code is generated from it, with every operation where it was written."""
     kernel = simplify(kernel)
+    if kernel.block_dim:
+        kernel = simplify(lower_tiles(kernel))
     kernel = expand(kernel, expansion)
     return simplify(kernel, flatten_branches=True)
 
@@ -59,8 +65,10 @@ class CpuKernel(AnalysedKernel):
         with self._lock:
             known = dict(zip(VERSIONS, _native.known_versions(self.fingerprint), strict=True))
             if not known[version]:
-                code, source = self.object_code(version)
-                address = _link(code, entry_name(self.kernel))
+                content, source = self.object_code(version)
+                requests, _, code = content.partition(b"\n")
+                units = addresses(requests_from_bytes(requests), self.kernel.name, self._store)
+                address = link(code, entry_name(self.kernel), units)
                 fast, checked = (address if v == version else 0 for v in VERSIONS)
                 _native.register_kernel(self.fingerprint, self.plan.tobytes(), fast, checked, self.failures)
                 seconds = time.perf_counter() - start
@@ -71,16 +79,24 @@ class CpuKernel(AnalysedKernel):
         return first
 
     def object_code(self, version: str) -> tuple[bytes, str]:
-        """The object code of one version, and where it came from."""
+        """The object code of one version after a line with the products that it calls, and where it came from."""
         # The code trusts what launches check, so it belongs to one summary.
         parts = ("code", identity() or "", self.fingerprint, version, repr(self.bounds), repr(self.options))
         key = key_of(*parts, self.summary.to_bytes())
-        code = self._store.load(key)
-        if code is not None:
-            return code, "disk"
+        content = self._store.load(key)
+        if content is not None:
+            return content, "disk"
         code = target_machine(self.options.target).emit_object(self.module(version))
-        self._store.save(key, code)
-        return code, "compiled"
+        content = requests_to_bytes(self.requests) + code
+        self._store.save(key, content)
+        return content, "compiled"
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The products of matrices that the code calls."""
+        kernel = self.proofs.kernel
+        products = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "tile_matmul"]
+        return tuple(dict.fromkeys(request_of(kernel, n) for n in products))
 
     def text(self, version: str = "fast", options: Options | None = None) -> str:
         """The LLVM assembly of one version, before LLVM's own passes."""
@@ -121,24 +137,8 @@ def entry_name(kernel: Kernel) -> str:
     return f"jwarp_{safe}"
 
 
-_linker: llvm.LLJIT | None = None
-_libraries: list = []  # what is linked here stays: XLA may call it as long as the process lives
-_names = itertools.count()
-_link_lock = threading.Lock()
 _made: dict[tuple[str, str], CompileEvent] = {}  # how code came into the process, by fingerprint and version
 _compiling: dict[str, threading.Lock] = {}  # by fingerprint: kernels of the same content are compiled once
-
-
-def _link(code: bytes, name: str) -> int:
-    """Load object code into the process; the address of `name`."""
-    global _linker
-    with _link_lock:
-        if _linker is None:
-            _linker = llvm.create_lljit_compiler(target_machine(host_target()))
-        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(name)
-        tracker = library.link(_linker, f"jwarp.{next(_names)}")
-        _libraries.append(tracker)
-        return tracker[name]
 
 
 # By content, for custom calls that come from a cache or a file; and by object, which is quicker to find

@@ -110,11 +110,19 @@ def _body(emitter: BodyEmitter) -> list[str]:
     rows = [f"%row.{axis}" for axis in leading]
     coordinates = [Lanes(code.define(f"trunc i64 {row} to i32", ROW), int32, UNIFORM, ROW) for row in rows]
     following = _next_row(code, memory, leading)
+    if emitter.proofs.kernel.block_dim:
+        _block_loop(emitter, coordinates)
+        return _assembled(code, rows, starts, following, "rest")
     # Without cheap masked accesses the whole vectors of a row get code of their own.
     peeled = not code.options.target.masks and code.width > 1
     loops = ["whole", "rest"] if peeled else ["rest"]
     for loop, before in zip(loops, ["row.start", *loops], strict=False):
         _vector_loop(emitter, coordinates, loop, before)
+    return _assembled(code, rows, starts, following, loops[0])
+
+
+def _assembled(code: Code, rows: list[str], starts: list[str], following: list[str], first: str) -> list[str]:
+    """The sections of code in the loop over rows, each of which begins with the loop `first` over its columns."""
     entry, row, body = code.sections
     return [
         "entry:",
@@ -127,7 +135,7 @@ def _body(emitter: BodyEmitter) -> list[str]:
             for name, start, then in zip(rows, starts, following, strict=True)
         ),
         *row,
-        f"  br label %{loops[0]}.head",
+        f"  br label %{first}.head",
         *body,
         "row.latch:",
         "  %row.next = add i64 %row, 1",
@@ -167,6 +175,30 @@ def _vector_loop(emitter: BodyEmitter, rows: list[Lanes], loop: str, before: str
     code.label(f"{loop}.latch")
     code.line(f"{col}.next = add i64 {col}, {width}")
     code.line(f"br label %{loop}.head")
+
+
+def _block_loop(emitter: BodyEmitter, rows: list[Lanes]) -> None:
+    """A loop over the columns of a kernel with tiles, each of which is a block."""
+    code, memory, kernel = emitter.code, emitter.memory, emitter.proofs.kernel
+    col = "%rest.col"
+    code.label("rest.head")
+    code.line(f"{col} = phi i64 [%col.begin, %row.start], [{col}.next, %rest.latch]")
+    code.line(f"%rest.more = icmp slt i64 {col}, %col.end")
+    code.line("br i1 %rest.more, label %rest.body, label %row.latch")
+    code.label("rest.body")
+    memory.active_lanes = "1"
+    # What is not done for the elements of tiles is done once, as if by a vector with one lane that is active.
+    emitter.mask = "<" + ", ".join(f"i1 {'false' if k else 'true'}" for k in code.lane_numbers) + ">"
+    emitter.thread_mask = emitter.mask
+    column = Lanes(code.define(f"trunc i64 {col} to i32"), int32, UNIFORM, BODY)
+    emitter.coordinates, emitter.first_column = [*rows, column], col
+    emitter.tape.start()
+    emitter.zero_fill(p for p, cover in enumerate(emitter.proofs.covers) if cover is Cover.OWN)
+    emitter.block(kernel.body)
+    code.line("br label %rest.latch")
+    code.label("rest.latch")
+    code.line(f"{col}.next = add i64 {col}, 1")
+    code.line("br label %rest.head")
 
 
 def _row_starts(memory: Memory, leading: list[int]) -> list[str]:

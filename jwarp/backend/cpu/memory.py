@@ -114,7 +114,7 @@ class Memory:
     def known_offset(self, param: int, indices: list[Lanes]) -> int | None:
         """The number of an element inside a local array that constants name: then it can become a value."""
         local = self.kernel.local(param)
-        if local is None or any(i.text.startswith("%") for i in indices):
+        if local is None or any(i.text.startswith("%") or not i.shape.is_uniform for i in indices):
             return None
         offset = 0
         for index, extent in zip(indices, local.shape, strict=True):

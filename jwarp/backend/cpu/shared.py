@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from jwarp.backend.cpu.code import ENTRY, Code, memory_type
 from jwarp.backend.cpu.memory import Memory
-from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Kernel, Local, Op
 from jwarp.transform.tiles_units import request_of
 
@@ -12,11 +11,10 @@ ALIGNMENT = 64
 
 
 class BlockMemory:
-    """Writes what is done to whole arrays of a block; `requests` are the products that the kernel needs."""
+    """Writes what is done to whole arrays of a block."""
 
     def __init__(self, code: Code, memory: Memory, kernel: Kernel):
         self.code, self.kernel = code, kernel
-        self.requests: dict[Request, None] = {}
         locals_ = kernel.locals if kernel.block_dim else ()
         self.arrays: dict[int, Local] = {len(kernel.params) + k: local for k, local in enumerate(locals_)}
         for array, local in self.arrays.items():
@@ -34,7 +32,6 @@ class BlockMemory:
     def product(self, node: Op) -> None:
         """Call the code that is made for this product of matrices."""
         request = request_of(self.kernel, node)
-        self.requests[request] = None
         c, a, b = node.attr[:3]
         self.code.declare("void", request.symbol, ["ptr", "ptr", "ptr"])
         self.code.line(f"call void @{request.symbol}(ptr %p{a}, ptr %p{b}, ptr %p{c})")

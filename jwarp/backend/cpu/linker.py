@@ -1,0 +1,30 @@
+"""Loads machine code into the process, where it stays."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping
+
+import llvmlite.binding as llvm
+
+from jwarp.backend.cpu.target import host_target, target_machine
+
+_linker: llvm.LLJIT | None = None
+_libraries: list = []  # XLA may call what is linked here as long as the process lives
+_names = itertools.count()
+_lock = threading.Lock()
+
+
+def link(code: bytes, name: str, imported: Mapping[str, int] | None = None) -> int:
+    """Load object code that calls functions at the addresses `imported`; the address of `name` in it."""
+    global _linker
+    with _lock:
+        if _linker is None:
+            _linker = llvm.create_lljit_compiler(target_machine(host_target()))
+        library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(name)
+        for symbol, address in (imported or {}).items():
+            library.import_symbol(symbol, address)
+        tracker = library.link(_linker, f"jwarp.{next(_names)}")
+        _libraries.append(tracker)
+        return tracker[name]

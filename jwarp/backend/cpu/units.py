@@ -1,0 +1,81 @@
+"""The code of matrix products, which kernels call: compiled once for each request, kept on disk, shared."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+import time
+from collections.abc import Iterable
+
+import llvmlite.binding as llvm
+
+from jwarp.backend.cpu.gemm import emit
+from jwarp.backend.cpu.linker import link
+from jwarp.backend.cpu.target import Target, host_target, target_machine
+from jwarp.backend.events import CompileEvent, announce
+from jwarp.backend.generator import identity
+from jwarp.backend.store import Store, key_of
+from jwarp.ir.matmul import Request
+from jwarp.types import SCALARS
+
+PASSES = ("instruction_combine", "simplify_cfg", "dead_code_elimination")
+
+_addresses: dict[Request, int] = {}
+_made: dict[Request, CompileEvent] = {}
+_lock = threading.Lock()
+
+
+def unit_object(request: Request, target: Target) -> bytes:
+    """The object code of one product."""
+    machine = target_machine(target)
+    module = llvm.parse_assembly(emit(request, target))
+    module.triple, module.data_layout = target.triple, str(machine.target_data)
+    module.verify()
+    passes = llvm.create_new_module_pass_manager()
+    for name in PASSES:
+        getattr(passes, f"add_{name}_pass")()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(1)))
+    return machine.emit_object(module)
+
+
+def addresses(requests: Iterable[Request], kernel: str, store: Store) -> dict[str, int]:
+    """Where the code of these products is, by symbol; what `kernel` is the first to need is made ready."""
+    return {request.symbol: _address(request, kernel, store) for request in requests}
+
+
+def _address(request: Request, kernel: str, store: Store) -> int:
+    start = time.perf_counter()
+    with _lock:
+        known = request in _addresses
+        if not known:
+            target = host_target()
+            key = key_of("unit", identity() or "", repr(request), repr(target))
+            code, source = store.load(key), "disk"
+            if code is None:
+                code, source = unit_object(request, target), "compiled"
+                store.save(key, code)
+            _addresses[request] = link(code, request.symbol)
+            seconds = time.perf_counter() - start
+            _made[request] = CompileEvent(kernel, f"tile_matmul[{request.key}]", "cpu", seconds, source, len(code))
+    event = dataclasses.replace(_made[request], kernel=kernel)
+    if known:
+        event = dataclasses.replace(event, seconds=time.perf_counter() - start, source="memory")
+    announce(event)
+    return _addresses[request]
+
+
+def requests_to_bytes(requests: Iterable[Request]) -> bytes:
+    """One line of text."""
+    rows = [[r.a.name, r.b.name, r.c.name, r.m, r.n, r.k, *map(int, _flags(r))] for r in requests]
+    return json.dumps(rows, separators=(",", ":")).encode() + b"\n"
+
+
+def requests_from_bytes(line: bytes) -> tuple[Request, ...]:
+    """The reverse of `requests_to_bytes`."""
+    rows = json.loads(line)
+    return tuple(Request(*(SCALARS[name] for name in row[:3]), *row[3:6], *map(bool, row[6:])) for row in rows)
+
+
+def _flags(r: Request) -> tuple[bool, bool, bool]:
+    return r.transpose_a, r.transpose_b, r.accumulate

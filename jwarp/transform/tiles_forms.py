@@ -146,7 +146,7 @@ class Forms:
             case "spread":
                 return self._placed(node, type)
             case "lane_max":  # is one for each vector of the loop that asks for it
-                self.costs[node.result] = MAX_REPEATED_OPS  # type: ignore[index]
+                self.costs[node.result] = 1  # type: ignore[index]
                 return Computed(node)
         return self._computed(node)
 

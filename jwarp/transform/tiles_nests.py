@@ -272,7 +272,7 @@ class NestWriter:
         match form:
             case Filled():
                 return self.lowering.operand(form.value)
-            case Viewed() if form.base in self.env:
+            case Viewed() if form.base in self.inside:
                 return self.env[form.base]
         if form not in self.loaded:
             self.loaded[form] = self.made(form)

@@ -24,8 +24,8 @@ def write_unit(lowering: Lowering, unit: Unit) -> None:
     arrays = [lowering.array(x) for x in (unit.target, *unit.reads)]
     name = unit.node.name
     if name == "matmul":
-        (m, n), a = _shape(unit.target), _shape(unit.reads[0])
-        k = a[0] if unit.node.attr[1] else a[1]
+        m, n = _shape(unit.target)
+        k = _tile(unit.reads[0]).size // m
         lowering.effect("tile_matmul", attr=(*arrays, m, n, k, *unit.node.attr))
     elif ROUTINES[name] in lowering.units:
         extents = _shape(unit.target) if name != "scan" else (_tile(unit.target).size,)

@@ -287,7 +287,10 @@ class BodyEmitter:
 
     def rollback(self, node: Op) -> None:
         head, body, done = (self.code.new_label(f"rollback.{part}") for part in ("head", "body", "done"))
-        mark = self.lanes(node.args[0]).text
+        length = self.lanes(node.args[0])
+        mark = length.text
+        if length.shape.is_varying:  # all lanes noted the length of one log
+            mark = lane_max(self.code, mark, length.type, self.mask)
         self.jump(head)
         self.code.label(head)
         self.jump_if(self.tape.is_above(node.attr, mark), body, done)

@@ -389,7 +389,9 @@ class BodyEmitter:
         before = atomics.change_lanes(self.memory, name, element, values, self.mask, wanted)
         if node.result is not None and wanted:
             if self.shapes[node.result].is_uniform:  # of a block as a whole
-                before = self.code.define(f"extractelement {self.code.vector(scalar_type(element.type))} {before}, i64 0")
+                before = self.code.define(
+                    f"extractelement {self.code.vector(scalar_type(element.type))} {before}, i64 0"
+                )
             self.bind(node.result, before)
 
     def zero_fill(self, params: Iterable[int]) -> None:

@@ -356,8 +356,8 @@ _TABLE += [
         0,
         ANY,
         None,
-        "`attr` is (c, a, b, m, n, k, accumulate, transpose_a, transpose_b): the shared array c becomes the m x n product"
-        " of a and b, or that is added to it; they hold the rows of matrices one after the other",
+        "`attr` is (c, a, b, m, n, k, accumulate, transpose_a, transpose_b): the shared array c becomes the m x n"
+        " product of a and b, or that is added to it; they hold the rows of matrices one after the other",
         effect="write",
     ),
 ]

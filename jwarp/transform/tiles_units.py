@@ -185,5 +185,5 @@ _LOOPS: dict[str, Callable[[Lowering, Unit], None]] = {"scan": _scan, "cholesky"
 def request_of(kernel: Kernel, node: Op) -> Request:
     """The product that an operation `tile_matmul` asks for."""
     c, a, b, m, n, k, accumulate, transpose_a, transpose_b = node.attr
-    types = (kernel.array(number).dtype for number in (a, b, c))
-    return Request(*types, m, n, k, transpose_a, transpose_b, accumulate)
+    x, y, z = (kernel.array(number).dtype for number in (a, b, c))
+    return Request(x, y, z, m, n, k, transpose_a, transpose_b, accumulate)

@@ -17,8 +17,8 @@ from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element, Memory, counts_up
 from jwarp.backend.cpu.private import PrivateMemory
 from jwarp.backend.cpu.rules import LLVM_RULES
-from jwarp.backend.cpu.shared import BlockMemory
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
+from jwarp.backend.cpu.shared import BlockMemory
 from jwarp.backend.cpu.tape import TapeMemory, lane_max
 from jwarp.ir.nodes import (
     ATOMICS,

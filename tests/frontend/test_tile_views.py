@@ -1,71 +1,11 @@
 """Elements, rows, slices and other views of tiles, read and changed: NumPy's arrays and views do the same."""
 
-import types
-
 import numpy as np
 import pytest
+from numpy_tiles import check
 from tile_running import run_tiled
 
 import jwarp as wp
-
-
-class NumpyTiles(types.SimpleNamespace):
-    """The functions of the kernels below, on NumPy arrays."""
-
-    def __init__(self):
-        names = {**vars(wp), "tid": lambda: 0, "tile_load": self.load, "tile_store": self.store}
-        super().__init__(**names)
-        self.tile_view = self.view
-        self.tile_transpose = lambda a: a.T
-        self.tile_reshape = self.reshape
-        self.tile_squeeze = lambda a, axis=None: np.squeeze(a, axis)
-        self.tile_broadcast = np.broadcast_to
-        self.tile_assign = self.assign
-        self.tile_extract = lambda a, *indices: a[indices]
-        self.tile_astype = lambda a, dtype: a.astype(np.int32)
-        self.tile_slice_indexed = lambda a, indices: a[indices].copy()
-
-    @staticmethod
-    def load(a, shape, offset=0):
-        shape, offset = np.atleast_1d(shape), np.atleast_1d(offset)
-        offset = np.resize(offset, len(shape))
-        return a[tuple(slice(o, o + n) for o, n in zip(offset, shape, strict=True))].copy()
-
-    @staticmethod
-    def store(a, t):
-        a[tuple(slice(0, n) for n in t.shape)] = t
-
-    @staticmethod
-    def view(t, offset, shape=None):
-        offset = offset if isinstance(offset, tuple) else (offset,)
-        if shape is None:
-            return t[offset]
-        return t[tuple(slice(o, o + n) for o, n in zip(offset, shape, strict=True))]
-
-    @staticmethod
-    def reshape(t, shape):
-        made = t.view()
-        made.shape = shape  # refuses copies
-        return made
-
-    @staticmethod
-    def assign(dst, src, offset=None):
-        offset = (0,) * dst.ndim if offset is None else np.atleast_1d(offset)
-        dst[tuple(slice(o, o + n) for o, n in zip(offset, src.shape, strict=True))] = src.copy()
-
-
-def in_numpy(kernel, *args):
-    """What the array arguments are after Python has run the kernel on NumPy arrays."""
-    copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
-    function = kernel.python
-    outer = {**function.__globals__, "wp": NumpyTiles()}
-    types.FunctionType(function.__code__, outer, closure=function.__closure__)(*copies)
-    return [c for c in copies if isinstance(c, np.ndarray)]
-
-
-def check(kernel, *args):
-    for got, wanted in zip(run_tiled(kernel, 1, *args), in_numpy(kernel, *args), strict=True):
-        np.testing.assert_array_equal(got, wanted)
 
 
 def numbers(seed, *shape):

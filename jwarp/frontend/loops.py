@@ -31,7 +31,7 @@ from jwarp.frontend.source import assigned_names, count_loads, may_jump, partly_
 from jwarp.frontend.tile_memory import cells_of, with_origins
 from jwarp.frontend.tile_operators import IN_PLACE
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
-from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, used_values
+from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, blocks, used_values
 from jwarp.types import ScalarType, bool_, int32, int64
 
 # Unrolling stops where it would read more than this many syntax nodes.
@@ -209,7 +209,8 @@ class LoopLowering(ControlFlowLowering):
         carried = self.carry(statement, body, never_empty)
         with self.builder.block() as nodes:
             body()
-        block = make_block(nodes, carried.next_values())
+            following = carried.next_values()
+        block = make_block(nodes, following)
         assert count_step is not None
         self.builder.append(
             carried.finished(
@@ -446,9 +447,9 @@ class Carried:
         """The loop without the tiles that its body does not change, which it need not carry."""
         first = len(self.params) - sum(len(tile.items) for tile in self.cells.values())
         same = {k for k in range(first, len(self.params)) if node.body.yields[k] is node.params[k]}
-        blocks_ = (node.body,) if isinstance(node, For) else (node.cond, node.body)
+        inside = [Block(block.nodes) for block in blocks(node)]
         for unusable, params in self.lost.values():
-            if any(used_values(block) & set(params) for block in blocks_):
+            if any(used_values(block) & set(params) for block in inside):  # which sees the change in the next trip
                 raise unusable.error(self.span)
         self.left = tuple(node.init[k] if k in same else r for k, r in enumerate(self.results))
         return without_carried(node, same)

@@ -48,8 +48,7 @@ def entries(e: SubscriptLowering, ref: TileRef, node: ast.Subscript) -> list[Ent
     for axis, item in enumerate(items):
         extent = ref.shape[axis] if axis < len(ref.shape) else None
         if isinstance(item, ast.Slice):
-            bounds = [None if b is None else e.constant_integer(b) for b in (item.lower, item.upper, item.step)]
-            found.append(slice(*bounds))
+            found.append(slice(*(_bound(e, b) for b in (item.lower, item.upper, item.step))))
             continue
         binding, span = e.expression(item), e.span(item)
         if isinstance(binding, TileRef):
@@ -62,6 +61,18 @@ def entries(e: SubscriptLowering, ref: TileRef, node: ast.Subscript) -> list[Ent
             position %= extent
         found.append(position)
     return found
+
+
+def _bound(e: SubscriptLowering, node: ast.expr | None) -> int | None:
+    """A bound or the step of a slice."""
+    position = None if node is None else e.tiles.position(e.expression(node), "a bound of a slice", e.span(node))
+    if node is not None and not isinstance(position, int):
+        raise CompileError(
+            "the bounds of a slice of a tile must be constants",
+            e.span(node),
+            "wp.tile_view(t, offset, shape) takes computed offsets",
+        )
+    return position if isinstance(position, int) else None
 
 
 def indexed(e: SubscriptLowering, ref: TileRef, given: Sequence[Entry], span: Span) -> TileRef:

@@ -12,7 +12,7 @@ import numpy as np
 
 from jwarp.ir.builder import make_block
 from jwarp.ir.evaluate_tiles import places
-from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, results
+from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, results, walk_node
 from jwarp.transform.tiles_forms import Computed, Counted, Filled, Form, Viewed, result_of, row_major
 from jwarp.transform.tiles_plan import IN_ORDER, Nest, free_operands
 from jwarp.types import ScalarType, int32, scalar_of, shape_of
@@ -112,7 +112,8 @@ class NestWriter:
         self.counters: list[tuple[Loop, Operand]] = []
         self.env: dict[Value, Operand] = {}
         self.loaded: dict[Form, Operand] = {}
-        in_order = nest.closed and any(isinstance(n, Op) and n.name in IN_ORDER for n in nest.nodes)
+        inner = (inner for n in nest.nodes for inner in walk_node(n))
+        in_order = any(isinstance(n, Op) and n.name in IN_ORDER for n in inner)
         effects = any(n for n in nest.nodes if not isinstance(n, Op) or n.result is None or n.name.startswith("atomic"))
         accesses = list(self.accesses())
         if in_order:

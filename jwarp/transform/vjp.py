@@ -145,7 +145,8 @@ class _Reverse(Sweep):
         if not isinstance(x, Value) or x not in self.active or (isinstance(g, Const) and g.value == 0):
             return
         before = self.gradients.get(x)
-        self.gradients[x] = g if before is None else self.builder.op("add", before, g)
+        is_first = before is None or (isinstance(before, Const) and before.value == 0)
+        self.gradients[x] = g if is_first else self.builder.op("add", before, g)
 
     def gradient(self, x: Value) -> Operand:
         return self.gradients.get(x) or zero(x.type)

@@ -11,7 +11,7 @@ import dataclasses
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.ir.lift import Lifter, Variation, effect_of
-from jwarp.ir.nodes import WRITES, Const, Kernel, Node, Op, Operand, Value, results
+from jwarp.ir.nodes import WRITES, Const, Kernel, Node, Op, Operand, Value, results, walk_node
 from jwarp.ir.ops import OPS
 from jwarp.types import TileType, bool_, int32, tile_type
 
@@ -94,6 +94,10 @@ class _Blocks(Lifter):
     def node(self, node: Node, out: list[Node]) -> None:
         splits = self.variation.splits(node)
         if (self.mapped or splits) and not isinstance(node, Op) and any(map(_is_tile, results(node))):
+            self.control = self.control or node.span
+            for inside in walk_node(node):
+                if isinstance(inside, Op) and _is_tile(inside.result) and inside.name != "own":
+                    raise self.together(inside.span)
             raise CompileError(
                 f"a tile changes under a condition that differs between the threads of a block: {_TOGETHER}",
                 node.span,

@@ -1,6 +1,7 @@
 // Products of tiles: on tensor cores where types and shapes allow it, else with the sums of each thread in registers.
 #pragma once
 
+#include "tile_tensor.cuh"
 #include "tile_types.cuh"
 
 namespace jw::tile {
@@ -11,14 +12,9 @@ using sum_type = typename choose<
     is_same<TA, double> || is_same<TB, double> || is_same<TC, double>, double,
     typename choose<is_float<TA> || is_float<TB> || is_float<TC>, float, TC>::type>::type;
 
-template <class S, class T> JW_INLINE S summand(T x) { return S(wide(x)); }
 template <class S> JW_INLINE void add_product(S& sum, S x, S y) {
   if constexpr (is_float<S>) sum += x * y;
   else sum = jw_add(sum, jw_mul(x, y));
-}
-template <bool ACC, class S, class T> JW_INLINE void put_sum(T* place, S sum) {
-  if constexpr (ACC) sum = jw_plus(sum, summand<S>(*place));
-  *place = narrow<T>(sum);
 }
 
 // ---- neighbours in memory that are read together
@@ -31,8 +27,6 @@ template <class T> JW_INLINE constexpr int together(int extent, int stride) {
   while (extent % count != 0 || stride % count != 0) count /= 2;
   return count;
 }
-
-JW_INLINE bool is_aligned(const void* place) { return ((unsigned long long)place & 15) == 0; }
 
 // ---- threads that have some elements of the product each
 
@@ -134,10 +128,21 @@ template <class TA, class TB, class TC, int M, int N, int K, bool TRANSA, bool T
           bool TF32 = false, int LDA = TRANSA ? M : K, int LDB = TRANSB ? K : N, int LDC = N>
 JW_INLINE void gemm(const TA* a, const TB* b, TC* c) {
   static_assert(is_float<TC> || !(is_float<TA> || is_float<TB>), "integers do not hold products of floats");
+  using S = sum_type<TA, TB, TC>;
+  using unit = unit_for<TA, TB, S, TF32>;
+  // Where shared memory begins is known to the compiler, so that it decides these questions itself.
+  const bool aligned = ((ptx::low_bits(a) | ptx::low_bits(b)) & 15) == 0;
+  if constexpr (covers<unit, TA, M, N, K, NT, LDA, LDB>()) {
+    using tensor = tensor_gemm<unit, TA, TC, M, N, K, TRANSA, TRANSB, ACC, NT, LDA, LDB, LDC>;
+    if (!unit::loads_matrices || (aligned && ptx::in_shared(a) && ptx::in_shared(b))) {
+      tensor::run(a, b, c);
+      __syncthreads();
+      return;
+    }
+  }
   using packed = simt_gemm<TA, TB, TC, M, N, K, TRANSA, TRANSB, ACC, NT, LDA, LDB, LDC, true>;
   using single = simt_gemm<TA, TB, TC, M, N, K, TRANSA, TRANSB, ACC, NT, LDA, LDB, LDC, false>;
-  // Compilers know where shared memory begins, so that they decide this themselves.
-  if (packed::step == 1 || (is_aligned(a) && is_aligned(b))) packed::run(a, b, c);
+  if (packed::step == 1 || aligned) packed::run(a, b, c);
   else single::run(a, b, c);
   __syncthreads();
 }

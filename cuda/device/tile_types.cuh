@@ -25,6 +25,13 @@ template <class T, class From> JW_INLINE T narrow(From x) {
   else return T(x);
 }
 
+// An element as a summand of a sum, and a sum as an element: added to it if ACC.
+template <class S, class T> JW_INLINE S summand(T x) { return S(wide(x)); }
+template <bool ACC, class S, class T> JW_INLINE void put_sum(T* place, S sum) {
+  if constexpr (ACC) sum = jw_plus(sum, summand<S>(*place));
+  *place = narrow<T>(sum);
+}
+
 JW_INLINE constexpr int least(int x, int y) { return x < y ? x : y; }
 JW_INLINE constexpr int parts(int whole, int part) { return (whole + part - 1) / part; }
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from host import BACKWARD, FORWARD
-from tile_kernels import BLOCKS, C_TYPES, FLOATS, INTEGERS, Family, TileKernel, bfloat16, numbers
+from tile_kernels import BLOCKS, C_TYPES, FLOATS, INTEGERS, Family, Product, TileKernel, bfloat16, numbers
 
 ORDERS = (FORWARD, BACKWARD, 3)
 f16, f32, f64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
@@ -17,38 +17,6 @@ LARGEST = {f16: 2.0**-11, bfloat16: 2.0**-8, f32: 2.0**-24, f64: 2.0**-53}  # re
 
 
 # Products
-
-
-@dataclass(frozen=True)
-class Product:
-    """One product: types of the operands and the result, extents, what is stored transposed, what is added to."""
-
-    a: np.dtype
-    b: np.dtype
-    c: np.dtype
-    extents: tuple[int, int, int]
-    transposed: tuple[bool, bool] = (False, False)
-    added: bool = False
-    block: int = 128
-    tf32: bool = False
-    padding: int = 0  # elements that rows have more
-
-    @property
-    def a_shape(self) -> tuple[int, int]:
-        m, _, k = self.extents
-        return (k, m) if self.transposed[0] else (m, k)
-
-    @property
-    def b_shape(self) -> tuple[int, int]:
-        _, n, k = self.extents
-        return (n, k) if self.transposed[1] else (k, n)
-
-    def call(self, a: str = "a", b: str = "b", c: str = "c") -> str:
-        types = ", ".join(C_TYPES[t] for t in (self.a, self.b, self.c))
-        numbers = ", ".join(map(str, self.extents))
-        flags = ", ".join(str(int(x)) for x in (*self.transposed, self.added))
-        rows = ", ".join(str(s[1] + self.padding) for s in (self.a_shape, self.b_shape, self.extents[:2]))
-        return f"tile::gemm<{types}, {numbers}, {flags}, {self.block}, {int(self.tf32)}, {rows}>({a}, {b}, {c});"
 
 
 def padded(array: np.ndarray, more: int) -> np.ndarray:
@@ -111,6 +79,21 @@ def products() -> list[Product]:
     for types in ((f32, f32, f32), (f64, f64, f64), (i32, i32, i32)):
         for transposed in itertools.product((False, True), repeat=2):
             found.append(Product(*types, (40, 36, 24), transposed, transposed[0], 64))
+    # By matrix instructions: one of them, warps with several or none, more sums than registers, rows with a padding.
+    tensors = (
+        (f16, f16, f16), (f16, f16, f32), (bfloat16, bfloat16, bfloat16), (bfloat16, bfloat16, f32), (f32, f32, f32),
+        (f64, f64, f64), (f16, f16, bfloat16),
+    )  # fmt: skip
+    shapes = (
+        ((16, 8, 16), 32), ((16, 8, 16), 256), ((16, 16, 32), 96), ((32, 24, 48), 64), ((48, 40, 16), 128),
+        ((64, 64, 32), 128), ((80, 56, 16), 96), ((16, 8, 16), 40), ((160, 136, 16), 64),
+    )  # fmt: skip
+    for number, (types, transposed) in enumerate(
+        itertools.product(tensors, itertools.product((False, True), repeat=2))
+    ):
+        for shape, block in (shapes[number % len(shapes)], shapes[(2 * number + 3) % len(shapes)]):
+            more = 16 // types[0].itemsize * (number % 3 // 2)
+            found.append(Product(*types, shape, transposed, number % 2 == 0, block, types[0] == f32, more))
     # More sums than a thread has registers for.
     found += [Product(f32, f32, f32, (70, 50, 5), block=1), Product(f64, f64, f64, (130, 66, 4), block=32)]
     return found
@@ -332,6 +315,103 @@ def test_scans(compiled_scans, order, size):
             assert np.all(np.abs(found.astype(f64) - exact) <= allowed), (dtype, block, op)
         else:
             np.testing.assert_array_equal(found, exact.astype(dtype), err_msg=f"{dtype} {block} {op}")
+
+
+# Copies
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A tile that is copied from rows `stride` elements apart, to rows `target` apart."""
+
+    dtype: np.dtype
+    rows: int
+    columns: int
+    block: int
+    target: int
+    stride: int
+    shift: int = 0  # elements before the tile
+
+
+COPIED = [
+    Copied(dtype, rows, columns, BLOCKS[(n + k) % len(BLOCKS)], target, stride, shift)
+    for n, dtype in enumerate((i8, f16, f32, f64))
+    for k, (rows, columns, target, stride, shift) in enumerate(
+        (
+            (8, 32, 32, 64, 0), (8, 32, 48, 32, 0), (5, 7, 7, 9, 0), (3, 20, 24, 28, 0), (4, 16, 16, 16, 1),
+            (1, 33, 33, 33, 0), (1, 64, 64, 64, 16), (6, 6, 6, 8, 2), (1, 1, 1, 1, 0),
+        )
+    )
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def compiled_copies() -> list[TileKernel]:
+    """All tiles but the first are fetched while the one before is used."""
+    family = Family()
+    kernels = []
+    for tile in COPIED:
+        name, size = C_TYPES[tile.dtype], tile.rows * tile.target
+        if tile.rows == 1:
+            fetch = f"tile::copy_async<{tile.columns * tile.dtype.itemsize}, {tile.block}>(to, from);"
+        else:
+            fetch = f"tile::copy_2d_async<{name}, {tile.rows}, {tile.columns}, {tile.block}, {tile.target}>"
+            fetch += f"(to, from, {tile.stride});"
+        body = f"""
+  __shared__ __align__(16) {name} buffers[2][{size}];
+  const int count = int(args.symbols[0]);
+  const auto fetch = [&](int number) {{
+    {name}* to = buffers[number % 2];
+    const {name}* from = a + {tile.shift} + number * {tile.rows * tile.stride};
+    {fetch}
+    tile::commit_async();
+  }};
+  fetch(0);
+  for (int number = 0; number < count; ++number) {{
+    if (number + 1 < count) {{
+      fetch(number + 1);
+      tile::wait_async<1>();
+    }} else {{
+      tile::wait_async();
+    }}
+    for (int at = threadIdx.x; at < {tile.rows * tile.columns}; at += {tile.block}) {{
+      const int row = at / {tile.columns}, column = at % {tile.columns};
+      b[number * {tile.rows * tile.columns} + at] = buffers[number % 2][row * {tile.target} + column];
+    }}
+    __syncthreads();
+  }}"""
+        kernels.append(family.add((tile.dtype, tile.dtype), tile.block, body))
+    family.compile()
+    return kernels
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_copies(compiled_copies, order):
+    random = np.random.default_rng(order + 65)
+    for tile, kernel in zip(COPIED, compiled_copies, strict=True):
+        for count in (1, 2, 5):
+            x = numbers(random, (tile.shift + count * tile.rows * tile.stride,), tile.dtype)
+            exact = x[tile.shift :].reshape(count, tile.rows, tile.stride)[:, :, : tile.columns]
+            found = kernel(x, np.zeros(exact.shape, tile.dtype), symbols=(count,), order=order)[1]
+            np.testing.assert_array_equal(found, exact, err_msg=str(tile))
+
+
+def test_what_is_not_waited_for_is_not_there():
+    """The stand-in brings a copy when it is waited for, and poisons its place before."""
+    family = Family()
+    body = """
+  __shared__ __align__(16) float buffer[32];
+  tile::copy_async<128, 32>(buffer, a);
+  WAIT
+  b[threadIdx.x] = buffer[threadIdx.x];
+  __syncthreads();
+  tile::wait_async();"""
+    waits = ("__syncthreads();", "tile::wait_async<1>();", "tile::commit_async(); tile::wait_async();")
+    kernels = [family.add((f32, f32), 32, body.replace("WAIT", wait)) for wait in waits]
+    family.compile()
+    x = np.random.default_rng(66).normal(size=32).astype(f32)
+    there = [np.array_equal(kernel(x, np.zeros(32, f32))[1], x) for kernel in kernels]
+    assert there == [False, False, True]
 
 
 # Factors and solves

@@ -85,6 +85,43 @@ class Family:
             kernel.host = host
 
 
+@dataclass(frozen=True)
+class Product:
+    """One product: types of the operands and the result, extents, what is stored transposed, what is added to."""
+
+    a: np.dtype
+    b: np.dtype
+    c: np.dtype
+    extents: tuple[int, int, int]
+    transposed: tuple[bool, bool] = (False, False)
+    added: bool = False
+    block: int = 128
+    tf32: bool = False
+    padding: int = 0  # elements that rows have more
+
+    @property
+    def a_shape(self) -> tuple[int, int]:
+        m, _, k = self.extents
+        return (k, m) if self.transposed[0] else (m, k)
+
+    @property
+    def b_shape(self) -> tuple[int, int]:
+        _, n, k = self.extents
+        return (n, k) if self.transposed[1] else (k, n)
+
+    @property
+    def tiles(self) -> list[tuple[tuple[int, int], np.dtype]]:
+        """Shape and type of A, B and C, without the padding."""
+        return [(self.a_shape, self.a), (self.b_shape, self.b), (self.extents[:2], self.c)]
+
+    def call(self, a: str = "a", b: str = "b", c: str = "c") -> str:
+        types = ", ".join(C_TYPES[t] for t in (self.a, self.b, self.c))
+        numbers = ", ".join(map(str, self.extents))
+        flags = ", ".join(str(int(x)) for x in (*self.transposed, self.added))
+        rows = ", ".join(str(s[1] + self.padding) for s in (self.a_shape, self.b_shape, self.extents[:2]))
+        return f"tile::gemm<{types}, {numbers}, {flags}, {self.block}, {int(self.tf32)}, {rows}>({a}, {b}, {c});"
+
+
 def numbers(random: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Random elements: integers of the whole range, floats around zero."""
     dtype = np.dtype(dtype)

@@ -174,7 +174,7 @@ def routines() -> str:
         if dtype in (f16, bfloat16):
             lines[-1] = "x[threadIdx.x] = value;"
         texts.append(kernel_of(f"k{number}", block, "\n  ".join(lines)))
-    return '#include "tile.cuh"\n' + "".join(texts)
+    return '#include "rows.cuh"\n#include "segments.cuh"\n#include "tile.cuh"\n' + "".join(texts)
 
 
 @pytest.mark.parametrize("architecture", DEFAULT_ARCHITECTURES)

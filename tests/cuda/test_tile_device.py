@@ -87,6 +87,7 @@ def products() -> list[Product]:
     shapes = (
         ((16, 8, 16), 32), ((16, 8, 16), 256), ((16, 16, 32), 96), ((32, 24, 48), 64), ((48, 40, 16), 128),
         ((64, 64, 32), 128), ((80, 56, 16), 96), ((16, 8, 16), 40), ((160, 136, 16), 64),
+        ((16, 272, 16), 32),
     )  # fmt: skip
     for number, (types, transposed) in enumerate(
         itertools.product(tensors, itertools.product((False, True), repeat=2))
@@ -494,3 +495,62 @@ def test_triangular_solves(compiled_solves, order):
             after[1], exact, rtol=0, atol=8 * (n + 2) * LARGEST[dtype] * np.abs(exact).max(), err_msg=f"{n} {r} {block}"
         )
         assert after[0].tobytes() == given.tobytes()
+
+
+# What may be done at once after a routine
+
+ENDINGS = {
+    "product": "tile::gemm<float, float, float, 12, 12, 12, 0, 0, 0, 64>(a, b, c);",
+    "product of halves": "tile::gemm<jw_half, jw_half, float, 16, 16, 16, 0, 0, 0, 64>((jw_half*)a, (jw_half*)b, c);",
+    "product of doubles": "tile::gemm<double, double, float, 8, 8, 8, 0, 0, 0, 64>((double*)a, (double*)b, c);",
+    "scan": "tile::block_scan<tile::add, 64, false>(c, 144, a);",
+    "factor": "tile::cholesky<float, 12, 64>(c);",
+    "solve": "tile::tri_solve<float, 12, 12, true, false, 64>(a, c);",
+    "solve of many columns": "tile::tri_solve<float, 3, 48, true, false, 64>(a, c);",
+}
+
+
+@pytest.fixture(scope="module")
+def compiled_endings() -> dict[str, TileKernel]:
+    """Threads read what others have made, and overwrite operands that others have read."""
+    family = Family()
+    after = "for (int k = threadIdx.x; k < 256; k += 64) { d[k] = c[255 - k]; a[k] = b[k] = -1; }"
+    kernels = {name: family.add((f32,) * 4, 64, f"  {call}\n  {after}") for name, call in ENDINGS.items()}
+    family.compile()
+    return kernels
+
+
+@pytest.mark.parametrize("order", [*ORDERS, 17])
+@pytest.mark.parametrize("name", ENDINGS)
+def test_routines_end_with_a_barrier(compiled_endings, name, order):
+    random = np.random.default_rng(100)
+    kernel = compiled_endings[name]
+    given = [random.normal(size=256).astype(f32) for _ in range(3)]
+    if name == "factor":
+        x = random.normal(size=(12, 12))
+        given[2][:144] = (x @ x.T + 12 * np.eye(12)).ravel()
+    if name == "product of halves":
+        given[:2] = [x.astype(f16).repeat(2).view(f32) for x in given[:2]]
+    if name == "product of doubles":
+        given[:2] = [x[:128].astype(f64).view(f32) for x in given[:2]]
+    exact = kernel(*given, np.zeros(256, f32), order=FORWARD)[2]
+    found = kernel(*given, np.zeros(256, f32), order=order)
+    assert np.isfinite(exact).all()
+    np.testing.assert_array_equal(found[2], exact)
+    np.testing.assert_array_equal(found[3], exact[::-1])
+    assert np.all(found[0] == -1) and np.all(found[1] == -1)
+
+
+@pytest.mark.parametrize("order", [*ORDERS, 17])
+def test_scratches_are_free_after_a_reduction(order):
+    family = Family()
+    free = "  b[0] = b[1] = -1; c[0] = c[1] = -1;"
+    call = "tile::block_reduce<tile::add, 33>(a[threadIdx.x], b)"
+    total = family.add((f32, f32, i32), 33, f"  a[threadIdx.x] = {call};\n{free}")
+    call = "tile::block_arg_reduce<tile::max, 64>(a[threadIdx.x], int(threadIdx.x), b, c)"
+    position = family.add((f32, f32, i32), 64, f"  a[threadIdx.x] = {call}.number;\n{free}")
+    family.compile()
+    x = np.random.default_rng(101).normal(size=64).astype(f32)
+    scratches = (np.zeros(2, f32), np.zeros(2, np.int32))
+    np.testing.assert_allclose(total(x[:33], *scratches, order=order)[0], x[:33].sum(), rtol=1e-5)
+    assert np.all(position(x, *scratches, order=order)[0] == x.argmax())

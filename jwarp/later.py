@@ -27,16 +27,13 @@ _LATER = {
         "spatial_matrixh spatial_adjoint spatial_dot spatial_cross spatial_cross_dual spatial_top spatial_bottom "
         "velocity_at_point transform_twist transform_wrench"
     ),
-    "tiles": (
-        "tile untile block_dim tile_zeros tile_ones tile_empty tile_full tile_from_thread tile_randi "
-        "tile_randf tile_arange tile_load tile_load_indexed tile_store tile_store_indexed tile_atomic_add "
-        "tile_atomic_add_indexed tile_view tile_slice_indexed tile_squeeze tile_reshape tile_transpose tile_broadcast "
-        "tile_astype tile_assign tile_extract tile_scatter_add tile_scatter_masked tile_map tile_sum tile_dot "
-        "tile_axpy tile_min tile_argmin tile_max tile_argmax tile_reduce tile_sort tile_scan_inclusive "
-        "tile_scan_exclusive tile_scan_max_inclusive tile_scan_min_inclusive tile_matmul tile_diag_add tile_fft "
-        "tile_ifft tile_cholesky tile_cholesky_inplace tile_cholesky_solve tile_cholesky_solve_inplace "
-        "tile_lower_solve tile_lower_solve_inplace tile_upper_solve tile_upper_solve_inplace tile_stack "
-        "tile_stack_push tile_stack_pop tile_stack_clear tile_stack_count"
+    "these tiles": (
+        "tile_randi tile_randf tile_sort tile_fft tile_ifft tile_stack tile_stack_push tile_stack_pop tile_stack_clear "
+        "tile_stack_count"
+    ),
+    "queries of meshes and trees": (
+        "tile_bvh_query_aabb tile_bvh_query_ray tile_bvh_query_next tile_mesh_query_aabb tile_mesh_query_aabb_next "
+        "tile_query_valid"
     ),
 }
 LATER = {name: feature for feature, names in _LATER.items() for name in names.split()}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.tile_views import View
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value
 from jwarp.structs import Struct
@@ -21,6 +22,7 @@ from jwarp.types import (
     ScalarType,
     StructArrayType,
     StructType,
+    TileKind,
     bool_,
     float32,
     float64,
@@ -122,6 +124,38 @@ class Composite:
 
 
 @dataclass(frozen=True)
+class Tile:
+    """What a tile holds: for each component of its elements, a tile of scalars.
+
+    `origins` are the cells of the variables that it was the tile of: Python would call it the same object.
+    """
+
+    type: TileKind
+    items: tuple[Operand, ...]
+    origins: frozenset[int] = field(default=frozenset(), compare=False)
+
+
+@dataclass(frozen=True)
+class TileRef:
+    """A tile that has a place to be changed in: the cell `cell`, or as much of it as `view` shows.
+
+    Several names may stand for one place: views of a tile, and what a function calls its argument.
+    """
+
+    dtype: ScalarType | CompositeType
+    cell: int
+    view: View
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.view.shape
+
+    @property
+    def type(self) -> TileKind:
+        return TileKind(self.dtype, self.shape)
+
+
+@dataclass(frozen=True)
 class StructValue:
     """A struct: one binding for each field, in order. It is a value: who changes a field has another one."""
 
@@ -196,7 +230,19 @@ class Unusable:
 
 # A tuple stands for several bindings, as in `i, j = wp.tid()` or a function with two results.
 Binding = (
-    Value | Const | Number | Composite | StructValue | ArrayRef | StructArray | Shape | PythonRef | Unusable | tuple
+    Value
+    | Const
+    | Number
+    | Composite
+    | Tile
+    | TileRef
+    | StructValue
+    | ArrayRef
+    | StructArray
+    | Shape
+    | PythonRef
+    | Unusable
+    | tuple
 )
 
 
@@ -205,7 +251,7 @@ def describe(binding: Binding) -> str:
     match binding:
         case Value() | Const() | Number() | Composite():
             return binding.type.name
-        case ArrayRef() | StructArray() | StructValue():
+        case ArrayRef() | StructArray() | StructValue() | Tile() | TileRef():
             return repr(binding.type)
         case Shape():
             return "shape"
@@ -248,15 +294,15 @@ def bind_python(obj: Any, name: str, span: Span) -> Binding:
 def _bind_struct(obj: Struct, name: str, span: Span) -> Binding:
     """A struct from outside, of numbers, vectors and matrices."""
     items = []
-    for field, kind in type(obj).fields.items():
-        value = bind_python(getattr(obj, field), f"{name}.{field}", span)
+    for part, kind in type(obj).fields.items():
+        value = bind_python(getattr(obj, part), f"{name}.{part}", span)
         if isinstance(kind, ScalarType) and isinstance(value, Number):
             value = value.as_type(kind, span)
         if isinstance(kind, ArrayType) and kind.dims:
-            value = Unusable(f"`{name}.{field}` is an array from outside", "arrays are parameters of the kernel")
+            value = Unusable(f"`{name}.{part}` is an array from outside", "arrays are parameters of the kernel")
         wanted = kind.element_type if isinstance(kind, ArrayType) else kind
         if not isinstance(value, Unusable) and getattr(value, "type", None) is not wanted:
-            raise KernelTypeError(f"`{name}.{field}` must be {wanted!r}, not {describe(value)}", span)
+            raise KernelTypeError(f"`{name}.{part}` must be {wanted!r}, not {describe(value)}", span)
         items.append(value)
     return StructValue(type(obj), tuple(items))
 
@@ -278,9 +324,9 @@ def as_operand(binding: Binding, span: Span) -> Operand | None:
 def flatten(binding: Binding, span: Span) -> list[Operand] | None:
     """The scalars that `binding` is made of, or None if part of it is neither a scalar nor an array.
 
-    Those of an array are the indices that say which row it is.
+    Those of an array are the indices that say which row it is, those of what a tile holds are tiles.
     """
-    if isinstance(binding, Composite):
+    if isinstance(binding, (Composite, Tile)):
         return list(binding.items)
     if isinstance(binding, (StructValue, StructArray)):
         return flatten(binding.items, span)
@@ -295,7 +341,7 @@ def flatten(binding: Binding, span: Span) -> list[Operand] | None:
 
 def layout(binding: Binding, span: Span) -> Any:
     """What bindings have in common that differ in their scalars only; None as for `flatten`."""
-    if isinstance(binding, Composite):
+    if isinstance(binding, (Composite, Tile, TileRef)):
         return binding.type
     if isinstance(binding, (StructValue, StructArray)):
         inner = layout(binding.items, span)
@@ -320,6 +366,8 @@ def rebuild(binding: Binding, scalars: list[Operand]) -> Binding:
     """A binding shaped like `binding` made of `scalars`, which are used up from the front."""
     if isinstance(binding, Composite):
         return Composite(binding.type, tuple(scalars.pop(0) for _ in binding.items))
+    if isinstance(binding, Tile):
+        return dataclasses.replace(binding, items=tuple(scalars.pop(0) for _ in binding.items))
     if isinstance(binding, (StructValue, StructArray)):
         items: Any = tuple(rebuild(item, scalars) for item in binding.items)
         return dataclasses.replace(binding, items=items)

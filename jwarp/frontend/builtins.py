@@ -14,7 +14,7 @@ import numpy as np
 
 from jwarp import types
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend import composites, linear_algebra
+from jwarp.frontend import composites, linear_algebra, tile_operators
 from jwarp.frontend.bindings import (
     ArrayRef,
     Binding,
@@ -23,6 +23,7 @@ from jwarp.frontend.bindings import (
     PythonRef,
     StructArray,
     StructValue,
+    TileRef,
     describe,
     flatten,
     rebuild,
@@ -121,6 +122,8 @@ def _elementwise(name: str, operation: str | None = None) -> Builtin:
 
     def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         assert row.arity is not None
+        if any(isinstance(a, TileRef) for a in args):
+            return _of_tiles(caller, name, row.name, args, span)
         if any(isinstance(a, Composite) for a in args):
             return linear_algebra.vector_form(caller, name, row.name, args, span)
         check_count(name, args, (row.arity,), span)
@@ -128,6 +131,18 @@ def _elementwise(name: str, operation: str | None = None) -> Builtin:
         return caller.emit(row.name, *scalars, span=span)
 
     return _define(name, row.doc, lower, row.name)
+
+
+def _of_tiles(caller: Any, name: str, operation: str, args: list[Binding], span: Span) -> Binding:
+    """The operators between tiles, by name."""
+    match args:
+        case [TileRef() as x] if operation == "neg":
+            return tile_operators.negated(caller, x, span)
+        case [x, y] if operation in (*tile_operators.IN_PLACE, *tile_operators.SCALED):
+            return tile_operators.binary(caller, f"wp.{name}", operation, x, y, span)
+    raise KernelTypeError(
+        f"wp.{name} does not take tiles", span, f"wp.tile_map(wp.{name}, …) applies it to each element"
+    )
 
 
 add, sub, mul = (_elementwise(n) for n in ("add", "sub", "mul"))
@@ -411,6 +426,8 @@ def _lower_len(caller: Caller, args: list[Binding], spans: list[Span], span: Spa
             return Number(builtins.len(items))
         case Composite(type=kind):
             return Number(kind.shape[0])
+        case TileRef(shape=shape):
+            return Number(shape[0])
     raise KernelTypeError(f"len() needs an array, a vector or a matrix, not {describe(args[0])}", spans[0])
 
 

@@ -16,6 +16,7 @@ from jwarp.frontend.expressions import spelling
 from jwarp.frontend.func import Func
 from jwarp.frontend.parameter_names import in_order
 from jwarp.frontend.subscripts import SubscriptLowering
+from jwarp.frontend.tile_calls import TileBuiltin
 from jwarp.ir.builder import zero
 from jwarp.types import CompositeType, ScalarType, StructType, as_scalar
 
@@ -59,7 +60,9 @@ class CallLowering(SubscriptLowering):
             return structs.construct(self, function, args, named, spans, span)
         if not isinstance(function, (Builtin, Func)) and not is_type:
             raise self.not_callable(function, span)
-        args, spans = self.positional(node)
+        if isinstance(function, TileBuiltin):
+            return self.tile_call(function, node)
+        args, spans = self.positional(node, texts=function is PYTHON_BUILTINS.get(slice))
         target = as_scalar(function)
         if target is not None:
             return self.conversion(target, args, span, bool(node.keywords))
@@ -78,12 +81,46 @@ class CallLowering(SubscriptLowering):
         keywords = {k.arg: self.expression(k.value) for k in node.keywords}
         return self.call_function(function, args, keywords, node)
 
-    def positional(self, node: ast.Call) -> tuple[list[Binding], list[Span]]:
-        """The arguments without names, and where they stand. `*v` is one for each component of a vector or tuple."""
+    def tile_call(self, function: TileBuiltin, node: ast.Call) -> Binding:
+        """A call of a function on tiles, some of whose arguments are texts."""
+        args, spans = self.positional(node, texts=True)
+        named = {str(k.arg): self.argument_of(k.value) for k in node.keywords}
+        places = {str(k.arg): self.span(k.value) for k in node.keywords}
+        return function.call(self, args, spans, named, places, node)
+
+    def argument_of(self, node: ast.expr) -> Binding:
+        """An argument, which may be a text or None."""
+        if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str)):
+            return PythonRef(node.value)
+        return self.expression(node)
+
+    def apply(self, function: PythonRef, args: list[Binding], nodes: list[ast.expr], node: ast.Call) -> Binding:
+        """Call `function`, an argument of the call `node`, with arguments that are written at `nodes`."""
+        span, callee = self.span(node), function.object
+        with contextlib.suppress(TypeError):
+            callee = PYTHON_BUILTINS.get(callee, callee)
+        spans = [self.span(n) for n in nodes]
+        if isinstance(callee, Func):
+            call = ast.copy_location(ast.Call(node.func, nodes, []), node)
+            return self.call_function(callee, args, {}, call)
+        if isinstance(callee, Builtin) and not isinstance(callee, TileBuiltin) and id(callee) not in PRINTS:
+            return callee.lower(self, callee.arguments(args, {}, span), spans, span)
+        if (target := as_scalar(callee)) is not None:
+            return self.conversion(target, args, span, keywords=False)
+        if isinstance(callee, CompositeType):
+            return composites.construct(self, callee, args, span)
+        raise self.not_callable(callee, span)
+
+    def positional(self, node: ast.Call, texts: bool = False) -> tuple[list[Binding], list[Span]]:
+        """The arguments without names, and where they stand. `*v` is one for each component of a vector or tuple.
+
+        With `texts`, a text or None is an argument too.
+        """
         args: list[Binding] = []
         spans: list[Span] = []
         for arg in node.args:
-            value = self.expression(arg.value if isinstance(arg, ast.Starred) else arg)
+            inner = arg.value if isinstance(arg, ast.Starred) else arg
+            value = self.argument_of(inner) if texts else self.expression(inner)
             items: Sequence[Binding] = (value,)
             if isinstance(arg, ast.Starred):
                 if isinstance(value, Composite) and len(value.type.shape) == 1:

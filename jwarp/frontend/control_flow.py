@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.bindings import Binding, Unusable, describe, flatten, holds_array, layout, rebuild
+from jwarp.frontend.bindings import Binding, Tile, Unusable, describe, flatten, holds_array, layout, rebuild
 from jwarp.frontend.calls import CallLowering
 from jwarp.frontend.source import always_jumps, may_jump, returns_value
+from jwarp.frontend.tile_memory import Cells, holds_tile, with_origins
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
-from jwarp.ir.nodes import Const, If, Operand, Value
+from jwarp.ir.nodes import Const, If, Node, Operand, Value
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class State:
 
     env: dict[str, Binding]
     unset: set[str]
+    cells: Cells = field(default_factory=dict)  # what tiles hold
 
     @property
     def has_returned(self) -> bool:
@@ -51,11 +53,12 @@ class ControlFlowLowering(CallLowering):
 
     @property
     def state(self) -> State:
-        return State(dict(self.frame.env), set(self.frame.unset))
+        return State(dict(self.frame.env), set(self.frame.unset), dict(self.tiles.cells))
 
     @state.setter
     def state(self, state: State) -> None:
         self.frame.env, self.frame.unset = dict(state.env), set(state.unset)
+        self.tiles.cells = dict(state.cells)
 
     # -- sequences
 
@@ -116,7 +119,8 @@ class ControlFlowLowering(CallLowering):
             if self.frame.is_kernel:
                 raise CompileError("a kernel returns nothing", self.span(statement), "store to an array parameter")
             with self.at(statement):
-                self.frame.env["$result"] = self.expression(statement.value)
+                # What a tile holds now: the place it is in may change afterwards.
+                self.frame.env["$result"] = self.tiles.loose(self.expression(statement.value), self.span(statement))
         elif any(returns_value(n) for n in ast.walk(self.frame.source.tree)):
             raise CompileError(
                 f"`{self.frame.source.name}` returns nothing here and a value elsewhere",
@@ -152,6 +156,7 @@ class ControlFlowLowering(CallLowering):
         unset = left.unset | right.unset
         yields: tuple[list[Operand], list[Operand]] = ([], [])
         results: list[Value] = []
+        self.tiles.cells = self.merged_cells(states, yields, results)
         for name in {**left.env, **right.env}:
             x, y = left.env.get(name), right.env.get(name)
             if x is not None and (x is y or x == y):
@@ -161,6 +166,10 @@ class ControlFlowLowering(CallLowering):
             misses = (x is None and not left.has_returned) or (y is None and not right.has_returned)
             if misses and not name.startswith("$"):
                 unset.add(name)
+            if holds_tile(x) or holds_tile(y):
+                x, y = (
+                    self.loose_in(state, b, into, span) for state, b, into in zip(states, (x, y), nodes, strict=True)
+                )
             pair = self.matched(name, x, y, left.has_left, right.has_left, span)
             if isinstance(pair, Unusable):
                 env[name] = pair
@@ -170,11 +179,39 @@ class ControlFlowLowering(CallLowering):
             yields[0].extend(xs)
             yields[1].extend(ys)
             results.extend(values)
-            env[name] = rebuild(shape, list(values))
-        self.state = State(env, unset)
+            joined = with_origins(rebuild(shape, list(values)), x, y)
+            env[name] = joined if name == "$result" else self.tiles.settled(joined, span)
+        self.state = State(env, unset, self.tiles.cells)
         if nodes[0] or nodes[1] or results:
             blocks = (make_block(nodes[0], yields[0]), make_block(nodes[1], yields[1]))
             self.builder.append(If(cond, *blocks, tuple(results), span))
+
+    def merged_cells(
+        self, states: tuple[State, State], yields: tuple[list[Operand], list[Operand]], results: list[Value]
+    ) -> Cells:
+        """What tiles hold that are there before two branches, after either."""
+        left, right = (state.cells for state in states)
+        cells: Cells = {}
+        for cell in sorted(left.keys() & right.keys()):
+            x, y = left[cell], right[cell]
+            if x is y or isinstance(x, Unusable) or isinstance(y, Unusable):
+                cells[cell] = y if isinstance(y, Unusable) else x
+                continue
+            items = [Value(item.type) for item in x.items]
+            yields[0].extend(x.items)
+            yields[1].extend(y.items)
+            results.extend(items)
+            cells[cell] = Tile(x.type, tuple(items))
+        return cells
+
+    def loose_in(self, state: State, binding: Binding | None, nodes: list[Node], span: Span) -> Binding | None:
+        """What the tiles in `binding` hold at the end of a branch, whose `nodes` get what reads them."""
+        after, self.tiles.cells = self.tiles.cells, state.cells
+        with self.builder.block() as reads:
+            found = self.tiles.loose(binding, span)
+        self.tiles.cells = after
+        nodes.extend(reads)
+        return found
 
     def matched(
         self, name: str, x: Binding | None, y: Binding | None, x_left: bool, y_left: bool, span: Span

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
-from jwarp.frontend import composites, structs
+from jwarp.frontend import composites, structs, tile_operators
 from jwarp.frontend.bindings import (
     ArrayRef,
     Binding,
@@ -21,6 +21,7 @@ from jwarp.frontend.bindings import (
     Shape,
     StructArray,
     StructValue,
+    TileRef,
     Unusable,
     as_operand,
     bind_python,
@@ -33,7 +34,9 @@ from jwarp.frontend.bindings import (
 from jwarp.frontend.builtins import BUILTINS
 from jwarp.frontend.constructs import CONSTRUCTS, DEFAULT_WAY_OUT
 from jwarp.frontend.source import Source
+from jwarp.frontend.tile_memory import TileMemory, with_origins
 from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, zero
+from jwarp.ir.lift import effect_of
 from jwarp.ir.nodes import Const, If, Local, Node, Op, Operand, Value
 from jwarp.ir.ops import OPS
 from jwarp.types import CompositeType, ScalarType, bool_, int32
@@ -68,6 +71,11 @@ _SYMBOLS |= {"neg": "-", "not": "~"}
 # A branch of at most this many pure operations is computed without a branch.
 MAX_EAGER_OPS = 8
 
+
+class UsesTiles(Exception):
+    """A function on tiles is met where a kernel is read for single threads."""
+
+
 # In debug mode `x` has a companion of this name, a bool that is true where `x` has been set.
 SET = "$set "
 
@@ -87,10 +95,11 @@ class Frame:
 class ExpressionLowering:
     """The part of a lowering that deals with expressions; statements are in the subclass."""
 
-    def __init__(self, frame: Frame, max_unroll: int, first_local: int = 0, debug: bool = False):
+    def __init__(self, frame: Frame, max_unroll: int, first_local: int = 0, debug: bool = False, block_dim: int = 0):
         """`first_local` is the number of the first local array: one for each parameter comes before.
 
         `debug`: emit the checks of asserts and unset variables, and compute nothing that may be not needed.
+        `block_dim` is how many threads a block has, 0 where a kernel has no blocks and no tiles.
         """
         self.builder = Builder()
         self.locals: list[Local] = []
@@ -99,8 +108,15 @@ class ExpressionLowering:
         self.frame = frame
         self.max_unroll = max_unroll
         self.debug = debug
+        self.block_dim = block_dim
+        self.tiles = TileMemory(self)
         self.tid_arity = 0
         self.warnings: dict[tuple[Span, str], None] = {}
+
+    def require_tiles(self) -> None:
+        """Note that the kernel is one with tiles."""
+        if not self.block_dim:
+            raise UsesTiles
 
     # -- spans and errors
 
@@ -277,6 +293,8 @@ class ExpressionLowering:
             raise CompileError(
                 f"arrays have no attribute `{node.attr}` in kernels", span, "there are `shape` and `dtype`"
             )
+        if isinstance(owner, TileRef) and node.attr in ("shape", "dtype"):
+            return tuple(Number(n) for n in owner.shape) if node.attr == "shape" else PythonRef(owner.dtype)
         if isinstance(owner, PythonRef):
             if isinstance(owner.object, CompositeType) and node.attr == "length" and len(owner.object.shape) == 1:
                 return Number(owner.object.shape[0])
@@ -325,6 +343,8 @@ class ExpressionLowering:
         if isinstance(operand, Composite):
             name = {ast.USub: "neg", ast.Invert: "not"}.get(type(node.op))
             return composites.elementwise(self, name, (operand,), span) if name else operand
+        if isinstance(operand, TileRef) and isinstance(node.op, ast.USub):
+            return tile_operators.negated(self, operand, span)
         scalar = self.scalar(operand, span)
         if isinstance(node.op, ast.UAdd):
             return scalar
@@ -338,6 +358,8 @@ class ExpressionLowering:
     def binary(self, operator: ast.operator, left: Binding, right: Binding, node: ast.BinOp | ast.AugAssign) -> Binding:
         span = self.span(node)
         symbol, name = BINARY_OPERATORS[type(operator)]
+        if isinstance(left, TileRef) or isinstance(right, TileRef):
+            return tile_operators.binary(self, symbol, name, left, right, span)
         if isinstance(left, Composite) or isinstance(right, Composite):
             return composites.binary(self, symbol, name, left, right, span)
         sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
@@ -385,7 +407,7 @@ class ExpressionLowering:
         """`first and second()` (or `or`), where the second is evaluated only if the first leaves it open."""
         if isinstance(first, Const) and first.value is not is_and:
             return first
-        with self.builder.block() as nodes:
+        with self.unchanged_tiles(span), self.builder.block() as nodes:
             operand = second()
         if self.is_eager(nodes):
             self.builder.extend(nodes)
@@ -397,19 +419,21 @@ class ExpressionLowering:
 
     def is_eager(self, nodes: list[Node]) -> bool:
         """Whether running `nodes` where they are not needed costs little and does nothing."""
-        pure = all(isinstance(n, Op) and OPS[n.name].effect == "pure" for n in nodes)
+        pure = all(isinstance(n, Op) and effect_of(n) == "pure" for n in nodes)
         return pure and len(nodes) <= (0 if self.debug else MAX_EAGER_OPS)
 
     def lower_IfExp(self, node: ast.IfExp) -> Binding:
         cond, span = self.truth(node.test), self.span(node)
         if isinstance(cond, Const):
-            return self.expression(node.body if cond.value else node.orelse)
-        with self.builder.block() as then:
-            x = self.expression(node.body)
-            xs = self.scalars(x, self.span(node.body))
-        with self.builder.block() as orelse:
-            y = self.expression(node.orelse)
-            ys = self.scalars(y, self.span(node.orelse))
+            chosen = self.tiles.loose(self.expression(node.body if cond.value else node.orelse), span)
+            return self.tiles.settled(chosen, span)
+        with self.unchanged_tiles(span):
+            with self.builder.block() as then:
+                x = self.tiles.loose(self.expression(node.body), span)
+                xs = self.scalars(x, self.span(node.body))
+            with self.builder.block() as orelse:
+                y = self.tiles.loose(self.expression(node.orelse), span)
+                ys = self.scalars(y, self.span(node.orelse))
         if layout(x, span) != layout(y, span):
             raise KernelTypeError(
                 f"the two values have types {describe(x)} and {describe(y)}",
@@ -417,10 +441,24 @@ class ExpressionLowering:
                 "write an if statement that uses each array" if holds_array(x) else "convert one of them",
             )
         if not then and not orelse:
-            return rebuild(x, [self.emit("select", cond, *pair, span=span) for pair in zip(xs, ys, strict=True)])
-        merged = tuple(Value(v.type) for v in xs)
-        self.builder.append(If(cond, make_block(then, xs), make_block(orelse, ys), merged, span))
-        return rebuild(x, list(merged))
+            merged = [self.emit("select", cond, *pair, span=span) for pair in zip(xs, ys, strict=True)]
+        else:
+            results = tuple(Value(v.type) for v in xs)
+            self.builder.append(If(cond, make_block(then, xs), make_block(orelse, ys), results, span))
+            merged = list(results)
+        return self.tiles.settled(with_origins(rebuild(x, merged), x, y), span)
+
+    @contextlib.contextmanager
+    def unchanged_tiles(self, span: Span) -> Iterator[None]:
+        """Refuse changes of tiles in a part of an expression that a condition may skip."""
+        before = dict(self.tiles.cells)
+        yield
+        if any(self.tiles.cells[cell] is not held for cell, held in before.items()):
+            raise CompileError(
+                "a tile is changed in a part of an expression that depends on a condition",
+                span,
+                "write an if statement",
+            )
 
 
 def common_type(x: ScalarType, y: ScalarType) -> ScalarType | None:
@@ -444,6 +482,8 @@ def scalar_hint(binding: Binding) -> str:
         return f"read an element: {binding.name}[{', '.join('ijkl'[: binding.type.dims])}]"
     if isinstance(binding, StructValue):
         return f"name a field: {', '.join(binding.type.fields)}"
+    if isinstance(binding, TileRef):
+        return f"read an element, t[{', '.join('ijkl'[: len(binding.shape)])}], or apply a function with wp.tile_map"
     if isinstance(binding, Shape):
         return "read an extent: a.shape[0]"
     if isinstance(binding, PythonRef) and not callable(binding.object):

@@ -21,7 +21,7 @@ from jwarp.frontend.source import (
     parameter_span,
     read_source,
 )
-from jwarp.types import ArrayType, FloatMatrix, as_type
+from jwarp.types import ArrayType, FloatMatrix, TileKind, as_type
 
 
 class Func:
@@ -107,6 +107,8 @@ class Func:
             return None
         if get_origin(annotation) is Annotated and isinstance(annotation.__metadata__[0], FloatMatrix):
             return annotation.__metadata__[0]
+        if isinstance(annotation, TileKind):
+            return annotation
         if name == "return" and get_origin(annotation) is tuple:
             return tuple(self._wanted(item, "") for item in get_args(annotation))
         wanted = as_type(annotation)

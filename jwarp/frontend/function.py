@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.config import Settings, config
-from jwarp.errors import CompileError, Span
+from jwarp.errors import CompileError, JwarpError, Span
+from jwarp.frontend import tile_algebra, tile_functions, tile_shapes, tiles  # noqa: F401 define functions
+from jwarp.frontend.blocks import by_blocks
+from jwarp.frontend.expressions import UsesTiles
 from jwarp.frontend.func import Func, func
 from jwarp.frontend.source import (
     Source,
@@ -27,6 +30,9 @@ from jwarp.frontend.statements import lower_kernel_source
 from jwarp.ir import nodes
 from jwarp.structs import has_arrays, leaves
 from jwarp.types import AnyType, StructArrayType, StructType, as_type
+
+# Sizes of a block that are tried where none is given, the usual one first.
+_BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,8 @@ class Kernel:
     `signature` has the parameters as they are written.
     """
 
+    _tiled: bool | None = None  # whether it uses tiles, once that is known
+
     def __init__(self, function: Callable, enable_backward: bool = True):
         functools.update_wrapper(self, function)
         self.python = function
@@ -58,7 +66,7 @@ class Kernel:
         self._lines = file_lines(function)
         self.signature = _parameters(function, self._captured)
         assert self.params is not None  # a struct that arrays cannot hold is refused now
-        self._irs: dict[tuple[int, bool], nodes.Kernel] = {}
+        self._irs: dict[tuple, nodes.Kernel] = {}
         self._lock = threading.Lock()
 
     @functools.cached_property
@@ -87,13 +95,59 @@ class Kernel:
         return {}
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
-        """The kernel as IR under `settings` (by default those in force)."""
+        """The kernel as IR under `settings` (by default those in force).
+
+        Of a kernel with tiles, it is the one for some size of the block: for what depends on the parameters only.
+        """
         settings = settings or config.settings
+        if self._tiled:
+            return self._some_blocks(settings)
         key = (settings.max_unroll, settings.debug)
+        try:
+            made = self._lowered(key)
+        except UsesTiles:
+            self._tiled = True
+            return self._some_blocks(settings)
+        self._tiled = False
+        return made
+
+    @property
+    def uses_tiles(self) -> bool:
+        """Whether it uses functions on tiles or wp.block_dim(), so that its threads work in blocks."""
+        if self._tiled is None:
+            self.ir()
+        return bool(self._tiled)
+
+    def block_ir(self, settings: Settings | None, block_dim: int, lane_axis: int | None) -> nodes.Kernel:
+        """A kernel with tiles as IR that is run once for each block of `block_dim` threads.
+
+        `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such.
+        """
+        settings = settings or config.settings
+        key = (settings.max_unroll, settings.debug, block_dim)
+        thread, lanes = self._lowered(key), (*key, lane_axis)
+        with self._lock:
+            if lanes not in self._irs:
+                self._irs[lanes] = by_blocks(thread, block_dim, lane_axis)
+            return self._irs[lanes]
+
+    def _lowered(self, key: tuple) -> nodes.Kernel:
+        """What one thread does, under the settings and for the size of the block that `key` has."""
         with self._lock:
             if key not in self._irs:
                 self._irs[key] = lower_kernel_source(self.source, self.signature, self.params, *key)
             return self._irs[key]
+
+    def _some_blocks(self, settings: Settings) -> nodes.Kernel:
+        """The IR for a common size of the block; if its tiles fit none such, the error is that for the first."""
+        first: JwarpError | None = None
+        for size in _BLOCK_SIZES:
+            try:
+                return self.block_ir(settings, size, None)
+            except JwarpError as error:
+                first = first or error
+        assert first is not None
+        raise first
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"kernel `{self.name}` is launched, not called: wp.launch({self.name}, dim, …)")

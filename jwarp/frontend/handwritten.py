@@ -58,7 +58,8 @@ class HandwrittenKernel(Kernel):
         self.enable_backward = True
         self.span = definition.span
         self.signature = tuple(Parameter(*parameter) for parameter in signature)
-        self._irs: dict[tuple[int, bool], nodes.Kernel] = {}
+        self._irs = {}
+        self._tiled = False
         self._lock = threading.Lock()
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:

@@ -12,16 +12,17 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.func_grad import with_gradient
 from jwarp.frontend.loops import LoopLowering
 from jwarp.frontend.source import count_loads
+from jwarp.frontend.tile_memory import holds_tile
 from jwarp.ir.builder import FALSE, TRUE
 from jwarp.ir.nodes import Gradient
-from jwarp.types import ArrayType, FloatMatrix
+from jwarp.types import ArrayType, FloatMatrix, TileKind
 
 
 class InliningLowering(LoopLowering):
     """The part of a lowering that deals with the bodies of functions."""
 
-    def __init__(self, frame: Frame, max_unroll: int, first_local: int, debug: bool = False):
-        super().__init__(frame, max_unroll, first_local, debug)
+    def __init__(self, frame: Frame, max_unroll: int, first_local: int, debug: bool = False, block_dim: int = 0):
+        super().__init__(frame, max_unroll, first_local, debug, block_dim)
         self.stack: list[Func] = []  # the functions being read
         self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
         self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
@@ -46,6 +47,10 @@ class InliningLowering(LoopLowering):
             self.stack.pop()
             self.frame = caller
         if function.gradient is not None and not self.in_gradient:
+            if any(map(holds_tile, (*arguments.values(), result))):
+                raise CompileError(
+                    f"`{function.name}` has a gradient of its own, so it cannot take or give tiles", span
+                )
             return with_gradient(self, function, arguments, result, nodes[start:], span)
         return result
 
@@ -72,7 +77,7 @@ class InliningLowering(LoopLowering):
                 raise KernelTypeError(
                     f"`{name}` of `{function.name}` must be {expected}, not {describe(binding)}{default}".rstrip(","),
                     places.get(name, span),
-                    "" if isinstance(expected, (ArrayType, FloatMatrix)) else f"convert it: wp.{expected}(…)",
+                    "" if isinstance(expected, (ArrayType, FloatMatrix, TileKind)) else f"convert it: wp.{expected}(…)",
                 )
         return bound
 
@@ -83,8 +88,9 @@ class InliningLowering(LoopLowering):
             self.warnings[(span, f"the result of {function.name}")] = None
             if self.debug:
                 self.builder.check(self.scalar(env.get("$return", FALSE), span), f"`{function.name}` returns no value")
+        result = self.tiles.settled(self.tiles.loose(result, span), span)
         expected = function.declared("return")
-        if expected is not None and _layout(result, span) != expected:
+        if expected is not None and not _fits(_layout(result, span), expected):
             returns = function.source.tree.returns
             assert returns is not None
             shown = ("nothing" if expected == () else repr(expected)).replace(",)", ")")
@@ -122,7 +128,9 @@ def _takes(function: Func, args: list[Binding], keywords: dict, span: Span) -> b
 
 
 def _fits(given: Any, expected: Any) -> bool:
-    return expected.fits(given) if isinstance(expected, FloatMatrix) else given == expected
+    if isinstance(expected, tuple) and isinstance(given, tuple) and len(given) == len(expected):
+        return all(map(_fits, given, expected))
+    return expected.fits(given) if isinstance(expected, (FloatMatrix, TileKind)) else given == expected
 
 
 def _layout(binding: Binding, span: Span) -> Any:

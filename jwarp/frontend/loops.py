@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.bindings import (
@@ -13,6 +15,8 @@ from jwarp.frontend.bindings import (
     Number,
     PythonRef,
     StructValue,
+    Tile,
+    TileRef,
     Unusable,
     describe,
     flatten,
@@ -22,10 +26,12 @@ from jwarp.frontend.bindings import (
 )
 from jwarp.frontend.builtins import BUILTINS, static
 from jwarp.frontend.control_flow import ControlFlowLowering, State
-from jwarp.frontend.expressions import SET
+from jwarp.frontend.expressions import BINARY_OPERATORS, SET
 from jwarp.frontend.source import assigned_names, count_loads, may_jump, partly_assigned_names, returns_value
+from jwarp.frontend.tile_memory import cells_of, with_origins
+from jwarp.frontend.tile_operators import IN_PLACE
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
-from jwarp.ir.nodes import Block, Const, For, If, Operand, Value, While
+from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, blocks, used_values
 from jwarp.types import ScalarType, bool_, int32, int64
 
 # Unrolling stops where it would read more than this many syntax nodes.
@@ -203,10 +209,13 @@ class LoopLowering(ControlFlowLowering):
         carried = self.carry(statement, body, never_empty)
         with self.builder.block() as nodes:
             body()
-        block = make_block(nodes, carried.next_values())
+            following = carried.next_values()
+        block = make_block(nodes, following)
         assert count_step is not None
         self.builder.append(
-            For(index, count_lo, count_hi, count_step, carried.params, carried.init, block, carried.results, span)
+            carried.finished(
+                For(index, count_lo, count_hi, count_step, carried.params, carried.init, block, carried.results, span)
+            )
         )
         carried.leave()
 
@@ -247,7 +256,7 @@ class LoopLowering(ControlFlowLowering):
         """A `While`: of a condition, or of a counter below a bound, while no jump leaves it."""
         span = self.span(statement)
         carried = self.carry(statement, body, never_empty)
-        with self.builder.block() as cond_nodes:
+        with self.unchanged_tiles(span), self.builder.block() as cond_nodes:
             stays = self.not_jumped(("$return", "$break"), span)
             with self.builder.block() as test_nodes:
                 if counter is not None:
@@ -277,7 +286,7 @@ class LoopLowering(ControlFlowLowering):
         results = [*carried.results, *(Value(p.type, p.name) for p in params[len(carried.results) :])]
         cond = Block(tuple(cond_nodes), (goes_on,))
         block = make_block(nodes, following)
-        self.builder.append(While(tuple(params), tuple(init), cond, block, tuple(results), span))
+        self.builder.append(carried.finished(While(tuple(params), tuple(init), cond, block, tuple(results), span)))
         carried.leave()
         never_passed = test is not None and holds == TRUE and not any(_breaks(s) for s in statement.body)
         if never_passed and "$return" in self.frame.env:
@@ -285,7 +294,7 @@ class LoopLowering(ControlFlowLowering):
 
     def carry(self, statement: ast.For | ast.While, body: Callable[[], None], never_empty: bool) -> Carried:
         """Enter a loop: decide what it carries, and let the names stand for that inside."""
-        names = assigned_names([statement])
+        names = [n for n in assigned_names([statement]) if not self.is_only_changed(n, statement)]
         parts = (n for n in partly_assigned_names([statement]) if n not in names)
         names += [n for n in parts if n in self.frame.env and _is_changed_by_part(self.frame.env[n])]
         # A continue is over when the next trip begins; whether a loop around is left is its own matter.
@@ -312,13 +321,23 @@ class LoopLowering(ControlFlowLowering):
         carried.enter()
         return carried
 
+    def is_only_changed(self, name: str, statement: ast.stmt) -> bool:
+        """Whether `name` is a tile that `statement` changes in place at most, as `a += b` does."""
+        if not isinstance(self.frame.env.get(name), TileRef):
+            return False
+        in_place = tuple(kind for kind, (_, operation) in BINARY_OPERATORS.items() if operation in IN_PLACE)
+        changes = [n for n in ast.walk(statement) if isinstance(n, ast.AugAssign) and isinstance(n.op, in_place)]
+        changed = {id(n.target) for n in changes}
+        stores = (n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+        return all(id(n) in changed for n in stores if n.id == name)
+
     def types_after(self, names: list[str], body: Callable, fresh: list[str], span: Span) -> dict[str, Binding]:
         """What `fresh` names stand for after the body, found by reading it once for nothing."""
         before, arity, warnings, locals = self.state, self.tid_arity, dict(self.warnings), list(self.locals)
         Carried(self, names, {}, {}, False, span).enter()
         with self.builder.block():
             body()
-        found = {n: self.frame.env[n] for n in fresh if n in self.frame.env}
+            found = {n: self.tiles.loose(self.frame.env[n], span) for n in fresh if n in self.frame.env}
         self.state, self.tid_arity, self.warnings, self.locals = before, arity, warnings, locals
         return found
 
@@ -347,8 +366,9 @@ class Carried:
         self.bindings: dict[str, Binding] = {}
         self.others: list[str] = []
         init: list[Operand] = []
+        tiles = lowering.tiles
         for name in dict.fromkeys([*names, *added]):
-            binding = self.before.env.get(name)
+            binding = tiles.loose(self.before.env.get(name), span)
             if binding is None and name in added:
                 # An array that a trip makes is gone in the next one.
                 scalars = None if holds_array(added[name]) else flatten(added[name], span)
@@ -364,16 +384,28 @@ class Carried:
             else:
                 self.bindings[name] = binding
                 init += scalars
-        self.init = tuple(init)
         names_of_scalars = [n for n, b in self.bindings.items() for _ in flatten(b, span) or ()]
+        # Any tile that has a name here may be changed in the body.
+        shown = sorted(set().union(*map(cells_of, self.before.env.values())))
+        held = {cell: tiles.cells[cell] for cell in shown}
+        self.cells = {cell: tile for cell, tile in held.items() if isinstance(tile, Tile)}
+        for tile in self.cells.values():
+            init += tile.items
+            names_of_scalars += [""] * len(tile.items)
+        self.init = tuple(init)
         self.params = tuple(Value(v.type, n) for v, n in zip(init, names_of_scalars, strict=True))
         self.results = tuple(Value(p.type, p.name) for p in self.params)
+        self.left: tuple[Operand, ...] = self.results  # what they are after the loop
+        self.lost: dict[int, tuple[Unusable, list[Value]]] = {}  # cells that the body makes unusable
 
     def enter(self) -> None:
         env = self.lowering.frame.env
         scalars: list[Operand] = list(self.params)
+        tiles = self.lowering.tiles
         for name, binding in self.bindings.items():
-            env[name] = rebuild(binding, scalars)
+            env[name] = tiles.settled(rebuild(binding, scalars), self.span)
+        for cell, tile in self.cells.items():
+            tiles.cells[cell] = rebuild(tile, scalars)  # type: ignore[assignment]
         for name in self.others:
             if name in env:
                 env[name] = Unusable(f"`{name}` is set in this loop, so that it does not stand for one thing here")
@@ -386,7 +418,7 @@ class Carried:
         state = self.lowering.state
         values: list[Operand] = []
         for name, binding in self.bindings.items():
-            after = state.env[name]
+            after = self.lowering.tiles.loose(state.env[name], self.span)
             if isinstance(after, Unusable):
                 raise after.error(self.span)
             if layout(after, self.span) != layout(binding, self.span):
@@ -400,16 +432,39 @@ class Carried:
                     f"`{name}` is {describe(binding)} before the loop and {describe(after)} after one trip", self.span
                 )
             values += flatten(after, self.span) or ()
+            self.bindings[name] = with_origins(binding, binding, after)
+        given = iter(self.params[len(values) :])
+        for cell, tile in self.cells.items():
+            params, held = [next(given) for _ in tile.items], state.cells[cell]
+            if isinstance(held, Unusable):
+                self.lost[cell] = (held, params)
+            values += params if isinstance(held, Unusable) else held.items
         self.unset_inside = state.unset
         self.after = state.env
         return values
 
+    def finished(self, node: For | While) -> For | While:
+        """The loop without the tiles that its body does not change, which it need not carry."""
+        first = len(self.params) - sum(len(tile.items) for tile in self.cells.values())
+        same = {k for k in range(first, len(self.params)) if node.body.yields[k] is node.params[k]}
+        inside = [Block(block.nodes) for block in blocks(node)]
+        for unusable, params in self.lost.values():
+            if any(used_values(block) & set(params) for block in inside):  # which sees the change in the next trip
+                raise unusable.error(self.span)
+        self.left = tuple(node.init[k] if k in same else r for k, r in enumerate(self.results))
+        return without_carried(node, same)
+
     def leave(self) -> None:
         """Let the names stand for what they are after the loop."""
         env = dict(self.before.env)
-        scalars: list[Operand] = list(self.results)
+        scalars: list[Operand] = list(self.left)
+        tiles = self.lowering.tiles
+        tiles.cells = dict(self.before.cells)
         for name, binding in self.bindings.items():
-            env[name] = rebuild(binding, scalars)
+            env[name] = tiles.settled(rebuild(binding, scalars), self.span)
+        for cell, tile in self.cells.items():
+            left = rebuild(tile, scalars)
+            tiles.cells[cell] = self.lost[cell][0] if cell in self.lost else left  # type: ignore[assignment]
         for name in self.others:
             after = self.after.get(name)
             if name in env and after != env[name]:
@@ -421,7 +476,47 @@ class Carried:
         env.update({flag: value for flag, value in self.outer_flags.items() if value is not None})
         carried = set(self.bindings)
         unset = self.before.unset - carried if self.never_empty else self.before.unset | self.added
-        self.lowering.state = State(env, unset | (self.unset_inside & carried))
+        self.lowering.state = State(env, unset | (self.unset_inside & carried), tiles.cells)
+
+
+def without_carried(node: For | While, positions: set[int]) -> For | While:
+    """The loop without some of what it carries, which its body leaves as it is."""
+    if not positions:
+        return node
+    kept = [k for k in range(len(node.params)) if k not in positions]
+    known: dict[Operand, Operand] = {node.params[k]: node.init[k] for k in positions}
+    parts: dict[str, Any] = {
+        name: tuple(getattr(node, name)[k] for k in kept) for name in ("params", "init", "results")
+    }
+    body = _with_operands(node.body, known)
+    parts["body"] = Block(body.nodes, tuple(body.yields[k] for k in kept))
+    if isinstance(node, While):
+        parts["cond"] = _with_operands(node.cond, known)
+    return dataclasses.replace(node, **parts)
+
+
+def _with_operands(block: Block, known: dict[Operand, Operand]) -> Block:
+    """The block with values exchanged."""
+
+    def these(xs: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        return tuple(known.get(x, x) for x in xs)
+
+    def inside(node: Node) -> Node:
+        match node:
+            case Op():
+                return dataclasses.replace(node, args=these(node.args))
+            case If():
+                (cond,) = these((node.cond,))
+                then, orelse = _with_operands(node.then, known), _with_operands(node.orelse, known)
+                return dataclasses.replace(node, cond=cond, then=then, orelse=orelse)
+            case For():
+                (lo, hi), body = these((node.lo, node.hi)), _with_operands(node.body, known)
+                return dataclasses.replace(node, lo=lo, hi=hi, init=these(node.init), body=body)
+            case While():
+                test, body = _with_operands(node.cond, known), _with_operands(node.body, known)
+                return dataclasses.replace(node, init=these(node.init), cond=test, body=body)
+
+    return Block(tuple(map(inside, block.nodes)), these(block.yields))
 
 
 def _walk_unshadowed(node: ast.AST, name: str) -> Iterator[ast.AST]:
@@ -435,7 +530,9 @@ def _walk_unshadowed(node: ast.AST, name: str) -> Iterator[ast.AST]:
 
 
 def _is_changed_by_part(binding: Binding) -> bool:
-    """Whether to assign to a part of `binding` is to change a variable: not if it is to store to an array."""
+    """Whether to assign to a part of `binding` is to change a variable: not if it is to store to an array or tile."""
+    if isinstance(binding, TileRef):
+        return False
     return isinstance(binding, StructValue) or not holds_array(binding)
 
 

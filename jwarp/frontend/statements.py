@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, KernelWarning, Span
-from jwarp.frontend import builtins, composites, structs
+from jwarp.frontend import builtins, composites, structs, tile_operators, tile_subscripts
 from jwarp.frontend.bindings import (
     ArrayRef,
     Binding,
@@ -20,16 +20,18 @@ from jwarp.frontend.bindings import (
     Shape,
     StructArray,
     StructValue,
+    TileRef,
     Unusable,
     describe,
     flatten,
     layout,
 )
 from jwarp.frontend.composites import Selector
-from jwarp.frontend.expressions import SET, Frame
+from jwarp.frontend.expressions import BINARY_OPERATORS, SET, Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.inlining import InliningLowering
 from jwarp.frontend.source import Source, count_loads
+from jwarp.frontend.tile_memory import holds_tile
 from jwarp.ir.builder import TRUE
 from jwarp.ir.nodes import Block, Const, Kernel, Op, Operand, Param, Value, blocks
 from jwarp.ir.ops import OPS
@@ -105,10 +107,10 @@ class Place:
 class Lowering(InliningLowering):
     """Reads one kernel. The functions it calls are read in place."""
 
-    def __init__(self, source: Source, max_unroll: int, params: int = 0, debug: bool = False):
+    def __init__(self, source: Source, max_unroll: int, params: int = 0, debug: bool = False, block_dim: int = 0):
         """`params` is how many parameters come before the local arrays in the numbering of arrays."""
         frame = Frame(source, is_kernel=True, loads=count_loads(source.tree.body))
-        super().__init__(frame, max_unroll, params, debug)
+        super().__init__(frame, max_unroll, params, debug, block_dim)
 
     def lower_simple(self, statement: ast.stmt) -> None:
         span = self.span(statement)
@@ -156,8 +158,19 @@ class Lowering(InliningLowering):
             self.assigned_name = first.id if isinstance(first, ast.Name) else ""
             binding = self.expression(value)
             self.assigned_name = ""
+            if holds_tile(binding):
+                binding = self.assigned_tile(targets, value, binding)
         for target in targets:
             self.store_to(target, binding, self.span(value))
+
+    def assigned_tile(self, targets: list[ast.expr], value: ast.expr, binding: Binding) -> Binding:
+        """What an assignment of a tile gives a name: a copy of what another name stands for, else the tile itself."""
+        span = self.span(value)
+        if len(targets) > 1:
+            raise CompileError(
+                "a tile is assigned to one name at a time", self.span(targets[1]), "write b = a after it"
+            )
+        return self.tiles.copied(binding, span) if isinstance(value, (ast.Name, ast.Tuple)) else binding
 
     def _is_tid(self, node: ast.expr) -> bool:
         if not isinstance(node, ast.Call) or node.args or node.keywords:
@@ -175,6 +188,8 @@ class Lowering(InliningLowering):
                 parts = self.unpack(binding, len(items), self.span(target))
                 for item, part in zip(items, parts, strict=True):
                     self.store_to(item, part, span)
+            case ast.Subscript() | ast.Attribute() if place := tile_subscripts.place(self, target):
+                tile_subscripts.assign(self, place, binding, span)
             case ast.Subscript() | ast.Attribute():
                 self.change(self.element_place(target), "store", binding, span)
             case _:
@@ -324,10 +339,16 @@ class Lowering(InliningLowering):
         target, operator, span = statement.target, statement.op, self.span(statement)
         if isinstance(target, ast.Name):
             current = self.lower_Name(ast.copy_location(ast.Name(target.id, ast.Load()), target))
-            result = self.binary(operator, current, self.expression(statement.value), statement)
+            value, (symbol, name) = self.expression(statement.value), BINARY_OPERATORS[type(operator)]
+            if isinstance(current, TileRef) and name in tile_operators.IN_PLACE:
+                return tile_operators.change(self, symbol, name, current, value, span)
+            result = self.binary(operator, current, value, statement)
             return self.assign(target.id, result, self.span(target))
         if not isinstance(target, (ast.Subscript, ast.Attribute)):
             raise self.not_assignable(target)
+        if tile_place := tile_subscripts.place(self, target):
+            symbol, name = BINARY_OPERATORS[type(operator)]
+            return tile_subscripts.augment(self, tile_place, name, symbol, statement)
         place = self.element_place(target)
         value = self.expression(statement.value)
         value_span = self.span(statement.value)
@@ -398,10 +419,21 @@ def _check_nesting(block: Block, name: str, left: int) -> None:
 
 
 def lower_kernel_source(
-    source: Source, signature: Sequence[Any], params: tuple[Param, ...], max_unroll: int, debug: bool
+    source: Source,
+    signature: Sequence[Any],
+    params: tuple[Param, ...],
+    max_unroll: int,
+    debug: bool,
+    block_dim: int = 0,
 ) -> Kernel:
-    """The IR of the kernel that `source` is, with the parameters `signature`, in the IR `params`."""
-    lowering = Lowering(source, max_unroll, len(params), debug)
+    """The IR of the kernel that `source` is, with the parameters `signature`, in the IR `params`.
+
+    With a `block_dim`, it is what one thread of a block does; `blocks.by_blocks` makes IR of that.
+
+    Raises:
+        UsesTiles: the kernel uses tiles, and there is no `block_dim`.
+    """
+    lowering = Lowering(source, max_unroll, len(params), debug, block_dim)
     parts = iter(enumerate(params))
     for argument in signature:
         binding = structs.bind_parameter(lowering.argument, argument.type, parts, lowering.span(source.tree))

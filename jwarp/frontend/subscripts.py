@@ -6,8 +6,19 @@ import ast
 import itertools
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend import composites, structs
-from jwarp.frontend.bindings import ArrayRef, Binding, Composite, Number, Shape, StructArray, describe, flatten, layout
+from jwarp.frontend import composites, structs, tile_subscripts
+from jwarp.frontend.bindings import (
+    ArrayRef,
+    Binding,
+    Composite,
+    Number,
+    Shape,
+    StructArray,
+    TileRef,
+    describe,
+    flatten,
+    layout,
+)
 from jwarp.frontend.expressions import ExpressionLowering, scalar_hint
 from jwarp.ir.nodes import Const, Local, Op, Operand, Value
 from jwarp.ir.ops import OPS
@@ -29,6 +40,8 @@ class SubscriptLowering(ExpressionLowering):
             if isinstance(owner, StructArray):
                 return structs.element(self, owner, found, span)
             return self.load(owner, found, span)
+        if isinstance(owner, TileRef):
+            return tile_subscripts.read(self, owner, node)
         if isinstance(owner, Composite):
             return composites.read(self, owner, self.selectors(owner.type, node), span)
         if isinstance(owner, (Shape, tuple)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import numpy as np
 from jwarp.ir.evaluate_tiles import places
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, blocks
 from jwarp.ir.ops import ELEMENTARY, OPS
-from jwarp.types import TileType, scalar_of, shape_of
+from jwarp.types import TileType, ValueType, scalar_of, shape_of
 
 # An element is computed again wherever it is used if that takes at most so many operations on integers.
 MAX_REPEATED_OPS = 8
@@ -52,6 +53,17 @@ class Computed:
 
 
 Form = Filled | Counted | Viewed | Computed
+
+
+def size_of(type: ValueType) -> int:
+    """How many elements a tile of this type has."""
+    return math.prod(shape_of(type))
+
+
+def result_of(node: Op) -> Value:
+    """The value that an operation gives."""
+    assert node.result is not None
+    return node.result
 
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -146,7 +158,7 @@ class Forms:
             case "spread":
                 return self._placed(node, type)
             case "lane_max":  # is one for each vector of the loop that asks for it
-                self.costs[node.result] = MAX_REPEATED_OPS  # type: ignore[index]
+                self.costs[result_of(node)] = 1
                 return Computed(node)
         return self._computed(node)
 
@@ -179,8 +191,7 @@ class Forms:
         return self._seen(node.args[0], back) if fit(back) is not None else None
 
     def _computed(self, node: Op) -> Form | None:
-        assert node.result is not None
-        types = [x.type for x in (node.result, *node.args)]
+        types = [x.type for x in (result_of(node), *node.args)]
         if OPS[node.name].effect != "pure" or node.name in ELEMENTARY or any(t.is_float for t in types):
             return None
         cost = 1
@@ -191,5 +202,5 @@ class Forms:
             if isinstance(form, Computed):
                 assert isinstance(arg, Value)
                 cost += self.costs[arg]
-        self.costs[node.result] = cost
+        self.costs[result_of(node)] = cost
         return Computed(node) if cost <= MAX_REPEATED_OPS else None

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Local, Node, Op, Operand, Value, While, results
-from jwarp.transform.tiles_forms import Forms, Viewed
+from jwarp.transform.tiles_forms import Forms, Viewed, size_of
 from jwarp.transform.tiles_limits import Limits
 from jwarp.transform.tiles_memory import Buffer, assign
 from jwarp.transform.tiles_nests import NestWriter
@@ -146,7 +146,7 @@ class Lowering:
         form = self.forms.of(tile)
         assert isinstance(form, Viewed)
         base = form.base
-        place = self.place(shape_of(tile.type), form.offset, form.strides, indices, base.type.size)  # type: ignore
+        place = self.place(shape_of(tile.type), form.offset, form.strides, indices, size_of(base.type))
         return self.load(base, place)
 
     def put(self, node: Op, args: Sequence[Operand], atomic: bool) -> None:
@@ -155,7 +155,7 @@ class Lowering:
         assert isinstance(tile, Value)
         whole = self.forms.of(tile)
         assert isinstance(whole, Viewed)
-        place = self.place(shape_of(tile.type), 0, whole.strides, indices, tile.type.size)  # type: ignore[union-attr]
+        place = self.place(shape_of(tile.type), 0, whole.strides, indices, size_of(tile.type))
         if node.name == "put_add" and atomic:
             self.effect("atomic_add", place, value, attr=self.array(tile))
             return

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jwarp.ir.nodes import If, Node, Op, Operand, Value, While, results
-from jwarp.transform.tiles_forms import Forms, Viewed
+from jwarp.transform.tiles_forms import Viewed, size_of
 from jwarp.transform.tiles_plan import Control, Move, Nest, Part, Plan, Planner, Step, Unit, free_operands, tiles_in
 from jwarp.types import ScalarType, TileType, shape_of
 
@@ -116,7 +116,7 @@ class _Lifetimes:
 
     def leaf(self, leaf: object, shape: tuple[int, ...], whole: int, inside: frozenset[Value]) -> None:
         if isinstance(leaf, Viewed):
-            own = leaf.is_whole(shape) and leaf.base.type.size == math.prod(shape)  # type: ignore[union-attr]
+            own = leaf.is_whole(shape) and size_of(leaf.base.type) == math.prod(shape)
             if leaf.base not in inside or not own:
                 self.note(leaf.base, whole if own else READ_ANY)
 
@@ -136,7 +136,7 @@ class _Lifetimes:
 
     def use_source(self, node: Node, shape: tuple[int, ...], whole: int, inside: frozenset[Value]) -> None:
         if isinstance(node, Op) and node.result in self.forms.sources:
-            for leaf in self.forms.leaves_of(self.forms.sources[node.result]):  # type: ignore[index]
+            for leaf in self.forms.leaves_of(self.forms.sources[node.result]):
                 self.leaf(leaf, shape, whole, inside)
 
     def move(self, part: Move) -> None:
@@ -146,10 +146,11 @@ class _Lifetimes:
         else:
             self.write(part.target)
         form = self.forms.of(part.source)
-        if isinstance(form, Viewed) and form.is_whole(shape_of(part.target.type)):
-            if form.base.type is part.target.type:
-                saved = part.target.type.size * 100 ** min(4, len(self.loops))  # type: ignore[union-attr]
-                self.moves.append((saved, (part.target, form.base)))
+        if not isinstance(form, Viewed) or form.base.type is not part.target.type:
+            return
+        if form.is_whole(shape_of(part.target.type)):
+            saved = size_of(part.target.type) * 100 ** min(4, len(self.loops))
+            self.moves.append((saved, (part.target, form.base)))
 
     def control(self, part: Control) -> None:
         node = part.node

@@ -13,7 +13,7 @@ import numpy as np
 from jwarp.ir.builder import make_block
 from jwarp.ir.evaluate_tiles import places
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, results
-from jwarp.transform.tiles_forms import Computed, Counted, Filled, Form, Viewed, row_major
+from jwarp.transform.tiles_forms import Computed, Counted, Filled, Form, Viewed, result_of, row_major
 from jwarp.transform.tiles_plan import IN_ORDER, Nest, free_operands
 from jwarp.types import ScalarType, int32, scalar_of, shape_of
 
@@ -37,7 +37,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop over the elements along `axes`, the last of which runs fastest. In one with `lanes` they may run together."""
+    """A loop along `axes`, the last of which runs fastest; with `lanes`, its trips may run together."""
 
     axes: tuple[Axis, ...]
     lanes: bool
@@ -103,7 +103,7 @@ class NestWriter:
         self.lowering, self.builder, self.forms = lowering, lowering.builder, lowering.forms
         self.nest, self.shape = nest, nest.shape
         self.reductions = [n for n in nest.nodes if isinstance(n, Op) and n.name == "reduce"]
-        partial = [n for n in self.reductions if shape_of(n.result.type)]  # type: ignore[union-attr]
+        partial = [n for n in self.reductions if shape_of(result_of(n).type)]
         self.partial = partial
         self.whole = [n for n in self.reductions if n not in partial]
         self.inside = frozenset(r for n in nest.nodes for r in results(n))
@@ -141,7 +141,7 @@ class NestWriter:
         """What a node reads, but for what the nest computes and for tiles that it takes elements of."""
         skipped = node.args[:1] if isinstance(node, Op) and node.name in ("take", "put", "put_add", "spread") else ()
         if isinstance(node, Op) and node.result in self.forms.sources:
-            yield from self.forms.leaves_of(self.forms.sources[node.result])  # type: ignore[index]
+            yield from self.forms.leaves_of(self.forms.sources[node.result])
             return
         for x in free_operands(node):
             if shape_of(x.type) and x not in skipped and x not in self.inside:
@@ -161,7 +161,7 @@ class NestWriter:
     # -- loops
 
     def write(self) -> None:
-        done = self.level(0, {n: neutral(n.attr[0], scalar_of(n.result.type)) for n in self.whole})  # type: ignore
+        done = self.level(0, {n: neutral(n.attr[0], scalar_of(result_of(n).type)) for n in self.whole})
         for node, total in done.items():
             assert node.result is not None
             self.lowering.known[node.result] = total
@@ -170,10 +170,7 @@ class NestWriter:
         """The loops from number k on; what is carried through them, before and after."""
         if k != self.split or not self.partial:
             return self.loop(k, carried)
-        started: dict[Op, Operand] = {
-            n: neutral(n.attr[0], scalar_of(n.result.type))
-            for n in self.partial  # type: ignore[union-attr]
-        }
+        started: dict[Op, Operand] = {n: neutral(n.attr[0], scalar_of(result_of(n).type)) for n in self.partial}
         done = self.loop(k, {**carried, **started})
         for node in self.partial:
             assert node.result is not None
@@ -272,7 +269,7 @@ class NestWriter:
         match form:
             case Filled():
                 return self.lowering.operand(form.value)
-            case Viewed() if form.base in self.env:
+            case Viewed() if form.base in self.inside:
                 return self.env[form.base]
         if form not in self.loaded:
             self.loaded[form] = self.made(form)
@@ -288,6 +285,8 @@ class NestWriter:
                 node = form.node
                 assert node.result is not None
                 args = self.elements(node.args)
+                if node.name == "lane_max" and isinstance(args[0], Const):
+                    return args[0]
                 return self.builder.op(node.name, *args, attr=node.attr, type=scalar_of(node.result.type))
             case _:
                 raise AssertionError(form)
@@ -322,8 +321,8 @@ class NestWriter:
                 self.builder.append(For(index, lo, hi, node.step, params, init, body, made, node.span))
             case While():
                 init, params = self.elements(node.init), self.fresh_all(node.params)
-                cond, body = self.block(node.cond), self.block(node.body)
-                self.builder.append(While(params, init, cond, body, self.fresh_all(node.results), node.span))
+                test, body = self.block(node.cond), self.block(node.body)
+                self.builder.append(While(params, init, test, body, self.fresh_all(node.results), node.span))
 
     def op(self, node: Op) -> None:
         lowering, result = self.lowering, node.result

@@ -26,7 +26,7 @@ from jwarp.ir.nodes import (
     walk_node,
 )
 from jwarp.ir.ops import OPS
-from jwarp.transform.tiles_forms import Filled, Forms, Viewed, mapped_shape_of
+from jwarp.transform.tiles_forms import Filled, Forms, Viewed, mapped_shape_of, result_of, size_of
 from jwarp.types import TileType, shape_of
 
 # What adds to the tape or to logs, takes from them, or writes lines: these happen in the order of the program.
@@ -223,7 +223,7 @@ class _BlockPlan:
         closed = closed or in_order
         first, homes = self.needs(free_operands(node), shape)
         if isinstance(node, Op) and node.result in self.forms.sources:
-            first, homes = self.needs_of([self.forms.sources[node.result]], shape)  # type: ignore[index]
+            first, homes = self.needs_of([self.forms.sources[node.result]], shape)
         first = max([first, *(self.readable.get(a, 0) for a in reads), *(self.writable.get(a, 0) for a in writes)])
         if in_order:
             first = max(first, self.ordered)
@@ -239,7 +239,7 @@ class _BlockPlan:
         nest.reduced = nest.reduced or reduced
         self.store_needed(free_operands(node), shape, at)
         if isinstance(node, Op) and node.result in self.forms.sources:
-            self.store_leaves([self.forms.sources[node.result]], shape, at)  # type: ignore[index]
+            self.store_leaves([self.forms.sources[node.result]], shape, at)
         self.note(node, at)
         for result in results(node):
             self.ready[result] = at + 1
@@ -333,7 +333,7 @@ class _BlockPlan:
         else:
             base = form.base
         self.planner.stored.add(base)
-        shape = shape_of(node.result.type)
+        shape = shape_of(result_of(node).type)
         # What any element of the tile is, is known when its nest has ended.
         home = self.home.pop(base, None)
         if shape:
@@ -393,14 +393,14 @@ class _BlockPlan:
         if accumulate:
             self.move(node.result, c)
         node = dataclasses.replace(node, attr=(accumulate, *flags))
-        self.late(Unit(node, tuple(reads), node.result), node)
+        self.late(Unit(node, tuple(reads), result_of(node)), node)
 
     def transposed(self, x: Operand) -> Value | None:
         """The matrix in memory that `x` is the transpose of."""
         form, (m, n) = self.forms.of(x), shape_of(x.type)
         if not isinstance(form, Viewed) or form.offset or form.strides != (1 if m > 1 else 0, m if n > 1 else 0):
             return None
-        if m == 1 or n == 1 or form.base.type.size != m * n:  # type: ignore[union-attr]
+        if m == 1 or n == 1 or size_of(form.base.type) != m * n:
             return None
         self.planner.stored.add(form.base)
         return form.base
@@ -420,7 +420,7 @@ class _BlockPlan:
 
     def plan_top(self, node: Op) -> None:
         assert node.result is not None
-        if shape_of(node.result.type):
+        if shape_of(result_of(node).type):
             self.tops[node.attr] = node.result
             return
         tape, position = node.attr
@@ -478,9 +478,10 @@ class _BlockPlan:
     def snapshot(self, target: Value, source: Operand) -> Operand:
         """`source`, unless that looks at another carried tile, or at other elements: then a copy of it."""
         for leaf in self.forms.leaves(source):
-            if isinstance(leaf, Viewed) and leaf.base in self.carried:
-                if leaf.base is not target or not leaf.is_whole(shape_of(target.type)):
-                    return self.copy(source)
+            if not isinstance(leaf, Viewed) or leaf.base not in self.carried:
+                continue
+            if leaf.base is not target or not leaf.is_whole(shape_of(target.type)):
+                return self.copy(source)
         return source
 
 

@@ -7,7 +7,7 @@ import dataclasses
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value
-from jwarp.transform.tiles_forms import row_major
+from jwarp.transform.tiles_forms import row_major, size_of
 from jwarp.types import int32, shape_of, tile_type
 
 
@@ -45,7 +45,7 @@ def _first(builder: Builder, x: Operand, kind: str) -> Operand:
     """The number of the first element that is the minimum or maximum; of the first NaN, if there is one."""
     shape = shape_of(x.type)
     best = builder.op("reduce", x, attr=(kind, tuple(range(len(shape)))))
-    number = builder.op("iota", attr=((x.type.size,), 0))  # type: ignore[union-attr]
+    number = builder.op("iota", attr=((size_of(x.type),), 0))
     number = builder.op("view", number, attr=(shape, 0, row_major(shape)))
     filled = builder.op("fill", best, attr=shape)
     hit = builder.op("eq", x, filled)
@@ -67,9 +67,10 @@ def _spread(builder: Builder, x: Operand, attr: tuple) -> Operand:
     kept = tuple(s for k, s in enumerate(strides) if k not in alike)
     if kept:
         return builder.op("spread", total, attr=(shape, offset, kept))
-    indices, rest = [], offset
+    rest = offset
+    indices: list[Operand] = []
     for extent in reversed(shape):
         indices.insert(0, Const(int32, rest % extent))
         rest //= extent
-    scalar = tile_type(total.type, shape)  # type: ignore[arg-type]
+    scalar = tile_type(total.type, shape)
     return builder.op("put", zero(scalar), *indices, total)

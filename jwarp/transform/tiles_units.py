@@ -24,8 +24,8 @@ def write_unit(lowering: Lowering, unit: Unit) -> None:
     arrays = [lowering.array(x) for x in (unit.target, *unit.reads)]
     name = unit.node.name
     if name == "matmul":
-        (m, n), a = _shape(unit.target), _shape(unit.reads[0])
-        k = a[0] if unit.node.attr[1] else a[1]
+        m, n = _shape(unit.target)
+        k = _tile(unit.reads[0]).size // m
         lowering.effect("tile_matmul", attr=(*arrays, m, n, k, *unit.node.attr))
     elif ROUTINES[name] in lowering.units:
         lowering.effect(ROUTINES[name], attr=(*arrays, *_EXTENTS[name](unit), *(unit.node.attr or ())))
@@ -192,5 +192,5 @@ _LOOPS: dict[str, Callable[[Lowering, Unit], None]] = {"scan": _scan, "cholesky"
 def request_of(kernel: Kernel, node: Op) -> Request:
     """The product that an operation `tile_matmul` asks for."""
     c, a, b, m, n, k, accumulate, transpose_a, transpose_b = node.attr
-    types = (kernel.array(number).dtype for number in (a, b, c))
-    return Request(*types, m, n, k, transpose_a, transpose_b, accumulate)
+    x, y, z = (kernel.array(number).dtype for number in (a, b, c))
+    return Request(x, y, z, m, n, k, transpose_a, transpose_b, accumulate)

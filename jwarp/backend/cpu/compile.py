@@ -67,12 +67,15 @@ class CpuKernel(AnalysedKernel):
             if not known[version]:
                 content, source = self.object_code(version)
                 requests, _, code = content.partition(b"\n")
-                units = addresses(requests_from_bytes(requests), self.kernel.name, self._store)
+                _units[key] = requests_from_bytes(requests)
+                units = addresses(_units[key], self.kernel.name, self._store)
                 address = link(code, entry_name(self.kernel), units)
                 fast, checked = (address if v == version else 0 for v in VERSIONS)
                 _native.register_kernel(self.fingerprint, self.plan.tobytes(), fast, checked, self.failures)
                 seconds = time.perf_counter() - start
                 _made[key] = CompileEvent(self.kernel.name, self.kernel.variant, "cpu", seconds, source, len(code))
+            else:  # says of them, too, that they are there
+                addresses(_units[key], self.kernel.name, self._store)
         first = dataclasses.replace(_made[key], kernel=self.kernel.name)
         again = dataclasses.replace(first, seconds=time.perf_counter() - start, source="memory")
         announce(again if known[version] else first)
@@ -138,6 +141,7 @@ def entry_name(kernel: Kernel) -> str:
 
 
 _made: dict[tuple[str, str], CompileEvent] = {}  # how code came into the process, by fingerprint and version
+_units: dict[tuple[str, str], tuple[Request, ...]] = {}  # the products that they call
 _compiling: dict[str, threading.Lock] = {}  # by fingerprint: kernels of the same content are compiled once
 
 

@@ -17,8 +17,8 @@ from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element, Memory, counts_up
 from jwarp.backend.cpu.private import PrivateMemory
 from jwarp.backend.cpu.rules import LLVM_RULES
-from jwarp.backend.cpu.shared import BlockMemory
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
+from jwarp.backend.cpu.shared import BlockMemory
 from jwarp.backend.cpu.tape import TapeMemory, lane_max
 from jwarp.ir.nodes import (
     ATOMICS,
@@ -287,7 +287,10 @@ class BodyEmitter:
 
     def rollback(self, node: Op) -> None:
         head, body, done = (self.code.new_label(f"rollback.{part}") for part in ("head", "body", "done"))
-        mark = self.lanes(node.args[0]).text
+        length = self.lanes(node.args[0])
+        mark = length.text
+        if length.shape.is_varying:  # all lanes noted the length of one log
+            mark = lane_max(self.code, mark, length.type, self.mask)
         self.jump(head)
         self.code.label(head)
         self.jump_if(self.tape.is_above(node.attr, mark), body, done)
@@ -386,7 +389,9 @@ class BodyEmitter:
         before = atomics.change_lanes(self.memory, name, element, values, self.mask, wanted)
         if node.result is not None and wanted:
             if self.shapes[node.result].is_uniform:  # of a block as a whole
-                before = self.code.define(f"extractelement {self.code.vector(scalar_type(element.type))} {before}, i64 0")
+                before = self.code.define(
+                    f"extractelement {self.code.vector(scalar_type(element.type))} {before}, i64 0"
+                )
             self.bind(node.result, before)
 
     def zero_fill(self, params: Iterable[int]) -> None:

@@ -57,7 +57,9 @@ class _Writer:
         ]
         count = self.count(first, end)
         width = self.code.width
-        whole = str(int(count) // width * width) if count.isdigit() else self.out.emit(f"and {self.kind} {count}, {-width}")
+        whole = (
+            str(int(count) // width * width) if count.isdigit() else self.out.emit(f"and {self.kind} {count}, {-width}")
+        )
         rest = str(int(count) % width) if count.isdigit() else self.out.emit(f"and {self.kind} {count}, {width - 1}")
         if rest != "0" and sum(1 for _ in walk(node.body)) > MAX_PEELED_NODES:
             carried = self.loop(first, self.rounded(count), carried, down, count)

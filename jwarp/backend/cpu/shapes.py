@@ -40,7 +40,7 @@ def join(x: Shape, y: Shape) -> Shape:
 def shapes_of(proofs: Proofs) -> Mapping[Value, Shape]:
     """The shape of every value of the kernel.
 
-    Lanes are along its last launch dimension. In a kernel with tiles there are none outside of the loops that have them.
+    Lanes are along its last launch dimension; in a kernel with tiles, only in the loops that have them.
     """
     analysis = _Analysis(proofs)
     analysis.block(proofs.kernel.body)

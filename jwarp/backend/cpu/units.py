@@ -73,8 +73,10 @@ def requests_to_bytes(requests: Iterable[Request]) -> bytes:
 
 def requests_from_bytes(line: bytes) -> tuple[Request, ...]:
     """The reverse of `requests_to_bytes`."""
-    rows = json.loads(line)
-    return tuple(Request(*(SCALARS[name] for name in row[:3]), *row[3:6], *map(bool, row[6:])) for row in rows)
+    return tuple(
+        Request(SCALARS[a], SCALARS[b], SCALARS[c], m, n, k, bool(ta), bool(tb), bool(add))
+        for a, b, c, m, n, k, ta, tb, add in json.loads(line)
+    )
 
 
 def _flags(r: Request) -> tuple[bool, bool, bool]:

@@ -1,0 +1,223 @@
+"""From what a thread does to what a block does: scalars that differ between its threads become tiles.
+
+A kernel with tiles is read as the code of one thread, which also works on the tiles of its block. Here the threads of
+a block become lanes that run in step. Tile operations are made once for the block, and so are statements that are the
+same for all lanes; but every lane makes an atomic operation, and prints its line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.ir.lift import Lifter, Variation, effect_of
+from jwarp.ir.nodes import WRITES, Const, Kernel, Node, Op, Operand, Value, results
+from jwarp.ir.ops import OPS
+from jwarp.types import TileType, bool_, int32, tile_type
+
+# The largest block that devices have.
+MAX_BLOCK_DIM = 1024
+
+_TOGETHER = "the threads of a block must reach a tile operation together"
+_WAY_OUT = "move it out of the condition, or make that one the same for the whole block"
+_AGREE = "wp.tile(x) makes a tile of the values of all threads, wp.tile_from_thread one of the value of a single thread"
+
+
+def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None) -> Kernel:
+    """The kernel as code of a block of `block_dim` threads, which lie along axis `lane_axis` of `wp.tid()`."""
+    if not 1 <= block_dim <= MAX_BLOCK_DIM:
+        raise CompileError(f"block_dim must be 1 to {MAX_BLOCK_DIM}, not {block_dim}", kernel.span)
+    if lane_axis is not None and lane_axis >= kernel.tid_dims:
+        lane_axis = None
+    variation = _Lanes(lane_axis)
+    variation.find(kernel.body)
+    body = _Blocks(kernel, block_dim, lane_axis, variation).block(kernel.body, ())
+    return dataclasses.replace(kernel, body=body, block_dim=block_dim)
+
+
+class _Lanes(Variation):
+    """What differs between the lanes of a block."""
+
+    def __init__(self, lane_axis: int | None):
+        super().__init__()
+        self.lane_axis = lane_axis
+
+    def result(self, node: Op, mapped: bool) -> bool:
+        if node.name == "tid":
+            return node.attr == self.lane_axis
+        if node.name == "own":
+            return True
+        if _is_tile(node.result):  # tiles are the block's; those of lanes come from `collect`
+            return False
+        if node.name.startswith("atomic_"):
+            return True
+        return super().result(node, mapped)
+
+
+def _is_tile(x: Operand | None) -> bool:
+    return x is not None and isinstance(x.type, TileType)
+
+
+class _Blocks(Lifter):
+    """Rewrites the code of a thread."""
+
+    def __init__(self, kernel: Kernel, block_dim: int, lane_axis: int | None, variation: _Lanes):
+        super().__init__((block_dim,), variation)
+        self.kernel, self.block_dim, self.lane_axis = kernel, block_dim, lane_axis
+        # In the mapped control flow at hand: what is computed in it, and what is known before.
+        self.inside: dict[Value, Op] = {}
+        self.outside: set[Value] = set()
+
+    # -- what must be the same for all lanes
+
+    def together(self, span: Span) -> CompileError:
+        assert self.control is not None
+        return CompileError(
+            f"{_TOGETHER}; here they may not, for the condition at line {self.control.line} differs between them",
+            span,
+            _WAY_OUT,
+        )
+
+    def same(self, x: Operand, span: Span) -> Operand:
+        """The value of `x`, which must be the same for all lanes."""
+        if self.variation.of(x):
+            raise KernelTypeError(
+                "this differs between the threads of a block, where a tile operation needs one value", span, _AGREE
+            )
+        return self.plain(x)
+
+    def node(self, node: Node, out: list[Node]) -> None:
+        splits = self.variation.splits(node)
+        if (self.mapped or splits) and not isinstance(node, Op) and any(map(_is_tile, results(node))):
+            raise CompileError(
+                f"a tile changes under a condition that differs between the threads of a block: {_TOGETHER}",
+                node.span,
+                _WAY_OUT,
+            )
+        if splits and not self.mapped:
+            self.inside, self.outside = {}, set(self.lanes)
+        super().node(node, out)
+
+    def op(self, node: Op, out: list[Node]) -> None:
+        rule = getattr(self, f"op_{node.name}", None)
+        if rule is not None:
+            rule(node, out)
+        elif effect_of(node) == "tile" or any(map(_is_tile, (*node.args, node.result))):
+            self.tile_op(node, out)
+        else:
+            self.check_local(node)
+            if self.mapped and node.result is not None:
+                self.inside[node.result] = node
+            super().op(node, out)
+
+    def tile_op(self, node: Op, out: list[Node]) -> None:
+        if self.mapped:
+            raise self.together(node.span)
+        args = tuple(self.same(a, node.span) for a in node.args)
+        out.append(dataclasses.replace(node, args=args))
+
+    def check_local(self, node: Op) -> None:
+        """A thread's own array becomes the block's, where all threads have the same in it."""
+        if node.name not in ("load", "clear", *WRITES):
+            return
+        local = self.kernel.local(node.attr)
+        if local is not None and (self.mapped or self.variation.any(node.args) or node.name.startswith("atomic_")):
+            raise CompileError(
+                f"`{local.name}` is a thread's own array, and what the threads of a block have in theirs differs; "
+                "in kernels with tiles that is not available yet",
+                node.span,
+                "use a tile: wp.tile_zeros, or wp.tile of a number, vector or matrix",
+            )
+
+    # -- lanes
+
+    def is_each(self, node: Op) -> bool:
+        return node.name == "print" or node.name.startswith("atomic_")
+
+    def op_tid(self, node: Op, out: list[Node]) -> None:
+        place = out if self.before is None else self.before
+        if node.attr != self.lane_axis:
+            place.append(node)
+            return
+        assert node.result is not None
+
+        def add(name: str, *args: Operand, attr: object = None, type: object = int32) -> Value:
+            made = Value(type)  # type: ignore[arg-type]
+            place.append(Op(name, args, attr, made, node.span))
+            return made
+
+        kind = tile_type(int32, self.shape)
+        first = add("mul", add("tid", attr=node.attr), Const(int32, self.block_dim))
+        lanes = add("iota", attr=(self.shape, 0), type=kind)
+        self.outside.add(node.result)
+        self.lanes[node.result] = add("add", add("fill", first, attr=self.shape, type=kind), lanes, type=kind)
+
+    def op_collect(self, node: Op, out: list[Node]) -> None:
+        if self.mapped:
+            raise self.together(node.span)
+        assert node.result is not None
+        self.replaced[node.result] = self.lane(node.args[0], out, node.span)
+
+    def op_own(self, node: Op, out: list[Node]) -> None:
+        assert node.result is not None
+        self.outside.add(node.result)
+        self.lanes[node.result] = self.plain(node.args[0])
+
+    def op_print(self, node: Op, out: list[Node]) -> None:
+        if not node.args:  # each lane prints, for which there must be something to map
+            node = dataclasses.replace(node, args=(Const(bool_, True),), attr=f"{node.attr}%.0s")
+        self.lift(node, out)
+
+    def op_rule(self, node: Op, out: list[Node]) -> None:
+        raise CompileError(
+            "functions with a gradient of their own are not available yet in kernels with tiles", node.span
+        )
+
+    # -- elements of tiles
+
+    def op_take(self, node: Op, out: list[Node]) -> None:
+        tile, *indices = node.args
+        assert node.result is not None
+        place = out
+        if self.before is not None:
+            # What is taken from a tile has no effect: it may be taken before, if the indices are known there.
+            place = self.before
+            if not all(self.hoisted(i) for i in indices):
+                raise CompileError(
+                    "an element of a tile is read under a condition that differs between the threads of a block, at an "
+                    "index that is computed there",
+                    node.span,
+                    "read the element before the condition",
+                )
+            self.outside.add(node.result)
+        if not self.variation.any(indices):
+            place.append(dataclasses.replace(node, args=tuple(map(self.plain, node.args))))
+            return
+        lanes = self.lanes_of(indices, place, node.span)
+        place.append(dataclasses.replace(node, args=(self.plain(tile), *lanes), result=self.fresh(node.result)))
+
+    def hoisted(self, x: Operand) -> bool:
+        """Let a value be known before the mapped control flow at hand, if that can be."""
+        if not isinstance(x, Value) or not self.variation.of(x) or x in self.outside:
+            return True
+        node = self.inside.get(x)
+        if node is None or OPS[node.name].effect != "pure" or not all(self.hoisted(a) for a in node.args):
+            return False
+        assert self.before is not None
+        self.lift(node, self.before)
+        self.outside.add(x)
+        return True
+
+    def put(self, node: Op, out: list[Node]) -> None:
+        if self.mapped:
+            raise self.together(node.span)
+        tile, *rest = node.args
+        if not self.variation.any(rest):
+            out.append(dataclasses.replace(node, args=tuple(map(self.plain, node.args))))
+            return
+        if any(map(_is_tile, rest)):
+            rest = [self.same(x, node.span) for x in rest]
+        out.append(dataclasses.replace(node, args=(self.plain(tile), *self.lanes_of(rest, out, node.span))))
+
+    op_put = put
+    op_put_add = put

@@ -1,0 +1,38 @@
+"""Runs kernels with tiles in the interpreter, block by block."""
+
+import numpy as np
+
+from jwarp.backend.interpreter import run
+from jwarp.ir.verify import verify
+from jwarp.transform.simplify import simplify
+
+BLOCK = 8
+
+
+def run_blocks(kernel, dims, *args, block_dim=BLOCK):
+    """What the array arguments are after a launch of `dims` threads, the last of them in blocks."""
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    assert dims[-1] % block_dim == 0
+    arity = kernel.block_ir(None, block_dim, None).tid_dims
+    lane_axis = len(dims) - 1 if len(dims) <= arity else None
+    ir = kernel.block_ir(None, block_dim, lane_axis)
+    verify(ir)
+    blocks = (*dims[:-1], dims[-1] // block_dim)
+    results = run(ir, blocks, args)
+    smaller = simplify(ir)
+    verify(smaller)
+    for mine, other in zip(results, run(smaller, blocks, args), strict=True):
+        np.testing.assert_array_equal(mine, other, err_msg="simplified")
+    return results
+
+
+def run_tiled(kernel, dims, *args, block_dim=BLOCK):
+    """The same for `dims` blocks."""
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    return run_blocks(kernel, (*dims, block_dim), *args, block_dim=block_dim)
+
+
+def close(got, wanted, dtype=np.float32):
+    """Equal up to the rounding of sums in `dtype`."""
+    tolerance = {2: 2e-2, 4: 2e-5, 8: 1e-12}[np.dtype(dtype).itemsize]
+    np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(wanted, np.float64), tolerance, tolerance)

@@ -163,7 +163,7 @@ class HostCompiled:
         self, dims: tuple[int, ...], args: Sequence[Any], order: int = FORWARD, blocks: int | None = None
     ) -> list[np.ndarray]:
         """The array parameters after a launch, as `interpreter.run` gives them."""
-        failures, shared = self.made.failures, self.made.shared
+        failures, shared = self.made.failures, self.made.needs.shared
         return run_host(self.host, self.kernel, dims, args, order, self.block, blocks, failures, shared)
 
 

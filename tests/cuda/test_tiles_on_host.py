@@ -63,7 +63,7 @@ def compiled(kernels, versions):
 
 def launched(made, host, dims, args, order):
     """What a launch leaves, in which one block of threads runs all blocks in their order."""
-    return run_host(host, made.kernel, dims, args, order, blocks=1, failures=made.failures, shared=made.shared)
+    return run_host(host, made.kernel, dims, args, order, blocks=1, failures=made.failures, shared=made.needs.shared)
 
 
 @pytest.mark.parametrize("group", range(4))

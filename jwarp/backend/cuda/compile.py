@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp.backend.analysed import CODE_SETTINGS, VERSIONS, AnalysedKernel
-from jwarp.backend.cuda.entry import FLAT, entry_name, generate, headers_of, sums_in_registers
+from jwarp.backend.cuda.entry import FLAT, HEADER, TILE_HEADER, entry_name, generate, headers_of, sums_in_registers
 from jwarp.backend.cuda.nvrtc import (
     Rejected,
     Unit,
@@ -31,6 +32,7 @@ from jwarp.transform.affine import Extents
 from jwarp.transform.expand import expand
 from jwarp.transform.simplify import simplify
 from jwarp.transform.tiles import lower_tiles
+from jwarp.transform.tiles_units import request_of
 
 BLOCK = 256
 MAX_BLOCK = 1024
@@ -55,6 +57,22 @@ class Image:
     per_sm: int
     shared: int = 0
     grid: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What launches of a kernel with tiles need: bytes of shared memory, and which products of matrices it makes."""
+
+    shared: int = 0
+    products: tuple[str, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        return json.dumps([self.shared, *self.products]).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Needs:
+        shared, *products = json.loads(data)
+        return Needs(shared, tuple(products))
 
 
 class CudaKernel(AnalysedKernel):
@@ -87,17 +105,22 @@ class CudaKernel(AnalysedKernel):
             options += ["--prec-div=false", "--prec-sqrt=false"]
         if version.endswith("either"):
             options.append("--device-int128")
-        return Unit(text, f"{self.entry}.cu", tuple(options), self.headers)
+        return Unit(text, f"{self.entry}.cu", tuple(options), device_headers(headers_of(self.proofs.kernel)))
 
     @functools.cached_property
-    def headers(self) -> Mapping[str, str]:
-        """The headers of the device library that the code needs, by name."""
-        return device_headers(headers_of(self.proofs.kernel))
-
-    @functools.cached_property
-    def shared(self) -> int:
-        """Bytes of shared memory that a block needs."""
-        return shared_bytes(self.proofs.kernel) if self.kernel.block_dim else 0
+    def needs(self) -> Needs:
+        """What a kernel with tiles needs, from disk if it is there: to find it out, tiles have to be lowered."""
+        if not self.kernel.block_dim:
+            return Needs()
+        key = key_of("tiles", "cuda", identity() or "", self.fingerprint)
+        known = self._store.load(key)
+        if known is not None:
+            return Needs.from_bytes(known)
+        lowered = self.proofs.kernel
+        products = [n for n in walk(lowered.body) if isinstance(n, Op) and n.name == "tile_matmul"]
+        made = Needs(shared_bytes(lowered), tuple(dict.fromkeys(request_of(lowered, n).key for n in products)))
+        self._store.save(key, made.to_bytes())
+        return made
 
     @property
     def entry(self) -> str:
@@ -111,12 +134,13 @@ class CudaKernel(AnalysedKernel):
         """
         require(f"kernel '{self.kernel.name}'")
         if self.kernel.block_dim:
-            refuse_large(self.kernel, self.shared, architectures)
+            refuse_large(self.kernel, self.needs.shared, architectures)
         start, block = time.perf_counter(), self.kernel.block_dim or block_size(block_dim)
         options = [str(getattr(self.settings, name)) for name in CODE_SETTINGS]
         parts = ("cuda", identity() or "", toolchain(), self.fingerprint, version, repr(self.bounds), *options)
-        headers = itertools.chain.from_iterable(sorted(self.headers.items()))
-        key = key_of(*parts, *architectures, str(block), *headers, self.summary.to_bytes())
+        headers = device_headers([TILE_HEADER if self.kernel.block_dim else HEADER])
+        texts = itertools.chain.from_iterable(sorted(headers.items()))
+        key = key_of(*parts, *architectures, str(block), *texts, self.summary.to_bytes())
         with lock_of(key):
             content, source = _images.get(key), "memory"
             if content is None:
@@ -127,8 +151,11 @@ class CudaKernel(AnalysedKernel):
             _images[key] = content
         name, variant = self.kernel.name, self.kernel.variant
         announce(CompileEvent(name, variant, "cuda", time.perf_counter() - start, source, len(content)))
+        for product in self.needs.products:
+            # Its time and code are parts of the kernel's, in which the compiler has made it.
+            announce(CompileEvent(name, f"tile_matmul[{product}]", "cuda", 0.0, source, 0))
         if self.kernel.block_dim:
-            return Image(content, self.entry, block, 0, self.shared, BLOCK_FOR_EACH)
+            return Image(content, self.entry, block, 0, self.needs.shared, BLOCK_FOR_EACH)
         return Image(content, self.entry, block, BLOCKS_PER_SM if sums_in_registers(self.proofs.kernel) else 0)
 
     def _compiled(self, version: str, architectures: Sequence[str], block: int) -> bytes:

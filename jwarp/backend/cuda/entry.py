@@ -17,6 +17,7 @@ from jwarp.transform.sums import sums_of
 from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32, uint64
 
 HEADER = "jwarp.cuh"
+TILE_HEADER = "tile.cuh"  # includes all that tiles may need
 REDUCTIONS = "tile_reduce.cuh"
 # Where the device library has the routines for whole tiles.
 ROUTINES = {

@@ -85,7 +85,7 @@ def _is_mostly_zero(node: Op) -> bool:
     if node.name != "spread":
         return False
     # A spread of all elements, each to its own place, is a view, which costs nothing.
-    shape, offset, strides = node.attr
+    _, offset, strides = node.attr
     numbers = places(shape_of(node.args[0].type), offset, strides)
     return np.unique(numbers).size == numbers.size < size_of(result_of(node).type)
 

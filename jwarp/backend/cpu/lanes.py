@@ -98,7 +98,7 @@ class _Writer:
         return self.out.binary("and", self.kind, self.out.binary("add", self.kind, count, str(width - 1)), str(-width))
 
     def chains(self, first: str, size: str, carried: list[str]) -> tuple[str, str, list[str]]:
-        """As many vectors as several chains can have alike; where the others begin, their number, and what is carried."""
+        """As many vectors as several chains have alike; where the others begin, their size, and what is carried."""
         stride = CHAINS * self.code.width
         if not carried or not size.isdigit() or int(size) < 2 * stride:
             return first, size, carried

@@ -25,7 +25,7 @@ CudaLayout::CudaLayout(const Plan& plan, const Launch& launch, const Buffers& bu
                        const std::vector<int64_t>& own_grid)
     : Layout(plan, launch, buffers) {
   if (std::find(own_grid.begin(), own_grid.end(), 0) != own_grid.end()) threads = 0;
-  if (!own_grid.empty()) {
+  if (own_grid.size() == kOwnAxes) {
     // A grid of the user's need not have all the threads of the launch.
     for (Operand& operand : operands) operand.needs_zeros = operand.binding.init == Init::kZeros;
   }
@@ -91,10 +91,12 @@ void CudaLayout::advance(int64_t number, int64_t* pointers) const {
 // Kernels step on by the whole grid until all threads have run, so that any grid is right. It is never empty:
 // XLA takes a captured graph without a launch for an error.
 void CudaLayout::choose_grid(int64_t block, const std::vector<int64_t>& own) {
-  const int64_t blocks = words[kTotal] / block + (words[kTotal] % block != 0);
-  const int64_t x = own.empty() ? blocks : own[0];
-  const int64_t y = own.empty() ? 1 : own[1];
-  const int64_t z = own.empty() ? 1 : words[kItems];
+  const bool is_own = own.size() == kOwnAxes;
+  const int64_t share = own.size() == 1 ? own[0] : block;  // of the launch's threads, for each block
+  const int64_t blocks = words[kTotal] / share + (words[kTotal] % share != 0);
+  const int64_t x = is_own ? own[0] : blocks;
+  const int64_t y = is_own ? own[1] : 1;
+  const int64_t z = is_own ? words[kItems] : 1;
   grid[0] = static_cast<unsigned>(std::clamp<int64_t>(x, 1, kMaxGridX));
   grid[1] = static_cast<unsigned>(std::max<int64_t>(y, 1));
   grid[2] = static_cast<unsigned>(std::clamp<int64_t>(z, 1, kMaxGridZ));

@@ -30,9 +30,10 @@ const Code& checked(const Code& code, const Plan& plan) {
   require(code.shared >= 0 && code.shared <= kMaxShared, code, "size of shared memory", code.shared);
   require(code.per_sm >= 0 && code.per_sm <= kMaxPerSm, code, "number of blocks for each multiprocessor", code.per_sm);
   const size_t axes = code.grid.size();
-  require(axes == 0 || axes == 2, code, "number of grid axes", static_cast<int64_t>(axes));
+  require(axes <= kOwnAxes, code, "number of grid axes", static_cast<int64_t>(axes));
   for (size_t k = 0; k < axes; ++k) {
-    require(code.grid[k] >= 0 && code.grid[k] <= kMaxGrid[k], code, "grid along an axis", code.grid[k]);
+    const int64_t least = axes == kOwnAxes ? 0 : 1;
+    require(code.grid[k] >= least && code.grid[k] <= kMaxGrid[k], code, "grid along an axis", code.grid[k]);
   }
   if (count_words(plan) > kMaxWords) {
     invalid("kernel '" + code.kernel + "': its " + std::to_string(plan.parameters.size()) +
@@ -156,7 +157,7 @@ void CudaSite::launch_all(const CudaLayout& layout, const Buffers& buffers, Plac
 
   LaunchConfig config = {};
   std::copy(layout.grid, layout.grid + 3, config.grid);
-  const int64_t most = grid_.empty() ? per_sm_ * place.multiprocessors : 0;
+  const int64_t most = grid_.size() < kOwnAxes ? per_sm_ * place.multiprocessors : 0;
   if (most > 0 && config.grid[0] > most) config.grid[0] = static_cast<unsigned>(most);
   config.block[0] = static_cast<unsigned>(block_);
   config.block[1] = config.block[2] = 1;

@@ -22,7 +22,9 @@ struct Code {
   int64_t block;           // threads of a block
   int64_t shared;          // bytes of dynamic shared memory
   int64_t per_sm;          // blocks for each multiprocessor at most; 0 for as many as the threads need
-  std::vector<int64_t> grid;  // x and y of a handwritten kernel, whose z are batch elements; else empty
+  // Empty; or how many threads of the launch a block runs, if not one with each of its own; or x and y of a
+  // handwritten kernel, whose z are batch elements.
+  std::vector<int64_t> grid;
   std::string_view failures;  // what its checks at site 1, 2, … say, each but the last ended by "\0"
 };
 

@@ -12,7 +12,7 @@ import numpy as np
 from jwarp.ir.evaluate import as_array, evaluate
 from jwarp.ir.evaluate_tiles import evaluate_tile
 from jwarp.ir.formats import Conversion, parse
-from jwarp.ir.nodes import ATOMICS, Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
+from jwarp.ir.nodes import ATOMICS, TILE_UNITS, Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, shape_of
 
@@ -181,7 +181,7 @@ class _Interpreter:
         """Which active threads index an element of the array, and the indices of those threads."""
         local = self.kernel.local(array)
         if local is not None and not local.shared:
-            indices = [np.arange(self.threads), *indices]
+            indices = [np.asarray(0) if self.kernel.block_dim else np.arange(self.threads), *indices]
         wrapped = []
         for index, extent in zip(indices, self.data[array].shape, strict=True):
             # An unsigned index that int64 lacks is outside any array, and not a negative index.
@@ -271,10 +271,28 @@ class _Interpreter:
         product = evaluate_tile("matmul", (x, y, start), tuple(transposed), self.kernel.array(c).dtype)
         self.data[c].reshape(m, n)[:] = product
 
+    def tile_scan(self, attr: tuple, args: tuple, active: Array) -> None:
+        target, source, _, *rest = attr
+        self.data[target][:] = evaluate_tile("scan", (self.data[source],), tuple(rest), self.kernel.array(target).dtype)
+
+    def tile_cholesky(self, attr: tuple, args: tuple, active: Array) -> None:
+        target, source, n = attr
+        given = (self.data[source].reshape(n, n),)
+        self.data[target].reshape(n, n)[:] = evaluate_tile("cholesky", given, None, self.kernel.array(target).dtype)
+
+    def tile_solve(self, attr: tuple, args: tuple, active: Array) -> None:
+        target, triangle, n, m, *flags = attr
+        right = self.data[target].reshape(n, m)
+        given = (self.data[triangle].reshape(n, n), right)
+        right[:] = evaluate_tile("tri_solve", given, tuple(flags), self.kernel.array(target).dtype)
+
     def check(self, text: str, args: tuple[Array, ...], active: Array) -> None:
         failing = np.flatnonzero(active & ~args[0])
         if failing.size:
-            thread = tuple(int(axis[failing[0]]) for axis in self.coordinates[: self.tid_dims])
+            coordinates = (np.broadcast_to(axis, active.shape) for axis in self.coordinates[: self.tid_dims])
+            thread = tuple(
+                int(axis.reshape(-1)[failing[0]]) for axis in coordinates
+            )  # the block's, if there are blocks
             raise RuntimeError(failure_text(self.name, text, thread))
 
     def print(self, format: str, args: tuple[Array, ...], active: Array) -> None:
@@ -334,7 +352,7 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     **{f"atomic_{name}": _atomic(name) for name in ATOMICS},
     **{name: getattr(_Interpreter, name) for name in ("push", "top", "pop", "save", "mark", "undo", "rollback")},
     "lane_max": _Interpreter.lane_max,
-    "tile_matmul": _Interpreter.tile_matmul,
+    **{name: getattr(_Interpreter, name) for name in TILE_UNITS},
     "rule": lambda interpreter, attr, args, active: None,
     "detach": lambda interpreter, attr, args, active: args[0],
     "inside": _Interpreter.is_inside,

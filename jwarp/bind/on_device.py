@@ -212,7 +212,9 @@ def _generated(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectu
             plan=kernel.plan,
             launch=launch.numbers,
             block=image.block,
+            shared=image.shared,
             per_sm=image.per_sm,
+            grid=list(image.grid),
             failures="\0".join(failure_texts(kernel.kernel)),
         )
 

@@ -297,7 +297,7 @@ def _lower_cuda(
     numbers, failures = encode(launch, batch, masks, result_masks), failure_texts(kernel.kernel)
     return call_cuda(
         ctx, operands, launch, image, kernel.plan, numbers,
-        target=target, failures=failures, side_effect=side_effect,
+        target=target, shared=image.shared, grid=image.grid, failures=failures, side_effect=side_effect,
     )  # fmt: skip
 
 

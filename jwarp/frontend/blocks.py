@@ -11,7 +11,7 @@ import dataclasses
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.ir.lift import Lifter, Variation, effect_of
-from jwarp.ir.nodes import WRITES, Const, Kernel, Node, Op, Operand, Value, results
+from jwarp.ir.nodes import WRITES, Const, Kernel, Node, Op, Operand, Value, results, walk_node
 from jwarp.ir.ops import OPS
 from jwarp.types import TileType, bool_, int32, tile_type
 
@@ -29,7 +29,7 @@ def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None) -> Kernel:
         raise CompileError(f"block_dim must be 1 to {MAX_BLOCK_DIM}, not {block_dim}", kernel.span)
     if lane_axis is not None and lane_axis >= kernel.tid_dims:
         lane_axis = None
-    variation = _Lanes(lane_axis)
+    variation = _Lanes(kernel, lane_axis)
     variation.find(kernel.body)
     body = _Blocks(kernel, block_dim, lane_axis, variation).block(kernel.body, ())
     return dataclasses.replace(kernel, body=body, block_dim=block_dim)
@@ -38,9 +38,9 @@ def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None) -> Kernel:
 class _Lanes(Variation):
     """What differs between the lanes of a block."""
 
-    def __init__(self, lane_axis: int | None):
+    def __init__(self, kernel: Kernel, lane_axis: int | None):
         super().__init__()
-        self.lane_axis = lane_axis
+        self.kernel, self.lane_axis = kernel, lane_axis
 
     def result(self, node: Op, mapped: bool) -> bool:
         if node.name == "tid":
@@ -49,9 +49,13 @@ class _Lanes(Variation):
             return True
         if _is_tile(node.result):  # tiles are the block's; those of lanes come from `collect`
             return False
-        if node.name.startswith("atomic_"):
-            return True
-        return super().result(node, mapped)
+        return self.is_each(node) or super().result(node, mapped)
+
+    def is_each(self, node: Op) -> bool:
+        """Whether every lane makes an operation, also where all make the same one."""
+        if not node.name.startswith("atomic_"):
+            return node.name == "print"
+        return self.kernel.local(node.attr) is None
 
 
 def _is_tile(x: Operand | None) -> bool:
@@ -63,6 +67,7 @@ class _Blocks(Lifter):
 
     def __init__(self, kernel: Kernel, block_dim: int, lane_axis: int | None, variation: _Lanes):
         super().__init__((block_dim,), variation)
+        self.lane_variation = variation
         self.kernel, self.block_dim, self.lane_axis = kernel, block_dim, lane_axis
         # In the mapped control flow at hand: what is computed in it, and what is known before.
         self.inside: dict[Value, Op] = {}
@@ -89,6 +94,10 @@ class _Blocks(Lifter):
     def node(self, node: Node, out: list[Node]) -> None:
         splits = self.variation.splits(node)
         if (self.mapped or splits) and not isinstance(node, Op) and any(map(_is_tile, results(node))):
+            self.control = self.control or node.span
+            for inside in walk_node(node):
+                if isinstance(inside, Op) and _is_tile(inside.result) and inside.name != "own":
+                    raise self.together(inside.span)
             raise CompileError(
                 f"a tile changes under a condition that differs between the threads of a block: {_TOGETHER}",
                 node.span,
@@ -121,7 +130,7 @@ class _Blocks(Lifter):
         if node.name not in ("load", "clear", *WRITES):
             return
         local = self.kernel.local(node.attr)
-        if local is not None and (self.mapped or self.variation.any(node.args) or node.name.startswith("atomic_")):
+        if local is not None and (self.mapped or self.variation.any(node.args)):
             raise CompileError(
                 f"`{local.name}` is a thread's own array, and what the threads of a block have in theirs differs; "
                 "in kernels with tiles that is not available yet",
@@ -132,7 +141,7 @@ class _Blocks(Lifter):
     # -- lanes
 
     def is_each(self, node: Op) -> bool:
-        return node.name == "print" or node.name.startswith("atomic_")
+        return self.lane_variation.is_each(node)
 
     def op_tid(self, node: Op, out: list[Node]) -> None:
         place = out if self.before is None else self.before

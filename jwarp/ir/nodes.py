@@ -20,8 +20,8 @@ from jwarp.types import ArrayType, ScalarType, Type, ValueType
 
 ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "cas")
 WRITES = ("store", *(f"atomic_{name}" for name in ATOMICS))
-# What works on whole shared arrays: the first number of `attr` is that of the array that it changes.
-TILE_UNITS = ("tile_matmul",)
+# What works on whole shared arrays, and on how many: `attr` begins with their numbers, first that which it changes.
+TILE_UNITS = {"tile_matmul": 3, "tile_scan": 2, "tile_cholesky": 2, "tile_solve": 2}
 CHANGES = (*WRITES, "clear", "undo", "rollback")
 
 

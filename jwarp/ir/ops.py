@@ -360,6 +360,32 @@ _TABLE += [
         " product of a and b, or that is added to it; they hold the rows of matrices one after the other",
         effect="write",
     ),
+    Operation(
+        "tile_scan",
+        0,
+        ANY,
+        None,
+        "`attr` is (target, source, size, kind, reverse, exclusive): the shared array `target` becomes what `scan`"
+        " gives",
+        effect="write",
+    ),
+    Operation(
+        "tile_cholesky",
+        0,
+        ANY,
+        None,
+        "`attr` is (target, source, n): the shared array `target` becomes what `cholesky` gives for an n x n matrix",
+        effect="write",
+    ),
+    Operation(
+        "tile_solve",
+        0,
+        ANY,
+        None,
+        "`attr` is (target, triangle, n, m, lower, transposed): the shared array `target`, n x m numbers, becomes what"
+        " `tri_solve` gives for it",
+        effect="write",
+    ),
 ]
 
 OPS: dict[str, Operation] = {row.name: row for row in _TABLE}

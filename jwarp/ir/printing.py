@@ -120,8 +120,9 @@ class _Printer:
             case "save" | "inside":
                 return (f"{self.param(node.attr)}[{self.operands(node.args)}]",)
             case name if name in TILE_UNITS:
-                arrays = ", ".join(map(self.param, node.attr[:3]))
-                return (f"{arrays} {node.attr[3:]}",)
+                count = TILE_UNITS[name]
+                arrays = ", ".join(map(self.param, node.attr[:count]))
+                return (f"{arrays} {node.attr[count:]}",)
             case "mark" | "undo" | "rollback":
                 return (self.param(node.attr), self.operands(node.args))
             case "push":

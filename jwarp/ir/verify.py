@@ -11,6 +11,7 @@ import numpy as np
 from jwarp.errors import Span
 from jwarp.ir.formats import conversions
 from jwarp.ir.nodes import (
+    TILE_UNITS,
     WRITES,
     Block,
     Const,
@@ -29,7 +30,7 @@ from jwarp.ir.nodes import (
     results,
     walk,
 )
-from jwarp.ir.ops import COMBINERS, INT, LASTING_EFFECTS, OPS, Operation, mapped_shape
+from jwarp.ir.ops import COMBINERS, INT, LASTING_EFFECTS, OPS, SCANS, Operation, mapped_shape
 from jwarp.ir.printing import short_file
 from jwarp.ir.tile_types import Misfit, tile_result
 from jwarp.types import (
@@ -202,15 +203,32 @@ def _check_tile(kernel: Kernel, node: Op) -> ValueType:
 
 
 def _check_unit(kernel: Kernel, node: Op) -> None:
+    numbers, flags, sizes = _UNIT_RULES[node.name]
     attr = node.attr
-    is_unit = type(attr) is tuple and len(attr) == 9 and all(type(flag) is bool for flag in attr[6:])
-    if not is_unit or any(type(extent) is not int or extent < 1 for extent in attr[3:6]):
-        raise _Fault(f"attr must be three arrays, three extents and three flags, not {attr!r}")
-    m, n, k = attr[3:6]
-    for number, size in zip(attr[:3], (m * n, m * k, k * n), strict=True):
-        local = kernel.local(number) if type(number) is int and _array(kernel, number) else None
-        if local is None or not local.shared or local.size != size:
+    fits = type(attr) is tuple and len(attr) == numbers + len(flags)
+    if not fits or any(type(n) is not int or n < 0 for n in attr[:numbers]):
+        raise _Fault(f"attr must be {numbers} numbers and {len(flags)} flags, not {attr!r}")
+    pairs = zip(attr[numbers:], flags, strict=True)
+    if any(type(flag) is not type(allowed[0]) or flag not in allowed for flag, allowed in pairs):
+        raise _Fault(f"attr has other flags than it may: {attr!r}")
+    count = TILE_UNITS[node.name]
+    for number, size in zip(attr[:count], sizes(*attr[count:numbers]), strict=True):
+        local = kernel.local(number) if _array(kernel, number) else None
+        if local is None or not local.shared or local.size != size or size < 1:
             raise _Fault(f"array {number!r} holds no {size} elements of a block")
+    if count == 2 and attr[0] == attr[1]:
+        raise _Fault("works on two arrays")
+
+
+_FLAG = (False, True)
+# Of operations on whole shared arrays: how many numbers `attr` has in front, what its flags may be after these, and
+# how many elements the arrays have by the numbers that are no arrays.
+_UNIT_RULES: dict[str, tuple[int, tuple[tuple, ...], Callable[..., tuple[int, ...]]]] = {
+    "tile_matmul": (6, (_FLAG,) * 3, lambda m, n, k: (m * n, m * k, k * n)),
+    "tile_scan": (3, (SCANS, _FLAG, _FLAG), lambda size: (size, size)),
+    "tile_cholesky": (3, (), lambda n: (n * n, n * n)),
+    "tile_solve": (4, (_FLAG,) * 2, lambda n, m: (n * m, n * n)),
+}
 
 
 def _check_no_attr(kernel: Kernel, node: Op) -> None:
@@ -271,7 +289,7 @@ def _check_bitcast(node: Op, result: ValueType) -> None:
 # An operation without a row here has no `attr`.
 ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     **{name: _check_tile for name, row in OPS.items() if row.effect == "tile"},
-    "tile_matmul": _check_unit,
+    **dict.fromkeys(TILE_UNITS, _check_unit),
     "tid": _check_tid,
     "param": _check_param,
     "shape": _check_shape,

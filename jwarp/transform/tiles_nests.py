@@ -25,6 +25,9 @@ SHORT = 8
 
 Strides = tuple[int, ...]
 
+# Operations whose first argument is a tile in memory, of which they use any element.
+INDEXED = frozenset(("take", "put", "put_add", "spread", "spread_add"))
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -131,7 +134,7 @@ class NestWriter:
             for leaf in self.leaves(node):
                 if isinstance(leaf, (Counted, Viewed)):
                     yield leaf.strides
-            if isinstance(node, Op) and node.name == "spread":
+            if isinstance(node, Op) and node.name in ("spread", "spread_add"):
                 yield self.spread_strides(node)
             if isinstance(node, Op) and node in self.partial:
                 yield self.kept_strides()
@@ -140,7 +143,7 @@ class NestWriter:
 
     def leaves(self, node: Node) -> Iterable[Form]:
         """What a node reads, but for what the nest computes and for tiles that it takes elements of."""
-        skipped = node.args[:1] if isinstance(node, Op) and node.name in ("take", "put", "put_add", "spread") else ()
+        skipped = node.args[:1] if isinstance(node, Op) and node.name in INDEXED else ()
         if isinstance(node, Op) and node.result in self.forms.sources:
             yield from self.forms.leaves_of(self.forms.sources[node.result])
             return
@@ -339,7 +342,7 @@ class NestWriter:
                 self.env[result] = lowering.take(node.args[0], self.elements(node.args[1:]))
             case "put" | "put_add":
                 lowering.put(node, self.elements(node.args[1:]), atomic=True)
-            case "spread":
+            case "spread" | "spread_add":
                 self.spread(node)
             case "retrieve":
                 assert result is not None
@@ -359,6 +362,9 @@ class NestWriter:
         place = self.number(node.attr[1], self.spread_strides(node))
         numbers = places(self.shape, node.attr[1], node.attr[2])
         if np.unique(numbers).size == numbers.size:
-            self.lowering.store(target, place, self.element(x))
+            value = self.element(x)
+            if node.name == "spread_add":
+                value = self.builder.op("add", self.lowering.load(target, place), value)
+            self.lowering.store(target, place, value)
         else:
             self.lowering.effect("atomic_add", place, self.element(x), attr=self.lowering.array(target))

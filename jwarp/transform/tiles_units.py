@@ -28,10 +28,17 @@ def write_unit(lowering: Lowering, unit: Unit) -> None:
         k = _tile(unit.reads[0]).size // m
         lowering.effect("tile_matmul", attr=(*arrays, m, n, k, *unit.node.attr))
     elif ROUTINES[name] in lowering.units:
-        extents = _shape(unit.target) if name != "scan" else (_tile(unit.target).size,)
-        lowering.effect(ROUTINES[name], attr=(*arrays, *extents, *(unit.node.attr or ())))
+        lowering.effect(ROUTINES[name], attr=(*arrays, *_EXTENTS[name](unit), *(unit.node.attr or ())))
     else:
         _LOOPS[name](lowering, unit)
+
+
+# The extents that a routine is told.
+_EXTENTS: dict[str, Callable[[Unit], tuple[int, ...]]] = {
+    "scan": lambda unit: (_tile(unit.target).size,),
+    "cholesky": lambda unit: _shape(unit.target)[:1],
+    "tri_solve": lambda unit: (*_shape(unit.target), 1)[:2],
+}
 
 
 def _tile(value: Value) -> TileType:

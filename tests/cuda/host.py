@@ -34,6 +34,7 @@ WAITING = re.compile(r"__sync|_sync\(|__shared__|__nanosleep|jw_flush|dynamic_sh
 # A declaration of the dynamic shared memory, which is a variable of the stand-in.
 ALIGNED = r"(?:(?:__align__|alignas)\s*\(\s*\d+\s*\)\s*)?"
 DYNAMIC = re.compile(rf"extern\s+__shared__\s+{ALIGNED}(\w[\w:<>, ]*?)\s+{ALIGNED}(\w+)\s*\[\s*\]\s*;")
+TILE_HEADER = re.compile(r'^#include "(tile\w*\.cuh)"$', re.MULTILINE)
 GUARD, GUARD_BYTE = 256, 0xA5
 FORWARD, BACKWARD = 0, -1  # orders of threads; other numbers shuffle them
 
@@ -74,7 +75,9 @@ def compile_host(texts: Sequence[str], folder: Path | None = None, flags: Sequen
 
     What is made is kept, by its text, that of the headers and the flags.
     """
-    parts = ['#include "cuda_on_host.h"', '#include "jwarp.cuh"']
+    # Headers come before the namespaces of the kernels.
+    own_headers = dict.fromkeys(name for text in texts for name in TILE_HEADER.findall(text))
+    parts = [f'#include "{name}"' for name in ("cuda_on_host.h", "jwarp.cuh", *own_headers)]
     for k, text in enumerate(texts):
         found = _ENTRY.search(text)
         assert found is not None, text
@@ -152,15 +155,16 @@ class HostCompiled:
 
     def __init__(self, kernel: Kernel, version: str = "either", settings: Settings | None = None, block: int = 64):
         self.made = CudaKernel(kernel, settings or Settings(cache_dir=""))
-        self.kernel, self.block = kernel, block
-        self.text = self.made.unit(version, block).text
+        self.kernel, self.block = kernel, kernel.block_dim or block
+        self.text = self.made.unit(version, self.block).text
         (self.host,) = compile_host([self.text])
 
     def run(
         self, dims: tuple[int, ...], args: Sequence[Any], order: int = FORWARD, blocks: int | None = None
     ) -> list[np.ndarray]:
         """The array parameters after a launch, as `interpreter.run` gives them."""
-        return run_host(self.host, self.kernel, dims, args, order, self.block, blocks, self.made.failures)
+        failures, shared = self.made.failures, self.made.needs.shared
+        return run_host(self.host, self.kernel, dims, args, order, self.block, blocks, failures, shared)
 
 
 def run_host(
@@ -172,13 +176,14 @@ def run_host(
     block: int = 64,
     blocks: int | None = None,
     failures: Sequence[str] = (),
+    shared: int = 0,
 ) -> list[np.ndarray]:
-    """The array parameters after a launch of a kernel that is compiled."""
+    """The array parameters after a launch of a kernel that is compiled; one with tiles has a block for each thread."""
     arrays = [_guarded(np.asarray(a, p.dtype.dtype)) for p, a in zip(kernel.params, args, strict=True)]
     failure = np.full(1, 2**64 - 1, np.uint64)
     words = pack(kernel.params, arrays, dims, tid_dims=kernel.tid_dims, failure=failure)
-    grid = blocks or max(1, -(-int(words[0]) // block))
-    host.run(words, (min(grid, 64),), (block,), order=order)
+    grid = blocks or max(1, -(-int(words[0]) // (1 if kernel.block_dim else block)))
+    host.run(words, (min(grid, 64),), (kernel.block_dim or block,), shared, order=order)
     if failure[0] != 2**64 - 1:
         thread, site = divmod(int(failure[0]), 1 << 12)
         raise RuntimeError(f"thread {thread}: {failures[site - 1]}")

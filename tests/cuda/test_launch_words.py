@@ -93,6 +93,22 @@ def test_sizes_that_are_formulas():
 
 
 @own_process
+def test_blocks_that_run_some_threads_together():
+    """The grid has a block for every so many threads of the launch, whatever threads a block has."""
+    seen = []
+    driver().register("jwarp_scale", lambda words, shape: seen.append(tuple(shape[:7])))
+    launch = make_launch([6], [(0, -1, INPUT, 1), (1, -1, INPUT, 0), (-1, 0, ZEROS, 1)], [5], repeat=2)
+    x, k = np.zeros((5, 6), np.float32), np.zeros((), np.float32)
+    for share, blocks in ((1, 60), (2, 30), (7, 9), (1000, 1)):
+        call = attributes(launch, grid=np.array([share]), block=96, shared=400)
+        Xla(native().cuda_handlers(False)).instantiate(call).execute(STREAM, [x, k], [np.zeros_like(x)])
+        assert seen.pop() == (blocks, 1, 1, 96, 1, 1, 400)
+    assert "grid along an axis is 0" in call_anyway(
+        Xla(native().cuda_handlers(False)), attributes(launch, grid=np.array([0]))
+    )
+
+
+@own_process
 @pytest.mark.parametrize("axes", [0, 1, 3, 5])
 def test_batch_axes_that_all_operands_have_are_one(axes):
     seen = []

@@ -16,11 +16,21 @@ def numbers(seed, *shape):
     return np.random.default_rng(seed).integers(-8, 9, shape).astype(np.float32)
 
 
+def atomic(combine):
+    def change(a, index, value):
+        before = a[index]
+        a[index] = combine(before, value)
+        return before
+
+    return change
+
+
 def by_threads(kernel, dims, *args):
     """What the array arguments are after Python has run the kernel's function for each thread."""
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     for thread in np.ndindex(dims):
         names = types.SimpleNamespace(**{**vars(wp), "block_dim": lambda: BLOCK})
+        names.atomic_add, names.atomic_max = atomic(np.add), atomic(np.maximum)
         names.tid = lambda thread=thread: thread if len(thread) > 1 else thread[0]
         outer = {**kernel.python.__globals__, "wp": names}
 
@@ -95,7 +105,7 @@ def threads(x: wp.array[float], n: int, out: wp.array2d[float], whole: wp.array2
     whole[2, i] = 7 + n
     p = wp.vec3(x[i], float(i), 1.0)
     p[i % 3] += 0.5
-    out[4, i] = wp.dot(p, wp.vec3(1.0, 2.0, 3.0))
+    out[4, i] = p[0] + 2.0 * p[1] + 3.0 * p[2]
 
 
 @pytest.mark.parametrize("n", [1, 4])
@@ -194,12 +204,13 @@ def elements(x: wp.array[float], out: wp.array2d[float]):
     if i < 5:
         out[0, block * 8 + i] = t[4 - i]
     if i == 0:
-        out[1, block] = t[2] + wp.tile_sum(t)[0] if block < 1 else t[0]
+        out[1, block] = t[2] + t[3] if block < 1 else t[0]
     s = float(0.0)
     for k in range(3):
         s += t[(k + i) % 5]
     out[2, block * 8 + i] = s
     if i > 5:
+        out[4, block] = t[1]
         if i > 6:
             j = (i * 2) % 5
             out[3, block] = t[j] + t[1]
@@ -207,8 +218,8 @@ def elements(x: wp.array[float], out: wp.array2d[float]):
 
 def test_threads_read_elements():
     x = numbers(6, 7)
-    out = run_blocks(elements, (3, BLOCK), x, np.zeros((4, N), np.float32))[-1]
-    expected = np.zeros((4, N), np.float32)
+    out = run_blocks(elements, (3, BLOCK), x, np.zeros((5, N), np.float32))[-1]
+    expected = np.zeros((5, N), np.float32)
     for block in range(3):
         t = x[block : block + 5]
         for i in range(BLOCK):
@@ -216,8 +227,8 @@ def test_threads_read_elements():
             if i < 5:
                 expected[0, at] = t[4 - i]
             expected[2, at] = sum(t[(k + i) % 5] for k in range(3))
-        expected[1, block] = t[2] + t.sum() if block < 1 else t[0]
-        expected[3, block] = t[14 % 5] + t[1]
+        expected[1, block] = t[2] + t[3] if block < 1 else t[0]
+        expected[3:, block] = t[14 % 5] + t[1], t[1]
     np.testing.assert_array_equal(out, expected)
 
 
@@ -310,7 +321,7 @@ def printing(x: wp.array[float]):
 
 
 def test_every_thread_prints(capfd):
-    run_blocks(printing, BLOCK, numbers(11, 2) * 0)
+    run_blocks(printing, BLOCK, np.zeros(2, np.float32))
     lines = capfd.readouterr().out.splitlines()
     count = len(lines) // 2  # run twice
     assert lines[:count] == lines[count:]

@@ -2,50 +2,77 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import json
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp.backend.analysed import CODE_SETTINGS, VERSIONS, AnalysedKernel
-from jwarp.backend.cuda.entry import FLAT, HEADER, entry_name, generate, sums_in_registers
+from jwarp.backend.cuda.entry import FLAT, HEADER, TILE_HEADER, entry_name, generate, headers_of, sums_in_registers
 from jwarp.backend.cuda.nvrtc import (
     Rejected,
     Unit,
     as_compile_error,
     compile_unit,
-    device_header,
+    device_headers,
     image_of,
     require,
     toolchain,
 )
+from jwarp.backend.cuda.shared import refuse_large, shared_bytes
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.store import key_of
 from jwarp.config import Settings
-from jwarp.ir.nodes import Kernel, failure_texts, rounds_as_written
+from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
 from jwarp.transform.affine import Extents
 from jwarp.transform.expand import expand
 from jwarp.transform.simplify import simplify
+from jwarp.transform.tiles import lower_tiles
+from jwarp.transform.tiles_units import request_of
 
 BLOCK = 256
 MAX_BLOCK = 1024
 WARP = 32
 # Threads that sum up in registers should be few and have much to do each.
 BLOCKS_PER_SM = 8
+# The grid of kernels with tiles: a block for each one "thread" of the launch.
+BLOCK_FOR_EACH = (1,)
 
 
 @dataclass(frozen=True)
 class Image:
     """What a driver loads, and the kernel in it: `entry` is its symbol, `per_sm` how many blocks it is worth at most.
 
-    `block` is the number of threads of a block.
+    `block` is the number of threads of a block, which needs `shared` bytes; `grid` says what a block has to do, if that
+    is not a thread of the launch for each of its own.
     """
 
     content: bytes
     entry: str
     block: int
     per_sm: int
+    shared: int = 0
+    grid: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What launches of a kernel with tiles need: bytes of shared memory, and which products of matrices it makes."""
+
+    shared: int = 0
+    products: tuple[str, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        return json.dumps([self.shared, *self.products]).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Needs:
+        shared, *products = json.loads(data)
+        return Needs(shared, tuple(products))
 
 
 class CudaKernel(AnalysedKernel):
@@ -55,8 +82,10 @@ class CudaKernel(AnalysedKernel):
 
     def optimized(self) -> Kernel:
         """Elementary functions stay: CUDA has them all."""
-        kernel = expand(simplify(self.kernel), lambda op: None)
-        return simplify(kernel, flatten_branches=True)
+        kernel = simplify(self.kernel)
+        if kernel.block_dim:
+            kernel = lower_tiles(kernel, units=routines(kernel), flat=True)
+        return simplify(expand(kernel, lambda op: None), flatten_branches=True)
 
     def version(self, dims: tuple[int, ...], extents: Extents, *, flat: bool = False) -> str:
         """The version that a launch runs: `either`, where arguments decide that only the GPU knows.
@@ -76,7 +105,22 @@ class CudaKernel(AnalysedKernel):
             options += ["--prec-div=false", "--prec-sqrt=false"]
         if version.endswith("either"):
             options.append("--device-int128")
-        return Unit(text, f"{self.entry}.cu", tuple(options), {HEADER: device_header(HEADER)})
+        return Unit(text, f"{self.entry}.cu", tuple(options), device_headers(headers_of(self.proofs.kernel)))
+
+    @functools.cached_property
+    def needs(self) -> Needs:
+        """What a kernel with tiles needs, from disk if it is there: to find it out, tiles have to be lowered."""
+        if not self.kernel.block_dim:
+            return Needs()
+        key = key_of("tiles", "cuda", identity() or "", self.fingerprint)
+        known = self._store.load(key)
+        if known is not None:
+            return Needs.from_bytes(known)
+        lowered = self.proofs.kernel
+        products = [n for n in walk(lowered.body) if isinstance(n, Op) and n.name == "tile_matmul"]
+        made = Needs(shared_bytes(lowered), tuple(dict.fromkeys(request_of(lowered, n).key for n in products)))
+        self._store.save(key, made.to_bytes())
+        return made
 
     @property
     def entry(self) -> str:
@@ -89,10 +133,14 @@ class CudaKernel(AnalysedKernel):
             LaunchError: there is no NVRTC, or it does not know an architecture.
         """
         require(f"kernel '{self.kernel.name}'")
-        start, block = time.perf_counter(), block_size(block_dim)
+        if self.kernel.block_dim:
+            refuse_large(self.kernel, self.needs.shared, architectures)
+        start, block = time.perf_counter(), self.kernel.block_dim or block_size(block_dim)
         options = [str(getattr(self.settings, name)) for name in CODE_SETTINGS]
         parts = ("cuda", identity() or "", toolchain(), self.fingerprint, version, repr(self.bounds), *options)
-        key = key_of(*parts, *architectures, str(block), device_header(HEADER), self.summary.to_bytes())
+        headers = device_headers([TILE_HEADER if self.kernel.block_dim else HEADER])
+        texts = itertools.chain.from_iterable(sorted(headers.items()))
+        key = key_of(*parts, *architectures, str(block), *texts, self.summary.to_bytes())
         with lock_of(key):
             content, source = _images.get(key), "memory"
             if content is None:
@@ -103,6 +151,11 @@ class CudaKernel(AnalysedKernel):
             _images[key] = content
         name, variant = self.kernel.name, self.kernel.variant
         announce(CompileEvent(name, variant, "cuda", time.perf_counter() - start, source, len(content)))
+        for product in self.needs.products:
+            # Its time and code are parts of the kernel's, in which the compiler has made it.
+            announce(CompileEvent(name, f"tile_matmul[{product}]", "cuda", 0.0, source, 0))
+        if self.kernel.block_dim:
+            return Image(content, self.entry, block, 0, self.needs.shared, BLOCK_FOR_EACH)
         return Image(content, self.entry, block, BLOCKS_PER_SM if sums_in_registers(self.proofs.kernel) else 0)
 
     def _compiled(self, version: str, architectures: Sequence[str], block: int) -> bytes:
@@ -123,6 +176,13 @@ class CudaKernel(AnalysedKernel):
     def cubin(self, version: str, architecture: str) -> bytes:
         """The machine code for one architecture."""
         return compile_unit(self.unit(version, BLOCK), architecture).cubin
+
+
+def routines(kernel: Kernel) -> tuple[str, ...]:
+    """The routines of the device library by which tiles are lowered: those for the types that the kernel has."""
+    solves = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name in ("cholesky", "tri_solve")]
+    narrow = any(n.args[0].type.bits < 32 for n in solves)
+    return ("tile_scan",) if narrow else ("tile_scan", "tile_cholesky", "tile_solve")
 
 
 def block_size(block_dim: int | None) -> int:

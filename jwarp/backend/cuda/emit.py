@@ -272,12 +272,16 @@ class BodyEmitter:
             read = f"jw_read(&{element})"  # nothing changes it while the kernel runs
         if type is bool_:
             read = f"{read} != 0"
-        self.define(node.result, read if inside is None else f"{inside} ? {read} : {_zero(type)}")
+        self.found(node, read if inside is None else f"{inside} ? {read} : {_zero(type)}")
 
     def store(self, node: Op) -> None:
         element, inside = self.element(node)
         value = bare(self.text(node.args[-1]))
-        self.line(f"{'' if inside is None else f'if ({inside}) '}{element} = {value};")
+        self.line(f"{self.guard(node.attr, inside)}{element} = {value};")
+
+    def guard(self, array: int | None, inside: str | None) -> str:
+        """The condition under which a thread changes the array, or writes a line, as C++ begins a statement."""
+        return "" if inside is None else f"if ({inside}) "
 
     def clear(self, node: Op) -> None:
         local = self.kernel.local(node.attr)
@@ -297,9 +301,14 @@ class BodyEmitter:
         element, inside = self.element(node)
         call = f"jw_{node.name}(&{element}, {', '.join(values)})"
         if node.result is None or node.result not in self.used:
-            self.line(f"{'' if inside is None else f'if ({inside}) '}{call};")
+            self.line(f"{self.guard(node.attr, inside)}{call};")
         else:
-            self.define(node.result, call if inside is None else f"{inside} ? {call} : {_zero(node.result.type)}")
+            self.found(node, call if inside is None else f"{inside} ? {call} : {_zero(node.result.type)}")
+
+    def found(self, node: Op, text: str) -> None:
+        """Define the result of a load or an atomic operation."""
+        assert node.result is not None
+        self.define(node.result, text)
 
     def inside(self, node: Op) -> None:
         assert node.result is not None
@@ -342,8 +351,9 @@ class BodyEmitter:
 
     def undo(self, node: Op) -> None:
         log, name = self.logs[node.attr], self.names[node.attr]
-        self.line(f"if (--{log.size}; {log.places}[{log.size}] >= 0)")
-        self.line(f"  {name}[{log.places}[{log.size}]] = {log.contents}[{log.size}];")
+        self.line(f"--{log.size};")
+        guard = self.guard(node.attr, f"{log.places}[{log.size}] >= 0")
+        self.line(f"{guard}{name}[{log.places}[{log.size}]] = {log.contents}[{log.size}];")
 
     def rollback(self, node: Op) -> None:
         self.line(f"while ({self.logs[node.attr].size} > {self.text(node.args[0])}) {{")
@@ -369,7 +379,11 @@ class BodyEmitter:
     def check(self, node: Op) -> None:
         if node.args[0] != TRUE:
             site = self.sites[node.attr] if self.sites[node.attr] <= MAX_SITE else 0  # one that has no text
-            self.line(f"if (!{self.text(node.args[0])}) {{ jw_fail(args.failure, n, {site}); goto {DONE}; }}")
+            self.line(f"if (!{self.text(node.args[0])}) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
+
+    def leaving(self) -> str:
+        """Where a thread goes on whose check has failed."""
+        return f"goto {DONE};"
 
     def print_line(self, node: Op) -> None:
         given = iter(node.args)
@@ -381,7 +395,7 @@ class BodyEmitter:
                 format += f"%{part.options}{'ll' if part.letter in 'diuoxX' else ''}{part.letter}"
                 values.append(self.promoted(part, next(given)))
         quoted = "".join(_quoted(c) for c in format)
-        self.line(f'printf("{quoted}"{"".join(f", {v}" for v in values)});')
+        self.line(f'{self.guard(None, None)}printf("{quoted}"{"".join(f", {v}" for v in values)});')
 
     def promoted(self, conversion: Conversion, x: Operand) -> str:
         """An argument as C passes it to a function of any arguments."""

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from jwarp.backend.cuda.emit import DONE, BodyEmitter, constant_place
 from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.records import declarations
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
-from jwarp.ir.nodes import Kernel, Op, failure_texts, walk, written_params
+from jwarp.backend.cuda.shared import lay_out
+from jwarp.backend.cuda.tiles import TileEmitter
+from jwarp.ir.nodes import For, Kernel, Op, failure_texts, walk, written_params
 from jwarp.transform.affine import ALWAYS, Affine, Condition, Symbol
 from jwarp.transform.ranges import Proofs
 from jwarp.transform.sums import sums_of
 from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32, uint64
 
 HEADER = "jwarp.cuh"
+TILE_HEADER = "tile.cuh"  # includes all that tiles may need
+REDUCTIONS = "tile_reduce.cuh"
+# Where the device library has the routines for whole tiles.
+ROUTINES = {
+    "tile_matmul": "tile_gemm.cuh", "tile_scan": REDUCTIONS, "tile_cholesky": "tile_solve.cuh",
+    "tile_solve": "tile_solve.cuh",
+}  # fmt: skip
 FLAT = "flat "
 OWN = "#line"  # from here on a line of the text is no line of the user's
 # Sums of more elements than this cost more registers than they save atomics.
@@ -32,12 +41,22 @@ def generate(proofs: Proofs, name: str, version: str, *, bounds: bool, block: in
     them.
     """
     access = version.removeprefix(FLAT)
-    entry = (_Flat if access != version else _Entry)(proofs, name, bounds, block, failures)
+    kinds = (_FlatBlocks, _Blocks) if proofs.kernel.block_dim else (_Flat, _Entry)
+    entry = kinds[access == version](proofs, name, bounds, block, failures)
     bodies = [entry.body(v) for v in (("fast", "checked") if access == "either" else (access,))]
     if access == "either":
         holds = _condition(proofs.condition, entry)
         bodies = [[f"      if ({holds}) {{", *bodies[0], "      } else {", *bodies[1], "      }"]]
-    return "\n".join(_placed([f'#include "{HEADER}"', "", *entry.wrapped(bodies[0]), ""], f"{name}.cu"))
+    includes = [f'#include "{header}"' for header in headers_of(proofs.kernel)]
+    return "\n".join(_placed([*includes, "", *entry.wrapped(bodies[0]), ""], f"{name}.cu"))
+
+
+def headers_of(kernel: Kernel) -> tuple[str, ...]:
+    """The headers that the code of a kernel without tiles includes: those of the routines that it calls."""
+    called = {ROUTINES.get(n.name) for n in walk(kernel.body) if isinstance(n, Op)}
+    if any(isinstance(n, For) and n.lanes is not None and n.params for n in walk(kernel.body)):
+        called.add(REDUCTIONS)
+    return (HEADER, *sorted(name for name in called if name is not None))
 
 
 def _placed(lines: list[str], file: str) -> list[str]:
@@ -53,6 +72,8 @@ def entry_name(kernel: Kernel) -> str:
 
 def sums_in_registers(kernel: Kernel) -> tuple[tuple, ...]:
     """The elements that every thread only adds to, as (array, *indices): each sums up before it adds."""
+    if kernel.block_dim:
+        return ()  # one thread of a block adds
     only_added = sums_of(kernel)
     adds = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "atomic_add" and n.attr in only_added]
     places: dict[tuple, None] = {}
@@ -84,10 +105,13 @@ class _Entry:
         if self.bounds:
             proven = self.proofs.proven.items()
             trusted = {node for node, condition in proven if condition == ALWAYS or version == "fast"}
-        emitter = BodyEmitter(self.kernel, trusted, self.failures, self.sums, self.thread)
+        emitter = self.emitter(trusted)
         emitter.depth = 3
         emitter.block(self.kernel.body)
         return emitter.lines
+
+    def emitter(self, trusted: Container[int]) -> BodyEmitter:
+        return BodyEmitter(self.kernel, trusted, self.failures, self.sums, self.thread)
 
     def wrapped(self, body: Sequence[str]) -> list[str]:
         """The entry around the body: a loop over the threads of the launch, of which the grid makes as many steps."""
@@ -173,6 +197,7 @@ class _Entry:
         arrays = [
             f"{memory_type(local.dtype)} {self.names[first + k]}[{max(1, local.size)}];"
             for k, local in enumerate(self.kernel.locals)
+            if not local.shared
         ]
         return [*arrays, *declarations(self.kernel)]
 
@@ -222,6 +247,40 @@ class _Flat(_Entry):
 
     def flushes_after(self) -> list[str]:
         return self.flushes("{")
+
+
+class _Blocks(_Entry):
+    """The entry of a kernel with tiles: what is a thread to launches is a block of CUDA's."""
+
+    def emitter(self, trusted: Container[int]) -> BodyEmitter:
+        return TileEmitter(self.kernel, trusted, self.failures, self.thread)
+
+    def wrapped(self, body: Sequence[str]) -> list[str]:
+        counts = f"{self.proofs.symbols.count}, {len(self.kernel.params)}"
+        step, shared = "    ", lay_out(self.kernel, self.names)
+        return [
+            f'extern "C" __global__ void __launch_bounds__({self.kernel.block_dim})',
+            f"{self.name}(const __grid_constant__ jw_args<{counts}> args) {{",
+            *(f"  {line}" for line in (*shared.declarations(), *self.constants(), *self.for_all())),
+            "  for (long long n = blockIdx.x; n < args.total; n += gridDim.x) {",
+            f"{step}{{",
+            *(f"{step}  {line}" for line in (*self.coordinates(), *self.for_each(), *self.own_memory())),
+            *body,
+            OWN,
+            f"{step}}}",
+            *([f"{step}{DONE}:;"] if failure_texts(self.kernel) else []),
+            *(
+                [f"{step}__syncthreads();  // until all are done with what the next one overwrites"]
+                if shared.size
+                else []
+            ),
+            "  }",
+            "}",
+        ]
+
+
+class _FlatBlocks(_Blocks, _Flat):
+    """The entry of a kernel with tiles for launches without a batch or repeated blocks."""
 
 
 def _condition(condition: Condition, entry: _Entry) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +20,7 @@ OPTIONS = ("--std=c++17", "--brief-diagnostics=true", "--no-display-error-number
 
 _ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 _DIAGNOSTIC = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<kind>error|catastrophic error|warning): (?P<text>.*)$")
+_INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 # ptxas speaks of what it had to put in memory for want of registers.
 _RESOURCES = re.compile(r"(\d+) bytes spill stores.*?Used (\d+) registers", re.DOTALL)
 
@@ -211,6 +212,18 @@ def device_folder() -> Path:
 def device_header(name: str) -> str:
     """The text of a CUDA header of this package."""
     return (device_folder() / name).read_text()
+
+
+def device_headers(names: Iterable[str]) -> dict[str, str]:
+    """The texts of headers of this package, and of those that they include, by name."""
+    texts: dict[str, str] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in texts:
+            texts[name] = device_header(name)
+            waiting += _INCLUDED.findall(texts[name])
+    return texts
 
 
 def _line_of(message: Message) -> str:

@@ -42,11 +42,21 @@ constexpr size_t kSharedMemory = 227 << 10, kGuard = 256;
 
 enum class State { kReady, kBarrier, kWarpOperation, kDone };
 
+// A copy that a thread has begun, and the group of its copies that it is in.
+struct Copy {
+  char* to;
+  const char* from;
+  size_t bytes;
+  int group;
+};
+
 struct Thread {
   Place place;
   uint3 index;
   State state;
   unsigned number;
+  std::vector<Copy> copies;
+  int groups = 0;
 };
 
 // What lanes wait for, each until all lanes of its mask have come.
@@ -238,6 +248,8 @@ inline void run_block(Block& made, Order& order) {
   for (Warp& warp : made.warps) warp.waiting = warp.ended = 0;
   for (Thread& thread : made.threads) {
     thread.state = State::kReady;
+    thread.copies.clear();
+    thread.groups = 0;
     thread.place.begin(run_thread, stacks.top(thread.number));
   }
   for (bool moves = true; moves && made.error.empty();) {
@@ -384,4 +396,5 @@ int run(void (*kernel)(A), const int64_t* words, size_t count, const unsigned* s
 #define __syncthreads_and(yes) int(cuda_host::barrier("__syncthreads_and", __LINE__, (yes) == 0) == 0)
 
 #include "functions.h"
+#include "mma.h"
 #include "warps.h"

@@ -1,0 +1,65 @@
+// The kinds of elements that tiles have, and what is reckoned in where they are narrow.
+#pragma once
+
+#include "jwarp.cuh"
+
+namespace jw::tile {
+
+template <class T, class U> constexpr bool is_same = false;
+template <class T> constexpr bool is_same<T, T> = true;
+
+// Of 16 bits, which are floats to reckon with.
+template <class T> constexpr bool is_half = is_same<T, jw_half> || is_same<T, jw_bfloat>;
+template <class T> constexpr bool is_float = is_half<T> || is_same<T, float> || is_same<T, double>;
+
+template <bool first, class T, class U> struct choose { using type = T; };
+template <class T, class U> struct choose<false, T, U> { using type = U; };
+
+template <class T> JW_INLINE T wide(T x) { return x; }
+JW_INLINE float wide(jw_half x) { return jw_widen(x); }
+JW_INLINE float wide(jw_bfloat x) { return jw_widen(x); }
+
+template <class T, class From> JW_INLINE T narrow(From x) {
+  if constexpr (is_same<T, jw_half>) return jw_to_half(float(x));
+  else if constexpr (is_same<T, jw_bfloat>) return jw_to_bfloat(float(x));
+  else return T(x);
+}
+
+// An element as a summand of a sum, and a sum as an element: added to it if ACC.
+template <class S, class T> JW_INLINE S summand(T x) { return S(wide(x)); }
+template <bool ACC, class S, class T> JW_INLINE void put_sum(T* place, S sum) {
+  if constexpr (ACC) sum = jw_plus(sum, summand<S>(*place));
+  *place = narrow<T>(sum);
+}
+
+JW_INLINE constexpr int least(int x, int y) { return x < y ? x : y; }
+JW_INLINE constexpr int parts(int whole, int part) { return (whole + part - 1) / part; }
+
+// ---- warps of a block; its last one may lack lanes
+
+template <int NT> constexpr int warps = (NT + 31) / 32;
+JW_INLINE int lane_number() { return int(threadIdx.x) % 32; }
+JW_INLINE int warp_number() { return int(threadIdx.x) / 32; }
+template <int NT> JW_INLINE int lane_count() {
+  if constexpr (NT % 32 == 0) return 32;
+  else return least(32, NT - 32 * warp_number());
+}
+JW_INLINE unsigned lane_mask(int count) { return 0xffffffffu >> (32 - count); }
+
+// A value that a shuffle brings: of the widths that shuffles have.
+template <class T, class F> JW_INLINE T shuffled(T value, F shuffle) {
+  if constexpr (is_half<T>) return T{(unsigned short)shuffle(unsigned(value.bits))};
+  else if constexpr (sizeof(T) < 4) return T(shuffle(int(value)));
+  else return shuffle(value);
+}
+template <class T> JW_INLINE T shuffle_down(unsigned mask, T value, int distance) {
+  return shuffled(value, [=](auto word) { return __shfl_down_sync(mask, word, distance); });
+}
+template <class T> JW_INLINE T shuffle_up(unsigned mask, T value, int distance) {
+  return shuffled(value, [=](auto word) { return __shfl_up_sync(mask, word, distance); });
+}
+template <class T> JW_INLINE T shuffle_from(unsigned mask, T value, int lane) {
+  return shuffled(value, [=](auto word) { return __shfl_sync(mask, word, lane); });
+}
+
+}  // namespace jw::tile

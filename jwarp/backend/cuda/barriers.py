@@ -1,0 +1,186 @@
+"""Finds where the threads of a block have to wait for each other, so that each sees in memory what the others left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+
+from jwarp.ir.nodes import (
+    TILE_UNITS,
+    WRITES,
+    Block,
+    Const,
+    For,
+    If,
+    Kernel,
+    Node,
+    Op,
+    Value,
+    While,
+    indices_of,
+    used_values,
+    walk,
+    written_params,
+)
+
+# Who makes an access: the first thread alone, every thread the same one, or each for the lanes that fall to it.
+FIRST, ALL, LANES = "first", "all", "lanes"
+# The memory by which the first thread tells others what it found.
+SLOT = -1
+# Atomic operations that may change places with others of their kind.
+COMMUTING = frozenset(f"atomic_{name}" for name in ("add", "min", "max", "and", "or", "xor"))
+
+
+@dataclass(frozen=True)
+class Access:
+    """One way in which an array is used since the last barrier.
+
+    `change` is empty for reading, else the operation. `element` says, for lanes, which threads have which elements:
+    thread t has those with numbers element + t, element + t + the block's threads and so on; None where that is open.
+    """
+
+    array: int
+    change: str
+    who: str
+    element: int | None = None
+
+    def needs_barrier(self, later: Access) -> bool:
+        """Whether there must be a barrier between this access and a later one."""
+        if self.array != later.array or not (self.change or later.change):
+            return False
+        if self.change == later.change and self.change in COMMUTING:
+            return False
+        if self.who == later.who == FIRST:
+            return False
+        return not (self.who == later.who == LANES and self.element is not None and self.element == later.element)
+
+
+Accesses = frozenset[Access]
+NONE: Accesses = frozenset()
+
+
+def first_lane(node: For) -> int | None:
+    """The number of the element that the first thread has of a loop with lanes: the lowest one that it counts to."""
+    assert abs(node.step) == 1, "lanes are neighbours"
+    if node.step > 0:
+        return node.lo.value if isinstance(node.lo, Const) else None
+    return node.hi.value + 1 if isinstance(node.hi, Const) else None
+
+
+def is_told(kernel: Kernel, node: Op, written: Container[int], used: Container[Value]) -> bool:
+    """Whether the first thread reads for all, in code that all run alike: other blocks may change what is there."""
+    if node.name == "load":
+        return node.attr in written
+    is_asked = node.name.startswith("atomic_") and node.result is not None and node.result in used
+    return is_asked and is_common(kernel, node.attr)
+
+
+def is_checked(loop: For) -> bool:
+    """Whether threads have to ask each other after a loop with lanes whether some check has failed."""
+    return any(isinstance(n, Op) and n.name == "check" for n in walk(loop.body))
+
+
+def is_common(kernel: Kernel, array: int) -> bool:
+    """Whether all threads of a block have one array, and not each its own."""
+    local = kernel.local(array)
+    return local is None or local.shared
+
+
+def barriers(kernel: Kernel) -> frozenset[int]:
+    """The ids of the nodes of a kernel without tiles that a barrier has to come before."""
+    search = _Search(kernel)
+    search.block(kernel.body, NONE)
+    return frozenset(search.found)
+
+
+class _Search:
+    """Follows what was accessed since the last barrier; `found` only grows."""
+
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
+        self.written = frozenset(written_params(kernel))
+        self.used = used_values(kernel.body)
+        self.found: set[int] = set()
+
+    def block(self, block: Block, since: Accesses) -> Accesses:
+        for node in block.nodes:
+            since = self.node(node, since)
+        return since
+
+    def node(self, node: Node, since: Accesses) -> Accesses:
+        match node:
+            case Op():
+                return self.step(node, since, self.of_op(node), self.ends_with_barrier(node))
+            case If():
+                return self.block(node.then, since) | self.block(node.orelse, since)
+            case For(lanes=None):
+                return self.repeated(since, lambda start: (start, self.block(node.body, start)))
+            case For():
+                accesses = frozenset().union(*(self.of_lane(node, n) for n in walk(node.body) if isinstance(n, Op)))
+                return self.step(node, since, accesses, self.ends_with_barrier(node))
+            case While():
+
+                def trip(start: Accesses) -> tuple[Accesses, Accesses]:
+                    tested = self.block(node.cond, start)
+                    return tested, self.block(node.body, tested)
+
+                return self.repeated(since, trip)
+
+    def repeated(self, since: Accesses, trip: Callable[[Accesses], tuple[Accesses, Accesses]]) -> Accesses:
+        """A loop: `trip` gives what there is at its end, and at the end of a trip, from what there is at its start."""
+        start = since
+        while True:
+            left, again = trip(start)
+            if again <= start:
+                return left
+            start |= again
+
+    def step(self, node: Node, since: Accesses, accesses: Accesses, ends: bool) -> Accesses:
+        if any(a.needs_barrier(b) for a in since for b in accesses):
+            self.found.add(id(node))
+        if ends:
+            return frozenset((Access(SLOT, "", ALL),)) if self.tells(node) else NONE
+        return accesses if id(node) in self.found else since | accesses
+
+    def tells(self, node: Node) -> bool:
+        return isinstance(node, Op) and is_told(self.kernel, node, self.written, self.used)
+
+    def ends_with_barrier(self, node: Node) -> bool:
+        """Whether the code of a node has a barrier after its accesses."""
+        if isinstance(node, Op):
+            return node.name in TILE_UNITS or self.tells(node)
+        assert isinstance(node, For)
+        return bool(node.params) or is_checked(node)
+
+    def of_op(self, node: Op) -> Accesses:
+        """What an operation that all threads run alike accesses."""
+        if node.name in TILE_UNITS:
+            target, *sources = node.attr[: TILE_UNITS[node.name]]
+            return frozenset((Access(target, node.name, LANES), *(Access(x, "", LANES) for x in sources)))
+        told = self.tells(node)
+        change = _change(node)
+        if change is None or not self.matters(node.attr):
+            return NONE
+        who = FIRST if change or told else ALL
+        own = Access(node.attr, change, who)
+        return frozenset((own, Access(SLOT, "tell", FIRST))) if told else frozenset((own,))
+
+    def of_lane(self, loop: For, node: Op) -> Accesses:
+        """What an operation in a loop with lanes accesses."""
+        change = _change(node)
+        if change is None or not self.matters(node.attr):
+            return NONE
+        indices = node.args if node.name == "save" else indices_of(node)
+        own = node.name not in ("undo", "rollback") and len(indices) == 1 and indices[0] is loop.index
+        return frozenset((Access(node.attr, change, LANES, first_lane(loop) if own else None),))
+
+    def matters(self, array: int) -> bool:
+        """Whether threads share an array that changes."""
+        return is_common(self.kernel, array) and (array >= len(self.kernel.params) or array in self.written)
+
+
+def _change(node: Op) -> str | None:
+    """What an operation does to the array of its `attr`: nothing but read it, a change, or None if it has no array."""
+    if node.name in ("load", "save"):
+        return ""
+    return node.name if node.name in (*WRITES, "clear", "undo", "rollback") else None

@@ -1,0 +1,182 @@
+"""Writes the body of a kernel with tiles as CUDA C++: what one thread does of the work of its block.
+
+All threads run the code around loops with lanes alike, so that they know the same numbers; the first one alone
+changes memory and writes lines there. The elements of a loop with lanes are spread over the threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+from jwarp.backend.cuda.barriers import barriers, first_lane, is_checked, is_common, is_told
+from jwarp.backend.cuda.emit import BodyEmitter
+from jwarp.backend.cuda.rules import C_TYPES
+from jwarp.backend.cuda.shared import SCRATCH, SLOT
+from jwarp.errors import NotDifferentiableError
+from jwarp.ir.nodes import TILE_UNITS, Const, For, Kernel, Node, Op, Operand, Value, walk
+from jwarp.transform.tiles_nests import neutral
+
+IS_FIRST = "threadIdx.x == 0"
+# The operations by which values of threads are combined, as the device library calls them.
+OPERATIONS = {
+    "add": "add", "mul": "mul", "min": "min", "max": "max", "and": "bit_and", "or": "bit_or", "xor": "bit_xor",
+}  # fmt: skip
+# More passes of a block over the elements than this make a loop that is not written out.
+MAX_PASSES = 8
+
+
+class TileEmitter(BodyEmitter):
+    """Writes the statements of a kernel without tiles that is run by blocks of `block_dim` threads."""
+
+    def __init__(self, kernel: Kernel, trusted: Container[int], failures: Sequence[str], thread: str):
+        super().__init__(kernel, trusted, failures, thread=thread)
+        self.block_dim = kernel.block_dim
+        self.waiting = barriers(kernel)
+        self.lanes: For | None = None  # the loop with lanes at hand
+        self.failed = ""  # the variable that is true once a check of a lane has failed
+        _refuse_rollback(kernel)
+
+    def node(self, node: Node) -> None:
+        if id(node) in self.waiting:
+            self.line("__syncthreads();")
+        if isinstance(node, Op) and node.name in TILE_UNITS:
+            self.span = node.span
+            UNIT_RULES[node.name](self, node)
+        else:
+            super().node(node)
+
+    # -- loops with lanes
+
+    def counted(self, node: For) -> None:
+        if node.lanes is None:
+            super().counted(node)
+            return
+        assert self.lanes is None, "lanes have no lanes"
+        self.lanes, self.failed = node, ""
+        if is_checked(node):
+            self.failed = self.name()
+            self.line(f"bool {self.failed} = false;")
+        names = self.carry(node.params, [neutral(k, p.type) for k, p in zip(node.lanes, node.params, strict=True)])
+        self.values[node.index] = self.name(node.index)
+        self.line(f"{self.spread(node, self.values[node.index])} {{")
+        self.trip(node, names)
+        self.line("}")
+        self.span, self.lanes = node.span, None
+        if self.failed:
+            self.line(f"{self.failed}_end:;")
+            self.line(f"if (__syncthreads_or({self.failed})) {self.leaving()}")
+        for carried in zip(node.lanes, names, node.results, node.init, strict=True):
+            self.combined(*carried)
+
+    def spread(self, node: For, index: str) -> str:
+        """The head of a loop over the elements that fall to the thread, each counted from the lowest one."""
+        type, step = C_TYPES[node.index.type], self.block_dim
+        thread, lowest = f"({type})threadIdx.x", first_lane(node)
+        if lowest is None or not isinstance(node.lo, Const) or not isinstance(node.hi, Const):
+            assert node.step > 0, "who counts down knows where from"
+            first = f"{self.text(node.lo)} + {thread}"
+            return f"for ({type} {index} = {first}; {index} < {self.text(node.hi)}; {index} += {step})"
+        count = len(range(node.lo.value, node.hi.value, node.step))
+        first = thread if lowest == 0 else f"{lowest} + {thread}"
+        if node.step < 0:
+            # The thread has the same elements as in a loop that counts up, and takes the last of them first.
+            last = f"{first} + ({count - 1} - {thread}) / {step} * {step}"
+            return f"if ({thread} < {count}) for ({type} {index} = {last}; {index} >= {lowest}; {index} -= {step})"
+        if count <= step:
+            return f"if (const {type} {index} = {first}; {'true' if count == step else f'{thread} < {count}'})"
+        if count % step == 0 and count // step <= MAX_PASSES:
+            self.lines.append("#pragma unroll")
+        return f"for ({type} {index} = {first}; {index} < {lowest + count}; {index} += {step})"
+
+    def combined(self, kind: str, name: str, result: Value, init: Operand) -> None:
+        """Define what the carried value `name` of all threads is together, with what it was before the loop."""
+        type, operation = C_TYPES[result.type], f"jw::tile::{OPERATIONS[kind]}"
+        text = f"jw::tile::block_reduce<{operation}, {self.block_dim}>({name}, ({type}*){SCRATCH})"
+        if init != neutral(kind, result.type):
+            text = f"jw::tile::combine<{operation}>({self.text(init)}, {text})"
+        self.define(result, text)
+
+    # -- what one thread does for all
+
+    def is_alike(self, array: int | None) -> bool:
+        """Whether all threads are about to do the same to something that they have together."""
+        return self.lanes is None and (array is None or is_common(self.kernel, array))
+
+    def guard(self, array: int | None, inside: str | None) -> str:
+        if not self.is_alike(array):
+            return super().guard(array, inside)
+        return f"if ({' && '.join([IS_FIRST, *([inside] if inside else [])])}) "
+
+    def found(self, node: Op, text: str) -> None:
+        assert node.result is not None
+        if self.lanes is None and is_told(self.kernel, node, self.written, self.used):
+            told = f"*({C_TYPES[node.result.type]}*){SLOT}"
+            self.line(f"if ({IS_FIRST}) {told} = {text};")
+            self.line("__syncthreads();")
+            text = told
+        super().found(node, text)
+
+    def leaving(self) -> str:
+        return f"{self.failed} = true; goto {self.failed}_end;" if self.lanes is not None else super().leaving()
+
+    # -- routines for whole tiles
+
+    def routine(self, name: str, *parameters: object, given: str) -> None:
+        texts = [str(x).lower() if isinstance(x, bool) else str(x) for x in parameters]
+        self.line(f"jw::tile::{name}<{', '.join(texts)}>({given});")
+
+    def copy(self, target: int, source: int) -> None:
+        """The routines work in place."""
+        k, local = self.name(), self.kernel.local(source)
+        assert local is not None
+        self.line(f"for (int {k} = threadIdx.x; {k} < {local.size}; {k} += {self.block_dim})")
+        self.line(f"  {self.names[target]}[{k}] = {self.names[source]}[{k}];")
+        self.line("__syncthreads();")
+
+    def product(self, node: Op) -> None:
+        c, a, b, m, n, k, accumulate, *transposed = node.attr
+        types = (C_TYPES[self.kernel.array(x).dtype] for x in (a, b, c))
+        given = ", ".join(self.names[x] for x in (a, b, c))
+        self.routine("gemm", *types, m, n, k, *transposed, accumulate, self.block_dim, given=given)
+
+    def scan(self, node: Op) -> None:
+        target, source, size, kind, is_reverse, is_exclusive = node.attr
+        self.copy(target, source)
+        type, operation = C_TYPES[self.kernel.array(target).dtype], f"jw::tile::{OPERATIONS[kind]}"
+        given = f"{self.names[target]}, {size}, ({type}*){SCRATCH}"
+        self.routine("block_scan", operation, self.block_dim, is_exclusive, is_reverse, given=given)
+
+    def cholesky(self, node: Op) -> None:
+        target, source, n = node.attr
+        self.copy(target, source)
+        type = C_TYPES[self.kernel.array(target).dtype]
+        self.routine("cholesky", type, n, self.block_dim, given=self.names[target])
+
+    def solve(self, node: Op) -> None:
+        target, triangle, n, m, *flags = node.attr
+        type = C_TYPES[self.kernel.array(target).dtype]
+        given = f"{self.names[triangle]}, {self.names[target]}"
+        self.routine("tri_solve", type, n, m, *flags, self.block_dim, given=given)
+
+
+UNIT_RULES: dict[str, Callable[[TileEmitter, Op], None]] = {
+    "tile_matmul": TileEmitter.product,
+    "tile_scan": TileEmitter.scan,
+    "tile_cholesky": TileEmitter.cholesky,
+    "tile_solve": TileEmitter.solve,
+}
+
+
+def _refuse_rollback(kernel: Kernel) -> None:
+    """Refuse to restore by all threads alike what lanes have kept: each thread knows of its own lanes alone."""
+    loops = [n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None]
+    in_lanes = [n for loop in loops for n in walk(loop.body) if isinstance(n, Op)]
+    kept, known = {n.attr for n in in_lanes if n.name == "save"}, {id(n) for n in in_lanes}
+    for node in walk(kernel.body):
+        if isinstance(node, Op) and node.name == "rollback" and node.attr in kept and id(node) not in known:
+            raise NotDifferentiableError(
+                f"kernel `{kernel.name}`: a loop overwrites elements of `{kernel.array(node.attr).name}` by tiles and "
+                "reads them again, which a GPU cannot take back",
+                node.span,
+                "store to another array than the one that is read",
+            )

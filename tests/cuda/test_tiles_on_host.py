@@ -1,0 +1,138 @@
+"""Kernels with tiles as generated for GPUs, run on the processor with a stand-in for CUDA, against the interpreter.
+
+The threads of a block run forward, backward and shuffled, so that a barrier that is missing shows.
+"""
+
+import contextlib
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+from host import BACKWARD, FORWARD, compile_host, run_host
+from op_kernels import agree
+
+from jwarp.backend.cuda.compile import CudaKernel
+from jwarp.backend.interpreter import run
+from jwarp.config import Settings
+from jwarp.errors import NotDifferentiableError
+from jwarp.ir.nodes import Op
+from jwarp.ir.printing import format_kernel
+from jwarp.transform.jvp import jvp
+from jwarp.transform.records import fits_thread
+from jwarp.transform.vjp import vjp
+from jwarp.types import bool_, scalar_of, shape_of
+from tests.exact_tiles import Maker
+from tests.tile_kernels import COLUMNS, ROWS, Program
+
+PLAIN = Settings(cache_dir="")
+GROUP = 8
+BLOCK_DIMS = (1, 16, 32, 33, 64, 128)
+
+
+class Scattered(Maker):
+    """Makes kernels that never store several elements to one place together, which would leave any one of them."""
+
+    def indices(self, array, shape):
+        pool, self.pool = self.pool, self.pool[: 1 + self.tid_dims]  # what is never negative
+        found = super().indices(array, shape)
+        self.pool = pool
+        return found
+
+    def store(self, value):
+        super().store(value)
+        node = self.b.nodes[-1]
+        if node.name == "store" and len(shape_of(value.type)) > len(self.shapes[node.attr]):
+            self.b.nodes[-1] = dataclasses.replace(node, name="atomic_add")
+
+    def put(self):
+        first = len(self.b.nodes)
+        super().put()
+        for k, node in enumerate(self.b.nodes[first:], first):
+            if isinstance(node, Op) and node.name == "put" and shape_of(node.args[1].type):
+                is_bool = scalar_of(node.result.type) is bool_
+                other = {"name": "not", "args": node.args[:1]} if is_bool else {"name": "put_add"}
+                self.b.nodes[k] = dataclasses.replace(node, **other)
+
+
+def in_blocks_of(kernel, rng):
+    return dataclasses.replace(kernel, block_dim=rng.choice(BLOCK_DIMS))
+
+
+def compiled(kernels, versions):
+    """The kernels as prepared for CUDA, and as run by the processor."""
+    made = [CudaKernel(kernel, PLAIN) for kernel in kernels]
+    texts = [kernel.unit(v, kernel.kernel.block_dim).text for kernel, v in zip(made, versions, strict=True)]
+    return made, texts, compile_host(texts)
+
+
+def launched(made, host, dims, args, order):
+    """What a launch leaves, in which one block of threads runs all blocks in their order."""
+    return run_host(host, made.kernel, dims, args, order, blocks=1, failures=made.failures, shared=made.needs.shared)
+
+
+@pytest.mark.parametrize("group", range(3))
+def test_random_kernels_with_exact_sums(group):
+    seeds = range(group * GROUP, (group + 1) * GROUP)
+    rngs = [random.Random(seed) for seed in seeds]
+    cases = [Scattered(rng).case() for rng in rngs]
+    kernels = [in_blocks_of(case.kernel, rng) for case, rng in zip(cases, rngs, strict=True)]
+    versions = [rng.choice(["checked", "flat checked", "either"]) for rng in rngs]
+    for seed, case, made, text, host in zip(seeds, cases, *compiled(kernels, versions), strict=True):
+        expected = run(case.kernel, case.dims, case.arguments)
+        for order in (FORWARD, BACKWARD, 1 + seed):
+            found = launched(made, host, case.dims, case.arguments, order)
+            for k, (x, y) in enumerate(zip(found, expected, strict=True)):
+                message = f"seed {seed}, order {order}, array {k}:\n{x}\n{y}\n{format_kernel(case.kernel)}\n{text}"
+                assert np.all(agree(x, y)), message
+
+
+@pytest.mark.parametrize("group", range(3))
+def test_random_kernels(group):
+    """Every operation on tiles, sums as they come."""
+    seeds = range(group * GROUP, (group + 1) * GROUP)
+    rngs = [random.Random(seed) for seed in seeds]
+    kernels = [in_blocks_of(Program(seed).kernel(), rng) for seed, rng in zip(seeds, rngs, strict=True)]
+    versions = [rng.choice(["checked", "flat checked", "either"]) for rng in rngs]
+    for seed, made, text, host in zip(seeds, *compiled(kernels, versions), strict=True):
+        values = np.random.default_rng(seed)
+        args = [values.normal(size=(ROWS, COLUMNS)) for _ in Program.PARAMS]
+        expected = run(made.kernel, (3,), args)
+        for order in (FORWARD, BACKWARD, 1 + seed):
+            found = launched(made, host, (3,), args, order)
+            for x, y in zip(found, expected, strict=True):
+                message = f"seed {seed}, order {order}\n{format_kernel(made.kernel)}\n{text}"
+                np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-9, err_msg=message)
+
+
+NAMES = range(len(Program.PARAMS))
+
+
+def derivatives(seed):
+    """The adjoint of a random kernel by all its arrays, unless a GPU refuses it, and now and then the tangent."""
+    kernel = Program(seed, steps=5).kernel()
+    adjoint = vjp(kernel, NAMES, [2, 3])
+    made = [jvp(kernel, NAMES)] if seed % 4 == 0 else []
+    with contextlib.suppress(NotDifferentiableError):
+        if fits_thread(adjoint.kernel):
+            CudaKernel(adjoint.kernel, PLAIN).unit("checked", kernel.block_dim)
+            made.append(adjoint)
+    return made
+
+
+@pytest.mark.parametrize("group", range(3))
+def test_derivatives_of_random_kernels(group):
+    """What an adjoint records, each thread has for itself."""
+    rng = random.Random(group)
+    derived = [d for seed in range(20 * group, 20 * group + 20) for d in derivatives(seed)]
+    kernels = [in_blocks_of(d.kernel, rng) for d in derived]
+    all_made = zip(derived, *compiled(kernels, ["flat checked"] * len(kernels)), strict=True)
+    for k, (d, made, text, host) in enumerate(all_made):
+        values = np.random.default_rng(k)
+        args = [values.normal(size=(ROWS, COLUMNS)) for _ in d.slots]
+        expected = run(made.kernel, (3,), args)
+        for order in (FORWARD, BACKWARD, 1 + k):
+            found = launched(made, host, (3,), args, order)
+            for slot, x, y in zip(d.slots, found, expected, strict=True):
+                message = f"{slot}, order {order}\n{format_kernel(made.kernel)}\n{text}"
+                np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-8 * (1 + np.abs(y).max()), err_msg=message)

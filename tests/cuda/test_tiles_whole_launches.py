@@ -1,0 +1,65 @@
+"""From a JAX function to the work of a kernel with tiles, without a GPU: as in `test_whole_launches`."""
+
+import numpy as np
+import pytest
+from own_process import own_process
+from test_whole_launches import check, floats
+
+import jwarp as wp
+from jwarp.backend.cuda import nvrtc
+
+pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason="needs NVRTC")
+TILE, STEP, BLOCK = 16, 8, 64
+
+
+@wp.kernel
+def multiply(a: wp.array2d[float], b: wp.array2d[float], c: wp.array2d[float]):
+    i, j = wp.tid()
+    total = wp.tile_zeros(shape=(TILE, TILE), dtype=float)
+    for k in range(a.shape[1] // STEP):
+        x = wp.tile_load(a, shape=(TILE, STEP), offset=(i * TILE, k * STEP))
+        y = wp.tile_load(b, shape=(STEP, TILE), offset=(k * STEP, j * TILE))
+        wp.tile_matmul(x, y, total)
+    wp.tile_store(c, total, offset=(i * TILE, j * TILE))
+
+
+@wp.kernel
+def softmax(x: wp.array2d[float], k: float, y: wp.array2d[float], total: wp.array[float]):
+    i = wp.tid()
+    row = wp.tile_load(x, shape=(1, 40), offset=(i, 0))
+    top = wp.tile_max(row)
+    e = wp.tile_map(wp.exp, (row - wp.tile_broadcast(wp.tile_reshape(top, (1, 1)), (1, 40))) * k)
+    s = wp.tile_sum(e)
+    wp.tile_store(y, e / s[0], offset=(i, 0))
+    wp.tile_atomic_add(total, s, offset=(0,))
+
+
+def product(a, b):
+    return wp.launch_tiled(multiply, (2, 3), [a, b], [(32, 48)], block_dim=BLOCK)
+
+
+@own_process(seconds=300)
+def test_batches_of_products():
+    rng = np.random.default_rng(0)
+    axes = [check(product, [(32, 24), (24, 48)], [floats] * 2, rng) for _ in range(6)]
+    assert max(axes) > 3
+
+
+@own_process(seconds=300)
+def test_gradients_of_products():
+    import jax
+
+    def gradients(a, b, weight):
+        return jax.grad(lambda a, b: (product(a, b)[0] * weight).sum(), (0, 1))(a, b)
+
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        check(gradients, [(32, 24), (24, 48), (32, 48)], [floats] * 3, rng)
+
+
+@own_process(seconds=300)
+def test_batches_of_rows():
+    rng = np.random.default_rng(2)
+    function = lambda x, k: wp.launch_tiled(softmax, [5], [x, k], [x.shape, 1], block_dim=32)  # noqa: E731
+    for _ in range(6):
+        check(function, [(5, 40), ()], [floats] * 2, rng)

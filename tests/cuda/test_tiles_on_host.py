@@ -9,19 +9,21 @@ import random
 
 import numpy as np
 import pytest
-from host import BACKWARD, FORWARD, compile_host, run_host
+from host import BACKWARD, FORWARD, HostCompiled, compile_host, run_host
 from op_kernels import agree
+from tile_programs import Tiles
 
 from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.interpreter import run
 from jwarp.config import Settings
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.nodes import Op
+from jwarp.ir.builder import make_block
+from jwarp.ir.nodes import Const, If, Op, Value, While
 from jwarp.ir.printing import format_kernel
 from jwarp.transform.jvp import jvp
 from jwarp.transform.records import fits_thread
 from jwarp.transform.vjp import vjp
-from jwarp.types import bool_, scalar_of, shape_of
+from jwarp.types import bool_, float32, int32, scalar_of, shape_of
 from tests.exact_tiles import Maker
 from tests.tile_kernels import COLUMNS, ROWS, Program
 
@@ -136,3 +138,39 @@ def test_derivatives_of_random_kernels(group):
             for slot, x, y in zip(d.slots, found, expected, strict=True):
                 message = f"{slot}, order {order}\n{format_kernel(made.kernel)}\n{text}"
                 np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-8 * (1 + np.abs(y).max()), err_msg=message)
+
+
+def tickets():
+    """Each block takes a number; those with even ones store as many times a tile, and count them down again."""
+    b = Tiles()
+    i, zero, mine = b.tid(0), Const(int32, 0), Value(int32)
+    b.append(Op("atomic_add", (zero, zero, Const(int32, 1)), 1, mine))
+    b.effect("store", i, zero, mine, attr=2)
+    with b.block() as nodes:
+        x = b.load(0, float32, (1, 40), i, zero)
+        b.store(3, b.op("mul", x, b.op("fill", b.op("cast", mine, type=float32), attr=(1, 40))), i, zero)
+    is_even = b.op("eq", b.op("mod", mine, Const(int32, 2)), zero)
+    b.append(If(is_even, make_block(nodes), make_block([]), ()))
+    with b.block() as test:
+        left = Value(int32)
+        b.append(Op("load", (i, zero), 2, left))
+        goes_on = b.op("gt", left, Const(int32, 10))
+    with b.block() as nodes:
+        b.effect("store", i, zero, b.op("sub", left, Const(int32, 1)), attr=2)
+    b.append(While((), (), make_block(test, [goes_on]), make_block(nodes), ()))
+    params = [("x", float32), ("counter", int32), ("order", int32), ("y", float32)]
+    return b.kernel("tickets", params, 1, 64)
+
+
+def test_what_the_first_thread_finds_all_know():
+    """Else threads of one block would go different ways, and wait for each other forever."""
+    x = np.random.default_rng(4).uniform(0.5, 2, size=(16, 40)).astype(np.float32)
+    made = HostCompiled(tickets(), "flat checked")
+    for order in (FORWARD, BACKWARD, 3):
+        zeros = np.zeros((1, 1), np.int32), np.zeros((16, 1), np.int32), np.zeros_like(x)
+        _, counter, found, y = made.run((16,), [x, *zeros], order)
+        assert counter.tolist() == [[16]]
+        taken = np.rint(y[:, :1] / x[:, :1])
+        assert sorted(taken[taken > 0].tolist()) == list(range(2, 16, 2))
+        np.testing.assert_allclose(y, taken * x, rtol=1e-6)
+        assert sorted(found.ravel().tolist()) == [*range(10), *[10] * 6]

@@ -174,7 +174,9 @@ def _reduce(given: Given) -> TileRef:
     assert kind.shape is not None and kind.dtype is not None
     axis = _axis(given, kind.shape)
     operation = _REDUCTIONS.get(id(builtins.PYTHON_BUILTINS.get(function.object, function.object)))
-    if operation is not None and (operation != "mul" or not isinstance(kind.dtype, CompositeType)):
+    # A product of floats is one multiplication after the other: its derivative is right where elements are zero, too.
+    folded = operation == "mul" and (isinstance(kind.dtype, CompositeType) or items[0].type.is_float)
+    if operation is not None and not folded:
         made = _reduced(given, items, operation, axis)
     else:
         made = _folded(given, function, kind.dtype, items, axis)

@@ -29,8 +29,9 @@ from matplotlib.image import imread
 
 import jwarp as wp
 
-PIXELS = 64  # of a tile
-FEATURES = 64  # sines and cosines of the coordinates
+EDGE = 8
+PIXELS = EDGE * EDGE  # of a tile
+FEATURES = 128  # sines and cosines of the coordinates
 HIDDEN = 64
 COLOURS = 3
 LANES = 64  # threads of a block
@@ -40,8 +41,8 @@ LAYERS = {"1": (FEATURES, HIDDEN), "2": (HIDDEN, HIDDEN), "3": (HIDDEN, COLOURS)
 
 
 @wp.func
-def softplus(x: float):
-    return wp.max(x, 0.0) + wp.log(1.0 + wp.exp(-wp.abs(x)))
+def relu(x: float):
+    return wp.max(x, 0.0)
 
 
 @wp.kernel
@@ -61,9 +62,9 @@ def paint(
     row = block * PIXELS
     x = wp.tile_load(features, shape=(PIXELS, FEATURES), offset=(row, 0))
     first = wp.tile_broadcast(wp.tile_load(b1, shape=HIDDEN), shape=(PIXELS, HIDDEN))
-    h = wp.tile_map(softplus, wp.tile_matmul(x, wp.tile_load(w1, shape=(FEATURES, HIDDEN))) + first)
+    h = wp.tile_map(relu, wp.tile_matmul(x, wp.tile_load(w1, shape=(FEATURES, HIDDEN))) + first)
     second = wp.tile_broadcast(wp.tile_load(b2, shape=HIDDEN), shape=(PIXELS, HIDDEN))
-    h = wp.tile_map(softplus, wp.tile_matmul(h, wp.tile_load(w2, shape=(HIDDEN, HIDDEN))) + second)
+    h = wp.tile_map(relu, wp.tile_matmul(h, wp.tile_load(w2, shape=(HIDDEN, HIDDEN))) + second)
     third = wp.tile_broadcast(wp.tile_load(b3, shape=COLOURS), shape=(PIXELS, COLOURS))
     y = wp.tile_matmul(h, wp.tile_load(w3, shape=(HIDDEN, COLOURS))) + third
     wp.tile_store(colours, y, offset=(row, 0))
@@ -82,7 +83,7 @@ class Picture:
 
     @property
     def blocks(self) -> int:
-        return -(-len(self.colours) // PIXELS)
+        return len(self.colours) // PIXELS
 
 
 @dataclass(frozen=True)
@@ -99,11 +100,12 @@ def photograph(shrink: int) -> Picture:
     """Matplotlib's sample photograph, averaged over squares of `shrink` pixels."""
     with cbook.get_sample_data("grace_hopper.jpg") as file:
         image = np.asarray(imread(file, format="jpg"), np.float32)[..., :COLOURS] / 255.0
-    height, width = (n // shrink for n in image.shape[:2])
+    # Whole tiles: a pixel outside of the picture has no colour to miss.
+    height, width = (n // shrink // EDGE * EDGE for n in image.shape[:2])
     image = image[: height * shrink, : width * shrink].reshape(height, shrink, width, shrink, COLOURS).mean((1, 3))
     y, x = np.meshgrid(np.linspace(-1, 1, height), np.linspace(-1, 1, width), indexing="ij")
     # Random frequencies let a small network draw what is fine: Tancik et al., "Fourier features", 2020.
-    waves = np.random.default_rng(0).normal(0, 5.0, (2, FEATURES // 2))
+    waves = np.random.default_rng(0).normal(0, 7.0, (2, FEATURES // 2))
     phases = np.stack([x.ravel(), y.ravel()], 1) @ waves
     features = np.concatenate([np.sin(phases), np.cos(phases)], 1)
     return Picture(height, width, features.astype(np.float32), image.reshape(-1, COLOURS))
@@ -112,7 +114,7 @@ def photograph(shrink: int) -> Picture:
 def initial_weights(seed: int = 1) -> Weights:
     """Random layers, scaled by the number of their inputs."""
     random = np.random.default_rng(seed)
-    weights = {f"w{k}": random.normal(0, 1 / np.sqrt(shape[0]), shape) for k, shape in LAYERS.items()}
+    weights = {f"w{k}": random.normal(0, np.sqrt(2 / shape[0]), shape) for k, shape in LAYERS.items()}
     biases = {f"b{k}": np.zeros(shape[1]) for k, shape in LAYERS.items()}
     return {name: jnp.asarray(x, jnp.float32) for name, x in (weights | biases).items()}
 
@@ -131,7 +133,7 @@ def loss(weights: Weights, picture: Picture) -> jax.Array:
     return run(weights, picture)[1].sum() / picture.colours.size
 
 
-def train(picture: Picture, steps: int, rate: float = 4e-3) -> Trained:
+def train(picture: Picture, steps: int, rate: float = 1e-2) -> Trained:
     """Compile forward, then forward and adjoint, and follow the gradients."""
     weights = initial_weights()
     with wp.record_compiles() as forward:
@@ -177,7 +179,7 @@ def report(events: list[wp.CompileEvent]) -> str:
 def main(quick: bool = False, out: Path = Path("tile_mlp.png")) -> Trained:
     picture = photograph(12 if quick else 4)
     start = time.perf_counter()
-    trained = train(picture, 40 if quick else 600)
+    trained = train(picture, 40 if quick else 800)
     took = time.perf_counter() - start
     for name, events in (("forward", trained.forward), ("forward and adjoint", trained.adjoint)):
         print(f"{name}: {sum(e.seconds for e in events) * 1e3:.0f} ms, {sum(e.bytes for e in events)} bytes")

@@ -45,13 +45,14 @@ def make_plan(
     clauses: Sequence[Sequence[tuple[dict[int, int], int]]] = (),
     sums: Sequence[int] = (),
     weight: int = 1,
+    column_unit: int = 64,
 ) -> np.ndarray:
     """A plan of parameters (kind, rank, dtype, cover) and alternatives ({symbol: coefficient}, constant).
 
-    `sums` are the parameters that are only added to.
+    `sums` are the parameters that are only added to, and `column_unit` the columns that stay together.
     """
     flagged = [(*parameter, int(p in sums)) for p, parameter in enumerate(parameters)]
-    numbers = [2, tid_dims, weight, len(parameters), *itertools.chain(*flagged), len(clauses)]
+    numbers = [3, tid_dims, weight, column_unit, len(parameters), *itertools.chain(*flagged), len(clauses)]
     for clause in clauses:
         numbers.append(len(clause))
         for terms, constant in clause:

@@ -9,6 +9,9 @@ from pathlib import Path
 import jax
 import numpy as np
 
+import jwarp
+from jwarp.later import LATER
+
 DOCS = Path(__file__).parent.parent / "docs"
 README = Path(__file__).parent.parent / "README.md"
 
@@ -63,3 +66,17 @@ def test_handwritten(tmp_path):
     np.testing.assert_allclose(handwritten.dx, 2.0 * slope, rtol=1e-4)
     np.testing.assert_allclose(handwritten.dk, (x * slope).sum(), atol=1e-3)
     assert handwritten.ys.shape == (4, 1000)
+
+
+def test_tiles(tmp_path):
+    tiles, _ = run_code_of(DOCS / "tiles.md", tmp_path)
+    np.testing.assert_array_equal(tiles.c, np.full((128, 192), 96.0))
+
+
+def test_the_list_of_functions_on_tiles_is_complete():
+    text = (DOCS / "tiles.md").read_text()
+    known = {name for name in dir(jwarp) if name.startswith("tile") or name == "untile"}
+    listed = set(re.findall(r"`(tile_\w+|tile|untile)`", text))
+    assert known - {"tile_bvh_query_aabb"} <= listed, known - listed
+    refused = {name for name in LATER if name.startswith("tile_") and "query" not in name}
+    assert refused <= listed | {"tile_stack_push", "tile_stack_pop", "tile_stack_clear", "tile_stack_count"}

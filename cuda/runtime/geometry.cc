@@ -6,11 +6,9 @@
 namespace jwarp {
 namespace {
 
-// Vector code works on columns, so a row is only split at multiples of this.
-constexpr int64_t kColumnUnit = 64;
 // With this many rows there is enough to share without splitting rows that are not long.
 constexpr int64_t kManyRows = 256;
-constexpr int64_t kLongRow = 64 * kColumnUnit;
+constexpr int64_t kLongRow = 64;  // units
 constexpr size_t kFillBits = 64;
 // More chunks than this are of use to no processor of today.
 constexpr int64_t kMaxChunks = 64;
@@ -25,17 +23,18 @@ constexpr double kMaxCopyBytes = 1 << 28;
 }  // namespace
 
 Geometry::Geometry(const Plan& plan, const Launch& launch, const Buffers& buffers) : Layout(plan, launch, buffers) {
-  count_work(launch);
+  count_work(plan, launch);
   choose_zero_fill(plan, launch);
   choose_chunks(plan, launch);
   clauses_hold = plan.clauses_use_scalars || plan.clauses_hold(symbols.data());
 }
 
-void Geometry::count_work(const Launch& launch) {
+void Geometry::count_work(const Plan& plan, const Launch& launch) {
   if (threads == 0) return;
   // The split depends on sizes alone, never on the number of workers.
   const int64_t all_rows = launch.repeat * batch_items * rows;
-  granule_columns = all_rows >= kManyRows ? std::clamp(columns, kColumnUnit, kLongRow) : kColumnUnit;
+  const int64_t unit = plan.column_unit;
+  granule_columns = all_rows >= kManyRows ? std::clamp(columns, unit, kLongRow * unit) : unit;
   row_granules = columns / granule_columns + (columns % granule_columns != 0);
   granules = all_rows * row_granules;
 }

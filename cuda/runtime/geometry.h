@@ -30,7 +30,7 @@ class Geometry : public Layout {
   uint64_t fill = 0;
 
  private:
-  void count_work(const Launch& launch);
+  void count_work(const Plan& plan, const Launch& launch);
   void choose_zero_fill(const Plan& plan, const Launch& launch);
   void choose_chunks(const Plan& plan, const Launch& launch);
   bool each_own_element(const Plan& plan, const Launch& launch, size_t p) const;

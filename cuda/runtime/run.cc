@@ -196,7 +196,8 @@ void run_work(const Work& work, Pool& pool) {
     share(pool, threads - 1, 0, chunks, chunks / (threads * kClaimsPerThread), run_chunks, &all);
     return;
   }
-  const int64_t first_stretch = std::max<int64_t>(1, kFewThreads / work.geometry.columns);
+  const bool small_work = work.plan.column_unit > 1;  // a block's is not
+  const int64_t first_stretch = small_work ? std::max<int64_t>(1, kFewThreads / work.geometry.columns) : 1;
   if (granules <= first_stretch || chunks == 1) return run_span(work, 0, granules);
   const auto start = std::chrono::steady_clock::now();
   double elapsed = 0;

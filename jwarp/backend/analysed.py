@@ -31,7 +31,9 @@ from jwarp.transform.summary import (
 from jwarp.types import ArrayType
 
 PROGRAM_FORMAT = 1
-PLAN_FORMAT = 2
+PLAN_FORMAT = 3
+# Vector code works on so many threads of a row at most, which stay together; a block is enough by itself.
+COLUMN_UNIT = 64
 # Settings that change the code; the others do not belong to a compiled kernel.
 CODE_SETTINGS = ("bounds", "debug", "fast_math")
 
@@ -163,7 +165,8 @@ def plan_numbers(
     clauses: Sequence[list[list[int]]] = (),
 ) -> np.ndarray:
     """The plan of a kernel with these facts; without `covers`, threads may touch any element."""
-    numbers = [PLAN_FORMAT, kernel.tid_dims, weight, len(kernel.params)]
+    unit = 1 if kernel.block_dim else COLUMN_UNIT
+    numbers = [PLAN_FORMAT, kernel.tid_dims, weight, unit, len(kernel.params)]
     for p, param in enumerate(kernel.params):
         rank = param.type.ndim if isinstance(param.type, ArrayType) else 0
         cover = covers[p] if covers else 0

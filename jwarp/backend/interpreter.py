@@ -181,7 +181,7 @@ class _Interpreter:
         """Which active threads index an element of the array, and the indices of those threads."""
         local = self.kernel.local(array)
         if local is not None and not local.shared:
-            indices = [np.arange(self.threads), *indices]
+            indices = [np.asarray(0) if self.kernel.block_dim else np.arange(self.threads), *indices]
         wrapped = []
         for index, extent in zip(indices, self.data[array].shape, strict=True):
             # An unsigned index that int64 lacks is outside any array, and not a negative index.
@@ -289,7 +289,10 @@ class _Interpreter:
     def check(self, text: str, args: tuple[Array, ...], active: Array) -> None:
         failing = np.flatnonzero(active & ~args[0])
         if failing.size:
-            thread = tuple(int(axis[failing[0]]) for axis in self.coordinates[: self.tid_dims])
+            coordinates = (np.broadcast_to(axis, active.shape) for axis in self.coordinates[: self.tid_dims])
+            thread = tuple(
+                int(axis.reshape(-1)[failing[0]]) for axis in coordinates
+            )  # the block's, if there are blocks
             raise RuntimeError(failure_text(self.name, text, thread))
 
     def print(self, format: str, args: tuple[Array, ...], active: Array) -> None:

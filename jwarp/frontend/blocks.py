@@ -7,11 +7,14 @@ same for all lanes; but every lane makes an atomic operation, and prints its lin
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.masked import Masked
 from jwarp.ir.lift import Lifter, Variation, effect_of
-from jwarp.ir.nodes import WRITES, Const, Kernel, Node, Op, Operand, Value, results
+from jwarp.ir.nodes import WRITES, Const, If, Kernel, Node, Op, Operand, Value, results, walk_node
 from jwarp.ir.ops import OPS
 from jwarp.types import TileType, bool_, int32, tile_type
 
@@ -29,18 +32,18 @@ def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None) -> Kernel:
         raise CompileError(f"block_dim must be 1 to {MAX_BLOCK_DIM}, not {block_dim}", kernel.span)
     if lane_axis is not None and lane_axis >= kernel.tid_dims:
         lane_axis = None
-    variation = _Lanes(lane_axis)
+    variation = _Lanes(kernel, lane_axis)
     variation.find(kernel.body)
-    body = _Blocks(kernel, block_dim, lane_axis, variation).block(kernel.body, ())
+    body = Blocks(kernel, block_dim, lane_axis, variation).block(kernel.body, ())
     return dataclasses.replace(kernel, body=body, block_dim=block_dim)
 
 
 class _Lanes(Variation):
     """What differs between the lanes of a block."""
 
-    def __init__(self, lane_axis: int | None):
+    def __init__(self, kernel: Kernel, lane_axis: int | None):
         super().__init__()
-        self.lane_axis = lane_axis
+        self.kernel, self.lane_axis = kernel, lane_axis
 
     def result(self, node: Op, mapped: bool) -> bool:
         if node.name == "tid":
@@ -49,24 +52,31 @@ class _Lanes(Variation):
             return True
         if _is_tile(node.result):  # tiles are the block's; those of lanes come from `collect`
             return False
-        if node.name.startswith("atomic_"):
-            return True
-        return super().result(node, mapped)
+        return self.is_each(node) or super().result(node, mapped)
+
+    def is_each(self, node: Op) -> bool:
+        """Whether every lane makes an operation, also where all make the same one."""
+        if not node.name.startswith("atomic_"):
+            return node.name == "print"
+        return self.kernel.local(node.attr) is None
 
 
 def _is_tile(x: Operand | None) -> bool:
     return x is not None and isinstance(x.type, TileType)
 
 
-class _Blocks(Lifter):
+class Blocks(Lifter):
     """Rewrites the code of a thread."""
 
     def __init__(self, kernel: Kernel, block_dim: int, lane_axis: int | None, variation: _Lanes):
         super().__init__((block_dim,), variation)
+        self.lane_variation = variation
         self.kernel, self.block_dim, self.lane_axis = kernel, block_dim, lane_axis
         # In the mapped control flow at hand: what is computed in it, and what is known before.
         self.inside: dict[Value, Op] = {}
         self.outside: set[Value] = set()
+        self.is_unplaced = False  # whether an element of a tile was met whose index is not known there
+        self.masked = Masked(self)
 
     # -- what must be the same for all lanes
 
@@ -88,15 +98,32 @@ class _Blocks(Lifter):
 
     def node(self, node: Node, out: list[Node]) -> None:
         splits = self.variation.splits(node)
+        if splits and not self.mapped and isinstance(node, If) and self.masked.needed(node):
+            return self.masked.branch(node, out, None)
         if (self.mapped or splits) and not isinstance(node, Op) and any(map(_is_tile, results(node))):
-            raise CompileError(
-                f"a tile changes under a condition that differs between the threads of a block: {_TOGETHER}",
-                node.span,
-                _WAY_OUT,
-            )
-        if splits and not self.mapped:
+            raise self.changes(node)
+        return super().node(node, out)
+
+    def changes(self, node: Node) -> CompileError:
+        """The error for a tile that some lanes only would change."""
+        self.control = self.control or node.span
+        for inside in walk_node(node):
+            if isinstance(inside, Op) and _is_tile(inside.result) and inside.name != "own":
+                return self.together(inside.span)
+        return CompileError(
+            f"a tile changes under a condition that differs between the threads of a block: {_TOGETHER}",
+            node.span,
+            _WAY_OUT,
+        )
+
+    @contextlib.contextmanager
+    def diverging(self, mapped: bool, span: Span, out: list[Node]) -> Iterator[None]:
+        if mapped and not self.mapped:
             self.inside, self.outside = {}, set(self.lanes)
-        super().node(node, out)
+        outer = self.control
+        with super().diverging(mapped, span, out):
+            yield
+        self.control = outer
 
     def op(self, node: Op, out: list[Node]) -> None:
         rule = getattr(self, f"op_{node.name}", None)
@@ -121,7 +148,7 @@ class _Blocks(Lifter):
         if node.name not in ("load", "clear", *WRITES):
             return
         local = self.kernel.local(node.attr)
-        if local is not None and (self.mapped or self.variation.any(node.args) or node.name.startswith("atomic_")):
+        if local is not None and (self.mapped or self.variation.any(node.args)):
             raise CompileError(
                 f"`{local.name}` is a thread's own array, and what the threads of a block have in theirs differs; "
                 "in kernels with tiles that is not available yet",
@@ -132,7 +159,7 @@ class _Blocks(Lifter):
     # -- lanes
 
     def is_each(self, node: Op) -> bool:
-        return node.name == "print" or node.name.startswith("atomic_")
+        return self.lane_variation.is_each(node)
 
     def op_tid(self, node: Op, out: list[Node]) -> None:
         place = out if self.before is None else self.before
@@ -183,6 +210,7 @@ class _Blocks(Lifter):
             # What is taken from a tile has no effect: it may be taken before, if the indices are known there.
             place = self.before
             if not all(self.hoisted(i) for i in indices):
+                self.is_unplaced = True
                 raise CompileError(
                     "an element of a tile is read under a condition that differs between the threads of a block, at an "
                     "index that is computed there",

@@ -174,7 +174,9 @@ def _reduce(given: Given) -> TileRef:
     assert kind.shape is not None and kind.dtype is not None
     axis = _axis(given, kind.shape)
     operation = _REDUCTIONS.get(id(builtins.PYTHON_BUILTINS.get(function.object, function.object)))
-    if operation is not None and (operation != "mul" or not isinstance(kind.dtype, CompositeType)):
+    # A product of floats is one multiplication after the other: its derivative is right where elements are zero, too.
+    folded = operation == "mul" and (isinstance(kind.dtype, CompositeType) or items[0].type.is_float)
+    if operation is not None and not folded:
         made = _reduced(given, items, operation, axis)
     else:
         made = _folded(given, function, kind.dtype, items, axis)
@@ -256,6 +258,9 @@ def _axpy(given: Given) -> Binding:
         raise given.error(f"the tiles must be alike, not {source.type} and {target.type}")
     alpha = given.e.scalar(given.values["alpha"], given.where("alpha"), "`alpha`")
     product = binary(given.e, "*", "mul", source, alpha, span)
+    if target.view.repeats:  # what it shows more than once gets all that is added there
+        given.memory.write(target, given.memory.read(product, span), span, "put_add")
+        return ()
     total = binary(given.e, "+", "add", target, product, span)
     given.memory.write(target, given.memory.read(total, span), span)
     return ()

@@ -226,7 +226,7 @@ class TileMemory:
     def write(self, ref: TileRef, items: Sequence[Operand | None], span: Span, name: str = "put") -> None:
         """Change components of the elements that a view shows; None stays as it is."""
         held, view = self.held(ref.cell, span), ref.view
-        if view.repeats:
+        if view.repeats and name == "put":
             raise CompileError(
                 "a broadcast tile cannot be changed: it has elements more than once",
                 span,

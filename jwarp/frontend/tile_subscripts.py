@@ -30,6 +30,7 @@ class TilePlace:
 
     name: str
     ref: TileRef
+    span: Span
     selectors: tuple[composites.Selector, ...] = ()
 
     @property
@@ -170,7 +171,7 @@ def place(e: SubscriptLowering, target: ast.expr) -> TilePlace | None:
     """The place in a tile that `t[i]`, `t[i, j].x` or `t[1:3]` names; None if it is in no tile."""
     if isinstance(target, ast.Name):
         binding = e.frame.env.get(target.id)
-        return TilePlace(target.id, binding) if isinstance(binding, TileRef) else None
+        return TilePlace(target.id, binding, e.span(target)) if isinstance(binding, TileRef) else None
     if not isinstance(target, (ast.Subscript, ast.Attribute)):
         return None
     owner = place(e, target.value)
@@ -186,7 +187,7 @@ def place(e: SubscriptLowering, target: ast.expr) -> TilePlace | None:
         selectors: tuple[composites.Selector, ...] = (composites.named(kind, target.attr, span),)
     else:
         selectors = e.selectors(kind, target)
-    return dataclasses.replace(owner, selectors=(*owner.selectors, *selectors))
+    return dataclasses.replace(owner, span=span, selectors=(*owner.selectors, *selectors))
 
 
 def _indexed_place(e: SubscriptLowering, owner: TilePlace, target: ast.Subscript) -> TilePlace:
@@ -201,7 +202,7 @@ def _indexed_place(e: SubscriptLowering, owner: TilePlace, target: ast.Subscript
     extra = given[len(ref.shape) :]
     if extra and not isinstance(ref.dtype, CompositeType):
         indexed(e, ref, given, span)  # raises
-    found = dataclasses.replace(owner, ref=indexed(e, ref, given[: len(ref.shape)], span))
+    found = dataclasses.replace(owner, span=span, ref=indexed(e, ref, given[: len(ref.shape)], span))
     if not extra:
         return found
     assert isinstance(ref.dtype, CompositeType)
@@ -217,9 +218,9 @@ def assign(e: SubscriptLowering, target: TilePlace, value: Binding, span: Span) 
                 span,
                 "give a tile of that shape" if not isinstance(value, TileRef) else "",
             )
-        return e.tiles.write(target.ref, e.tiles.read(value, span), span)
+        return e.tiles.write(target.ref, e.tiles.read(value, span), target.span)
     _check(target, value, span)
-    return e.tiles.write(target.ref, _replaced(e, target, value, span), span)
+    return e.tiles.write(target.ref, _replaced(e, target, value, span), target.span)
 
 
 def _check(target: TilePlace, value: Binding, span: Span) -> None:
@@ -275,7 +276,7 @@ def augment(e: SubscriptLowering, target: TilePlace, operator: str, symbol: str,
         _check(target, value, e.span(node.value))
         if operator == "sub":
             value = composites.negated(e, value, span)
-        return e.tiles.write(target.ref, _replaced(e, target, value, span), span, "put_add")
+        return e.tiles.write(target.ref, _replaced(e, target, value, span), target.span, "put_add")
     element = e.tiles.element(target.ref, span)
     if target.selectors:
         assert isinstance(element, Composite)

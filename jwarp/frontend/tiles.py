@@ -106,12 +106,12 @@ def collect(given: Given, x: Operand, span: Span) -> Operand:
 
 
 def _tile(given: Given) -> TileRef:
-    value, span, width = given.values["x"], given.where("x"), given.e.block_dim
+    value, span, width = given.values["x"], given.span, given.e.block_dim
     if isinstance(value, TileRef):
         raise given.type_error("x", "a number, vector or matrix of each thread")
     memory = given.memory
     if not isinstance(value, Composite):
-        scalar = given.e.scalar(value, span, "`x` of wp.tile")
+        scalar = given.e.scalar(value, given.where("x"), "`x` of wp.tile")
         return memory.made(scalar.type, (width,), (collect(given, scalar, span),), given.span)
     columns = [collect(given, item, span) for item in value.items]
     if given.flag("preserve_type"):

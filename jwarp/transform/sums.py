@@ -9,11 +9,13 @@ _ACCESSES = frozenset(("load", "store", *(f"atomic_{name}" for name in ATOMICS))
 # Tenths of a nanosecond, as vector code takes them per thread.
 _OPERATION, _ACCESS, _ATOMIC = 1, 4, 20
 # Multiplications of a product of matrices in a tenth of a nanosecond.
-_PRODUCTS = 5
+_PRODUCTS = 7
 # Elements in a vector, and what one operation on it takes.
-_LANES, _LANE_WEIGHT = 16, 8
+_LANES, _LANE_WEIGHT = 16, 4
 # What a loop is taken to do where only the launch knows.
 _TRIPS = 64
+# A block has few tiles in a row.
+_TILE_TRIPS = 8
 MAX_WEIGHT = 1 << 40
 
 
@@ -31,14 +33,16 @@ def sums_of(kernel: Kernel) -> frozenset[int]:
 
 def weight_of(kernel: Kernel) -> int:
     """A rough estimate of a thread's work, in tenths of a nanosecond; at least 1."""
-    return max(1, min(MAX_WEIGHT, _block_weight(kernel.body)))
+    trips = _TILE_TRIPS if kernel.block_dim else _TRIPS
+    return max(1, min(MAX_WEIGHT, _block_weight(kernel.body, trips)))
 
 
-def _block_weight(block: Block) -> int:
-    return sum(map(_node_weight, block.nodes))
+def _block_weight(block: Block, unknown: int) -> int:
+    return sum(_node_weight(node, unknown) for node in block.nodes)
 
 
-def _node_weight(node: Node) -> int:
+def _node_weight(node: Node, unknown: int) -> int:
+    """`unknown` is how many trips a loop is taken to make where only the launch knows."""
     match node:
         case Op(name="tile_matmul"):
             m, n, k = node.attr[3:6]
@@ -47,13 +51,13 @@ def _node_weight(node: Node) -> int:
             atomic = node.name.startswith("atomic_")
             return _ATOMIC if atomic else _ACCESS if node.name in _ACCESSES else _OPERATION
         case If():
-            return _block_weight(node.then) + _block_weight(node.orelse)
+            return _block_weight(node.then, unknown) + _block_weight(node.orelse, unknown)
         case For():
-            trips = _TRIPS
+            trips = unknown
             if isinstance(node.lo, Const) and isinstance(node.hi, Const):
                 trips = len(range(node.lo.value, node.hi.value, node.step))
             if node.lanes is not None:  # vectors of elements
-                return -(-trips // _LANES) * _LANE_WEIGHT * _block_weight(node.body)
-            return trips * _block_weight(node.body)
+                return -(-trips // _LANES) * _LANE_WEIGHT * _block_weight(node.body, unknown)
+            return trips * _block_weight(node.body, unknown)
         case While():
-            return _TRIPS * (_block_weight(node.cond) + _block_weight(node.body))
+            return unknown * (_block_weight(node.cond, unknown) + _block_weight(node.body, unknown))

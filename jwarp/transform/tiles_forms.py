@@ -157,6 +157,8 @@ class Forms:
                 return self._seen(node.args[0], places(*node.attr))
             case "spread":
                 return self._placed(node, type)
+            case "spread_add":
+                return None
             case "lane_max":  # is one for each vector of the loop that asks for it
                 self.costs[result_of(node)] = 1
                 return Computed(node)

@@ -12,7 +12,7 @@ import numpy as np
 
 from jwarp.ir.builder import make_block
 from jwarp.ir.evaluate_tiles import places
-from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, results
+from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, results, walk_node
 from jwarp.transform.tiles_forms import Computed, Counted, Filled, Form, Viewed, result_of, row_major
 from jwarp.transform.tiles_plan import IN_ORDER, Nest, free_operands
 from jwarp.types import ScalarType, int32, scalar_of, shape_of
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SHORT = 8
 
 Strides = tuple[int, ...]
+
+# Operations whose first argument is a tile in memory, of which they use any element.
+INDEXED = frozenset(("take", "put", "put_add", "spread", "spread_add"))
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,8 @@ class NestWriter:
         self.counters: list[tuple[Loop, Operand]] = []
         self.env: dict[Value, Operand] = {}
         self.loaded: dict[Form, Operand] = {}
-        in_order = nest.closed and any(isinstance(n, Op) and n.name in IN_ORDER for n in nest.nodes)
+        inner = (inner for n in nest.nodes for inner in walk_node(n))
+        in_order = any(isinstance(n, Op) and n.name in IN_ORDER for n in inner)
         effects = any(n for n in nest.nodes if not isinstance(n, Op) or n.result is None or n.name.startswith("atomic"))
         accesses = list(self.accesses())
         if in_order:
@@ -130,7 +134,7 @@ class NestWriter:
             for leaf in self.leaves(node):
                 if isinstance(leaf, (Counted, Viewed)):
                     yield leaf.strides
-            if isinstance(node, Op) and node.name == "spread":
+            if isinstance(node, Op) and node.name in ("spread", "spread_add"):
                 yield self.spread_strides(node)
             if isinstance(node, Op) and node in self.partial:
                 yield self.kept_strides()
@@ -139,7 +143,7 @@ class NestWriter:
 
     def leaves(self, node: Node) -> Iterable[Form]:
         """What a node reads, but for what the nest computes and for tiles that it takes elements of."""
-        skipped = node.args[:1] if isinstance(node, Op) and node.name in ("take", "put", "put_add", "spread") else ()
+        skipped = node.args[:1] if isinstance(node, Op) and node.name in INDEXED else ()
         if isinstance(node, Op) and node.result in self.forms.sources:
             yield from self.forms.leaves_of(self.forms.sources[node.result])
             return
@@ -338,7 +342,7 @@ class NestWriter:
                 self.env[result] = lowering.take(node.args[0], self.elements(node.args[1:]))
             case "put" | "put_add":
                 lowering.put(node, self.elements(node.args[1:]), atomic=True)
-            case "spread":
+            case "spread" | "spread_add":
                 self.spread(node)
             case "retrieve":
                 assert result is not None
@@ -358,6 +362,9 @@ class NestWriter:
         place = self.number(node.attr[1], self.spread_strides(node))
         numbers = places(self.shape, node.attr[1], node.attr[2])
         if np.unique(numbers).size == numbers.size:
-            self.lowering.store(target, place, self.element(x))
+            value = self.element(x)
+            if node.name == "spread_add":
+                value = self.builder.op("add", self.lowering.load(target, place), value)
+            self.lowering.store(target, place, value)
         else:
             self.lowering.effect("atomic_add", place, self.element(x), attr=self.lowering.array(target))

@@ -365,6 +365,12 @@ class _BlockPlan:
         self.mapped(changed, shape_of(node.args[0].type), closed=True)
         self.ready[node.result] = len(self.plan.parts)
 
+    def plan_spread_add(self, node: Op) -> None:
+        self.move(result_of(node), node.args[0])
+        changed = dataclasses.replace(node, args=(result_of(node), node.args[1]), result=None)
+        self.mapped(changed, shape_of(node.args[1].type), closed=True)
+        self.ready[result_of(node)] = len(self.plan.parts)
+
     def unit(self, node: Op) -> None:
         result = node.result
         assert result is not None

@@ -144,8 +144,9 @@ class _Reverse(Sweep):
         """Add `g` to the gradient of `x`."""
         if not isinstance(x, Value) or x not in self.active or (isinstance(g, Const) and g.value == 0):
             return
-        before = self.gradients.get(x)
-        self.gradients[x] = g if before is None else self.builder.op("add", before, g)
+        before = self.gradients.get(x) or zero(x.type)
+        is_first = isinstance(before, Const) and before.value == 0
+        self.gradients[x] = g if is_first else self.builder.op("add", before, g)
 
     def gradient(self, x: Value) -> Operand:
         return self.gradients.get(x) or zero(x.type)

@@ -44,12 +44,12 @@ def load(text, tmp_path):
     return module
 
 
-def check(text, error, words, hint, tmp_path):
+def check(text, error, words, hint, tmp_path, read=lambda kernel: kernel.ir()):
     """`text` defines a kernel `k` whose reading raises `error` with these words at the marked place."""
     start, end = text.find("«"), text.find("»") - 1
     clean = text.replace("«", "").replace("»", "")
     with pytest.raises(JwarpError) as caught:
-        load(clean, tmp_path).k.ir()
+        read(load(clean, tmp_path).k)
     assert type(caught.value) is error, caught.value
     shown, d = str(caught.value), caught.value.diagnostic
     assert words in d.message, shown

@@ -16,11 +16,21 @@ def numbers(seed, *shape):
     return np.random.default_rng(seed).integers(-8, 9, shape).astype(np.float32)
 
 
+def atomic(combine):
+    def change(a, index, value):
+        before = a[index]
+        a[index] = combine(before, value)
+        return before
+
+    return change
+
+
 def by_threads(kernel, dims, *args):
     """What the array arguments are after Python has run the kernel's function for each thread."""
     copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     for thread in np.ndindex(dims):
         names = types.SimpleNamespace(**{**vars(wp), "block_dim": lambda: BLOCK})
+        names.atomic_add, names.atomic_max = atomic(np.add), atomic(np.maximum)
         names.tid = lambda thread=thread: thread if len(thread) > 1 else thread[0]
         outer = {**kernel.python.__globals__, "wp": names}
 
@@ -95,7 +105,7 @@ def threads(x: wp.array[float], n: int, out: wp.array2d[float], whole: wp.array2
     whole[2, i] = 7 + n
     p = wp.vec3(x[i], float(i), 1.0)
     p[i % 3] += 0.5
-    out[4, i] = wp.dot(p, wp.vec3(1.0, 2.0, 3.0))
+    out[4, i] = p[0] + 2.0 * p[1] + 3.0 * p[2]
 
 
 @pytest.mark.parametrize("n", [1, 4])
@@ -194,12 +204,13 @@ def elements(x: wp.array[float], out: wp.array2d[float]):
     if i < 5:
         out[0, block * 8 + i] = t[4 - i]
     if i == 0:
-        out[1, block] = t[2] + wp.tile_sum(t)[0] if block < 1 else t[0]
+        out[1, block] = t[2] + t[3] if block < 1 else t[0]
     s = float(0.0)
     for k in range(3):
         s += t[(k + i) % 5]
     out[2, block * 8 + i] = s
     if i > 5:
+        out[4, block] = t[1]
         if i > 6:
             j = (i * 2) % 5
             out[3, block] = t[j] + t[1]
@@ -207,8 +218,8 @@ def elements(x: wp.array[float], out: wp.array2d[float]):
 
 def test_threads_read_elements():
     x = numbers(6, 7)
-    out = run_blocks(elements, (3, BLOCK), x, np.zeros((4, N), np.float32))[-1]
-    expected = np.zeros((4, N), np.float32)
+    out = run_blocks(elements, (3, BLOCK), x, np.zeros((5, N), np.float32))[-1]
+    expected = np.zeros((5, N), np.float32)
     for block in range(3):
         t = x[block : block + 5]
         for i in range(BLOCK):
@@ -216,8 +227,8 @@ def test_threads_read_elements():
             if i < 5:
                 expected[0, at] = t[4 - i]
             expected[2, at] = sum(t[(k + i) % 5] for k in range(3))
-        expected[1, block] = t[2] + t.sum() if block < 1 else t[0]
-        expected[3, block] = t[14 % 5] + t[1]
+        expected[1, block] = t[2] + t[3] if block < 1 else t[0]
+        expected[3:, block] = t[14 % 5] + t[1], t[1]
     np.testing.assert_array_equal(out, expected)
 
 
@@ -258,6 +269,105 @@ def test_threads_write_elements():
         scattered[block, 1, :2] = 0, 1
     np.testing.assert_array_equal(out, expected.reshape(2, N))
     np.testing.assert_array_equal(rows, scattered)
+
+
+@wp.kernel
+def changed_by_some(x: wp.array[float], index: wp.array[int], n: int, out: wp.array2d[float], sums: wp.array[float]):
+    block, i = wp.tid()
+    at = block * wp.block_dim() + i
+    t = wp.tile_load(x, shape=8, offset=block * 8)
+    k = 4
+    while k > 0:
+        if i < k:
+            t[i] += t[i + k]
+        k //= 2
+    u = wp.tile_zeros((2, 4))
+    if i < 3:
+        u[0, 3] += 1.0
+        if index[at] > 1:
+            j = index[at]
+            u[1, j] = x[at]
+            out[1, at] = x[at] + u[1, 0]
+        else:
+            u[1, 0] = 2.0
+        sums[block] = u[1, 0]
+    elif i == 3:
+        for m in range(n):
+            j = (m + index[at]) % 4
+            u[0, j] += t[m]
+            if m == index[at]:
+                u[0, j] = 9.0
+        t[1] = u[0, 3]
+    v = u[0, i % 4]
+    if v > 0.5:
+        v = t[i]
+        if v < 0.0:
+            u[0, 2] = -1.0
+    wp.tile_store(out[0], wp.tile_reshape(u, 8), offset=block * 8)
+    out[2, at] = v + t[0] + t[1]
+
+
+def changes_in_python(x, index, n):
+    out, sums = np.zeros((3, N), np.float32), np.zeros(3, np.float32)
+    for block in range(3):
+        mine, at = slice(block * 8, block * 8 + 8), index[block * 8 : block * 8 + 8]
+        xs, t, u = x[mine], x[mine].copy(), np.zeros((2, 4), np.float32)
+        for k in (4, 2, 1):
+            t[:k] += t[k : 2 * k]
+        u[0, 3] = 3
+        some = [i for i in range(3) if at[i] > 1]
+        for i in some:
+            u[1, at[i]] = xs[i]
+        for i in some:
+            out[1, block * 8 + i] = xs[i] + u[1, 0]
+        if len(some) < 3:
+            u[1, 0] = 2
+        sums[block] = u[1, 0]
+        for m in range(n):
+            j = (m + at[3]) % 4
+            u[0, j] = 9 if m == at[3] else u[0, j] + t[m]
+        t[1] = u[0, 3]
+        v = np.array([u[0, i % 4] for i in range(8)])
+        chosen = v > 0.5
+        v = np.where(chosen, t, v)
+        if (chosen & (v < 0)).any():
+            u[0, 2] = -1
+        out[0, mine] = u.reshape(-1)
+        out[2, mine] = v + t[0] + t[1]
+    return out, sums
+
+
+@pytest.mark.parametrize("n", [0, 3, 6])
+def test_some_threads_change_elements(n):
+    for seed in range(6):
+        x, index = numbers(20 + seed, N), np.random.default_rng(seed).integers(0, 4, N).astype(np.int32)
+        index[::8] = np.random.default_rng(seed).permutation(4)[:3]
+        for block in range(3):  # of those that write one element, one only
+            first = index[block * 8 : block * 8 + 3]
+            first[1:] = np.where(np.isin(first[1:], first[:1]), 0, first[1:])
+            first[2] = 1 if first[2] == first[1] else first[2]
+        got = run_blocks(
+            changed_by_some, (3, BLOCK), x, index, n, np.zeros((3, N), np.float32), np.zeros(3, np.float32)
+        )
+        for mine, wanted in zip(got[-2:], changes_in_python(x, index, n), strict=True):
+            np.testing.assert_array_equal(mine, wanted)
+
+
+@wp.kernel
+def single_elements(x: wp.array[float], out: wp.array2d[float]):
+    block, i = wp.tid()
+    t = wp.tile_zeros(1)
+    t[0] = x[block]
+    s = wp.tile_ones(1)
+    s[0] += float(i)
+    wp.tile_store(out[0], t, block)
+    wp.tile_store(out[1], s, block)
+
+
+def test_tiles_of_one_element():
+    x = numbers(30, 3)
+    out = run_blocks(single_elements, (3, BLOCK), x, np.zeros((2, 3), np.float32))[-1]
+    np.testing.assert_array_equal(out, np.stack([x, [29.0] * 3]))
 
 
 @wp.kernel
@@ -310,7 +420,7 @@ def printing(x: wp.array[float]):
 
 
 def test_every_thread_prints(capfd):
-    run_blocks(printing, BLOCK, numbers(11, 2) * 0)
+    run_blocks(printing, BLOCK, np.zeros(2, np.float32))
     lines = capfd.readouterr().out.splitlines()
     count = len(lines) // 2  # run twice
     assert lines[:count] == lines[count:]

@@ -33,7 +33,7 @@ def without_tiles(kernel: Kernel, flat: bool) -> Kernel:
 
 
 @pytest.mark.parametrize("flat", [False, True], ids=["vectors", "flat"])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(36))
 def test_random_kernels(seed, flat):
     rng = random.Random(seed)
     case = Maker(rng, size=rng.choice([5, 14, 30])).case()
@@ -46,7 +46,7 @@ def test_random_kernels(seed, flat):
 
 
 @pytest.mark.parametrize("flat", [False, True], ids=["vectors", "flat"])
-@pytest.mark.parametrize("seed", range(200, 230))
+@pytest.mark.parametrize("seed", range(200, 212))
 def test_derivatives_of_random_kernels(seed, flat):
     """Tapes and logs, which the reverse sweep takes back in the opposite order."""
     kernel = Program(seed).kernel()

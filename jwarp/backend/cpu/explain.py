@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +13,7 @@ from jwarp.ir.printing import short_file
 from jwarp.transform.affine import Extents, evaluate
 from jwarp.transform.ranges import Cover
 from jwarp.transform.words import in_words
+from jwarp.types import shape_of
 
 MAX_SOURCE = 100
 MAX_FILL_PARAMS = 64  # the runtime's mask of outputs that a kernel zeroes itself
@@ -102,6 +104,8 @@ class LaunchExplanation:
     output that starts as zeros how it gets them: `stored` (every element is overwritten, so not at all),
     `by threads` or `filled` beforehand. `count` is in how many places the function makes this launch.
 
+    In a kernel with tiles, `dims` are blocks of `block_dim` threads, and a vector holds elements of a tile.
+
     Of a derivative, `variant` says which one it is, `taped` how many bytes of each thread a trip of the loop in
     a line keeps for the reverse sweep, and `undone` which arrays keep a log of what was overwritten.
     """
@@ -123,6 +127,7 @@ class LaunchExplanation:
     variant: str = "forward"
     taped: Mapping[int, int] = field(default_factory=dict)
     undone: tuple[str, ...] = ()
+    block_dim: int = 0
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -132,10 +137,11 @@ class LaunchExplanation:
         batch = f", batch {' x '.join(map(str, self.batch))}" if self.batch else ""
         places = f", in {self.count} places" if self.count > 1 else ""
         variant = "" if self.variant == "forward" else f", {self.variant}"
-        yield f"kernel {self.kernel}{variant} ({self.file}:{self.line}), {dims} threads{batch}{places}"
+        unit = f"blocks of {self.block_dim} threads" if self.block_dim else "threads"
+        yield f"kernel {self.kernel}{variant} ({self.file}:{self.line}), {dims} {unit}{batch}{places}"
         runs = f"runs the {self.runs} version" if self.runs else "chooses its version when it runs"
         why = f", as fast needs {self.missing}" if self.missing else ""
-        yield f"  {self.width} threads to a vector; {runs}{why}"
+        yield f"  {self.width} {'elements of a tile' if self.block_dim else 'threads'} to a vector; {runs}{why}"
         if self.lanes < self.width:
             yield f"  a vector has no more than {self.lanes} of them, as the last launch dimension is that short"
         yield from (f"  {version}" for version in self.versions)
@@ -189,7 +195,7 @@ def explain_launch(
         (*dims[: program.tid_dims], *((repeat,) if repeat != 1 else ())),
         batch,
         width,
-        min(width, dims[program.tid_dims - 1]),
+        width if program.block_dim else min(width, dims[program.tid_dims - 1]),
         in_words(kernel.condition, program, symbols),
         in_words(missing, program, symbols),
         may_run[0] if len(may_run) == 1 else None,
@@ -199,6 +205,7 @@ def explain_launch(
         variant=program.variant,
         taped=_taped(program),
         undone=tuple(dict.fromkeys(program.array(n.attr).name for n in _ops(program) if n.name == "save")),
+        block_dim=program.block_dim,
     )
 
 
@@ -211,7 +218,8 @@ def _taped(kernel: Kernel) -> dict[int, int]:
     sizes: dict[int, int] = {}
     for node in _ops(kernel):
         if node.name == "push":
-            own = (x.type.bits // 8 for x, flag in zip(node.args, node.attr[1:], strict=True) if not flag)
+            values = (x.type for x, flag in zip(node.args, node.attr[1:], strict=True) if not flag)
+            own = (t.bits // 8 * math.prod(shape_of(t)) for t in values)
             sizes[node.span.line] = sizes.get(node.span.line, 0) + sum(own)
     return sizes
 
@@ -225,8 +233,8 @@ def _rows(kernel: CpuKernel, known: Mapping[int, int | None], version: str) -> l
         if not isinstance(node, Op) or (node.name != "load" and node.name not in WRITES):
             continue
         array = proofs.kernel.array(node.attr)
-        if isinstance(array, Param) and array.is_value:
-            continue  # a component of a vector passed by value
+        if array.is_value if isinstance(array, Param) else array.shared:
+            continue  # a component of a vector passed by value; memory of tiles
         condition = proofs.proven.get(id(node))
         words = ""
         holds: bool | None = False

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 # A body of more nodes than this is written once, with a mask for all vectors, if the last one is not full.
 MAX_PEELED_NODES = 200
+# A loop that carries values is written so many times over, each with values of its own: one vector need not wait for
+# what the one before it makes of them. A body of more nodes has enough to do meanwhile.
+CHAINS = 4
+MAX_CHAINED_NODES = 40
 
 
 @dataclass
@@ -67,6 +71,7 @@ class _Writer:
             carried = self.tail(self.plus(first, whole), rest, carried)
             carried = self.loop(first, whole, carried, down)
         else:
+            first, whole, carried = self.chains(first, whole, carried)
             carried = self.loop(first, whole, carried, down)
             carried = self.tail(self.plus(first, whole), rest, carried)
         e.mask, e.thread_mask, e.memory.active_lanes = self.outer
@@ -92,10 +97,39 @@ class _Writer:
             return str(-(-int(count) // width) * width)
         return self.out.binary("and", self.kind, self.out.binary("add", self.kind, count, str(width - 1)), str(-width))
 
-    def loop(self, first: str, size: str, carried: list[str], down: bool, count: str | None = None) -> list[str]:
-        """Vectors from `first` on for `size` elements: full ones, or those of `count` that are left."""
+    def chains(self, first: str, size: str, carried: list[str]) -> tuple[str, str, list[str]]:
+        """As many vectors as several chains have alike; where the others begin, their size, and what is carried."""
+        stride = CHAINS * self.code.width
+        if not carried or not size.isdigit() or int(size) < 2 * stride:
+            return first, size, carried
+        if sum(1 for _ in walk(self.node.body)) > MAX_CHAINED_NODES:
+            return first, size, carried
+        here = int(size) // stride * stride
+        held = self.loop(first, str(here), carried * CHAINS, False, chains=CHAINS)
+        count = len(carried)
+        while len(held) > count:
+            half = len(held) // 2
+            held = [self.both(k % count, x, y) for k, (x, y) in enumerate(zip(held[:half], held[half:], strict=True))]
+        return self.plus(first, str(here)), str(int(size) - here), held
+
+    def both(self, k: int, x: str, y: str) -> str:
+        """Two vectors of what is carried at position `k`, combined lane by lane."""
+        assert self.node.lanes is not None
+        out, type = self.code.instructions(BODY, True), self.types[k]
+        wide = float32 if type.is_float and type.bits == 16 else type
+        total = _apply(out, self.node.lanes[k], wide, [convert(out, type, wide, text) for text in (x, y)])
+        return convert(out, wide, type, total)
+
+    def loop(
+        self, first: str, size: str, carried: list[str], down: bool, count: str | None = None, chains: int = 1
+    ) -> list[str]:
+        """Vectors from `first` on for `size` elements: full ones, or those of `count` that are left.
+
+        With several `chains`, each trip has as many vectors, and `carried` the values of each chain in turn.
+        """
         if size == "0":
             return carried
+        types = self.types * chains
         code, e = self.code, self.emitter
         before, head, body, latch, done = (
             code.new_label(f"lanes.{name}") for name in ("start", "head", "body", "latch", "done")
@@ -112,7 +146,7 @@ class _Writer:
         nexts = [code.name("next") for _ in carried]
         held = [
             e.phi(code.vector(scalar_type(t)), (x, before), (y, latch))
-            for t, x, y in zip(self.types, carried, nexts, strict=True)
+            for t, x, y in zip(types, carried, nexts, strict=True)
         ]
         more = self.out.emit(f"icmp {'sge' if down else 'slt'} {self.kind} {at}, {'0' if down else size}")
         e.jump_if(more, body, done)
@@ -121,13 +155,16 @@ class _Writer:
         if count is not None:
             left = self.out.binary("sub", self.kind, count, at)
             active = self.out.intrinsic("smin", self.kind, (self.kind, left), (self.kind, str(code.width)))
-        texts = self.body(self.plus(first, at), active, held)
+        texts, own = [], len(self.types)
+        for chain in range(chains):
+            place = at if chain == 0 else self.out.emit(f"add {self.kind} {at}, {chain * code.width}")
+            texts += self.body(self.plus(first, place), active, held[chain * own : (chain + 1) * own])
         e.jump(latch)
         code.label(latch)
-        for name, text, type in zip(nexts, texts, self.types, strict=True):
+        for name, text, type in zip(nexts, texts, types, strict=True):
             vector = code.vector(scalar_type(type))
             code.line(f"{name} = bitcast {vector} {text} to {vector}")
-        code.line(f"{following} = add {self.kind} {at}, {-code.width if down else code.width}")
+        code.line(f"{following} = add {self.kind} {at}, {-code.width if down else chains * code.width}")
         e.jump(head)
         code.label(done)
         return held

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from host import BACKWARD, FORWARD, HostCompiled, compile_host, run_host
 from op_kernels import agree
-from tile_programs import Tiles
+from tile_programs import Tiles, product
 
 from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.interpreter import run
@@ -23,7 +23,7 @@ from jwarp.ir.printing import format_kernel
 from jwarp.transform.jvp import jvp
 from jwarp.transform.records import fits_thread
 from jwarp.transform.vjp import vjp
-from jwarp.types import bool_, float32, int32, scalar_of, shape_of
+from jwarp.types import bfloat16, bool_, float16, float32, float64, int32, scalar_of, shape_of
 from tests.exact_tiles import Maker
 from tests.tile_kernels import COLUMNS, ROWS, Program
 
@@ -174,3 +174,25 @@ def test_what_the_first_thread_finds_all_know():
         assert sorted(taken[taken > 0].tolist()) == list(range(2, 16, 2))
         np.testing.assert_allclose(y, taken * x, rtol=1e-6)
         assert sorted(found.ravel().tolist()) == [*range(10), *[10] * 6]
+
+
+PRODUCTS = [(float32, float32), (float16, float32), (bfloat16, float32), (float16, float16), (float64, float64)]
+
+
+def test_products_that_fetch_ahead():
+    """No trip, one, and several, of a loop whose tiles have two places in turn; where all is proved, and where not."""
+    cases = [(*types, version) for types in PRODUCTS for version in ("flat fast", "flat either", "checked")]
+    kernels = [product(type_, sums, 32, 16, 24, 64) for type_, sums, _ in cases]
+    versions = [version for *_, version in cases]
+    rng = np.random.default_rng(0)
+    for (type_, sums, version), made, text, host in zip(cases, *compiled(kernels, versions), strict=True):
+        assert ("copy_2d_async" in text) == (version != "checked")
+        assert text.count("wait_async") == (version != "checked")
+        for depth in (0, 24, 48, 120):
+            a, b = (rng.normal(size=shape).astype(type_.dtype) for shape in ((64, depth), (depth, 48)))
+            expected = a.astype(float) @ b.astype(float)
+            for order in (FORWARD, BACKWARD, 5):
+                args = [a, b, np.full((64, 48), 7, sums.dtype)]
+                *_, c = launched(made, host, (2, 3), args, order)
+                digits = 1e-14 if type_ is float64 else 1e-5 if sums is float32 else 2e-3
+                np.testing.assert_allclose(c.astype(float), expected, rtol=digits, atol=digits * (1 + depth))

@@ -73,7 +73,7 @@ def kernels():
     def carried(x: A, y: A, out: A):
         i = wp.tid()
         a = wp.tile_load(x, shape=(4, 6), offset=(4 * i, 0))
-        n = int(0)
+        n = int(0)  # noqa: RUF046, UP018 (a variable: Warp lets no loop change a literal)
         while wp.tile_sum(a)[0] < D(20.0) and n < 4:
             a = wp.tile_map(wave, a, wp.tile_load(y, shape=(4, 6), offset=(4 * i, 0))) + a
             if n == 1:
@@ -180,8 +180,7 @@ def kernels():
         out[4 * i, 0] = wp.dot(total, t[1])
         out[4 * i, 1] = wp.tile_max(wp.tile_map(wp.length, t))[0]
 
-    found = {name: k for name, k in locals().items()}
-    return found
+    return dict(locals())
 
 
 KERNELS = kernels()

@@ -40,7 +40,8 @@ def main() -> None:
         measured.append(figure)
     print(format_verdict(measured))
     if options.json:
-        report = {"machine": _machine(options.threads), "quick": options.quick, "figures": [f.to_json() for f in measured]}
+        figures = [figure.to_json() for figure in measured]
+        report = {"machine": _machine(options.threads), "quick": options.quick, "figures": figures}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 

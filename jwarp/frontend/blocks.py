@@ -7,16 +7,28 @@ same for all lanes; but every lane makes an atomic operation, and prints its lin
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.masked import Masked
+from jwarp.frontend.tile_memory import COMBINING
 from jwarp.ir.lift import Lifter, Variation, effect_of
-from jwarp.ir.nodes import WRITES, Const, Kernel, Node, Op, Operand, Value, results, walk_node
+from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, results, walk_node
 from jwarp.ir.ops import OPS
-from jwarp.types import TileType, bool_, int32, tile_type
+from jwarp.types import ScalarType, TileType, bool_, int32, tile_type
 
 # The largest block that devices have.
 MAX_BLOCK_DIM = 1024
+
+# What a bitwise operation leaves a number as it is by.
+_NEUTRAL: dict[str, Callable[[ScalarType], int | bool]] = {
+    "and": lambda kind: True if kind is bool_ else -1 if kind.kind == "int" else kind.max,
+    "or": lambda kind: False if kind is bool_ else 0,
+    "xor": lambda kind: False if kind is bool_ else 0,
+}
 
 _TOGETHER = "the threads of a block must reach a tile operation together"
 _WAY_OUT = "move it out of the condition, or make that one the same for the whole block"
@@ -31,7 +43,7 @@ def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None) -> Kernel:
         lane_axis = None
     variation = _Lanes(kernel, lane_axis)
     variation.find(kernel.body)
-    body = _Blocks(kernel, block_dim, lane_axis, variation).block(kernel.body, ())
+    body = Blocks(kernel, block_dim, lane_axis, variation).block(kernel.body, ())
     return dataclasses.replace(kernel, body=body, block_dim=block_dim)
 
 
@@ -62,7 +74,7 @@ def _is_tile(x: Operand | None) -> bool:
     return x is not None and isinstance(x.type, TileType)
 
 
-class _Blocks(Lifter):
+class Blocks(Lifter):
     """Rewrites the code of a thread."""
 
     def __init__(self, kernel: Kernel, block_dim: int, lane_axis: int | None, variation: _Lanes):
@@ -72,6 +84,8 @@ class _Blocks(Lifter):
         # In the mapped control flow at hand: what is computed in it, and what is known before.
         self.inside: dict[Value, Op] = {}
         self.outside: set[Value] = set()
+        self.is_unplaced = False  # whether an element of a tile was met whose index is not known there
+        self.masked = Masked(self)
 
     # -- what must be the same for all lanes
 
@@ -93,19 +107,32 @@ class _Blocks(Lifter):
 
     def node(self, node: Node, out: list[Node]) -> None:
         splits = self.variation.splits(node)
+        if splits and not self.mapped and isinstance(node, If) and self.masked.needed(node):
+            return self.masked.branch(node, out, None)
         if (self.mapped or splits) and not isinstance(node, Op) and any(map(_is_tile, results(node))):
-            self.control = self.control or node.span
-            for inside in walk_node(node):
-                if isinstance(inside, Op) and _is_tile(inside.result) and inside.name != "own":
-                    raise self.together(inside.span)
-            raise CompileError(
-                f"a tile changes under a condition that differs between the threads of a block: {_TOGETHER}",
-                node.span,
-                _WAY_OUT,
-            )
-        if splits and not self.mapped:
+            raise self.changes(node)
+        return super().node(node, out)
+
+    def changes(self, node: Node) -> CompileError:
+        """The error for a tile that some lanes only would change."""
+        self.control = self.control or node.span
+        for inside in walk_node(node):
+            if isinstance(inside, Op) and _is_tile(inside.result) and inside.name != "own":
+                return self.together(inside.span)
+        return CompileError(
+            f"a tile changes under a condition that differs between the threads of a block: {_TOGETHER}",
+            node.span,
+            _WAY_OUT,
+        )
+
+    @contextlib.contextmanager
+    def diverging(self, mapped: bool, span: Span, out: list[Node]) -> Iterator[None]:
+        if mapped and not self.mapped:
             self.inside, self.outside = {}, set(self.lanes)
-        super().node(node, out)
+        outer = self.control
+        with super().diverging(mapped, span, out):
+            yield
+        self.control = outer
 
     def op(self, node: Op, out: list[Node]) -> None:
         rule = getattr(self, f"op_{node.name}", None)
@@ -192,6 +219,7 @@ class _Blocks(Lifter):
             # What is taken from a tile has no effect: it may be taken before, if the indices are known there.
             place = self.before
             if not all(self.hoisted(i) for i in indices):
+                self.is_unplaced = True
                 raise CompileError(
                     "an element of a tile is read under a condition that differs between the threads of a block, at an "
                     "index that is computed there",
@@ -230,3 +258,57 @@ class _Blocks(Lifter):
 
     op_put = put
     op_put_add = put
+
+    def combine(self, node: Op, out: list[Node], mask: Operand | None = None) -> None:
+        """Change an element by a bitwise operation: by all lanes, or those of the mask, one after the other."""
+        if self.mapped:
+            raise self.together(node.span)
+        tile, *indices, value = node.args
+        name, kind, span = COMBINING[node.name], value.type, node.span
+        assert node.result is not None
+
+        def add(name: str, *args: Operand, attr: Any = None, to: Any = kind, nodes: list[Node] = out) -> Value:
+            made = Value(to)
+            nodes.append(Op(name, args, attr, made, span))
+            return made
+
+        if any(map(_is_tile, (*indices, value))):
+            indices, value = [self.same(x, span) for x in indices], self.same(value, span)
+        elif mask is not None or self.variation.any((*indices, value)):
+            value = self.lane(value, out, span)
+            if mask is not None:  # a lane that is not among them changes no bit
+                nothing = Const(value.type, _NEUTRAL[name](kind))
+                value = add("select", mask, value, nothing, to=value.type)
+            if self.variation.any(indices):
+                return self.one_by_one(node, indices, value, out)
+            value = add("reduce", value, attr=(name, (0,)))
+        indices = [self.plain(i) for i in indices]
+        base = self.plain(tile)
+        combined = add(name, add("take", base, *indices, to=value.type), value, to=value.type)
+        out.append(Op("put", (base, *indices, combined), None, node.result, span))
+        return None
+
+    def one_by_one(self, node: Op, indices: list[Operand], values: Operand, out: list[Node]) -> None:
+        """Let lane after lane combine its value with the element that it names."""
+        kind, name, span = node.args[-1].type, COMBINING[node.name], node.span
+        tile = self.plain(node.args[0])
+        number, param = Value(int32), Value(tile.type)
+        inner: list[Node] = []
+
+        def add(name: str, *args: Operand, to: Any = kind) -> Value:
+            made = Value(to)
+            inner.append(Op(name, args, None, made, span))
+            return made
+
+        columns = [self.lane(i, out, span) for i in indices]
+        places = [add("take", column, number, to=i.type) for column, i in zip(columns, indices, strict=True)]
+        combined = add(name, add("take", param, *places), add("take", values, number))
+        following = add("put", param, *places, combined, to=tile.type)
+        assert node.result is not None
+        bounds = (Const(int32, 0), Const(int32, self.block_dim))
+        body = Block(tuple(inner), (following,))
+        out.append(For(number, *bounds, 1, (param,), (tile,), body, (node.result,), span))
+
+    op_put_and = combine
+    op_put_or = combine
+    op_put_xor = combine

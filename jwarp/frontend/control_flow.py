@@ -194,7 +194,7 @@ class ControlFlowLowering(CallLowering):
         cells: Cells = {}
         for cell in sorted(left.keys() & right.keys()):
             x, y = left[cell], right[cell]
-            if x is y or isinstance(x, Unusable) or isinstance(y, Unusable):
+            if x == y or isinstance(x, Unusable) or isinstance(y, Unusable):
                 cells[cell] = y if isinstance(y, Unusable) else x
                 continue
             items = [Value(item.type) for item in x.items]

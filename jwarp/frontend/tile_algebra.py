@@ -71,6 +71,7 @@ class _Product:
             self.wide = _widest(*scalars, kind.scalar)
             factors = (self.cast(factors[0]), self.cast(factors[1]))
         self.factors = factors
+        self.numbers: dict[str, Operand] = {}  # alpha and beta
 
     def op(self, name: str, *args: Operand) -> Operand:
         return self.given.e.emit(name, *args, span=self.span)
@@ -88,6 +89,7 @@ class _Product:
             scalar: Operand = value.as_type(self.wide, self.given.where(name))
         else:
             scalar = self.given.e.convert(value, self.wide, self.given.where(name))
+        self.numbers[name] = scalar
         known = float(scalar.value) if isinstance(scalar, Const) else None
         return self.given.memory.fill(scalar, self.shape, self.given.where(name)), known
 
@@ -110,7 +112,11 @@ class _Product:
         if number == 0.0:  # what was there does not matter then, not even a NaN
             return self.scaled()
         old = self.cast(old)
-        if number != 1.0:
+        if number is None:
+            nothing = zero(old.type)
+            is_zero = self.op("eq", self.numbers["beta"], zero(self.wide))
+            old = self.op("select", is_zero, nothing, self.op("mul", beta, old))
+        elif number != 1.0:
             old = self.op("mul", beta, old)
         if alpha == 1.0:
             return self.cast(self.plus(old), self.kind.scalar)

@@ -258,6 +258,9 @@ def _axpy(given: Given) -> Binding:
         raise given.error(f"the tiles must be alike, not {source.type} and {target.type}")
     alpha = given.e.scalar(given.values["alpha"], given.where("alpha"), "`alpha`")
     product = binary(given.e, "*", "mul", source, alpha, span)
+    if target.view.repeats:  # what it shows more than once gets all that is added there
+        given.memory.write(target, given.memory.read(product, span), span, "put_add")
+        return ()
     total = binary(given.e, "+", "add", target, product, span)
     given.memory.write(target, given.memory.read(total, span), span)
     return ()

@@ -60,7 +60,7 @@ class View:
 
     def is_whole(self, size: int) -> bool:
         """Whether it shows all of a tile of `size` elements, in their order."""
-        return not self.moving and self.offset == 0 and self.size == size and self.is_dense
+        return bool(self.shape) and not self.moving and self.offset == 0 and self.size == size and self.is_dense
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:

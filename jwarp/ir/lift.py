@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from jwarp.errors import NO_SPAN, Span
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While
 from jwarp.ir.ops import OPS
-from jwarp.types import with_shape
+from jwarp.types import shape_of, with_shape
 
 # Operations without effects: they may run although no lane needs them.
 _MOVABLE = ("pure", "tile")
@@ -79,7 +79,7 @@ class Variation:
                 self.carried(node, mapped, (node.cond, node.body))
 
     def join(self, mapped: bool, value: Value, *sources: Operand) -> None:
-        if mapped or self.any(sources):
+        if (mapped or self.any(sources)) and not shape_of(value.type):
             self.varying.add(value)
 
     def carried(self, node: For | While, mapped: bool, inside: Sequence[Block]) -> None:

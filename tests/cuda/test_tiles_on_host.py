@@ -9,19 +9,21 @@ import random
 
 import numpy as np
 import pytest
-from host import BACKWARD, FORWARD, compile_host, run_host
+from host import BACKWARD, FORWARD, HostCompiled, compile_host, run_host
 from op_kernels import agree
+from tile_programs import Tiles, product
 
 from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.interpreter import run
 from jwarp.config import Settings
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.nodes import Op
+from jwarp.ir.builder import make_block
+from jwarp.ir.nodes import Const, If, Op, Value, While
 from jwarp.ir.printing import format_kernel
 from jwarp.transform.jvp import jvp
 from jwarp.transform.records import fits_thread
 from jwarp.transform.vjp import vjp
-from jwarp.types import bool_, scalar_of, shape_of
+from jwarp.types import bfloat16, bool_, float16, float32, float64, int32, scalar_of, shape_of
 from tests.exact_tiles import Maker
 from tests.tile_kernels import COLUMNS, ROWS, Program
 
@@ -136,3 +138,61 @@ def test_derivatives_of_random_kernels(group):
             for slot, x, y in zip(d.slots, found, expected, strict=True):
                 message = f"{slot}, order {order}\n{format_kernel(made.kernel)}\n{text}"
                 np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-8 * (1 + np.abs(y).max()), err_msg=message)
+
+
+def tickets():
+    """Each block takes a number; those with even ones store as many times a tile, and count them down again."""
+    b = Tiles()
+    i, zero, mine = b.tid(0), Const(int32, 0), Value(int32)
+    b.append(Op("atomic_add", (zero, zero, Const(int32, 1)), 1, mine))
+    b.effect("store", i, zero, mine, attr=2)
+    with b.block() as nodes:
+        x = b.load(0, float32, (1, 40), i, zero)
+        b.store(3, b.op("mul", x, b.op("fill", b.op("cast", mine, type=float32), attr=(1, 40))), i, zero)
+    is_even = b.op("eq", b.op("mod", mine, Const(int32, 2)), zero)
+    b.append(If(is_even, make_block(nodes), make_block([]), ()))
+    with b.block() as test:
+        left = Value(int32)
+        b.append(Op("load", (i, zero), 2, left))
+        goes_on = b.op("gt", left, Const(int32, 10))
+    with b.block() as nodes:
+        b.effect("store", i, zero, b.op("sub", left, Const(int32, 1)), attr=2)
+    b.append(While((), (), make_block(test, [goes_on]), make_block(nodes), ()))
+    params = [("x", float32), ("counter", int32), ("order", int32), ("y", float32)]
+    return b.kernel("tickets", params, 1, 64)
+
+
+def test_what_the_first_thread_finds_all_know():
+    """Else threads of one block would go different ways, and wait for each other forever."""
+    x = np.random.default_rng(4).uniform(0.5, 2, size=(16, 40)).astype(np.float32)
+    made = HostCompiled(tickets(), "flat checked")
+    for order in (FORWARD, BACKWARD, 3):
+        zeros = np.zeros((1, 1), np.int32), np.zeros((16, 1), np.int32), np.zeros_like(x)
+        _, counter, found, y = made.run((16,), [x, *zeros], order)
+        assert counter.tolist() == [[16]]
+        taken = np.rint(y[:, :1] / x[:, :1])
+        assert sorted(taken[taken > 0].tolist()) == list(range(2, 16, 2))
+        np.testing.assert_allclose(y, taken * x, rtol=1e-6)
+        assert sorted(found.ravel().tolist()) == [*range(10), *[10] * 6]
+
+
+PRODUCTS = [(float32, float32), (float16, float32), (bfloat16, float32), (float16, float16), (float64, float64)]
+
+
+def test_products_that_fetch_ahead():
+    """No trip, one, and several, of a loop whose tiles have two places in turn; where all is proved, and where not."""
+    cases = [(*types, version) for types in PRODUCTS for version in ("flat fast", "flat either", "checked")]
+    kernels = [product(type_, sums, 32, 16, 24, 64) for type_, sums, _ in cases]
+    versions = [version for *_, version in cases]
+    rng = np.random.default_rng(0)
+    for (type_, sums, version), made, text, host in zip(cases, *compiled(kernels, versions), strict=True):
+        assert ("copy_2d_async" in text) == (version != "checked")
+        assert text.count("wait_async") == (version != "checked")
+        for depth in (0, 24, 48, 120):
+            a, b = (rng.normal(size=shape).astype(type_.dtype) for shape in ((64, depth), (depth, 48)))
+            expected = a.astype(float) @ b.astype(float)
+            for order in (FORWARD, BACKWARD, 5):
+                args = [a, b, np.full((64, 48), 7, sums.dtype)]
+                *_, c = launched(made, host, (2, 3), args, order)
+                digits = 1e-14 if type_ is float64 else 1e-5 if sums is float32 else 2e-3
+                np.testing.assert_allclose(c.astype(float), expected, rtol=digits, atol=digits * (1 + depth))

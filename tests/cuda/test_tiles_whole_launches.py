@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from own_process import own_process
-from test_whole_launches import check, floats
+from test_whole_launches import Lowered, check, floats, run_lowered
 
 import jwarp as wp
 from jwarp.backend.cuda import nvrtc
@@ -63,3 +63,44 @@ def test_batches_of_rows():
     function = lambda x, k: wp.launch_tiled(softmax, [5], [x, k], [x.shape, 1], block_dim=32)  # noqa: E731
     for _ in range(6):
         check(function, [(5, 40), ()], [floats] * 2, rng)
+
+
+@wp.func
+def positive(x: float):
+    assert x > 0.0
+    return wp.sqrt(x)
+
+
+@wp.kernel
+def roots(x: wp.array2d[float], y: wp.array2d[float]):
+    i = wp.tid()
+    row = wp.tile_load(x, shape=(1, 40), offset=(i, 0))
+    assert row[0, 3] > 0.25
+    wp.tile_store(y, wp.tile_map(positive, row), offset=(i, 0))
+
+
+@own_process(seconds=200)
+@pytest.mark.parametrize("place", [None, (1, 2, 3), (1, 2, 39), (0, 4, 17)])
+def test_checks_of_elements_and_of_blocks(place):
+    """The same words as on the CPU, also where a single lane fails and the others wait for it."""
+    import jax
+    from fake_xla import XlaError
+
+    x = floats(np.random.default_rng(3), (2, 5, 40))
+    if place is not None:
+        x[place] = -1
+    function = jax.vmap(lambda x: wp.launch_tiled(roots, [5], [x], [x.shape], block_dim=32)[0])
+    with wp.config(debug=True):
+        lowered = Lowered(function, x)
+        found = np.zeros_like(x)
+        results = [found, *(np.zeros(y.shape, y.dtype) for y in lowered.results[1:])]
+        if place is None:
+            run_lowered(lowered, [x], results)
+            np.testing.assert_allclose(found, np.sqrt(x), rtol=1e-6)
+            return
+        with pytest.raises(jax.errors.JaxRuntimeError) as on_cpu:
+            jax.block_until_ready(jax.jit(function)(x))
+        with pytest.raises(XlaError) as caught:
+            run_lowered(lowered, [x], results)
+    assert str(caught.value) in str(on_cpu.value), (caught.value, on_cpu.value)
+    assert f"thread ({place[1]},), batch ({place[0]},)".replace(",)", ")") in str(caught.value)

@@ -184,7 +184,7 @@ BODIES = {
         "",
     ),
     "tile of some threads": ("if lane > 2:\n    s = «wp.tile(x)»", C, "must reach a tile operation together", ""),
-    "change by some threads": ("if lane > 2:\n    «u[0]» = x", C, "must reach a tile operation together", "move it"),
+    "change by some threads": ("if lane > 2:\n    u = «u * 2.0»", C, "must reach a tile operation together", "move it"),
     "after some threads left": ("if lane > 2:\n    return\ns = «wp.tile_load(a, 2)»", C, "together", ""),
     "in a loop of some threads": ("for j in range(lane):\n    s = «wp.tile_sum(u)»", C, "together", ""),
     "varying own array": (
@@ -195,7 +195,7 @@ BODIES = {
     ),
     "function with a gradient": ("a[0] = «graded(x)»", C, "not available yet in kernels with tiles", ""),
     "element at a computed index": (
-        "if lane > 2:\n    j = int(a[lane])\n    a[0] = «u[j]»",
+        "for j in range(lane):\n    a[0] = «u[j]»",
         C,
         "is read under a condition",
         "",

@@ -218,15 +218,19 @@ def scanned(x: wp.array2d[float], out: wp.array3d[float]):
     wp.tile_axpy(0.5, t, d)
     wp.tile_axpy(wp.tile_max(t)[0], t, dest=d)
     wp.tile_store(out[4], d)
+    row = wp.tile_zeros(4)
+    wp.tile_axpy(2.0, t, wp.tile_broadcast(row, (3, 4)))
+    wp.tile_store(out[5][0], row)
 
 
 def test_running_results():
     x = numbers(5, 3, 4)
-    out = run_tiled(scanned, 1, x, np.zeros((5, 3, 4), np.float32))[-1]
+    out = run_tiled(scanned, 1, x, np.zeros((6, 3, 4), np.float32))[-1]
+    close(out[5, 0], 2 * x.sum(0))
     flat = x.reshape(-1)
     sums = np.cumsum(flat.astype(np.float64))
     runs = [sums, sums - flat, np.maximum.accumulate(flat), np.minimum.accumulate(flat), flat * (0.5 + flat.max())]
-    close(out, np.stack(runs).reshape(5, 3, 4))
+    close(out[:5], np.stack(runs).reshape(5, 3, 4))
 
 
 # -- equations

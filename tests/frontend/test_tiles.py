@@ -262,16 +262,27 @@ def test_matmul(dtype):
         out = wp.tile_load(c[4], shape=(3, 5))
         wp.tile_matmul(x, y, out, beta=0.0)
         wp.tile_store(c[4], out)
+        out = wp.tile_load(c[4], shape=(3, 5)) * (s / (s - s))
+        wp.tile_matmul(x, y, out, beta=s - s)
+        wp.tile_store(c[6], out)
         turned = wp.tile_matmul(wp.tile_transpose(y), wp.tile_transpose(x), alpha=s)
         wp.tile_store(c[5], wp.tile_transpose(turned))
 
-    a, b, c = (numbers(k, shape, dtype) for k, shape in ((15, (3, 4)), (16, (4, 5)), (17, (6, 3, 5))))
+    a, b, c = (numbers(k, shape, dtype) for k, shape in ((15, (3, 4)), (16, (4, 5)), (17, (7, 3, 5))))
     c[4] = np.nan
     s = np.asarray(1.5, dtype)
     got = run_tiled(products, 1, a, b, s, c)[-1].astype(np.float64)
     wide = [x.astype(np.float64) for x in (a, b, c)]
     product = wide[0] @ wide[1]
-    expected = [product, 0.5 * product, product + wide[2][2], 1.5 * product - 2 * wide[2][3], product, 1.5 * product]
+    expected = [
+        product,
+        0.5 * product,
+        product + wide[2][2],
+        1.5 * product - 2 * wide[2][3],
+        product,
+        1.5 * product,
+        product,
+    ]
     close(got, np.stack(expected), dtype)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
+from jwarp.backend.cuda.copies import NO_COPIES, Copies
 from jwarp.ir.nodes import (
     TILE_UNITS,
     WRITES,
@@ -86,9 +87,9 @@ def is_common(kernel: Kernel, array: int) -> bool:
     return local is None or local.shared
 
 
-def barriers(kernel: Kernel) -> frozenset[int]:
-    """The ids of the nodes of a kernel without tiles that a barrier has to come before."""
-    search = _Search(kernel)
+def barriers(kernel: Kernel, copies: Copies = NO_COPIES) -> frozenset[int]:
+    """The ids of the nodes of a lowered kernel that a barrier has to come before."""
+    search = _Search(kernel, copies)
     search.block(kernel.body, NONE)
     return frozenset(search.found)
 
@@ -96,8 +97,10 @@ def barriers(kernel: Kernel) -> frozenset[int]:
 class _Search:
     """Follows what was accessed since the last barrier; `found` only grows."""
 
-    def __init__(self, kernel: Kernel):
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, copies: Copies):
+        self.kernel, self.copies = kernel, copies
+        # What was fetched ahead is waited for, at a place of its own, and needs no barrier before.
+        self.ahead = {id(node) for pipeline in copies.pipelines.values() for node in pipeline.prefix}
         self.written = frozenset(written_params(kernel))
         self.used = used_values(kernel.body)
         self.found: set[int] = set()
@@ -113,7 +116,10 @@ class _Search:
                 return self.step(node, since, self.of_op(node), self.ends_with_barrier(node))
             case If():
                 return self.block(node.then, since) | self.block(node.orelse, since)
+            case For() if id(node) in self.ahead:
+                return NONE
             case For(lanes=None):
+                since = NONE if id(node) in self.copies.pipelines else since
                 return self.repeated(since, lambda start: (start, self.block(node.body, start)))
             case For():
                 accesses = frozenset().union(*(self.of_lane(node, n) for n in walk(node.body) if isinstance(n, Op)))
@@ -150,7 +156,7 @@ class _Search:
         if isinstance(node, Op):
             return node.name in TILE_UNITS or self.tells(node)
         assert isinstance(node, For)
-        return bool(node.params) or is_checked(node)
+        return bool(node.params) or is_checked(node) or id(node) in self.copies.of
 
     def of_op(self, node: Op) -> Accesses:
         """What an operation that all threads run alike accesses."""
@@ -172,6 +178,7 @@ class _Search:
             return NONE
         indices = node.args if node.name == "save" else indices_of(node)
         own = node.name not in ("undo", "rollback") and len(indices) == 1 and indices[0] is loop.index
+        own = own and id(loop) not in self.copies.of
         return frozenset((Access(node.attr, change, LANES, first_lane(loop) if own else None),))
 
     def matters(self, array: int) -> bool:

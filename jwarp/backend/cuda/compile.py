@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp.backend.analysed import CODE_SETTINGS, VERSIONS, AnalysedKernel
-from jwarp.backend.cuda.entry import FLAT, HEADER, TILE_HEADER, entry_name, generate, headers_of, sums_in_registers
+from jwarp.backend.cuda.entry import (
+    FLAT,
+    HEADER,
+    TILE_HEADER,
+    entry_name,
+    generate,
+    headers_of,
+    shared_of,
+    sums_in_registers,
+)
 from jwarp.backend.cuda.nvrtc import (
     Rejected,
     Unit,
@@ -22,7 +31,7 @@ from jwarp.backend.cuda.nvrtc import (
     require,
     toolchain,
 )
-from jwarp.backend.cuda.shared import refuse_large, shared_bytes
+from jwarp.backend.cuda.shared import refuse_large
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.store import key_of
@@ -112,13 +121,15 @@ class CudaKernel(AnalysedKernel):
         """What a kernel with tiles needs, from disk if it is there: to find it out, tiles have to be lowered."""
         if not self.kernel.block_dim:
             return Needs()
-        key = key_of("tiles", "cuda", identity() or "", self.fingerprint)
+        key = key_of("tiles", "cuda", identity() or "", self.fingerprint, repr(self.bounds))
         known = self._store.load(key)
         if known is not None:
             return Needs.from_bytes(known)
         lowered = self.proofs.kernel
         products = [n for n in walk(lowered.body) if isinstance(n, Op) and n.name == "tile_matmul"]
-        made = Needs(shared_bytes(lowered), tuple(dict.fromkeys(request_of(lowered, n).key for n in products)))
+        made = Needs(
+            shared_of(self.proofs, self.bounds).size, tuple(dict.fromkeys(request_of(lowered, n).key for n in products))
+        )
         self._store.save(key, made.to_bytes())
         return made
 

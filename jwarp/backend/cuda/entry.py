@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Container, Sequence
 
+from jwarp.backend.cuda.copies import Copies, find_copies
 from jwarp.backend.cuda.emit import DONE, BodyEmitter, constant_place
 from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.records import declarations
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
-from jwarp.backend.cuda.shared import lay_out
+from jwarp.backend.cuda.shared import Shared, lay_out
 from jwarp.backend.cuda.tiles import TileEmitter
 from jwarp.ir.nodes import For, Kernel, Op, failure_texts, walk, written_params
 from jwarp.transform.affine import ALWAYS, Affine, Condition, Symbol
@@ -18,7 +20,7 @@ from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32
 
 HEADER = "jwarp.cuh"
 TILE_HEADER = "tile.cuh"  # includes all that tiles may need
-REDUCTIONS = "tile_reduce.cuh"
+COPIES, REDUCTIONS = "tile_copy.cuh", "tile_reduce.cuh"
 # Where the device library has the routines for whole tiles.
 ROUTINES = {
     "tile_matmul": "tile_gemm.cuh", "tile_scan": REDUCTIONS, "tile_cholesky": "tile_solve.cuh",
@@ -52,11 +54,13 @@ def generate(proofs: Proofs, name: str, version: str, *, bounds: bool, block: in
 
 
 def headers_of(kernel: Kernel) -> tuple[str, ...]:
-    """The headers that the code of a kernel without tiles includes: those of the routines that it calls."""
-    called = {ROUTINES.get(n.name) for n in walk(kernel.body) if isinstance(n, Op)}
+    """The headers that the code of a lowered kernel includes: those of the routines that it calls."""
+    called = {ROUTINES[n.name] for n in walk(kernel.body) if isinstance(n, Op) and n.name in ROUTINES}
+    if called:
+        called.add(COPIES)
     if any(isinstance(n, For) and n.lanes is not None and n.params for n in walk(kernel.body)):
         called.add(REDUCTIONS)
-    return (HEADER, *sorted(name for name in called if name is not None))
+    return (HEADER, *sorted(called))
 
 
 def _placed(lines: list[str], file: str) -> list[str]:
@@ -68,6 +72,19 @@ def entry_name(kernel: Kernel) -> str:
     """The symbol of a kernel's entry; ASCII whatever the kernel is called."""
     safe = "".join(c if c.isascii() and c.isalnum() else "_" for c in kernel.name)
     return f"jwarp_{safe}"
+
+
+def trusted_accesses(proofs: Proofs, version: str, bounds: bool) -> set[int]:
+    """The ids of the accesses that a version does not test."""
+    if not bounds:
+        return {id(n) for n in walk(proofs.kernel.body)}
+    return {node for node, condition in proofs.proven.items() if condition == ALWAYS or version == "fast"}
+
+
+def shared_of(proofs: Proofs, bounds: bool) -> Shared:
+    """The shared memory of a kernel with tiles: one for all of its versions."""
+    kernel = proofs.kernel
+    return lay_out(kernel, array_names(kernel), find_copies(kernel, trusted_accesses(proofs, "fast", bounds)).twice)
 
 
 def sums_in_registers(kernel: Kernel) -> tuple[tuple, ...]:
@@ -101,11 +118,7 @@ class _Entry:
 
     def body(self, version: str) -> list[str]:
         """What a thread does, in a version of the kernel."""
-        trusted = {id(n) for n in walk(self.kernel.body)}
-        if self.bounds:
-            proven = self.proofs.proven.items()
-            trusted = {node for node, condition in proven if condition == ALWAYS or version == "fast"}
-        emitter = self.emitter(trusted)
+        emitter = self.emitter(trusted_accesses(self.proofs, version, self.bounds))
         emitter.depth = 3
         emitter.block(self.kernel.body)
         return emitter.lines
@@ -253,11 +266,18 @@ class _Blocks(_Entry):
     """The entry of a kernel with tiles: what is a thread to launches is a block of CUDA's."""
 
     def emitter(self, trusted: Container[int]) -> BodyEmitter:
-        return TileEmitter(self.kernel, trusted, self.failures, self.thread)
+        copies = find_copies(self.kernel, trusted)
+        if not self.shared.twice:
+            copies = Copies(copies.of, {})
+        return TileEmitter(self.kernel, trusted, self.failures, self.thread, copies)
+
+    @functools.cached_property
+    def shared(self) -> Shared:
+        return shared_of(self.proofs, self.bounds)
 
     def wrapped(self, body: Sequence[str]) -> list[str]:
         counts = f"{self.proofs.symbols.count}, {len(self.kernel.params)}"
-        step, shared = "    ", lay_out(self.kernel, self.names)
+        step, shared = "    ", self.shared
         return [
             f'extern "C" __global__ void __launch_bounds__({self.kernel.block_dim})',
             f"{self.name}(const __grid_constant__ jw_args<{counts}> args) {{",

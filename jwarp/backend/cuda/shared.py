@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from jwarp.backend.cuda.barriers import is_told
-from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.rules import memory_type
 from jwarp.errors import KernelTypeError
 from jwarp.ir.nodes import For, Kernel, Op, used_values, walk, written_params
@@ -19,7 +18,7 @@ WARP = 32
 WIDEST = 8  # bytes of a value
 # Bytes that a block can have at most, by the number of the architecture.
 LIMITS = {
-    75: 64 << 10, 80: 163 << 10, 86: 99 << 10, 87: 163 << 10, 89: 99 << 10, 90: 227 << 10, 100: 227 << 10,
+    80: 163 << 10, 86: 99 << 10, 87: 163 << 10, 89: 99 << 10, 90: 227 << 10, 100: 227 << 10,
     103: 227 << 10, 110: 227 << 10, 120: 99 << 10, 121: 99 << 10,
 }  # fmt: skip
 _ARCHITECTURE = re.compile(r"(?:sm|compute)_(\d+)")
@@ -27,10 +26,14 @@ _ARCHITECTURE = re.compile(r"(?:sm|compute)_(\d+)")
 
 @dataclass(frozen=True)
 class Shared:
-    """Where in the shared memory everything begins, by its C++ declaration, and the bytes of it all."""
+    """Where in the shared memory everything begins, by its C++ declaration, and the bytes of it all.
+
+    With `twice`, tiles that are fetched ahead have two places, one after the other.
+    """
 
     starts: tuple[tuple[str, str, int], ...]  # type, name, offset
     size: int
+    twice: bool = False
 
     def declarations(self) -> list[str]:
         if not self.size:
@@ -39,23 +42,27 @@ class Shared:
         return [memory, *(f"{type}* const {name} = ({type}*)({ARENA} + {start});" for type, name, start in self.starts)]
 
 
-def shared_bytes(kernel: Kernel) -> int:
-    """The shared memory that a block needs."""
-    return lay_out(kernel, array_names(kernel)).size
+def lay_out(kernel: Kernel, names: Mapping[int, str], twice: Container[int]) -> Shared:
+    """The shared memory of a lowered kernel, whose arrays are called `names`.
+
+    The arrays `twice` have two places, if that is not more than all GPUs have.
+    """
+    whole = _laid_out(kernel, names, twice)
+    return whole if whole.size <= min(LIMITS.values()) else _laid_out(kernel, names, ())
 
 
-def lay_out(kernel: Kernel, names: dict[int, str]) -> Shared:
-    """The shared memory of a lowered kernel, whose arrays are called `names`."""
+def _laid_out(kernel: Kernel, names: Mapping[int, str], twice: Container[int]) -> Shared:
     parts = [("void", SCRATCH, _scratch_bytes(kernel)), ("void", SLOT, _slot_bytes(kernel))]
     for number, local in enumerate(kernel.locals, len(kernel.params)):
         if local.shared:
-            parts.append((memory_type(local.dtype), names[number], local.size * local.dtype.dtype.itemsize))
+            places = 2 if number in twice else 1
+            parts.append((memory_type(local.dtype), names[number], places * local.size * local.dtype.dtype.itemsize))
     starts, end = [], 0
     for type, name, size in parts:
         if size:
             starts.append((type, name, end))
             end += -(-size // ALIGNMENT) * ALIGNMENT
-    return Shared(tuple(starts), end)
+    return Shared(tuple(starts), end, twice != ())
 
 
 def _scratch_bytes(kernel: Kernel) -> int:

@@ -6,11 +6,12 @@ changes memory and writes lines there. The elements of a loop with lanes are spr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from jwarp.backend.cuda.barriers import barriers, first_lane, is_checked, is_common, is_told
+from jwarp.backend.cuda.copies import Copies, Copy, Pipeline
 from jwarp.backend.cuda.emit import BodyEmitter
-from jwarp.backend.cuda.rules import C_TYPES
+from jwarp.backend.cuda.rules import C_TYPES, bare, memory_type
 from jwarp.backend.cuda.shared import SCRATCH, SLOT
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.nodes import TILE_UNITS, Const, For, Kernel, Node, Op, Operand, Value, walk
@@ -28,11 +29,19 @@ MAX_PASSES = 8
 class TileEmitter(BodyEmitter):
     """Writes the statements of a kernel without tiles that is run by blocks of `block_dim` threads."""
 
-    def __init__(self, kernel: Kernel, trusted: Container[int], failures: Sequence[str], thread: str):
+    def __init__(
+        self,
+        kernel: Kernel,
+        trusted: Container[int],
+        failures: Sequence[str],
+        thread: str,
+        copies: Copies,
+    ):
         super().__init__(kernel, trusted, failures, thread=thread)
-        self.block_dim = kernel.block_dim
-        self.waiting = barriers(kernel)
+        self.block_dim, self.copies = kernel.block_dim, copies
+        self.waiting = barriers(kernel, copies)
         self.lanes: For | None = None  # the loop with lanes at hand
+        self.stages: dict[int, str] = {}  # which of two places the tiles of a loop have, by the id of the loop
         self.failed = ""  # the variable that is true once a check of a lane has failed
         _refuse_rollback(kernel)
 
@@ -48,8 +57,15 @@ class TileEmitter(BodyEmitter):
     # -- loops with lanes
 
     def counted(self, node: For) -> None:
+        if id(node) in self.copies.pipelines:
+            self.pipelined(node)
+            return
         if node.lanes is None:
             super().counted(node)
+            return
+        if id(node) in self.copies.of:
+            self.fetch(self.copies.of[id(node)], self.names)
+            self.line("jw::tile::wait_async();")
             return
         assert self.lanes is None, "lanes have no lanes"
         self.lanes, self.failed = node, ""
@@ -95,6 +111,81 @@ class TileEmitter(BodyEmitter):
         if init != neutral(kind, result.type):
             text = f"jw::tile::combine<{operation}>({self.text(init)}, {text})"
         self.define(result, text)
+
+    # -- what is fetched while the block works on
+
+    def fetch(self, copies: Sequence[Copy], targets: Mapping[int, str]) -> None:
+        """Begin to copy tiles to the places `targets`."""
+        for copy in copies:
+            type, source = memory_type(self.kernel.array(copy.source).dtype), self.names[copy.source]
+            first, *others = ["0" if x is None else self.text(x) for x in copy.corner]
+            wide = f"(long long){first}"
+            offset = bare(self.offset(copy.source, [wide, *others])) if others else wide
+            extents = [self.extent(copy.source, axis) for axis in range(copy.axis + 1, len(copy.corner))]
+            stride = " * ".join(["1ll", *extents]) if copy.rows > 1 else str(copy.columns)
+            given = f"{targets[copy.target]}, &{source}[{offset}], {stride}"
+            self.routine("copy_2d_async", type, copy.rows, copy.columns, self.block_dim, given=given)
+
+    def pipelined(self, node: For) -> None:
+        """A loop each of whose trips begins to fetch what the next one needs; its tiles have two places in turn."""
+        pipeline = self.copies.pipelines[id(node)]
+        stage, sign = self.name(), "<" if node.step > 0 else ">"
+        self.line("__syncthreads();")
+        self.line(f"int {stage} = 0;")
+        lo, hi = self.text(node.lo), self.text(node.hi)
+        self.line(f"if ({lo} {sign} {hi}) {{")
+        self.begin(node, pipeline, lo, "0")
+        self.line("}")
+        self.stages[id(node)] = stage
+        super().counted(node)
+
+    def begin(self, node: For, pipeline: Pipeline, index: str, stage: str) -> None:
+        """Begin the copies of trip `index`, to the places numbered `stage`."""
+        known = dict(self.values)
+        self.depth += 1
+        self.values[node.index] = index
+        for inner in pipeline.prefix:
+            if id(inner) in self.copies.of:
+                copies = self.copies.of[id(inner)]
+                self.fetch(copies, {c.target: self.second(c.target, stage) for c in copies})
+            else:
+                self.node(inner)
+        self.depth -= 1
+        self.values = known
+
+    def second(self, array: int, stage: str) -> str:
+        """Where a tile is that has two places."""
+        local = self.kernel.local(array)
+        assert local is not None
+        if stage == "0":
+            return self.names[array]
+        return f"{self.names[array]} + {stage} * {local.size}"
+
+    def trip(self, node: For, names: Sequence[str]) -> None:
+        pipeline = self.copies.pipelines.get(id(node))
+        if pipeline is None:
+            super().trip(node, names)
+            return
+        stage, index, known = self.stages[id(node)], self.values[node.index], dict(self.names)
+        self.depth += 1
+        self.line("jw::tile::wait_async();")
+        left = f"jw_sub({self.text(node.hi)}, {index})" if node.step > 0 else f"jw_sub({index}, {self.text(node.hi)})"
+        type = C_TYPES[node.index.type]
+        self.line(f"if ((jw_unsigned<{type}>){left} > {abs(node.step)}) {{")
+        self.begin(node, pipeline, f"jw_add({index}, ({type})({node.step}))", f"(1 - {stage})")
+        self.line("}")
+        for array in sorted(pipeline.targets):
+            place = self.name()
+            self.line(f"{memory_type(self.kernel.array(array).dtype)}* const {place} = {self.second(array, stage)};")
+            self.names[array] = place
+        self.line(f"{stage} = 1 - {stage};")
+        begun = {id(inner) for inner in pipeline.prefix} & self.copies.of.keys()
+        for inner in node.body.nodes:
+            if id(inner) not in begun:
+                self.node(inner)
+        self.hand_on(names, node.body.yields)
+        self.depth -= 1
+        self.names = known
 
     # -- what one thread does for all
 

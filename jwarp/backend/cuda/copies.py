@@ -1,0 +1,218 @@
+"""Finds loops that only fetch tiles for products from arrays, which the hardware does while the block works on.
+
+Of a loop that begins with such fetches, each trip begins those of the next one: its tiles have two places in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+
+from jwarp.ir.nodes import (
+    TILE_UNITS,
+    Block,
+    Const,
+    For,
+    Kernel,
+    Node,
+    Op,
+    Operand,
+    Value,
+    blocks,
+    changed_arrays,
+    failure_texts,
+    operands,
+    results,
+    walk,
+    walk_node,
+    written_params,
+)
+from jwarp.ir.ops import OPS
+
+# Fewer bytes are fetched as well by loads.
+LEAST_BYTES = 512
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A matrix of `rows` x `columns` elements that goes to the shared array `target`.
+
+    Its first element is that of array `source` at `corner`, where None is 0; rows go on along `axis`.
+    """
+
+    target: int
+    source: int
+    rows: int
+    columns: int
+    corner: tuple[Operand | None, ...]
+    axis: int
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What a loop begins with, before it does anything else: operations on numbers, and loops that are copies."""
+
+    prefix: tuple[Node, ...]
+    targets: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The copies that loops with lanes make, and the loops that fetch ahead, by the ids of the loops."""
+
+    of: Mapping[int, tuple[Copy, ...]]
+    pipelines: Mapping[int, Pipeline]
+
+    @property
+    def twice(self) -> frozenset[int]:
+        """The shared arrays that need two places."""
+        return frozenset().union(*(p.targets for p in self.pipelines.values()))
+
+
+def find_copies(kernel: Kernel, trusted: Container[int]) -> Copies:
+    """The copies of a lowered kernel: accesses that are not `trusted` may be where there is nothing to fetch."""
+    units = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name in TILE_UNITS]
+    read = {array for n in units for array in n.attr[1 : TILE_UNITS[n.name]]}
+    written = frozenset(written_params(kernel))
+    found: dict[int, tuple[Copy, ...]] = {}
+    for node in walk(kernel.body):
+        if isinstance(node, For) and node.lanes == ():
+            copies = _Reader(kernel, node, trusted, written).copies()
+            if copies and all(c.target in read and _bytes(kernel, c) >= LEAST_BYTES for c in copies):
+                found[id(node)] = copies
+    pipelines: dict[int, Pipeline] = {}
+    for node in walk(kernel.body):
+        # A check that fails leaves while something is on its way.
+        if not isinstance(node, For) or node.lanes is not None or failure_texts(kernel):
+            continue
+        pipeline = _pipeline(kernel, node, found)
+        if pipeline is not None:
+            pipelines[id(node)] = pipeline
+    return Copies(found, pipelines)
+
+
+NO_COPIES = Copies({}, {})
+
+
+def _bytes(kernel: Kernel, copy: Copy) -> int:
+    return copy.rows * copy.columns * kernel.array(copy.target).dtype.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An index of an element: `base`, where None is 0, and the number of the lane or a part of it.
+
+    The part is ("div", n) or ("mod", n) for its quotient or remainder by n, ("whole", 0), or None.
+    """
+
+    base: Operand | None
+    part: tuple[str, int] | None
+
+
+class _Reader:
+    """Reads the body of a loop with lanes as copies, if that is what it is."""
+
+    def __init__(self, kernel: Kernel, loop: For, trusted: Container[int], written: Container[int]):
+        self.kernel, self.loop, self.trusted, self.written = kernel, loop, trusted, written
+        self.places: dict[Value, _Place | None] = {loop.index: _Place(None, ("whole", 0))}
+        self.loads: dict[Value, Op] = {}
+
+    def copies(self) -> tuple[Copy, ...] | None:
+        loop = self.loop
+        if not (isinstance(loop.lo, Const) and isinstance(loop.hi, Const) and loop.lo.value == 0 and loop.step == 1):
+            return None
+        made = []
+        for node in loop.body.nodes:
+            if not isinstance(node, Op):
+                return None
+            if node.name == "store":
+                copy = self.copy(node)
+                if copy is None:
+                    return None
+                made.append(copy)
+            elif node.name == "load":
+                assert node.result is not None
+                self.loads[node.result] = node
+            elif OPS[node.name].effect == "pure" and node.result is not None:
+                self.places[node.result] = self.index(node)
+            else:
+                return None
+        return tuple(made) if len(made) == len(self.loads) else None
+
+    def index(self, node: Op) -> _Place | None:
+        """What an operation on indices gives."""
+        places = [self.place(x) for x in node.args]
+        match node.name, places:
+            case (("div" | "mod"), [_Place(None, ("whole", _)), _]) if isinstance(node.args[1], Const):
+                return _Place(None, (node.name, node.args[1].value))
+            case "add", [_Place(base, None), _Place(None, part)] | [_Place(None, part), _Place(base, None)]:
+                return _Place(base, part)
+        return None
+
+    def place(self, x: Operand) -> _Place | None:
+        return self.places[x] if isinstance(x, Value) and x in self.places else _Place(x, None)
+
+    def copy(self, store: Op) -> Copy | None:
+        index, value = store.args[0], store.args[-1]
+        load = self.loads.get(value) if isinstance(value, Value) else None
+        local = self.kernel.local(store.attr)
+        if load is None or index is not self.loop.index or local is None or not local.shared:
+            return None
+        assert isinstance(self.loop.hi, Const)
+        count = self.loop.hi.value
+        is_given = load.attr < len(self.kernel.params) and load.attr not in self.written and id(load) in self.trusted
+        if not is_given or count != local.size:
+            return None
+        places = [self.place(x) for x in load.args]
+        if any(p is None for p in places):
+            return None
+        parts = [p.part for p in places if p is not None]
+        corner = tuple(p.base for p in places if p is not None)
+        moving = [axis for axis, part in enumerate(parts) if part is not None]
+        last = len(parts) - 1
+        match [parts[axis] for axis in moving]:
+            case [("whole", _)] if moving == [last]:
+                return Copy(store.attr, load.attr, 1, count, corner, last)
+            case [("div", rows), ("mod", columns)] if moving[1] == last and rows == columns and count % columns == 0:
+                return Copy(store.attr, load.attr, count // columns, columns, corner, moving[0])
+        return None
+
+
+def _pipeline(kernel: Kernel, loop: For, copies: Mapping[int, tuple[Copy, ...]]) -> Pipeline | None:
+    """What a loop can begin one trip ahead: what comes first, if it depends on nothing but the number of the trip."""
+    unknown: set[Value] = set(loop.params)
+    prefix: list[Node] = []
+    for node in loop.body.nodes:
+        free = {x for n in walk_node(node) for x in operands(n)} - {y for n in walk_node(node) for y in results(n)}
+        is_number = isinstance(node, Op) and OPS[node.name].effect == "pure"
+        if not (is_number or id(node) in copies) or free & unknown:
+            break
+        prefix.append(node)
+    while prefix and id(prefix[-1]) not in copies:
+        prefix.pop()
+    targets = frozenset(c.target for n in prefix for c in copies.get(id(n), ()))
+    inside, outside = _uses(loop.body), _uses(kernel.body, skip=loop)
+    count = sum(len(copies.get(id(n), ())) for n in prefix)
+    if not targets or count != len(targets) or targets & outside or not targets <= inside:
+        return None
+    return Pipeline(tuple(prefix), targets)
+
+
+def _uses(block: Block, skip: For | None = None) -> frozenset[int]:
+    """The arrays that a block uses, but for what a loop in it does."""
+    found: set[int] = set()
+    for node in block.nodes:
+        if node is skip:
+            continue
+        if isinstance(node, Op):
+            found |= _arrays(node)
+        for inner in blocks(node):
+            found |= _uses(inner, skip)
+    return frozenset(found)
+
+
+def _arrays(node: Op) -> set[int]:
+    if node.name in TILE_UNITS:
+        return set(node.attr[: TILE_UNITS[node.name]])
+    is_access = node.name in ("load", "save") or changed_arrays(node)
+    return {node.attr} if is_access else set()

@@ -465,10 +465,8 @@ def printing(x: wp.array[float]):
 def test_every_thread_prints(capfd):
     run_blocks(printing, BLOCK, np.zeros(2, np.float32))
     lines = capfd.readouterr().out.splitlines()
-    count = len(lines) // 2  # run twice
-    assert lines[:count] == lines[count:]
     expected = ["hello"] * 8 + [f"{i} 0" for i in range(8)] + ["6 of 8", "7 of 8", "last", "last"]
-    assert lines[:count] == expected
+    assert lines == expected * 4  # so often it is run
 
 
 @wp.kernel

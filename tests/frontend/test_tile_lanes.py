@@ -345,6 +345,29 @@ def test_asserts_are_checked_for_each_thread():
 
 
 @wp.kernel
+def indexing(x: wp.array[float], i: int, out: wp.array[float]):
+    lane = wp.tid()
+    t = wp.tile_load(x, (8,))
+    u = wp.tile_zeros((2, 8))
+    if lane > 5:
+        out[lane] = t[i + lane]
+    u[i + 1] = t
+    wp.tile_assign(u, wp.tile_reshape(t[0:4], (1, 4)), offset=(0, i + 4))
+    wp.tile_scatter_add(u, 0, lane + 3, 1.0, lane < 5)
+    out[0] = wp.tile_view(u, (0, i + 2), (2, 6))[0, 0]
+
+
+def test_indices_of_elements_are_checked():
+    ir = indexing.block_ir(Settings(debug=True), 8, 0)
+    args = [numbers(13, 8), 0, np.zeros(8, np.float32)]
+    run(ir, (1,), args)
+    for wrong in (2, 1, -20):
+        args[1] = wrong
+        with pytest.raises(RuntimeError, match="index outside of the [28] elements along an axis of a tile"):
+            run(ir, (1,), args)
+
+
+@wp.kernel
 def own_array(x: wp.array[float], n: int, out: wp.array[float]):
     b = wp.tid()
     t = wp.tile_load(x, 4)

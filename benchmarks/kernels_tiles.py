@@ -33,16 +33,16 @@ def define(wp: Any, product_tile: tuple[int, int, int] = PRODUCT) -> SimpleNames
     @wp.kernel
     def softmax(x: wp.array2d[float], y: wp.array2d[float]):
         i = wp.tid()
-        row = wp.tile_load(x[i], shape=ROW)
-        largest = wp.tile_broadcast(wp.tile_max(row), shape=ROW)
+        row = wp.tile_load(x[i], shape=(ROW,))
+        largest = wp.tile_broadcast(wp.tile_max(row), shape=(ROW,))
         e = wp.tile_map(wp.exp, row - largest)
-        total = wp.tile_broadcast(wp.tile_sum(e), shape=ROW)
+        total = wp.tile_broadcast(wp.tile_sum(e), shape=(ROW,))
         wp.tile_store(y[i], wp.tile_map(wp.div, e, total))
 
     @wp.kernel
     def row_sums(x: wp.array2d[float], y: wp.array[float]):
         i = wp.tid()
-        wp.tile_store(y, wp.tile_sum(wp.tile_load(x[i], shape=ROW)), offset=i)
+        wp.tile_store(y, wp.tile_sum(wp.tile_load(x[i], shape=(ROW,))), offset=i)
 
     return SimpleNamespace(
         product32=product_of(wp.float32), product64=product_of(wp.float64), softmax=softmax, row_sums=row_sums,

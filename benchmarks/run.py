@@ -3,6 +3,7 @@
     python benchmarks/run.py                  # all figures, a few minutes
     python benchmarks/run.py --quick          # few repeats, within a minute: for a smoke test
     python benchmarks/run.py --only startup   # one group of figures
+    python benchmarks/run.py --threads 1      # on one thread
     python benchmarks/run.py --json out.json
 
 All contenders run in one process, in turns, with jwarp's default settings and on two threads (Warp's CPU
@@ -21,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 THREADS = 2
-GROUPS = ("launches", "throughput", "maths", "gradients", "startup")
+GROUPS = ("launches", "throughput", "maths", "gradients", "tiles", "startup")
 PACKAGES = ("jwarp", "jax", "numpy", "warp-lang", "numba", "llvmlite")
 
 
 def main() -> None:
     options = _parse()
-    _limit_threads(THREADS)
+    _limit_threads(options.threads)
     # Thread pools look at the limit when they start, so what has one is imported after it is set.
     from figures import format_figure, format_header, format_verdict
 
@@ -39,7 +40,8 @@ def main() -> None:
         measured.append(figure)
     print(format_verdict(measured))
     if options.json:
-        report = {"machine": _machine(), "quick": options.quick, "figures": [f.to_json() for f in measured]}
+        figures = [figure.to_json() for figure in measured]
+        report = {"machine": _machine(options.threads), "quick": options.quick, "figures": figures}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
@@ -47,6 +49,7 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few repeats; ends within a minute")
     parser.add_argument("--only", choices=GROUPS, help="one group of figures")
+    parser.add_argument("--threads", type=int, default=THREADS, help="threads of all contenders")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     return parser.parse_args()
 
@@ -55,7 +58,7 @@ def _limit_threads(count: int) -> None:
     """Let the thread pools of all contenders have `count` threads."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
-    os.environ["NUMBA_NUM_THREADS"] = str(count)
+    os.environ["NUMBA_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(count)
     # OpenMP's threads would spin after their work, in the next contender's turn.
     os.environ["OMP_WAIT_POLICY"] = "passive"
 
@@ -72,6 +75,7 @@ def _figures(only: str | None, quick: bool) -> Iterator[Any]:
     import maths
     import startup
     import throughput
+    import tiles
 
     if only in (None, "launches"):
         yield from launches.measure(rounds=10 if quick else 100, budget=1.0 if quick else 5.0)
@@ -81,14 +85,16 @@ def _figures(only: str | None, quick: bool) -> Iterator[Any]:
         yield from maths.measure(rounds=5 if quick else 40, budget=0.2 if quick else 2.0, with_numba=not quick)
     if only in (None, "gradients"):
         yield from gradients.measure(rounds=5 if quick else 40, budget=1.0 if quick else 10.0)
+    if only in (None, "tiles"):
+        yield from tiles.measure(rounds=5 if quick else 40, budget=1.0 if quick else 10.0)
     if only in (None, "startup"):
         yield from startup.measure(rounds=2 if quick else 8)
 
 
-def _machine() -> dict[str, Any]:
+def _machine(threads: int) -> dict[str, Any]:
     return {
         "processor": platform.processor() or platform.machine(),
-        "threads": THREADS,
+        "threads": threads,
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
     }

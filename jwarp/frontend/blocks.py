@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.masked import Masked
+from jwarp.frontend.tile_memory import COMBINING
 from jwarp.ir.lift import Lifter, Variation, effect_of
-from jwarp.ir.nodes import WRITES, Const, If, Kernel, Node, Op, Operand, Value, results, walk_node
+from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, results, walk_node
 from jwarp.ir.ops import OPS
-from jwarp.types import TileType, bool_, int32, tile_type
+from jwarp.types import ScalarType, TileType, bool_, int32, tile_type
 
 # The largest block that devices have.
 MAX_BLOCK_DIM = 1024
+
+# What a bitwise operation leaves a number as it is by.
+_NEUTRAL: dict[str, Callable[[ScalarType], int | bool]] = {
+    "and": lambda kind: True if kind is bool_ else -1 if kind.kind == "int" else kind.max,
+    "or": lambda kind: False if kind is bool_ else 0,
+    "xor": lambda kind: False if kind is bool_ else 0,
+}
 
 _TOGETHER = "the threads of a block must reach a tile operation together"
 _WAY_OUT = "move it out of the condition, or make that one the same for the whole block"
@@ -249,3 +258,57 @@ class Blocks(Lifter):
 
     op_put = put
     op_put_add = put
+
+    def combine(self, node: Op, out: list[Node], mask: Operand | None = None) -> None:
+        """Change an element by a bitwise operation: by all lanes, or those of the mask, one after the other."""
+        if self.mapped:
+            raise self.together(node.span)
+        tile, *indices, value = node.args
+        name, kind, span = COMBINING[node.name], value.type, node.span
+        assert node.result is not None
+
+        def add(name: str, *args: Operand, attr: Any = None, to: Any = kind, nodes: list[Node] = out) -> Value:
+            made = Value(to)
+            nodes.append(Op(name, args, attr, made, span))
+            return made
+
+        if any(map(_is_tile, (*indices, value))):
+            indices, value = [self.same(x, span) for x in indices], self.same(value, span)
+        elif mask is not None or self.variation.any((*indices, value)):
+            value = self.lane(value, out, span)
+            if mask is not None:  # a lane that is not among them changes no bit
+                nothing = Const(value.type, _NEUTRAL[name](kind))
+                value = add("select", mask, value, nothing, to=value.type)
+            if self.variation.any(indices):
+                return self.one_by_one(node, indices, value, out)
+            value = add("reduce", value, attr=(name, (0,)))
+        indices = [self.plain(i) for i in indices]
+        base = self.plain(tile)
+        combined = add(name, add("take", base, *indices, to=value.type), value, to=value.type)
+        out.append(Op("put", (base, *indices, combined), None, node.result, span))
+        return None
+
+    def one_by_one(self, node: Op, indices: list[Operand], values: Operand, out: list[Node]) -> None:
+        """Let lane after lane combine its value with the element that it names."""
+        kind, name, span = node.args[-1].type, COMBINING[node.name], node.span
+        tile = self.plain(node.args[0])
+        number, param = Value(int32), Value(tile.type)
+        inner: list[Node] = []
+
+        def add(name: str, *args: Operand, to: Any = kind) -> Value:
+            made = Value(to)
+            inner.append(Op(name, args, None, made, span))
+            return made
+
+        columns = [self.lane(i, out, span) for i in indices]
+        places = [add("take", column, number, to=i.type) for column, i in zip(columns, indices, strict=True)]
+        combined = add(name, add("take", param, *places), add("take", values, number))
+        following = add("put", param, *places, combined, to=tile.type)
+        assert node.result is not None
+        bounds = (Const(int32, 0), Const(int32, self.block_dim))
+        body = Block(tuple(inner), (following,))
+        out.append(For(number, *bounds, 1, (param,), (tile,), body, (node.result,), span))
+
+    op_put_and = combine
+    op_put_or = combine
+    op_put_xor = combine

@@ -12,6 +12,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from jwarp.errors import CompileError
+from jwarp.frontend.tile_memory import COMBINING
 from jwarp.ir.builder import zero
 from jwarp.ir.lift import effect_of
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, results, walk, walk_node
@@ -20,7 +21,7 @@ from jwarp.types import TileType, int32, tile_type
 if TYPE_CHECKING:
     from jwarp.frontend.blocks import Blocks
 
-_PUTS = ("put", "put_add")
+_PUTS = ("put", "put_add", *COMBINING)
 _ELEMENTS = (*_PUTS, "take")
 
 
@@ -34,7 +35,7 @@ def _base(block: Block, position: int) -> Operand:
     tile = block.yields[position]
     while isinstance(tile, Value) and tile in made:
         match made[tile]:
-            case Op(name="put" | "put_add", args=args):
+            case Op(name=name, args=args) if name in _PUTS:
                 tile = args[0]
             case For(results=found, init=init):
                 tile = init[found.index(tile)]
@@ -54,9 +55,9 @@ def _rebased(block: Block, position: int, old: Const, new: Value) -> Block:
         place = next((k for k, node in enumerate(nodes) if tile in results(node)), None)
         node = None if place is None else nodes[place]
         match node:
-            case Op(name="put" | "put_add", args=args) if args[0] == old:
+            case Op(name=name, args=args) if name in _PUTS and args[0] == old:
                 made: Node = dataclasses.replace(node, args=(new, *args[1:]))
-            case Op(name="put" | "put_add", args=args):
+            case Op(name=name, args=args) if name in _PUTS:
                 tile = args[0]
                 continue
             case For(results=found, init=init) if init[found.index(tile)] == old:
@@ -150,7 +151,7 @@ class Masked:
         """The tile from before the branch at hand of which `tile` has other elements."""
         while isinstance(tile, Value) and (node := self.made.get(tile)) is not None:
             match node:
-                case Op(name="put" | "put_add"):
+                case Op() if node.name in _PUTS:
                     tile = node.args[0]
                 case If():
                     found = self.root(node, node.results.index(tile))
@@ -226,6 +227,8 @@ class Masked:
         tile, *rest = node.args
         if any(isinstance(x.type, TileType) for x in rest):  # rows and other views are the block's
             raise self.b.together(node.span)
+        if node.name in COMBINING:
+            return self.b.combine(node, out, mask)
         first, *others = self.b.lanes_of(rest, out, node.span)
         nowhere = Const(tile_type(int32, self.b.shape), int32.max)
         wanted = self.op("select", (mask, first, nowhere), out, node)

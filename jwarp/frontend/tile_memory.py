@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 # What one tile may have. All tiles of a block are in the memory of one worker.
 MAX_TILE_BYTES = 1 << 20
 
+# Changes of elements by a bitwise operation, which every thread that makes one takes part in; not in the finished IR.
+COMBINING = {f"put_{name}": name for name in ("and", "or", "xor")}
+
 _AMBIGUOUS = Unusable(
     "this tile may be the same as one that was changed since, depending on a condition",
     "copy it before that, `b = a`, or use one name for it",
@@ -253,7 +256,10 @@ class TileMemory:
             return self.op("view", new, attr=(shape, 0, dense_strides(shape)), span=span)
         flat, indices = self.indices(view, shape, span)
         source = self._flattened(old, span) if flat else old
-        changed = self.op(name, source, *indices, new, span=span)
+        if name in COMBINING:
+            changed = self.append(name, (source, *indices, new), None, source.type, span)
+        else:
+            changed = self.op(name, source, *indices, new, span=span)
         if shape_of(changed.type) == shape:
             return changed
         return self.op("view", changed, attr=(shape, 0, dense_strides(shape)), span=span)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend import composites, tile_views
 from jwarp.frontend.bindings import Binding, Composite, TileRef, describe, flatten
+from jwarp.frontend.tile_operators import BITS as BITWISE
 from jwarp.frontend.tile_operators import IN_PLACE, change
 from jwarp.ir.nodes import Operand
+from jwarp.ir.ops import BITS, NUMBER
 from jwarp.types import CompositeType, ScalarType
 
 if TYPE_CHECKING:
@@ -272,20 +274,15 @@ def augment(e: SubscriptLowering, target: TilePlace, operator: str, symbol: str,
             )
         return change(e, symbol, operator, target.ref, value, span)
     known = all(isinstance(s, (int, range)) for s in target.selectors)
-    if operator in ("add", "sub") and known and target.ref.dtype is not None and _is_number(target):
+    if operator in IN_PLACE and known and target.ref.type.scalar.kind in (BITS if operator in BITWISE else NUMBER):
         _check(target, value, e.span(node.value))
         if operator == "sub":
             value = composites.negated(e, value, span)
-        return e.tiles.write(target.ref, _replaced(e, target, value, span), target.span, "put_add")
+        name = f"put_{'add' if operator == 'sub' else operator}"
+        return e.tiles.write(target.ref, _replaced(e, target, value, span), target.span, name)
     element = e.tiles.element(target.ref, span)
     if target.selectors:
         assert isinstance(element, Composite)
         element = composites.read(e, element, target.selectors, span)
     result = e.binary(node.op, element, value, node)
     return assign(e, target, result, span)
-
-
-def _is_number(target: TilePlace) -> bool:
-    dtype = target.ref.dtype
-    scalar = dtype.dtype if isinstance(dtype, CompositeType) else dtype
-    return scalar.kind != "bool"

@@ -111,7 +111,8 @@ class Lowering:
                 ends = (lo.value, hi.value - 1) if node.step > 0 else (hi.value + 1, lo.value)
                 self.limits[node.index] = ends
             (body,) = (self.block(plan) for plan in part.plans)
-            self.builder.append(For(node.index, lo, hi, node.step, params, init, body, made, span))
+            lanes = None if node.lanes is None else tuple(node.lanes[k] for k in scalars)
+            self.builder.append(For(node.index, lo, hi, node.step, params, init, body, made, span, lanes))
             return
         cond_block, body = (self.block(plan) for plan in part.plans)
         self.builder.append(While(params, init, cond_block, body, made, span))

@@ -133,3 +133,10 @@ def test_an_error_of_the_compiler_shows_the_line(tmp_path):
         compile_unit(Unit(text, "sim.cu"), "sm_90")
     shown = str(as_compile_error(caught.value, "kernel 'sim'"))
     assert "kernel 'sim': identifier" in shown and f"{path}:2" in shown and "x[i] = v + 1.0\n" in shown + "\n"
+
+
+def test_nothing_else_in_the_process_is_written_to():
+    # Of a text without kernels the log has one byte, and of a bytes object with one byte there is one for everybody.
+    space = "a b"[1].encode()
+    compile_unit(Unit("// nothing", "nothing.cu"), "sm_90")
+    assert space[0] == 32 and (space * 3).decode() == "a   b"[1:4]

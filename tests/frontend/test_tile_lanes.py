@@ -354,6 +354,49 @@ def test_some_threads_change_elements(n):
 
 
 @wp.kernel
+def combined_bits(x: wp.array[int], index: wp.array[int], out: wp.array2d[int]):
+    block, i = wp.tid()
+    at = block * wp.block_dim() + i
+    t = wp.tile_full(4, 255, dtype=int)
+    t[0] &= x[at] | 1
+    t[1] ^= x[at]
+    t[2] |= 1 << (i + 8)
+    t[3] &= 15
+    u = wp.tile_zeros(4, dtype=int)
+    u[index[at]] ^= x[at]
+    if i % 2 == 0:
+        u[1] |= 1 << i
+        t[3] &= ~i
+        if x[at] > 5:
+            u[index[at]] |= x[at] << 8
+    wp.tile_store(out[block], t)
+    wp.tile_store(out[block], u, offset=4)
+
+
+def test_threads_combine_bits():
+    rng = np.random.default_rng(31)
+    x, index = rng.integers(0, 256, N).astype(np.int32), rng.integers(0, 4, N).astype(np.int32)
+    out = run_blocks(combined_bits, (3, BLOCK), x, index, np.zeros((3, 8), np.int32))[-1]
+    expected = np.zeros((3, 8), np.int32)
+    for block in range(3):
+        row = expected[block]
+        row[:4] = 255
+        for i in range(BLOCK):
+            mine, place = x[block * 8 + i], index[block * 8 + i]
+            row[0] &= mine | 1
+            row[1] ^= mine
+            row[2] |= 1 << (i + 8)
+            row[3] &= 15
+            row[4 + place] ^= mine
+        for i in range(0, BLOCK, 2):
+            mine, place = x[block * 8 + i], index[block * 8 + i]
+            row[5] |= 1 << i
+            row[3] &= ~i
+            row[4 + place] |= mine << 8 if mine > 5 else 0
+    np.testing.assert_array_equal(out, expected)
+
+
+@wp.kernel
 def single_elements(x: wp.array[float], out: wp.array2d[float]):
     block, i = wp.tid()
     t = wp.tile_zeros(1)

@@ -248,10 +248,11 @@ def _expect(error: Any, log: str = "") -> None:
 def _read(size: Any, get: Any, program: Any) -> bytes:
     error, length = size(program)
     _expect(error)
-    content = b" " * length
+    # Not bytes: of a single byte there is one object in the whole process, which NVRTC would write to.
+    content = bytearray(length)
     (error,) = get(program, content)
     _expect(error)
-    return content
+    return bytes(content)
 
 
 def _fatbin(cubins: Mapping[str, bytes], ptx: str, newest: str) -> bytes:

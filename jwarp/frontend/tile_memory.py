@@ -62,6 +62,7 @@ class TileMemory:
         # Cells that may be the same place, each with all of those.
         self.groups: dict[int, set[int]] = {}
         self.filled: dict[Operand, Operand] = {}  # what tiles are filled with
+        self.not_negative: set[Operand] = set()  # indices of elements that are certainly not
 
     # -- operations
 

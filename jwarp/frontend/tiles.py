@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from jwarp.frontend.tile_calls import Given, define
 from jwarp.frontend.tile_subscripts import along_axis
 from jwarp.frontend.tile_views import moved
 from jwarp.ir.builder import zero
-from jwarp.ir.nodes import Const, Operand
+from jwarp.ir.nodes import Block, Const, If, Operand, Value
 from jwarp.ir.ops import NUMBER
 from jwarp.types import CompositeType, ScalarType, int32, int64, tile_type
 
@@ -186,7 +187,10 @@ def _places(given: Given, array: ArrayRef, shape: tuple[int, ...]) -> list[Opera
     found = []
     for axis, start in enumerate(given.offset(array.type.dims, f"`{array.name}`")):
         first = given.e.as_index(start, array, span)
-        found.append(_shifted(given, memory.iota(shape, axis, span), first, shape, span))
+        index = _shifted(given, memory.iota(shape, axis, span), first, shape, span)
+        if isinstance(first, Const) and first.value >= 0:
+            memory.not_negative.add(index)
+        found.append(index)
     return found
 
 
@@ -216,6 +220,7 @@ def _gathered(given: Given, array: ArrayRef, shape: tuple[int, ...]) -> list[Ope
             negative = memory.op("lt", index, zero(index.type), span=span)
             outside = Const(index.type, _NO_INDEX)
             index = memory.op("select", negative, outside, index, span=span)
+        memory.not_negative.add(index)
         found.append(index)
     return found
 
@@ -229,11 +234,28 @@ def _indices(given: Given, array: ArrayRef, places: list[Operand], component: Se
 
 def _loaded(given: Given, array: ArrayRef, places: list[Operand], shape: tuple[int, ...]) -> TileRef:
     kind, memory = tile_type(array.type.dtype, shape), given.memory
-    items = [
-        memory.append("load", _indices(given, array, places, component), array.index, kind, given.span)
-        for component in component_indices(array.type.element)
-    ]
+    holds = _none_negative(given, places)
+    items: list[Operand] = []
+    for component in component_indices(array.type.element):
+        item = memory.append("load", _indices(given, array, places, component), array.index, kind, given.span)
+        if holds is not None:
+            item = memory.op("select", holds, item, zero(kind), span=given.span)
+        items.append(item)
     return memory.made(array.type.element_type, shape, items, given.span)
+
+
+def _none_negative(given: Given, places: list[Operand]) -> Operand | None:
+    """Whether the indices of an element are not negative; None if that is certain for all.
+
+    What is in front of an array is outside of it: indices of tiles do not count from the end.
+    """
+    found = None
+    for place in places:
+        if place in given.memory.not_negative:
+            continue
+        holds = given.memory.op("ge", place, zero(place.type), span=given.span)
+        found = holds if found is None else given.memory.op("and", found, holds, span=given.span)
+    return found
 
 
 def _load(given: Given) -> TileRef:
@@ -248,8 +270,8 @@ def _load_indexed(given: Given) -> TileRef:
     return _loaded(given, array, _gathered(given, array, shape), shape)
 
 
-def _written(given: Given, places_of: Any) -> tuple[ArrayRef, list[tuple[tuple[Operand, ...], Operand]]]:
-    """The array that a tile `t` is written to, and the indices and values for each component."""
+def _written(given: Given, places_of: Any) -> tuple[ArrayRef, list[Operand], list[tuple[tuple[Operand, ...], Operand]]]:
+    """The array that a tile `t` is written to, where, and the indices and values for each component."""
     kind, items = given.tile("t")
     assert kind.shape is not None
     array = _array(given, len(kind.shape))
@@ -261,24 +283,40 @@ def _written(given: Given, places_of: Any) -> tuple[ArrayRef, list[tuple[tuple[O
         )
     places = places_of(given, array, kind.shape)
     components = component_indices(array.type.element)
-    return array, [(_indices(given, array, places, c), x) for c, x in zip(components, items, strict=True)]
+    return array, places, [(_indices(given, array, places, c), x) for c, x in zip(components, items, strict=True)]
+
+
+@contextlib.contextmanager
+def _where_inside(given: Given, places: list[Operand], results: list[Operand]) -> Iterator[None]:
+    """What is built inside happens for elements with no negative index; for others, `results` become zero."""
+    holds = _none_negative(given, places)
+    if holds is None:
+        yield
+        return
+    with given.e.builder.block() as nodes:
+        yield
+    found = tuple(Value(x.type) for x in results)
+    zeros = tuple(zero(x.type) for x in results)
+    given.e.builder.append(If(holds, Block(tuple(nodes), tuple(results)), Block((), zeros), found, given.span))
+    results[:] = found
 
 
 def _store(given: Given, places_of: Any = _places) -> Binding:
-    array, parts = _written(given, places_of)
-    for indices, value in parts:
-        given.memory.append("store", (*indices, value), array.index, None, given.span)
+    array, places, parts = _written(given, places_of)
+    with _where_inside(given, places, []):
+        for indices, value in parts:
+            given.memory.append("store", (*indices, value), array.index, None, given.span)
     return ()
 
 
 def _atomic_add(given: Given, places_of: Any = _places) -> Binding:
-    array, parts = _written(given, places_of)
+    array, places, parts = _written(given, places_of)
     if array.type.dtype.kind not in NUMBER:
         raise given.error(f"does not take {array.type.dtype}", name="a")
-    items = [
-        given.memory.append("atomic_add", (*indices, value), array.index, value.type, given.span)
-        for indices, value in parts
-    ]
+    items: list[Operand] = []
+    with _where_inside(given, places, items):
+        for indices, value in parts:
+            items.append(given.memory.append("atomic_add", (*indices, value), array.index, value.type, given.span))
     shape = types.shape_of(items[0].type)
     return given.memory.made(array.type.element_type, shape, items, given.span)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.bindings import Binding, Composite, Tile, TileRef, Unusable, as_operand, describe
 from jwarp.frontend.tile_views import Along, View, by_axes, dense_strides, whole
-from jwarp.ir.builder import TRUE
+from jwarp.ir.builder import FALSE, TRUE
 from jwarp.ir.nodes import Const, Op, Operand, Value
 from jwarp.ir.tile_types import Misfit
 from jwarp.types import (
@@ -122,6 +122,17 @@ class TileMemory:
                 operand = self.op("max", operand, Const(int64, int32.min), span=span)
             operand = self.op("min", operand, Const(operand.type, int32.max), span=span)
         return self.op("cast", operand, span=span, type=int32)
+
+    def check_index(self, index: int | Operand, extent: int, count: int, span: Span, unless: Operand = FALSE) -> None:
+        """Debug mode: `count` elements from an index of an axis on must be there, `unless` a condition holds."""
+        if not self.e.debug or not isinstance(index, Value):
+            return
+        low = self.op("ge", index, Const(int32, -extent if count == 1 else 0), span=span)
+        high = self.op("le", index, Const(int32, extent - count), span=span)
+        holds = self.op("or", unless, self.op("and", low, high, span=span), span=span)
+        before, self.e.builder.span = self.e.builder.span, span
+        self.e.builder.check(holds, f"index outside of the {extent} elements along an axis of a tile")
+        self.e.builder.span = before
 
     def from_start(self, index: Operand, extent: int) -> Operand:
         span = self.e.builder.span

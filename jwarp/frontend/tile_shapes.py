@@ -57,6 +57,7 @@ def _window(given: Given, ref: TileRef, offset: tuple[Binding, ...]) -> TileRef:
         if isinstance(start, int):
             view = tile_views.sliced(view, axis, start, 1, count)
         else:
+            given.memory.check_index(start, ref.shape[axis], count, place)
             view = tile_views.moved(view, axis, start, count, given.memory)
     return _viewed(ref, view)
 
@@ -152,6 +153,7 @@ def _assign(given: Given) -> Binding:
         if isinstance(start, int):
             view = tile_views.sliced(view, axis, start, 1, count)
         else:
+            memory.check_index(start, kind.shape[axis], count, given.where("offset"))
             view = tile_views.moved(view, axis, start, count, memory)
     memory.write(_viewed(target, view), items, given.span)
     return ()

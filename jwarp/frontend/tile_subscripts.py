@@ -95,6 +95,7 @@ def indexed(e: SubscriptLowering, ref: TileRef, given: Sequence[Entry], span: Sp
             view = tile_views.without_axis(tile_views.sliced(view, axis, entry, 1, 1), axis)
         else:
             assert not isinstance(entry, TileRef)
+            e.tiles.check_index(entry, view.shape[axis], 1, span)
             view = tile_views.moved(view, axis, entry, None, e.tiles)
     e.builder.span = before
     return dataclasses.replace(ref, view=view)

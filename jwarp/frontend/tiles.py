@@ -348,9 +348,10 @@ def _scatter(given: Given, operation: str) -> Binding:
     if operation == "put_add" and ref.type.scalar.kind not in NUMBER:
         raise given.error(f"does not take {ref.dtype}", name="a")
     has = e.condition(given.values["has_value"], given.where("has_value"))
-    view = ref.view
+    view, hasnt = ref.view, e.emit("not", has, span=span)
     for axis, name in enumerate("ijkl"[: len(ref.shape)]):
         position = memory.position(given.values[name], f"`{name}`", given.where(name))
+        memory.check_index(position, ref.shape[axis], 1, given.where(name), unless=hasnt)
         index: Operand = Const(int32, position) if isinstance(position, int) else position
         if axis == 0 and has != Const(has.type, True):  # a thread without a value adds to no element
             index = e.emit("select", has, index, Const(int32, _NO_INDEX), span=span)

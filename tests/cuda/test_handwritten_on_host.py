@@ -52,7 +52,7 @@ class OnHost:
             whole = (*batch, *output) if isinstance(output, tuple) else None
             given[p] = np.zeros(whole, kernel.params[p].dtype.dtype) if whole is not None else output
         arrays = [np.array(a, p.dtype.dtype, order="C") for a, p in zip(given, kernel.params, strict=True)]
-        program = program_of(kernel, wp.config.settings).over(len(dims))
+        program, _ = program_of(kernel, wp.config.settings).arranged(tuple(dims), None)
         roles = tuple(Role.ZEROS if p in definition.outputs else Role.READ for p in range(len(arrays)))
         config = configuration(descriptor_of(program, fold(dims, len(dims), "k"), roles, self.block))
         axes = axes or [

@@ -3,33 +3,40 @@
 import numpy as np
 
 from jwarp.backend.interpreter import run
+from jwarp.config import Settings
 from jwarp.ir.verify import verify
 from jwarp.transform.simplify import simplify
 
 BLOCK = 8
 
 
-def run_blocks(kernel, dims, *args, block_dim=BLOCK):
+def run_blocks(kernel, dims, *args, block_dim=BLOCK, debug=True):
     """What the array arguments are after a launch of `dims` threads, the last of them in blocks."""
     dims = (dims,) if isinstance(dims, int) else tuple(dims)
     assert dims[-1] % block_dim == 0
     arity = kernel.block_ir(None, block_dim, None).tid_dims
     lane_axis = len(dims) - 1 if len(dims) <= arity else None
-    ir = kernel.block_ir(None, block_dim, lane_axis)
-    verify(ir)
     blocks = (*dims[:-1], dims[-1] // block_dim)
+    ir = kernel.block_ir(None, block_dim, lane_axis)
+    others = {
+        "simplified": simplify(ir),
+        "loops": kernel.block_ir(Settings(max_unroll=0), block_dim, lane_axis),
+    }
+    if debug:
+        others["debug"] = kernel.block_ir(Settings(debug=True), block_dim, lane_axis)
+    verify(ir)
     results = run(ir, blocks, args)
-    smaller = simplify(ir)
-    verify(smaller)
-    for mine, other in zip(results, run(smaller, blocks, args), strict=True):
-        np.testing.assert_array_equal(mine, other, err_msg="simplified")
+    for name, other in others.items():
+        verify(other)
+        for mine, theirs in zip(results, run(other, blocks, args), strict=True):
+            np.testing.assert_array_equal(mine, theirs, err_msg=name)
     return results
 
 
-def run_tiled(kernel, dims, *args, block_dim=BLOCK):
+def run_tiled(kernel, dims, *args, block_dim=BLOCK, debug=True):
     """The same for `dims` blocks."""
     dims = (dims,) if isinstance(dims, int) else tuple(dims)
-    return run_blocks(kernel, (*dims, block_dim), *args, block_dim=block_dim)
+    return run_blocks(kernel, (*dims, block_dim), *args, block_dim=block_dim, debug=debug)
 
 
 def close(got, wanted, dtype=np.float32):

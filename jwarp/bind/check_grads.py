@@ -43,6 +43,7 @@ def check_grads(
     rtol: float | None = None,
     atol: float | None = None,
     seed: int = 0,
+    block_dim: int | None = None,
 ) -> None:
     """Compare derivatives with finite differences at one point, and raise an AssertionError where they differ.
 
@@ -54,7 +55,7 @@ def check_grads(
         fn_or_kernel: A JAX function, with its arguments in `args`; or a kernel, with `dim` and the same `inputs` and
             `outputs` as for `wp.launch`. Arrays among a kernel's `outputs` are arguments too.
         args: A tuple of arguments, of which those of integers and bools stay as they are. For a kernel: `dim`.
-        inputs, outputs, dim: For kernels, as in `wp.launch`.
+        inputs, outputs, dim, block_dim: For kernels, as in `wp.launch`.
         order: 1, or 2 for second derivatives too, of each mode by each mode.
         modes: Any of "fwd" (`jax.jvp`) and "rev" (`jax.vjp`).
         eps: The longest step, relative to the values; shorter ones follow. Default: 0.001 for float64 and 0.03 for
@@ -80,12 +81,12 @@ def check_grads(
     if isinstance(fn_or_kernel, Kernel):
         if args is not None and dim is not None:
             raise LaunchError("wp.check_grads: dim was given twice")
-        problem = _of_kernel(fn_or_kernel, args if dim is None else dim, inputs, outputs)
+        problem = _of_kernel(fn_or_kernel, args if dim is None else dim, inputs, outputs, block_dim)
     else:
         if not callable(fn_or_kernel):
             raise KernelTypeError(f"wp.check_grads: expected a function or a kernel, got {type(fn_or_kernel).__name__}")
-        if dim is not None or inputs is not None or outputs is not None:
-            raise LaunchError("wp.check_grads: dim, inputs and outputs are for kernels; a function has args")
+        if any(given is not None for given in (dim, inputs, outputs, block_dim)):
+            raise LaunchError("wp.check_grads: dim, inputs, outputs and block_dim are for kernels; a function has args")
         if not isinstance(args, (tuple, list)):
             raise LaunchError(f"wp.check_grads: args must be a tuple of arguments, got {type(args).__name__}")
         problem = _of_function(fn_or_kernel, tuple(args))
@@ -136,9 +137,11 @@ class Slope:
 # What is checked
 
 
-def _of_kernel(kernel: Kernel, dim: Any, inputs: Any, outputs: Any) -> Problem:
+def _of_kernel(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: int | None) -> Problem:
     inputs = () if inputs is None else inputs
-    launch(kernel, dim, inputs, outputs)  # what does not fit the kernel is said before anything else
+    launch(
+        kernel, dim, inputs, outputs, block_dim=block_dim
+    )  # what does not fit the kernel is said before anything else
     # What is listed fills, in order, the parameters that are not given by name.
     named = {name for given in (inputs, outputs) if isinstance(given, Mapping) for name in given}
     names = [parameter.name for parameter in kernel.signature if parameter.name not in named]
@@ -152,7 +155,7 @@ def _of_kernel(kernel: Kernel, dim: Any, inputs: Any, outputs: Any) -> Problem:
         if contents and outputs is not None:
             made = {k: contents.get(k, v) for k, v in _by_key(outputs).items()}
             made = made if isinstance(outputs, Mapping) else list(made.values())
-        return launch(kernel, dim, inputs, made)
+        return launch(kernel, dim, inputs, made, block_dim=block_dim)
 
     def argument_name(path: tuple[Any, ...]) -> str:
         key = _key(path[1])

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from jwarp.errors import NotDifferentiableError
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Op, Operand, Value
 from jwarp.transform.derivatives import DERIVATIVES, Applied, Rule
@@ -141,11 +142,19 @@ _VALUE = Directions(
 # -- reductions
 
 
-def _reduce(node: Op) -> Rules | None:
+def _reduce(node: Op) -> Rules:
     if node.attr[0] == "add":
         return (Directions(lambda a, g: _spread_over(a, g, shape_of(a.args[0].type), a.attr[1]), _again),)
     if node.attr[0] not in ("min", "max"):
-        return None
+
+        def refuse(a: Applied, g: Operand) -> Operand:
+            raise NotDifferentiableError(
+                f"the derivative of {node.attr[0]} over a whole tile is not known",
+                node.span,
+                "multiply the elements in a loop",
+            )
+
+        return (Directions(refuse, refuse),)
 
     def chosen(a: Applied) -> Operand:
         """Which elements the results are: the first ones of those that are equal."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tile_kernels import C_TYPES, FLOATS, INTEGERS, Product, bfloat16
+from tile_routines import C_TYPES, FLOATS, INTEGERS, Product, bfloat16
 
 from jwarp.backend.cuda.nvrtc import (
     DEFAULT_ARCHITECTURES,

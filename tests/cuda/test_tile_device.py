@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from host import BACKWARD, FORWARD
-from tile_kernels import BLOCKS, C_TYPES, FLOATS, INTEGERS, Family, Product, TileKernel, bfloat16, numbers
+from tile_routines import BLOCKS, C_TYPES, FLOATS, INTEGERS, Family, Product, TileKernel, bfloat16, numbers
 
 ORDERS = (FORWARD, BACKWARD, 3)
 f16, f32, f64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))

@@ -6,6 +6,7 @@ import re
 import pytest
 from test_compiles import compiles
 from test_tiles_on_host import Scattered, in_blocks_of
+from tile_kernels import Program
 from tile_programs import product, softmax
 
 from jwarp.backend.cuda.compile import CudaKernel
@@ -16,7 +17,6 @@ from jwarp.errors import KernelTypeError
 from jwarp.ir.verify import verify
 from jwarp.transform.vjp import vjp
 from jwarp.types import bfloat16, float16, float32, float64, int32
-from tests.tile_kernels import Program
 
 pytestmark = pytest.mark.usefixtures("compiler")
 

@@ -9,8 +9,10 @@ import random
 
 import numpy as np
 import pytest
+from exact_tiles import Maker
 from host import BACKWARD, FORWARD, HostCompiled, compile_host, run_host
 from op_kernels import agree
+from tile_kernels import COLUMNS, ROWS, Program
 from tile_programs import Tiles, product
 
 from jwarp.backend.cuda.compile import CudaKernel
@@ -24,8 +26,6 @@ from jwarp.transform.jvp import jvp
 from jwarp.transform.records import fits_thread
 from jwarp.transform.vjp import vjp
 from jwarp.types import bfloat16, bool_, float16, float32, float64, int32, scalar_of, shape_of
-from tests.exact_tiles import Maker
-from tests.tile_kernels import COLUMNS, ROWS, Program
 
 PLAIN = Settings(cache_dir="")
 GROUP = 8

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from tile_kernels import COLUMNS, ROWS, Program
 
 from jwarp.backend.interpreter import run
 from jwarp.ir.printing import format_kernel
 from jwarp.ir.verify import verify
 from jwarp.transform.jvp import jvp
 from jwarp.transform.vjp import vjp
-from tests.tile_kernels import COLUMNS, ROWS, Program
 
 BLOCKS = 3
 NAMES = Program.PARAMS

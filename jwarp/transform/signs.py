@@ -1,0 +1,87 @@
+"""Drops tests whether an index is negative where it plainly is not.
+
+A tile may stick out in front of an array, so that its indices are tested. Most are multiples of block coordinates and
+of loop counters, plus what counts the elements of the tile. That they do not wrap is taken for granted: who runs so
+many blocks that they do leaves the array.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from jwarp.ir.clone import Cloner
+from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk
+from jwarp.transform.simplify import simplify
+
+
+def drop_sign_tests(kernel: Kernel) -> Kernel:
+    """The kernel with `x >= 0` and `x < 0` settled for all x that are plainly not negative."""
+    signs = _Signs(kernel)
+    known: dict[Value, Operand] = {}
+    for node in walk(kernel.body):
+        if isinstance(node, Op) and node.result is not None and node.name in ("ge", "lt"):
+            x, y = node.args
+            if isinstance(y, Const) and y.type.is_int and y.value == 0 and signs.is_count(x):
+                known[node.result] = Const(node.result.type, node.name == "ge")
+    if not known:
+        return kernel
+    return simplify(dataclasses.replace(kernel, body=_Settled(known).block(kernel.body)))
+
+
+class _Settled(Cloner):
+    """Copies blocks without the operations whose results are known."""
+
+    def __init__(self, known: Mapping[Value, Operand]):
+        super().__init__(dict(known))
+        self.settled = frozenset(known)
+
+    def nodes(self, node: Node) -> list[Node]:
+        return [] if isinstance(node, Op) and node.result in self.settled else super().nodes(node)
+
+
+class _Signs:
+    def __init__(self, kernel: Kernel):
+        self.definitions = {n.result: n for n in walk(kernel.body) if isinstance(n, Op) and n.result is not None}
+        self.starts = {n.index: n.lo for n in walk(kernel.body) if isinstance(n, For) and n.step > 0}
+        self.known: dict[Value, bool] = {}
+
+    def is_count(self, x: Operand) -> bool:
+        """Whether an integer is not negative, as far as is plain."""
+        if isinstance(x, Const):
+            return x.type.is_int and x.value >= 0
+        if x not in self.known:
+            self.known[x] = False  # while it is looked at
+            self.known[x] = self.find(x)
+        return self.known[x]
+
+    def find(self, x: Value) -> bool:
+        if x in self.starts:
+            return self.is_count(self.starts[x])
+        node = self.definitions.get(x)
+        if node is None or not x.type.is_int:
+            return False
+        if node.name in ("tid", "iota", "shape", "arg"):
+            return True
+        rule = _RULES.get(node.name)
+        if node.name == "cast" and x.type.bits < node.args[0].type.bits:
+            return False
+        if node.name in ("div", "floordiv") and not (isinstance(node.args[1], Const) and node.args[1].value > 0):
+            return False  # by zero it is -1
+        return rule is not None and rule([self.is_count(a) for a in node.args])
+
+
+# Whether the result is not negative, from what is known of the arguments.
+_RULES: Mapping[str, Callable[[list[bool]], bool]] = {
+    "add": all,
+    "mul": all,
+    "div": all,
+    "floordiv": all,
+    "mod": lambda counts: counts[0],
+    "min": all,
+    "max": any,
+    "fill": all,
+    "cast": all,
+    "view": all,
+    "select": lambda counts: all(counts[1:]),
+}

@@ -120,10 +120,10 @@ struct simt_gemm {
 
 // ---- the one that is called
 
-// C = op(A) op(B), added to C if ACC: op(A) is M x K and op(B) K x N, of which TRANSA and TRANSB say that they are stored
-// the other way round. C is neither A nor B. Sums of halves are floats over all of K, rounded once. With TF32 floats
-// may be rounded to 11 bits before they are multiplied. Rows are LDA, LDB and LDC elements apart: whoever can choose
-// takes 16 bytes more than the row has where that is a multiple of 128, for the sake of shared memory's banks.
+// C = op(A) op(B), added to C if ACC: op(A) is M x K and op(B) K x N, of which TRANSA and TRANSB say that they are
+// stored the other way round. C is neither A nor B. Sums of halves are floats over all of K, rounded once. With TF32
+// floats may be rounded to 11 bits before they are multiplied. Rows are LDA, LDB and LDC elements apart: whoever can
+// choose takes 16 bytes more than the row has where that is a multiple of 128, for the sake of shared memory's banks.
 template <class TA, class TB, class TC, int M, int N, int K, bool TRANSA, bool TRANSB, bool ACC, int NT,
           bool TF32 = false, int LDA = TRANSA ? M : K, int LDB = TRANSB ? K : N, int LDC = N>
 JW_INLINE void gemm(const TA* a, const TB* b, TC* c) {

@@ -16,9 +16,9 @@ JW_INLINE unsigned low_bits(const void* place) {
   return in_shared(place) ? shared_address(place) : (unsigned)(unsigned long long)place;
 }
 
-// Matrices of 8 x 8 elements of 16 bits, one for each register: of the last one row g, columns 2t and 2t + 1, or if
-// TRANS column g, rows 2t and 2t + 1. Lanes 0 to 7 say where the rows of the first matrix are, lanes 8 to 15 the second's,
-// and so on.
+// Matrices of 8 x 8 elements of 16 bits, one for each register: a lane has row g, columns 2t and 2t + 1, or if TRANS
+// column g, rows 2t and 2t + 1. Lanes 0 to 7 say where the rows of the first matrix are, lanes 8 to 15 where those of
+// the second, and so on.
 template <bool TRANS> JW_INLINE void load_matrices(unsigned (&x)[4], const void* row) {
   if constexpr (TRANS) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -79,7 +79,9 @@ template <int BYTES> JW_INLINE void copy_async(void* shared, const void* global)
 }
 // Makes a group of the thread's copies so far; waits for all groups of it but the newest ones; waits for all copies.
 JW_INLINE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int NEWEST> JW_INLINE void copy_wait_group() { asm volatile("cp.async.wait_group %0;" :: "n"(NEWEST) : "memory"); }
+template <int NEWEST> JW_INLINE void copy_wait_group() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(NEWEST) : "memory");
+}
 JW_INLINE void copy_wait_all() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // Whether the hardware has products of doubles by warps: of others they are sequences of instructions, and long ones.

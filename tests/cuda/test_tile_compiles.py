@@ -73,7 +73,7 @@ def tensor_products() -> dict[str, Product]:
         most = name in ("f16", "tf32", "f32", "f64")
         for ta, tb in itertools.product((False, True), repeat=2):
             for k, (extents, block) in enumerate((((64, 64, 64), 128), ((128, 128, 32), 256), ((64, 64, 32), 1024))):
-                if (k > 0 or not most) and (ta != tb or (ta and not most)):
+                if (k > 0 or not most) and (ta, tb) != (False, name.startswith("bf16")):
                     continue
                 padding = 16 // types[0].itemsize * (k % 2)
                 product = Product(*types, extents, (ta, tb), ta, block, name == "tf32", padding)
@@ -157,7 +157,7 @@ def routines() -> str:
         lines += [f"value = tile::block_reduce<tile::{op}, {block}>(value, place);" for op in operations]
         if dtype in (*FLOATS, *INTEGERS):
             scan = f"{block}, 1>(x, int(args.symbols[0]), place);"
-            lines += [f"tile::block_scan<tile::{op}, {scan}" for op in ("add", "min", "max")]
+            lines += [f"tile::block_scan<tile::{('add', 'min', 'max')[number % 3]}, {scan}"]
             lines += ["const int number = threadIdx.x; int* numbers = (int*)args.arrays[1];"]
             lines += [
                 f"numbers[{k}] = tile::block_arg_reduce<tile::{op}, {block}>(value, number, place, numbers).number;"

@@ -40,7 +40,9 @@ template <bool trans, int count> void load_matrices(unsigned (&x)[count], const 
       std::memcpy(&bits, reinterpret_cast<const uint16_t*>(place) + j, sizeof bits);
       return unsigned(bits);
     };
-    x[matrix] = trans ? element(2 * t, g) | element(2 * t + 1, g) << 16 : element(g, 2 * t) | element(g, 2 * t + 1) << 16;
+    const unsigned low = trans ? element(2 * t, g) : element(g, 2 * t);
+    const unsigned high = trans ? element(2 * t + 1, g) : element(g, 2 * t + 1);
+    x[matrix] = low | high << 16;
   }
   exchange("ldmatrix", ~0u, 0);  // nobody goes on and writes before all have read
 }

@@ -18,10 +18,8 @@ from jwarp.frontend.tile_memory import COMBINING
 from jwarp.ir.lift import Lifter, Variation, effect_of
 from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, results, walk_node
 from jwarp.ir.ops import OPS
+from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.types import ScalarType, TileType, bool_, int32, tile_type
-
-# The largest block that devices have.
-MAX_BLOCK_DIM = 1024
 
 # What a bitwise operation leaves a number as it is by.
 _NEUTRAL: dict[str, Callable[[ScalarType], int | bool]] = {

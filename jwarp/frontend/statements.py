@@ -35,6 +35,7 @@ from jwarp.frontend.tile_memory import holds_tile
 from jwarp.ir.builder import TRUE
 from jwarp.ir.nodes import Block, Const, Kernel, Op, Operand, Param, Value, blocks
 from jwarp.ir.ops import OPS
+from jwarp.ir.signs import drop_sign_tests
 from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, int32
 
 # The augmented assignments that are atomic on elements of arrays, where threads may share one.
@@ -452,4 +453,5 @@ def lower_kernel_source(
     _check_nesting(body, source.name, MAX_NESTING)
     span, locals = lowering.span(source.tree), tuple(lowering.locals)
     arity, gradients = max(1, lowering.tid_arity), tuple(lowering.gradients)
-    return Kernel(source.name, params, arity, body, span, locals, gradients=gradients)
+    made = Kernel(source.name, params, arity, body, span, locals, gradients=gradients)
+    return drop_sign_tests(made, lowering.tiles.sign_tests)

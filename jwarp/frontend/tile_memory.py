@@ -63,6 +63,7 @@ class TileMemory:
         self.groups: dict[int, set[int]] = {}
         self.filled: dict[Operand, Operand] = {}  # what tiles are filled with
         self.not_negative: set[Operand] = set()  # indices of elements that are certainly not
+        self.sign_tests: set[Operand] = set()  # of those that may be; the program itself asks none of them
 
     # -- operations
 

@@ -254,6 +254,7 @@ def _none_negative(given: Given, places: list[Operand]) -> Operand | None:
         if place in given.memory.not_negative:
             continue
         holds = given.memory.op("ge", place, zero(place.type), span=given.span)
+        given.memory.sign_tests.add(holds)
         found = holds if found is None else given.memory.op("and", found, holds, span=given.span)
     return found
 

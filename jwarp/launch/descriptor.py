@@ -27,7 +27,6 @@ from jwarp.transform.affine import Extents
 from jwarp.transform.authored import plain
 from jwarp.transform.instrument import instrument
 from jwarp.transform.records import fits_thread
-from jwarp.transform.signs import drop_sign_tests
 
 FORMAT = 2
 # Threads of a block where neither the kernel nor the launch says.
@@ -97,7 +96,7 @@ class Program:
             kernel = self.owner() if self.owner is not None else None
             assert kernel is not None, "who launches a kernel holds it"
             ir = kernel.block_ir(self.settings, block_dim, lane_axis)
-            self.derived.setdefault(key, _program(kernel, drop_sign_tests(ir), self.settings))
+            self.derived.setdefault(key, _program(kernel, ir, self.settings))
         return self.derived[key], geometry
 
     def _over(self, rank: int) -> Program:

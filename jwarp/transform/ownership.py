@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from jwarp.ir.nodes import WRITES, Block, Const, For, Kernel, Node, Op, Operand, Value, indices_of, walk
+from jwarp.ir.nodes import WRITES, Block, Const, Kernel, Node, Op, Operand, Value, indices_of, walk
+from jwarp.ir.signs import Signs
 from jwarp.transform.authored import touched_by_gradients
 from jwarp.types import int32, int64, scalar_of, shape_of
 
@@ -50,8 +51,7 @@ class Places:
     def __init__(self, kernel: Kernel):
         self.is_blocked = kernel.block_dim > 0
         self.definitions = definitions_of(kernel.body)
-        loops = (n for n in walk(kernel.body) if isinstance(n, For))
-        self.counters = {n.index: n.lo for n in loops if n.step > 0}
+        self.signs = Signs(kernel.body)
 
     def of(self, index: Operand) -> Place | None:
         """The launch axis that `index` tells, and what else it must agree in with other indices to tell it."""
@@ -91,16 +91,7 @@ class Places:
 
     def is_positive(self, atom: int | Value, factor: int) -> bool:
         """Whether a multiple of a coordinate, or of another value, is not negative."""
-        return factor >= 0 and (isinstance(atom, int) or self.is_count(atom))
-
-    def is_count(self, x: Operand) -> bool:
-        """Whether an integer is not negative, as far as is plain."""
-        if isinstance(x, Const):
-            return x.value >= 0
-        if x in self.counters:
-            return self.is_count(self.counters[x])
-        node = self.definitions.get(x)
-        return node is not None and (node.name in ("tid", "shape") or x.type.kind == "uint")
+        return factor >= 0 and (isinstance(atom, int) or self.signs.is_count(atom))
 
     def form(self, index: Operand) -> Form | None:
         """An index as a linear form; None for what is none.

@@ -1,4 +1,4 @@
-"""Drops tests whether an index is negative where it plainly is not.
+"""Finds integers that plainly are not negative, and drops tests whether they are.
 
 A tile may stick out in front of an array, so that its indices are tested. Most are multiples of block coordinates and
 of loop counters, plus what counts the elements of the tile. That they do not wrap is taken for granted: who runs so
@@ -8,25 +8,26 @@ many blocks that they do leaves the array.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk
-from jwarp.transform.simplify import simplify
+from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, walk
 
 
-def drop_sign_tests(kernel: Kernel) -> Kernel:
-    """The kernel with `x >= 0` and `x < 0` settled for all x that are plainly not negative."""
-    signs = _Signs(kernel)
-    known: dict[Value, Operand] = {}
+def drop_sign_tests(kernel: Kernel, tests: Collection[Operand]) -> Kernel:
+    """The kernel with `tests`, each `index >= 0`, settled for indices that are plainly not negative.
+
+    Tests that the author of a kernel wrote are not among them: integers wrap, and who asks is told.
+    """
+    if not tests:
+        return kernel
+    signs, known = Signs(kernel.body), dict[Value, Operand]()
     for node in walk(kernel.body):
-        if isinstance(node, Op) and node.result is not None and node.name in ("ge", "lt"):
-            x, y = node.args
-            if isinstance(y, Const) and y.type.is_int and y.value == 0 and signs.is_count(x):
-                known[node.result] = Const(node.result.type, node.name == "ge")
+        if isinstance(node, Op) and node.result is not None and node.result in tests and signs.is_count(node.args[0]):
+            known[node.result] = Const(node.result.type, True)
     if not known:
         return kernel
-    return simplify(dataclasses.replace(kernel, body=_Settled(known).block(kernel.body)))
+    return dataclasses.replace(kernel, body=_Settled(known).block(kernel.body))
 
 
 class _Settled(Cloner):
@@ -40,16 +41,20 @@ class _Settled(Cloner):
         return [] if isinstance(node, Op) and node.result in self.settled else super().nodes(node)
 
 
-class _Signs:
-    def __init__(self, kernel: Kernel):
-        self.definitions = {n.result: n for n in walk(kernel.body) if isinstance(n, Op) and n.result is not None}
-        self.starts = {n.index: n.lo for n in walk(kernel.body) if isinstance(n, For) and n.step > 0}
+class Signs:
+    """Which integers of a body plainly are not negative."""
+
+    def __init__(self, body: Block):
+        self.definitions = {n.result: n for n in walk(body) if isinstance(n, Op) and n.result is not None}
+        self.starts = {n.index: n.lo for n in walk(body) if isinstance(n, For) and n.step > 0}
         self.known: dict[Value, bool] = {}
 
     def is_count(self, x: Operand) -> bool:
         """Whether an integer is not negative, as far as is plain."""
         if isinstance(x, Const):
             return x.type.is_int and x.value >= 0
+        if x.type.kind == "uint":
+            return True
         if x not in self.known:
             self.known[x] = False  # while it is looked at
             self.known[x] = self.find(x)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from jwarp.frontend.bindings import Binding, Number, TileRef
 from jwarp.frontend.tile_calls import FILL_MODES, Given, define
-from jwarp.frontend.tile_views import dense_strides
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand
+from jwarp.ir.tile_types import dense_strides
 from jwarp.types import ScalarType, TileKind, float32, float64, shape_of, tile_type
 
 PRECISIONS = ("default", "tf32")

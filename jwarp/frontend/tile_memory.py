@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.bindings import Binding, Composite, Tile, TileRef, Unusable, as_operand, describe
-from jwarp.frontend.tile_views import Along, View, by_axes, dense_strides, whole
+from jwarp.frontend.tile_views import Along, View, by_axes, whole
 from jwarp.ir.builder import FALSE, TRUE
 from jwarp.ir.nodes import Const, Op, Operand, Value
-from jwarp.ir.tile_types import Misfit
+from jwarp.ir.tile_types import Misfit, dense_strides
 from jwarp.types import (
     CompositeType,
     ScalarType,

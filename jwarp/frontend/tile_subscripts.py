@@ -17,6 +17,7 @@ from jwarp.frontend.tile_operators import BITS as BITWISE
 from jwarp.frontend.tile_operators import IN_PLACE, change
 from jwarp.ir.nodes import Operand
 from jwarp.ir.ops import BITS, NUMBER
+from jwarp.ir.tile_types import dense_strides
 from jwarp.types import CompositeType, ScalarType
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ def _spread_out(
     found: list[Operand | None] = [None] * math.prod(shape)
     known = [axis if isinstance(axis, range) else (axis,) for axis in axes if isinstance(axis, (int, range))]
     for position, scalar in zip(itertools.product(*known), scalars, strict=True):
-        found[sum(k * s for k, s in zip(position, tile_views.dense_strides(shape), strict=True))] = scalar
+        found[sum(k * s for k, s in zip(position, dense_strides(shape), strict=True))] = scalar
     return found
 
 

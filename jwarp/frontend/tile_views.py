@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jwarp.ir.nodes import Operand
+from jwarp.ir.tile_types import dense_strides
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,6 @@ class View:
     def is_whole(self, size: int) -> bool:
         """Whether it shows all of a tile of `size` elements, in their order."""
         return bool(self.shape) and not self.moving and self.offset == 0 and self.size == size and self.is_dense
-
-
-def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """The distances of neighbours along each axis in the flattened tile."""
-    return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
 def whole(shape: tuple[int, ...]) -> View:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jwarp.ir.ops import COMBINERS, SCANS
@@ -35,6 +35,11 @@ def check_shape(shape: Any) -> tuple[int, ...]:
     _require(is_shape and 1 <= len(shape) <= MAX_DIMS, f"{shape!r} is no shape of a tile")
     _require(math.prod(shape) <= MAX_TILE_ELEMENTS, f"a tile has at most {MAX_TILE_ELEMENTS} elements")
     return shape
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """The distances of neighbours along each axis in the flattened tile."""
+    return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
 
 
 def _tile(type_: ValueType, rank: int | None = None) -> TileType:

@@ -7,7 +7,6 @@ tangent of an argument to its part of that of the result.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Op, Operand, Value
+from jwarp.ir.tile_types import dense_strides
 from jwarp.transform.derivatives import DERIVATIVES, Applied, Rule
 from jwarp.types import int32, scalar_of, shape_of, with_shape
 
@@ -45,15 +45,9 @@ def _both(rule: Rule) -> Directions | None:
 # -- shapes
 
 
-def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides of a tile of `shape`."""
-    sizes = itertools.accumulate(shape[:0:-1], lambda x, y: x * y, initial=1)
-    return tuple(sizes)[::-1]
-
-
 def reshaped(a: Applied, x: Operand, shape: tuple[int, ...]) -> Operand:
     """The elements of `x` in order, as a tile of `shape`."""
-    return x if shape_of(x.type) == shape else a.builder.op("view", x, attr=(shape, 0, contiguous(shape)))
+    return x if shape_of(x.type) == shape else a.builder.op("view", x, attr=(shape, 0, dense_strides(shape)))
 
 
 def transposed(a: Applied, x: Operand) -> Operand:
@@ -77,7 +71,7 @@ def _spread_over(a: Applied, x: Operand, shape: tuple[int, ...], axes: tuple[int
     """A result of a reduction over `axes`, for each of the elements of `shape` that went into it."""
     if not shape_of(x.type):
         return a.builder.op("fill", x, attr=shape)
-    kept = iter(contiguous(shape_of(x.type)))
+    kept = iter(dense_strides(shape_of(x.type)))
     strides = tuple(0 if axis in axes else next(kept) for axis in range(len(shape)))
     return a.builder.op("view", x, attr=(shape, 0, strides))
 

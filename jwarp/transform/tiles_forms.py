@@ -11,6 +11,7 @@ import numpy as np
 from jwarp.ir.evaluate_tiles import places
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, blocks
 from jwarp.ir.ops import ELEMENTARY, OPS
+from jwarp.ir.tile_types import dense_strides
 from jwarp.types import TileType, ValueType, scalar_of, shape_of
 
 # An element is computed again wherever it is used if that takes at most so many operations on integers.
@@ -68,11 +69,7 @@ def result_of(node: Op) -> Value:
 
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The distances between the elements of a tile along its axes; 0 along an axis of one element."""
-    strides, size = [], 1
-    for extent in reversed(shape):
-        strides.append(size if extent > 1 else 0)
-        size *= extent
-    return tuple(reversed(strides))
+    return tuple(stride if extent > 1 else 0 for extent, stride in zip(shape, dense_strides(shape), strict=True))
 
 
 def fit(numbers: np.ndarray) -> tuple[int, tuple[int, ...]] | None:

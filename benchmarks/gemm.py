@@ -26,9 +26,9 @@ from figures import Figure, Target, format_figure, format_header, format_verdict
 from timing import Run, interleave
 
 from jwarp.backend.cpu.code import Options
-from jwarp.backend.cpu.compile import PASSES
 from jwarp.backend.cpu.gemm import emit
 from jwarp.backend.cpu.gemm_code import FunctionCode
+from jwarp.backend.cpu.optimize import optimized_module
 from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.ir.matmul import Request
 from jwarp.types import ScalarType, bfloat16, float16, float32, float64
@@ -172,13 +172,7 @@ def _link(texts: list[str], names: list[str], params: int) -> list[Callable[...,
     machine = target_machine(host_target())
     library = llvm.JITLibraryBuilder().add_current_process()
     for text in texts:
-        module = llvm.parse_assembly(text)
-        module.triple, module.data_layout = host_target().triple, str(machine.target_data)
-        passes = llvm.create_new_module_pass_manager()
-        for name in PASSES:
-            getattr(passes, f"add_{name}_pass")()
-        passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(1)))
-        library.add_object_img(machine.emit_object(module))
+        library.add_object_img(machine.emit_object(optimized_module(text, host_target())))
     for name in names:
         library.export_symbol(name)
     tracker = library.link(_jit, f"benchmark.{len(_linked)}")

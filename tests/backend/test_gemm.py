@@ -14,9 +14,9 @@ import pytest
 from fenced import Fenced
 from harness import TARGETS
 
-from jwarp.backend.cpu.compile import PASSES
 from jwarp.backend.cpu.gemm import Unit, emit
 from jwarp.backend.cpu.target import Target, host_target, target_machine
+from jwarp.backend.cpu.units import unit_object
 from jwarp.errors import KernelTypeError
 from jwarp.ir.matmul import Request
 from jwarp.types import FLOATS, INTS, ScalarType, bfloat16, float16, float32, float64, int8, int16, int32, uint8
@@ -37,15 +37,7 @@ _jit = llvm.create_lljit_compiler(target_machine(host_target()))
 
 def compiled(request: Request, target: Target) -> Callable[..., None]:
     """The unit of a request, as a function of three addresses."""
-    machine = target_machine(target)
-    module = llvm.parse_assembly(emit(request, target))
-    module.triple, module.data_layout = target.triple, str(machine.target_data)
-    module.verify()
-    passes = llvm.create_new_module_pass_manager()
-    for name in PASSES:
-        getattr(passes, f"add_{name}_pass")()
-    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(1)))
-    library = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(module)).add_current_process()
+    library = llvm.JITLibraryBuilder().add_object_img(unit_object(request, target)).add_current_process()
     tracker = library.export_symbol(request.symbol).link(_jit, f"gemm.{len(_linked)}")
     _linked.append(tracker)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(tracker[request.symbol])

@@ -15,6 +15,7 @@ from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.library import expansion
 from jwarp.backend.cpu.linker import link
+from jwarp.backend.cpu.optimize import optimized_module
 from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.backend.cpu.units import addresses, requests_from_bytes, requests_to_bytes
 from jwarp.backend.events import CompileEvent, announce
@@ -30,7 +31,6 @@ from jwarp.transform.simplify import simplify
 from jwarp.transform.tiles import lower_tiles
 from jwarp.transform.tiles_units import request_of
 
-PASSES = ("instruction_combine", "simplify_cfg", "dead_code_elimination")
 LOCAL_PASSES = ("sroa",)
 
 
@@ -114,18 +114,9 @@ class CpuKernel(AnalysedKernel):
     def module(self, version: str = "fast", options: Options | None = None) -> llvm.ModuleRef:
         """The verified and optimised LLVM module of one version."""
         options = options or self.options
-        machine = target_machine(options.target)
         text = self.text(version, options)
-        module = llvm.parse_assembly(text)
-        module.triple, module.data_layout = options.target.triple, str(machine.target_data)
-        module.verify()
-        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(1))
-        passes = llvm.create_new_module_pass_manager()
         # Elements of local arrays with constant indices become values.
-        for name in (*LOCAL_PASSES, *PASSES) if " = alloca " in text else PASSES:
-            getattr(passes, f"add_{name}_pass")()
-        passes.run(module, builder)
-        return module
+        return optimized_module(text, options.target, LOCAL_PASSES if " = alloca " in text else ())
 
     @property
     def options(self) -> Options:

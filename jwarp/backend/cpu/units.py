@@ -8,18 +8,15 @@ import threading
 import time
 from collections.abc import Iterable
 
-import llvmlite.binding as llvm
-
 from jwarp.backend.cpu.gemm import emit
 from jwarp.backend.cpu.linker import link
+from jwarp.backend.cpu.optimize import optimized_module
 from jwarp.backend.cpu.target import Target, host_target, target_machine
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.store import Store, key_of
 from jwarp.ir.matmul import Request
 from jwarp.types import SCALARS
-
-PASSES = ("instruction_combine", "simplify_cfg", "dead_code_elimination")
 
 _addresses: dict[Request, int] = {}
 _made: dict[Request, CompileEvent] = {}
@@ -28,15 +25,7 @@ _lock = threading.Lock()
 
 def unit_object(request: Request, target: Target) -> bytes:
     """The object code of one product."""
-    machine = target_machine(target)
-    module = llvm.parse_assembly(emit(request, target))
-    module.triple, module.data_layout = target.triple, str(machine.target_data)
-    module.verify()
-    passes = llvm.create_new_module_pass_manager()
-    for name in PASSES:
-        getattr(passes, f"add_{name}_pass")()
-    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(1)))
-    return machine.emit_object(module)
+    return target_machine(target).emit_object(optimized_module(emit(request, target), target))
 
 
 def addresses(requests: Iterable[Request], kernel: str, store: Store) -> dict[str, int]:

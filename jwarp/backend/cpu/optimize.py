@@ -1,0 +1,24 @@
+"""Turns LLVM assembly into an optimised module for one processor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import llvmlite.binding as llvm
+
+from jwarp.backend.cpu.target import Target, target_machine
+
+PASSES = ("instruction_combine", "simplify_cfg", "dead_code_elimination")
+
+
+def optimized_module(text: str, target: Target, first: Sequence[str] = ()) -> llvm.ModuleRef:
+    """The verified module of a text after LLVM's passes: those named `first`, and the few that all code has."""
+    machine = target_machine(target)
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = target.triple, str(machine.target_data)
+    module.verify()
+    passes = llvm.create_new_module_pass_manager()
+    for name in (*first, *PASSES):
+        getattr(passes, f"add_{name}_pass")()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(1)))
+    return module

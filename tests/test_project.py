@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,17 @@ from importlinter import cli
 
 ROOT = Path(__file__).parent.parent
 PYTHON_FILES = sorted((ROOT / "jwarp").rglob("*.py"))
-NATIVE_FILES = sorted([*(ROOT / "cuda" / "runtime").glob("*.[hc]*"), *(ROOT / "cuda" / "device").glob("*.cuh")])
+RUNTIME = ROOT / "cuda" / "runtime"
+RUNTIME_FILES = sorted(p for p in RUNTIME.rglob("*.[hc]*") if "third_party" not in p.parts)
+NATIVE_FILES = sorted([*RUNTIME_FILES, *(ROOT / "cuda" / "device").rglob("*.cuh")])
+# Which folders of the native module the files of each may include, besides their own.
+INCLUDED = {
+    "core": set(),
+    "cpu": {"core"},
+    "gpu": {"core"},
+    "xla": {"core", "cpu", "gpu"},
+    "python": {"core", "cpu", "gpu", "xla"},
+}
 
 
 def test_lower_layers_do_not_import_higher_ones(monkeypatch):
@@ -34,13 +45,23 @@ def test_a_python_file_says_its_job_and_is_short(path):
     assert len(text.splitlines()) <= 600
 
 
-@pytest.mark.parametrize("path", NATIVE_FILES, ids=lambda p: p.name)
+@pytest.mark.parametrize("path", NATIVE_FILES, ids=lambda p: str(p.relative_to(ROOT / "cuda")))
 def test_a_native_file_says_its_job_and_is_short(path):
     lines = path.read_text().splitlines()
     assert lines[0].startswith("// ")
     assert len(lines) <= 600
 
 
+@pytest.mark.parametrize("path", RUNTIME_FILES, ids=lambda p: str(p.relative_to(RUNTIME)))
+def test_a_native_file_includes_only_lower_folders(path):
+    folder = path.relative_to(RUNTIME).parts[0]
+    for name in re.findall(r'^#include "([^"]+)"', path.read_text(), re.MULTILINE):
+        if not name.startswith("xla/ffi/api/"):  # XLA's own header
+            assert (RUNTIME / name).is_file(), f"paths begin at {RUNTIME.name}/"
+            assert name.split("/")[0] in INCLUDED[folder] | {folder}, name
+
+
 def test_files_were_found():
     assert len(PYTHON_FILES) > 30
-    assert len(NATIVE_FILES) > 10
+    assert len(RUNTIME_FILES) > 50
+    assert len(NATIVE_FILES) > len(RUNTIME_FILES)

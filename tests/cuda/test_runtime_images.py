@@ -28,7 +28,7 @@ def include_folder() -> Path:
 CHECKS = """
 #include <cuda.h>
 #include <type_traits>
-#include "cuda_driver.h"
+#include "gpu/driver.h"
 
 // Whether both take arguments of the same sizes, pointers in the same places.
 template <typename A, typename B> constexpr bool alike = sizeof(A) == sizeof(B) && alignof(A) == alignof(B);
@@ -66,7 +66,7 @@ def compiles(text: str, folder: Path, tmp_path: Path) -> str:
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 def test_declarations_are_those_of_the_toolkit(tmp_path):
     folder = include_folder()
-    functions = re.findall(r"X\((\w+), \"(\w+)\"", (RUNTIME / "cuda_driver.h").read_text())
+    functions = re.findall(r"X\((\w+), \"(\w+)\"", (RUNTIME / "gpu" / "driver.h").read_text())
     assert len(functions) > 20
     lines = [
         f"static_assert(Same<decltype(&::{name}), decltype(Driver::{member})>::value);" for member, name in functions

@@ -1,5 +1,5 @@
 // Decoding a formula, and its value.
-#include "formula.h"
+#include "core/formula.h"
 
 #include <algorithm>
 

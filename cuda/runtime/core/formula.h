@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "reader.h"
+#include "core/reader.h"
 
 namespace jwarp {
 

@@ -1,10 +1,10 @@
 // Decoding a launch.
-#include "launch.h"
+#include "core/launch.h"
 
 #include <algorithm>
 #include <string>
 
-#include "reader.h"
+#include "core/reader.h"
 
 namespace jwarp {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "formula.h"
-#include "plan.h"
+#include "core/formula.h"
+#include "core/plan.h"
 
 namespace jwarp {
 

@@ -1,11 +1,11 @@
 // Checking buffers against plan and launch.
-#include "layout.h"
+#include "core/layout.h"
 
 #include <algorithm>
 #include <string>
 
-#include "dtype.h"
-#include "fault.h"
+#include "core/dtype.h"
+#include "core/fault.h"
 
 namespace jwarp {
 namespace {

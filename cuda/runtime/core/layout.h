@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "launch.h"
-#include "plan.h"
+#include "core/launch.h"
+#include "core/plan.h"
 #include "xla/ffi/api/c_api.h"
 
 namespace jwarp {

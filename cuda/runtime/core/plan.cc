@@ -1,8 +1,8 @@
 // Decoding a plan, and deciding its clauses.
-#include "plan.h"
+#include "core/plan.h"
 
-#include "dtype.h"
-#include "reader.h"
+#include "core/dtype.h"
+#include "core/reader.h"
 
 namespace jwarp {
 namespace {

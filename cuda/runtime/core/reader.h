@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "fault.h"
+#include "core/fault.h"
 
 namespace jwarp {
 

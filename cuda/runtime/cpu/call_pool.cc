@@ -1,5 +1,5 @@
 // Starting and joining the threads of one call.
-#include "call_pool.h"
+#include "cpu/call_pool.h"
 
 #include <sched.h>
 

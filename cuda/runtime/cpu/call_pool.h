@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "share.h"
+#include "cpu/share.h"
 
 namespace jwarp {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tape.h"
+#include "cpu/tape.h"
 
 namespace jwarp {
 

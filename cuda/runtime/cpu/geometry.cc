@@ -1,5 +1,5 @@
 // Laying out the work of a launch.
-#include "geometry.h"
+#include "cpu/geometry.h"
 
 #include <algorithm>
 

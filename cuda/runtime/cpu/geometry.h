@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "layout.h"
-#include "small_array.h"
+#include "core/layout.h"
+#include "core/small_array.h"
 
 namespace jwarp {
 

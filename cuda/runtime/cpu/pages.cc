@@ -1,5 +1,5 @@
 // Large pages for large outputs.
-#include "pages.h"
+#include "cpu/pages.h"
 
 #if defined(__linux__)
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "share.h"
+#include "cpu/share.h"
 
 namespace jwarp {
 

@@ -1,18 +1,18 @@
 // Initial contents, choice of version, and the walk over batch elements, rows and columns.
-#include "run.h"
+#include "cpu/run.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <new>
 
-#include "dtype.h"
-#include "failure.h"
-#include "fault.h"
-#include "float_state.h"
-#include "pages.h"
-#include "sums.h"
-#include "tape.h"
+#include "core/dtype.h"
+#include "core/fault.h"
+#include "cpu/first_failure.h"
+#include "cpu/float_state.h"
+#include "cpu/pages.h"
+#include "cpu/sums.h"
+#include "cpu/tape.h"
 
 namespace jwarp {
 namespace {
@@ -36,7 +36,7 @@ struct Work {
   const Copies* copies;  // null where chunks need none
   Entry fast;
   Entry checked;
-  Failure& failure;
+  FirstFailure& failure;
 
   Entry entry(Version version) const { return version == Version::kFast ? fast : checked; }
 };
@@ -288,7 +288,7 @@ std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
   for (size_t p = 0; p < geometry.operands.size(); ++p) {
     base[p] = buffers.of(geometry.operands[p].binding).data;
   }
-  Failure failure;
+  FirstFailure failure;
   Work work{kernel_.plan, geometry, base.data(), nullptr, kernel_.fast.load(std::memory_order_acquire),
             kernel_.checked.load(std::memory_order_acquire), failure};
   if (geometry.granules == 0) {

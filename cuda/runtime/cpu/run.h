@@ -5,10 +5,10 @@
 #include <memory>
 #include <optional>
 
-#include "geometry.h"
-#include "launch.h"
-#include "share.h"
-#include "table.h"
+#include "core/launch.h"
+#include "cpu/geometry.h"
+#include "cpu/share.h"
+#include "cpu/table.h"
 
 namespace jwarp {
 

@@ -1,5 +1,5 @@
 // A job: a counter of chunks that the caller and its helpers draw from.
-#include "share.h"
+#include "cpu/share.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,5 +1,5 @@
 // Copying between strided arrays and contiguous ones, in blocks of rows.
-#include "staging.h"
+#include "cpu/staging.h"
 
 #include <algorithm>
 #include <cstring>

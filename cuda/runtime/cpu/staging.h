@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "share.h"
+#include "cpu/share.h"
 
 namespace jwarp {
 

@@ -1,14 +1,14 @@
 // Making copies ready, and adding them up in an order that does not depend on threads.
-#include "sums.h"
+#include "cpu/sums.h"
 
 #include <algorithm>
 #include <cstring>
 #include <new>
 
-#include "dtype.h"
-#include "float_state.h"
-#include "half.h"
-#include "pages.h"
+#include "core/dtype.h"
+#include "cpu/float_state.h"
+#include "cpu/half.h"
+#include "cpu/pages.h"
 
 namespace jwarp {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "geometry.h"
-#include "share.h"
+#include "cpu/geometry.h"
+#include "cpu/share.h"
 
 namespace jwarp {
 

@@ -1,5 +1,5 @@
 // The table of compiled kernels and its lock.
-#include "table.h"
+#include "cpu/table.h"
 
 #include <pthread.h>
 
@@ -7,7 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "fault.h"
+#include "core/fault.h"
 
 namespace jwarp {
 namespace {

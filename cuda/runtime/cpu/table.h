@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "entry.h"
-#include "plan.h"
+#include "core/plan.h"
+#include "cpu/entry.h"
 
 namespace jwarp {
 

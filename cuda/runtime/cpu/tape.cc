@@ -1,5 +1,5 @@
 // Grows and gives back the stacks that kernels push to.
-#include "tape.h"
+#include "cpu/tape.h"
 
 #include <unistd.h>
 

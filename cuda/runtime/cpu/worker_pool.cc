@@ -1,5 +1,5 @@
 // Starting, feeding and joining worker threads, and starting over in a forked child.
-#include "worker_pool.h"
+#include "cpu/worker_pool.h"
 
 #include <pthread.h>
 
@@ -8,7 +8,7 @@
 #include <exception>
 #include <new>
 
-#include "call_pool.h"
+#include "cpu/call_pool.h"
 
 namespace jwarp {
 namespace {

@@ -1,5 +1,5 @@
 // The table of contexts.
-#include "cuda_place.h"
+#include "gpu/contexts.h"
 
 #include <memory>
 #include <unordered_map>

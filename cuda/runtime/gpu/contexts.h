@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda_driver.h"
+#include "gpu/driver.h"
 
 namespace jwarp::cuda {
 

@@ -1,5 +1,5 @@
 // Loading the driver's library, and what its errors mean.
-#include "cuda_driver.h"
+#include "gpu/driver.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include <map>
 #include <memory>
 
-#include "fault.h"
+#include "core/fault.h"
 
 namespace jwarp::cuda {
 namespace {

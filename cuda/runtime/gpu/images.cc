@@ -1,10 +1,10 @@
 // Checking images, and loading them once.
-#include "cuda_images.h"
+#include "gpu/images.h"
 
 #include <cstring>
 #include <unordered_map>
 
-#include "fault.h"
+#include "core/fault.h"
 
 namespace jwarp::cuda {
 

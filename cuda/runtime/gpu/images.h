@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "cuda_driver.h"
+#include "gpu/driver.h"
 
 namespace jwarp::cuda {
 

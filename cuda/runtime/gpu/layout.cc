@@ -1,5 +1,5 @@
 // Merging batch axes, and writing the words of a launch.
-#include "cuda_layout.h"
+#include "gpu/layout.h"
 
 #include <algorithm>
 

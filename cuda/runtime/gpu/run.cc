@@ -1,13 +1,13 @@
 // Initial contents, pointers, and the launch itself.
-#include "cuda_run.h"
+#include "gpu/run.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "cuda_place.h"
-#include "failure.h"
-#include "fault.h"
-#include "small_array.h"
+#include "core/failed_check.h"
+#include "core/fault.h"
+#include "core/small_array.h"
+#include "gpu/contexts.h"
 
 namespace jwarp::cuda {
 namespace {
@@ -184,8 +184,8 @@ void CudaSite::check_failure(const CudaLayout& layout, int64_t number, Address n
   const size_t site = (word & ((uint64_t{1} << kSiteBits) - 1)) - 1;
   const std::string text = site < failures_.size() ? failures_[site] : "a check failed";
   const int64_t threads = layout.words[kThreads], items = layout.words[kItems];
-  raise_failure("kernel '" + name_ + "': " + text, layout, plan_.tid_dims, thread % threads,
-                number * items + thread / threads % items);
+  raise_failed_check("kernel '" + name_ + "': " + text, layout, plan_.tid_dims, thread % threads,
+                     number * items + thread / threads % items);
 }
 
 }  // namespace jwarp::cuda

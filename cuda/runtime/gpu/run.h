@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cuda_driver.h"
-#include "cuda_images.h"
-#include "cuda_layout.h"
+#include "gpu/driver.h"
+#include "gpu/images.h"
+#include "gpu/layout.h"
 
 namespace jwarp::cuda {
 

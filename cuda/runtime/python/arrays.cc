@@ -1,5 +1,5 @@
 // Checking NumPy arrays and finding their types.
-#include "arrays.h"
+#include "python/arrays.h"
 
 #include <cstring>
 #include <string>

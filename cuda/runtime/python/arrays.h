@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "geometry.h"
+#include "core/layout.h"
 #include "xla/ffi/api/c_api.h"
 
 namespace jwarp {

@@ -9,18 +9,19 @@
 #include <utility>
 #include <vector>
 
-#include "arrays.h"
-#include "call_pool.h"
-#include "compiler.h"
-#include "cuda_bindings.h"
-#include "fault.h"
-#include "gil.h"
-#include "handler.h"
-#include "replay.h"
-#include "run.h"
-#include "share.h"
-#include "table.h"
-#include "worker_pool.h"
+#include "core/fault.h"
+#include "cpu/call_pool.h"
+#include "cpu/compile.h"
+#include "cpu/run.h"
+#include "cpu/share.h"
+#include "cpu/table.h"
+#include "cpu/worker_pool.h"
+#include "python/arrays.h"
+#include "python/compiler.h"
+#include "python/gil.h"
+#include "python/gpu_bindings.h"
+#include "python/replay.h"
+#include "xla/cpu_handler.h"
 
 namespace py = pybind11;
 
@@ -96,6 +97,7 @@ void translate_fault(std::exception_ptr thrown) {
 PYBIND11_MODULE(_native, m) {
   m.doc() = "XLA custom call handlers and the CPU launcher of jwarp.";
   py::register_local_exception_translator(jwarp::translate_fault);
+  jwarp::set_compile(jwarp::call_compiler);
 
   m.def("handlers", &jwarp::handlers, "The handlers of the custom call jwarp_launch_v1, by stage.");
   m.def("register_kernel", &jwarp::register_entries, py::arg("fingerprint"), py::arg("plan"), py::arg("fast"),

@@ -1,7 +1,9 @@
 // Calling back into Python to compile, from any thread.
-#include "compiler.h"
+#include "python/compiler.h"
 
-#include "fault.h"
+#include <utility>
+
+#include "core/fault.h"
 
 namespace jwarp {
 namespace {
@@ -23,6 +25,8 @@ std::string describe(py::error_already_set& error) {
   return py::str(error.type().attr("__name__")).cast<std::string>() + ": " +
          py::str(error.value()).cast<std::string>();
 }
+
+}  // namespace
 
 void call_compiler(const std::string& fingerprint, std::string_view program, Version version) {
   if (interpreter_is_gone()) {
@@ -50,25 +54,9 @@ void call_compiler(const std::string& fingerprint, std::string_view program, Ver
   }
 }
 
-}  // namespace
-
 void set_compiler(py::object callback) {
   if (compiler == nullptr) compiler = new py::object();
   *compiler = std::move(callback);
-}
-
-Kernel& require_kernel(const std::string& fingerprint, std::string_view program) {
-  if (Kernel* kernel = find_kernel(fingerprint)) return *kernel;
-  call_compiler(fingerprint, program, Version::kFast);
-  if (Kernel* kernel = find_kernel(fingerprint)) return *kernel;
-  throw Fault(XLA_FFI_Error_Code_INTERNAL, "the compiler did not register kernel " + fingerprint);
-}
-
-void require_version(Kernel& kernel, std::string_view program, Version version) {
-  call_compiler(kernel.fingerprint, program, version);
-  if (kernel.entry(version).load() != nullptr) return;
-  throw Fault(XLA_FFI_Error_Code_INTERNAL,
-              "the compiler did not register the needed version of kernel " + kernel.fingerprint);
 }
 
 }  // namespace jwarp

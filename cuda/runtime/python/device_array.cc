@@ -1,11 +1,11 @@
 // Reading the structs of DLPack.
-#include "cuda_array.h"
+#include "python/device_array.h"
 
 #include <pybind11/stl.h>
 
 #include <algorithm>
 
-#include "dtype.h"
+#include "core/dtype.h"
 
 namespace py = pybind11;
 

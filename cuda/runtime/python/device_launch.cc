@@ -1,5 +1,5 @@
 // Values put into device memory, the device's context, and what has to live until a launch has ended.
-#include "cuda_in_place.h"
+#include "python/device_launch.h"
 
 #include <pybind11/stl.h>
 
@@ -8,10 +8,10 @@
 #include <optional>
 #include <string_view>
 
-#include "arrays.h"
-#include "dtype.h"
-#include "fault.h"
-#include "gil.h"
+#include "core/dtype.h"
+#include "core/fault.h"
+#include "python/arrays.h"
+#include "python/gil.h"
 
 namespace py = pybind11;
 

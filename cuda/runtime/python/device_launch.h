@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda_run.h"
+#include "gpu/run.h"
 
 namespace jwarp::cuda {
 

@@ -1,5 +1,5 @@
 // Handlers by stage, and launches on the memory of GPUs, for Python.
-#include "cuda_bindings.h"
+#include "python/gpu_bindings.h"
 
 #include <pybind11/stl.h>
 
@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "cuda_array.h"
-#include "cuda_driver.h"
-#include "cuda_handler.h"
-#include "cuda_in_place.h"
+#include "gpu/driver.h"
+#include "python/device_array.h"
+#include "python/device_launch.h"
+#include "xla/gpu_handler.h"
 
 namespace py = pybind11;
 

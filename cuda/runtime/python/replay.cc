@@ -1,18 +1,18 @@
 // Laying out a recorded launch over its arrays, and running it without the GIL.
-#include "replay.h"
+#include "python/replay.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "arrays.h"
-#include "compiler.h"
-#include "dtype.h"
-#include "fault.h"
-#include "gil.h"
-#include "run.h"
-#include "staging.h"
-#include "sums.h"
-#include "worker_pool.h"
+#include "core/dtype.h"
+#include "core/fault.h"
+#include "cpu/compile.h"
+#include "cpu/run.h"
+#include "cpu/staging.h"
+#include "cpu/sums.h"
+#include "cpu/worker_pool.h"
+#include "python/arrays.h"
+#include "python/gil.h"
 
 namespace py = pybind11;
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "launch.h"
-#include "run.h"
+#include "core/launch.h"
+#include "cpu/run.h"
 
 namespace jwarp {
 

@@ -2,15 +2,15 @@
 //
 // The C++ templates of XLA decode every argument of every call; written against the C interface, a call
 // costs less than half of that.
-#include "handler.h"
+#include "xla/cpu_handler.h"
 
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "compiler.h"
-#include "ffi_frame.h"
-#include "run.h"
+#include "cpu/compile.h"
+#include "cpu/run.h"
+#include "xla/ffi_frame.h"
 
 namespace jwarp {
 namespace {

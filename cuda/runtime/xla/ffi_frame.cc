@@ -1,5 +1,5 @@
 // Reading call frames of XLA through the C interface.
-#include "ffi_frame.h"
+#include "xla/ffi_frame.h"
 
 #include <mutex>
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "fault.h"
+#include "core/fault.h"
 #include "xla/ffi/api/c_api.h"
 
 namespace jwarp {

@@ -1,12 +1,12 @@
 // XLA's side of a launch on a GPU: attributes, state and streams, through the C interface.
-#include "cuda_handler.h"
+#include "xla/gpu_handler.h"
 
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "cuda_run.h"
-#include "ffi_frame.h"
+#include "gpu/run.h"
+#include "xla/ffi_frame.h"
 
 namespace jwarp::cuda {
 namespace {

@@ -1,22 +1,17 @@
-// The failed check of a launch that its threads come to first, and the error that it becomes.
+// The failed check of a launch that its threads come to first.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <string>
 
-#include "entry.h"
-#include "geometry.h"
-#include "table.h"
+#include "cpu/entry.h"
+#include "cpu/geometry.h"
+#include "cpu/table.h"
 
 namespace jwarp {
 
-// Throws the Fault that `what` went wrong in a thread, counted through the launch dimensions, of a batch element.
-[[noreturn]] void raise_failure(const std::string& what, const Layout& layout, int64_t tid_dims, int64_t thread,
-                                int64_t item);
-
-class Failure {
+class FirstFailure {
  public:
   // Whether work from this granule on no longer matters.
   bool precedes(int64_t granule) const { return granule_.load(std::memory_order_relaxed) < granule; }

@@ -12,7 +12,7 @@ from harness import Compiled
 
 from jwarp import _native
 from jwarp.ir.nodes import written_params
-from jwarp.launch.descriptor import FORMAT
+from jwarp.launching.descriptor import FORMAT
 
 _PAGE = mmap.PAGESIZE
 _READ, _IN_OUT = 0, 2

@@ -14,12 +14,12 @@ import numpy as np
 from jwarp import _native
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.compile import CpuKernel, entry_name
+from jwarp.backend.cpu.gemm_cache import unit_object
 from jwarp.backend.cpu.target import Target, host_target, target_machine
-from jwarp.backend.cpu.units import unit_object
 from jwarp.config import Settings
 from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Kernel, written_params
-from jwarp.launch.descriptor import FORMAT
+from jwarp.launching.descriptor import FORMAT
 
 _GUARD = 256
 _GUARD_BYTE = 0xA5

@@ -20,9 +20,9 @@ from jwarp.backend.cpu.compile import CpuKernel, compile_program
 from jwarp.config import Settings, config
 from jwarp.ir.nodes import Kernel, written_params
 from jwarp.ir.serialize import FORMAT, MAGIC, from_bytes
-from jwarp.launch.derive import Variant, derive
-from jwarp.launch.descriptor import FORMAT as LAUNCH_FORMAT
-from jwarp.launch.descriptor import program_of
+from jwarp.launching.derive import Variant, derive
+from jwarp.launching.descriptor import FORMAT as LAUNCH_FORMAT
+from jwarp.launching.descriptor import program_of
 
 SECONDS_EACH = 2.0  # of processor time
 READ, ZEROS, IN_OUT = 0, 1, 2

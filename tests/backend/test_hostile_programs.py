@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from jwarp import _native
 from jwarp.backend.cpu.compile import CpuKernel, compile_program
 from jwarp.config import Settings, config
-from jwarp.launch.descriptor import FORMAT, program_of
+from jwarp.launching.descriptor import FORMAT, program_of
 
 HERE = Path(__file__).parent
 PROGRAMS = int(os.environ.get("JWARP_HOSTILE_PROGRAMS", "200"))

@@ -15,7 +15,7 @@ from op_kernels import same
 
 import jwarp as wp
 from jwarp.backend.cpu.compile import CpuKernel
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 
 SIZES = (1, 5, 16, 33)

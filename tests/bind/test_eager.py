@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.bind import eager
+from jwarp.dispatch import eager
 
 
 @wp.kernel

@@ -10,7 +10,7 @@ from launch_kernels import accumulate, add_rows, advance, fill, halve_and_double
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
-from jwarp.bind import jax_kernel as module
+from jwarp.api import jax_kernel as module
 
 X = jnp.arange(5.0)
 

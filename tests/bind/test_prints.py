@@ -10,7 +10,7 @@ from test_processes import run as run_process
 
 import jwarp as wp
 from jwarp import _native
-from jwarp.backend.interpreter import formatted, run
+from jwarp.backend.interpreter.machine import formatted, run
 from jwarp.ir.formats import conversions, parse
 
 N = 300

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jwarp as wp
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 
 
 def run_kernel(kernel, dims, *args):

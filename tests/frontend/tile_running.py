@@ -3,10 +3,10 @@
 import numpy as np
 
 import jwarp as wp
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.ir.verify import verify
-from jwarp.transform.simplify import simplify
+from jwarp.passes.simplify import simplify
 
 BLOCK = 8
 

@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
 from jwarp.config import config
-from jwarp.launch import geometry
-from jwarp.launch.derive import Variant, derive
-from jwarp.launch.descriptor import program_of
-from jwarp.launch.inplace import InPlace, Place, Use
+from jwarp.dispatch.host_arrays import InPlace, Place, Use
+from jwarp.launching import geometry
+from jwarp.launching.derive import Variant, derive
+from jwarp.launching.descriptor import program_of
 
 
 @wp.kernel

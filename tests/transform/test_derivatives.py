@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from jwarp.autodiff.scalar_rules import DERIVATIVES, STEPS, Applied
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Const
 from jwarp.ir.ops import OPS
-from jwarp.transform.derivatives import DERIVATIVES, STEPS, Applied
 from jwarp.types import bool_, float64
 
 RANGES = {

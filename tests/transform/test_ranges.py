@@ -13,11 +13,11 @@ import pytest
 from access_kernels import FakeArray, Program, TooLong, programs, run_thread
 
 import jwarp as wp
+from jwarp.analysis.affine import ALWAYS, UNKNOWN, evaluate
 from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.config import Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import WRITES, Op, walk
-from jwarp.transform.affine import ALWAYS, UNKNOWN, evaluate
 
 LARGEST = 2**31 - 1
 

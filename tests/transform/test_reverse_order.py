@@ -3,9 +3,9 @@
 import numpy as np
 
 import jwarp as wp
-from jwarp.backend.interpreter import run
-from jwarp.transform.slots import Slot
-from jwarp.transform.vjp import vjp
+from jwarp.autodiff.derived_parameters import Slot
+from jwarp.autodiff.reverse import vjp
+from jwarp.backend.interpreter.machine import run
 
 F = wp.float64
 

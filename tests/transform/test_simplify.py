@@ -2,7 +2,7 @@
 
 from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.nodes import Block, Const, For, Kernel, Op, Param, Value, walk
-from jwarp.transform.simplify import simplify
+from jwarp.passes.simplify import simplify
 from jwarp.types import ArrayType, float32, int32
 
 ONE = Const(int32, 1)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.analysis.affine import Affine, Symbol
+from jwarp.analysis.ranges import prove
+from jwarp.analysis.summary import Coordinate, Summary, outside, reach, summarize, summary_from_bytes
 from jwarp.backend.cpu.compile import optimized
 from jwarp.config import Settings
-from jwarp.transform.affine import Affine, Symbol
-from jwarp.transform.ranges import prove
-from jwarp.transform.summary import Coordinate, Summary, outside, reach, summarize, summary_from_bytes
 
 
 @wp.kernel

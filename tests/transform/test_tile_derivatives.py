@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from tile_kernels import COLUMNS, ROWS, Program
 
-from jwarp.backend.interpreter import run
+from jwarp.autodiff.forward import jvp
+from jwarp.autodiff.reverse import vjp
+from jwarp.backend.interpreter.machine import run
 from jwarp.ir.printing import format_kernel
 from jwarp.ir.verify import verify
-from jwarp.transform.jvp import jvp
-from jwarp.transform.vjp import vjp
 
 BLOCKS = 3
 NAMES = Program.PARAMS

@@ -10,16 +10,16 @@ import pytest
 from exact_tiles import Maker
 from tile_kernels import COLUMNS, ROWS, Program, TileBuilder
 
-from jwarp.backend.interpreter import run
+from jwarp.autodiff.forward import jvp
+from jwarp.autodiff.reverse import vjp
+from jwarp.backend.interpreter.machine import run
 from jwarp.errors import KernelTypeError
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import Const, For, Kernel, Op, Param, Value, walk
 from jwarp.ir.printing import format_kernel
 from jwarp.ir.verify import verify
-from jwarp.transform.jvp import jvp
-from jwarp.transform.simplify import simplify
-from jwarp.transform.tiles import lower_tiles, shared_bytes
-from jwarp.transform.vjp import vjp
+from jwarp.passes.simplify import simplify
+from jwarp.tiling.to_scalars import lower_tiles, shared_bytes
 from jwarp.types import ArrayType, TileType, float32, float64, int32, tile_type
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.ir.nodes import Block, Const, If, Kernel, Op, Param, Value, used_values, walk
-from jwarp.transform.undone import drop_undone
+from jwarp.passes.dead_stores import drop_undone
 from jwarp.types import ArrayType, bool_, float32, int32
 
 A, OUT = 0, 1

@@ -6,8 +6,8 @@ import random
 from types import SimpleNamespace
 
 import jwarp as wp
-from jwarp.transform.affine import ALWAYS, Affine, evaluate, symbols_of
-from jwarp.transform.words import in_words
+from jwarp.analysis.affine import ALWAYS, Affine, evaluate, symbols_of
+from jwarp.analysis.conditions import in_words
 
 
 @wp.kernel

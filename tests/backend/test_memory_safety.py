@@ -20,7 +20,7 @@ from op_kernels import same
 
 import jwarp as wp
 from jwarp.backend.cpu.compile import CpuKernel
-from jwarp.backend.interpreter.machine import machine
+from jwarp.backend.interpreter import machine
 from jwarp.config import Settings
 
 VERSIONS = ("launcher", "checked")
@@ -204,8 +204,7 @@ def main(part: str, folder: str) -> None:
 
 def in_process(part: str, folder: Path) -> None:
     """Run a part where a fault ends another process than this one."""
-    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    environment = dict(os.environ)
     command = [sys.executable, __file__, part, str(folder)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     last = "\n".join(done.stdout.splitlines()[-1:])

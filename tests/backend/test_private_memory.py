@@ -7,7 +7,7 @@ import pytest
 from harness import VARIANTS, Compiled
 from op_kernels import same
 
-from jwarp.backend.interpreter.machine import machine
+from jwarp.backend.interpreter import machine
 from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.nodes import Const, For, If, Kernel, Local, Op, Param, Value
 from jwarp.ir.serialize import fingerprint, from_bytes, to_bytes

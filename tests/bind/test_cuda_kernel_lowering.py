@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bind.handwritten_kernels import A2, GROW, POWERS, A, grow_kernel, powers, powers_kernel
+from handwritten_kernels import A2, GROW, POWERS, A, grow_kernel, powers, powers_kernel
 from launch_format import ARRAY, F32, INPUT, S32, SCALAR, UNKNOWN, ZEROS, make_launch, make_plan
 
 import jwarp as wp

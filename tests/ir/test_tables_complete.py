@@ -4,7 +4,7 @@ from jwarp.backend.cpu.emit import SPECIAL_RULES
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cuda import emit as cuda
 from jwarp.backend.cuda.rules import CUDA_RULES
-from jwarp.backend.interpreter.machine import machine
+from jwarp.backend.interpreter import machine
 from jwarp.ir import tile_types
 from jwarp.ir.evaluate import EVAL_RULES
 from jwarp.ir.evaluate_tiles import TILE_RULES

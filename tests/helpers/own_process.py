@@ -21,13 +21,13 @@ from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 NATIVE = "JWARP_TEST_NATIVE"  # names the native module to the process
 
 
 def build_mock(*defines: str) -> Path:
     """The stand-in as a library, built once for each content."""
-    source = HERE / "mock" / "mock_cuda.cc"
+    source = TESTS / "cuda" / "mock" / "mock_cuda.cc"
     name = hashlib.sha256(source.read_bytes() + " ".join(defines).encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"jwarp-mock-{os.getuid()}-{name}"
     library = folder / "libcuda.so.1"
@@ -55,7 +55,7 @@ def own_process(
         library = driver or str(build_mock(*defines))
         from jwarp import _native
 
-        path = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join([str(TESTS / "cuda"), os.environ.get("PYTHONPATH", "")])
         call = f"import {test.__module__} as m; m.{test.__name__}.__wrapped__(**{arguments!r})"
         environment = {**os.environ, "PYTHONPATH": path, "JWARP_LIBCUDA": library, NATIVE: _native.__file__}
         done = subprocess.run(

@@ -157,7 +157,7 @@ def test_errors_in_several_threads_are_each_their_own():
 
 def test_soak():
     """JWARP_SOAK gives it more seconds."""
-    command = [sys.executable, "-W", "error", str(Path(__file__).with_name("soak.py")), str(SOAK_SECONDS)]
+    command = [sys.executable, "-W", "error", str(Path(__file__).parents[1] / "helpers" / "soak.py"), str(SOAK_SECONDS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SOAK_SECONDS + 120)
     assert done.returncode == 0, done.stderr
     warmed_up, rounds, early, late, right = done.stdout.split()

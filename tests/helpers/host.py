@@ -22,7 +22,7 @@ from jwarp.config import Settings
 from jwarp.ir.nodes import Kernel, Param, written_params
 from jwarp.types import ArrayType, uint64
 
-SHIM = Path(__file__).parent / "shim"
+SHIM = Path(__file__).parents[1] / "cuda" / "shim"
 # Hidden: each library has the state of its own launches. Products and sums are rounded apart, unless a flag
 # -ffp-contract=fast after these says otherwise.
 FLAGS = (

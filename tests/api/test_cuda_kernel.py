@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bind.handwritten_kernels import A2, GROW, POWERS, A, grow_kernel, powers, powers_kernel, powers_of
+from handwritten_kernels import A2, GROW, POWERS, A, grow_kernel, powers, powers_kernel, powers_of
 
 import jwarp as wp
 

@@ -87,8 +87,13 @@ void run_granules(const Work& work, void* const* base, int64_t begin, int64_t en
   Cursor cursor(geometry, base, number);
   Chooser chooser(work.plan, geometry);
   Entry entry = work.entry(chooser.choose(cursor.operands()));
-  Frame frame = {cursor.operands(), chooser.symbols(), 0, 0, 0, 0, geometry.fill, first_thread(geometry, number),
-                 tapes.get(), 0, 0, 0};
+  Frame frame = {
+      .operands = cursor.operands(),
+      .symbols = chooser.symbols(),
+      .fill = geometry.fill,
+      .first_thread = first_thread(geometry, number),
+      .tapes = tapes.get(),
+  };
 
   while (begin < end && !work.failure.precedes(begin)) {
     const int64_t granule = begin;
@@ -289,8 +294,15 @@ std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
     base[p] = buffers.of(geometry.operands[p].binding).data;
   }
   FirstFailure failure;
-  Work work{kernel_.plan, geometry, base.data(), nullptr, kernel_.fast.load(std::memory_order_acquire),
-            kernel_.checked.load(std::memory_order_acquire), failure};
+  Work work = {
+      .plan = kernel_.plan,
+      .geometry = geometry,
+      .base = base.data(),
+      .copies = nullptr,
+      .fast = kernel_.fast.load(std::memory_order_acquire),
+      .checked = kernel_.checked.load(std::memory_order_acquire),
+      .failure = failure,
+  };
   if (geometry.granules == 0) {
     set_initial_contents(geometry, buffers, pool);
     return std::nullopt;

@@ -20,7 +20,7 @@ class Pool {
 using Body = void (*)(const void* context, int64_t begin, int64_t end);
 
 // Runs body over [begin, end) in chunks, on this thread and at most `helpers` others, and returns when
-// all of it is done. Throws std::bad_alloc when the body threw.
+// all of it is done. Throws what the body threw; of several exceptions, the first.
 void share(Pool& pool, int64_t helpers, int64_t begin, int64_t end, int64_t chunk, Body body,
            const void* context);
 

@@ -12,6 +12,10 @@ import pytest
 os.environ["JWARP_CACHE_DIR"] = tempfile.mkdtemp(prefix="jwarp-tests-")
 atexit.register(shutil.rmtree, os.environ["JWARP_CACHE_DIR"], ignore_errors=True)
 
+# Programs that tests start find the helpers as the tests themselves do.
+_HELPERS = os.path.join(os.path.dirname(__file__), "helpers")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_HELPERS, os.environ.get("PYTHONPATH", "")]))
+
 # Two devices on any machine, for the tests of sharding. Must precede the first use of a device.
 jax.config.update("jax_num_cpu_devices", 2)
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 import jwarp
-from jwarp.later import LATER
+from jwarp.planned import LATER
 
 DOCS = Path(__file__).parent.parent / "docs"
 README = Path(__file__).parent.parent / "README.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import jwarp as wp
-from jwarp.later import LATER
+from jwarp.planned import LATER
 
 
 @pytest.mark.parametrize("name", sorted(LATER))

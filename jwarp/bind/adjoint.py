@@ -11,10 +11,10 @@ import jax.numpy as jnp
 
 from jwarp.bind import values
 from jwarp.bind.calls import bind_adjoint
-from jwarp.launch import arguments
-from jwarp.launch.adjoints import Request
-from jwarp.launch.arguments import Argument, Fault
-from jwarp.launch.descriptor import Descriptor
+from jwarp.launching import arguments
+from jwarp.launching.adjoints import Request
+from jwarp.launching.arguments import Argument, Fault
+from jwarp.launching.descriptor import Descriptor
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from jwarp.bind import compat, derivatives, primitive
 from jwarp.bind.handwritten import handwritten_p, keywords_of, unbatched, with_keywords
 from jwarp.bind.prepare import prepare
 from jwarp.errors import KernelTypeError, LaunchError, NotDifferentiableError
-from jwarp.frontend.function import Kernel
-from jwarp.frontend.handwritten import Definition
-from jwarp.launch.arguments import Matched, Role
-from jwarp.launch.derive import switched_off
-from jwarp.launch.descriptor import Descriptor, Program, program_of
-from jwarp.launch.handwritten_adjoint import Slot, slots_of
+from jwarp.frontend.cuda_kernel import Definition
+from jwarp.frontend.kernel import Kernel
+from jwarp.launching.arguments import Matched, Role
+from jwarp.launching.derive import switched_off
+from jwarp.launching.descriptor import Descriptor, Program, program_of
+from jwarp.launching.handwritten_adjoint import Slot, slots_of
 
 Shapes = tuple[tuple[int, ...], ...]
 

@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jwarp.analysis.affine import Extents
 from jwarp.bind import compat
 from jwarp.bind.primitive import batched, bind, core_extents, launch_p
 from jwarp.errors import NotDifferentiableError
-from jwarp.launch.arguments import Role
-from jwarp.launch.derive import DerivedLaunch, Source, Variant, derive, gatherable, refuse_race, switched_off
-from jwarp.launch.descriptor import Descriptor, Program, descriptor_of
-from jwarp.transform.affine import Extents
+from jwarp.launching.arguments import Role
+from jwarp.launching.derive import DerivedLaunch, Source, Variant, derive, gatherable, refuse_race, switched_off
+from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
 
 # Parameters:
 #   launch          Descriptor of the launch that this is a derivative of

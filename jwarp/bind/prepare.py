@@ -9,11 +9,11 @@ from typing import Any
 
 from jwarp.bind import compat, values
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.frontend.function import Kernel
-from jwarp.launch import arguments
-from jwarp.launch.arguments import Argument, Fault, Matched, Role
-from jwarp.launch.descriptor import Descriptor, Program, descriptor_of
-from jwarp.launch.sizes import refuse_symbolic
+from jwarp.frontend.kernel import Kernel
+from jwarp.launching import arguments
+from jwarp.launching.arguments import Argument, Fault, Matched, Role
+from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
+from jwarp.launching.sizes import refuse_symbolic
 
 
 @dataclass(frozen=True)

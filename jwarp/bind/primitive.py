@@ -17,13 +17,13 @@ from jwarp.bind.devices import architectures
 from jwarp.bind.register import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
 from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
 from jwarp.errors import LaunchError
-from jwarp.frontend.function import Kernel
+from jwarp.frontend.kernel import Kernel
 from jwarp.ir.nodes import failure_texts
-from jwarp.launch.arguments import Role
-from jwarp.launch.descriptor import Descriptor, Extents, Program, encode
-from jwarp.launch.geometry import MAX_EXTENT
-from jwarp.launch.sizes import Symbolic, are_known
-from jwarp.launch.spreading import spread_launch
+from jwarp.launching.arguments import Role
+from jwarp.launching.batch_to_threads import spread_launch
+from jwarp.launching.descriptor import Descriptor, Extents, Program, encode
+from jwarp.launching.geometry import MAX_EXTENT
+from jwarp.launching.sizes import Symbolic, are_known
 
 # Parameters, besides the operands in order of the kernel's parameters:
 #   launch          Descriptor

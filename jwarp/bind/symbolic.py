@@ -10,8 +10,8 @@ import numpy as np
 
 from jwarp.bind import compat
 from jwarp.errors import LaunchError
-from jwarp.launch.descriptor import Descriptor, variables_of
-from jwarp.launch.sizes import Symbolic
+from jwarp.launching.descriptor import Descriptor, variables_of
+from jwarp.launching.sizes import Symbolic
 
 Symbolic.register(compat.SymbolicSize)
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from jwarp.bind import compat
 from jwarp.ir.nodes import Param
-from jwarp.launch.arguments import Argument, to_scalar
-from jwarp.launch.sizes import Symbolic
+from jwarp.launching.arguments import Argument, to_scalar
+from jwarp.launching.sizes import Symbolic
 from jwarp.types import ArrayType
 
 

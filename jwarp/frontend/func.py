@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_origin
 
 from jwarp.errors import CompileError
-from jwarp.frontend.outputs import Outputs
-from jwarp.frontend.source import (
+from jwarp.frontend.syntax.outputs import Outputs
+from jwarp.frontend.syntax.source import (
     Source,
     annotations_of,
     capture,

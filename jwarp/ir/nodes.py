@@ -328,3 +328,8 @@ def written_params(kernel: Kernel) -> tuple[int, ...]:
     """Indices of the array parameters that the kernel stores to, ascending."""
     changed = set().union(*map(changed_arrays, kernel.body.nodes))
     return tuple(sorted(number for number in changed if number < len(kernel.params)))
+
+
+def touched_by_gradients(kernel: Kernel) -> frozenset[int]:
+    """The arrays that gradients of calls read or add to."""
+    return frozenset(number for g in kernel.gradients for kind, number, _ in g.feeds if kind == "array")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from jwarp.frontend.builtins import abs, cast, dot, matrix, matrix_from_cols, max, min, sqrt, vector, where
+from jwarp.frontend.builtins.table import abs, cast, dot, matrix, matrix_from_cols, max, min, sqrt, vector, where
 from jwarp.frontend.func import Func, func
 from jwarp.lib.refinements import followed_eig, followed_qr, followed_svd
 from jwarp.types import FloatMatrix, float32, int32, int64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jwarp.frontend.builtins import abs, dot, length, sqrt
+from jwarp.frontend.builtins.table import abs, dot, length, sqrt
 from jwarp.frontend.func import func
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import jwarp as wp
 from jwarp import _native
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 
 THREADS, BINS = 1003, 17
 

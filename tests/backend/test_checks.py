@@ -13,11 +13,11 @@ from thread_oracle import run_threads
 
 import jwarp as wp
 from jwarp.backend.cpu.compile import CpuKernel
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning
 from jwarp.ir.verify import verify
-from jwarp.launch.descriptor import program_of
+from jwarp.launching.descriptor import program_of
 
 DEBUG = Settings(cache_dir="", debug=True)
 NARROW = [v for v in VARIANTS if v.version == "launcher"]

@@ -6,7 +6,7 @@ from harness import VARIANTS, Compiled
 from op_kernels import same
 
 import jwarp as wp
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 
 # One of each target.
 LAUNCHERS = [v for v in VARIANTS if v.version == "launcher"]

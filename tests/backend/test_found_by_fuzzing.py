@@ -13,7 +13,7 @@ from thread_oracle import run_threads
 
 import jwarp as wp
 from jwarp.backend.cpu.compile import CpuKernel
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 
 HEADER = "from __future__ import annotations\nimport jwarp as wp\n"

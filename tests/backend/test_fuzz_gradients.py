@@ -23,15 +23,15 @@ from gradient_sources import INPUTS, OUTPUTS, Writer, arguments
 from harness import VARIANTS, Compiled
 from kernel_sources import load
 
-from jwarp.backend.interpreter import run
+from jwarp.autodiff.derived_parameters import Derived, Slot
+from jwarp.autodiff.forward import jvp
+from jwarp.autodiff.reverse import vjp
+from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning, NotDifferentiableError
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Const, Kernel, Operand, Value, written_params
 from jwarp.ir.verify import verify
-from jwarp.transform.jvp import jvp
-from jwarp.transform.slots import Derived, Slot
-from jwarp.transform.vjp import vjp
 from jwarp.types import ArrayType, ScalarType, float32, float64
 
 LONG = os.environ.get("JWARP_FUZZ") == "long"

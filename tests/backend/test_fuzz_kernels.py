@@ -19,7 +19,7 @@ from op_kernels import same
 from thread_oracle import run_threads
 
 from jwarp.backend.cpu.compile import CpuKernel
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning
 from jwarp.ir.verify import verify

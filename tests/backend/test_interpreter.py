@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from ir_kernels import Nodes, arrays, const
 
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.ir.nodes import Block, For, If, Kernel, Op, Param, Value, While
 from jwarp.ir.verify import verify
 from jwarp.types import bfloat16, bool_, float32, int8, int32, int64, uint8, uint64

@@ -19,8 +19,8 @@ from harness import TARGETS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp
-from jwarp.backend import interpreter
 from jwarp.backend.cpu.compile import CpuKernel
+from jwarp.backend.interpreter import machine
 from jwarp.config import Settings
 
 VERSIONS = ("launcher", "checked")
@@ -145,14 +145,14 @@ def hostile_arguments(choose: np.random.Generator, n: int) -> tuple[tuple[int, .
 
 
 def run_hostile(kernel: Any, style: str) -> None:
-    """One kernel on many arguments, in every version, against the interpreter."""
+    """One kernel on many arguments, in every version, against the machine."""
     choose = np.random.default_rng(1)
     made = CpuKernel(kernel.ir(), Settings(cache_dir=""))
     for version in VERSIONS:
         compiled = Compiled(made, Variant(style, version))
         for n, at_end in itertools.product(SCALARS, (True, False)):
             dims, args = hostile_arguments(choose, n)
-            expected = interpreter.run(made.kernel, dims, args)
+            expected = machine.run(made.kernel, dims, args)
             print(kernel.name, style, version, dims, n, at_end, flush=True)
             for name, one, other in zip("xyma", fenced.run(compiled, dims, args, at_end), expected, strict=True):
                 # Where threads store different values to one element, either may be the last.
@@ -204,8 +204,7 @@ def main(part: str, folder: str) -> None:
 
 def in_process(part: str, folder: Path) -> None:
     """Run a part where a fault ends another process than this one."""
-    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
+    environment = dict(os.environ)
     command = [sys.executable, __file__, part, str(folder)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     last = "\n".join(done.stdout.splitlines()[-1:])

@@ -7,7 +7,7 @@ import pytest
 from harness import VARIANTS, Compiled
 from op_kernels import same
 
-from jwarp.backend import interpreter
+from jwarp.backend.interpreter import machine
 from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.nodes import Const, For, If, Kernel, Local, Op, Param, Value
 from jwarp.ir.serialize import fingerprint, from_bytes, to_bytes
@@ -66,14 +66,14 @@ def _keys() -> np.ndarray:
 def test_every_lane_has_a_table_of_its_own(variant, dtype, clears):
     kernel = _kernel(dtype, clears=clears)
     args = [_keys(), np.ones(N, dtype.dtype)]
-    expected = interpreter.run(kernel, (N,), args)
+    expected = machine.run(kernel, (N,), args)
     got = Compiled(kernel, variant).run((N,), args)
     assert same(got[1], expected[1])
 
 
 def test_the_interpreter_against_plain_python():
     keys = _keys()
-    out = interpreter.run(_kernel(float64), (N,), [keys, np.ones(N)])[1]
+    out = machine.run(_kernel(float64), (N,), [keys, np.ones(N)])[1]
     for key, got in zip(keys.tolist(), out.tolist(), strict=True):
         total = 0.0
         for index in range(key):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.backend import analysed
+from jwarp.backend import compiled_base
 from jwarp.backend import store as store_module
 from jwarp.backend.cpu import compile as cpu
 from jwarp.backend.cpu.target import host_target
@@ -209,7 +209,7 @@ def test_code_belongs_to_what_it_was_made_from(settings, monkeypatch):
 
 
 def test_code_is_not_kept_where_the_generator_is_unknown(settings, tmp_path, monkeypatch):
-    for module in (analysed, cpu):
+    for module in (compiled_base, cpu):
         monkeypatch.setattr(module, "identity", lambda: None)
     assert [object_code(settings)[1] for _ in range(2)] == ["compiled"] * 2
     assert not os.listdir(tmp_path)

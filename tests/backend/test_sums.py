@@ -12,11 +12,11 @@ from op_kernels import same
 
 import jwarp as wp
 from jwarp import _native
+from jwarp.analysis.sums import sums_of, weight_of
 from jwarp.backend.cpu.compile import CpuKernel
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.ir.nodes import written_params
-from jwarp.transform.sums import sums_of, weight_of
 
 BINS = 13
 

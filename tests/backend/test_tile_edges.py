@@ -5,7 +5,7 @@ import pytest
 from harness import TARGETS, Compiled, Variant
 from tile_kernels import TileBuilder
 
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import Const, Kernel, Op, Param, Value
 from jwarp.types import ArrayType, bfloat16, bool_, float16, float32, int8, int16, int32, tile_type, with_shape

@@ -11,17 +11,17 @@ from harness import TARGETS, VARIANTS, Compiled, Variant
 from tile_kernels import COLUMNS, ROWS, Program, TileBuilder
 
 from jwarp import _native
+from jwarp.analysis.conditions import in_words
+from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.events import record_compiles
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Const, Kernel, Op, Param, Value
 from jwarp.ir.printing import format_kernel
 from jwarp.ir.verify import verify
-from jwarp.launch.descriptor import FORMAT
-from jwarp.transform.vjp import vjp
-from jwarp.transform.words import in_words
+from jwarp.launching.descriptor import FORMAT
 from jwarp.types import FLOATS, INTS, ArrayType, bool_, float32, int32, tile_type
 
 SETTINGS = Settings(cache_dir="")

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from bind.handwritten_kernels import A2, GROW, POWERS, A, grow_kernel, powers, powers_kernel
+from handwritten_kernels import A2, GROW, POWERS, A, grow_kernel, powers, powers_kernel
 from launch_format import ARRAY, F32, INPUT, S32, SCALAR, UNKNOWN, ZEROS, make_launch, make_plan
 
 import jwarp as wp
@@ -15,7 +15,7 @@ from jwarp.backend.cuda import nvrtc
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.bind.compat import DisabledSafetyCheck
 from jwarp.bind.register import CUDA_TARGET
-from jwarp.launch.descriptor import program_of
+from jwarp.launching.descriptor import program_of
 
 pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 ARCHITECTURES = nvrtc.DEFAULT_ARCHITECTURES

@@ -16,9 +16,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
 from jwarp.bind.primitive import _JITTED
-from jwarp.launch.descriptor import program_of
-from jwarp.launch.geometry import fold
-from jwarp.launch.sizes import Formulas
+from jwarp.launching.descriptor import program_of
+from jwarp.launching.geometry import fold
+from jwarp.launching.sizes import Formulas
 
 pytest.importorskip("flatbuffers", reason="jax.export needs it to serialise")
 

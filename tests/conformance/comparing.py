@@ -18,7 +18,7 @@ from warp_adapter import Refused, WarpKernel
 import jwarp
 from jwarp.errors import JwarpError
 from jwarp.ir.nodes import Param
-from jwarp.launch.grouping import assemble, flatten
+from jwarp.launching.grouping import assemble, flatten
 
 # How far results may be apart, relative to the largest number of an array; Warp may contract products and sums.
 TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 5e-5, "float64": 1e-12}

@@ -24,9 +24,9 @@ from recording import Launch, time_limit
 from warp_adapter import WarpKernel
 
 import jwarp
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.errors import NotDifferentiableError
-from jwarp.frontend.function import Kernel, Parameter
+from jwarp.frontend.kernel import Kernel, Parameter
 from jwarp.ir import nodes
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Const, Operand, Value, written_params

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.backend.interpreter import _Interpreter
+from jwarp.backend.interpreter.machine import _Interpreter
 from jwarp.ir.nodes import Kernel
 
 NOBODY, SEVERAL = -1, -2

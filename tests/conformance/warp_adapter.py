@@ -19,13 +19,13 @@ from warp._src.context import Function, builtin_functions
 
 import jwarp
 from jwarp.errors import Span
-from jwarp.frontend import composites
-from jwarp.frontend.bindings import ArrayRef, Composite, Number
-from jwarp.frontend.builtins import Builtin
+from jwarp.frontend.builtins.table import Builtin
 from jwarp.frontend.func import Func
-from jwarp.frontend.function import Kernel, Parameter
-from jwarp.frontend.outputs import Outputs
-from jwarp.frontend.source import Source, annotations_of, capture, file_lines, file_of, read_source
+from jwarp.frontend.kernel import Kernel, Parameter
+from jwarp.frontend.syntax.outputs import Outputs
+from jwarp.frontend.syntax.source import Source, annotations_of, capture, file_lines, file_of, read_source
+from jwarp.frontend.values import composites
+from jwarp.frontend.values.bindings import ArrayRef, Composite, Number
 from jwarp.ir import nodes
 from jwarp.ir.nodes import Const
 from jwarp.types import SCALARS, ArrayType, CompositeValue, as_type, int32

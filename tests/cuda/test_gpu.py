@@ -21,16 +21,16 @@ from op_kernels import agree, arguments, casts_of, close, inputs_of, operand_set
 from test_compiles import REFUSED, bodies, saxpy, stencil
 
 import jwarp as wp
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.bind import primitive
 from jwarp.config import config
 from jwarp.errors import NO_SPAN, KernelWarning
 from jwarp.ir.nodes import written_params
 from jwarp.ir.ops import ELEMENTARY
 from jwarp.ir.serialize import fingerprint
-from jwarp.launch.arguments import Role
-from jwarp.launch.descriptor import Program, descriptor_of
-from jwarp.launch.geometry import fold
+from jwarp.launching.arguments import Role
+from jwarp.launching.descriptor import Program, descriptor_of
+from jwarp.launching.geometry import fold
 from jwarp.types import SCALARS, ArrayType
 
 pytestmark = pytest.mark.gpu

@@ -14,13 +14,13 @@ import pytest
 from host import BACKWARD, FORWARD, compile_host, pack
 
 import jwarp as wp
+from jwarp.api import device
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import device_folder
-from jwarp.bind import device
-from jwarp.launch.arguments import Role
-from jwarp.launch.descriptor import descriptor_of, program_of
-from jwarp.launch.geometry import fold
-from jwarp.launch.handwritten import configuration
+from jwarp.launching.arguments import Role
+from jwarp.launching.descriptor import descriptor_of, program_of
+from jwarp.launching.geometry import fold
+from jwarp.launching.handwritten import configuration
 
 ORDERS = (FORWARD, BACKWARD, 3)
 A, A2 = wp.array[float], wp.array2d[float]

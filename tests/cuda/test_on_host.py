@@ -22,13 +22,13 @@ import jwarp as wp
 from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.emit import MAX_SITE
 from jwarp.backend.cuda.entry import generate
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings, config
 from jwarp.errors import KernelWarning
 from jwarp.ir.nodes import failure_texts
 from jwarp.ir.ops import ELEMENTARY
-from jwarp.launch.derive import Variant, derive
-from jwarp.launch.descriptor import program_of
+from jwarp.launching.derive import Variant, derive
+from jwarp.launching.descriptor import program_of
 from jwarp.types import SCALARS, ArrayType
 
 LONG = os.environ.get("JWARP_FUZZ") == "long"

@@ -9,13 +9,13 @@ from test_tiles_on_host import Scattered, in_blocks_of
 from tile_kernels import Program
 from tile_programs import product, softmax
 
+from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.nvrtc import DEFAULT_ARCHITECTURES, Unit, compile_unit
 from jwarp.backend.cuda.shared import LIMITS
 from jwarp.config import Settings
 from jwarp.errors import KernelTypeError
 from jwarp.ir.verify import verify
-from jwarp.transform.vjp import vjp
 from jwarp.types import bfloat16, float16, float32, float64, int32
 
 pytestmark = pytest.mark.usefixtures("compiler")

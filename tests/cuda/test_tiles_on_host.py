@@ -15,16 +15,16 @@ from op_kernels import agree
 from tile_kernels import COLUMNS, ROWS, Program
 from tile_programs import Tiles, product
 
+from jwarp.analysis.tape_sizes import fits_thread
+from jwarp.autodiff.forward import jvp
+from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cuda.compile import CudaKernel
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Const, If, Op, Value, While
 from jwarp.ir.printing import format_kernel
-from jwarp.transform.jvp import jvp
-from jwarp.transform.records import fits_thread
-from jwarp.transform.vjp import vjp
 from jwarp.types import bfloat16, bool_, float16, float32, float64, int32, scalar_of, shape_of
 
 PLAIN = Settings(cache_dir="")

@@ -8,7 +8,7 @@ import pytest
 import shared_kernels
 
 import jwarp
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 
 warp = pytest.importorskip("warp")
 

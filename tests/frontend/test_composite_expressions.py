@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 
 NAMES = ("u", "v", "p", "a", "b", "r", "s", "k")
 TOLERANCE = {"float16": 1e-2, "float32": 1e-5, "float64": 1e-13, "int32": 0}

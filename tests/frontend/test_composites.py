@@ -5,7 +5,7 @@ import pytest
 from running import run_kernel, values_of
 
 import jwarp as wp
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 
 N = 23
 GRAVITY = wp.vec3(0.0, 0.0, -9.5)

@@ -6,7 +6,7 @@ import composite_expressions as table
 import numpy as np
 import pytest
 
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 
 warp = pytest.importorskip("warp")
 

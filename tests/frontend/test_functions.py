@@ -10,7 +10,7 @@ import pytest
 from running import values_of
 
 import jwarp as wp
-from jwarp.frontend.builtins import BUILTINS, Builtin
+from jwarp.frontend.builtins.table import BUILTINS, Builtin
 from jwarp.ir.nodes import For, walk
 
 FACTOR = 3

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import jwarp as wp
-from jwarp.frontend.builtins import BUILTINS
-from jwarp.frontend.parameter_names import PARAMETERS
+from jwarp.frontend.builtins.parameter_names import PARAMETERS
+from jwarp.frontend.builtins.table import BUILTINS
 
 RNG = np.random.default_rng(11)
 

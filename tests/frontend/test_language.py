@@ -7,7 +7,7 @@ import pytest
 from running import run_kernel, values_of
 
 import jwarp as wp
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.types import FLOATS, INTS, SCALARS
 
 TOP = 2**31 - 1

@@ -8,9 +8,9 @@ import shared_kernels
 from tile_running import BLOCK, run_blocks
 
 import jwarp as wp
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
-from jwarp.frontend.blocks import by_blocks
+from jwarp.frontend.tiles.blocks import by_blocks
 from jwarp.ir.verify import verify
 
 N = 3 * BLOCK

@@ -16,7 +16,7 @@ from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.cpu.target import Target
 from jwarp.config import Settings
 from jwarp.ir.printing import format_kernel
-from jwarp.transform.simplify import simplify
+from jwarp.passes.simplify import simplify
 
 FOLDER = Path(__file__).parent
 # Not this machine's, so that the texts are the same everywhere.

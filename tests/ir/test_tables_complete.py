@@ -1,10 +1,10 @@
 """Every table keyed by the table of operations has a row for each operation, and no other."""
 
-from jwarp.backend import interpreter
 from jwarp.backend.cpu.emit import SPECIAL_RULES
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cuda import emit as cuda
 from jwarp.backend.cuda.rules import CUDA_RULES
+from jwarp.backend.interpreter import machine
 from jwarp.ir import tile_types
 from jwarp.ir.evaluate import EVAL_RULES
 from jwarp.ir.evaluate_tiles import TILE_RULES
@@ -30,7 +30,7 @@ def test_evaluation_has_a_row_for_every_function():
 
 
 def test_the_interpreter_knows_everything_else():
-    assert set(interpreter._STATE_RULES) == set(OPS) - set(EVAL_RULES) - TILE
+    assert set(machine._STATE_RULES) == set(OPS) - set(EVAL_RULES) - TILE
 
 
 def test_operations_on_tiles_have_a_meaning_and_a_type():

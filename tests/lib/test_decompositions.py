@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import jwarp as wp
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 
 COUNT = 2000
 WIDTHS = {"svd2": 2, "svd3": 3, "qr3": 3, "eig3": 3}

@@ -9,7 +9,7 @@ from elementwise import evaluate
 from scipy import special
 
 import jwarp as wp
-from jwarp.backend.interpreter import run
+from jwarp.backend.interpreter.machine import run
 from jwarp.lib.expansions import EXPANSIONS
 
 ULP_LIMIT = 2.0

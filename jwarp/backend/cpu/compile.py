@@ -10,14 +10,15 @@ import time
 import llvmlite.binding as llvm
 
 import jwarp._native as _native
-from jwarp.backend.analysed import CODE_SETTINGS, PROGRAM_FORMAT, VERSIONS, AnalysedKernel
+from jwarp.analysis.affine import Extents
+from jwarp.backend.compiled_base import CODE_SETTINGS, PROGRAM_FORMAT, VERSIONS, AnalysedKernel
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
+from jwarp.backend.cpu.gemm_cache import addresses, requests_from_bytes, requests_to_bytes
 from jwarp.backend.cpu.library import expansion
 from jwarp.backend.cpu.linker import link
 from jwarp.backend.cpu.optimize import optimized_module
 from jwarp.backend.cpu.target import host_target, target_machine
-from jwarp.backend.cpu.units import addresses, requests_from_bytes, requests_to_bytes
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.store import key_of
@@ -25,11 +26,10 @@ from jwarp.config import Settings, config
 from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
 from jwarp.ir.serialize import from_bytes
-from jwarp.transform.affine import Extents
-from jwarp.transform.expand import expand
-from jwarp.transform.simplify import simplify
-from jwarp.transform.tiles import lower_tiles
-from jwarp.transform.tiles_units import request_of
+from jwarp.passes.expand import expand
+from jwarp.passes.simplify import simplify
+from jwarp.tiling.to_scalars import lower_tiles
+from jwarp.tiling.units import request_of
 
 LOCAL_PASSES = ("sroa",)
 

@@ -10,12 +10,14 @@ import dataclasses
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
+from jwarp.analysis.ranges import Proofs
+from jwarp.analysis.sums import sums_of
 from jwarp.backend.cpu import atomics, effects, elements
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
 from jwarp.backend.cpu.lanes import vectors
+from jwarp.backend.cpu.local_arrays import PrivateMemory
 from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element, Memory, counts_up
-from jwarp.backend.cpu.private import PrivateMemory
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.backend.cpu.shared import BlockMemory
@@ -35,8 +37,6 @@ from jwarp.ir.nodes import (
     indices_of,
     used_values,
 )
-from jwarp.transform.ranges import Proofs
-from jwarp.transform.sums import sums_of
 from jwarp.types import ScalarType, bool_
 
 # A branch of at most this many operations is run under its mask without testing for an empty mask.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from jwarp.analysis.affine import ALWAYS
+from jwarp.analysis.ranges import Cover, Proofs
 from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
 from jwarp.backend.cpu.emit import BodyEmitter
 from jwarp.backend.cpu.memory import ZEROS, Memory
 from jwarp.backend.cpu.shapes import UNIFORM, Shape, shapes_of
 from jwarp.ir.nodes import Kernel, walk
-from jwarp.transform.affine import ALWAYS
-from jwarp.transform.ranges import Cover, Proofs
 from jwarp.types import int32
 
 RANGE = ("row.begin", "row.end", "col.begin", "col.end")

@@ -7,12 +7,12 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from jwarp.analysis.affine import Extents, evaluate
+from jwarp.analysis.conditions import in_words
+from jwarp.analysis.ranges import Cover
 from jwarp.backend.cpu.compile import VERSIONS, CpuKernel
 from jwarp.ir.nodes import WRITES, Kernel, Op, Param, walk
 from jwarp.ir.printing import short_file
-from jwarp.transform.affine import Extents, evaluate
-from jwarp.transform.ranges import Cover
-from jwarp.transform.words import in_words
 from jwarp.types import shape_of
 
 MAX_SOURCE = 100

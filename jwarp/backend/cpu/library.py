@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 
-from jwarp.frontend.statements import lower_func
+from jwarp.frontend.lowering.statements import lower_func
 from jwarp.ir.nodes import Block, Kernel, Op, Value
 from jwarp.lib.expansions import EXPANSIONS
-from jwarp.transform.simplify import simplify
+from jwarp.passes.simplify import simplify
 from jwarp.types import ScalarType
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from jwarp.analysis.ranges import Proofs
 from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, walk
-from jwarp.transform.ranges import Proofs
 from jwarp.types import int32
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jwarp.backend.cpu.code import ENTRY, Code, memory_type
 from jwarp.backend.cpu.memory import Memory
 from jwarp.ir.nodes import Kernel, Local, Op
-from jwarp.transform.tiles_units import request_of
+from jwarp.tiling.units import request_of
 
 ALIGNMENT = 64
 

@@ -10,7 +10,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jwarp.backend.analysed import CODE_SETTINGS, VERSIONS, AnalysedKernel
+from jwarp.analysis.affine import Extents
+from jwarp.backend.compiled_base import CODE_SETTINGS, VERSIONS, AnalysedKernel
 from jwarp.backend.cuda.entry import (
     FLAT,
     HEADER,
@@ -37,11 +38,10 @@ from jwarp.backend.generator import identity
 from jwarp.backend.store import key_of
 from jwarp.config import Settings
 from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
-from jwarp.transform.affine import Extents
-from jwarp.transform.expand import expand
-from jwarp.transform.simplify import simplify
-from jwarp.transform.tiles import lower_tiles
-from jwarp.transform.tiles_units import request_of
+from jwarp.passes.expand import expand
+from jwarp.passes.simplify import simplify
+from jwarp.tiling.to_scalars import lower_tiles
+from jwarp.tiling.units import request_of
 
 BLOCK = 256
 MAX_BLOCK = 1024

@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Container, Sequence
 
+from jwarp.analysis.affine import ALWAYS, Affine, Condition, Symbol
+from jwarp.analysis.ranges import Proofs
+from jwarp.analysis.sums import sums_of
 from jwarp.backend.cuda.copies import Copies, find_copies
 from jwarp.backend.cuda.emit import DONE, BodyEmitter, constant_place
 from jwarp.backend.cuda.names import array_names
@@ -13,9 +16,6 @@ from jwarp.backend.cuda.rules import C_TYPES, memory_type
 from jwarp.backend.cuda.shared import Shared, lay_out
 from jwarp.backend.cuda.tiles import TileEmitter
 from jwarp.ir.nodes import For, Kernel, Op, failure_texts, walk, written_params
-from jwarp.transform.affine import ALWAYS, Affine, Condition, Symbol
-from jwarp.transform.ranges import Proofs
-from jwarp.transform.sums import sums_of
 from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32, uint64
 
 HEADER = "jwarp.cuh"

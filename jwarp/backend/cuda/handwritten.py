@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jwarp.backend.analysed import plan_numbers
+from jwarp.analysis.affine import symbols_of
+from jwarp.backend.compiled_base import plan_numbers
 from jwarp.backend.cuda.compile import Image, lock_of
 from jwarp.backend.cuda.headers import cuda_headers, included_files
 from jwarp.backend.cuda.nvrtc import (
@@ -34,9 +35,8 @@ from jwarp.backend.generator import identity
 from jwarp.backend.store import Store, key_of
 from jwarp.config import Settings
 from jwarp.errors import CompileError, KernelTypeError, KernelWarning, Span
-from jwarp.frontend.handwritten import Definition
+from jwarp.frontend.cuda_kernel import Definition
 from jwarp.ir.nodes import Kernel, Param
-from jwarp.transform.affine import symbols_of
 from jwarp.types import ArrayType
 
 PRELUDE, ARRAYS = "jwarp.cuh", "arrays.cuh"

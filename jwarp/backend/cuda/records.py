@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jwarp.analysis.tape_sizes import logged_arrays, record_counts, tape_fields
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
 from jwarp.ir.nodes import Kernel
-from jwarp.transform.records import logged_arrays, record_counts, tape_fields
 from jwarp.types import int64
 
 

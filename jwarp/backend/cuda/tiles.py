@@ -15,7 +15,7 @@ from jwarp.backend.cuda.rules import C_TYPES, bare, memory_type
 from jwarp.backend.cuda.shared import SCRATCH, SLOT
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.nodes import TILE_UNITS, Const, For, Kernel, Node, Op, Operand, Value, walk
-from jwarp.transform.tiles_nests import neutral
+from jwarp.tiling.nests import neutral
 
 IS_FIRST = "threadIdx.x == 0"
 # The operations by which values of threads are combined, as the device library calls them.

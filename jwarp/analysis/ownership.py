@@ -1,0 +1,215 @@
+"""Finds how threads share arrays: elements of a thread's own, and those of its neighbours too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from jwarp.ir.nodes import (
+    WRITES,
+    Block,
+    Const,
+    Kernel,
+    Node,
+    Op,
+    Operand,
+    Value,
+    indices_of,
+    touched_by_gradients,
+    walk,
+)
+from jwarp.ir.signs import Signs
+from jwarp.types import int32, int64, scalar_of, shape_of
+
+# An index that is one coordinate of the thread plus a constant: (axis, constant). For a block (axis, step, constant):
+# a multiple of the coordinate, plus a constant, plus less than the step.
+Place = tuple[int, ...]
+Definitions = Mapping[Value, Op]
+
+MAX_OFFSET = 1 << 16
+
+
+def definitions_of(body: Block) -> Definitions:
+    """The operation that defines each value, as far as one does."""
+    return {n.result: n for n in walk(body) if isinstance(n, Op) and n.result is not None}
+
+
+def place_of(index: Operand, definitions: Definitions) -> Place | None:
+    """Which coordinate `index` is, and what is added to it; None for anything else."""
+    if isinstance(index, Const) or index.type not in (int32, int64) or index not in definitions:
+        return None
+    node = definitions[index]
+    if node.name == "tid":
+        return node.attr, 0
+    if node.name == "cast":
+        return place_of(node.args[0], definitions)
+    signs = {"add": (1, 1), "sub": (None, -1)}.get(node.name)
+    if signs is None:
+        return None
+    x, y = node.args
+    if isinstance(x, Const) and signs[0] is not None:
+        x, y = y, x
+    inner = place_of(x, definitions)
+    if inner is None or not isinstance(y, Const) or abs(y.value) > MAX_OFFSET:
+        return None
+    return inner[0], inner[1] + signs[1] * y.value
+
+
+class Places:
+    """The indices of a kernel as places of its threads, or of its blocks and their tiles."""
+
+    def __init__(self, kernel: Kernel):
+        self.is_blocked = kernel.block_dim > 0
+        self.definitions = definitions_of(kernel.body)
+        self.signs = Signs(kernel.body)
+
+    def of(self, index: Operand) -> Place | None:
+        """The launch axis that `index` tells, and what else it must agree in with other indices to tell it."""
+        if not self.is_blocked:
+            return place_of(index, self.definitions)
+        form = self.form(index)
+        if form is None:
+            return None
+        axes = [(atom, c) for atom, c in form.terms.items() if isinstance(atom, int)]
+        if len(axes) != 1 or any(isinstance(atom, Value) for atom in form.terms):
+            return None
+        (axis, step), others = axes[0], sum(c * (n - 1) for c, n in form.inner.values())
+        inside = all(c >= 0 for c, _ in form.inner.values()) and form.constant >= 0 and form.constant + others < step
+        if inside:
+            return axis, step, 0
+        return (axis, 1, form.constant) if step == 1 and not form.inner else None
+
+    def differ(self, indices: tuple[Operand, ...]) -> bool:
+        """Whether the elements that one operation touches are all different: always, for a single one."""
+        shape = shape_of(indices[0].type) if indices else ()
+        if math.prod(shape) == 1:
+            return True
+        known: set[int] = set()
+        for index in indices:
+            form = self.form(index)
+            # An index that may be negative counts from the end, where another one may count to.
+            if form is None or form.constant < 0 or not all(self.is_positive(x, c) for x, c in form.terms.items()):
+                return False
+            reach = 0
+            for c, extent in sorted(form.inner.values()):
+                if c <= reach:
+                    break
+                reach += c * (extent - 1)
+            else:
+                known.update(form.inner)
+        return known >= {axis for axis, n in enumerate(shape) if n > 1}
+
+    def is_positive(self, atom: int | Value, factor: int) -> bool:
+        """Whether a multiple of a coordinate, or of another value, is not negative."""
+        return factor >= 0 and (isinstance(atom, int) or self.signs.is_count(atom))
+
+    def form(self, index: Operand) -> Form | None:
+        """An index as a linear form; None for what is none.
+
+        That it does not wrap is taken for granted: who runs so many blocks that it does leaves the array.
+        """
+        kind = scalar_of(index.type)
+        if kind not in (int32, int64):
+            return None
+        if isinstance(index, Const):
+            return Form({}, {}, index.value)
+        node = self.definitions.get(index)
+        match node.name if node is not None else "":
+            case "tid":
+                return Form({node.attr: 1}, {}, 0)  # type: ignore[union-attr]
+            case "iota":
+                shape, axis = node.attr  # type: ignore[union-attr]
+                return Form({}, {axis: (1, shape[axis])}, 0)
+            case "fill" | "cast":
+                return self.form(node.args[0])  # type: ignore[union-attr]
+            case "add" | "sub" | "mul":
+                x, y = (self.form(a) for a in node.args)  # type: ignore[union-attr]
+                if x is None or y is None:
+                    return None
+                return x.times(y) if node.name == "mul" else x.plus(y, 1 if node.name == "add" else -1)  # type: ignore[union-attr]
+        return Form({index: 1}, {}, 0) if not shape_of(index.type) else None
+
+
+@dataclass(frozen=True)
+class Form:
+    """A sum of multiples of launch coordinates (by axis) and other values, of indices into a tile, and a constant.
+
+    `inner` has for an axis of the tile the factor of its index, and its extent.
+    """
+
+    terms: Mapping[int | Value, int]
+    inner: Mapping[int, tuple[int, int]]
+    constant: int
+
+    def plus(self, other: Form, sign: int) -> Form:
+        terms, inner = dict(self.terms), dict(self.inner)
+        for atom, c in other.terms.items():
+            terms[atom] = terms.get(atom, 0) + sign * c
+        for axis, (c, extent) in other.inner.items():
+            inner[axis] = (inner.get(axis, (0, extent))[0] + sign * c, extent)
+        terms = {atom: c for atom, c in terms.items() if c}
+        return Form(
+            terms, {axis: pair for axis, pair in inner.items() if pair[0]}, self.constant + sign * other.constant
+        )
+
+    def times(self, other: Form) -> Form | None:
+        """The product, where one of the forms is a constant."""
+        form, number = (other, self) if not (self.terms or self.inner) else (self, other)
+        if number.terms or number.inner:
+            return None
+        factor = number.constant
+        terms = {atom: c * factor for atom, c in form.terms.items() if factor}
+        inner = {axis: (c * factor, n) for axis, (c, n) in form.inner.items() if factor}
+        return Form(terms, inner, form.constant * factor)
+
+
+def accesses(nodes: Iterable[Node]) -> Iterable[Op]:
+    """The loads, stores and atomic operations among `nodes`."""
+    return (n for n in nodes if isinstance(n, Op) and (n.name == "load" or n.name in WRITES))
+
+
+def owned_arrays(kernel: Kernel) -> frozenset[int]:
+    """The array parameters no element of which two threads of a launch over `tid_dims` axes can touch.
+
+    All accesses to such an array agree, for every launch axis, in one index that is the thread's
+    coordinate plus a constant that is not negative: a negative index would count from the end. For a block, it
+    may be a multiple of the coordinate plus less than that.
+    """
+    places = Places(kernel)
+    common: dict[int, list[Place | None]] = {}
+    for node in accesses(walk(kernel.body)):
+        found = [places.of(i) for i in indices_of(node)]
+        known = common.setdefault(node.attr, found)
+        common[node.attr] = [x if x == y else None for x, y in zip(known, found, strict=True)]
+    axes = set(range(kernel.tid_dims))
+    elsewhere = touched_by_gradients(kernel)
+    return frozenset(
+        p for p, indices in common.items()
+        if {i[0] for i in indices if i and i[-1] >= 0} >= axes and p not in elsewhere
+    )  # fmt: skip
+
+
+def stencils(kernel: Kernel) -> dict[int, tuple[int, ...]]:
+    """The array parameters that are only read, at the thread's coordinates plus constants.
+
+    For each the launch axis of every index; those of vector and matrix components are constants. Blocks have no
+    neighbours in this sense.
+    """
+    if kernel.block_dim:
+        return {}
+    definitions = definitions_of(kernel.body)
+    found: dict[int, tuple[int, ...] | None] = {}
+    for node in accesses(walk(kernel.body)):
+        array = kernel.array(node.attr).type
+        dims = getattr(array, "dims", 0)
+        places = [place_of(i, definitions) for i in indices_of(node)[:dims]]
+        constant = all(isinstance(i, Const) for i in indices_of(node)[dims:])
+        axes = tuple(p[0] for p in places if p)
+        complete = (
+            constant and node.name == "load" and sorted(axes) == list(range(kernel.tid_dims)) == list(range(dims))
+        )
+        if found.setdefault(node.attr, axes) != axes or not complete:
+            found[node.attr] = None
+    elsewhere = touched_by_gradients(kernel)
+    return {p: axes for p, axes in found.items() if axes is not None and p < len(kernel.params) and p not in elsewhere}

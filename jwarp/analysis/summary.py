@@ -1,0 +1,131 @@
+"""The part of a kernel's analysis that its launches need, in a form that can be kept on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jwarp.analysis.affine import Affine, Condition, Symbol, symbols_of
+from jwarp.analysis.ranges import Access, Cover, Proofs
+from jwarp.analysis.sums import sums_of, weight_of
+from jwarp.ir.nodes import Kernel
+from jwarp.types import int32
+
+Reach = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """The thread's position along a launch axis."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class CertainAccess:
+    """An access that every thread makes to an array: its indices over symbols and coordinates, where known."""
+
+    array: int
+    indices: tuple[Affine | None, ...]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What launches have to know; `condition` and `covers` are as in `Proofs`, the rest as in `sums`.
+
+    Source positions are left out: kernels of the same content share a summary.
+    """
+
+    condition: Condition
+    covers: tuple[Cover, ...]
+    always: tuple[CertainAccess, ...]
+    sums: frozenset[int]
+    weight: int
+
+    def to_bytes(self) -> bytes:
+        """An encoding that depends on nothing but the content."""
+        # Forms have different lengths and kinds of entries; as text they have an order.
+        clauses = (sorted((_encode(form) for form in clause), key=str) for clause in self.condition)
+        condition = sorted(clauses, key=str)
+        always = [[a.array, [None if i is None else _encode(i) for i in a.indices]] for a in self.always]
+        parts = [condition, self.covers, always, sorted(self.sums), self.weight]
+        return json.dumps(parts, separators=(",", ":")).encode()
+
+
+def summarize(proofs: Proofs) -> Summary:
+    """The summary of an analysed kernel."""
+    always = dict.fromkeys(certain_access(access, proofs) for access in proofs.always)
+    kernel = proofs.kernel
+    return Summary(proofs.condition, proofs.covers, tuple(always), sums_of(kernel), weight_of(kernel))
+
+
+def certain_access(access: Access, proofs: Proofs) -> CertainAccess:
+    """`access`, found by `proofs`, as a summary has it."""
+    return CertainAccess(access.array, tuple(_plain(index, proofs) for index in access.indices))
+
+
+def summary_from_bytes(data: bytes, kernel: Kernel) -> Summary:
+    """The reverse of `to_bytes`, for a summary of `kernel`."""
+    symbols = symbols_of(kernel)
+    every = (*symbols.dims, *symbols.extents.values(), *symbols.scalars.values())
+    atoms: dict[int, Symbol | Coordinate] = {symbol.index: symbol for symbol in every}
+    atoms.update({-1 - axis: Coordinate(axis) for axis in range(len(symbols.dims))})
+
+    def decode(form: list) -> Affine:
+        *terms, constant = form
+        return Affine(tuple((atoms[atom], c) for atom, c in terms), constant)
+
+    condition, covers, always, sums, weight = json.loads(data)
+    return Summary(
+        frozenset(frozenset(map(decode, clause)) for clause in condition),
+        tuple(map(Cover, covers)),
+        tuple(
+            CertainAccess(array, tuple(None if i is None else decode(i) for i in indices)) for array, indices in always
+        ),
+        frozenset(sums),
+        weight,
+    )
+
+
+def reach(form: Affine, dims: tuple[int, ...], known: Mapping[int, int | None]) -> Reach | None:
+    """Least and greatest value of `form` over all threads, if that is known."""
+    low = high = form.constant
+    for atom, c in form.terms:
+        if isinstance(atom, Coordinate):
+            last = c * (dims[atom.axis] - 1)
+            low, high = low + min(0, last), high + max(0, last)
+        else:
+            assert isinstance(atom, Symbol)
+            value = known.get(atom.index)
+            if value is None:
+                return None
+            low, high = low + c * value, high + c * value
+    return low, high
+
+
+def outside(index: Reach | None, extent: int) -> int | None:
+    """An index that some thread uses and that is outside an axis of `extent`, if that is certain."""
+    if index is None or not int32.min <= index[0] <= index[1] <= int32.max:
+        return None
+    return index[1] if index[1] >= extent else index[0] if index[0] < -extent else None
+
+
+def _plain(form: Affine | None, proofs: Proofs) -> Affine | None:
+    if form is None:
+        return None
+    atoms = ((a if isinstance(a, Symbol) else Coordinate(proofs.axis_of(a)), c) for a, c in form.terms)
+    return Affine(tuple(atoms), form.constant)
+
+
+def _encode(form: Affine) -> list[Any]:
+    """Pairs of atom and coefficient, then the constant; an axis is a number below zero."""
+    return [*sorted((_number(atom), c) for atom, c in form.terms), form.constant]
+
+
+def _number(atom: Hashable) -> int:
+    if isinstance(atom, Symbol):
+        return atom.index
+    assert isinstance(atom, Coordinate)
+    return -1 - atom.axis

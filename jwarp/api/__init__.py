@@ -1,0 +1,1 @@
+"""The public functions and classes, a file each."""

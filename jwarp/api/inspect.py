@@ -1,0 +1,98 @@
+"""`wp.inspect`: what a kernel becomes on its way to machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.backend.cpu.target import host_target, target_machine
+from jwarp.backend.cuda.handwritten import Handwritten
+from jwarp.backend.cuda.inspect import cuda_text, handwritten_text
+from jwarp.config import config
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.cuda_kernel import HandwrittenKernel
+from jwarp.frontend.kernel import Kernel
+from jwarp.ir.printing import format_kernel
+from jwarp.launching.derive import Variant, derive
+from jwarp.launching.descriptor import Program, program_of
+from jwarp.launching.record import Record
+from jwarp.passes.simplify import simplify
+
+STAGES = ("ir", "llvm", "asm", "cuda", "ptx", "sass", "resources")
+CUDA_STAGES = STAGES[3:]
+
+
+def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str | Sequence[str] | None = None) -> str:
+    """The text of a kernel or launch record at `stage`.
+
+    `ir` is the kernel as jwarp sees it; `llvm` (after LLVM's passes) and `asm` are the code for this processor, and
+    `cuda`, `ptx` and `sass` that for GPUs: the C++ text, and what NVRTC makes of it for the first architecture
+    of `wp.config.cuda_arch`, sm_90 if that is empty; `resources` is how large that is for every architecture of
+    `wp.config.cuda_arch`, and how many registers it takes. Code is shown as it is where it trusts the launch's
+    proofs; all stages follow the settings in force, with the checks of debug mode under `wp.config(debug=True)`.
+
+    Args:
+        kernel: a `@wp.kernel`, or a `wp.Launch`, which says itself whether it is an adjoint and of what.
+        stage: what to show.
+        adjoint: True for the adjoint by every argument of floats, or the names of parameters for the adjoint by
+            those; False or None for the kernel itself. Outputs start from zeros in it.
+
+    Raises:
+        KernelTypeError: `kernel` is neither a `@wp.kernel` nor a `wp.Launch`.
+        LaunchError: there is no such stage, or no such parameter; for `ptx` and `sass`, NVIDIA's tools are not found.
+        NotDifferentiableError: there is no exact rule for the gradients that are asked for.
+    """
+    if isinstance(kernel, Record):
+        if adjoint is None and kernel.adjoint:
+            adjoint = list(kernel.wanted) or False
+        kernel = kernel.kernel
+    if not isinstance(kernel, Kernel):
+        raise KernelTypeError(f"wp.inspect takes a @wp.kernel or a wp.Launch, not {type(kernel).__name__}")
+    if stage not in STAGES:
+        raise LaunchError(f"there is no stage {stage!r}", hint=f"there are {', '.join(STAGES)}")
+    settings = config.settings
+    if isinstance(kernel, HandwrittenKernel):
+        return _handwritten(kernel, stage, adjoint)
+    program = program_of(kernel, settings)
+    if adjoint is not None and adjoint is not False:
+        program = _adjoint(program, adjoint)
+    if stage in CUDA_STAGES:
+        return cuda_text(program.gpu_kernel, settings, stage)
+    ir = program.kernel
+    if stage == "ir":
+        return format_kernel(simplify(ir))
+    module = lower_kernel(ir, settings).module()
+    return str(module) if stage == "llvm" else target_machine(host_target()).emit_assembly(module)
+
+
+def _handwritten(kernel: HandwrittenKernel, stage: str, adjoint: Any) -> str:
+    """The author's text with what is around it, and what NVRTC makes of it, in blocks as the author says."""
+    if stage not in CUDA_STAGES:
+        raise LaunchError(
+            f"kernel '{kernel.name}' is written in CUDA C++, which has no stage {stage!r}",
+            hint=f"there are {', '.join(CUDA_STAGES)}",
+        )
+    if adjoint:
+        raise LaunchError(f"kernel '{kernel.name}' is written in CUDA C++: its adjoint is inspected by itself")
+    program = program_of(kernel, config.settings)
+    made = Handwritten(kernel.definition, program.kernel, program.settings)
+    return handwritten_text(made, stage)
+
+
+def _adjoint(program: Program, adjoint: Any) -> Program:
+    """The program of the adjoint by the parameters that are asked for."""
+    floats = {p.name: k for k, p in enumerate(program.params) if p.dtype.is_float}
+    outputs = tuple(p for p in program.written if p in floats.values())
+    inputs = tuple(p for p in floats.values() if p not in outputs)
+    if adjoint is not True:
+        names = [adjoint] if isinstance(adjoint, str) else list(adjoint)
+        unknown = [name for name in names if name not in floats]
+        if unknown:
+            raise LaunchError(
+                f"kernel '{program.name}' has no parameter {unknown[0]!r} with a gradient; there are "
+                f"{', '.join(floats)}"
+            )
+        inputs = tuple(floats[name] for name in names)
+    fresh = tuple(p for p in outputs if p not in inputs)
+    return derive(program, Variant("adjoint", inputs, outputs, fresh=fresh)).program

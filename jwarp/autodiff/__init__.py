@@ -1,0 +1,1 @@
+"""Derivatives of kernels: forward and reverse mode, IR in, IR out."""

@@ -1,0 +1,150 @@
+"""The storage policy `slots`: a loop is reversed from a few of its states, running again from the nearest one.
+
+What a trip starts with is kept in a fixed number of slots of local arrays, the earliest trips at the bottom
+of a stack. To reach a trip, the loop runs on from the top of the stack and leaves states on its way, as many
+as half of the free slots allow. So any number of trips works, without memory that grows; a thousand trips
+run about three times, a million about five times. (After A. Griewank and A. Walther, "Algorithm 799:
+revolve", 2000, with equal distances instead of binomial ones.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jwarp.autodiff.derived_parameters import Slot
+from jwarp.errors import NotDifferentiableError
+from jwarp.ir.builder import make_block
+from jwarp.ir.nodes import Block, Const, For, If, Local, Op, Operand, Value, While, walk, walk_node
+from jwarp.types import ArrayType, ScalarType, int32, int64
+
+if TYPE_CHECKING:
+    from jwarp.autodiff.reverse import _Reverse
+
+SLOTS = 32
+
+
+class Slots:
+    """The local arrays of all loops of one adjoint kernel."""
+
+    def __init__(self, reverse: _Reverse):
+        self.reverse = reverse
+        self.locals: dict[Slot, Local] = {}
+
+    def array(self, type: ScalarType, size: int = SLOTS) -> Slot:
+        slot = Slot("slot", len(self.locals))
+        self.locals[slot] = Local(f"slot_{slot.param}", ArrayType(type, 1), (size,))
+        return slot
+
+    def open(self, node: For | While) -> Checkpoints:
+        """The checkpoints of a loop that is about to be reversed: its first state is the first."""
+        made = Checkpoints(
+            self.reverse,
+            node,
+            tuple(self.array(p.type) for p in node.params),
+            self.array(int64),
+            self.array(int32, 1),
+        )
+        made.begin()
+        return made
+
+    def refuse_tape(self, body: Block) -> None:
+        """What a loop overwrites cannot be restored: it would have to be kept for every trip.
+
+        `body` is what is needed of the adjoint, with every element that is overwritten saved before.
+        """
+        loops = (n for n in walk(body) if isinstance(n, For | While))
+        for node in (inner for loop in loops for inner in walk_node(loop)):
+            if isinstance(node, Op) and node.name in ("push", "save"):
+                raise NotDifferentiableError(
+                    f"kernel `{self.reverse.kernel.name}`: a loop overwrites an array and reads it again, which needs "
+                    "a record of unknown length",
+                    node.span,
+                    "store to another array than the one that is read",
+                )
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The stack of one loop: `values` by carried value, the trips that they start, and how many there are."""
+
+    reverse: _Reverse
+    node: For | While
+    values: tuple[Slot, ...]
+    trips: Slot
+    depth: Slot
+
+    def begin(self) -> None:
+        self.save(Const(int32, 0), Const(int64, 0), self.reverse.all(self.node.init))
+        self.store(self.depth, Const(int32, 0), Const(int32, 1))
+
+    def reach(self, trip: Operand) -> list[Value]:
+        """What `trip` started with. Trips are asked for from the last to the first."""
+        do, builder = self.reverse.builder.op, self.reverse.builder
+        one = Const(int32, 1)
+        depth = self.load(self.depth, Const(int32, 0))
+        top = do("sub", depth, one)
+        init = (self.load(self.trips, top), depth, *(self.load(v, top) for v in self.values))
+        params = [Value(x.type) for x in init]
+        made = [Value(x.type) for x in init]
+        at, used, *state = params
+        with builder.block() as nodes:
+            goes_on = do("lt", at, trip)
+        cond = make_block(nodes, [goes_on])
+        with builder.block() as nodes:
+            following = self.advance(trip, at, used, state)
+        builder.append(While(tuple(params), init, cond, make_block(nodes, following), tuple(made), self.node.span))
+        reached, used, *fields = made
+        # The state of this trip is needed no more.
+        last = self.load(self.trips, do("sub", used, one))
+        spent = do("select", do("eq", last, reached), one, Const(int32, 0))
+        self.store(self.depth, Const(int32, 0), do("sub", used, spent))
+        return fields
+
+    def advance(self, trip: Operand, at: Value, used: Value, state: Sequence[Value]) -> list[Operand]:
+        """Run some trips on from `at`, and keep the state if a slot is free and it is not the one wanted."""
+        do, builder, node = self.reverse.builder.op, self.reverse.builder, self.node
+        free = do("sub", Const(int32, SLOTS), used)
+        distance = do("sub", trip, at)
+        parts = do("cast", do("add", do("div", free, Const(int32, 2)), Const(int32, 1)), type=int64)
+        some = do("div", do("add", distance, do("sub", parts, Const(int64, 1))), parts)
+        has_room = do("gt", free, Const(int32, 0))
+        steps = do("select", has_room, some, distance)
+        index, params = Value(int64), [Value(s.type) for s in state]
+        made = [Value(s.type) for s in state]
+        outer = dict(self.reverse.known)
+        with builder.block() as nodes:
+            now = do("add", at, index)
+            self.reverse.set_index(node, now)
+            self.reverse.known.update(zip(node.params, params, strict=True))
+            self.reverse.forward_block(node.body, taped=False)
+            yields = self.reverse.all(node.body.yields)
+        self.reverse.known = outer
+        zero = Const(int64, 0)
+        body = make_block(nodes, yields)
+        builder.append(For(index, zero, steps, 1, tuple(params), tuple(state), body, tuple(made), node.span))
+        reached = do("add", at, steps)
+        keeps = do("and", has_room, do("lt", reached, trip))
+        with builder.block() as nodes:
+            self.save(used, reached, made)
+            more = do("add", used, Const(int32, 1))
+        depth = Value(int32)
+        builder.append(If(keeps, make_block(nodes, [more]), make_block([], [used]), (depth,), node.span))
+        return [reached, depth, *made]
+
+    # -- the local arrays
+
+    def save(self, place: Operand, trip: Operand, state: Sequence[Operand]) -> None:
+        self.store(self.trips, place, trip)
+        for slot, value in zip(self.values, state, strict=True):
+            self.store(slot, place, value)
+
+    def store(self, slot: Slot, place: Operand, value: Operand) -> None:
+        self.reverse.builder.effect("store", place, value, attr=slot)
+
+    def load(self, slot: Slot, place: Operand) -> Value:
+        assert self.reverse.slots is not None
+        made = Value(self.reverse.slots.locals[slot].dtype)
+        self.reverse.builder.append(Op("load", (place,), slot, made, self.node.span))
+        return made

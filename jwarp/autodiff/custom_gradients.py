@@ -1,0 +1,163 @@
+"""The derivatives that calls bring with them: kernels that their authors wrote, built into the adjoint."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from jwarp.autodiff.derived_parameters import Slot
+from jwarp.errors import NotDifferentiableError
+from jwarp.ir.builder import Builder, make_block
+from jwarp.ir.clone import Cloner
+from jwarp.ir.nodes import WRITES, Block, Const, Gradient, Kernel, Node, Op, Operand, walk
+from jwarp.passes.simplify import simplify
+from jwarp.types import int32
+
+
+def plain(kernel: Kernel) -> Kernel:
+    """`kernel` as it runs: without what only its derivatives need."""
+    if not any(isinstance(n, Op) and n.name in ("rule", "detach", "follow") for n in walk(kernel.body)):
+        return kernel
+    return simplify(dataclasses.replace(kernel, body=_Plain().block(kernel.body), gradients=()))
+
+
+class _Plain(Cloner):
+    def nodes(self, node: Node) -> list[Node]:
+        if not isinstance(node, Op) or node.name not in ("rule", "detach", "follow"):
+            return [self.node(node)]
+        if node.result is not None:
+            self.known[node.result] = self.operand(node.args[0])
+        return []
+
+
+def loaded_by_gradients(kernel: Kernel) -> frozenset[int]:
+    """The arrays that gradients of calls read."""
+    found = set()
+    for gradient in kernel.gradients:
+        for node in walk(gradient.kernel.body):
+            if isinstance(node, Op) and node.name == "load" and gradient.feeds[node.attr][0] == "array":
+                found.add(gradient.feeds[node.attr][1])
+    return frozenset(found)
+
+
+class Inlined(Cloner):
+    """Builds the kernel of a gradient into an adjoint.
+
+    `args` are the operands of the rule in the adjoint, `cotangents` those of its results; `slot` maps an array
+    of the caller to that of the adjoint. Contributions go to `add` (position of the operand, value) and
+    `add_to` (array, indices, value).
+    """
+
+    def __init__(
+        self,
+        builder: Builder,
+        caller: Kernel,
+        gradient: Gradient,
+        args: tuple[Operand, ...],
+        cotangents: tuple[Operand, ...],
+        slot: Callable[[int], Slot],
+        add: Callable[[int, Operand], None],
+        add_to: Callable[[int, tuple[Operand, ...], Operand], None],
+    ):
+        super().__init__()
+        self.builder = builder
+        self.caller, self.gradient, self.args, self.cotangents = caller, gradient, args, cotangents
+        self.slot, self.add, self.add_to = slot, add, add_to
+
+    def run(self) -> None:
+        """Build it where the builder is."""
+        for node in self.gradient.kernel.body.nodes:
+            self.builder.span = node.span
+            self.build(node)
+
+    def block(self, block: Block) -> Block:
+        with self.builder.block() as made:
+            for node in block.nodes:
+                self.builder.span = node.span
+                self.build(node)
+        return make_block(made, self.operands(block.yields))
+
+    def build(self, node: Node) -> None:
+        if not isinstance(node, Op):
+            self.builder.append(self.node(node))
+        elif node.name == "param":
+            assert node.result is not None
+            self.known[node.result] = self.component(node.attr, 0)
+        elif node.name == "load":
+            self.load(node)
+        elif node.name in WRITES:
+            self.write(node)
+        elif node.name == "shape":
+            self.shape(node)
+        else:
+            self.builder.append(self.node(node))
+
+    def component(self, param: int, k: int) -> Operand:
+        """Component `k` of what a parameter by value is given."""
+        kind, _, position = self.gradient.feeds[param]
+        return (self.cotangents if kind == "cotangent" else self.args)[position + k]
+
+    def row(self, param: int) -> tuple[int, tuple[Operand, ...]]:
+        """The caller's array that an array parameter is, and the indices of the row."""
+        _, number, position = self.gradient.feeds[param]
+        rank = getattr(self.caller.array(number).type, "ndim", 0) - self.gradient.kernel.params[param].type.ndim  # type: ignore[union-attr]
+        return number, self.args[position : position + rank]
+
+    def load(self, node: Op) -> None:
+        assert node.result is not None
+        if self.gradient.feeds[node.attr][0] != "array":
+            self.known[node.result] = self.component(node.attr, self.flat(node.attr, node))
+            return
+        number, prefix = self.row(node.attr)
+        indices = (*prefix, *self.operands(node.args))
+        self.builder.append(Op("load", indices, self.slot(number), self.fresh(node.result), node.span))
+
+    def flat(self, param: int, node: Op) -> int:
+        """Which component of the parameter by value, or of its gradient, an access means."""
+        shape = getattr(self.gradient.kernel.params[param].type, "element", ())
+        k = 0
+        for x, extent in zip(node.args, shape, strict=False):  # what comes after is what is added
+            assert isinstance(x, Const)
+            k = k * extent + x.value
+        return k
+
+    def write(self, node: Op) -> None:
+        value = self.operand(node.args[-1])
+        of = self.gradient.feeds[node.attr][1]
+        if self.gradient.feeds[of][0] == "value":
+            self.add(self.gradient.feeds[of][2] + self.flat(of, node), value)
+        else:
+            number, prefix = self.row(of)
+            self.add_to(number, (*prefix, *self.operands(node.args[:-1])), value)
+
+    def shape(self, node: Op) -> None:
+        assert node.result is not None
+        param, axis = node.attr
+        number, prefix = self.row(param)
+        local = self.caller.local(number)
+        if local is not None:
+            self.known[node.result] = Const(int32, local.shape[axis + len(prefix)])
+            return
+        result = self.fresh(node.result)
+        self.builder.append(Op("shape", (), (number, axis + len(prefix)), result, node.span))
+
+
+def authored_refusal(kernel: Kernel, node: Op, what: str) -> NotDifferentiableError:
+    """A derivative that a gradient written for reverse mode does not give."""
+    return NotDifferentiableError(
+        f"kernel `{kernel.name}`: {what} was asked for through a function with a gradient of its own (wp.func_grad), "
+        "which is known for reverse mode alone",
+        node.span,
+        "take the derivative in reverse mode (jax.grad, jax.vjp, jax.jacrev) and once, or call the function "
+        "without wp.func_grad",
+    )
+
+
+def memory_refusal(kernel: Kernel, node: Op, array: int) -> NotDifferentiableError:
+    """A gradient of a call that reads or writes what changes."""
+    return NotDifferentiableError(
+        f"kernel `{kernel.name}`: a function with a gradient of its own (wp.func_grad) works on "
+        f"`{kernel.array(array).name}`, which this kernel writes",
+        node.span,
+        "let the function return its results, and read and write such arrays outside of it",
+    )

@@ -1,0 +1,306 @@
+"""Forward mode: from a kernel, the kernel that takes tangents of its inputs to tangents of its outputs.
+
+Every operation is followed by that on the tangents, and every array that carries a derivative has an array
+of tangents beside it. Adjoint kernels go through the same rules: their tapes and logs hold tangents too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Container, Iterable
+
+from jwarp.analysis.ownership import owned_arrays
+from jwarp.autodiff.activity import Activity, activity
+from jwarp.autodiff.custom_gradients import authored_refusal
+from jwarp.autodiff.derived_parameters import Derived, Slot, derived, map_ops
+from jwarp.autodiff.scalar_rules import Applied
+from jwarp.autodiff.tile_rules import rules_of
+from jwarp.errors import NotDifferentiableError
+from jwarp.ir.builder import Builder, make_block, zero
+from jwarp.ir.nodes import (
+    WRITES,
+    Block,
+    For,
+    If,
+    Kernel,
+    Node,
+    Op,
+    Operand,
+    Value,
+    While,
+    blocks,
+    indices_of,
+    operands,
+    used_values,
+    walk,
+    written_params,
+)
+from jwarp.passes.prune import prune
+from jwarp.passes.simplify import simplify
+from jwarp.types import shape_of, with_shape
+
+
+def jvp(
+    kernel: Kernel,
+    given: Iterable[int],
+    wanted: Container[int] | None = None,
+    *,
+    repeated: bool = False,
+    taken: Iterable[int] = (),
+) -> Derived:
+    """The kernel of tangents of the arrays that `kernel` writes, from tangents of the parameters `given`.
+
+    The tangent of an array that is written is also that of its initial content. With `wanted`, arrays that are
+    not among them are scratch. With `repeated`, several threads have the same coordinates. From arrays `taken`,
+    what an exchange finds is what it found before, as one thread takes what is there.
+
+    Raises:
+        NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
+    """
+    kernel = simplify(kernel)
+    floats = [p for p in written_params(kernel) if kernel.params[p].dtype.is_float]
+    owned = frozenset() if repeated else owned_arrays(kernel)
+    forward = _Forward(kernel, activity(kernel, given, floats), owned)
+    body = make_block([*forward.cleared_locals(), *forward.block(kernel.body).nodes])
+    returned = {Slot("tangent", p) for p in floats if wanted is None or p in wanted}
+    body = prune(body, returned)
+    body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
+    body = prune(body, returned)
+    refuse_order(kernel, body, owned | frozenset(taken))
+    return derived(kernel, body)
+
+
+class _Forward:
+    """`tangents` maps values to their tangents; one that has none there has tangent zero."""
+
+    def __init__(self, kernel: Kernel, active: Activity, owned: frozenset[int]):
+        self.kernel, self.active, self.owned = kernel, active, owned
+        self.builder = Builder()
+        self.tangents: dict[Value, Operand] = {}
+        self.written = frozenset(written_params(kernel))
+        self.used = used_values(kernel.body)
+        pushes = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push")
+        self.pushes = {n.attr[0]: n for n in pushes}
+        self.marks = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "mark"}
+
+    def tangent(self, x: Operand) -> Operand:
+        return self.tangents.get(x, zero(x.type)) if isinstance(x, Value) else zero(x.type)
+
+    def slot(self, array: int) -> Slot:
+        local = array >= len(self.kernel.params)
+        return Slot("work" if local or array in self.written else "primal", array)
+
+    def cleared_locals(self) -> list[Node]:
+        first = len(self.kernel.params)
+        arrays = [Slot(kind, first + k) for k in range(len(self.kernel.locals)) for kind in ("work", "tangent")]
+        return [Op("clear", (), slot) for slot in arrays]
+
+    def block(self, block: Block, yielding: Iterable[int] = ()) -> Block:
+        """The block with tangents; those of its yields at positions `yielding` come after the others."""
+        with self.builder.block() as nodes:
+            for node in block.nodes:
+                self.builder.span = node.span
+                self.node(node)
+            return make_block(nodes, [*block.yields, *(self.tangent(block.yields[k]) for k in yielding)])
+
+    def node(self, node: Node) -> None:
+        match node:
+            case Op():
+                self.op(node)
+            case If():
+                dual = [k for k, r in enumerate(node.results) if r in self.active]
+                made = self.fresh(node.results[k] for k in dual)
+                sides = [self.block(b, dual) for b in (node.then, node.orelse)]
+                self.bind((node.results[k] for k in dual), made)
+                self.builder.append(If(node.cond, sides[0], sides[1], (*node.results, *made), node.span))
+            case For() | While():
+                self.loop(node)
+
+    def fresh(self, values: Iterable[Value]) -> tuple[Value, ...]:
+        return tuple(Value(v.type, v.name) for v in values)
+
+    def bind(self, values: Iterable[Value], tangents: Iterable[Operand]) -> None:
+        self.tangents.update(zip(values, tangents, strict=True))
+
+    def loop(self, node: For | While) -> None:
+        dual = [k for k, p in enumerate(node.params) if p in self.active]
+        params, made = (self.fresh(vs[k] for k in dual) for vs in (node.params, node.results))
+        init = (*node.init, *(self.tangent(node.init[k]) for k in dual))
+        self.bind((node.params[k] for k in dual), params)
+        body = self.block(node.body, dual)
+        self.bind((node.results[k] for k in dual), made)
+        changed = dataclasses.replace(
+            node, params=(*node.params, *params), init=init, results=(*node.results, *made), body=body
+        )
+        if isinstance(changed, While):
+            changed = dataclasses.replace(changed, cond=map_ops(changed.cond, self.placed))
+        self.builder.append(changed)
+
+    def placed(self, node: Op) -> Op:
+        """The operation itself, on the arrays of the tangent kernel."""
+        if node.name == "detach":
+            return dataclasses.replace(node, args=node.args[:1], attr=None)
+        in_memory = node.name in ("load", "clear", "param", "save", "mark", "undo", "rollback", *WRITES)
+        return dataclasses.replace(node, attr=self.slot(node.attr)) if in_memory else node
+
+    def op(self, node: Op) -> None:
+        if node.name in ("assert", "check", "print", "rule"):
+            return
+        if node.name in ("push", "top"):
+            (self.push if node.name == "push" else self.top)(node)
+            return
+        self.builder.append(self.placed(node))
+        if node.name in _MEMORY_RULES:
+            if node.attr in self.active.arrays:
+                _MEMORY_RULES[node.name](self, node, Slot("tangent", node.attr))
+        elif node.result is not None and node.result in self.active:
+            self.pure(node)
+
+    def pure(self, node: Op) -> None:
+        assert node.result is not None
+        if node.name == "detach":
+            raise authored_refusal(self.kernel, node, "a derivative in forward mode")
+        rules = rules_of(node)
+        through_bits = any(a.type.is_int and a in self.active for a in node.args)
+        if rules is None or not node.result.type.is_float or through_bits:
+            if node.result.type.is_float:
+                raise bits_refusal(self.kernel, node)
+            return
+        applied = Applied(self.builder, node.args, node.result, node.name, node.attr)
+        total: Operand | None = None
+        for x, rule in zip(node.args, rules, strict=True):
+            if rule is None or not isinstance(x, Value) or x not in self.tangents:
+                continue
+            part = rule.forward(applied, self.tangents[x])
+            total = part if total is None else self.builder.op("add", total, part)
+        if total is not None:
+            self.tangents[node.result] = total
+
+    # -- memory
+
+    def param(self, node: Op, slot: Slot) -> None:
+        self.result("param", (), slot, node)
+
+    def load(self, node: Op, slot: Slot) -> None:
+        self.result("load", node.args, slot, node)
+
+    def result(self, name: str, args: tuple[Operand, ...], slot: Slot, node: Op) -> None:
+        """Append an operation on tangents that gives the tangent of what `node` gives."""
+        assert node.result is not None
+        (made,) = self.fresh([node.result])
+        self.builder.append(Op(name, args, slot, made, node.span))
+        self.tangents[node.result] = made
+
+    def write(self, node: Op, slot: Slot) -> None:
+        """A store, addition or exchange: the same with tangents."""
+        args = (*indices_of(node), self.tangent(node.args[-1]))
+        if node.result is None or not self.is_used(node.result):
+            if node.name == "atomic_add" and node.args[-1] not in self.tangents:
+                return  # the adjoint has nothing to do here either, and what it does not read is not kept
+            self.builder.append(Op(node.name, args, slot, None, node.span))
+            return
+        if node.attr not in self.owned:
+            raise order_refusal(self.kernel, node)
+        self.result(node.name, args, slot, node)
+
+    def is_used(self, value: Value) -> bool:
+        return value in self.active and value in self.used
+
+    def extremum(self, node: Op, slot: Slot) -> None:
+        """The tangent of an element is that of a value which equals the final one."""
+        others = {n.name for n in walk(self.kernel.body) if isinstance(n, Op) and n.attr == node.attr}
+        others &= {"load", *WRITES}
+        if others != {node.name} or (node.result is not None and self.is_used(node.result)):
+            raise order_refusal(self.kernel, node)
+        indices = indices_of(node)
+        final = Value(with_shape(self.kernel.array(node.attr).dtype, shape_of(indices[0].type)))
+        self.builder.append(Op("load", indices, Slot("final", node.attr), final, node.span))
+        wins = self.builder.op("eq", node.args[-1], final)
+        with self.builder.block() as nodes:
+            self.builder.append(Op("store", (*indices, self.tangent(node.args[-1])), slot, None, node.span))
+        self.builder.append(If(wins, make_block(nodes), Block(), (), node.span))
+
+    def refuse(self, node: Op, slot: Slot) -> None:
+        raise order_refusal(self.kernel, node)
+
+    def same(self, node: Op, slot: Slot) -> None:
+        """Logs of tangents grow and shrink with those of the values."""
+        self.builder.append(Op(node.name, node.args, slot, None, node.span))
+
+    def mark(self, node: Op, slot: Slot) -> None:
+        self.result("mark", (), slot, node)
+
+    def rollback(self, node: Op, slot: Slot) -> None:
+        self.builder.append(Op("rollback", (self.tangents[node.args[0]],), slot, None, node.span))  # type: ignore[index]
+
+    # -- the tape
+
+    def dual_fields(self, tape: int) -> list[int]:
+        """The fields of a tape's records that have another one for the tangent."""
+        return [k for k, x in enumerate(self.pushes[tape].args) if x in self.active or x in self.marks]
+
+    def push(self, node: Op) -> None:
+        tape, *flags = node.attr
+        dual = self.dual_fields(tape)
+        args = (*node.args, *(self.tangent(node.args[k]) for k in dual))
+        attr = (tape, *flags, *(flags[k] for k in dual))
+        self.builder.append(Op("push", args, attr, None, node.span))
+
+    def top(self, node: Op) -> None:
+        tape, position = node.attr
+        self.builder.append(node)
+        dual = self.dual_fields(tape)
+        if position in dual:
+            field = len(self.pushes[tape].args) + dual.index(position)
+            self.result("top", (), (tape, field), node)  # type: ignore[arg-type]
+
+
+_MEMORY_RULES = {
+    "param": _Forward.param,
+    "load": _Forward.load,
+    "store": _Forward.write,
+    "atomic_add": _Forward.write,
+    "atomic_exch": _Forward.write,
+    "atomic_min": _Forward.extremum,
+    "atomic_max": _Forward.extremum,
+    "atomic_cas": _Forward.refuse,
+    "clear": _Forward.same,
+    "save": _Forward.same,
+    "undo": _Forward.same,
+    "mark": _Forward.mark,
+    "rollback": _Forward.rollback,
+}
+
+
+def bits_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
+    """A derivative through the bits of a float."""
+    return NotDifferentiableError(
+        f"kernel `{kernel.name}`: a derivative was asked for through the bits of a float",
+        node.span,
+        "compute with the float itself, or take the derivative by another argument",
+    )
+
+
+def refuse_order(kernel: Kernel, body: Block, owned: Container[int]) -> None:
+    """Refuse a derivative that needs what an atomic operation found: it would find something else again."""
+    used = {x for n in walk(body) for x in (*operands(n), *(y for b in blocks(n) for y in b.yields))}
+    for node in walk(body):
+        if not isinstance(node, Op) or not node.name.startswith("atomic_") or node.result not in used:
+            continue
+        slot = node.attr
+        if slot.kind == "work" and slot.param < len(kernel.params) and slot.param not in owned:
+            raise order_refusal(kernel, dataclasses.replace(node, attr=slot.param))
+
+
+def order_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
+    """A derivative of what depends on which thread comes first."""
+    name = kernel.array(node.attr).name
+    return NotDifferentiableError(
+        f"kernel `{kernel.name}`: the derivative of {node.name} on `{name}` is not known: what it finds there depends "
+        "on the order of the threads",
+        node.span,
+        "use a plain store to an element of the thread's own, or atomic_add without its result",
+    )
+
+
+__all__ = ["bits_refusal", "jvp", "order_refusal", "refuse_order"]

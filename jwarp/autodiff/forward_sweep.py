@@ -1,0 +1,237 @@
+"""The forward sweep of an adjoint kernel: the kernel once more, leaving behind what its reverse needs."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable
+
+from jwarp.autodiff.activity import Activity
+from jwarp.autodiff.custom_gradients import loaded_by_gradients
+from jwarp.autodiff.derived_parameters import Slot
+from jwarp.ir.builder import Builder, make_block, zero
+from jwarp.ir.nodes import (
+    WRITES,
+    Block,
+    Const,
+    For,
+    If,
+    Kernel,
+    Node,
+    Op,
+    Operand,
+    Value,
+    While,
+    blocks,
+    indices_of,
+    operands,
+    results,
+    walk,
+    walk_node,
+)
+from jwarp.types import int64, shape_of, with_shape
+
+
+class Sweep:
+    """`known` maps the kernel's values to those of the adjoint kernel that is being built.
+
+    `written` are the parameters that the kernel stored to before it was simplified.
+    """
+
+    def __init__(self, kernel: Kernel, active: Activity, written: frozenset[int], *, is_taped: bool):
+        self.kernel, self.active, self.written, self.is_taped = kernel, active, written, is_taped
+        self.builder = Builder()
+        self.known: dict[Value, Operand] = {}
+        self.scalars: dict[int, Value] = {}
+        self.tapes = itertools.count()
+        self.tape_of: dict[int, int] = {}  # by id of a loop: the tape that it filled last
+        self.trips_of: dict[int, Value] = {}  # by id of a while loop: stands for its number of trips
+        ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
+        self.used = {x for n in walk(kernel.body) for x in operands(n)}
+        self.used |= {y for n in walk(kernel.body) for b in blocks(n) for y in b.yields}
+        # An atomic operation whose result is used reads, too.
+        self.loaded = frozenset(
+            n.attr for n in ops if n.name == "load" or (n.name in WRITES and n.result in self.used)
+        ) | loaded_by_gradients(kernel)
+        self.busy = frozenset(id(n) for n in walk(kernel.body) if self.is_busy(n))
+
+    def is_busy(self, node: Node) -> bool:
+        """Whether the reverse sweep has something to do with `node`: values may also just pass through."""
+        return any(
+            any(r in self.active for r in results(inner))
+            or (isinstance(inner, Op) and inner.name in WRITES and inner.attr in self.active.arrays)
+            for inner in walk_node(node)
+        )
+
+    def operand(self, x: Operand) -> Operand:
+        return self.known[x] if isinstance(x, Value) else x
+
+    def all(self, xs: Iterable[Operand]) -> tuple[Operand, ...]:
+        return tuple(self.operand(x) for x in xs)
+
+    def fresh(self, value: Value) -> Value:
+        made = Value(value.type, value.name)
+        self.known[value] = made
+        return made
+
+    def slot(self, array: int) -> Slot:
+        """The array of the adjoint kernel that holds what array `array` holds in the kernel."""
+        local = array >= len(self.kernel.params)
+        return Slot("work" if local or array in self.written else "primal", array)
+
+    def forward_block(self, block: Block, taped: bool) -> None:
+        """Run a block again; if `taped`, so that it can be reversed in this place."""
+        for node in block.nodes:
+            self.builder.span = node.span
+            match node:
+                case Op():
+                    self.forward_op(node)
+                case If():
+                    self.forward_if(node, taped)
+                case For() | While():
+                    self.forward_loop(node, taped)
+
+    def forward_op(self, node: Op) -> None:
+        args = self.all(node.args)
+        if node.name in ("assert", "check", "print", "rule"):
+            return
+        if node.name == "param":
+            self.forward_scalar(node)
+        elif node.name in WRITES:
+            if node.attr in self.loaded:
+                self.builder.effect("save", *self.all(indices_of(node)), attr=self.slot(node.attr))
+            made = self.fresh(node.result) if node.result is not None else None
+            if node.attr in self.loaded:
+                self.builder.append(Op(node.name, args, self.slot(node.attr), made, node.span))
+        elif node.name == "clear":
+            self.builder.effect("clear", attr=self.slot(node.attr))
+        elif node.name == "load":
+            assert node.result is not None
+            self.builder.append(Op("load", args, self.slot(node.attr), self.fresh(node.result), node.span))
+        elif node.name == "detach":
+            assert node.result is not None
+            self.known[node.result] = self.builder.op("detach", args[0])
+        elif node.args:
+            assert node.result is not None
+            self.known[node.result] = self.builder.op(node.name, *args, attr=node.attr, type=node.result.type)
+        else:
+            assert node.result is not None
+            self.builder.append(Op(node.name, (), node.attr, self.fresh(node.result), node.span))
+
+    def forward_scalar(self, node: Op) -> None:
+        """A scalar argument is one value, wherever it is read."""
+        assert node.result is not None
+        first = self.scalars.setdefault(node.attr, node.result)
+        self.known[node.result] = self.known.get(first) or self.fresh(first)
+
+    def forward_if(self, node: If, taped: bool) -> None:
+        """A branch also results in what it computes inside, for the reverse sweep."""
+        outer = self.known
+        sides: list[tuple[list[Node], tuple[Operand, ...], dict[Value, Operand]]] = []
+        for block in (node.then, node.orelse):
+            self.known = dict(outer)
+            with self.builder.block() as nodes:
+                self.forward_block(block, taped)
+            inner = {v: x for v, x in self.known.items() if v not in outer}
+            sides.append((nodes, self.all(block.yields), inner if taped else {}))
+        self.known = outer
+        defined = [{x for n in nodes for x in results(n)} for nodes, _, _ in sides]
+        made: list[Value] = [self.fresh(r) for r in node.results]
+        yields = [list(y) for _, y, _ in sides]
+        for side, (_, _, inner) in enumerate(sides):
+            exported: dict[Operand, Value] = {}
+            for value, x in inner.items():
+                if x in defined[side] and x not in exported:
+                    assert isinstance(x, Value)
+                    exported[x] = Value(x.type, x.name)
+                    made.append(exported[x])
+                    yields[side].append(x)
+                    yields[1 - side].append(zero(x.type))
+                self.known[value] = exported.get(x, x)
+        then, orelse = (make_block(nodes, y) for (nodes, _, _), y in zip(sides, yields, strict=True))
+        self.builder.append(If(self.operand(node.cond), then, orelse, tuple(made), node.span))
+
+    def forward_loop(self, node: For | While, taped: bool) -> None:
+        taped_trips = taped and id(node) in self.busy
+        changed = self.changed_arrays(node)
+        if taped and changed and not taped_trips:
+            self.tape_of[id(node)] = next(self.tapes)
+            self.push(self.tape_of[id(node)], (), changed, self.control_shape(node))
+        outer = dict(self.known)
+        init = self.all(node.init)
+        limits = (self.operand(node.lo), self.operand(node.hi)) if isinstance(node, For) else None
+        params = [self.fresh(p) for p in node.params]
+        made_results = [Value(r.type, r.name) for r in node.results]
+        known = outer | dict(zip(node.results, made_results, strict=True))
+        index = self.fresh(node.index) if isinstance(node, For) else None
+        cond = Block()
+        if isinstance(node, While):
+            with self.builder.block() as nodes:
+                self.forward_block(node.cond, taped=False)
+            cond = make_block(nodes, self.all(node.cond.yields))
+        count = Value(with_shape(int64, self.control_shape(node)))
+        with self.builder.block() as nodes:
+            if taped_trips and self.is_taped:
+                self.tape_of[id(node)] = next(self.tapes)
+                self.push(self.tape_of[id(node)], params, changed, self.control_shape(node))
+            self.forward_block(node.body, taped=False)
+            yields = list(self.all(node.body.yields))
+            following = self.builder.op("add", count, Const(count.type, 1))
+        self.known = known
+        if isinstance(node, For):
+            assert index is not None and limits is not None
+            loop: Node = For(index, limits[0], limits[1], node.step, tuple(params), init, make_block(nodes, yields),
+                             tuple(made_results), node.span)  # fmt: skip
+        else:
+            trips = Value(count.type)
+            self.known[self.trips_of.setdefault(id(node), Value(count.type))] = trips
+            loop = While((*params, count), (*init, zero(count.type)), cond, make_block(nodes, [*yields, following]),
+                         (*made_results, trips), node.span)  # fmt: skip
+        self.builder.append(loop)
+
+    def control_shape(self, node: For | While) -> tuple[int, ...]:
+        """The shape of what decides how often each element goes through a loop."""
+        return shape_of(node.index.type if isinstance(node, For) else node.cond.yields[0].type)
+
+    def changed_arrays(self, node: Node) -> list[Slot]:
+        """The arrays that `node` stores to and that the kernel reads back."""
+        found = {n.attr: None for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
+        return [self.slot(p) for p in found if p in self.loaded]
+
+    def push(self, tape: int, values: Iterable[Value], logs: Iterable[Slot], shape: tuple[int, ...]) -> None:
+        """Add a record of values and of the lengths of logs to a tape, for each element of tiles of `shape`."""
+        values, logs = tuple(values), tuple(logs)
+        marks = []
+        for slot in logs:
+            marks.append(Value(with_shape(int64, shape)))
+            self.builder.append(Op("mark", (), slot, marks[-1], self.builder.span))
+        flags = (*(0 for _ in values), *(1 for _ in logs))
+        self.builder.append(Op("push", (*values, *marks), (tape, *flags), None, self.builder.span))
+
+    def restore(self, node: For | While, values: Iterable[Value], logs: Iterable[Slot]) -> list[Value]:
+        """Take the last record of a loop's tape back: the values, after the logs were undone."""
+        tape, mark = self.tape_of[id(node)], with_shape(int64, self.control_shape(node))
+        wanted = [*values, *(Value(mark) for _ in logs)]
+        fields = [Value(v.type, v.name) for v in wanted]
+        for k, field in enumerate(fields):
+            self.builder.append(Op("top", (), (tape, k), field, self.builder.span))
+        self.builder.append(Op("pop", (), tape, None, self.builder.span))
+        logs = tuple(logs)
+        for slot, length in zip(logs, fields[len(fields) - len(logs) :], strict=True):
+            self.builder.append(Op("rollback", (length,), slot, None, self.builder.span))
+        return fields[: len(fields) - len(logs)]
+
+    def is_uniform(self, x: Operand) -> bool:
+        """Whether an integer is plainly the same for all threads."""
+        return isinstance(x, Const) or x in self.uniform
+
+    @functools.cached_property
+    def uniform(self) -> frozenset[Value]:
+        found: set[Value] = set()
+        for node in walk(self.kernel.body):
+            if not isinstance(node, Op) or node.result is None:
+                continue
+            fixed = node.name not in ("load", *WRITES) and all(isinstance(x, Const) or x in found for x in node.args)
+            if node.name in ("param", "shape") or (node.args and fixed):
+                found.add(node.result)
+        return frozenset(found)

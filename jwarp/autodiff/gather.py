@@ -1,0 +1,226 @@
+"""Gathers the gradient of an array that threads read around their own place, instead of scattering it.
+
+A thread that reads x[i - 1] and x[i + 1] adds to the gradient of its neighbours. Seen from the element, it
+is its neighbours that add: thread j sums up what threads j + 1 and j - 1 have for it, and stores that once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from jwarp.analysis.ownership import Definitions, definitions_of, place_of
+from jwarp.autodiff.derived_parameters import Slot
+from jwarp.ir.builder import Builder, make_block, zero
+from jwarp.ir.clone import Cloner
+from jwarp.ir.nodes import CHANGES, Block, Const, For, If, Node, Op, Operand, Value, While, blocks, walk
+from jwarp.passes.prune import prune
+from jwarp.types import ScalarType, bool_, int32
+
+# What the neighbours have is computed once more for each of them: at most so many times the operations.
+MAX_GROWTH = 6
+MAX_OPS = 600
+
+Offset = tuple[int, ...]
+Component = tuple[Operand, ...]
+
+
+def gather(body: Block, axes: Mapping[int, tuple[int, ...]], returned: frozenset[Slot]) -> Block:
+    """`body` with the gradients of the parameters in `axes` gathered; unchanged where that does not pay.
+
+    `axes` has the launch axis of every index of the parameter. The kernel is then to be launched over all
+    elements of these arrays, and gets the dimensions of the original launch as slots of kind `dim`.
+    """
+    definitions = definitions_of(body)
+    slots = {Slot("gradient", p): axes[p] for p in axes}
+    adds = [n for n in walk(body) if isinstance(n, Op) and n.name == "atomic_add" and n.attr in slots]
+    touched = {n.attr for n in walk(body) if isinstance(n, Op) and n.attr in slots and n not in adds}
+    if not adds or touched or any(_key(n, slots, definitions) is None for n in adds):
+        return body
+    rest = prune(_without(body, slots), returned - set(slots))
+    copies: dict[Slot, dict[Offset, Block]] = {}
+    components: dict[Slot, list[Component]] = {}
+    for slot in slots:
+        keys = [_key(n, slots, definitions) for n in adds if n.attr == slot]
+        parts = list(dict.fromkeys(k[1] for k in keys if k))
+        components[slot] = parts
+        copies[slot] = {}
+        for offset in dict.fromkeys(k[0] for k in keys if k):
+            copy = _Collector(slot, offset, parts, slots, definitions).collected(body)
+            if copy is None:
+                return body
+            copies[slot][offset] = copy
+    size = sum(_count(copy) for group in copies.values() for copy in group.values())
+    if size > MAX_OPS or size > MAX_GROWTH * max(_count(body), 10) or _has_state(rest):
+        return body
+    # A thread reads for its neighbours what no thread may change in the same launch.
+    read = {slot for group in copies.values() for copy in group.values() for slot in _attributes(copy, ("load",))}
+    if not read.isdisjoint(_attributes(rest, CHANGES)):
+        return body
+    return _Assembly(definitions).whole(rest, slots, copies, components)
+
+
+def _key(node: Op, slots: Mapping[Slot, tuple[int, ...]], definitions: Definitions) -> tuple[Offset, Component] | None:
+    """The offsets of an addition from the thread's place, and the component that it adds to."""
+    axes = slots[node.attr]
+    indices = node.args[:-1]
+    places = [place_of(i, definitions) for i in indices[: len(axes)]]
+    if any(place is None or place[0] != axis for place, axis in zip(places, axes, strict=True)):
+        return None
+    return tuple(place[1] for place in places if place), indices[len(axes) :]
+
+
+def _attributes(block: Block, names: Collection[str]) -> set[object]:
+    """What the operations of these names are about: for those on memory, the slots."""
+    return {n.attr for n in walk(block) if isinstance(n, Op) and n.name in names}
+
+
+def _count(block: Block) -> int:
+    return sum(1 for _ in walk(block))
+
+
+def _has_state(block: Block) -> bool:
+    """Whether the block has loops or keeps anything in memory: then it is not repeated or split."""
+    return any(isinstance(n, (For, While)) or (isinstance(n, Op) and n.name in ("push", "save")) for n in walk(block))
+
+
+def _without(block: Block, slots: Mapping[Slot, tuple[int, ...]]) -> Block:
+    """The block without the additions to `slots`."""
+    nodes: list[Node] = []
+    for node in block.nodes:
+        if isinstance(node, Op) and node.attr in slots:
+            continue
+        if isinstance(node, If):
+            node = If(node.cond, _without(node.then, slots), _without(node.orelse, slots), node.results, node.span)
+        nodes.append(node)
+    return Block(tuple(nodes), block.yields)
+
+
+class _Collector:
+    """Makes of the additions at one offset the results of a block, one for each component."""
+
+    def __init__(
+        self,
+        slot: Slot,
+        offset: Offset,
+        components: list[Component],
+        slots: Mapping[Slot, tuple[int, ...]],
+        definitions: Definitions,
+    ):
+        self.slot, self.offset, self.components = slot, offset, components
+        self.slots, self.definitions = slots, definitions
+
+    def collected(self, body: Block) -> Block | None:
+        """The block that yields the sums; None if it does more than compute them."""
+        type = next(n.args[-1].type for n in walk(body) if isinstance(n, Op) and n.attr == self.slot)
+        nodes, totals = self.block(body, [None] * len(self.components))
+        made = prune(make_block(nodes, [zero(type) if t is None else t for t in totals]), ())
+        changes = any(isinstance(n, Op) and n.name in CHANGES for n in walk(made))
+        return None if changes or _has_state(made) else made
+
+    def block(self, block: Block, totals: list[Operand | None]) -> tuple[list[Node], list[Operand | None]]:
+        builder, totals = Builder(), list(totals)
+        for node in block.nodes:
+            builder.span = node.span
+            if isinstance(node, Op) and node.attr in self.slots:
+                key = _key(node, self.slots, self.definitions)
+                if node.attr == self.slot and key is not None and key[0] == self.offset:
+                    k = self.components.index(key[1])
+                    before = totals[k]
+                    totals[k] = node.args[-1] if before is None else builder.op("add", before, node.args[-1])
+            elif isinstance(node, If):
+                totals = self.branch(builder, node, totals)
+            else:
+                builder.append(node)
+        return builder.nodes, totals
+
+    def branch(self, builder: Builder, node: If, totals: list[Operand | None]) -> list[Operand | None]:
+        sides = [self.block(b, [None] * len(totals)) for b in (node.then, node.orelse)]
+        changed = [k for k in range(len(totals)) if any(side[k] is not None for _, side in sides)]
+        made: dict[int, Value] = {}
+        for k in changed:
+            first = next(side[k] for _, side in sides if side[k] is not None)
+            assert first is not None
+            made[k] = Value(first.type)
+        yields = [[zero(made[k].type) if (t := side[k]) is None else t for k in changed] for _, side in sides]
+        blocks_ = [
+            make_block(nodes, [*b.yields, *extra])
+            for (nodes, _), b, extra in zip(sides, blocks(node), yields, strict=True)
+        ]
+        then, orelse = blocks_
+        builder.append(If(node.cond, then, orelse, (*node.results, *made.values()), node.span))
+        after = list(totals)
+        for k in changed:
+            before = totals[k]
+            after[k] = made[k] if before is None else builder.op("add", before, made[k])
+        return after
+
+
+class _Assembly:
+    def __init__(self, definitions: Definitions):
+        self.definitions = definitions
+        self.builder = Builder()
+        self.coordinates: dict[int, Value] = {}
+        self.dims: dict[int, Value] = {}
+
+    def whole(
+        self,
+        rest: Block,
+        slots: Mapping[Slot, tuple[int, ...]],
+        copies: Mapping[Slot, Mapping[Offset, Block]],
+        components: Mapping[Slot, list[Component]],
+    ) -> Block:
+        axes = sorted({axis for order in slots.values() for axis in order})
+        for axis in axes:
+            self.coordinates[axis] = self.read("tid", axis)
+            self.dims[axis] = self.read("param", Slot("dim", axis))
+        for slot, order in slots.items():
+            self.store(slot, order, copies[slot], components[slot])
+        if rest.nodes:
+            inside = self.inside(dict.fromkeys(axes, 0))
+            self.builder.append(If(inside, Block(rest.nodes), Block(), ()))
+        return make_block(self.builder.nodes)
+
+    def read(self, name: str, attr: object) -> Value:
+        made = Value(int32)
+        self.builder.append(Op(name, (), attr, made))
+        return made
+
+    def shifted(self, axis: int, offset: int) -> Operand:
+        """The coordinate of the thread that reads this one's element with an offset."""
+        return self.builder.op("sub", self.coordinates[axis], Const(int32, offset))
+
+    def inside(self, offsets: Mapping[int, int]) -> Operand:
+        """Whether the thread at these offsets belongs to the original launch."""
+        holds: Operand = Const(bool_, True)
+        for axis, offset in offsets.items():
+            at = self.shifted(axis, offset)
+            if offset > 0:
+                holds = self.builder.op("and", holds, self.builder.op("ge", at, Const(int32, 0)))
+            holds = self.builder.op("and", holds, self.builder.op("lt", at, self.dims[axis]))
+        return holds
+
+    def store(
+        self, slot: Slot, order: tuple[int, ...], copies: Mapping[Offset, Block], components: list[Component]
+    ) -> None:
+        totals: list[Operand | None] = [None] * len(components)
+        for offset, copy in copies.items():
+            offsets = dict(zip(order, offset, strict=True))
+            inside = self.inside(offsets)
+            known: dict[Value, Operand] = {}
+            kept = []
+            for node in copy.nodes:
+                if isinstance(node, Op) and node.name == "tid" and node.result is not None:
+                    known[node.result] = self.shifted(node.attr, offsets[node.attr])
+                else:
+                    kept.append(node)
+            there = Cloner(known).block(Block(tuple(kept), copy.yields))
+            types: list[ScalarType] = [y.type for y in there.yields]
+            made = tuple(Value(t) for t in types)
+            self.builder.append(If(inside, there, make_block([], [zero(t) for t in types]), made))
+            for k, value in enumerate(made):
+                before = totals[k]
+                totals[k] = value if before is None else self.builder.op("add", before, value)
+        place = tuple(self.coordinates[axis] for axis in order)
+        for component, total in zip(components, totals, strict=True):
+            assert total is not None
+            self.builder.effect("store", *place, *component, total, attr=slot)

@@ -1,0 +1,446 @@
+"""Reverse mode: from a kernel, the kernel that takes cotangents of its outputs to gradients of its inputs.
+
+The adjoint kernel first runs the kernel again (the forward sweep) and then goes through it backwards.
+A loop hands to its reverse what each trip started with, on the thread's tape; the reverse restores that,
+runs the trip's body again and goes backwards through it, so a loop inside fills the tape anew for each
+trip of the loop around it. An array that the kernel overwrites keeps a log, by which the reverse sweep
+restores what was there. Everything is generated as if it were needed; `prune` then drops most of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from jwarp.analysis.ownership import Places, owned_arrays, stencils
+from jwarp.autodiff.activity import Activity, activity
+from jwarp.autodiff.checkpoints import Checkpoints, Slots
+from jwarp.autodiff.custom_gradients import Inlined, loaded_by_gradients, memory_refusal
+from jwarp.autodiff.derived_parameters import Derived, Slot, derived
+from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order
+from jwarp.autodiff.forward_sweep import Sweep
+from jwarp.autodiff.gather import gather
+from jwarp.autodiff.scalar_rules import Applied
+from jwarp.autodiff.tile_rules import rules_of
+from jwarp.ir.builder import make_block, zero
+from jwarp.ir.nodes import (
+    WRITES,
+    Block,
+    Const,
+    For,
+    If,
+    Kernel,
+    Node,
+    Op,
+    Operand,
+    Param,
+    Value,
+    While,
+    blocks,
+    indices_of,
+    inner_params,
+    operands,
+    results,
+    used_values,
+    walk,
+    walk_node,
+    written_params,
+)
+from jwarp.passes.dead_stores import drop_undone
+from jwarp.passes.prune import prune
+from jwarp.passes.simplify import simplify
+from jwarp.passes.speculate import speculate
+from jwarp.types import ArrayType, int64, shape_of, with_shape
+
+
+def vjp(
+    kernel: Kernel,
+    wanted: Iterable[int],
+    given: Iterable[int],
+    *,
+    shared: Iterable[int] = (),
+    repeated: bool = False,
+    gathered: Iterable[int] = (),
+    policy: str = "tape",
+) -> Derived:
+    """The adjoint of `kernel`: gradients of the parameters `wanted` from cotangents of the arrays `given`.
+
+    Parameters `shared` are the same for many launches of a batch, and with `repeated` several threads have
+    the same coordinates; both make sums of what would else be one thread's own. The gradients of parameters
+    `gathered`, which `stencils` knows and whose loads are in range, are stored once for each element.
+
+    With the policy `tape`, loops keep what every trip started with on a tape that grows; with `slots`, in a
+    fixed number of slots, from which they run again to the trip that is wanted.
+
+    Raises:
+        NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
+    """
+    written = frozenset(written_params(kernel))
+    kernel = simplify(speculate(simplify(kernel)))
+    wanted, given = frozenset(wanted), frozenset(given)
+    owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
+    reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given), written, owned, policy)
+    return reverse.adjoint(kernel, {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned})
+
+
+class _Reverse(Sweep):
+    """`gradients` maps the kernel's values to what has been added up for them so far."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        wanted: frozenset[int],
+        active: Activity,
+        written: frozenset[int],
+        owned: frozenset[int],
+        policy: str,
+    ):
+        self.slots = Slots(self) if policy == "slots" else None
+        super().__init__(kernel, active, written, is_taped=self.slots is None)
+        self.wanted, self.owned, self.places = wanted, owned, Places(kernel)
+        self.gradients: dict[Value, Operand] = {}
+        self.cotangents: dict[tuple[int, int], Operand] = {}  # of results of calls with their own gradients
+
+    # -- the whole kernel
+
+    def adjoint(self, kernel: Kernel, gathered: dict[int, tuple[int, ...]]) -> Derived:
+        for k in range(len(kernel.params), len(kernel.params) + len(kernel.locals)):
+            for kind in ("work", "gradient"):
+                self.builder.effect("clear", attr=Slot(kind, k))
+        cleared = self.builder.nodes
+        with self.builder.block() as nodes:
+            self.forward_block(kernel.body, taped=True)
+            self.reverse_block(kernel.body)
+            for p, value in self.scalars.items():
+                if value in self.gradients:
+                    self.builder.effect("atomic_add", zero(int64), self.gradients[value], attr=Slot("gradient", p))
+        slots = [Op("clear", (), slot) for slot in (self.slots.locals if self.slots else {})]
+        body = make_block([*cleared, *slots, *self.scalar_reads(), *nodes])
+        returned = {Slot("gradient", p) for p in self.wanted} | {Slot("cotangent", p) for p in self.wanted}
+        body = prune(body, returned)
+        if self.slots is not None:
+            self.slots.refuse_tape(body)
+        body = prune(drop_undone(body, used_values(body)), returned)
+        body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
+        if gathered:
+            body = gather(prune(body, returned), gathered, frozenset(returned))
+            body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
+        body = prune(body, returned)
+        refuse_order(kernel, body, self.owned)
+        return derived(kernel, body, self.slots.locals if self.slots else {})
+
+    def scalar_reads(self) -> list[Node]:
+        reads: list[Node] = []
+        for p, value in self.scalars.items():
+            made = self.known[value]
+            assert isinstance(made, Value)
+            reads.append(Op("param", (), Slot("primal", p), made, self.kernel.span))
+        return reads
+
+    # -- the reverse sweep
+
+    def accumulate(self, x: Operand, g: Operand) -> None:
+        """Add `g` to the gradient of `x`."""
+        if not isinstance(x, Value) or x not in self.active or (isinstance(g, Const) and g.value == 0):
+            return
+        before = self.gradients.get(x) or zero(x.type)
+        is_first = isinstance(before, Const) and before.value == 0
+        self.gradients[x] = g if is_first else self.builder.op("add", before, g)
+
+    def gradient(self, x: Value) -> Operand:
+        return self.gradients.get(x) or zero(x.type)
+
+    def reverse_block(self, block: Block) -> None:
+        for node in reversed(block.nodes):
+            self.builder.span = node.span
+            match node:
+                case Op():
+                    self.reverse_op(node)
+                case If() if id(node) in self.busy or self.changed_arrays(node):
+                    self.reverse_if(node)
+                case For() | While() if id(node) in self.busy:
+                    self.reverse_loop(node)
+                case For() | While() if changed := self.changed_arrays(node):
+                    self.restore(node, (), changed)
+
+    def free_values(self, node: For | If | While) -> list[Value]:
+        """The values from outside that `node` uses and that carry a derivative."""
+        inside, used = set(inner_params(node)), {}
+        for inner in walk_node(node):
+            for block in blocks(inner):
+                used.update(dict.fromkeys(block.yields))
+            if inner is not node:  # what a loop starts with gets its gradient from the carried values
+                inside.update(inner_params(inner), results(inner))
+                used.update(dict.fromkeys(operands(inner)))
+        return [x for x in used if isinstance(x, Value) and x not in inside and x in self.active]
+
+    def reverse_if(self, node: If) -> None:
+        free = self.free_values(node)
+        outer = self.gradients
+        before = [self.gradient(v) for v in free]
+        flowing = [outer.pop(r, None) for r in node.results]
+        sides = []
+        for block in (node.then, node.orelse):
+            self.gradients = dict(zip(free, before, strict=True))
+            with self.builder.block() as nodes:
+                for y, g in zip(block.yields, flowing, strict=True):
+                    if g is not None:
+                        self.accumulate(y, g)
+                self.reverse_block(block)
+                sides.append(make_block(nodes, [self.gradients[v] for v in free]))
+        self.gradients = outer
+        made = tuple(Value(v.type) for v in free)
+        self.gradients.update(zip(free, made, strict=True))
+        self.builder.span = node.span
+        # Threads in step that take both branches take `then` first: what came last is undone first.
+        other = self.builder.op("not", self.operand(node.cond))
+        self.builder.append(If(other, sides[1], sides[0], made, node.span))
+
+    def reverse_loop(self, node: For | While) -> None:
+        """Go through the trips backwards. What threads in step do in one trip, they undo in one trip."""
+        span = node.span
+        free = self.free_values(node)
+        carried = [k for k, p in enumerate(node.params) if p in self.active]
+        outer, outer_known = self.gradients, dict(self.known)
+        init = [self.gradient(node.results[k]) for k in carried] + [self.gradient(v) for v in free]
+        for result in node.results:
+            outer.pop(result, None)
+        trips, alike = self.trips(node)
+        longest = trips
+        long = with_shape(int64, shape_of(trips.type))
+        if not alike:
+            longest = Value(long)
+            self.builder.append(Op("lane_max", (trips,), None, longest, span))
+        last = self.builder.op("sub", longest, Const(long, 1))
+        checkpoints = self.slots.open(node) if self.slots is not None else None
+        trip = Value(long)
+        params = [Value(x.type) for x in init]
+        with self.builder.block() as nodes:
+            with self.builder.block() as body:
+                self.enter_trip(node, trip, checkpoints)
+                following = self.reverse_trip(node, dict(zip([*carried, *free], params, strict=True)))
+            if alike:
+                self.builder.extend(body)
+            else:
+                runs = self.builder.op("lt", trip, trips)
+                made = tuple(Value(x.type) for x in init)
+                self.builder.append(If(runs, make_block(body, following), make_block([], params), made, span))
+                following = list(made)
+        totals = tuple(Value(x.type) for x in init)
+        self.builder.span = span
+        self.builder.append(
+            For(trip, last, Const(long, -1), -1, tuple(params), tuple(init), make_block(nodes, following), totals, span)
+        )
+        self.gradients, self.known = outer, outer_known
+        outer.update(zip(free, totals[len(carried) :], strict=True))
+        for k, total in zip(carried, totals, strict=False):
+            self.accumulate(node.init[k], total)
+
+    def enter_trip(self, node: For | While, trip: Value, checkpoints: Checkpoints | None) -> None:
+        """Let the loop's index and what it carries stand for what they were when a trip started."""
+        if checkpoints is not None:
+            fields = checkpoints.reach(trip)
+        else:
+            fields = self.restore(node, node.params, self.changed_arrays(node))
+        self.set_index(node, trip)
+        for k, (param, field) in enumerate(zip(node.params, fields, strict=True)):
+            self.known[param] = self.counted(node, k, trip) or field
+
+    def set_index(self, node: For | While, trip: Operand) -> None:
+        if isinstance(node, For):
+            at = self.builder.op("cast", trip, type=node.index.type)
+            offset = self.builder.op("mul", at, _wrapped(node.index.type, node.step))
+            self.known[node.index] = self.builder.op("add", self.operand(node.lo), offset)
+
+    def reverse_trip(self, node: For | While, gradients: dict[Any, Value]) -> list[Operand]:
+        """Repeat and reverse one trip; the gradients of what it started with and used."""
+        self.forward_block(node.body, taped=True)
+        self.gradients = {v: g for v, g in gradients.items() if isinstance(v, Value)}
+        carried = [k for k in gradients if not isinstance(k, Value)]
+        for k in carried:
+            self.accumulate(node.body.yields[k], gradients[k])
+        self.reverse_block(node.body)
+        # What a trip starts with has its gradient from this trip alone.
+        starts = [self.gradients.pop(node.params[k], zero(node.params[k].type)) for k in carried]
+        return [*starts, *(self.gradients[v] for v in gradients if isinstance(v, Value))]
+
+    def counted(self, node: For | While, k: int, trip: Operand) -> Operand | None:
+        """A carried integer that grows by a constant, at the start of a trip; None for any other value."""
+        param = node.params[k]
+        step = next((n for n in node.body.nodes if node.body.yields[k] in results(n)), None)
+        if not isinstance(step, Op) or step.name not in ("add", "sub") or not param.type.is_int:
+            return None
+        x, y = step.args
+        if step.name == "add" and y is param:
+            x, y = y, x
+        if x is not param or not isinstance(y, Const):
+            return None
+        total = self.builder.op("mul", self.builder.op("cast", trip, type=param.type), y)
+        return self.builder.op(step.name, self.operand(node.init[k]), total)
+
+    def trips(self, node: For | While) -> tuple[Operand, bool]:
+        """How many trips the loop made, and whether that is the same for all threads of a launch."""
+        if isinstance(node, While):
+            trips = self.known[self.trips_of[id(node)]]
+            return trips, self.is_block_wide(trips)
+        do, long = self.builder.op, with_shape(int64, shape_of(node.index.type))
+        lo, hi = (do("cast", self.operand(x), type=long) for x in (node.lo, node.hi))
+        distance = do("sub", hi, lo) if node.step > 0 else do("sub", lo, hi)
+        size = abs(node.step)
+        if size > 1:
+            distance = do("div", do("add", distance, Const(long, size - 1)), Const(long, size))
+        trips = do("max", distance, zero(long))
+        return trips, self.is_block_wide(trips) or all(self.is_uniform(x) for x in (node.lo, node.hi))
+
+    def is_block_wide(self, trips: Operand) -> bool:
+        """Whether a block goes through a loop as a whole."""
+        return self.kernel.block_dim > 0 and not shape_of(trips.type)
+
+    def reverse_op(self, node: Op) -> None:
+        if node.name in WRITES:
+            self.reverse_write(node)
+        elif node.name == "rule":
+            self.reverse_call(node)
+        elif node.name == "clear":
+            if node.attr in self.active.arrays:
+                self.builder.effect("clear", attr=Slot("gradient", node.attr))
+        elif node.result is not None and node.result in self.active:
+            g = self.gradients.get(node.result)
+            if node.name == "param":
+                first = self.scalars[node.attr]
+                if first is not node.result and g is not None:
+                    del self.gradients[node.result]
+                    self.gradients[first] = (
+                        self.builder.op("add", self.gradients[first], g) if first in self.gradients else g
+                    )
+            elif g is not None:
+                del self.gradients[node.result]
+                self.reverse_value(node, g)
+
+    def reverse_value(self, node: Op, g: Operand) -> None:
+        assert node.result is not None
+        if node.name == "load":
+            self.add_to(node.attr, self.all(node.args), g, self.is_own(node.attr, node.args))
+            return
+        if node.name == "detach":
+            self.cotangents[node.attr[:2]] = g
+            return
+        rules = rules_of(node)
+        if rules is None or not node.result.type.is_float or any(a.type.is_int and a in self.active for a in node.args):
+            raise bits_refusal(self.kernel, node)
+        applied = Applied(self.builder, self.all(node.args), self.operand(node.result), node.name, node.attr)
+        for x, rule in zip(node.args, rules, strict=True):
+            if rule is not None and isinstance(x, Value) and x in self.active:
+                self.accumulate(x, rule.reverse(applied, g))
+
+    def reverse_call(self, node: Op) -> None:
+        """Run the gradient that the author of a function wrote, for the results that have a cotangent."""
+        number, *written = node.attr
+        gradient = self.kernel.gradients[number]
+        found = {j: g for (k, j), g in self.cotangents.items() if k == number}
+        self.cotangents = {key: g for key, g in self.cotangents.items() if key[0] != number}
+        unsafe = loaded_by_gradients(self.kernel) & self.written
+        if (found and unsafe) or not self.active.arrays.isdisjoint(written):
+            raise memory_refusal(self.kernel, node, min(unsafe or self.active.arrays & set(written)))
+        if not found:
+            return
+        types = [
+            param.dtype for param, (kind, _, _) in zip(gradient.kernel.params, gradient.feeds, strict=True)
+            for _ in range(_components(param)) if kind == "cotangent"
+        ]  # fmt: skip
+        cotangents = tuple(found.get(j) or zero(type) for j, type in enumerate(types))
+
+        def add_to(array: int, indices: tuple[Operand, ...], g: Operand) -> None:
+            if array in self.active.arrays:
+                self.add_to(array, indices, g, self.is_own(array, ()))
+
+        inlined = Inlined(
+            self.builder, self.kernel, gradient, self.all(node.args), cotangents, self.slot,
+            lambda k, g: self.accumulate(node.args[k], g), add_to,
+        )  # fmt: skip
+        inlined.run()
+
+    # -- memory in reverse
+
+    def adjoint_slot(self, array: int) -> Slot:
+        """The array that holds the gradient of array `array`."""
+        if array >= len(self.kernel.params):
+            return Slot("gradient", array)
+        return Slot("cotangent" if array in self.written else "gradient", array)
+
+    def load(self, slot: Slot, indices: tuple[Operand, ...]) -> Value:
+        made = Value(with_shape(self.kernel.array(slot.param).dtype, shape_of(indices[0].type)))
+        self.builder.append(Op("load", indices, slot, made, self.builder.span))
+        return made
+
+    def is_own(self, array: int, indices: tuple[Operand, ...]) -> bool:
+        """Whether an element of an array is added to by nothing else at the same time."""
+        return array >= len(self.kernel.params) or (array in self.owned and self.places.differ(indices))
+
+    def add_to(self, array: int, indices: tuple[Operand, ...], g: Operand, own: bool) -> None:
+        """Add `g` to the gradient of an element."""
+        slot = self.adjoint_slot(array)
+        if own:
+            self.builder.effect("store", *indices, self.builder.op("add", self.load(slot, indices), g), attr=slot)
+        else:
+            self.builder.effect("atomic_add", *indices, g, attr=slot)
+
+    def reverse_write(self, node: Op) -> None:
+        if node.attr in self.loaded:
+            elements = [i for i in self.all(indices_of(node))[:1] if shape_of(i.type)]
+            self.builder.effect("undo", *elements, attr=self.slot(node.attr))
+        if node.attr not in self.active.arrays:
+            return
+        rule = _WRITE_RULES.get(node.name)
+        if rule is None or (node.result is not None and node.result in self.active and node.attr not in self.owned):
+            raise order_refusal(self.kernel, node)
+        rule(self, node, self.adjoint_slot(node.attr), self.all(indices_of(node)))
+
+    def reverse_store(self, node: Op, slot: Slot, indices: tuple[Operand, ...]) -> None:
+        g = self.load(slot, indices)
+        before = self.gradients.pop(node.result, None) if node.result is not None else None
+        self.accumulate(node.args[-1], g)
+        self.builder.effect("store", *indices, before or zero(g.type), attr=slot)
+
+    def reverse_add(self, node: Op, slot: Slot, indices: tuple[Operand, ...]) -> None:
+        self.accumulate(node.args[-1], self.load(slot, indices))
+        if node.result is not None and node.result in self.gradients:
+            own = self.is_own(node.attr, indices_of(node))
+            self.add_to(node.attr, indices, self.gradients.pop(node.result), own)
+
+    def reverse_extremum(self, node: Op, slot: Slot, indices: tuple[Operand, ...]) -> None:
+        """The cotangent goes to one of the values that equal the final one, whichever comes first."""
+        others = {n.name for n in walk(self.kernel.body) if isinstance(n, Op) and n.attr == node.attr}
+        if others & {"load", *WRITES} != {node.name} or node.result in self.used:
+            raise order_refusal(self.kernel, node)
+        final = self.load(Slot("final", node.attr), indices)
+        wins = self.builder.op("eq", self.operand(node.args[-1]), final)
+        taken = Value(final.type)
+        with self.builder.block() as nodes:
+            self.builder.append(Op("atomic_exch", (*indices, zero(final.type)), slot, taken, node.span))
+        made = Value(final.type)
+        self.builder.append(
+            If(wins, make_block(nodes, [taken]), make_block([], [zero(final.type)]), (made,), node.span)
+        )
+        self.accumulate(node.args[-1], made)
+
+
+_WRITE_RULES = {
+    "store": _Reverse.reverse_store,
+    "atomic_add": _Reverse.reverse_add,
+    "atomic_min": _Reverse.reverse_extremum,
+    "atomic_max": _Reverse.reverse_extremum,
+    "atomic_exch": _Reverse.reverse_store,
+}
+
+
+def _components(param: Param) -> int:
+    """How many scalars a parameter by value has."""
+    return math.prod(param.type.element) if isinstance(param.type, ArrayType) else 1
+
+
+def _wrapped(type: Any, number: int) -> Const:
+    """A number as a constant of an integer type, modulo 2^bits."""
+    number &= (1 << type.bits) - 1
+    return Const(type, number - (1 << type.bits) if number > type.max else number)

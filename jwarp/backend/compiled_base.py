@@ -1,0 +1,187 @@
+"""A kernel analysed for code: which accesses are proved, under what condition, and what launches must know."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from jwarp.analysis.affine import ALWAYS, Affine, Condition, Extents, Symbol, Symbols, evaluate, symbols_of
+from jwarp.analysis.ranges import Proofs, prove
+from jwarp.analysis.summary import (
+    CertainAccess,
+    Summary,
+    certain_access,
+    outside,
+    reach,
+    summarize,
+    summary_from_bytes,
+)
+from jwarp.backend.generator import identity
+from jwarp.backend.store import Store, key_of
+from jwarp.config import Settings
+from jwarp.errors import LaunchError
+from jwarp.ir.nodes import Kernel, failure_texts
+from jwarp.ir.serialize import fingerprint, to_bytes
+from jwarp.passes.hoist import hoist
+from jwarp.types import ArrayType
+
+PROGRAM_FORMAT = 1
+PLAN_FORMAT = 3
+# Vector code works on so many threads of a row at most, which stay together; a block is enough by itself.
+COLUMN_UNIT = 64
+# Settings that change the code; the others do not belong to a compiled kernel.
+CODE_SETTINGS = ("bounds", "debug", "fast_math")
+
+VERSIONS = ("fast", "checked")
+
+# FFI dtype codes of XLA, for what the runtime checks buffers against.
+XLA_DTYPES = {
+    "bool": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "uint8": 6, "uint16": 7, "uint32": 8,
+    "uint64": 9, "float16": 10, "float32": 11, "float64": 12, "bfloat16": 16,
+}  # fmt: skip
+
+
+class AnalysedKernel:
+    """A kernel ready to be compiled: analysed, and described to the native runtime.
+
+    Two versions may exist: `fast` trusts what is proved under a condition on the launch, `checked`
+    tests every access that is not proved without one. Each is compiled when a launch needs it.
+    Of a kernel that is not `trusted`, as it came with a custom call, accesses are tested whatever the settings say.
+    """
+
+    generator = ""  # what code is made by, as it differs for each kind of processor
+
+    def __init__(self, kernel: Kernel, settings: Settings, *, trusted: bool = True):
+        self.kernel = kernel
+        self.settings = settings
+        options = {name: getattr(settings, name) for name in CODE_SETTINGS}
+        header = json.dumps({"format": PROGRAM_FORMAT, **options}).encode()
+        self.program = header + b"\n" + to_bytes(kernel)
+        self.fingerprint = hashlib.sha256(header + fingerprint(kernel).encode()).hexdigest()[:32]
+        self.bounds = settings.bounds != "unchecked" or settings.debug or not trusted
+        self._store = Store(settings.cache_dir if identity() else "")
+
+    def optimized(self) -> Kernel:
+        """The kernel as code is generated from it, with every operation where it was written."""
+        raise NotImplementedError
+
+    @functools.cached_property
+    def proofs(self) -> Proofs:
+        """The analysis that code is generated from; slow for long kernels."""
+        kernel = self.optimized()
+        return prove(hoist(kernel), kernel)
+
+    @functools.cached_property
+    def summary(self) -> Summary:
+        """What launches need of the analysis, from disk if it is there."""
+        key = key_of("summary", self.generator, identity() or "", self.fingerprint)
+        known = self._store.load(key)
+        if known is not None:
+            return summary_from_bytes(known, self.kernel)
+        made = summarize(self.proofs)
+        self._store.save(key, made.to_bytes())
+        return made
+
+    @functools.cached_property
+    def failures(self) -> list[str]:
+        """What the native runtime says where a check fails."""
+        return [f"kernel '{self.kernel.name}': {text}" for text in failure_texts(self.kernel)]
+
+    @functools.cached_property
+    def _symbols(self) -> Symbols:
+        return symbols_of(self.kernel)
+
+    @functools.cached_property
+    def plan(self) -> np.ndarray:
+        """What the native runtime has to know, as int64 numbers."""
+        clauses = [sorted(map(_encode, clause)) for clause in self.condition]
+        facts = self.summary
+        return plan_numbers(self.kernel, facts.weight, facts.covers, facts.sums, clauses)
+
+    @property
+    def condition(self) -> Condition:
+        """What a launch must fulfil for the fast version."""
+        return self.summary.condition if self.bounds else ALWAYS
+
+    def symbol_values(self, dims: tuple[int, ...], extents: Extents) -> dict[int, int | None]:
+        """The values of the launch symbols, None for sizes that are symbolic.
+
+        Scalar arguments are known only when the kernel runs.
+        """
+        known: dict[int, int | None] = {k: n if isinstance(n, int) else None for k, n in enumerate(dims)}
+        for (p, axis), symbol in self._symbols.extents.items():
+            shape = extents[p]
+            assert shape is not None
+            known[symbol.index] = shape[axis] if isinstance(shape[axis], int) else None
+        return known
+
+    def check(self, dims: tuple[int, ...], extents: Extents) -> None:
+        """Refuse a launch that is certain to leave an array.
+
+        Raises:
+            LaunchError: naming the array, the extent, and the index that some thread would use.
+        """
+        if not self.bounds or 0 in dims:
+            return
+        known = self.symbol_values(dims, extents)
+        if None in known.values():
+            return  # the versions of the kernel are chosen when it runs, and one of them tests its accesses
+        for access in self.summary.always:
+            for axis, form in enumerate(access.indices):
+                local = self.kernel.local(access.array)
+                extent = local.shape[axis] if local else known[self._symbols.extents[access.array, axis].index]
+                assert extent is not None
+                index = outside(reach(form, dims, known), extent) if form is not None else None
+                if index is not None:
+                    raise self._outside(access, axis, index, extent, dims)
+
+    def _outside(self, access: CertainAccess, axis: int, index: int, extent: int, dims: tuple[int, ...]) -> LaunchError:
+        name = self.kernel.array(access.array).name
+        # A summary has no source positions; for an error the analysis may be repeated.
+        found = (a.span for a in self.proofs.always if certain_access(a, self.proofs) == access)
+        return LaunchError(
+            f"kernel `{self.kernel.name}`: index {index} is outside axis {axis} of `{name}`, "
+            f"whose extent is {extent}, in a launch over {dims[: self.kernel.tid_dims]}",
+            next(found, self.kernel.span),
+            "launch fewer threads, or guard the access with an `if`",
+        )
+
+    def needed(self, symbols: Mapping[int, int | None]) -> tuple[str, ...]:
+        """The versions that a launch may run, given what is known of its symbols."""
+        holds = evaluate(self.condition, symbols)
+        return {True: VERSIONS[:1], False: VERSIONS[1:], None: VERSIONS}[holds]
+
+
+def plan_numbers(
+    kernel: Kernel,
+    weight: int,
+    covers: Sequence[int] = (),
+    sums: Collection[int] = (),
+    clauses: Sequence[list[list[int]]] = (),
+) -> np.ndarray:
+    """The plan of a kernel with these facts; without `covers`, threads may touch any element."""
+    unit = 1 if kernel.block_dim else COLUMN_UNIT
+    numbers = [PLAN_FORMAT, kernel.tid_dims, weight, unit, len(kernel.params)]
+    for p, param in enumerate(kernel.params):
+        rank = param.type.ndim if isinstance(param.type, ArrayType) else 0
+        cover = covers[p] if covers else 0
+        numbers += [int(param.is_array), rank, XLA_DTYPES[param.dtype.name], cover, int(p in sums)]
+    numbers.append(len(clauses))
+    for clause in sorted(clauses):
+        numbers += [len(clause), *itertools.chain.from_iterable(clause)]
+    return np.array(numbers, np.int64)
+
+
+def _encode(form: Affine) -> list[int]:
+    """One alternative of a clause for the native runtime: terms, then the constant."""
+    terms = []
+    for symbol, c in form.terms:
+        assert isinstance(symbol, Symbol)
+        terms.append((symbol.index, c))
+    terms.sort()
+    return [len(terms), *itertools.chain.from_iterable(terms), form.constant]

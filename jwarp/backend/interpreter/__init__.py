@@ -1,0 +1,1 @@
+"""The oracle: kernels run in NumPy, all threads in step."""

@@ -1,0 +1,293 @@
+"""Launches that write to arrays in place: what each array is for, which may share memory, and their replay."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+import jwarp._native as _native
+from jwarp.analysis.affine import Extents
+from jwarp.autodiff.custom_gradients import plain as runnable
+from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.errors import LaunchError
+from jwarp.ir.serialize import fingerprint
+from jwarp.launching.arguments import Role
+from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
+from jwarp.launching.geometry import MAX_EXTENT, Geometry
+from jwarp.passes.instrument import instrument
+from jwarp.passes.merge import merge_arrays
+
+# Whether two arrays of any strides share an element can take long to find out; this is some milliseconds.
+OVERLAP_WORK = 100_000
+# So many shapes of one kernel are remembered as checked.
+MAX_READY = 1000
+
+
+class Use(enum.Enum):
+    """What an in-place launch does with an array.
+
+    READ      it is read; a scalar is an array of shape ()
+    IN_OUT    it is written where it is
+    COPY      a copy that the launch makes each time is written; the array is read
+    ADD       what the kernel makes of zeros is added to it after the last thread
+    SCRATCH   its content is of no account, before and after: it starts as zeros
+    """
+
+    READ = Role.READ, False
+    IN_OUT = Role.IN_OUT, True
+    COPY = Role.IN_OUT, False
+    ADD = Role.ZEROS, True
+    SCRATCH = Role.ZEROS, False
+
+    def __init__(self, role: Role, changes: bool):
+        self.role = role
+        self.changes = changes  # whether the caller's array changes
+
+
+class Place(NamedTuple):
+    """The array for one parameter of a launch. It has the parameter's dtype and rank, and any strides."""
+
+    array: np.ndarray
+    use: Use = Use.READ
+
+
+class InPlace:
+    """One launch on arrays in place, ready to be replayed; it keeps the arrays alive.
+
+    `places` has one entry for each of `program.params`. Calls of one object from several threads come one
+    after the other. Contiguous aligned arrays are used as they are, others by a copy within each call.
+
+    Raises:
+        LaunchError: an array to be written is read-only, overlaps another one or itself, or is given
+            twice; or the kernel is certain to leave an array.
+        CompileError: the kernel cannot be compiled.
+    """
+
+    def __init__(self, program: Program, geometry: Geometry, places: Sequence[Place], block_dim: int | None = None):
+        self.program, self.block_dim = program, block_dim
+        self._record(*self._arranged(geometry, tuple(places)))
+
+    def __call__(self) -> None:
+        """Run the launch.
+
+        Raises:
+            LaunchError: an array has been resized, moved or made read-only since.
+            RuntimeError: a check of the kernel failed, where it has checks.
+        """
+        try:
+            self.native()
+        except ValueError as error:
+            raise LaunchError(f"kernel '{self.program.name}': {error}", hint="make the record anew") from None
+
+    def set_places(self, places: Mapping[int, Place]) -> None:
+        """Replace the arrays of some parameters. Raises what making the launch raises, and then changes nothing."""
+        self._change(self.geometry, tuple(places.get(p, place) for p, place in enumerate(self.places)))
+
+    def set_geometry(self, geometry: Geometry) -> None:
+        """Launch other threads from now on."""
+        self._change(geometry, self.places)
+
+    def one_call(self) -> _native.InPlaceCall:
+        """The launch for other arrays of the same shapes, which must be told apart in memory before."""
+        kernel = lower_kernel(self.launch.program.kernel, self.launch.program.settings)
+        operands, results = self.launch.operands, self.launch.results
+        return _native.InPlaceCall(kernel.fingerprint, kernel.program, self.launch.numbers, operands, results)
+
+    def _arranged(self, geometry: Geometry, places: tuple[Place, ...]) -> tuple[Descriptor, tuple[Place, ...]]:
+        """The launch for these arrays, checked and compiled."""
+        program = without_aliases(self.program, places)
+        whole = (*places, *_shadows(program, places))
+        launch = descriptor_of(program, geometry, tuple(place.use.role for place in whole), self.block_dim)
+        _prepare(launch, whole)
+        return launch, whole
+
+    def _record(self, launch: Descriptor, whole: tuple[Place, ...]) -> None:
+        self.native, self._has_own_arrays = _replay(launch, whole)
+        self.launch, self.geometry, self.places = launch, launch.geometry, whole[: len(self.program.params)]
+
+    def _change(self, geometry: Geometry, places: tuple[Place, ...]) -> None:
+        launch, whole = self._arranged(geometry, places)
+        pairs = list(zip(self.places, places, strict=True))
+        same_uses = all(old.use is new.use for old, new in pairs)
+        same_shapes = all(old.array.shape == new.array.shape for old, new in pairs)
+        if launch.program is not self.launch.program or not same_uses or (self._has_own_arrays and not same_shapes):
+            return self._record(launch, whole)
+        changed = [(p, new.array) for p, (old, new) in enumerate(pairs) if new.array is not old.array]
+        self.native.replace(changed, None if geometry == self.geometry else launch.numbers)
+        self.launch, self.geometry, self.places = launch, geometry, places
+
+
+def _replay(launch: Descriptor, places: Sequence[Place]) -> tuple[_native.Replay, bool]:
+    """The native replay, and whether it has arrays of its own."""
+    arrays = [place.array for place in places]
+    results, added = [], []
+    for p in launch.results:
+        use = places[p].use
+        if use in (Use.COPY, Use.ADD):
+            arrays.append(np.empty(places[p].array.shape, places[p].array.dtype))
+            if use is Use.ADD:
+                added.append((len(arrays) - 1, p))
+            results.append(len(arrays) - 1)
+        else:
+            results.append(p)
+    kernel = lower_kernel(launch.program.kernel, launch.program.settings)
+    native = _native.Replay(kernel.fingerprint, kernel.program, launch.numbers, arrays, launch.operands, results, added)
+    return native, len(arrays) > len(launch.program.params)
+
+
+def _shadows(program: Program, places: Sequence[Place]) -> Iterable[Place]:
+    """The arrays in which checks of races note who was where."""
+    dtypes = program.dtypes[len(places) :]
+    for p, dtype in zip(program.shadowed, dtypes, strict=True):
+        yield Place(np.empty(places[p].array.shape, dtype), Use.SCRATCH)
+
+
+def _prepare(launch: Descriptor, places: Sequence[Place]) -> None:
+    """Check the extents and compile what the launch needs, unless that has been done for these extents."""
+    kernel = launch.program.kernel
+    extents: Extents = tuple(
+        place.array.shape if param.is_array else None for param, place in zip(kernel.params, places, strict=True)
+    )
+    if extents in launch.ready:
+        return
+    for param, shape in zip(kernel.params, extents, strict=True):
+        if shape and max(shape) > MAX_EXTENT:
+            raise LaunchError(
+                f"kernel '{kernel.name}', parameter '{param.name}': an extent must be at most 2**31 - 1, got {shape}",
+                hint="split the long axis in two",
+            )
+    lowered = lower_kernel(kernel, launch.program.settings)
+    if launch.geometry.repeat:
+        lowered.check(launch.geometry.dims, extents)
+    lowered.require(launch.geometry.dims, extents)
+    if len(launch.ready) >= MAX_READY:
+        launch.ready.clear()
+    launch.ready.add(extents)
+
+
+# Arrays that share memory
+
+
+def without_aliases(program: Program, places: Sequence[Place]) -> Program:
+    """The program for these arrays, in which an array that is both read and written is one parameter.
+
+    Compiled code takes arrays for different ones, and vectors of threads rely on it.
+    """
+    same: list[tuple[int, int]] = []
+    for q, written in enumerate(places):
+        if not written.use.changes:
+            continue
+        _refuse_unwritable(program, q, written.array)
+        for p, other in enumerate(places):
+            if p == q or (other.use.changes and p < q) or not np.may_share_memory(written.array, other.array):
+                continue
+            if not _overlap(written.array, other.array):
+                continue
+            if not _identical(written.array, other.array):
+                raise _overlap_error(program, q, f"overlaps '{program.params[p].name}' in memory")
+            if other.use.changes:
+                raise _overlap_error(program, q, f"and '{program.params[p].name}' are the same array")
+            if written.use is Use.IN_OUT and other.use is Use.READ:
+                if program.handwritten is not None:
+                    raise LaunchError(
+                        f"kernel '{program.name}', output '{program.params[q].name}' and '{program.params[p].name}' "
+                        "are the same array, and a kernel written in CUDA C++ takes them for different ones",
+                        hint="pass a copy of one of them, or make them one in-out parameter",
+                    )
+                same.append((p, q))
+    return _merged(program, tuple(same)) if same else program
+
+
+def refuse_shared(program: Program, contents: Sequence[np.ndarray | None], outputs: Sequence[int]) -> None:
+    """Refuse the adjoint of a launch that would write to one of its inputs.
+
+    To that launch both are one array, while the adjoint tells them apart. An array that is read-only, as the
+    view of JAX's, is no memory that the launch writes to.
+    """
+    for q in outputs:
+        written = contents[q]
+        if written is None or not written.flags.writeable:
+            continue
+        for p, other in enumerate(contents):
+            if p == q or other is None or not np.may_share_memory(written, other) or not _overlap(written, other):
+                continue
+            raise LaunchError(
+                f"kernel '{program.name}', output '{program.params[q].name}' shares its memory with "
+                f"'{program.params[p].name}', which an adjoint does not follow",
+                hint="pass a copy of one of them, or make them one parameter of the kernel",
+            )
+
+
+def _refuse_unwritable(program: Program, p: int, array: np.ndarray) -> None:
+    if not array.flags.writeable:
+        raise LaunchError(
+            f"kernel '{program.name}', output '{program.params[p].name}': the array is read-only",
+            hint="pass an array that may be written, for example array.copy()",
+        )
+    if not array.flags.c_contiguous and _overlaps_itself(array):
+        raise _overlap_error(program, p, "has elements that overlap in memory")
+
+
+def _overlap_error(program: Program, p: int, what: str) -> LaunchError:
+    return LaunchError(
+        f"kernel '{program.name}', output '{program.params[p].name}' {what}",
+        hint="an array that is written may be given a second time as an input, whole; pass a copy of what overlaps",
+    )
+
+
+def _overlaps_itself(array: np.ndarray) -> bool:
+    """Whether two indices may mean one element: some axis steps by less than those inside it reach."""
+    reach = array.itemsize
+    if array.size == 0:
+        return False
+    for stride, extent in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
+        if stride < reach:
+            return True
+        reach += stride * (extent - 1)
+    return False
+
+
+def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    if _identical(a, b):
+        return True
+    try:
+        return np.shares_memory(a, b, max_work=OVERLAP_WORK)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _identical(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are one view of one memory."""
+
+    def view(x: np.ndarray) -> tuple:
+        steps = tuple(s for s, n in zip(x.strides, x.shape, strict=True) if n > 1)
+        return (x.__array_interface__["data"][0], x.dtype, x.shape, steps)
+
+    return view(a) == view(b)
+
+
+def _merged(program: Program, pairs: tuple[tuple[int, int], ...]) -> Program:
+    """The program with reads of p made reads of q for each pair (p, q); made once."""
+    key = ("merged", pairs)
+    known = program.derived.get(key)
+    if known is not None:
+        return known
+    settings, plain = program.settings, merge_arrays(program.unchecked or program.kernel, dict(pairs))
+    # A kernel of a derivative has no checks of its own: those are in the launch that it belongs to.
+    checked = program.unchecked is not None
+    bounds = checked and (settings.debug or settings.bounds == "error")
+    made = instrument(runnable(plain), bounds=bounds, values=checked and settings.debug)
+    merged = dataclasses.replace(
+        program,
+        fingerprint=fingerprint(made.kernel),
+        kernel=made.kernel,
+        shadowed=made.shadowed,
+        unchecked=plain if checked else None,
+        descriptors={},
+        derived={},
+    )
+    return program.derived.setdefault(key, merged)

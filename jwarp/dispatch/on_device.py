@@ -1,0 +1,244 @@
+"""`wp.launch` on arrays of other libraries in the memory of NVIDIA GPUs, which are written in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from jwarp import _native
+from jwarp.analysis.affine import Extents
+from jwarp.backend.compiled_base import XLA_DTYPES
+from jwarp.backend.cuda import compile as cuda
+from jwarp.backend.cuda.handwritten import Handwritten
+from jwarp.backend.cuda.nvrtc import read_architectures
+from jwarp.bind import values
+from jwarp.dispatch import cuda_arrays, in_place
+from jwarp.dispatch.host_arrays import Place, Use, without_aliases
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.ir.nodes import Param, failure_texts
+from jwarp.launching import arguments
+from jwarp.launching.arguments import Argument, Fault, Matched
+from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
+from jwarp.launching.handwritten import configuration
+from jwarp.types import ArrayType
+
+# What the native module takes for a parameter: an address, the bytes of a value or None; dtype code; shape.
+Placed = tuple[int | bytes | None, int, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class _Given:
+    """An argument: its outline in memory, and what the native module takes. `lent` is None for a value."""
+
+    place: Place
+    placed: Placed
+    lent: _native.DeviceArray | None = None
+
+
+def is_wanted(matched: Matched) -> bool:
+    """Whether some output is an array on a GPU that is no JAX array: one that is written in place."""
+    outputs = (matched.values[p] for p in matched.outputs)
+    return any(not isinstance(x, (jax.Array, np.ndarray, tuple, int)) and cuda_arrays.is_cuda_array(x) for x in outputs)
+
+
+def run(
+    program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None = None, stream: Any = None
+) -> dict[int, Any]:
+    """Check the arguments and put the launch on the stream; the outputs as they were given, by parameter index.
+
+    With None for the stream it is CUDA's default stream, and the end of the launch is waited for: what stream the
+    caller's library works on is not known.
+
+    Raises:
+        KernelTypeError, LaunchError: an argument or the stream does not fit, or outputs share memory.
+        CompileError: the kernel cannot be compiled.
+        RuntimeError: there is no usable driver, the launch failed or, where that is waited for, a check did.
+    """
+    in_place.refuse_tracing(program, matched, "outputs on a GPU are")
+    handle = cuda_arrays.read_stream(program.name, stream)
+    given = _read(program, matched, handle)
+    device = _device_of(program, given)
+    program, threads = program.arranged(dims, block_dim)
+    program = without_aliases(program, [g.place for g in given])
+    shadows = [_shadow(program, p, given[p]) for p in program.shadowed]
+    placed = [*(g.placed for g in given), *shadows]
+    uses = [*(g.place.use for g in given), *(Use.SCRATCH for _ in shadows)]
+    launch = descriptor_of(program, threads, tuple(use.role for use in uses), block_dim)
+    native = _compiled(launch, [shape for _, _, shape in placed], device)
+    in_order = [placed[p] for p in (*launch.operands, *launch.results)]
+    keep = None if stream is None else [g.lent for g in given]
+    try:
+        native.run(in_order, handle, device, keep)
+    except ValueError as error:
+        raise LaunchError(f"kernel '{program.name}': {error}") from None
+    return {p: matched.values[p] for p in matched.outputs}
+
+
+def _read(program: Program, matched: Matched, stream: int) -> list[_Given]:
+    given, faults = [], []
+    for p, (param, value) in enumerate(zip(program.params, matched.values, strict=True)):
+        read = _read_output if p in matched.outputs else _read_input
+        found = read(param, value, stream)
+        if isinstance(found, Fault):
+            faults.append(found)
+        else:
+            given.append(found)
+    arguments.raise_faults(program.name, faults)
+    return given
+
+
+def _read_output(param: Param, value: Any, stream: int) -> _Given | Fault:
+    if isinstance(value, jax.Array) or not cuda_arrays.is_cuda_array(value):
+        return Fault(
+            LaunchError,
+            f"output '{param.name}' is no array on a GPU that can be written in place, and another output is;"
+            " all outputs of one launch must be of one kind",
+            "pass arrays of one library for all outputs",
+        )
+    found = _borrowed(f"output '{param.name}'", value, stream)
+    if isinstance(found, Fault):
+        return found
+    described = Argument(found.outline, "cuda", found.outline.shape, found.outline.dtype)
+    return arguments.check_in_place(param, described) or _lying(param, found, Use.IN_OUT)
+
+
+def _read_input(param: Param, value: Any, stream: int) -> _Given | Fault:
+    where = f"parameter '{param.name}'"
+    if not cuda_arrays.is_cuda_array(value):
+        return _read_value(where, param, value)
+    found = _borrowed(where, value, stream)
+    if isinstance(found, Fault):
+        return found
+    # Nobody has read it yet, so nothing can be converted: a scalar has exactly the type, too.
+    described = Argument(found.outline, "cuda", found.outline.shape, found.outline.dtype)
+    shape = param.type.element if param.is_value and isinstance(param.type, ArrayType) else ()
+    if isinstance(param.type, ArrayType) and not param.is_value:
+        fault = arguments.check_input(param, described, x64=True)
+    elif (described.shape, described.dtype) != (shape, param.dtype.dtype):
+        fault = Fault(KernelTypeError, f"{where}: expected {param.type!r}, got {described}")
+    else:
+        fault = None
+    return fault or _lying(param, found, Use.READ)
+
+
+def _read_value(where: str, param: Param, value: Any) -> _Given | Fault:
+    """A number or a vector by value, which the launch takes to the GPU."""
+    described = values.describe(value, param)
+    fault = arguments.check_input(param, described, x64=True)
+    if fault is not None:
+        return fault
+    if not isinstance(param.type, ArrayType):
+        array = np.asarray(arguments.to_scalar(param.type, described))
+    elif param.is_value:
+        array = np.asarray(described.value).astype(param.type.dtype.dtype)
+    else:
+        return Fault(
+            LaunchError, f"{where} is not on the GPU that the outputs are on", "pass an array of the same library"
+        )
+    return _Given(Place(array), (array.tobytes(), XLA_DTYPES[param.dtype.name], array.shape))
+
+
+def _borrowed(where: str, value: Any, stream: int) -> cuda_arrays.Borrowed | Fault:
+    try:
+        found = cuda_arrays.borrow(value, stream)
+    # Foreign code: an array that is deleted, on another stream's graph, or described wrongly.
+    except Exception as error:
+        return Fault(KernelTypeError, f"{where}: the array cannot be borrowed, {type(error).__name__}: {error}")
+    if found is None:
+        return Fault(KernelTypeError, f"{where}: the array has a dtype that kernels do not have")
+    if not found.outline.flags.c_contiguous:
+        return Fault(
+            LaunchError, f"{where}: arrays on a GPU must be contiguous, in row-major order", "pass a contiguous copy"
+        )
+    return found
+
+
+def _lying(param: Param, found: cuda_arrays.Borrowed, use: Use) -> _Given:
+    placed = (found.lent.address, XLA_DTYPES[param.dtype.name], found.outline.shape)
+    return _Given(Place(found.outline, use), placed, found.lent)
+
+
+def _device_of(program: Program, given: Sequence[_Given]) -> int:
+    devices = {g.lent.device for g in given if g.lent is not None}
+    if len(devices) > 1:
+        raise LaunchError(
+            f"kernel '{program.name}': the arrays are on several GPUs, {', '.join(map(str, sorted(devices)))}",
+            hint="copy them to one",
+        )
+    return devices.pop()
+
+
+def _shadow(program: Program, p: int, of: _Given) -> Placed:
+    """The memory in which checks of races note who was where."""
+    (param,) = (
+        program.kernel.params[len(program.params) + k] for k, shadowed in enumerate(program.shadowed) if shadowed == p
+    )
+    return None, XLA_DTYPES[param.dtype.name], of.place.array.shape
+
+
+def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int) -> _native.CudaLaunch:
+    """The launch for arrays of these shapes on that device, compiled once."""
+    program = launch.program
+    names = program.settings.cuda_arch or "sm_{}{}".format(*_native.cuda_capability(device))
+    make = _generated if program.handwritten is None else _handwritten
+    key, compile_ = make(launch, shapes, read_architectures(names))
+    known = program.derived.get(key)
+    return known if known is not None else program.derived.setdefault(key, compile_())
+
+
+Recipe = tuple[tuple, Callable[[], _native.CudaLaunch]]
+
+
+def _generated(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectures: tuple[str, ...]) -> Recipe:
+    """What the compiled launch depends on, and how it is made."""
+    program, geometry = launch.program, launch.geometry
+    kernel = cuda.lower_kernel(program.gpu_kernel, program.settings)
+    extents: Extents = tuple(
+        shape if param.is_array else None for param, shape in zip(program.kernel.params, shapes, strict=True)
+    )
+    if geometry.repeat:
+        kernel.check(geometry.dims, extents)
+    version = kernel.version(geometry.dims, extents, flat=geometry.repeat == 1)
+
+    def compiled() -> _native.CudaLaunch:
+        image = kernel.image(version, architectures, launch.block_dim)
+        return _native.CudaLaunch(
+            kernel=program.name,
+            entry=image.entry,
+            image=image.content,
+            plan=kernel.plan,
+            launch=launch.numbers,
+            block=image.block,
+            shared=image.shared,
+            per_sm=image.per_sm,
+            grid=list(image.grid),
+            failures="\0".join(failure_texts(kernel.kernel)),
+        )
+
+    return ("cuda", launch, version, architectures), compiled
+
+
+def _handwritten(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectures: tuple[str, ...]) -> Recipe:
+    program = launch.program
+    definition = program.handwritten
+    assert definition is not None
+
+    def compiled() -> _native.CudaLaunch:
+        config, kernel = configuration(launch), Handwritten(definition, program.kernel, program.settings)
+        image = kernel.image(architectures, config.block)
+        return _native.CudaLaunch(
+            kernel=program.name,
+            entry=image.entry,
+            image=image.content,
+            plan=kernel.plan,
+            launch=launch.numbers,
+            block=image.block,
+            shared=config.shared,
+            grid=list(config.grid),
+        )
+
+    return ("cuda", launch, architectures), compiled

@@ -1,0 +1,1 @@
+"""The functions on tiles that kernels may call."""

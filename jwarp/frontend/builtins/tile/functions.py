@@ -1,0 +1,318 @@
+"""The functions that apply a function to the elements of tiles, or combine elements: one row each."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jwarp.errors import CompileError, KernelTypeError
+from jwarp.frontend.builtins import table
+from jwarp.frontend.builtins.table import Builtin
+from jwarp.frontend.builtins.tile.calls import Given, define
+from jwarp.frontend.tiles.operators import binary
+from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, TileRef, describe, flatten
+from jwarp.ir.builder import make_block
+from jwarp.ir.lift import effect_of, lift
+from jwarp.ir.nodes import Block, Const, For, Op, Operand, Value, walk
+from jwarp.ir.ops import INT, NUMBER
+from jwarp.types import CompositeType, TileType, int32, scalar_of, with_shape
+
+# Functions that are operations of their own where they combine elements.
+_REDUCTIONS: dict[int, str] = {
+    id(table.add): "add",
+    id(table.mul): "mul",
+    id(table.min): "min",
+    id(table.max): "max",
+    id(table.bit_and): "and",
+    id(table.bit_or): "or",
+    id(table.bit_xor): "xor",
+}
+
+
+# -- functions of elements
+
+
+def _function(given: Given, name: str) -> PythonRef:
+    value = given.values[name]
+    if not isinstance(value, PythonRef) or not callable(value.object):
+        raise given.type_error(name, "a function: a @wp.func or a builtin")
+    return value
+
+
+def _elementwise(
+    given: Given, function: PythonRef, args: Sequence[tuple[Any, Sequence[Operand]] | Binding], shape: tuple[int, ...],
+    nodes: Sequence[ast.expr],
+) -> tuple[Any, list[Operand]]:  # fmt: skip
+    """The type and the components of what a function gives for each element.
+
+    Of tiles, `args` has the type of the elements and the components, which are tiles of `shape`; () stands for
+    scalars. Anything else is the same for all elements.
+    """
+    e, lanes = given.e, dict[Value, Operand]()
+    placeholders: list[Binding] = []
+    with e.builder.block() as nodes_inside:
+        for arg in args:
+            if not isinstance(arg, tuple):
+                placeholders.append(arg)
+                continue
+            dtype, items = arg
+            parts = [_element(item) for item in items]
+            lanes |= {part: item for part, item in zip(parts, items, strict=True) if isinstance(part, Value)}
+            placeholders.append(given.memory.composed(dtype, parts))
+        locals = len(e.locals)
+        result = e.apply(function, placeholders, list(nodes), given.node)
+    block = _checked(given, Block(tuple(nodes_inside)))
+    if len(e.locals) > locals:
+        raise given.error("a function that is applied to elements cannot have arrays of its own")
+    if isinstance(result, (tuple, TileRef)) or (scalars := flatten(result, given.span)) is None:
+        raise given.error(
+            f"the function must give one number, vector or matrix, not {describe(result)}", "return one value"
+        )
+    made = lift(Block(block.nodes, tuple(scalars)), shape, lanes)
+    e.builder.extend(made.nodes)
+    dtype = result.type if isinstance(result, Composite) else scalars[0].type
+    return dtype, list(made.yields)
+
+
+def _element(item: Operand) -> Operand:
+    """What stands for one element while a function is read."""
+    scalar = scalar_of(item.type)
+    return Const(scalar, item.value) if isinstance(item, Const) else Value(scalar)
+
+
+def _checked(given: Given, block: Block) -> Block:
+    for node in walk(block):
+        if isinstance(node, Op) and effect_of(node) == "rule":
+            raise given.error("a function that is applied to elements cannot have a gradient of its own yet")
+        if isinstance(node, Op) and (effect_of(node) == "tile" or any(isinstance(a.type, TileType) for a in node.args)):
+            raise CompileError(
+                f"a function that wp.{given.name} applies to elements cannot use tiles", node.span, "call it itself"
+            )
+    return block
+
+
+def _map(given: Given) -> TileRef:
+    function, node = _function(given, "op"), given.node
+    values = [given.values["a"], *given.values["args"]]
+    first = values[0]
+    if not isinstance(first, TileRef):
+        raise given.type_error("a", "a tile")
+    spans = [given.where("a"), *given.spans.get("args", ())]
+    args: list[Any] = []
+    for value, span in zip(values, spans, strict=True):
+        if isinstance(value, TileRef):
+            if value.shape != first.shape:
+                raise KernelTypeError(
+                    f"wp.tile_map: the tiles have shapes {first.shape} and {value.shape}", span, "they must be the same"
+                )
+            args.append((value.dtype, given.memory.read(value, span)))
+        else:
+            args.append(value)
+    positional = [a for a in node.args[1:] if not isinstance(a, ast.Starred)]
+    nodes = positional if len(positional) == len(values) else [node] * len(values)
+    dtype, items = _elementwise(given, function, args, first.shape, nodes)
+    return given.memory.made(dtype, first.shape, items, given.span)
+
+
+# -- reductions
+
+
+def _kinds(given: Given, name: str, items: Sequence[Operand], operation: str) -> None:
+    allowed = INT | {"bool"} if operation in ("and", "or", "xor") else NUMBER
+    if scalar_of(items[0].type).kind not in allowed:
+        raise given.type_error(
+            name, "a tile of integers" if "int" in allowed and "float" not in allowed else "a tile of numbers"
+        )
+
+
+def _reduced(given: Given, items: Sequence[Operand], operation: str, axis: int | None) -> list[Operand]:
+    """Each component combined over an axis, or over all; a scalar becomes a tile of one element."""
+    _kinds(given, "a", items, operation)
+    memory, made = given.memory, []
+    for item in items:
+        dims = len(item.type.shape)  # type: ignore[attr-defined]
+        axes = tuple(range(dims)) if axis is None else (axis,)
+        result = memory.op("reduce", item, attr=(operation, axes), span=given.span)
+        made.append(memory.fill(result, (1,), given.span) if len(axes) == dims else result)
+    return made
+
+
+def _kept(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
+    """The shape of what a reduction gives."""
+    return () if axis is None else tuple(n for k, n in enumerate(shape) if k != axis)
+
+
+def _axis(given: Given, shape: tuple[int, ...]) -> int | None:
+    return given.axis("axis", len(shape)) if "axis" in given else None
+
+
+def _sum(given: Given) -> TileRef:
+    kind, items = given.tile("a")
+    assert kind.shape is not None and kind.dtype is not None
+    axis = _axis(given, kind.shape)
+    made = _reduced(given, items, "add", axis)
+    return given.memory.made(kind.dtype, _kept(kind.shape, axis) or (1,), made, given.span)
+
+
+def _extreme(given: Given, operation: str) -> TileRef:
+    kind, item = given.scalar_tile("a")
+    return given.memory.made(kind.scalar, (1,), _reduced(given, (item,), operation, None), given.span)
+
+
+def _arg(given: Given, operation: str) -> TileRef:
+    _, item = given.scalar_tile("a")
+    _kinds(given, "a", (item,), operation)
+    found = given.memory.op("arg", item, attr=operation, span=given.span)
+    return given.memory.made(int32, (1,), (given.memory.fill(found, (1,), given.span),), given.span)
+
+
+def _reduce(given: Given) -> TileRef:
+    function = _function(given, "op")
+    kind, items = given.tile("a")
+    assert kind.shape is not None and kind.dtype is not None
+    axis = _axis(given, kind.shape)
+    operation = _REDUCTIONS.get(id(table.PYTHON_BUILTINS.get(function.object, function.object)))
+    # A product of floats is one multiplication after the other: its derivative is right where elements are zero, too.
+    folded = operation == "mul" and (isinstance(kind.dtype, CompositeType) or items[0].type.is_float)
+    if operation is not None and not folded:
+        made = _reduced(given, items, operation, axis)
+    else:
+        made = _folded(given, function, kind.dtype, items, axis)
+    return given.memory.made(kind.dtype, _kept(kind.shape, axis) or (1,), made, given.span)
+
+
+def _folded(given: Given, function: PythonRef, dtype: Any, items: Sequence[Operand], axis: int | None) -> list[Operand]:
+    """The elements combined by a function, one after the other along an axis, or all of them."""
+    memory, e, span = given.memory, given.e, given.span
+    shape = items[0].type.shape  # type: ignore[attr-defined]
+    if axis is None and len(shape) > 1:
+        size = items[0].type.size  # type: ignore[attr-defined]
+        items = [memory.op("view", item, attr=((size,), 0, (1,)), span=span) for item in items]
+        shape = (size,)
+    axis = axis or 0
+    rest = _kept(shape, axis)
+
+    def at(number: Operand) -> list[Operand]:
+        places = [memory.iota(rest, k, span) for k in range(len(rest))]
+        places.insert(axis, memory.fill(number, rest, span) if rest else number)
+        return [memory.op("take", item, *places, span=span) for item in items]
+
+    start = at(Const(int32, 0))
+    scalar = dtype.dtype if isinstance(dtype, CompositeType) else dtype
+    index, params = Value(int32), [Value(with_shape(scalar, rest)) for _ in items]
+    with e.builder.block() as nodes:
+        sides = ((dtype, params), (dtype, at(index)))
+        found, following = _combined(given, function, sides, rest)
+        if found is not dtype:
+            raise given.error(f"the function must give {dtype!r} for two of such, not {found!r}", name="op")
+    results = tuple(Value(p.type) for p in params)
+    block = make_block(nodes, following)
+    e.builder.append(
+        For(index, Const(int32, 1), Const(int32, shape[axis]), 1, tuple(params), tuple(start), block, results, span)
+    )
+    return list(results) if rest else [memory.fill(r, (1,), span) for r in results]
+
+
+def _combined(
+    given: Given, function: PythonRef, sides: Sequence[tuple[Any, Sequence[Operand]]], shape: tuple[int, ...]
+) -> tuple[Any, list[Operand]]:
+    """What a function gives for two elements, or for each two of tiles of `shape`."""
+    nodes: list[ast.expr] = [given.node] * len(sides)
+    if shape:
+        return _elementwise(given, function, sides, shape, nodes)
+    args = [given.memory.composed(dtype, items) for dtype, items in sides]
+    result = given.e.apply(function, args, nodes, given.node)
+    scalars = None if isinstance(result, (tuple, TileRef)) else flatten(result, given.span)
+    if scalars is None:
+        raise given.error(f"the function must give one value, not {describe(result)}", name="op")
+    return (result.type if isinstance(result, Composite) else scalars[0].type), scalars
+
+
+# -- running results, products
+
+
+def _scan(given: Given, operation: str, exclusive: bool) -> TileRef:
+    kind, item = given.scalar_tile("a")
+    _kinds(given, "a", (item,), operation)
+    assert kind.shape is not None
+    made = given.memory.op("scan", item, attr=(operation, False, exclusive), span=given.span)
+    return given.memory.made(kind.scalar, kind.shape, (made,), given.span)
+
+
+def _dot(given: Given) -> TileRef:
+    a, b = given.tile("a"), given.tile("b")
+    if a[0] != b[0]:
+        raise given.error(f"the tiles must be alike, not {a[0]} and {b[0]}")
+    memory, span = given.memory, given.span
+    products = (given.e.emit("mul", x, y, span=span) for x, y in zip(a[1], b[1], strict=True))
+    total = functools.reduce(lambda x, y: given.e.emit("add", x, y, span=span), products)
+    return memory.made(a[0].scalar, (1,), _reduced(given, (total,), "add", None), span)
+
+
+def _axpy(given: Given) -> Binding:
+    """dest += alpha * src."""
+    target, source, span = given.ref("dest"), given.ref("src"), given.span
+    if target.type != source.type:
+        raise given.error(f"the tiles must be alike, not {source.type} and {target.type}")
+    alpha = given.e.scalar(given.values["alpha"], given.where("alpha"), "`alpha`")
+    product = binary(given.e, "*", "mul", source, alpha, span)
+    if target.view.repeats:  # what it shows more than once gets all that is added there
+        given.memory.write(target, given.memory.read(product, span), span, "put_add")
+        return ()
+    total = binary(given.e, "+", "add", target, product, span)
+    given.memory.write(target, given.memory.read(total, span), span)
+    return ()
+
+
+def _plain(name: str, doc: str, rule: Callable[[Given], Binding], parameters: Callable) -> Builtin:
+    return define(name, f"{name}({doc}", rule, parameters)
+
+
+tile_map = define(
+    "tile_map",
+    "tile_map(op, a, args…): a function applied to each element of a tile, with those of other tiles, or with numbers",
+    _map,
+    lambda op, a, *args: 0,
+)
+tile_sum = define(
+    "tile_sum", "tile_sum(a, axis): the sum of the elements, along an axis or of all", _sum, lambda a, axis=None: 0
+)
+tile_min, tile_max = (
+    define(f"tile_{k}", f"tile_{k}(a): the {word} element", functools.partial(_extreme, operation=k), lambda a: 0)
+    for k, word in (("min", "smallest"), ("max", "largest"))
+)
+tile_argmin, tile_argmax = (
+    define(
+        f"tile_arg{k}",
+        f"tile_arg{k}(a): the number of the first {word} element, counted row by row",
+        functools.partial(_arg, operation=k),
+        lambda a: 0,
+    )
+    for k, word in (("min", "smallest"), ("max", "largest"))
+)
+tile_reduce = define(
+    "tile_reduce",
+    "tile_reduce(op, a, axis): the elements combined by a function of two, along an axis or all",
+    _reduce,
+    lambda op, a, axis=None: 0,
+)
+tile_scan_inclusive, tile_scan_exclusive, tile_scan_max_inclusive, tile_scan_min_inclusive = (
+    define(
+        f"tile_scan_{name}",
+        f"tile_scan_{name}(a): for each element, {doc}",
+        functools.partial(_scan, operation=operation, exclusive=exclusive),
+        lambda a: 0,
+    )
+    for name, operation, exclusive, doc in (
+        ("inclusive", "add", False, "the sum up to it, row by row"),
+        ("exclusive", "add", True, "the sum of those before it, row by row"),
+        ("max_inclusive", "max", False, "the largest one up to it, row by row"),
+        ("min_inclusive", "min", False, "the smallest one up to it, row by row"),
+    )
+)
+tile_dot = define("tile_dot", "tile_dot(a, b): the sum of the products of elements", _dot, lambda a, b: 0)
+tile_axpy = define(
+    "tile_axpy", "tile_axpy(alpha, src, dest): add alpha * src to dest", _axpy, lambda alpha, src, dest: 0
+)

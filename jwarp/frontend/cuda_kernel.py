@@ -1,0 +1,74 @@
+"""Kernels written by hand in CUDA C++: what their author says of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jwarp.config import Settings
+from jwarp.errors import NO_SPAN, CompileError, Span
+from jwarp.frontend.kernel import Kernel, Parameter
+from jwarp.ir import nodes
+from jwarp.types import Type
+
+# Blocks of a launch along its axes: a number, two, or a function of the launch's dimensions.
+Grid = int | tuple[int, int] | Callable[[tuple[int, ...]], Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Definition:
+    """A handwritten kernel without its identity as an object; two are equal only if they are one.
+
+    `name` is what is called in `text`: a function, or an instance of a template. `file` is where messages say
+    the text is. `outputs` are the parameters that the kernel writes, `in_outs` those of them that it reads before.
+    `headers` are texts by the name they are included by, `folders` where other headers are looked for.
+    """
+
+    name: str
+    text: str
+    file: str
+    params: tuple[nodes.Param, ...]
+    outputs: tuple[int, ...]
+    in_outs: tuple[int, ...] = ()
+    options: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+    block_dim: int = 256
+    grid: Grid = None
+    shared_bytes: int | Callable[[tuple[int, ...]], int] = 0
+    adjoint: Kernel | Callable | None = None
+    cpu: Kernel | Callable | None = None
+    span: Span = NO_SPAN
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The parameters that the kernel reads, in order; those that it changes are among them."""
+        return tuple(p for p in range(len(self.params)) if p not in self.outputs or p in self.in_outs)
+
+
+class HandwrittenKernel(Kernel):
+    """What `wp.cuda_kernel` makes. It is launched like a kernel that is written in Python, and has no IR."""
+
+    def __init__(self, definition: Definition, signature: tuple[tuple[str, Type], ...]):
+        # Not the constructor of `Kernel`, which reads a Python function.
+        self.definition = definition
+        self.name = self.__name__ = definition.name
+        self.enable_backward = True
+        self.span = definition.span
+        self.signature = tuple(Parameter(*parameter) for parameter in signature)
+        self._irs = {}
+        self._tiled = False
+        self._lock = threading.Lock()
+
+    def ir(self, settings: Settings | None = None) -> nodes.Kernel:
+        raise CompileError(
+            f"kernel '{self.name}' is written in CUDA C++, and is known by its parameters only",
+            self.span,
+            "differentiate it through its `adjoint`; wp.inspect shows the stages cuda, ptx, sass and resources",
+        )
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{p.name}: {p.type}" for p in self.signature)
+        return f"<wp.cuda_kernel {self.name}({params})>"

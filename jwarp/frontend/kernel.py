@@ -1,0 +1,248 @@
+"""`@wp.kernel`: a Python function with typed parameters, and the IR it stands for."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jwarp.config import Settings, config
+from jwarp.errors import CompileError, JwarpError, Span
+from jwarp.frontend.builtins.tile import (
+    algebra,  # noqa: F401 define functions
+    functions,  # noqa: F401 define functions
+    memory,  # noqa: F401 define functions
+    shapes,  # noqa: F401 define functions
+)
+from jwarp.frontend.func import Func, func
+from jwarp.frontend.lowering.expressions import UsesTiles
+from jwarp.frontend.lowering.statements import lower_kernel_source
+from jwarp.frontend.syntax.source import (
+    Source,
+    annotations_of,
+    capture,
+    check_function,
+    file_lines,
+    file_of,
+    parameter_span,
+    read_source,
+)
+from jwarp.frontend.tiles.blocks import by_blocks
+from jwarp.ir import nodes
+from jwarp.structs import has_arrays, leaves
+from jwarp.types import AnyType, StructArrayType, StructType, as_type
+
+# Sizes of a block that are tried where none is given, the usual one first.
+_BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter as it is written. One of a struct is taken apart into several of the IR."""
+
+    name: str
+    type: AnyType
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it is a number, vector, matrix or struct of such, passed by value."""
+        return not has_arrays(self.type)
+
+
+class Kernel:
+    """A kernel. Its code is read when it is first needed; numbers it names are captured now.
+
+    `signature` has the parameters as they are written.
+    """
+
+    _tiled: bool | None = None  # whether it uses tiles, once that is known
+
+    def __init__(self, function: Callable, enable_backward: bool = True):
+        functools.update_wrapper(self, function)
+        self.python = function
+        self.name = function.__name__
+        self.enable_backward = enable_backward
+        self.span = Span(file_of(function), function.__code__.co_firstlineno)
+        self._captured = capture(function)
+        self._lines = file_lines(function)
+        self.signature = _parameters(function, self._captured)
+        assert self.params is not None  # a struct that arrays cannot hold is refused now
+        self._irs: dict[tuple, nodes.Kernel] = {}
+        self._lock = threading.Lock()
+
+    @functools.cached_property
+    def params(self) -> tuple[nodes.Param, ...]:
+        """The parameters of the IR."""
+        return tuple(nodes.Param(*leaf) for a in self.signature for leaf in leaves(a.name, a.type))
+
+    @functools.cached_property
+    def groups(self) -> tuple[range, ...]:
+        """Which parameters of the IR each one of the signature is taken apart into."""
+        counts = (len(list(leaves(a.name, a.type))) for a in self.signature)
+        return tuple(range(*pair) for pair in itertools.pairwise(itertools.accumulate(counts, initial=0)))
+
+    @functools.cached_property
+    def has_structs(self) -> bool:
+        """Whether some parameter is a struct or an array of structs."""
+        return any(isinstance(a.type, (StructType, StructArrayType)) for a in self.signature)
+
+    @functools.cached_property
+    def source(self) -> Source:
+        return read_source(self.python, self._captured, self._lines)
+
+    @functools.cached_property
+    def plans(self) -> dict[Any, Any]:
+        """What launches keep for the next one alike."""
+        return {}
+
+    def ir(self, settings: Settings | None = None) -> nodes.Kernel:
+        """The kernel as IR under `settings` (by default those in force).
+
+        Of a kernel with tiles, it is the one for some size of the block: for what depends on the parameters only.
+        """
+        settings = settings or config.settings
+        if self._tiled:
+            return self._some_blocks(settings)
+        key = (settings.max_unroll, settings.debug)
+        try:
+            made = self._lowered(key)
+        except UsesTiles:
+            self._tiled = True
+            return self._some_blocks(settings)
+        self._tiled = False
+        return made
+
+    @property
+    def uses_tiles(self) -> bool:
+        """Whether it uses functions on tiles or wp.block_dim(), so that its threads work in blocks."""
+        if self._tiled is None:
+            self.ir()
+        return bool(self._tiled)
+
+    def block_ir(self, settings: Settings | None, block_dim: int, lane_axis: int | None) -> nodes.Kernel:
+        """A kernel with tiles as IR that is run once for each block of `block_dim` threads.
+
+        `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such.
+        """
+        settings = settings or config.settings
+        key = (settings.max_unroll, settings.debug, block_dim)
+        thread, lanes = self._lowered(key), (*key, lane_axis)
+        with self._lock:
+            if lanes not in self._irs:
+                self._irs[lanes] = by_blocks(thread, block_dim, lane_axis)
+            return self._irs[lanes]
+
+    def _lowered(self, key: tuple) -> nodes.Kernel:
+        """What one thread does, under the settings and for the size of the block that `key` has."""
+        with self._lock:
+            if key not in self._irs:
+                self._irs[key] = lower_kernel_source(self.source, self.signature, self.params, *key)
+            return self._irs[key]
+
+    def _some_blocks(self, settings: Settings) -> nodes.Kernel:
+        """The IR for a common size of the block; if its tiles fit none such, the error is that for the first."""
+        first: JwarpError | None = None
+        for size in _BLOCK_SIZES:
+            try:
+                return self.block_ir(settings, size, None)
+            except JwarpError as error:
+                first = first or error
+        assert first is not None
+        raise first
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"kernel `{self.name}` is launched, not called: wp.launch({self.name}, dim, …)")
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{p.name}: {p.type}" for p in self.signature)
+        return f"<wp.kernel {self.name}({params})>"
+
+
+def _parameters(function: Callable, captured: dict) -> tuple[Parameter, ...]:
+    annotations = annotations_of(function, captured)
+    params = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise CompileError(
+                f"parameter `{name}` of kernel `{function.__name__}` must be positional",
+                parameter_span(function, name),
+                "a kernel has a fixed list of parameters, without `*`",
+            )
+        if parameter.default is not parameter.empty:
+            raise CompileError(
+                f"parameter `{name}` of kernel `{function.__name__}` has a default, which launches do not use",
+                parameter_span(function, name),
+                "leave it out, and pass the value at each launch",
+            )
+        if name not in annotations:
+            raise CompileError(
+                f"parameter `{name}` of kernel `{function.__name__}` has no type",
+                parameter_span(function, name),
+                "a kernel is a plain function, not a method: define it outside the class"
+                if name == "self"
+                else f"annotate it: `{name}: float` or `{name}: wp.array[float]`",
+            )
+        type_ = as_type(annotations[name])
+        if type_ is None:
+            raise CompileError(
+                f"parameter `{name}` of kernel `{function.__name__}` has type {_shown(annotations[name])}, "
+                "which kernels do not know",
+                parameter_span(function, name),
+                "use int, float, bool, a wp scalar, vector, matrix or struct type, or wp.array[…] to wp.array4d[…] "
+                "of one",
+            )
+        params.append(Parameter(name, type_))
+    returned = annotations.get("return")
+    if returned is not None:
+        raise CompileError(
+            f"kernel `{function.__name__}` cannot return a value",
+            parameter_span(function, "return"),
+            "store to an array parameter",
+        )
+    return tuple(params)
+
+
+def _shown(annotation: Any) -> str:
+    """The annotation as its author would write it."""
+    plain = isinstance(annotation, type) and not hasattr(annotation, "__args__")
+    return f"`{annotation.__qualname__}`" if plain else repr(annotation)
+
+
+def kernel(
+    function: Callable | None = None,
+    *,
+    enable_backward: bool = True,
+    module: Any = None,
+    module_options: Any = None,
+    launch_bounds: Any = None,
+    cuda_max_registers: Any = None,
+    grid_stride: Any = None,
+) -> Any:
+    """Make a Python function a kernel, to be run by `wp.launch` or `wp.jax_kernel`.
+
+    Every parameter needs a type: a scalar (`int`, `float`, `bool`, `wp.float64`, …), a vector or matrix
+    (`wp.vec3`, `wp.mat33`, …), or an array of 1 to 4 dimensions of one (`wp.array[float]`,
+    `wp.array2d[wp.vec3]`, …).
+
+    Args:
+        function: The Python function. It is read when the kernel is first used; numbers, vectors and
+            matrices that it refers to by name are captured now.
+        enable_backward: False refuses gradients through this kernel.
+        module, module_options, launch_bounds, cuda_max_registers, grid_stride: accepted so that Warp code
+            ports; they do nothing here.
+
+    Raises:
+        CompileError: a parameter without a type or of a type that kernels do not know. What the
+            body does wrong is reported when the kernel is first used.
+    """
+    if function is None:
+        return functools.partial(kernel, enable_backward=enable_backward)
+    check_function(function, "@wp.kernel")
+    return Kernel(function, enable_backward)
+
+
+__all__ = ["Func", "Kernel", "func", "kernel"]

@@ -1,0 +1,1 @@
+"""From Python's statements and expressions to IR."""

@@ -1,0 +1,190 @@
+"""What a loop carries: the names that its body sets, and what the tiles that it may change hold."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.lowering.control_flow import State
+from jwarp.frontend.tiles.cells import cells_of, with_origins
+from jwarp.frontend.values.bindings import Binding, Tile, Unusable, describe, flatten, holds_array, layout, rebuild
+from jwarp.ir.builder import FALSE, zero
+from jwarp.ir.nodes import Block, For, If, Node, Op, Operand, Value, While, blocks, used_values
+
+if TYPE_CHECKING:
+    from jwarp.frontend.lowering.control_flow import ControlFlowLowering
+
+
+class Carried:
+    """The names that a loop carries, and the values that carry them."""
+
+    def __init__(
+        self,
+        lowering: ControlFlowLowering,
+        names: list[str],
+        added: dict[str, Binding],
+        outer_flags: dict[str, Binding | None],
+        never_empty: bool,
+        span: Span,
+    ):
+        self.lowering, self.span, self.outer_flags = lowering, span, outer_flags
+        for name in names:
+            lowering.frame.statics.pop(name, None)
+        self.never_empty = never_empty
+        self.added = {n for n in added if not n.startswith("$")}
+        self.before = lowering.state
+        self.bindings: dict[str, Binding] = {}
+        self.others: list[str] = []
+        init: list[Operand] = []
+        tiles = lowering.tiles
+        for name in dict.fromkeys([*names, *added]):
+            binding = tiles.loose(self.before.env.get(name), span)
+            if binding is None and name in added:
+                # An array that a trip makes is gone in the next one.
+                scalars = None if holds_array(added[name]) else flatten(added[name], span)
+                if scalars is None:
+                    self.others.append(name)
+                else:
+                    self.bindings[name] = added[name]
+                    init += [zero(s.type) for s in scalars]
+                continue
+            scalars = None if binding is None else flatten(binding, span)
+            if binding is None or scalars is None:
+                self.others.append(name)
+            else:
+                self.bindings[name] = binding
+                init += scalars
+        names_of_scalars = [n for n, b in self.bindings.items() for _ in flatten(b, span) or ()]
+        # Any tile that has a name here may be changed in the body.
+        shown = sorted(set().union(*map(cells_of, self.before.env.values())))
+        held = {cell: tiles.cells[cell] for cell in shown}
+        self.cells = {cell: tile for cell, tile in held.items() if isinstance(tile, Tile)}
+        for tile in self.cells.values():
+            init += tile.items
+            names_of_scalars += [""] * len(tile.items)
+        self.init = tuple(init)
+        self.params = tuple(Value(v.type, n) for v, n in zip(init, names_of_scalars, strict=True))
+        self.results = tuple(Value(p.type, p.name) for p in self.params)
+        self.left: tuple[Operand, ...] = self.results  # what they are after the loop
+        self.lost: dict[int, tuple[Unusable, list[Value]]] = {}  # cells that the body makes unusable
+
+    def enter(self) -> None:
+        env = self.lowering.frame.env
+        scalars: list[Operand] = list(self.params)
+        tiles = self.lowering.tiles
+        for name, binding in self.bindings.items():
+            env[name] = tiles.settled(rebuild(binding, scalars), self.span)
+        for cell, tile in self.cells.items():
+            tiles.cells[cell] = rebuild(tile, scalars)  # type: ignore[assignment]
+        for name in self.others:
+            if name in env:
+                env[name] = Unusable(f"`{name}` is set in this loop, so that it does not stand for one thing here")
+        env.setdefault("$break", FALSE)
+        env["$continue"] = FALSE
+        self.lowering.frame.unset |= self.added  # until the body sets them
+
+    def next_values(self) -> list[Operand]:
+        """The carried values at the end of the body."""
+        state = self.lowering.state
+        values: list[Operand] = []
+        for name, binding in self.bindings.items():
+            after = self.lowering.tiles.loose(state.env[name], self.span)
+            if isinstance(after, Unusable):
+                raise after.error(self.span)
+            if layout(after, self.span) != layout(binding, self.span):
+                if holds_array(binding) or holds_array(after):
+                    raise CompileError(
+                        f"`{name}` does not stand for the same array before the loop and after one trip",
+                        self.span,
+                        "copy the elements, or use two names",
+                    )
+                raise KernelTypeError(
+                    f"`{name}` is {describe(binding)} before the loop and {describe(after)} after one trip", self.span
+                )
+            values += flatten(after, self.span) or ()
+            self.bindings[name] = with_origins(binding, binding, after)
+        given = iter(self.params[len(values) :])
+        for cell, tile in self.cells.items():
+            params, held = [next(given) for _ in tile.items], state.cells[cell]
+            if isinstance(held, Unusable):
+                self.lost[cell] = (held, params)
+            values += params if isinstance(held, Unusable) else held.items
+        self.unset_inside = state.unset
+        self.after = state.env
+        return values
+
+    def finished(self, node: For | While) -> For | While:
+        """The loop without the tiles that its body does not change, which it need not carry."""
+        first = len(self.params) - sum(len(tile.items) for tile in self.cells.values())
+        same = {k for k in range(first, len(self.params)) if node.body.yields[k] is node.params[k]}
+        inside = [Block(block.nodes) for block in blocks(node)]
+        for unusable, params in self.lost.values():
+            if any(used_values(block) & set(params) for block in inside):  # which sees the change in the next trip
+                raise unusable.error(self.span)
+        self.left = tuple(node.init[k] if k in same else r for k, r in enumerate(self.results))
+        return without_carried(node, same)
+
+    def leave(self) -> None:
+        """Let the names stand for what they are after the loop."""
+        env = dict(self.before.env)
+        scalars: list[Operand] = list(self.left)
+        tiles = self.lowering.tiles
+        tiles.cells = dict(self.before.cells)
+        for name, binding in self.bindings.items():
+            env[name] = tiles.settled(rebuild(binding, scalars), self.span)
+        for cell, tile in self.cells.items():
+            left = rebuild(tile, scalars)
+            tiles.cells[cell] = self.lost[cell][0] if cell in self.lost else left  # type: ignore[assignment]
+        for name in self.others:
+            after = self.after.get(name)
+            if name in env and after != env[name]:
+                env[name] = Unusable(f"`{name}` stands for different things before and after a loop")
+            elif after is not None and (holds_array(after) or flatten(after, self.span) is None):
+                env[name] = Unusable(f"`{name}` is set in a loop and is no number, so it has no meaning after the loop")
+        env.pop("$break", None)
+        env.pop("$continue", None)
+        env.update({flag: value for flag, value in self.outer_flags.items() if value is not None})
+        carried = set(self.bindings)
+        unset = self.before.unset - carried if self.never_empty else self.before.unset | self.added
+        self.lowering.state = State(env, unset | (self.unset_inside & carried), tiles.cells)
+
+
+def without_carried(node: For | While, positions: set[int]) -> For | While:
+    """The loop without some of what it carries, which its body leaves as it is."""
+    if not positions:
+        return node
+    kept = [k for k in range(len(node.params)) if k not in positions]
+    known: dict[Operand, Operand] = {node.params[k]: node.init[k] for k in positions}
+    parts: dict[str, Any] = {
+        name: tuple(getattr(node, name)[k] for k in kept) for name in ("params", "init", "results")
+    }
+    body = _with_operands(node.body, known)
+    parts["body"] = Block(body.nodes, tuple(body.yields[k] for k in kept))
+    if isinstance(node, While):
+        parts["cond"] = _with_operands(node.cond, known)
+    return dataclasses.replace(node, **parts)
+
+
+def _with_operands(block: Block, known: dict[Operand, Operand]) -> Block:
+    """The block with values exchanged."""
+
+    def these(xs: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        return tuple(known.get(x, x) for x in xs)
+
+    def inside(node: Node) -> Node:
+        match node:
+            case Op():
+                return dataclasses.replace(node, args=these(node.args))
+            case If():
+                (cond,) = these((node.cond,))
+                then, orelse = _with_operands(node.then, known), _with_operands(node.orelse, known)
+                return dataclasses.replace(node, cond=cond, then=then, orelse=orelse)
+            case For():
+                (lo, hi), body = these((node.lo, node.hi)), _with_operands(node.body, known)
+                return dataclasses.replace(node, lo=lo, hi=hi, init=these(node.init), body=body)
+            case While():
+                test, body = _with_operands(node.cond, known), _with_operands(node.body, known)
+                return dataclasses.replace(node, init=these(node.init), cond=test, body=body)
+
+    return Block(tuple(map(inside, block.nodes)), these(block.yields))

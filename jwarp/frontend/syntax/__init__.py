@@ -1,0 +1,1 @@
+"""The Python source of kernels: trees, spans, captured names."""

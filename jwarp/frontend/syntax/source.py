@@ -1,0 +1,266 @@
+"""The source of a Python function: its syntax tree, its spans, and the names it captured."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import contextlib
+import inspect
+import linecache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.syntax.outputs import rewrite_output_arguments
+from jwarp.types import CompositeValue
+
+
+@dataclass(frozen=True)
+class Source:
+    """A parsed function. `captured` holds what its outer names meant when it was defined."""
+
+    function: Callable
+    tree: ast.FunctionDef
+    file: str
+    lines: list[str]
+    first_line: int
+    captured: Mapping[str, Any]
+    _spans: dict[ast.AST, Span] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    def span(self, node: ast.AST) -> Span:
+        """Where `node` stands in the user's file."""
+        found = self._spans.get(node)  # asked for several times for most nodes
+        if found is None:
+            found = self._spans[node] = self._find_span(node)
+        return found
+
+    def _find_span(self, node: ast.AST) -> Span:
+        if not isinstance(node, (ast.expr, ast.stmt, ast.keyword, ast.arg)):
+            return Span(self.file, self.first_line)
+        text, start, end = self.lines[node.lineno - 1], node.col_offset, node.end_col_offset or 0
+        if not text.isascii():  # the columns of a syntax tree count bytes
+            start, end = (len(text.encode()[:column].decode(errors="replace")) for column in (start, end))
+        if node.end_lineno != node.lineno:
+            end = start + 1
+        return Span(self.file, self.first_line + node.lineno - 1, start, end)
+
+    def lookup(self, name: str) -> Any:
+        """What the outer name `name` stands for; KeyError if nothing."""
+        if name in self.captured:
+            return self.captured[name]
+        later = capture(self.function)  # what had no value yet when the function was defined
+        if name in later:
+            return later[name]
+        if name in self.function.__globals__:
+            return self.function.__globals__[name]
+        return vars(builtins)[name]
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The outer names, for evaluating Python expressions as the function would."""
+        return {**self.function.__globals__, **self.captured}
+
+
+def capture(function: Callable) -> dict[str, Any]:
+    """Outer names that `function` refers to, with their values now."""
+    code = function.__code__
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    captured: dict[str, Any] = {}
+    for name, cell in cells:
+        with contextlib.suppress(ValueError):  # defined later in the enclosing function, or never
+            captured[name] = cell.cell_contents
+    for name in code.co_names:
+        if name in function.__globals__:
+            captured.setdefault(name, function.__globals__[name])
+    # Vectors and matrices can change later, numbers cannot.
+    return {name: v.copy() if isinstance(v, CompositeValue) else v for name, v in captured.items()}
+
+
+def file_lines(function: Callable) -> list[str]:
+    """The lines of the file of `function` as they are now; none if there is no such file.
+
+    Taken when a function is decorated: by its first use the file may have been edited. The list is the
+    one that `linecache` shares among all functions of the file.
+    """
+    file = file_of(function)
+    if file == "<string>":  # whatever text Python keeps under that name need not be this function's
+        return []
+    linecache.checkcache(file)
+    return linecache.getlines(file, function.__globals__)
+
+
+def read_source(function: Callable, captured: Mapping[str, Any], text: list[str]) -> Source:
+    """Parse `function`, whose file has the lines `text`."""
+    file, first_line = file_of(function), function.__code__.co_firstlineno
+    lines = inspect.getblock(text[first_line - 1 :])
+    if not lines:
+        raise CompileError(
+            f"the source of `{function.__name__}` cannot be read",
+            Span(file, first_line),
+            "define kernels in a file or a notebook cell, not through exec or a bare prompt",
+        )
+    try:
+        body = _parse(lines)
+    except SyntaxError as error:
+        raise CompileError(
+            f"the source of `{function.__name__}` cannot be parsed: {error.msg}", Span(file, first_line)
+        ) from None
+    except (RecursionError, MemoryError):
+        raise CompileError(f"`{function.__name__}` is nested too deeply", Span(file, first_line)) from None
+    if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
+        raise CompileError(f"`{function.__name__}` must be a plain function written with `def`", Span(file, first_line))
+    if body[0].name != function.__code__.co_name:
+        raise CompileError(
+            f"the file of `{function.__name__}` has changed since it was imported",
+            Span(file, first_line),
+            "restart Python",
+        )
+    source = Source(function, body[0], file, lines, first_line, captured)
+    local = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
+    rewrite_output_arguments(source.tree, lambda name: None if name in local else source.lookup(name))
+    return source
+
+
+def _parse(lines: list[str]) -> list[ast.stmt]:
+    """The statements of `lines`, which may be indented, with line numbers that count from 1."""
+    text = "".join(lines)
+    if not lines[0][:1].isspace():
+        return ast.parse(text).body
+    # Under an `if` any indentation is right, and columns stay those of the file.
+    (wrapper,) = ast.parse("if True:\n" + text).body
+    assert isinstance(wrapper, ast.If)
+    for statement in wrapper.body:
+        ast.increment_lineno(statement, -1)
+    return wrapper.body
+
+
+def file_of(function: Callable) -> str:
+    """The file that `function` was written in, or what Python names instead, as `<string>`."""
+    return inspect.getsourcefile(function) or function.__code__.co_filename
+
+
+def check_function(function: Any, decorator: str) -> None:
+    """Refuse what `decorator` cannot read: anything but a function written with `def`."""
+    if not inspect.isfunction(function):
+        kind = type(function).__name__
+        shown = f"a {kind.lower()}" if kind in ("Kernel", "Func") else f"an object of type {kind}"
+        raise KernelTypeError(
+            f"{decorator} needs a function written with `def`, not {shown}",
+            hint=f"put {decorator} right above the `def`, under all other decorators",
+        )
+    span = Span(file_of(function), function.__code__.co_firstlineno)
+    if function.__name__ == "<lambda>":
+        raise CompileError("a lambda cannot be read as kernel code", span, "write it with `def`")
+    if hasattr(function, "__wrapped__"):
+        raise CompileError(
+            f"`{function.__name__}` is wrapped by another decorator, whose code would be ignored",
+            span,
+            f"put {decorator} right above the `def`",
+        )
+
+
+def assigned_names(statements: list[ast.stmt]) -> list[str]:
+    """Names that `statements` bind, in order of appearance."""
+    names: dict[str, None] = {}
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names[node.id] = None
+    return list(names)
+
+
+def partly_assigned_names(statements: list[ast.stmt]) -> list[str]:
+    """Names of what `statements` assign parts of, as in `v[0] = x` or `m[1].y += x`, in order of appearance."""
+    names: dict[str, None] = {}
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+                owner: ast.expr = node
+                while isinstance(owner, (ast.Subscript, ast.Attribute)):
+                    owner = owner.value
+                if isinstance(owner, ast.Name):
+                    names[owner.id] = None
+    return list(names)
+
+
+def count_loads(trees: list[ast.stmt]) -> dict[str, int]:
+    """How often each name is read in `trees`. An augmented assignment reads its target."""
+    counts: dict[str, int] = {}
+    pending: list[ast.AST] = list(trees)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Name):  # most nodes are; what is below one tells nothing more
+            if isinstance(node.ctx, ast.Load):
+                counts[node.id] = counts.get(node.id, 0) + 1
+            continue
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            counts[node.target.id] = counts.get(node.target.id, 0) + 1
+        if not isinstance(node, (ast.Constant, ast.expr_context, ast.operator)):
+            pending.extend(ast.iter_child_nodes(node))
+    return counts
+
+
+def may_jump(statement: ast.stmt, *, in_loop: bool = False) -> bool:
+    """Whether control may leave the statement other than by running past its end."""
+    if isinstance(statement, ast.Return):
+        return True
+    if isinstance(statement, (ast.Break, ast.Continue)):
+        return not in_loop
+    if isinstance(statement, (ast.For, ast.While)):
+        return any(may_jump(s, in_loop=True) for s in statement.body)
+    if isinstance(statement, ast.If):
+        return any(may_jump(s, in_loop=in_loop) for s in statement.body + statement.orelse)
+    return False
+
+
+def returns_value(node: ast.AST) -> bool:
+    """Whether `node` is a `return` of something."""
+    if not isinstance(node, ast.Return) or node.value is None:
+        return False
+    return not (isinstance(node.value, ast.Constant) and node.value.value is None)
+
+
+def always_jumps(statements: list[ast.stmt]) -> bool:
+    """Whether control never runs past the end of `statements`."""
+    for statement in statements:
+        if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
+            return True
+        if isinstance(statement, ast.If) and always_jumps(statement.body) and always_jumps(statement.orelse):
+            return True
+    return False
+
+
+def parameter_span(function: Callable, name: str) -> Span:
+    """Where parameter `name` is written (`return`: the function), as well as can be told."""
+    first = Span(file_of(function), function.__code__.co_firstlineno)
+    try:
+        source = read_source(function, {}, file_lines(function))
+    except CompileError:
+        return first
+    arguments = source.tree.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    if name == "return" and source.tree.returns is not None:
+        return source.span(source.tree.returns)
+    return next((source.span(a) for a in every if a is not None and a.arg == name), first)
+
+
+def annotations_of(function: Callable, captured: Mapping[str, Any]) -> dict[str, Any]:
+    """The annotations of `function`, with the ones written as text evaluated."""
+    namespace = {**function.__globals__, **captured}
+    result = {}
+    for name, annotation in inspect.get_annotations(function).items():
+        if isinstance(annotation, str):
+            try:
+                annotation = eval(annotation, namespace)  # the module's own text, as typing does it
+            except Exception as error:
+                raise CompileError(
+                    f"annotation of `{name}` cannot be evaluated: {error}",
+                    parameter_span(function, name),
+                ) from None
+        result[name] = annotation
+    return result

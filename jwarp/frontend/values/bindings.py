@@ -1,0 +1,378 @@
+"""What a name can stand for while a kernel is read, and how Python constants enter it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.tiles.views import View
+from jwarp.ir.evaluate import fold
+from jwarp.ir.nodes import Const, Operand, Value
+from jwarp.structs import Struct
+from jwarp.types import (
+    ArrayType,
+    CompositeType,
+    CompositeValue,
+    ScalarType,
+    StructArrayType,
+    StructType,
+    TileKind,
+    bool_,
+    float32,
+    float64,
+    from_dtype,
+    int32,
+    int64,
+    matrix,
+    vector,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Number:
+    """A Python number that has no type yet: an int becomes int32, a float float32, a bool bool."""
+
+    value: bool | int | float
+
+    def __eq__(self, other: object) -> bool:  # 1, 1.0 and True differ, and so do 0.0 and -0.0
+        return isinstance(other, Number) and repr(self.value) == repr(other.value)
+
+    def __hash__(self) -> int:
+        return hash(repr(self.value))
+
+    @property
+    def type(self) -> ScalarType:
+        if isinstance(self.value, bool):
+            return bool_
+        return int32 if isinstance(self.value, int) else float32
+
+    def as_type(self, type: ScalarType, span: Span) -> Const:
+        """The number converted to `type`, from its full precision."""
+        value = self.value
+        if isinstance(value, int) and type.is_int and not isinstance(value, bool):
+            if not -(1 << 63) <= value < 1 << 64:
+                raise KernelTypeError(f"the integer {value} does not fit 64 bits", span)
+            wrapped = value & ((1 << type.bits) - 1)
+            return Const(type, wrapped - (1 << type.bits) if wrapped > type.max else wrapped)
+        if isinstance(value, bool):
+            source = bool_
+        elif not isinstance(value, int):
+            source = float64
+        elif int64.min <= value <= int64.max:
+            source = int64
+        else:
+            source, value = float64, _as_float(value, span)
+        constant = fold("cast", (Const(source, value),), type) if source is not type else Const(type, value)
+        assert constant is not None
+        return constant
+
+
+def _as_float(value: int, span: Span) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise KernelTypeError("this integer does not fit any type of the kernel language", span) from None
+
+
+@dataclass(frozen=True)
+class ArrayRef:
+    """An array of the kernel, or a row of one: its elements whose first indices are `prefix`.
+
+    `index` is the array's number in the IR. A local array has known `extents`, a parameter has not.
+    """
+
+    index: int
+    name: str
+    type: ArrayType
+    prefix: tuple[Operand, ...] = ()
+    extents: tuple[int, ...] | None = None
+
+    @property
+    def is_local(self) -> bool:
+        return self.extents is not None
+
+    def row(self, indices: tuple[Operand, ...]) -> ArrayRef:
+        """The elements whose next indices are `indices`, fewer than there are axes."""
+        count = len(indices)
+        kind = ArrayType(self.type.dtype, self.type.ndim - count, self.type.element)
+        extents = None if self.extents is None else self.extents[count:]
+        return ArrayRef(self.index, self.name, kind, self.prefix + indices, extents)
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A vector or matrix, as its components in row-major order."""
+
+    type: CompositeType
+    items: tuple[Operand, ...]
+
+    @property
+    def rows(self) -> tuple[tuple[Operand, ...], ...]:
+        width = self.type.shape[-1]
+        return tuple(self.items[k : k + width] for k in range(0, len(self.items), width))
+
+    @property
+    def transposed(self) -> Composite:
+        """The matrix with rows and columns exchanged."""
+        return Composite(self.type.transposed, tuple(x for column in zip(*self.rows, strict=True) for x in column))
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a tile holds: for each component of its elements, a tile of scalars.
+
+    `origins` are the cells of the variables that it was the tile of: Python would call it the same object.
+    """
+
+    type: TileKind
+    items: tuple[Operand, ...]
+    origins: frozenset[int] = field(default=frozenset(), compare=False)
+
+
+@dataclass(frozen=True)
+class TileRef:
+    """A tile that has a place to be changed in: the cell `cell`, or as much of it as `view` shows.
+
+    Several names may stand for one place: views of a tile, and what a function calls its argument.
+    """
+
+    dtype: ScalarType | CompositeType
+    cell: int
+    view: View
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.view.shape
+
+    @property
+    def type(self) -> TileKind:
+        return TileKind(self.dtype, self.shape)
+
+
+@dataclass(frozen=True)
+class StructValue:
+    """A struct: one binding for each field, in order. It is a value: who changes a field has another one."""
+
+    type: StructType
+    items: tuple[Binding, ...]
+
+    def field(self, name: str) -> Binding:
+        return self.items[list(self.type.fields).index(name)]
+
+    def with_field(self, path: tuple[str, ...], value: Binding) -> StructValue:
+        """The struct with another value of the field at `path`."""
+        name, *inner = path
+        if inner:
+            value = self.field(name).with_field(tuple(inner), value)  # type: ignore[union-attr]
+        pairs = zip(self.type.fields, self.items, strict=True)
+        return StructValue(self.type, tuple(value if known == name else item for known, item in pairs))
+
+
+@dataclass(frozen=True)
+class StructArray:
+    """An array of structs, or a row of one: for each field an array, or again an array of structs."""
+
+    type: StructArrayType
+    name: str
+    items: tuple[ArrayRef | StructArray, ...]
+
+    @property
+    def first(self) -> ArrayRef:
+        """The array of the first scalar, vector or matrix: its leading axes are those of all."""
+        item = self.items[0]
+        return item.first if isinstance(item, StructArray) else item
+
+    def field(self, name: str) -> ArrayRef | StructArray:
+        return self.items[list(self.type.struct.fields).index(name)]
+
+    def row(self, indices: tuple[Operand, ...]) -> StructArray:
+        """The elements whose next indices are `indices`, fewer than there are axes."""
+        kind = StructArrayType(self.type.struct, self.type.dims - len(indices))
+        return StructArray(kind, self.name, tuple(item.row(indices) for item in self.items))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`a.shape` of an array."""
+
+    array: ArrayRef
+
+
+@dataclass(frozen=True, eq=False)
+class PythonRef:
+    """A Python object met by name: a type, a function, a builtin or a module."""
+
+    object: Any
+
+    def __eq__(self, other: object) -> bool:  # the objects' own idea of equality is not asked
+        return isinstance(other, PythonRef) and self.object is other.object
+
+    def __hash__(self) -> int:
+        return id(self.object)
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """A name that cannot be read here, why, and what to do instead."""
+
+    reason: str
+    hint: str = ""
+
+    def error(self, span: Span) -> CompileError:
+        return CompileError(self.reason, span, self.hint)
+
+
+# A tuple stands for several bindings, as in `i, j = wp.tid()` or a function with two results.
+Binding = (
+    Value
+    | Const
+    | Number
+    | Composite
+    | Tile
+    | TileRef
+    | StructValue
+    | ArrayRef
+    | StructArray
+    | Shape
+    | PythonRef
+    | Unusable
+    | tuple
+)
+
+
+def describe(binding: Binding) -> str:
+    """The binding's type, in the user's words."""
+    match binding:
+        case Value() | Const() | Number() | Composite():
+            return binding.type.name
+        case ArrayRef() | StructArray() | StructValue() | Tile() | TileRef():
+            return repr(binding.type)
+        case Shape():
+            return "shape"
+        case tuple():
+            return f"the tuple ({', '.join(describe(b) for b in binding)})" if binding else "nothing"
+        case PythonRef(object=obj):
+            if isinstance(obj, type):
+                return f"the type `{obj.__name__}`"
+            if inspect.ismodule(obj):
+                return f"the module `{obj.__name__}`"
+            return "a function" if callable(obj) else f"a Python {type(obj).__name__}"
+        case Unusable():
+            return "nothing usable"
+
+
+def bind_python(obj: Any, name: str, span: Span) -> Binding:
+    """The binding of a captured Python object."""
+    if isinstance(obj, enum.Enum) and isinstance(obj.value, int):
+        obj = int(obj.value)
+    if isinstance(obj, np.generic):
+        kind = from_dtype(obj.dtype)
+        if kind is None:
+            raise KernelTypeError(f"`{name}` has dtype {obj.dtype}, which kernels do not know", span)
+        return Const(kind, obj.item() if kind.kind != "float" else float(obj))
+    if isinstance(obj, (bool, int, float)):
+        return Number(obj)
+    if isinstance(obj, CompositeValue) and obj.ndim in (1, 2):
+        kind = from_dtype(obj.dtype)
+        if kind is None:
+            raise KernelTypeError(f"`{name}` has dtype {obj.dtype}, which kernels do not know", span)
+        items = tuple(Const(kind, x.item() if kind.kind != "float" else float(x)) for x in obj.ravel())
+        return Composite(vector(obj.size, kind) if obj.ndim == 1 else matrix(obj.shape, kind), items)
+    if isinstance(obj, tuple):
+        return tuple(bind_python(item, name, span) for item in obj)
+    if isinstance(obj, Struct):
+        return _bind_struct(obj, name, span)
+    return PythonRef(obj)
+
+
+def _bind_struct(obj: Struct, name: str, span: Span) -> Binding:
+    """A struct from outside, of numbers, vectors and matrices."""
+    items = []
+    for part, kind in type(obj).fields.items():
+        value = bind_python(getattr(obj, part), f"{name}.{part}", span)
+        if isinstance(kind, ScalarType) and isinstance(value, Number):
+            value = value.as_type(kind, span)
+        if isinstance(kind, ArrayType) and kind.dims:
+            value = Unusable(f"`{name}.{part}` is an array from outside", "arrays are parameters of the kernel")
+        wanted = kind.element_type if isinstance(kind, ArrayType) else kind
+        if not isinstance(value, Unusable) and getattr(value, "type", None) is not wanted:
+            raise KernelTypeError(f"`{name}.{part}` must be {wanted!r}, not {describe(value)}", span)
+        items.append(value)
+    return StructValue(type(obj), tuple(items))
+
+
+def as_operand(binding: Binding, span: Span) -> Operand | None:
+    """The scalar that `binding` is, or None if it is not a scalar."""
+    match binding:
+        case Value() | Const():
+            return binding
+        case Number(value=value):
+            if isinstance(value, int) and not isinstance(value, bool) and not int32.min <= value <= int32.max:
+                raise KernelTypeError(
+                    f"the integer {value} does not fit int32", span, "write wp.int64(…) or wp.uint32(…) around it"
+                )
+            return binding.as_type(binding.type, span)
+    return None
+
+
+def flatten(binding: Binding, span: Span) -> list[Operand] | None:
+    """The scalars that `binding` is made of, or None if part of it is neither a scalar nor an array.
+
+    Those of an array are the indices that say which row it is, those of what a tile holds are tiles.
+    """
+    if isinstance(binding, (Composite, Tile)):
+        return list(binding.items)
+    if isinstance(binding, (StructValue, StructArray)):
+        return flatten(binding.items, span)
+    if isinstance(binding, ArrayRef):
+        return list(binding.prefix)
+    if isinstance(binding, tuple):
+        parts = [flatten(item, span) for item in binding]
+        return None if any(p is None for p in parts) else [x for p in parts if p is not None for x in p]
+    scalar = as_operand(binding, span)
+    return None if scalar is None else [scalar]
+
+
+def layout(binding: Binding, span: Span) -> Any:
+    """What bindings have in common that differ in their scalars only; None as for `flatten`."""
+    if isinstance(binding, (Composite, Tile, TileRef)):
+        return binding.type
+    if isinstance(binding, (StructValue, StructArray)):
+        inner = layout(binding.items, span)
+        return None if inner is None else (binding.type, *inner)
+    if isinstance(binding, ArrayRef):
+        return (binding.index, binding.type, *(x.type for x in binding.prefix))
+    if isinstance(binding, tuple):
+        parts = tuple(layout(item, span) for item in binding)
+        return None if any(p is None for p in parts) else parts
+    scalar = as_operand(binding, span)
+    return None if scalar is None else scalar.type
+
+
+def holds_array(binding: Binding | None) -> bool:
+    """Whether `binding` is an array, or a tuple or struct with one in it."""
+    if isinstance(binding, (StructValue, StructArray)):
+        return holds_array(binding.items)
+    return isinstance(binding, ArrayRef) or (isinstance(binding, tuple) and any(map(holds_array, binding)))
+
+
+def rebuild(binding: Binding, scalars: list[Operand]) -> Binding:
+    """A binding shaped like `binding` made of `scalars`, which are used up from the front."""
+    if isinstance(binding, Composite):
+        return Composite(binding.type, tuple(scalars.pop(0) for _ in binding.items))
+    if isinstance(binding, Tile):
+        return dataclasses.replace(binding, items=tuple(scalars.pop(0) for _ in binding.items))
+    if isinstance(binding, (StructValue, StructArray)):
+        items: Any = tuple(rebuild(item, scalars) for item in binding.items)
+        return dataclasses.replace(binding, items=items)
+    if isinstance(binding, ArrayRef):
+        return dataclasses.replace(binding, prefix=tuple(scalars.pop(0) for _ in binding.prefix))
+    if isinstance(binding, tuple):
+        return tuple(rebuild(item, scalars) for item in binding)
+    return scalars.pop(0)

@@ -1,0 +1,311 @@
+"""Vectors and matrices in kernels: taken apart into scalars, operator by operator."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, as_operand, describe
+from jwarp.ir.builder import TRUE, zero
+from jwarp.ir.nodes import Const, Operand
+from jwarp.types import CompositeType, ScalarType, as_scalar, float32, matrix, vector
+
+COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
+
+# What an index selects along one axis: a known position, a computed one, or the positions of a slice.
+Selector = int | Operand | range
+
+
+class Emitter(Protocol):
+    """What the rules below need of the lowering."""
+
+    def emit(self, name: str, *args: Operand, span: Span, attr: Any = None, type: Any = None) -> Operand: ...
+    def scalar(self, binding: Binding, span: Span, role: str = "value") -> Operand: ...
+
+
+# -- construction
+
+
+def construct(e: Emitter, type: CompositeType, args: Sequence[Binding], span: Span) -> Composite:
+    """`type(…)`: nothing, one value for all components, all components, or a value of the same shape."""
+    if len(args) == 1 and isinstance(args[0], Composite):
+        return convert(e, type, args[0], span)
+    if any(isinstance(a, Composite) for a in args):
+        raise KernelTypeError(
+            f"{type.name} is made of scalars, not of ({', '.join(map(describe, args))})",
+            span,
+            "give each component" if type.is_vector else "wp.matrix_from_rows and wp.matrix_from_cols take vectors",
+        )
+    scalars = [component(e, type.dtype, a, span) for a in args] or [zero(type.dtype)]
+    if len(scalars) not in (1, type.size):
+        raise KernelTypeError(f"{type.name} has {type.size} components, {len(scalars)} values given", span)
+    return Composite(type, tuple(scalars if len(scalars) == type.size else scalars * type.size))
+
+
+def component(e: Emitter, kind: ScalarType, binding: Binding, span: Span) -> Operand:
+    """One value as a component of type `kind`; literals convert, values must have the type."""
+    if isinstance(binding, Number):
+        if isinstance(binding.value, float) and not kind.is_float:
+            raise KernelTypeError(f"a component of type {kind} cannot be {binding.value}", span)
+        return binding.as_type(kind, span)
+    scalar = e.scalar(binding, span, "component")
+    if scalar.type is not kind:
+        raise KernelTypeError(f"the components have type {kind}, this value is {scalar.type}", span, "convert it")
+    return scalar
+
+
+def convert(e: Emitter, type: CompositeType, value: Composite, span: Span) -> Composite:
+    """A vector or matrix of the same shape with components of another type."""
+    if value.type.shape != type.shape:
+        raise KernelTypeError(f"{describe(value)} cannot become {type.name}", span)
+    return Composite(type, tuple(e.emit("cast", x, span=span, type=type.dtype) for x in value.items))
+
+
+def make_vector(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+    """`vector(*values, length, dtype)`; what is left out follows from the values."""
+    values, length, dtype = args
+    assert isinstance(values, tuple)
+    first = values[0] if len(values) == 1 else None
+    if length is not None:
+        extent = positive(length, "length", span)
+    elif isinstance(first, Composite):
+        extent = first.type.size
+    elif len(values) > 1:
+        extent = len(values)
+    else:
+        raise KernelTypeError("wp.vector needs its length", span, "wp.vector(length=3, dtype=float)")
+    return construct(e, vector(extent, component_type(e, values, dtype, "wp.vector", span)), values, span)
+
+
+def make_matrix(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+    """`matrix(*values, shape, dtype)`; the type follows from the values where it is left out."""
+    values, shape, dtype = args
+    assert isinstance(values, tuple)
+    if shape is not None:
+        if not isinstance(shape, tuple) or len(shape) != 2:
+            raise KernelTypeError(f"shape must be (rows, columns), not {describe(shape)}", span)
+        extents = tuple(positive(n, "an extent", span) for n in shape)
+    elif len(values) == 1 and isinstance(values[0], Composite) and not values[0].type.is_vector:
+        extents = values[0].type.shape
+    else:
+        raise KernelTypeError("wp.matrix needs its shape", span, "wp.matrix(shape=(2, 3), dtype=float)")
+    kind = component_type(e, values, dtype, "wp.matrix", span)
+    return construct(e, matrix((extents[0], extents[1]), kind), values, span)
+
+
+def make_identity(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+    """`identity(n, dtype)`."""
+    n = positive(args[0], "n", span)
+    kind = component_type(e, (), args[1], "wp.identity", span)
+    one = Number(1).as_type(kind, span)
+    return Composite(matrix((n, n), kind), tuple(zero(kind) if k % (n + 1) else one for k in range(n * n)))
+
+
+def positive(binding: Binding, what: str, span: Span) -> int:
+    value = binding.value if isinstance(binding, (Number, Const)) else None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise KernelTypeError(f"{what} must be a positive constant integer", span)
+    return value
+
+
+def component_type(e: Emitter, values: Sequence[Binding], dtype: Binding | None, name: str, span: Span) -> ScalarType:
+    """The type that `dtype` names, or else the one that the values have."""
+    if dtype is not None:
+        kind = as_scalar(dtype.object) if isinstance(dtype, PythonRef) else None
+        if kind is None:
+            raise KernelTypeError(f"the dtype of {name} must be a scalar type, not {describe(dtype)}", span)
+        return kind
+    kinds = [v.type.dtype if isinstance(v, Composite) else e.scalar(v, span, "component").type for v in values]
+    if len(set(kinds)) > 1:
+        raise KernelTypeError(
+            f"{name} needs values of one type, got {', '.join(k.name for k in kinds)}", span, "add dtype="
+        )
+    return kinds[0] if kinds else float32
+
+
+def from_rows(rows: Sequence[Composite]) -> Composite:
+    """The matrix with the given rows, all of one type."""
+    kind = matrix((len(rows), rows[0].type.size), rows[0].type.dtype)
+    return Composite(kind, tuple(x for row in rows for x in row.items))
+
+
+# -- components
+
+
+def named(type: CompositeType, attribute: str, span: Span) -> int:
+    """The position of `v.x` to `v.w`."""
+    position = COMPONENTS.get(attribute, type.size)
+    if not type.is_vector or position >= type.size:
+        raise CompileError(f"{type} has no attribute `{attribute}`", span, "index its components: v[0]")
+    return position
+
+
+def index_of(binding: Binding, length: int, span: Span) -> int | Operand:
+    """An index as a known position, or as a value."""
+    operand = as_operand(binding, span)
+    if operand is None or not operand.type.is_int:
+        raise KernelTypeError(f"a component index must be an integer, not {describe(binding)}", span)
+    if not isinstance(operand, Const):
+        return operand
+    if not -length <= operand.value < length:
+        raise CompileError(f"index {operand.value} is outside 0 to {length - 1}", span)
+    return operand.value % length
+
+
+def axes_of(shape: tuple[int, ...], selectors: Sequence[Selector]) -> list[Selector]:
+    """One selector for each axis: an axis without one is taken whole."""
+    return [*selectors, *map(range, shape[len(selectors) :])]
+
+
+def selected_type(type: CompositeType, selectors: Sequence[Selector]) -> ScalarType | CompositeType:
+    """The type of what is selected of a vector or matrix."""
+    extents = [len(s) for s in axes_of(type.shape, selectors) if isinstance(s, range)]
+    if not extents:
+        return type.dtype
+    return vector(extents[0], type.dtype) if len(extents) == 1 else matrix((extents[0], extents[1]), type.dtype)
+
+
+def read(e: Emitter, value: Composite, selectors: Sequence[Selector], span: Span) -> Binding:
+    """`v[i]`, `m[i, j]`, the row `m[i]`, the slice `v[1:3]`."""
+    axes = [s if isinstance(s, range) else (s,) for s in axes_of(value.type.shape, selectors)]
+    items = tuple(at(e, value, place, span) for place in itertools.product(*axes))
+    kind = selected_type(value.type, selectors)
+    return Composite(kind, items) if isinstance(kind, CompositeType) else items[0]
+
+
+def at(e: Emitter, value: Composite, place: Sequence[int | Operand], span: Span) -> Operand:
+    """The component at `place`."""
+    items = value.items
+    for index, extent in zip(reversed(place), reversed(value.type.shape), strict=True):
+        groups = [items[k : k + extent] for k in range(0, len(items), extent)]
+        items = tuple(pick(e, group, index, span) for group in groups)
+    return items[0]
+
+
+def pick(e: Emitter, items: Sequence[Operand], index: int | Operand, span: Span) -> Operand:
+    """The item at `index`; outside, zero."""
+    if isinstance(index, int):
+        return items[index]
+    chosen: Operand = zero(items[0].type)
+    for k in reversed(range(len(items))):
+        chosen = e.emit("select", is_at(e, index, k, len(items), span), items[k], chosen, span=span)
+    return chosen
+
+
+def is_at(e: Emitter, index: Operand, position: int, length: int, span: Span) -> Operand:
+    """Whether a computed index names `position`, counted from either end."""
+
+    def equals(number: int) -> Operand:
+        return e.emit("eq", index, Const(index.type, number), span=span)
+
+    if index.type.kind == "uint":
+        return equals(position)
+    return e.emit("or", equals(position), equals(position - length), span=span)
+
+
+def replace(
+    e: Emitter, value: Composite, selectors: Sequence[Selector], new: Sequence[Operand], span: Span
+) -> Composite:
+    """`value` with what is selected replaced by the components `new`; outside, unchanged."""
+    axes = axes_of(value.type.shape, selectors)
+    items = []
+    for old, position in zip(value.items, itertools.product(*map(range, value.type.shape)), strict=True):
+        among = 0  # the position among the new components
+        hit: Operand | None = TRUE
+        for selector, k, extent in zip(axes, position, value.type.shape, strict=True):
+            if isinstance(selector, range):
+                hit = hit if k in selector else None
+                among = among * len(selector) + (selector.index(k) if k in selector else 0)
+            elif isinstance(selector, int):
+                hit = hit if selector == k else None
+            elif hit is not None:
+                hit = e.emit("and", hit, is_at(e, selector, k, extent, span), span=span)
+        items.append(old if hit is None else e.emit("select", hit, new[among], old, span=span))
+    return Composite(value.type, tuple(items))
+
+
+# -- operators
+
+
+def elementwise(e: Emitter, name: str, values: Sequence[Composite], span: Span, shown: str = "") -> Composite:
+    """One scalar operation on each component of values of one type."""
+    first = values[0].type
+    if any(v.type is not first for v in values):
+        given = ", ".join(describe(v) for v in values)
+        raise KernelTypeError(f"`{shown or name}` needs vectors or matrices of one type, got {given}", span)
+    items = zip(*(v.items for v in values), strict=True)
+    return Composite(first, tuple(e.emit(name, *xs, span=span) for xs in items))
+
+
+def negated(e: Emitter, value: Binding, span: Span) -> Binding:
+    """`-value` of a scalar, vector or matrix."""
+    if isinstance(value, Composite):
+        return elementwise(e, "neg", (value,), span)
+    return e.emit("neg", e.scalar(value, span), span=span)
+
+
+def scaled(e: Emitter, name: str, x: Binding, y: Binding, span: Span) -> Composite:
+    """A scalar operation between each component and one scalar of their type."""
+    if isinstance(x, Composite):
+        other = e.scalar(y, span)
+        return Composite(x.type, tuple(e.emit(name, item, other, span=span) for item in x.items))
+    assert isinstance(y, Composite)
+    other = e.scalar(x, span)
+    return Composite(y.type, tuple(e.emit(name, other, item, span=span) for item in y.items))
+
+
+def total(e: Emitter, terms: Sequence[Operand], span: Span) -> Operand:
+    result = terms[0]
+    for term in terms[1:]:
+        result = e.emit("add", result, term, span=span)
+    return result
+
+
+def product(e: Emitter, symbol: str, x: Composite, y: Composite, span: Span) -> Binding:
+    """`x @ y`: matrix by matrix, matrix by vector, vector by matrix."""
+    a, b = x.type, y.type
+    left = (1, a.shape[0]) if a.is_vector else a.shape
+    right = (b.shape[0], 1) if b.is_vector else b.shape
+    if a.dtype is not b.dtype or (a.is_vector and b.is_vector) or left[1] != right[0]:
+        raise KernelTypeError(f"`{symbol}` does not take ({a.name}, {b.name})", span)
+
+    def entry(i: int, j: int) -> Operand:
+        pairs = ((x.items[i * left[1] + k], y.items[k * right[1] + j]) for k in range(left[1]))
+        return total(e, [e.emit("mul", *pair, span=span) for pair in pairs], span)
+
+    items = tuple(entry(i, j) for i in range(left[0]) for j in range(right[1]))
+    if a.is_vector or b.is_vector:
+        return Composite(vector(len(items), a.dtype), items)
+    return Composite(matrix((left[0], right[1]), a.dtype), items)
+
+
+ELEMENTWISE = {"add", "sub", "mod", "and", "or", "xor", "shl", "shr"}
+
+
+def binary(e: Emitter, symbol: str, name: str, x: Binding, y: Binding, span: Span) -> Binding:
+    """A binary operator of which at least one side is a vector or matrix."""
+    if isinstance(x, Composite) and isinstance(y, Composite):
+        if name in ("mul", "matmul") and not (x.type.is_vector and y.type.is_vector):
+            return product(e, symbol, x, y, span)
+        if name in ELEMENTWISE:
+            return elementwise(e, name, (x, y), span, symbol)
+    elif name in ("mul", "div"):
+        return scaled(e, name, x, y, span)
+    hints = {"mul": "wp.cw_mul multiplies component by component, wp.dot sums", "div": "wp.cw_div divides each"}
+    hints["matmul"] = "wp.dot is the product of two vectors"
+    both = isinstance(x, Composite) and isinstance(y, Composite)
+    hint = hints.get(name, "") if both else "both sides must be vectors or matrices: wp.vec3(1.0) repeats a number"
+    raise KernelTypeError(f"`{symbol}` does not take ({describe(x)}, {describe(y)})", span, hint)
+
+
+def equal(e: Emitter, symbol: str, x: Binding, y: Binding, span: Span) -> Operand:
+    """Whether all components are equal."""
+    if not (isinstance(x, Composite) and isinstance(y, Composite) and symbol in ("==", "!=")):
+        given = f"({describe(x)}, {describe(y)})"
+        raise KernelTypeError(f"`{symbol}` does not take {given}", span, "compare the components: u[0] < v[0]")
+    result: Operand = TRUE
+    for same in elementwise(e, "eq", (x, y), span, symbol).items:
+        result = e.emit("and", result, same, span=span)
+    return result

@@ -1,0 +1,145 @@
+"""Structs in kernels: parameters, construction, fields, elements of arrays; all taken apart into their fields."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    Composite,
+    Number,
+    StructArray,
+    StructValue,
+    Unusable,
+    describe,
+)
+from jwarp.ir.builder import zero
+from jwarp.ir.nodes import Operand, Param
+from jwarp.types import ArrayType, CompositeType, ScalarType, StructArrayType, StructType
+
+
+class Emitter(Protocol):
+    """What the rules below need of the lowering."""
+
+    def convert(self, binding: Binding, type: ScalarType, span: Span) -> Operand: ...
+    def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding: ...
+
+
+Arguments = Callable[[int, Param, Span], Binding]
+
+
+def bind_parameter(argument: Arguments, kind: Any, params: Iterator[tuple[int, Param]], span: Span) -> Binding:
+    """The binding of a parameter as it is written, which takes up as many of `params` as it has parts.
+
+    `argument` makes the binding of one part.
+    """
+    if isinstance(kind, StructType):
+        return StructValue(kind, tuple(bind_parameter(argument, inner, params, span) for inner in kind.fields.values()))
+    if isinstance(kind, StructArrayType):
+        items = []
+        for inner in kind.struct.fields.values():
+            whole = StructArrayType(inner, kind.dims) if isinstance(inner, StructType) else inner
+            items.append(bind_parameter(argument, whole, params, span))
+        name = _first(items).name.rsplit(".", _depth(kind.struct))[0]
+        return StructArray(kind, name, tuple(items))  # type: ignore[arg-type]
+    index, param = next(params)
+    return argument(index, param, span)
+
+
+def _first(items: Sequence[Any]) -> ArrayRef:
+    return items[0].first if isinstance(items[0], StructArray) else items[0]
+
+
+def _depth(kind: StructType) -> int:
+    first = next(iter(kind.fields.values()))
+    return 1 + (_depth(first) if isinstance(first, StructType) else 0)
+
+
+def construct(
+    e: Emitter,
+    kind: StructType,
+    args: Sequence[Binding],
+    named: Mapping[str, Binding],
+    spans: Sequence[Span],
+    span: Span,
+) -> StructValue:
+    """`P(…)`: fields in order or by name; those that are not given are zero."""
+    names = list(kind.fields)
+    if len(args) > len(names):
+        raise KernelTypeError(f"{kind!r} has {len(names)} fields ({', '.join(names)}), {len(args)} values given", span)
+    given = dict(zip(names, zip(args, spans, strict=False), strict=False))
+    for name, value in named.items():
+        if name not in kind.fields:
+            raise KernelTypeError(f"{kind!r} has no field `{name}`", span, f"there are {', '.join(names)}")
+        if name in given:
+            raise KernelTypeError(f"{kind!r}: field `{name}` is given twice", span)
+        given[name] = (value, span)
+    items = []
+    for name, wanted in kind.fields.items():
+        if name in given:
+            value, value_span = given[name]
+            items.append(fitted(e, value, wanted, f"field `{name}` of {kind!r}", value_span))
+        else:
+            items.append(nothing(wanted, name))
+    return StructValue(kind, tuple(items))
+
+
+def nothing(kind: Any, name: str) -> Binding:
+    """What a field holds that nobody gave a value."""
+    if isinstance(kind, StructType):
+        return StructValue(kind, tuple(nothing(inner, field) for field, inner in kind.fields.items()))
+    if isinstance(kind, ScalarType):
+        return zero(kind)
+    if kind.dims:
+        return Unusable(f"the field `{name}` has no array yet", "assign one to it")
+    return Composite(kind.element_type, tuple(zero(kind.dtype) for _ in range(kind.element_type.size)))
+
+
+def fitted(e: Emitter, value: Binding, wanted: Any, what: str, span: Span) -> Binding:
+    """`value` as the value of a field of type `wanted`: numbers convert, other things must have the type."""
+    if isinstance(value, Number) and isinstance(wanted, ScalarType):
+        if isinstance(value.value, float) and not wanted.is_float:
+            raise KernelTypeError(f"{what} is {wanted}, not {value.value}", span, "convert it: int(x)")
+        return e.convert(value, wanted, span)
+    expected = wanted.element_type if isinstance(wanted, ArrayType) and not wanted.dims else wanted
+    if getattr(value, "type", None) is not expected and getattr(value, "type", None) != expected:
+        hint = f"convert it: wp.{expected}(…)" if isinstance(expected, (ScalarType, CompositeType)) else ""
+        raise KernelTypeError(f"{what} is {expected!r}, not {describe(value)}", span, hint)
+    return value
+
+
+def field(owner: StructValue | StructArray, name: str, span: Span) -> Binding:
+    """`p.name`; for an array of structs, the array of that field of all."""
+    kind = owner.type if isinstance(owner, StructValue) else owner.type.struct
+    if name not in kind.fields:
+        close = difflib.get_close_matches(name, kind.fields, 1)
+        known = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(kind.fields)}"
+        raise CompileError(f"{kind!r} has no field `{name}`", span, known)
+    found = owner.field(name)
+    if isinstance(found, Unusable):
+        raise found.error(span)
+    return found
+
+
+def element(e: Emitter, array: StructArray, indices: tuple[Operand, ...], span: Span) -> StructValue:
+    """The element of an array of structs."""
+    items: list[Binding] = []
+    for item in array.items:
+        if isinstance(item, StructArray):
+            items.append(element(e, item, indices, span))
+        else:
+            items.append(e.load(item, (*item.prefix, *indices), span))
+    return StructValue(array.type.struct, tuple(items))
+
+
+def leaves(array: StructArray, value: StructValue) -> Iterator[tuple[ArrayRef, Binding]]:
+    """The arrays of an array of structs, each with what an element is to hold there."""
+    for item, part in zip(array.items, value.items, strict=True):
+        if isinstance(item, StructArray):
+            yield from leaves(item, part)  # type: ignore[arg-type]
+        else:
+            yield item, part

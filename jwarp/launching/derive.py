@@ -1,0 +1,312 @@
+"""Tangents and adjoints of a launch: which kernel computes them, and what each of its parameters is given.
+
+Four kinds are enough for second order. With x the arguments, J the derivative of the outputs by them and H
+the second one: `tangent` is J v, `adjoint` is J^T w, `tangent2` is H[v, u] and `adjoint2` is the derivative of
+J^T w in direction u. H is symmetric in v and u, so each kind is a transpose of another one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jwarp.analysis.affine import Extents, evaluate
+from jwarp.analysis.ownership import owned_arrays, stencils
+from jwarp.analysis.races import find_race
+from jwarp.analysis.ranges import Proofs, prove
+from jwarp.analysis.tape_sizes import fits_thread
+from jwarp.autodiff.custom_gradients import authored_refusal, plain
+from jwarp.autodiff.derived_parameters import Derived, Slot, aligned
+from jwarp.autodiff.forward import jvp
+from jwarp.autodiff.reverse import vjp
+from jwarp.backend.cuda import nvrtc
+from jwarp.errors import NotDifferentiableError
+from jwarp.ir import nodes
+from jwarp.ir.serialize import fingerprint
+from jwarp.launching.arguments import Role
+from jwarp.launching.descriptor import Program
+from jwarp.launching.geometry import Geometry
+from jwarp.launching.sizes import are_known
+from jwarp.passes.instrument import instrument
+from jwarp.passes.simplify import simplify
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A derivative of a kernel. All numbers are parameters of the kernel itself.
+
+    `given` are what v or w is for, `along` what u is for, and `wanted` the results. Parameters `shared` are
+    the same for a whole batch, so that their gradients are summed over it, `fresh` start as zeros, the
+    gradients of `gathered`, some of those that are `gatherable`, are stored by element, and `repeated` says
+    that several threads have the same coordinates.
+    """
+
+    kind: str
+    wanted: tuple[int, ...]
+    given: tuple[int, ...]
+    along: tuple[int, ...] = ()
+    shared: tuple[int, ...] = ()
+    fresh: tuple[int, ...] = ()
+    gathered: tuple[int, ...] = ()
+    gatherable: tuple[int, ...] = ()
+    repeated: bool = False
+
+    @property
+    def is_adjoint(self) -> bool:
+        return self.kind.startswith("adjoint")
+
+    def describe(self, kernel: nodes.Kernel) -> str:
+        """The name of the variant in compile events."""
+
+        def names(numbers: tuple[int, ...]) -> str:
+            return ", ".join(kernel.params[p].name for p in numbers)
+
+        first = f"adjoint({names(self.wanted)})" if self.is_adjoint else f"tangent({names(self.given)})"
+        return f"tangent({names(self.along)}) of {first}" if self.along else first
+
+
+class Source(NamedTuple):
+    """What a parameter is given: a `primal` argument, a `final` content, `given`, `along`, `zeros`, or `dim`.
+
+    The last is an extent of the original launch, where the derived one has more threads.
+    """
+
+    kind: str
+    param: int
+
+
+@dataclass(frozen=True)
+class Feed:
+    """One parameter of a derived kernel: its source, its role, and what its final content is the result for.
+
+    The kernel only adds to one that is a `sum`, so a whole batch may share it.
+    """
+
+    source: Source
+    role: Role
+    result: int | None
+    is_sum: bool
+
+
+@dataclass(frozen=True)
+class DerivedLaunch:
+    """A program and its feeds. Of `wanted`, those in `same` are what was given for them, others zero.
+
+    `gathered` has arrays and the launch axis of each of their indices: the launch covers their elements.
+    """
+
+    program: Program
+    feeds: tuple[Feed, ...]
+    same: frozenset[int]
+    gathered: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """What the launch takes, without zeros."""
+        return tuple(dict.fromkeys(feed.source for feed in self.feeds if feed.source.kind not in ("zeros", "dim")))
+
+    @property
+    def has_results(self) -> bool:
+        """Whether its kernel computes anything."""
+        return any(feed.result is not None for feed in self.feeds)
+
+    def covering(self, geometry: Geometry, extents: Extents) -> Geometry:
+        """The geometry with as many threads as the arrays that are gathered have elements."""
+        dims = list(geometry.dims)
+        for p, axes in self.gathered:
+            for axis, extent in zip(axes, extents[p] or (), strict=False):
+                dims[axis] = max(dims[axis], extent)
+        return dataclasses.replace(geometry, dims=tuple(dims))
+
+
+def derive(program: Program, variant: Variant) -> DerivedLaunch:
+    """The launch that computes a derivative of `program`; made once.
+
+    Raises:
+        NotDifferentiableError: there is no exact rule for an operation of the kernel.
+    """
+    known = program.derived.get(variant)
+    return known if known is not None else program.derived.setdefault(variant, _derive(program, variant))
+
+
+def _derive(program: Program, variant: Variant) -> DerivedLaunch:
+    kernel = program.unchecked or program.kernel
+    if variant.along and kernel.gradients:
+        rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
+        raise authored_refusal(kernel, rule, "a second derivative")
+    found, refusal = _firsts(kernel, variant)
+    origins = [_origin(slot, variant) for slot in found[0].slots]
+    if variant.along:
+        found, origins = _seconds(found, origins, variant)
+    named, *others = (_named(d.kernel, program, variant) for d in found)
+    written = nodes.written_params(named)
+    # A GPU runs the one that needs no tape, if it writes to the same arrays: that is what launches know.
+    on_gpu = next((other for other in others if nodes.written_params(other) == written), refusal)
+    feeds = []
+    for k, origin in enumerate(origins):
+        source = origin.source
+        role = Role.READ if k not in written else Role.ZEROS if source.kind == "zeros" else Role.IN_OUT
+        feeds.append(Feed(source, role, origin.result if k in written else None, origin.is_sum))
+    results = {feed.result for feed in feeds}
+    same = frozenset(variant.wanted) & frozenset(() if variant.along else variant.given) - results
+    own = Program(
+        program.name, fingerprint(named), program.span, program.settings, named, written, program.owner, on_gpu=on_gpu
+    )
+    gathers = any(feed.source.kind == "dim" for feed in feeds)
+    places = stencils(simplify(kernel)) if gathers else {}
+    return DerivedLaunch(own, tuple(feeds), same, tuple((p, places[p]) for p in variant.gathered if p in places))
+
+
+def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotDifferentiableError | None]:
+    """The first derivative, and where that needs a tape that a GPU has no place for, one that does without.
+
+    That one may be refused. Both have the same parameters, as a launch is traced before it is known where it runs.
+    """
+    if not variant.is_adjoint:
+        return [jvp(kernel, variant.given, variant.wanted, repeated=variant.repeated)], None
+
+    def adjoint(policy: str) -> Derived:
+        return vjp(
+            kernel,
+            variant.wanted,
+            variant.given,
+            shared=variant.shared,
+            repeated=variant.repeated,
+            gathered=variant.gathered,
+            policy=policy,
+        )
+
+    taped = adjoint("tape")
+    if kernel.block_dim and not fits_thread(taped.kernel):
+        return [taped], NotDifferentiableError(
+            f"kernel `{kernel.name}`: its derivative remembers more tiles of loops than a GPU has a place for",
+            kernel.span,
+            "take it on the CPU, or store what loops carry to an array",
+        )
+    # Where nothing compiles for a GPU, no launch should hold on to more than the one adjoint reads.
+    if fits_thread(taped.kernel) or not nvrtc.is_installed():
+        return [taped], None
+    try:
+        return aligned([taped, adjoint("slots")]), None
+    except NotDifferentiableError as error:
+        return [taped], error
+
+
+def _named(kernel: nodes.Kernel, program: Program, variant: Variant) -> nodes.Kernel:
+    described = variant.describe(program.unchecked or program.kernel)
+    named = dataclasses.replace(plain(kernel), variant=described)
+    if program.settings.debug or program.settings.bounds == "error":
+        # JAX drops the launch itself where only its gradient is used, and its checks with it. NaNs are not looked
+        # for: the rules compute some that they then pass over.
+        named = instrument(named, bounds=True, values=False).kernel
+    return named
+
+
+def gatherable(program: Program, geometry: Geometry, extents: Extents, scalars: Mapping[int, int]) -> tuple[int, ...]:
+    """The parameters whose gradients can be gathered in a launch, with known values of `scalars`.
+
+    They are read at constant distances from each thread's place, and never outside: an index that counts
+    from the end would be somewhere else. Which launch covers their elements must be known, too.
+    """
+    dims = geometry.dims
+    if geometry.may_repeat or not are_known((dims, *extents)):
+        return ()
+    proofs, places = _stencils_of(program)
+    if not places:
+        return ()
+    known: dict[int, int | None] = dict(enumerate(dims))
+    known |= {symbol.index: scalars.get(p) for p, symbol in proofs.symbols.scalars.items()}
+    for (p, axis), symbol in proofs.symbols.extents.items():
+        shape = extents[p]
+        known[symbol.index] = shape[axis] if shape is not None else None
+    loads = [n for n in nodes.walk(proofs.kernel.body) if isinstance(n, nodes.Op) and n.name == "load"]
+    return tuple(
+        p for p in sorted(places)
+        if all(evaluate(proofs.proven[id(n)], known) for n in loads if n.attr == p and id(n) in proofs.proven)
+        and all(id(n) in proofs.proven for n in loads if n.attr == p)
+    )  # fmt: skip
+
+
+def _stencils_of(program: Program) -> tuple[Proofs, frozenset[int]]:
+    known = program.derived.get("stencils")
+    if known is None:
+        kernel = simplify(program.unchecked or program.kernel)
+        places = frozenset(stencils(kernel)) - owned_arrays(kernel)
+        known = program.derived.setdefault("stencils", (prove(kernel) if places else None, places))
+    return known
+
+
+def refuse_race(program: Program, geometry: Geometry, extents: Extents) -> None:
+    """Two threads that store to one element leave one value there, and nobody knows whose.
+
+    With symbolic sizes, no such threads are certain.
+    """
+    if not are_known((geometry.dims, (geometry.repeat,), *extents)):
+        return
+    kernel, key = program.unchecked or program.kernel, ("race", geometry, extents)
+    if key not in program.derived:
+        program.derived[key] = find_race(kernel, geometry.dims, extents, geometry.may_repeat)
+    race = program.derived[key]
+    if race is None or not kernel.params[race.param].dtype.is_float:
+        return
+    first, second = race.threads
+    where = f"{kernel.params[race.param].name}[{', '.join(map(str, race.element))}]"
+    raise NotDifferentiableError(
+        f"kernel '{program.name}': threads {first} and {second} both store to {where}, so its value and "
+        "gradient depend on which comes last",
+        race.span,
+        "use wp.atomic_add to add up, or guard the store so that one thread makes it",
+    )
+
+
+def switched_off(program: Program, index: int) -> NotDifferentiableError:
+    """The refusal of a gradient where the user said that there are none."""
+    return NotDifferentiableError(
+        f"kernel '{program.name}', parameter '{program.kernel.params[index].name}': a gradient was asked for, and "
+        "enable_backward is False",
+        program.span,
+        "set it to True in @wp.kernel or wp.jax_kernel, or wrap the argument in jax.lax.stop_gradient",
+    )
+
+
+class Origin(NamedTuple):
+    """Where a parameter of a derived kernel comes from, and what it results in."""
+
+    source: Source
+    result: int | None = None
+    is_sum: bool = False
+
+
+def _origin(slot: Slot, variant: Variant) -> Origin:
+    """The origin of a parameter of a first derivative."""
+    p = slot.param
+    if slot.kind in ("primal", "work"):
+        return Origin(Source("zeros" if p in variant.fresh else "primal", p))
+    if slot.kind == "dim":
+        return Origin(Source("dim", p))
+    if slot.kind == "final":
+        return Origin(Source("final", p))
+    is_sum = slot.kind == "gradient"
+    given = not is_sum and p in variant.given
+    return Origin(Source("given" if given else "zeros", p), p if p in variant.wanted else None, is_sum)
+
+
+def _seconds(firsts: list[Derived], origins: list[Origin], variant: Variant) -> tuple[list[Derived], list[Origin]]:
+    """The derivatives of first derivatives by the arguments of the kernel."""
+    slots = firsts[0].slots
+    moving = {k for k, slot in enumerate(slots) if slot.kind in ("primal", "work") and slot.param in variant.along}
+    # A thread that holds an extremum takes the cotangent of it, and does so again.
+    taken = [k for k, slot in enumerate(slots) if slot.kind == "cotangent"]
+    made = aligned([jvp(first.kernel, moving, repeated=variant.repeated, taken=taken) for first in firsts])
+    found: list[Origin] = []
+    for slot in made[0].slots:
+        origin = origins[slot.param]
+        if slot.kind != "tangent":
+            found.append(origin._replace(result=None))
+        elif slot.param in moving:
+            found.append(Origin(Source("along", slots[slot.param].param)))
+        else:
+            found.append(origin._replace(source=Source("zeros", origin.source.param)))
+    return made, found

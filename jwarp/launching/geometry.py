@@ -1,0 +1,91 @@
+"""The `dim` of a launch, brought into the one form that the native module takes."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+from jwarp.errors import LaunchError
+from jwarp.launching.sizes import Symbolic
+from jwarp.types import MAX_DIMS
+
+# Thread coordinates are int32 inside kernels, their number is int64 in the native module.
+MAX_EXTENT = 2**31 - 1
+MAX_THREADS = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Extents of the coordinates that `tid()` reads, padded with 1, and runs of each coordinate.
+
+    All of them may be symbolic.
+    """
+
+    dims: tuple[int, ...]
+    repeat: int = 1
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether several threads may have the same coordinates."""
+        return isinstance(self.repeat, Symbolic) or self.repeat > 1
+
+
+def read_dim(dim: Any, kernel_name: str, what: str = "dim") -> tuple[int, ...]:
+    """`dim` as a tuple of up to four ints or symbolic sizes; `what` names the argument in errors."""
+    entries = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    where = f"kernel '{kernel_name}': {what}"
+    if len(entries) > MAX_DIMS:
+        raise LaunchError(f"{where} has {len(entries)} entries, at most {MAX_DIMS} are possible")
+    return tuple(_read_extent(entry, where) for entry in entries)
+
+
+def _read_extent(entry: Any, where: str) -> Any:
+    if isinstance(entry, Symbolic):
+        return entry
+    try:
+        # A bool is an index to Python; as a number of threads it is a slip.
+        extent = None if isinstance(entry, bool) else operator.index(entry)
+    # Traced extents refuse with errors of their own, which do not name the kernel.
+    except Exception:
+        extent = None
+    if extent is None:
+        raise LaunchError(
+            f"{where} must be an int or up to {MAX_DIMS} ints, got {type(entry).__name__} {str(entry)[:80]}",
+            hint="it must be known when the launch is traced: use ints, for example from an array's shape",
+        )
+    if extent < 0:
+        raise LaunchError(f"{where} must not be negative, got {extent}")
+    if extent > MAX_EXTENT:
+        raise LaunchError(
+            f"{where} must be at most 2**31 - 1 in one dimension, got {extent}",
+            hint="split the range over two dimensions",
+        )
+    return extent
+
+
+def blocks(dims: tuple[int, ...], block_dim: int, tid_dims: int, kernel_name: str) -> tuple[Geometry, int | None]:
+    """The blocks of a launch over `dims` threads, and the axis of `tid()` along which a block has its lanes.
+
+    A block is `block_dim` consecutive threads; its coordinates are those of its first one. There is no such axis
+    where `tid()` does not read the last dimension.
+    """
+    dims = dims or (1,)
+    *leading, last = dims
+    if isinstance(last, Symbolic) or last % block_dim:
+        raise LaunchError(
+            f"kernel '{kernel_name}' has tiles, so its threads come in blocks of block_dim={block_dim}: the last of "
+            f"dim {dims} is no multiple of that",
+            hint="wp.launch_tiled takes the number of blocks, and adds block_dim as the last dimension",
+        )
+    lane_axis = len(dims) - 1 if len(dims) <= tid_dims else None
+    return fold((*leading, last // block_dim), tid_dims, kernel_name), lane_axis
+
+
+def fold(dims: tuple[int, ...], tid_dims: int, kernel_name: str) -> Geometry:
+    """The geometry of `dims` threads for a kernel whose `tid()` reads `tid_dims` coordinates."""
+    if math.prod(n for n in dims if not isinstance(n, Symbolic)) > MAX_THREADS:
+        raise LaunchError(f"kernel '{kernel_name}': dim {dims} is more than 2**63 - 1 threads in all")
+    read = dims[:tid_dims] + (1,) * MAX_DIMS
+    return Geometry(read[:MAX_DIMS], math.prod(dims[tid_dims:]))

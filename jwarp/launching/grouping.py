@@ -1,0 +1,192 @@
+"""Between the arguments of a launch as they are written, and the kernel's parameters, into which structs come apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.kernel import Kernel
+from jwarp.launching.arguments import Matched, Role, match, refuse_written_inputs
+from jwarp.launching.sizes import Symbolic
+from jwarp.structs import Struct, leaves, unchecked
+from jwarp.types import AnyType, ArrayType, StructArrayType, StructType
+
+
+def match_call(kernel: Kernel, written: Sequence[int], inputs: Any, outputs: Any) -> Matched:
+    """Assign inputs and outputs to the kernel's parameters, of which it stores to `written`.
+
+    Raises:
+        KernelTypeError, LaunchError: counts, names or structs do not fit.
+    """
+    if not kernel.has_structs:
+        return match(kernel.name, kernel.params, written, inputs, outputs)
+    changed = [u for u, group in enumerate(kernel.groups) if not set(group).isdisjoint(written)]
+    return expand(kernel, match(kernel.name, kernel.signature, changed, inputs, outputs), written)
+
+
+def expand(kernel: Kernel, matched: Matched, written: Sequence[int]) -> Matched:
+    """The same with structs taken apart; `users` are the outputs as they are written."""
+    if not kernel.has_structs:
+        return matched
+    roles: list[Role] = []
+    values: list[Any] = []
+    for u, (argument, group) in enumerate(zip(kernel.signature, kernel.groups, strict=True)):
+        role, value = matched.roles[u], matched.values[u]
+        values += flatten(kernel.name, argument.name, argument.type, value, is_output=role is Role.ZEROS)
+        for p in group:
+            # Of a struct that is passed as an input and written, only some arrays may be. A struct of arrays that is
+            # an output may have numbers among its fields, which the kernel reads.
+            is_read = p not in written if role is Role.IN_OUT else kernel.params[p].is_value and not argument.is_value
+            roles.append(Role.READ if is_read else role)
+    outputs = [p for u in matched.outputs for p in kernel.groups[u] if roles[p] is not Role.READ]
+    refuse_written_inputs(kernel.name, kernel.params, written, roles)
+    return Matched(tuple(roles), tuple(values), tuple(outputs), matched.outputs)
+
+
+def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: bool = False) -> list[Any]:
+    """One value for each part of a parameter: the leaves of a struct, or of a dict of its fields.
+
+    An output of structs may be given by one shape for all leaves.
+    """
+    if isinstance(kind, StructArrayType):
+        # As one struct, whose leaves have the axes of the array in front.
+        found = flatten(kernel, name, kind.struct, value, is_output=is_output)
+        _check_axes(kernel, name, kind, found)
+        return found
+    if not isinstance(kind, StructType):
+        return [value]
+    if is_output and isinstance(value, (int, Symbolic, tuple, list)) and not isinstance(value, bool):
+        value = dict.fromkeys(kind.fields, value)
+    where = f"kernel '{kernel}', parameter '{name}'"
+    if isinstance(value, Struct) and type(value) is kind:
+        value = {field: getattr(value, field) for field in kind.fields}
+    if isinstance(value, Struct) and type(value).__name__ == kind.__name__:
+        raise KernelTypeError(
+            f"{where}: expected {kind!r}, got a struct of another class of that name",
+            hint=f"make it of the {kind!r} that the kernel was defined with, or pass a dict of its fields",
+        )
+    if not isinstance(value, Mapping):
+        raise KernelTypeError(
+            f"{where}: expected {kind!r}, got {type(value).__name__}", hint=f"pass {kind!r}(…) or a dict of its fields"
+        )
+    for field in value:
+        if field not in kind.fields:
+            raise LaunchError(f"{where}: {kind!r} has no field {field!r}; there are {', '.join(kind.fields)}")
+    missing = [field for field in kind.fields if field not in value]
+    if missing:
+        raise LaunchError(f"{where}: there is no value for field '{missing[0]}' of {kind!r}")
+    parts = (
+        flatten(kernel, f"{name}.{field}", inner, value[field], is_output=is_output)
+        for field, inner in kind.fields.items()
+    )
+    return [leaf for part in parts for leaf in part]
+
+
+def plain_parts(kernel: Kernel, inputs: Sequence[Any]) -> list[Any] | None:
+    """The parts of inputs that are structs of just the right classes; None where a closer look is needed.
+
+    The parameters after them, which are outputs then, are no structs.
+    """
+    if any(isinstance(a.type, (StructType, StructArrayType)) for a in kernel.signature[len(inputs) :]):
+        return None
+    found: list[Any] = []
+    for argument, value in zip(kernel.signature, inputs, strict=False):
+        kind = argument.type
+        if isinstance(kind, StructArrayType):
+            return None  # of which the axes in front must agree
+        if not isinstance(kind, StructType):
+            found.append(value)
+        elif not _add_parts(kind, value, found):
+            return None
+    return found
+
+
+def _add_parts(kind: StructType, value: Any, found: list[Any]) -> bool:
+    if type(value) is not kind:
+        return False
+    for field, inner in kind.fields.items():
+        part = getattr(value, field)
+        if isinstance(inner, StructType):
+            if not _add_parts(inner, part, found):
+                return False
+        elif isinstance(inner, StructArrayType):
+            return False
+        else:
+            found.append(part)
+    return True
+
+
+def _check_axes(kernel: str, name: str, kind: StructArrayType, parts: Sequence[Any]) -> None:
+    """Refuse fields of an array of structs with other axes in front; a rank that is wrong is told later, by field."""
+    found: dict[tuple[int, ...], str] = {}
+    for (path, type), part in zip(leaves(name, kind), parts, strict=True):
+        assert isinstance(type, ArrayType)
+        shape = _shape_of(part)
+        ranks = (type.ndim,) if hasattr(part, "shape") else (type.ndim, type.dims)
+        if shape is not None and len(shape) in ranks:
+            found.setdefault(shape[: kind.dims], path)
+    if len(found) > 1:
+        (first, one), (second, other) = list(found.items())[:2]
+        raise LaunchError(
+            f"kernel '{kernel}', parameter '{name}': '{one}' is for an array of shape {first}, '{other}' for one of"
+            f" shape {second}",
+            hint=f"all fields of {kind!r} have the axes of the array in front",
+        )
+
+
+def _shape_of(part: Any) -> tuple[Any, ...] | None:
+    """The shape of an array, or that a shape is; None for what is neither."""
+    shape = getattr(part, "shape", part)
+    if isinstance(shape, (int, Symbolic)) and not isinstance(shape, bool):
+        return (shape,)
+    is_shape = isinstance(shape, (tuple, list)) and all(isinstance(n, (int, Symbolic)) for n in shape)
+    return tuple(shape) if is_shape else None
+
+
+def assemble(kernel: Kernel, users: Sequence[int], found: Callable[[int], Any]) -> list[Any]:
+    """What belongs to the parameters `users` as they are written, from what `found` gives for each part."""
+    if not kernel.has_structs:
+        return [found(u) for u in users]
+    return [_assembled(kernel.signature[u].type, map(found, kernel.groups[u])) for u in users]
+
+
+def _assembled(kind: AnyType, parts: Iterator[Any]) -> Any:
+    if isinstance(kind, StructArrayType):
+        kind = kind.struct
+    if not isinstance(kind, StructType):
+        return next(parts)
+    return unchecked(kind, [_assembled(inner, parts) for inner in kind.fields.values()])
+
+
+def results(kernel: Kernel, matched: Matched, by_index: Mapping[int, Any], *, is_named: bool) -> Any:
+    """The results of a launch: one for each output as it is written, in a dict by name or a tuple."""
+    users = matched.outputs if matched.users is None else matched.users
+    found = assemble(kernel, users, lambda p: by_index[p] if p in by_index else matched.values[p])
+    if not is_named:
+        return tuple(found)
+    return {kernel.signature[u].name: x for u, x in zip(users, found, strict=True)}
+
+
+def parts_of(kernel: Kernel, given: Mapping[int, Any], flags: tuple[type, ...] = (bool, type(None))) -> dict[int, Any]:
+    """What is given by parameter as it is written, by part; a value of one of the types `flags` is for all parts.
+
+    Of a struct, only parts of floats have gradients.
+    """
+    if not kernel.has_structs:
+        return dict(given)
+    found: dict[int, Any] = {}
+    for u, value in given.items():
+        argument, group = kernel.signature[u], kernel.groups[u]
+        if len(group) == 1 and not isinstance(argument.type, (StructType, StructArrayType)):
+            found[group[0]] = value
+            continue
+        if isinstance(value, flags):
+            parts = [value if kernel.params[p].dtype.is_float else None for p in group]
+        else:
+            parts = flatten(kernel.name, argument.name, argument.type, value)
+        found.update((p, part) for p, part in zip(group, parts, strict=True))
+    return found
+
+
+__all__ = ["assemble", "expand", "flatten", "match_call", "parts_of", "results"]

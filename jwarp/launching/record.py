@@ -1,0 +1,131 @@
+"""What a launch record is: for tools, and as a value that can be compared, kept and sent."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from jwarp.config import Settings
+from jwarp.errors import LaunchError
+from jwarp.frontend.kernel import Kernel
+from jwarp.ir.nodes import Param
+from jwarp.types import MAX_DIMS, SCALARS, ArrayType
+
+MAGIC = b"jwarp launch 1\n"
+DIGEST = 16
+
+# The settings that change code.
+CODE_SETTINGS = ("bounds", "debug", "fast_math", "max_unroll")
+
+ROLES = ("in", "out", "inout", "unset")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One parameter of a launch: `kind` is `scalar`, `value` (a vector or matrix) or `array`.
+
+    `rank` counts the axes of a JAX array, component axes included; `role` is `in`, `out` (from zeros), `inout`,
+    or `unset` where nothing has been given yet.
+    """
+
+    name: str
+    kind: str
+    dtype: str
+    rank: int
+    role: str
+
+
+@dataclass(frozen=True)
+class LaunchDescriptor:
+    """Everything about a launch but its data; equal where two launches do the same with other data.
+
+    `fingerprint` is that of the kernel's code, `variant` what is computed: `forward`, or `adjoint(x, k)` with
+    the names of the parameters whose gradients are wanted. `settings` are those that change code, by name.
+    """
+
+    kernel: str
+    fingerprint: str
+    variant: str
+    dims: tuple[int, ...] | None
+    block_dim: int | None
+    params: tuple[Slot, ...]
+    settings: tuple[tuple[str, Any], ...]
+
+    def to_bytes(self) -> bytes:
+        """The descriptor as bytes, which `from_bytes` takes in any process."""
+        payload = json.dumps(dataclasses.astuple(self), separators=(",", ":")).encode()
+        return MAGIC + hashlib.blake2b(payload, digest_size=DIGEST).digest() + payload
+
+    @staticmethod
+    def from_bytes(data: bytes) -> LaunchDescriptor:
+        """The descriptor that `to_bytes` made bytes of.
+
+        Raises:
+            LaunchError: the bytes are damaged, or of another version of jwarp.
+        """
+        try:
+            return _decode(bytes(data))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise LaunchError(
+                f"no launch descriptor: {error}", hint="pass what LaunchDescriptor.to_bytes gave"
+            ) from None
+
+
+class Record:
+    """What tools need to know of a record: its kernel, and which gradients it gives."""
+
+    kernel: Kernel
+    adjoint: bool
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The parameters whose gradients an adjoint record gives, by name."""
+        raise NotImplementedError
+
+
+def slot_of(param: Param, role: str) -> Slot:
+    """The entry of a parameter."""
+    if isinstance(param.type, ArrayType):
+        return Slot(param.name, "value" if param.is_value else "array", param.dtype.name, param.type.ndim, role)
+    return Slot(param.name, "scalar", param.dtype.name, 0, role)
+
+
+def code_settings(settings: Settings) -> tuple[tuple[str, Any], ...]:
+    """The settings of a descriptor."""
+    return tuple((name, getattr(settings, name)) for name in CODE_SETTINGS)
+
+
+def _decode(data: bytes) -> LaunchDescriptor:
+    if not data.startswith(MAGIC):
+        raise ValueError("it does not start as one, or is of another version")
+    digest, payload = data[len(MAGIC) :][:DIGEST], data[len(MAGIC) + DIGEST :]
+    if hashlib.blake2b(payload, digest_size=DIGEST).digest() != digest:
+        raise ValueError("the bytes are damaged")
+    kernel, fingerprint, variant, dims, block_dim, params, settings = json.loads(payload)
+    for text in (kernel, fingerprint, variant):
+        _expect(isinstance(text, str), "a text")
+    if dims is not None:
+        _expect(isinstance(dims, list) and len(dims) <= MAX_DIMS and all(_is_extent(n) for n in dims), "dims")
+        dims = tuple(dims)
+    _expect(block_dim is None or _is_extent(block_dim), "block_dim")
+    slots = tuple(Slot(*entry) for entry in params)
+    for slot in slots:
+        texts = all(isinstance(x, str) for x in (slot.name, slot.kind, slot.dtype, slot.role))
+        _expect(texts and slot.dtype in SCALARS and slot.role in ROLES and _is_extent(slot.rank), "a parameter")
+        _expect(slot.kind in ("scalar", "value", "array"), "a kind")
+    _expect([name for name, _ in settings] == list(CODE_SETTINGS), "settings")
+    _expect(all(isinstance(value, (str, bool, int)) for _, value in settings), "settings")
+    pairs = tuple((name, value) for name, value in settings)
+    return LaunchDescriptor(kernel, fingerprint, variant, dims, block_dim, slots, pairs)
+
+
+def _is_extent(n: Any) -> bool:
+    return type(n) is int and 0 <= n < 1 << 31
+
+
+def _expect(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"{what} is not what it should be")

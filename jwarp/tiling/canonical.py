@@ -1,0 +1,124 @@
+"""Writes some operations on tiles as simpler ones, and sums of a tile and a few elements as additions to these."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+
+from jwarp.ir.builder import Builder, zero
+from jwarp.ir.clone import Cloner
+from jwarp.ir.evaluate_tiles import places
+from jwarp.ir.nodes import Const, Kernel, Node, Op, Operand, Value, blocks, operands, walk
+from jwarp.tiling.forms import result_of, row_major, size_of
+from jwarp.types import int32, scalar_of, shape_of, tile_type
+
+
+def simpler(kernel: Kernel) -> Kernel:
+    """`kernel` without `arg`, and without a `spread` of several elements to one place along an axis.
+
+    It may have an operation that others do not have: `spread_add`, of a tile and of what a `spread` adds to it.
+    """
+    return dataclasses.replace(kernel, body=_Simpler(kernel).block(kernel.body))
+
+
+class _Simpler(Cloner):
+    """Rewrites; all other values stay what they are."""
+
+    def __init__(self, kernel: Kernel):
+        super().__init__()
+        self.additions = _additions(kernel)
+        self.gone = {id(addend) for _, addend in self.additions.values()}
+
+    def fresh(self, value: Value) -> Value:
+        return value
+
+    def nodes(self, node: Node) -> list[Node]:
+        builder = Builder()
+        builder.span = node.span
+        if id(node) in self.gone:
+            return []
+        match node:
+            case Op(name="arg"):
+                made = _first(builder, self.operands(node.args)[0], node.attr)
+            case Op(name="spread"):
+                made = _spread(builder, self.operands(node.args)[0], node.attr)
+            case Op(name="add") if id(node) in self.additions:
+                return [self.addition(node)]
+            case _:
+                return super().nodes(node)
+        self.known[result_of(node)] = made
+        return builder.nodes
+
+    def addition(self, node: Op) -> Op:
+        """Add the few elements to the tile itself."""
+        tile, addend = self.additions[id(node)]
+        name = "put_add" if addend.name == "put_add" else "spread_add"
+        rest = addend.args[1:] if addend.name == "put_add" else addend.args
+        return Op(name, self.operands((tile, *rest)), addend.attr, node.result, node.span)
+
+
+def _additions(kernel: Kernel) -> dict[int, tuple[Operand, Op]]:
+    """Sums of a tile and of one that is mostly zero: both, by the id of the addition."""
+    ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
+    uses: Counter[Operand] = Counter(x for n in walk(kernel.body) for x in operands(n))
+    uses.update(y for n in walk(kernel.body) for block in blocks(n) for y in block.yields)
+    few = {n.result: n for n in ops if n.result is not None and uses[n.result] == 1 and _is_mostly_zero(n)}
+    found: dict[int, tuple[Operand, Op]] = {}
+    taken: set[int] = set()
+    for node in ops:
+        if node.name != "add" or not shape_of(result_of(node).type):
+            continue
+        for tile, addend in (node.args, node.args[::-1]):
+            made = few.get(addend) if isinstance(addend, Value) else None
+            if made is not None and id(made) not in taken:
+                found[id(node)] = tile, made
+                taken.add(id(made))
+                break
+    return found
+
+
+def _is_mostly_zero(node: Op) -> bool:
+    if node.name == "put_add":
+        return node.args[0] == zero(node.args[0].type)
+    if node.name != "spread":
+        return False
+    # A spread of all elements, each to its own place, is a view, which costs nothing.
+    _, offset, strides = node.attr
+    numbers = places(shape_of(node.args[0].type), offset, strides)
+    return np.unique(numbers).size == numbers.size < size_of(result_of(node).type)
+
+
+def _first(builder: Builder, x: Operand, kind: str) -> Operand:
+    """The number of the first element that is the minimum or maximum; of the first NaN, if there is one."""
+    shape = shape_of(x.type)
+    best = builder.op("reduce", x, attr=(kind, tuple(range(len(shape)))))
+    number = builder.op("iota", attr=((size_of(x.type),), 0))
+    number = builder.op("view", number, attr=(shape, 0, row_major(shape)))
+    filled = builder.op("fill", best, attr=shape)
+    hit = builder.op("eq", x, filled)
+    if x.type.is_float:
+        is_nan = builder.op("ne", filled, filled)
+        hit = builder.op("or", hit, builder.op("and", is_nan, builder.op("ne", x, x)))
+    found = builder.op("select", hit, number, Const(tile_type(int32, shape), int32.max))
+    return builder.op("reduce", found, attr=("min", tuple(range(len(shape)))))
+
+
+def _spread(builder: Builder, x: Operand, attr: tuple) -> Operand:
+    """Elements with one place are added up first."""
+    shape, offset, strides = attr
+    extents = shape_of(x.type)
+    alike = tuple(k for k, (n, s) in enumerate(zip(extents, strides, strict=True)) if s == 0 and n > 1)
+    if not alike:
+        return builder.op("spread", x, attr=attr)
+    total = builder.op("reduce", x, attr=("add", alike))
+    kept = tuple(s for k, s in enumerate(strides) if k not in alike)
+    if kept:
+        return builder.op("spread", total, attr=(shape, offset, kept))
+    rest = offset
+    indices: list[Operand] = []
+    for extent in reversed(shape):
+        indices.insert(0, Const(int32, rest % extent))
+        rest //= extent
+    return builder.op("put", zero(tile_type(scalar_of(total.type), shape)), *indices, total)

@@ -1,0 +1,515 @@
+"""Plans how a kernel with tiles runs: which operations share a loop nest, and in which order everything happens."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from jwarp.ir.nodes import (
+    WRITES,
+    Block,
+    Const,
+    For,
+    If,
+    Kernel,
+    Node,
+    Op,
+    Operand,
+    Value,
+    While,
+    blocks,
+    inner_params,
+    operands,
+    results,
+    walk,
+    walk_node,
+)
+from jwarp.ir.ops import OPS
+from jwarp.tiling.forms import Filled, Forms, Viewed, mapped_shape_of, result_of, size_of
+from jwarp.types import TileType, shape_of
+
+# What adds to the tape or to logs, takes from them, or writes lines: these happen in the order of the program.
+TAPE = frozenset(("push", "top", "pop", "save", "undo", "mark", "rollback", "retrieve"))
+IN_ORDER = TAPE | {"print"}
+# Operations on whole tiles, which no loop over elements does.
+UNITS = frozenset(("matmul", "scan", "cholesky", "tri_solve"))
+
+
+@dataclass
+class Nest:
+    """Operations on the elements of one shape, which one loop nest does element by element.
+
+    `reduced` are the axes that reductions in it run over, if not over all. Nothing joins a nest that is `closed`;
+    one that is `reversed` goes from the last element to the first.
+    """
+
+    shape: tuple[int, ...]
+    nodes: list[Node] = field(default_factory=list)
+    reduced: tuple[int, ...] = ()
+    closed: bool = False
+    reversed: bool = False
+
+
+@dataclass
+class Step:
+    """An operation on scalars that changes something."""
+
+    node: Op
+
+
+@dataclass
+class Move:
+    """The memory of `target` becomes what `source` is."""
+
+    target: Value
+    source: Operand
+
+
+@dataclass
+class Unit:
+    """An operation on whole tiles: `reads` are in memory, and so is the result, `target`."""
+
+    node: Op
+    reads: tuple[Value, ...]
+    target: Value
+
+
+@dataclass
+class Control:
+    """Control flow of the block as a whole."""
+
+    node: If | For | While
+    plans: tuple[Plan, ...]
+
+
+Part = Nest | Step | Move | Unit | Control
+
+
+@dataclass
+class Plan:
+    """A block: `before[k]` are operations on scalars that come before part k, or after all parts."""
+
+    parts: list[Part] = field(default_factory=list)
+    before: list[list[Op]] = field(default_factory=lambda: [[]])
+    yields: tuple[Operand, ...] = ()
+
+    def append(self, part: Part) -> int:
+        self.parts.append(part)
+        self.before.append([])
+        return len(self.parts) - 1
+
+
+class Planner:
+    """Plans blocks. `stored` collects the tiles that are needed in memory."""
+
+    def __init__(self, kernel: Kernel, forms: Forms):
+        self.kernel, self.forms = kernel, forms
+        self.stored: set[Value] = set()
+        self.pushes = {n.attr[0]: n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push"}
+        self.tapes: dict[tuple[int, int], int] = {}  # of the fields that are tiles: each has one of its own
+
+    def tape(self, tape: int, position: int) -> int:
+        """The tape of a field that is a tile."""
+        return self.tapes.setdefault((tape, position), max(self.pushes) + 1 + len(self.tapes))
+
+    def plan(self, block: Block, moves: Iterable[Value] = (), carried: Iterable[Value] = ()) -> Plan:
+        """Plan a block whose yields become what the tiles `moves` hold. `carried` are tiles that a loop carries."""
+        made = _BlockPlan(self, frozenset(carried))
+        for node in block.nodes:
+            made.node(node)
+        made.leave(block.yields, tuple(moves))
+        return made.plan
+
+
+def tiles_in(values: Iterable[Value]) -> tuple[Value, ...]:
+    """Those of the values that are tiles."""
+    return tuple(v for v in values if isinstance(v.type, TileType))
+
+
+def free_operands(node: Node) -> Iterator[Operand]:
+    """What a node and the blocks inside it read from outside, and constants."""
+    inside: set[Value] = set()
+    for inner in walk_node(node):
+        inside.update(inner_params(inner))
+        if inner is not node:
+            inside.update(results(inner))
+    for inner in walk_node(node):
+        for x in (*operands(inner), *(y for block in blocks(inner) for y in block.yields)):
+            if isinstance(x, Const) or x not in inside:
+                yield x
+
+
+class _BlockPlan:
+    """Puts the nodes of one block, one after the other, as early as what they need allows and where they fit.
+
+    `ready` says from which part on a value can be used, `home` in which nest a tile is computed; nodes of that
+    nest use its elements as they are computed.
+    """
+
+    def __init__(self, planner: Planner, carried: frozenset[Value]):
+        self.planner, self.forms, self.carried = planner, planner.forms, carried
+        self.plan = Plan()
+        self.ready: dict[Value, int] = {}
+        self.home: dict[Value, int] = {}
+        # From which part on arrays may be read, and written to, and what keeps its order may happen.
+        self.readable: dict[int, int] = {}
+        self.writable: dict[int, int] = {}
+        self.ordered = 0
+        self.tops: dict[tuple[int, int], Value] = {}  # tiles that are still on a tape
+
+    # -- nodes
+
+    def node(self, node: Node) -> None:
+        if not isinstance(node, Op):
+            shape = mapped_shape_of(node)
+            if shape:
+                self.mapped(node, shape)
+            else:
+                self.control(node)
+            return
+        if node.result is not None and node.result in self.forms.known:
+            return
+        rule = getattr(self, f"plan_{node.name}", None)
+        if rule is not None:
+            rule(node)
+        elif node.name in UNITS:
+            self.unit(node)
+        elif shape := _shape_of(node):
+            self.mapped(node, shape)
+        else:
+            self.scalar(node)
+
+    def scalar(self, node: Op) -> None:
+        if OPS[node.name].effect in ("pure", "read") or node.name == "detach":
+            first = max((self.ready.get(x, 0) for x in node.args if isinstance(x, Value)), default=0)
+            if node.name == "load":
+                first = max(first, self.readable.get(node.attr, 0))
+                self.writable[node.attr] = max(first, self.writable.get(node.attr, 0))
+            self.early(node, first)
+            return
+        if node.name != "rule":
+            self.late(Step(node), node)
+
+    def early(self, node: Op, first: int) -> None:
+        """Put an operation on scalars that changes nothing before part `first`."""
+        assert node.result is not None
+        self.plan.before[first].append(node)
+        self.ready[node.result] = first
+
+    def late(self, part: Part, node: Node) -> int:
+        """Put a part after all others."""
+        at = self.plan.append(part)
+        self.note(node, at)
+        for result in results(node):
+            self.ready[result] = at + 1
+        return at
+
+    def note(self, node: Node, at: int) -> None:
+        """Remember what part `at` does to memory."""
+        reads, writes, in_order = _memory(node)
+        for array in reads | writes:
+            self.writable[array] = max(at + 1, self.writable.get(array, 0))
+        for array in writes:
+            self.readable[array] = max(at + 1, self.readable.get(array, 0))
+        if in_order:
+            self.ordered = max(at + 1, self.ordered)
+
+    # -- nests
+
+    def mapped(self, node: Node, shape: tuple[int, ...], reduced: tuple[int, ...] = (), closed: bool = False) -> int:
+        """Put a node that works element by element into a nest."""
+        reads, writes, in_order = _memory(node)
+        closed = closed or in_order
+        first, homes = self.needs(free_operands(node), shape)
+        if isinstance(node, Op) and node.result in self.forms.sources:
+            first, homes = self.needs_of([self.forms.sources[node.result]], shape)
+        first = max([first, *(self.readable.get(a, 0) for a in reads), *(self.writable.get(a, 0) for a in writes)])
+        if in_order:
+            first = max(first, self.ordered)
+        at = None
+        if not closed:
+            fitting = [k for k in range(first, len(self.plan.parts)) if self.fits(k, shape, reduced)]
+            at = first if first in fitting and first in homes else fitting[-1] if fitting else None
+        if at is None:
+            at = self.plan.append(Nest(shape, closed=closed, reversed=_takes_back(node)))
+        nest = self.plan.parts[at]
+        assert isinstance(nest, Nest)
+        nest.nodes.append(node)
+        nest.reduced = nest.reduced or reduced
+        self.store_needed(free_operands(node), shape, at)
+        if isinstance(node, Op) and node.result in self.forms.sources:
+            self.store_leaves([self.forms.sources[node.result]], shape, at)
+        self.note(node, at)
+        for result in results(node):
+            self.ready[result] = at + 1
+            if shape_of(result.type) == shape and not reduced:
+                self.home[result] = at
+            elif isinstance(result.type, TileType):
+                self.planner.stored.add(result)
+        return at
+
+    def fits(self, at: int, shape: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
+        nest = self.plan.parts[at]
+        if not isinstance(nest, Nest) or nest.closed or nest.shape != shape:
+            return False
+        return not reduced or not nest.reduced or reduced == nest.reduced
+
+    def needs(self, xs: Iterable[Operand], shape: tuple[int, ...]) -> tuple[int, set[int]]:
+        """The first part in which elements of these tiles can be used, and nests that compute some of them."""
+        first, homes = 0, set[int]()
+        for x in xs:
+            if shape_of(x.type):
+                other, more = self.needs_of([self.forms.of(x)], shape)
+                first, homes = max(first, other), homes | more
+            elif isinstance(x, Value):
+                first = max(first, self.ready.get(x, 0))
+        return first, homes
+
+    def needs_of(self, forms: Iterable, shape: tuple[int, ...]) -> tuple[int, set[int]]:
+        first, homes = 0, set[int]()
+        for form in forms:
+            for leaf in self.forms.leaves_of(form):
+                match leaf:
+                    case Filled(Value() as x):
+                        first = max(first, self.ready.get(x, 0))
+                    case Viewed() if leaf.base in self.home and self.is_own(leaf, shape):
+                        homes.add(self.home[leaf.base])
+                        first = max(first, self.home[leaf.base])
+                    case Viewed():
+                        first = max(first, self.ready.get(leaf.base, 0))
+        return first, homes
+
+    def is_own(self, leaf: Viewed, shape: tuple[int, ...]) -> bool:
+        """Whether a nest over `shape` that computes the base has the element at hand."""
+        return shape_of(leaf.base.type) == shape and leaf.is_whole(shape)
+
+    def store_needed(self, xs: Iterable[Operand], shape: tuple[int, ...], at: int) -> None:
+        self.store_leaves((self.forms.of(x) for x in xs if shape_of(x.type)), shape, at)
+
+    def store_leaves(self, forms: Iterable, shape: tuple[int, ...], at: int) -> None:
+        """Keep in memory what part `at` reads of other parts."""
+        for form in forms:
+            for leaf in self.forms.leaves_of(form):
+                if isinstance(leaf, Viewed) and not (self.home.get(leaf.base) == at and self.is_own(leaf, shape)):
+                    self.planner.stored.add(leaf.base)
+
+    # -- tiles in memory
+
+    def in_memory(self, x: Operand) -> Value:
+        """A tile in memory with the elements of `x`, in their order."""
+        form = self.forms.of(x)
+        if isinstance(form, Viewed) and form.is_whole(shape_of(x.type)):
+            self.planner.stored.add(form.base)
+            return form.base
+        return self.copy(x)
+
+    def copy(self, x: Operand) -> Value:
+        """A tile in memory of its own with the elements of `x`."""
+        made = Value(x.type)
+        self.planner.stored.add(made)
+        self.mapped(Op("copy", (x,), None, made), shape_of(x.type))
+        return made
+
+    def move(self, target: Value, source: Operand) -> None:
+        self.planner.stored.add(target)
+        self.store_needed([source], (), -1)
+        self.ready[target] = self.plan.append(Move(target, source)) + 1
+
+    # -- operations with rules of their own
+
+    def plan_reduce(self, node: Op) -> None:
+        _, axes = node.attr
+        shape = shape_of(node.args[0].type)
+        self.mapped(node, shape, axes if len(axes) < len(shape) else ())
+
+    def plan_take(self, node: Op) -> None:
+        assert node.result is not None
+        form = self.forms.of(node.args[0])
+        if not isinstance(form, Viewed):
+            copied = self.copy(node.args[0])
+            node = dataclasses.replace(node, args=(copied, *node.args[1:]))
+            base = copied
+        else:
+            base = form.base
+        self.planner.stored.add(base)
+        shape = shape_of(result_of(node).type)
+        # What any element of the tile is, is known when its nest has ended.
+        home = self.home.pop(base, None)
+        if shape:
+            self.mapped(node, shape)
+        else:
+            self.early(node, self.needs(node.args, ())[0])
+        if home is not None:
+            self.home[base] = home
+
+    def plan_put(self, node: Op) -> None:
+        assert node.result is not None
+        self.move(node.result, node.args[0])
+        args = (node.result, *node.args[1:])
+        shape = shape_of(node.args[1].type)
+        changed = dataclasses.replace(node, args=args, result=None)
+        if not shape:
+            self.late(Step(changed), changed)
+        else:
+            self.mapped(changed, shape, closed=True)
+        self.ready[node.result] = len(self.plan.parts)
+
+    plan_put_add = plan_put
+
+    def plan_spread(self, node: Op) -> None:
+        assert node.result is not None
+        zeros = Const(node.result.type, 0.0 if node.result.type.is_float else 0)
+        self.move(node.result, zeros)
+        changed = dataclasses.replace(node, args=(node.result, *node.args), result=None)
+        self.mapped(changed, shape_of(node.args[0].type), closed=True)
+        self.ready[node.result] = len(self.plan.parts)
+
+    def plan_spread_add(self, node: Op) -> None:
+        self.move(result_of(node), node.args[0])
+        changed = dataclasses.replace(node, args=(result_of(node), node.args[1]), result=None)
+        self.mapped(changed, shape_of(node.args[1].type), closed=True)
+        self.ready[result_of(node)] = len(self.plan.parts)
+
+    def unit(self, node: Op) -> None:
+        result = node.result
+        assert result is not None
+        self.planner.stored.add(result)
+        if node.name == "matmul":
+            self.product(node)
+            return
+        if node.name == "tri_solve":
+            triangle = self.in_memory(node.args[0])
+            self.move(result, node.args[1])
+            reads: tuple[Value, ...] = (triangle,)
+        else:
+            reads = (self.in_memory(node.args[0]),)
+        self.late(Unit(node, reads, result), node)
+
+    def product(self, node: Op) -> None:
+        a, b, c = node.args
+        assert node.result is not None
+        flags, reads = [], []
+        for x, flag in zip((a, b), node.attr, strict=True):
+            transposed = self.transposed(x)
+            flags.append(flag != (transposed is not None))
+            reads.append(transposed or self.in_memory(x))
+        form = self.forms.of(c)
+        accumulate = not (isinstance(form, Filled) and isinstance(form.value, Const) and form.value.value == 0)
+        if accumulate:
+            self.move(node.result, c)
+        node = dataclasses.replace(node, attr=(accumulate, *flags))
+        self.late(Unit(node, tuple(reads), result_of(node)), node)
+
+    def transposed(self, x: Operand) -> Value | None:
+        """The matrix in memory that `x` is the transpose of."""
+        form, (m, n) = self.forms.of(x), shape_of(x.type)
+        if not isinstance(form, Viewed) or form.offset or form.strides != (1 if m > 1 else 0, m if n > 1 else 0):
+            return None
+        if m == 1 or n == 1 or size_of(form.base.type) != m * n:
+            return None
+        self.planner.stored.add(form.base)
+        return form.base
+
+    # -- tapes
+
+    def plan_push(self, node: Op) -> None:
+        """Each tile gets records of its elements, before the record of the scalars."""
+        tape, *flags = node.attr
+        for k, x in enumerate(node.args):
+            if shape_of(x.type):
+                self.mapped(Op("push", (x,), (self.planner.tape(tape, k), 0), None, node.span), shape_of(x.type))
+        scalars = [(x, flag) for x, flag in zip(node.args, flags, strict=True) if not shape_of(x.type)]
+        if scalars:
+            args, kept = zip(*scalars, strict=True)
+            self.scalar(dataclasses.replace(node, args=args, attr=(tape, *kept)))
+
+    def plan_top(self, node: Op) -> None:
+        assert node.result is not None
+        if shape_of(result_of(node).type):
+            self.tops[node.attr] = node.result
+            return
+        tape, position = node.attr
+        before = self.planner.pushes[tape].args[:position]
+        position -= sum(1 for x in before if shape_of(x.type))
+        self.scalar(dataclasses.replace(node, attr=(tape, position)))
+
+    def plan_pop(self, node: Op) -> None:
+        """Take a record away; its tiles, which lie below its scalars, are read as they are taken away."""
+        fields = self.planner.pushes[node.attr].args
+        if not all(shape_of(x.type) for x in fields):
+            self.scalar(node)
+        for k in reversed(range(len(fields))):
+            if shape_of(fields[k].type):
+                made = self.tops.pop((node.attr, k), None) or Value(fields[k].type)
+                taken = Op("retrieve", (), self.planner.tape(node.attr, k), made, node.span)
+                self.mapped(taken, shape_of(made.type))
+
+    def plan_undo(self, node: Op) -> None:
+        """Undo as many elements as the argument has, which is not looked at."""
+        if node.args and shape_of(node.args[0].type):
+            self.mapped(dataclasses.replace(node, args=()), shape_of(node.args[0].type))
+        else:
+            self.scalar(dataclasses.replace(node, args=()))
+
+    # -- control flow of the whole block
+
+    def control(self, node: If | For | While) -> None:
+        planner = self.planner
+        moved = tiles_in(node.results)
+        planner.stored.update(moved)
+        match node:
+            case If():
+                plans = tuple(planner.plan(block, node.results) for block in (node.then, node.orelse))
+            case For() | While():
+                params = tiles_in(node.params)
+                planner.stored.update(params)
+                for param, init in zip(node.params, node.init, strict=True):
+                    if isinstance(param.type, TileType):
+                        self.move(param, init)
+                plans = (planner.plan(node.body, node.params, params),)
+                if isinstance(node, While):
+                    plans = (planner.plan(node.cond), *plans)
+        self.late(Control(node, plans), node)
+
+    def leave(self, yields: tuple[Operand, ...], targets: tuple[Value, ...]) -> None:
+        """End the block: tiles among `yields` go to the memory of `targets`."""
+        pairs = [(t, y) for t, y in zip(targets, yields, strict=False) if isinstance(t.type, TileType)]
+        # What is carried must be read before any of it changes.
+        sources = [self.snapshot(t, y) for t, y in pairs]
+        for (target, _), source in zip(pairs, sources, strict=True):
+            self.move(target, source)
+        self.plan.yields = yields
+
+    def snapshot(self, target: Value, source: Operand) -> Operand:
+        """`source`, unless that looks at another carried tile, or at other elements: then a copy of it."""
+        for leaf in self.forms.leaves(source):
+            if not isinstance(leaf, Viewed) or leaf.base not in self.carried:
+                continue
+            if leaf.base is not target or not leaf.is_whole(shape_of(target.type)):
+                return self.copy(source)
+        return source
+
+
+def _shape_of(node: Op) -> tuple[int, ...]:
+    """The shape that an operation works on element by element; () for scalars."""
+    values = ([node.result] if node.result is not None else []) + list(node.args)
+    return next((shape_of(v.type) for v in values if shape_of(v.type)), ())
+
+
+def _takes_back(node: Node) -> bool:
+    """Whether a node takes records away that another one added: the last first."""
+    return any(isinstance(n, Op) and n.name in ("top", "pop", "undo", "rollback", "retrieve") for n in walk_node(node))
+
+
+def _memory(node: Node) -> tuple[set[int], set[int], bool]:
+    """The arrays that a node reads and writes, and whether it keeps its place in the program."""
+    reads, writes, in_order = set[int](), set[int](), False
+    for inner in walk_node(node):
+        if isinstance(inner, Op):
+            in_order |= inner.name in IN_ORDER
+            if inner.name in ("load", "save"):
+                reads.add(inner.attr)
+            elif inner.name in WRITES or inner.name in ("undo", "rollback", "clear"):
+                writes.add(inner.attr)
+    return reads, writes, in_order

@@ -1,0 +1,42 @@
+"""Makes a kernel with tiles one of scalars: loops over memory that a block has for its tiles.
+
+Tiles that only pass from one operation to the next never are in memory: `tiles_forms` finds those that are
+constants, counts and views of others, `tiles_plan` puts operations element by element into common loop nests, and
+`tiles_memory` lets the others share memory. `tiles_lower`, `tiles_nests` and `tiles_units` then write the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from jwarp.errors import KernelTypeError
+from jwarp.ir.nodes import Kernel
+from jwarp.ir.verify import MAX_SHARED_BYTES
+from jwarp.tiling.canonical import simpler
+from jwarp.tiling.lower import Lowering
+
+
+def lower_tiles(kernel: Kernel, *, units: Container[str] = (), flat: bool = False) -> Kernel:
+    """`kernel` with loops over local arrays in place of tiles.
+
+    `units` are the routines that the backend has, of `tile_scan`, `tile_cholesky` and `tile_solve`; without one there
+    are loops. Products are always `tile_matmul`. With `flat`, one loop goes over all elements, which are spread over
+    the block's lanes; without, the innermost loop is for vectors of elements.
+
+    Raises:
+        KernelTypeError: the tiles need too much memory.
+    """
+    lowered = Lowering(simpler(kernel), units, flat).lowered()
+    size = shared_bytes(lowered)
+    if size > MAX_SHARED_BYTES:
+        raise KernelTypeError(
+            f"kernel `{kernel.name}`: its tiles need {size} bytes at once, of {MAX_SHARED_BYTES}",
+            kernel.span,
+            "make the tiles smaller",
+        )
+    return lowered
+
+
+def shared_bytes(kernel: Kernel) -> int:
+    """How much memory a block of a lowered kernel has for tiles."""
+    return sum(local.size * local.dtype.bits // 8 for local in kernel.locals if local.shared)

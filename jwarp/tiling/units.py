@@ -1,0 +1,196 @@
+"""Writes the operations on whole tiles: as loops, or as calls where a backend has routines for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from jwarp.ir.builder import make_block, zero
+from jwarp.ir.evaluate_tiles import neutral
+from jwarp.ir.matmul import Request
+from jwarp.ir.nodes import Const, For, Kernel, Op, Operand, Value
+from jwarp.tiling.plan import Unit
+from jwarp.types import TileType, int32
+
+if TYPE_CHECKING:
+    from jwarp.tiling.lower import Lowering
+
+# The names of the routines that backends may have.
+ROUTINES = {"scan": "tile_scan", "cholesky": "tile_cholesky", "tri_solve": "tile_solve"}
+
+
+def write_unit(lowering: Lowering, unit: Unit) -> None:
+    """Write one operation, on tiles in memory."""
+    arrays = [lowering.array(x) for x in (unit.target, *unit.reads)]
+    name = unit.node.name
+    if name == "matmul":
+        m, n = _shape(unit.target)
+        k = _tile(unit.reads[0]).size // m
+        lowering.effect("tile_matmul", attr=(*arrays, m, n, k, *unit.node.attr))
+    elif ROUTINES[name] in lowering.units:
+        lowering.effect(ROUTINES[name], attr=(*arrays, *_EXTENTS[name](unit), *(unit.node.attr or ())))
+    else:
+        _LOOPS[name](lowering, unit)
+
+
+# The extents that a routine is told.
+_EXTENTS: dict[str, Callable[[Unit], tuple[int, ...]]] = {
+    "scan": lambda unit: (_tile(unit.target).size,),
+    "cholesky": lambda unit: _shape(unit.target)[:1],
+    "tri_solve": lambda unit: (*_shape(unit.target), 1)[:2],
+}
+
+
+def _tile(value: Value) -> TileType:
+    assert isinstance(value.type, TileType)
+    return value.type
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    return _tile(value).shape
+
+
+class _Writer:
+    """Short names for what loops are written with."""
+
+    def __init__(self, lowering: Lowering):
+        self.lowering, self.builder = lowering, lowering.builder
+        self.do = lowering.builder.op
+
+    def loop(
+        self,
+        lo: Operand | int,
+        hi: Operand | int,
+        body: Callable[[Value, Sequence[Value]], Sequence[Operand]],
+        init: Sequence[Operand] = (),
+        step: int = 1,
+        lanes: tuple[str, ...] | None = None,
+    ) -> tuple[Value, ...]:
+        """A counted loop; `body` makes the next of the carried values from the index and these."""
+        index = Value(int32)
+        params, made = (tuple(Value(x.type) for x in init) for _ in range(2))
+        with self.builder.block() as nodes:
+            yields = body(index, params)
+        ends = (_number(lo), _number(hi))
+        span = self.builder.span
+        self.builder.append(For(index, *ends, step, params, tuple(init), make_block(nodes, yields), made, span, lanes))
+        return made
+
+    def at(self, row: Operand | int, column: Operand | int, width: int) -> Operand:
+        """The number of an element of a matrix with rows of `width` elements."""
+        return self.do("add", self.do("mul", _number(row), Const(int32, width)), _number(column))
+
+
+def _number(x: Operand | int) -> Operand:
+    return Const(int32, x) if isinstance(x, int) else x
+
+
+def _scan(lowering: Lowering, unit: Unit) -> None:
+    w, (source,), target = _Writer(lowering), unit.reads, unit.target
+    kind, reverse, exclusive = unit.node.attr
+    type, size = _tile(target).scalar, _tile(target).size
+    start = Const(type, (float if type.is_float else int)(neutral(kind, type)))
+
+    def body(i: Value, carried: Sequence[Value]) -> list[Operand]:
+        (total,) = carried
+        following = w.do(kind, total, lowering.load(source, i))
+        lowering.store(target, i, total if exclusive else following)
+        return [following]
+
+    ends = (size - 1, -1, -1) if reverse else (0, size, 1)
+    w.loop(ends[0], ends[1], body, [start], ends[2])
+
+
+def _dot(w: _Writer, first: Operand, second: Operand, lo: Operand | int, hi: Operand | int, x: Value, y: Value,
+         stride: int = 1) -> Value:  # fmt: skip
+    """The sum of x[first + k * stride] * y[second + k] for k from lo to hi."""
+    load, type = w.lowering.load, _tile(x).scalar
+
+    def body(k: Value, carried: Sequence[Value]) -> list[Operand]:
+        left = w.do("add", first, w.do("mul", k, Const(int32, stride)))
+        product = w.do("mul", load(x, left), load(y, w.do("add", second, k)))
+        return [w.do("add", carried[0], product)]
+
+    (total,) = w.loop(lo, hi, body, [zero(type)], lanes=("add",))
+    return total
+
+
+def _cholesky(lowering: Lowering, unit: Unit) -> None:
+    """Column after column, each element from the product of two rows of what is known."""
+    w, (source,), target = _Writer(lowering), unit.reads, unit.target
+    (n, _), type = _shape(target), _tile(target).scalar
+
+    def clear(i: Value, carried: Sequence[Value]) -> list[Operand]:
+        lowering.store(target, i, zero(type))
+        return []
+
+    w.loop(0, n * n, clear, lanes=())
+
+    def column(j: Value, carried: Sequence[Value]) -> list[Operand]:
+        row = w.at(j, 0, n)
+        diagonal = w.at(j, j, n)
+        rest = w.do("sub", lowering.load(source, diagonal), _dot(w, row, row, 0, j, target, target))
+        root = w.do("sqrt", rest)
+        lowering.store(target, diagonal, root)
+
+        def below(i: Value, carried: Sequence[Value]) -> list[Operand]:
+            known = _dot(w, w.at(i, 0, n), row, 0, j, target, target)
+            rest = w.do("sub", lowering.load(source, w.at(i, j, n)), known)
+            lowering.store(target, w.at(i, j, n), w.do("div", rest, root))
+            return []
+
+        w.loop(w.do("add", j, Const(int32, 1)), n, below)
+        return []
+
+    w.loop(0, n, column)
+
+
+def _solve(lowering: Lowering, unit: Unit) -> None:
+    """Row after row, in place of the right-hand side, which the target holds."""
+    w, (triangle,), target = _Writer(lowering), unit.reads, unit.target
+    lower, transposed = unit.node.attr
+    forward = lower != transposed
+    n, *rest = _shape(target)
+    m = rest[0] if rest else 1
+    rows = (0, n, 1) if forward else (n - 1, -1, -1)
+
+    def known(i: Operand) -> tuple[Operand | int, Operand | int]:
+        """The rows that are known when row i is solved."""
+        return (0, i) if forward else (w.do("add", i, Const(int32, 1)), n)
+
+    def entry(i: Operand, k: Operand) -> Value:
+        return lowering.load(triangle, w.at(k, i, n) if transposed else w.at(i, k, n))
+
+    def one(i: Value, carried: Sequence[Value]) -> list[Operand]:
+        first, stride = (w.at(0, i, n), n) if transposed else (w.at(i, 0, n), 1)
+        total = _dot(w, first, Const(int32, 0), *known(i), triangle, target, stride)
+        lowering.store(target, i, w.do("div", w.do("sub", lowering.load(target, i), total), entry(i, i)))
+        return []
+
+    def columns(j: Value, carried: Sequence[Value]) -> list[Operand]:
+        def row(i: Value, carried: Sequence[Value]) -> list[Operand]:
+            def minus(k: Value, carried: Sequence[Value]) -> list[Operand]:
+                product = w.do("mul", entry(i, k), lowering.load(target, w.at(k, j, m)))
+                return [w.do("sub", carried[0], product)]
+
+            (left,) = w.loop(*known(i), minus, [lowering.load(target, w.at(i, j, m))])
+            lowering.store(target, w.at(i, j, m), w.do("div", left, entry(i, i)))
+            return []
+
+        w.loop(rows[0], rows[1], row, step=rows[2])
+        return []
+
+    if m == 1:
+        w.loop(rows[0], rows[1], one, step=rows[2])
+    else:
+        w.loop(0, m, columns, lanes=())
+
+
+_LOOPS: dict[str, Callable[[Lowering, Unit], None]] = {"scan": _scan, "cholesky": _cholesky, "tri_solve": _solve}
+
+
+def request_of(kernel: Kernel, node: Op) -> Request:
+    """The product that an operation `tile_matmul` asks for."""
+    c, a, b, m, n, k, accumulate, transpose_a, transpose_b = node.attr
+    x, y, z = (kernel.array(number).dtype for number in (a, b, c))
+    return Request(x, y, z, m, n, k, transpose_a, transpose_b, accumulate)

@@ -1,0 +1,187 @@
+"""`wp.jax_kernel`: the keywords of Warp's wrapper and what they default to."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from launch_kernels import accumulate, add_rows, advance, fill, halve_and_double, increment, mark, scale
+from numpy.testing import assert_allclose, assert_array_equal
+
+import jwarp as wp
+from jwarp.api import jax_kernel as module
+
+X = jnp.arange(5.0)
+
+
+def test_launch_and_output_dims_default_to_the_first_array():
+    (y,) = wp.jax_kernel(scale)(X, 2.0)
+    assert_array_equal(y, 2 * np.arange(5))
+    x = jnp.arange(6.0).reshape(2, 3)
+    (y,) = jax.jit(wp.jax_kernel(add_rows))(x, jnp.ones(3), 2.0)
+    assert_array_equal(y, np.arange(6).reshape(2, 3) + 2)
+
+
+def test_launch_dims_at_construction_and_per_call():
+    fn = wp.jax_kernel(scale, launch_dims=3)
+    assert_array_equal(fn(X, 1.0)[0], [0, 1, 2])
+    assert_array_equal(fn(X, 1.0, launch_dims=(2,))[0], [0, 1])
+    assert_array_equal(fn(X, 1.0, launch_dims=[4], output_dims=6)[0], [0, 1, 2, 3, 0, 0])
+
+
+@pytest.mark.parametrize("dims", [6, (6,), [6], {"y": 6}, {"y": (6,)}])
+def test_output_dims(dims):
+    expected = [0, 2, 4, 6, 8, 0]
+    assert_array_equal(wp.jax_kernel(scale, output_dims=dims)(X, 2.0)[0], expected)
+    assert_array_equal(wp.jax_kernel(scale, output_dims=9)(X, 2.0, output_dims=dims)[0], expected)
+
+
+def test_output_dims_by_name_may_differ():
+    fn = wp.jax_kernel(halve_and_double, 2, output_dims={"half": 5, "double": 7})
+    half, double = fn(X)
+    assert_array_equal(half, np.arange(5) / 2)
+    assert_array_equal(double, [0, 2, 4, 6, 8, 0, 0])
+
+
+def test_in_outs_come_first_in_the_order_of_the_parameters():
+    fn = wp.jax_kernel(advance, num_outputs=3, in_out_argnames=["v", "x"])
+    x, v, energy = fn(X, jnp.ones(5), 0.5)
+    new_v = 1 - 0.5 * np.arange(5)
+    new_x = np.arange(5) + 0.5 * new_v
+    assert_allclose(x, new_x)
+    assert_allclose(v, new_v)
+    assert_allclose(energy, new_x**2 + new_v**2)
+
+
+@pytest.mark.parametrize("ones", [jnp.ones(5), np.ones(5, np.float32)])
+def test_only_in_outs(ones):
+    fn = wp.jax_kernel(accumulate, 1, in_out_argnames=("total",))
+    for call in (fn, jax.jit(fn)):
+        assert_array_equal(call(X, ones)[0], np.arange(5) + 1)
+        assert_array_equal(ones, np.ones(5))
+
+
+def test_more_threads_than_tid_reads():
+    (y,) = wp.jax_kernel(scale, output_dims=5)(X, 2.0, launch_dims=(5, 3))
+    assert_array_equal(y, 2 * np.arange(5))
+
+
+def test_kernels_without_arrays_need_launch_dims():
+    with pytest.raises(wp.LaunchError, match=r"'fill'.*launch_dims"):
+        wp.jax_kernel(fill)(1.0)
+    assert_array_equal(wp.jax_kernel(fill, launch_dims=2)(3.0)[0], [3, 3])
+    (y,) = wp.jax_kernel(mark, launch_dims=(1, 2, 1, 2))()
+    assert_array_equal(y, [[[[0, 1]], [[100, 101]]]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"num_outputs": 0}, wp.LaunchError, "num_outputs must be 1 to 3"),
+        ({"num_outputs": 4}, wp.LaunchError, "num_outputs must be 1 to 3"),
+        ({"num_outputs": 1.0}, wp.LaunchError, "num_outputs must be an int"),
+        ({"num_outputs": True}, wp.LaunchError, "num_outputs must be an int"),
+        ({"num_outputs": 2}, wp.KernelTypeError, "'k': an output must be an array"),
+        ({"in_out_argnames": "x"}, wp.LaunchError, "in_out_argnames must be a sequence"),
+        ({"in_out_argnames": ["z"]}, wp.LaunchError, "in_out_argnames has 'z'"),
+        ({"in_out_argnames": [3]}, wp.LaunchError, "in_out_argnames has 3"),
+        ({"in_out_argnames": ["x", "x"]}, wp.LaunchError, "twice"),
+        ({"in_out_argnames": ["k"]}, wp.KernelTypeError, "'k', which is passed by value"),
+        ({"in_out_argnames": ["x", "y"]}, wp.LaunchError, "counts the 2 names"),
+        ({"output_dims": {"x": 3}}, wp.LaunchError, "output_dims has 'x'"),
+        ({"output_dims": {}}, wp.LaunchError, "output_dims has no shape for output 'y'"),
+        ({"launch_dims": -1}, wp.LaunchError, "launch_dims must not be negative"),
+        ({"launch_dims": 1.5}, wp.LaunchError, "launch_dims must be an int"),
+        ({"block_dim": -1}, wp.LaunchError, "block_dim"),
+    ],
+)
+def test_refused_at_construction(arguments, error, text):
+    with pytest.raises(error) as caught:
+        wp.jax_kernel(scale, **arguments)
+    assert text in str(caught.value) and "'scale'" in str(caught.value)
+
+
+def test_in_out_after_an_output():
+    with pytest.raises(wp.LaunchError, match=r"'energy'.*before the outputs"):
+        wp.jax_kernel(advance, 2, in_out_argnames=["energy"])
+
+
+@pytest.mark.parametrize(
+    ("args", "keywords", "error", "text"),
+    [
+        ((X,), {}, wp.LaunchError, "takes 2 arguments (x, k), got 1"),
+        ((X, 1.0, X), {}, wp.LaunchError, "takes 2 arguments (x, k), got 3"),
+        ((3.0, 1.0), {}, wp.KernelTypeError, "'x': expected array[float32], got float"),
+        ((jnp.ones((2, 2)), 1.0), {}, wp.KernelTypeError, "'x': expected array[float32], got float32[2, 2]"),
+        ((X, "a"), {}, wp.KernelTypeError, "'k'"),
+        ((X, 1.0), {"launch_dims": (5, 2)}, wp.LaunchError, "output 'y'"),
+        ((X, 1.0), {"launch_dims": "5"}, wp.LaunchError, "launch_dims"),
+        ((X, 1.0), {"output_dims": (5, 2)}, wp.LaunchError, "output 'y'"),
+        ((X, 1.0), {"output_dims": {"x": 5}}, wp.LaunchError, "output_dims has 'x'"),
+        ((X, 1.0), {"output_dims": -1}, wp.LaunchError, "output_dims for 'y' must not be negative"),
+    ],
+)
+def test_refused_at_a_call(args, keywords, error, text):
+    fn = wp.jax_kernel(scale)
+    for call in (fn, lambda *a, **k: jax.jit(lambda: fn(*a, **k))()):
+        with pytest.raises(error) as caught:
+            call(*args, **keywords)
+        assert text in str(caught.value) and "'scale'" in str(caught.value)
+    assert_array_equal(fn(X, 1.0)[0], np.arange(5))
+
+
+def test_written_inputs():
+    with pytest.raises(wp.LaunchError, match=r"'increment', parameter 'y'.*writes"):
+        wp.jax_kernel(increment)(X)
+    with pytest.raises(wp.LaunchError, match=r"'advance', parameter 'x'.*writes"):
+        wp.jax_kernel(advance)(X, X, 0.1)
+
+
+def test_keywords_without_effect_warn_once(monkeypatch):
+    monkeypatch.setattr(module, "_warned", set())
+    with pytest.warns(wp.KernelWarning, match="vmap_method does nothing"):
+        fn = wp.jax_kernel(scale, vmap_method="sequential")
+    with pytest.warns(wp.KernelWarning, match="module_preload_mode does nothing"):
+        wp.jax_kernel(scale, module_preload_mode=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wp.jax_kernel(scale, vmap_method="expand_dims", module_preload_mode=2)
+        assert_array_equal(fn(X, 1.0, vmap_method="broadcast_all")[0], np.arange(5))
+
+
+def test_side_effect_reaches_the_compiler():
+    def lowered(flag):
+        fn = wp.jax_kernel(scale, has_side_effect=flag)
+        return jax.jit(fn).lower(X, 1.0).as_text()
+
+    assert "has_side_effect = true" in lowered(True)
+    assert "has_side_effect = true" not in lowered(False)
+
+
+def test_name_and_text():
+    fn = wp.jax_kernel(scale)
+    assert fn.__name__ == "scale"
+    assert "(x, k)" in fn.__doc__
+
+
+def test_keywords_that_do_not_exist():
+    with pytest.raises(
+        wp.LaunchError, match="wp.jax_kernel: there is no keyword 'output_dim'.*\n.*did you mean output_dims"
+    ):
+        wp.jax_kernel(advance, output_dim=3)
+    fn = wp.jax_kernel(advance, num_outputs=3, in_out_argnames=["v", "x"])
+    with pytest.raises(wp.LaunchError, match="no keyword 'x'.*\n.*pass the value of 'x' by position"):
+        fn(x=jnp.ones(3))
+    with pytest.raises(wp.LaunchError, match="no keyword 'launch_dim'.*\n.*did you mean launch_dims"):
+        fn(jnp.ones(3), launch_dim=3)
+
+
+def test_a_kernel_without_parameters():
+    @wp.kernel
+    def nothing():
+        wp.tid()
+
+    with pytest.raises(wp.LaunchError, match="'nothing' has no parameters, so it has no output.*\n.*array parameter"):
+        wp.jax_kernel(nothing)
+    assert wp.launch(nothing, 3) == {}

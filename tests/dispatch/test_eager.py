@@ -1,0 +1,120 @@
+"""Repeated eager launches: quick, and as right and as careful as the first."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jwarp as wp
+from jwarp.dispatch import eager
+
+
+@wp.kernel
+def affine(x: wp.array[float], a: float, n: int, flag: bool, y: wp.array[float]):
+    i = wp.tid()
+    if flag:
+        y[i] = a * x[i] + float(n)
+
+
+@wp.kernel
+def bump(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = y[i] + x[i]
+
+
+X = jnp.arange(4.0)
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Counts the calls that had no plan."""
+    calls = []
+    keep = eager.keep
+
+    def counted(*args, **kwargs):
+        calls.append(args)
+        keep(*args, **kwargs)
+
+    monkeypatch.setattr(eager, "keep", counted)
+    return calls
+
+
+def test_other_values_of_the_same_kind_need_no_checks(slow):
+    affine.plans.clear()
+    for a, n, flag in ((2.0, 1, True), (3.5, -7, True), (-1.0, 9, False)):
+        (y,) = wp.launch(affine, 4, [X * a, a, n, flag], [4])
+        np.testing.assert_allclose(y, (X * a * a + n) * flag, rtol=1e-6)
+    assert len(slow) == 1
+
+
+def test_other_kinds_and_shapes_are_other_calls(slow):
+    affine.plans.clear()
+    (y,) = wp.launch(affine, 4, [X, 2, 1, True], [4])
+    np.testing.assert_allclose(y, 2 * X + 1)
+    (y,) = wp.launch(affine, (4,), [np.asarray(X), 2, 1, True], [6])
+    assert y.shape == (6,)
+    (y,) = wp.launch(affine, 3, [X, 2, 1, True], [jnp.full(4, 9.0)])
+    np.testing.assert_allclose(y, [1, 3, 5, 9])
+    with wp.config(bounds="unchecked"):
+        wp.launch(affine, 4, [X, 2, 1, True], [4])
+    assert len(slow) == 4
+
+
+def test_values_that_do_not_fit_are_refused_every_time():
+    wp.launch(affine, 4, [X, 2.0, 1, True], [4])
+    wp.launch(bump, 4, [X], [X])
+    for _ in range(2):
+        with pytest.raises(wp.LaunchError, match="outside"):
+            wp.launch(affine, 4, [X, 2.0, 1 << 40, True], [4])
+        with pytest.raises(wp.KernelTypeError, match="'n'"):
+            wp.launch(affine, 4, [X, 2.0, 1.5, True], [4])
+        with pytest.raises(wp.KernelTypeError, match="'x'"):
+            wp.launch(affine, 4, [X.astype(jnp.int32), 2.0, 1, True], [4])
+        with pytest.raises(wp.LaunchError):
+            wp.launch(bump, 5, [X], [X])
+    (y,) = wp.launch(affine, 4, [X, 1e39, 1, True], [4])
+    assert np.isinf(y[1:]).all() and np.isnan(y[0])
+
+
+def test_traced_values_and_transformations_after_eager_calls():
+    wp.launch(bump, 4, [X], [X])
+    (y,) = jax.jit(lambda x: wp.launch(bump, 4, [x], [X]))(X)
+    np.testing.assert_allclose(y, 2 * X)
+    g = jax.grad(lambda x: wp.launch(bump, 4, [x], [X])[0].sum())(X)
+    np.testing.assert_allclose(g, np.ones(4))
+    assert jax.vmap(lambda x: wp.launch(bump, 4, [x], [X])[0])(jnp.stack([X, X])).shape == (2, 4)
+    (y,) = jax.jit(lambda: wp.launch(bump, 4, [X], [X]))()  # concrete values while a function is traced
+    np.testing.assert_allclose(y, 2 * X)
+
+
+def test_initial_contents_stay(slow):
+    bump.plans.clear()
+    for _ in range(3):
+        (y,) = wp.launch(bump, 4, [X], [X])
+        np.testing.assert_allclose(y, 2 * X)
+        named = wp.launch(bump, 4, [X, X])
+        np.testing.assert_allclose(named["y"], 2 * X)
+    assert len(slow) == 2
+    np.testing.assert_allclose(X, np.arange(4.0))
+
+
+def test_jax_kernel_functions_are_told_apart(slow):
+    bump.plans.clear()
+    plain, shaped = wp.jax_kernel(bump), wp.jax_kernel(bump, launch_dims=2, output_dims=4)
+    for _ in range(2):
+        np.testing.assert_allclose(plain(X)[0], X)
+        np.testing.assert_allclose(shaped(X)[0], [0, 1, 0, 0])
+        np.testing.assert_allclose(plain(X, launch_dims=3, output_dims=4)[0], [0, 1, 2, 0])
+    assert len(slow) == 4
+
+
+def test_run_time_errors_have_their_class_every_time():
+    @wp.kernel
+    def far(x: wp.array[float], n: int, y: wp.array[float]):
+        i = wp.tid()
+        y[i] = x[i + n]
+
+    with wp.config(debug=True):
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="far"):
+                jax.block_until_ready(wp.launch(far, 4, [X, 100], [4]))

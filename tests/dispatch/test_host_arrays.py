@@ -1,0 +1,182 @@
+"""In-place launches below `wp.launch`: what arrays are for, setters, and arrays that share memory."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import jwarp as wp
+from jwarp.config import config
+from jwarp.dispatch.host_arrays import InPlace, Place, Use
+from jwarp.launching import geometry
+from jwarp.launching.derive import Variant, derive
+from jwarp.launching.descriptor import program_of
+
+
+@wp.kernel
+def scale(x: wp.array[float], k: float, y: wp.array[float]):
+    i = wp.tid()
+    y[i] = k * x[i]
+
+
+@wp.kernel
+def relax(x: wp.array[float], v: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    v[i] = v[i] * wp.sin(x[i])
+    if i > 0:
+        y[i] = v[i] * x[i - 1]
+
+
+@wp.kernel
+def history(n: int, y: wp.array[float]):
+    for i in range(1, n):
+        y[i] = y[i - 1] + y[i]
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(9)
+
+
+def floats(random, *shape):
+    return random.standard_normal(shape).astype(np.float32)
+
+
+def number(value, dtype=np.float32):
+    return Place(np.array(value, dtype))
+
+
+def record(kernel, dims, *places):
+    program = program_of(kernel, config.settings)
+    return InPlace(program, geometry.fold(dims, kernel.ir(config.settings).tid_dims, kernel.name), places)
+
+
+def test_setters(random):
+    x, y, z = floats(random, 6), np.zeros(6, np.float32), np.zeros(6, np.float32)
+    launch = record(scale, (6,), Place(x), number(2), Place(y, Use.IN_OUT))
+    launch()
+    assert_array_equal(y, 2 * x)
+    with wp.record_compiles() as events:
+        launch.set_places({1: number(3), 2: Place(z, Use.IN_OUT)})
+        launch.set_geometry(geometry.Geometry((4, 1, 1, 1)))
+        launch()
+    assert {event.source for event in events} == {"memory"}
+    with wp.record_compiles() as events:
+        launch.set_places({1: number(4)})
+        launch.set_places({1: number(3)})
+        launch()
+    assert events == []
+    assert_array_equal(z, np.where(np.arange(6) < 4, 3 * x, 0))
+    assert_array_equal(y, 2 * x)
+    longer = floats(random, 9)
+    launch.set_places({0: Place(longer[::-1])})
+    launch()
+    assert_array_equal(z[:4], 3 * longer[::-1][:4])
+
+
+def test_a_refused_setter_changes_nothing(random):
+    x, y = floats(random, 6), np.zeros(6, np.float32)
+    launch = record(scale, (6,), Place(x), number(2), Place(y, Use.IN_OUT))
+    with pytest.raises(wp.LaunchError, match="outside axis 0 of `x`"):
+        launch.set_places({0: Place(x[:3]), 1: number(5)})
+    with pytest.raises(wp.LaunchError, match="outside axis 0"):
+        launch.set_geometry(geometry.Geometry((7, 1, 1, 1)))
+    with pytest.raises(wp.LaunchError, match="overlaps"):
+        launch.set_places({0: Place(y[::-1]), 1: number(5)})
+    launch()
+    assert_array_equal(y, 2 * x)
+
+
+def test_setters_change_what_is_one_array(random):
+    """Another program runs while an array is both read and written."""
+    x, y = floats(random, 6), floats(random, 6)
+    launch = record(scale, (6,), Place(x), number(2), Place(y, Use.IN_OUT))
+    expected = 2 * x
+    launch.set_places({2: Place(x, Use.IN_OUT)})
+    launch()
+    assert_array_equal(x, expected)
+    launch.set_places({2: Place(y, Use.IN_OUT)})
+    launch()
+    assert_array_equal(y, 2 * expected)
+    assert_array_equal(x, expected)
+
+
+def test_copies_start_anew(random):
+    x, v, y = floats(random, 8), floats(random, 8), np.zeros(8, np.float32)
+    before = v.copy()
+    launch = record(relax, (8,), Place(x), Place(v, Use.COPY), Place(y, Use.IN_OUT))
+    for _ in range(3):
+        launch()
+        assert_array_equal(v, before)
+        assert_allclose(y[1:], (v * np.sin(x))[1:] * x[:-1], rtol=1e-5)
+        v += 1
+        before = v.copy()
+
+
+def test_results_are_added(random):
+    x, v, y = floats(random, 8), floats(random, 8), floats(random, 8)
+    expected = y.copy()
+    expected[1:] += 3 * (v * np.sin(x))[1:] * x[:-1]
+    launch = record(relax, (8,), Place(x), Place(v, Use.COPY), Place(y, Use.ADD))
+    for _ in range(3):
+        launch()
+    assert_allclose(y, expected, rtol=1e-4, atol=1e-6)
+    longer = [
+        Place(floats(random, 20)),
+        Place(floats(random, 20), Use.COPY),
+        Place(np.zeros((20, 2), np.float32)[:, 1], Use.ADD),
+    ]
+    launch.set_places(dict(enumerate(longer)))
+    launch.set_geometry(geometry.Geometry((20, 1, 1, 1)))
+    launch()
+    x, v, y = (place.array for place in longer)
+    assert_allclose(y[1:], (v * np.sin(x))[1:] * x[:-1], rtol=1e-4, atol=1e-6)
+
+
+def test_scratch_starts_as_zeros(random):
+    x, v, y = floats(random, 8), floats(random, 8), np.full(8, np.nan, np.float32)
+    launch = record(relax, (8,), Place(x), Place(v, Use.COPY), Place(y, Use.SCRATCH))
+    launch()
+    assert y[0] == 0
+
+
+def test_adjoint_adds_into_arrays(random):
+    """A derived program is launched like any other; gradients against central differences."""
+    program = program_of(scale, config.settings)
+    derived = derive(program, Variant("adjoint", (0, 1), (2,)))
+    x, w = floats(random, 10), floats(random, 10)
+    gradients = {0: np.ones(10, np.float32), 1: np.zeros((), np.float32)}
+    sources = {
+        ("primal", 0): Place(x), ("primal", 1): number(3), ("given", 2): Place(w, Use.COPY),
+    }  # fmt: skip
+    places = []
+    for feed in derived.feeds:
+        if feed.result in gradients:
+            target = gradients[feed.result]
+            slot = derived.program.params[len(places)]
+            shape = (*target.shape, *([1] * (slot.type.ndim - target.ndim)))
+            places.append(Place(target.reshape(shape), Use.ADD))
+        elif feed.source.kind == "zeros":
+            places.append(Place(np.zeros(10, np.float32), Use.SCRATCH))
+        else:
+            place = sources[feed.source.kind, feed.source.param]
+            places.append(place if feed.role else Place(place.array))
+    launch = InPlace(derived.program, geometry.Geometry((10, 1, 1, 1)), places)
+    launch()
+    launch()
+    assert_allclose(gradients[0], 1 + 2 * 3 * w, rtol=1e-6)
+    assert_allclose(gradients[1], 2 * np.dot(x, w), rtol=1e-5, atol=1e-5)
+
+
+def test_a_resized_array_is_an_error():
+    y = np.zeros(6, np.float32)
+    launch = record(scale, (6,), Place(np.ones(6, np.float32)), number(2), Place(y, Use.IN_OUT))
+    y.resize((2, 3), refcheck=False)
+    with pytest.raises(wp.LaunchError, match=r"kernel 'scale'.*changed its shape"):
+        launch()
+    assert_array_equal(y, 0)
+
+
+def test_an_in_out_array_is_read_where_it_is():
+    y = np.arange(20, dtype=np.float32)
+    record(history, (1,), number(20, np.int32), Place(y[::-1], Use.IN_OUT))()
+    assert_array_equal(y[::-1], np.cumsum(np.arange(19, -1, -1)))

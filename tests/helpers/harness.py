@@ -1,0 +1,160 @@
+"""Compiles a kernel for a chosen vector width and runs it here, on memory with guards around it."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from jwarp import _native
+from jwarp.backend.cpu.code import Options
+from jwarp.backend.cpu.compile import CpuKernel, entry_name
+from jwarp.backend.cpu.gemm_cache import unit_object
+from jwarp.backend.cpu.target import Target, host_target, target_machine
+from jwarp.config import Settings
+from jwarp.ir.matmul import Request
+from jwarp.ir.nodes import Kernel, written_params
+from jwarp.launching.descriptor import FORMAT
+
+_GUARD = 256
+_GUARD_BYTE = 0xA5
+_READ, _ZEROS, _IN_OUT = 0, 1, 2
+_HOST = host_target()
+
+_serial = itertools.count()
+
+
+def _target(cpu: str, features: str, width: int, masks: bool, fma: bool) -> Target:
+    return Target(_HOST.triple, cpu, features, width, masks, fma, half=cpu != "x86-64")
+
+
+def _variants() -> dict[str, Target]:
+    """The host at several widths and in both styles of masking, and older processors of its family."""
+    found = {
+        f"{width}{'' if masks else ' peeled'}": _target(_HOST.cpu, _HOST.features, width, masks, _HOST.fma)
+        for width, masks in [(1, True), (4, True), (8, False), (16, True), (16, False)]
+    }
+    if _HOST.triple.startswith("x86_64"):
+        found["sse"] = _target("x86-64", "", 4, False, False)
+        if "+avx2" in _HOST.features:
+            found["avx2"] = _target("haswell", "", 8, False, True)
+    return found
+
+
+TARGETS = _variants()
+VERSIONS = ("launcher", "checked", "fast")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to compile a kernel.
+
+    Version `launcher` has both versions of the code and leaves the choice to the launcher; `fast` is
+    for launches that certainly stay inside their arrays.
+    """
+
+    target: str
+    version: str = "launcher"
+    contract: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.target}, {self.version}"
+
+
+VARIANTS = tuple(Variant(target, version) for target in TARGETS for version in VERSIONS[:2])
+
+
+class Compiled:
+    """A kernel compiled in one way. The code goes away with the object."""
+
+    def __init__(self, kernel: Kernel | CpuKernel, variant: Variant):
+        self.made = kernel if isinstance(kernel, CpuKernel) else CpuKernel(kernel, Settings(cache_dir=""))
+        self.kernel = self.made.kernel
+        self.linker = llvm.create_lljit_compiler(target_machine(_HOST))
+        self.libraries: list[Any] = []
+        self.fingerprint = f"test{next(_serial):028x}"
+        options = Options(TARGETS[variant.target], variant.contract)
+        versions = ("fast", "checked") if variant.version == "launcher" else (variant.version,)
+        entries = [self._link(version, options) for version in versions]
+        _native.register_kernel(self.fingerprint, self.made.plan, entries[0], entries[-1], self.made.failures)
+
+    def _link(self, version: str, options: Options) -> int:
+        code = target_machine(options.target).emit_object(self.made.module(version, options))
+        name = entry_name(self.kernel)
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(name)
+        for request in self.made.requests:
+            builder.import_symbol(request.symbol, _unit(request, options.target))
+        self.libraries.append(builder.link(self.linker, version))
+        return self.libraries[-1][name]
+
+    def run(
+        self, dims: tuple[int, ...], args: Sequence[Any], threads: int = 1, zeros: Sequence[int] = ()
+    ) -> list[np.ndarray]:
+        """The array parameters after a launch, as `interpreter.run` gives them.
+
+        `zeros` are parameters that the launcher is to set to zero; the others get their content from `args`.
+        """
+        written = written_params(self.kernel)
+        given = [_guarded(np.asarray(a, p.dtype.dtype)) for p, a in zip(self.kernel.params, args, strict=True)]
+        results = [_guarded(given[p]) for p in written]
+        padded = (*dims, *[1] * (4 - len(dims)))[:4]
+        repeat = int(np.prod(dims[self.kernel.tid_dims :], dtype=np.int64))
+        numbers = [FORMAT, 0, 0, *padded[: self.kernel.tid_dims], *[1] * (4 - self.kernel.tid_dims), repeat]
+        numbers += [0, len(given)]
+        operands = [p for p in range(len(given)) if p not in zeros or p not in written]
+        for p in range(len(given)):
+            result = written.index(p) if p in written else -1
+            if p in zeros and p in written:
+                results[result].view(np.uint8)[...] = _GUARD_BYTE
+                numbers += [-1, result, _ZEROS, 0]
+            else:
+                numbers += [operands.index(p), result, _IN_OUT if p in written else _READ, 0]
+        _native.set_thread_limit(0, eager=threads > 1)
+        _native.run_launch(
+            self.fingerprint, np.array(numbers, np.int64), [*(given[p] for p in operands), *results], threads
+        )
+        _native.set_thread_limit(0)
+        for array in [*given, *results]:
+            _check_guards(array)
+        for p, value in enumerate(given):
+            assert value.tobytes() == np.asarray(args[p], value.dtype).tobytes(), "an input has changed"
+        final = {p: results[k] for k, p in enumerate(written)}
+        return [final.get(p, given[p]) for p, param in enumerate(self.kernel.params) if param.is_array]
+
+
+@functools.cache
+def _unit(request: Request, target: Target) -> int:
+    """The address of the code of a product of matrices."""
+    builder = llvm.JITLibraryBuilder().add_object_img(unit_object(request, target)).add_current_process()
+    library = builder.export_symbol(request.symbol).link(_unit_linker(), f"unit{next(_serial)}")
+    _units.append(library)
+    return library[request.symbol]
+
+
+_units: list[Any] = []
+
+
+@functools.cache
+def _unit_linker() -> Any:
+    return llvm.create_lljit_compiler(target_machine(_HOST))
+
+
+def _guarded(array: np.ndarray) -> np.ndarray:
+    """A copy of `array` between bytes that no kernel may touch."""
+    memory = np.full(array.nbytes + 2 * _GUARD, _GUARD_BYTE, np.uint8)
+    inner = memory[_GUARD : _GUARD + array.nbytes].view(array.dtype).reshape(array.shape)
+    inner[...] = array
+    return inner
+
+
+def _check_guards(array: np.ndarray) -> None:
+    memory = array
+    while memory.base is not None:
+        memory = memory.base
+    outside = np.concatenate([memory[:_GUARD], memory[_GUARD + array.nbytes :]])
+    assert np.all(outside == _GUARD_BYTE), "the kernel wrote outside an array"

@@ -1,0 +1,210 @@
+"""Runs CUDA C++ on the processor: compiles it against a stand-in for CUDA, and lays out arguments by itself."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import itertools
+import math
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jwarp.backend.cuda.compile import CudaKernel
+from jwarp.backend.cuda.nvrtc import device_folder
+from jwarp.config import Settings
+from jwarp.ir.nodes import Kernel, Param, written_params
+from jwarp.types import ArrayType, uint64
+
+SHIM = Path(__file__).parents[1] / "cuda" / "shim"
+# Hidden: each library has the state of its own launches. Products and sums are rounded apart, unless a flag
+# -ffp-contract=fast after these says otherwise.
+FLAGS = (
+    "-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv",
+    "-fvisibility=hidden", "-fno-gnu-unique",
+)  # fmt: skip
+# Only code that says one of these may need threads that wait for each other; headers may say anything.
+WAITING = re.compile(r"__sync|_sync\(|__shared__|__nanosleep|jw_flush|dynamic_shared|^\s*#\s*include", re.MULTILINE)
+# A declaration of the dynamic shared memory, which is a variable of the stand-in.
+ALIGNED = r"(?:(?:__align__|alignas)\s*\(\s*\d+\s*\)\s*)?"
+DYNAMIC = re.compile(rf"extern\s+__shared__\s+{ALIGNED}(\w[\w:<>, ]*?)\s+{ALIGNED}(\w+)\s*\[\s*\]\s*;")
+TILE_HEADER = re.compile(r'^#include "(tile\w*\.cuh)"$', re.MULTILINE)
+GUARD, GUARD_BYTE = 256, 0xA5
+FORWARD, BACKWARD = 0, -1  # orders of threads; other numbers shuffle them
+
+_ENTRY = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\)\s+)?(\w+)\(')
+
+
+class HostKernel:
+    """One entry of a shared object."""
+
+    def __init__(self, library: ctypes.CDLL, name: str, text: str):
+        self._run = getattr(library, name)
+        self.word_count: int = getattr(library, f"{name}_words")()  # what it is given
+        self.waits = bool(WAITING.search(text))
+
+    def run(
+        self,
+        words: np.ndarray,  # of int64
+        grid: Sequence[int] = (1,),
+        block: Sequence[int] = (32,),
+        shared: int = 0,
+        order: int = FORWARD,
+    ) -> None:
+        """Run the kernel with the words of the launch; a RuntimeError where its threads do not fit together."""
+        assert words.dtype == np.int64 and words.flags.c_contiguous
+        sizes = np.array([*grid, *[1] * (3 - len(grid)), *block, *[1] * (3 - len(block))], np.uint32)
+        message = ctypes.create_string_buffer(256)
+        pointer = ctypes.c_void_p
+        failed = self._run(
+            pointer(words.ctypes.data), ctypes.c_size_t(words.size), pointer(sizes.ctypes.data),
+            ctypes.c_size_t(shared), order, self.waits, message, ctypes.c_size_t(len(message)),
+        )  # fmt: skip
+        if failed:
+            raise RuntimeError(message.value.decode())
+
+
+def compile_host(texts: Sequence[str], folder: Path | None = None, flags: Sequence[str] = ()) -> list[HostKernel]:
+    """The entries of CUDA texts, compiled together: each in a namespace of its own.
+
+    What is made is kept, by its text, that of the headers and the flags.
+    """
+    # Headers come before the namespaces of the kernels.
+    own_headers = dict.fromkeys(name for text in texts for name in TILE_HEADER.findall(text))
+    parts = [f'#include "{name}"' for name in ("cuda_on_host.h", "jwarp.cuh", *own_headers)]
+    for k, text in enumerate(texts):
+        found = _ENTRY.search(text)
+        assert found is not None, text
+        own = text.replace('extern "C" __global__', "static __global__")
+        own = DYNAMIC.sub(r"\1* const \2 = (\1*)cuda_host::dynamic_shared;", own)
+        parts += [f"namespace kernel{k} {{", own, "}", f'#line 1 "driver{k}"', _DRIVER.format(k=k, name=found[1])]
+    source = "\n".join(parts)
+    headers = (path.read_text() for folder in (SHIM, device_folder()) for path in sorted(Path(folder).iterdir()))
+    digest = hashlib.sha256("\0".join((source, *headers, *FLAGS, *flags)).encode()).hexdigest()
+    folder = folder or Path(os.environ["JWARP_CACHE_DIR"])
+    path = folder / f"host_{digest[:24]}.so"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            (Path(work) / "kernels.cc").write_text(source)
+            command = ["g++", *FLAGS, *flags, f"-I{SHIM}", f"-I{device_folder()}", "kernels.cc", "-o", "kernels.so"]
+            made = subprocess.run(command, cwd=work, capture_output=True, text=True)
+            assert made.returncode == 0, f"{made.stderr[:4000]}\n{source if len(texts) == 1 else ''}"
+            os.replace(Path(work) / "kernels.so", path)
+    library = ctypes.CDLL(str(path))
+    return [HostKernel(library, f"run_kernel{k}", text) for k, text in enumerate(texts)]
+
+
+_DRIVER = """
+extern "C" __attribute__((visibility("default")))
+int run_kernel{k}(const int64_t* words, size_t count, const unsigned* sizes, size_t shared, int seed, bool waits,
+                  char* message, size_t room) {{
+  return cuda_host::run(kernel{k}::{name}, words, count, sizes, shared, seed, waits, message, room);
+}}
+extern "C" __attribute__((visibility("default"))) int run_kernel{k}_words() {{
+  return cuda_host::words_of(kernel{k}::{name});
+}}
+"""
+
+
+def pack(
+    params: Sequence[Param],
+    arrays: Sequence[np.ndarray],
+    dims: Sequence[int],
+    *,
+    tid_dims: int = 4,
+    batch: Sequence[int] = (),
+    batched: Sequence[Sequence[bool]] = (),
+    failure: np.ndarray | None = None,
+) -> np.ndarray:
+    """The words of a launch, as the runtime lays them out.
+
+    `batched` tells for each parameter which axes of the batch its array has, in front.
+    """
+    repeat, threads = math.prod(dims[tid_dims:]), math.prod(dims[:tid_dims])
+    batched = batched or [[False] * len(batch)] * len(params)
+    items = math.prod(batch)
+    words = [repeat * items * threads, items, threads, failure.ctypes.data if failure is not None else 0]
+    words += [*[1] * (4 - len(batch)), *batch]
+    words += (*dims[:tid_dims], 1, 1, 1, 1)[:4]
+    cores = [array.shape[sum(axes) :] for array, axes in zip(arrays, batched, strict=True)]
+    for param, core in zip(params, cores, strict=True):
+        if isinstance(param.type, ArrayType):
+            words += core
+        elif param.type.is_int and param.type is not uint64:
+            words.append(0)
+    words += [array.ctypes.data for array in arrays]
+    strides = np.zeros((4, len(params)), np.int64)
+    for p, (array, core, axes) in enumerate(zip(arrays, cores, batched, strict=True)):
+        step = math.prod(core) * array.itemsize
+        for k in reversed(range(len(batch))):
+            if axes[k]:
+                strides[4 - len(batch) + k, p] = step
+                step *= batch[k]
+    # Kernels take a copy of a struct, which may be longer than what is used of it.
+    return np.array([*words, *strides.ravel(), 0], np.int64)
+
+
+class HostCompiled:
+    """A kernel generated for CUDA and compiled for the processor, with the interface of the interpreter."""
+
+    def __init__(self, kernel: Kernel, version: str = "either", settings: Settings | None = None, block: int = 64):
+        self.made = CudaKernel(kernel, settings or Settings(cache_dir=""))
+        self.kernel, self.block = kernel, kernel.block_dim or block
+        self.text = self.made.unit(version, self.block).text
+        (self.host,) = compile_host([self.text])
+
+    def run(
+        self, dims: tuple[int, ...], args: Sequence[Any], order: int = FORWARD, blocks: int | None = None
+    ) -> list[np.ndarray]:
+        """The array parameters after a launch, as `interpreter.run` gives them."""
+        failures, shared = self.made.failures, self.made.needs.shared
+        return run_host(self.host, self.kernel, dims, args, order, self.block, blocks, failures, shared)
+
+
+def run_host(
+    host: HostKernel,
+    kernel: Kernel,
+    dims: tuple[int, ...],
+    args: Sequence[Any],
+    order: int = FORWARD,
+    block: int = 64,
+    blocks: int | None = None,
+    failures: Sequence[str] = (),
+    shared: int = 0,
+) -> list[np.ndarray]:
+    """The array parameters after a launch of a kernel that is compiled; one with tiles has a block for each thread."""
+    arrays = [_guarded(np.asarray(a, p.dtype.dtype)) for p, a in zip(kernel.params, args, strict=True)]
+    failure = np.full(1, 2**64 - 1, np.uint64)
+    words = pack(kernel.params, arrays, dims, tid_dims=kernel.tid_dims, failure=failure)
+    grid = blocks or max(1, -(-int(words[0]) // (1 if kernel.block_dim else block)))
+    host.run(words, (min(grid, 64),), (kernel.block_dim or block,), shared, order=order)
+    if failure[0] != 2**64 - 1:
+        thread, site = divmod(int(failure[0]), 1 << 12)
+        raise RuntimeError(f"thread {thread}: {failures[site - 1]}")
+    for array, given, p in zip(arrays, args, itertools.count(), strict=False):
+        _check_guards(array)
+        if p not in written_params(kernel):
+            assert array.tobytes() == np.asarray(given, array.dtype).tobytes(), "an input has changed"
+    return [array for array, param in zip(arrays, kernel.params, strict=True) if param.is_array]
+
+
+def _guarded(array: np.ndarray) -> np.ndarray:
+    """A copy of `array` between bytes that no kernel may touch."""
+    memory = np.full(array.nbytes + 2 * GUARD, GUARD_BYTE, np.uint8)
+    inner = memory[GUARD : GUARD + array.nbytes].view(array.dtype).reshape(array.shape)
+    inner[...] = array
+    return inner
+
+
+def _check_guards(array: np.ndarray) -> None:
+    memory = array
+    while memory.base is not None:
+        memory = memory.base
+    outside = np.concatenate([memory[:GUARD], memory[GUARD + array.nbytes :]])
+    assert np.all(outside == GUARD_BYTE), "the kernel wrote outside an array"

@@ -1,0 +1,82 @@
+"""Stores that are undone before anything reads them are dropped, and no others."""
+
+import numpy as np
+import pytest
+
+from jwarp.backend.interpreter.machine import run
+from jwarp.ir.nodes import Block, Const, If, Kernel, Op, Param, Value, used_values, walk
+from jwarp.passes.dead_stores import drop_undone
+from jwarp.types import ArrayType, bool_, float32, int32
+
+A, OUT = 0, 1
+ARRAY = ArrayType(float32, 1)
+
+
+def place(k):
+    return Const(int32, k)
+
+
+def number(x):
+    return Const(float32, x)
+
+
+def save(k):
+    return Op("save", (place(k),), A)
+
+
+def store(k, x):
+    return Op("store", (place(k), number(x)), A)
+
+
+def add(k, x, result=None):
+    return Op("atomic_add", (place(k), number(x)), A, result)
+
+
+UNDO = Op("undo", (), A)
+
+
+def read(k, to):
+    """Copy an element of the array to the output."""
+    value = Value(float32)
+    return [Op("load", (place(k),), A, value), Op("store", (place(to), value), OUT)]
+
+
+def branch(*nodes):
+    return If(Const(bool_, True), Block(nodes), Block(), ())
+
+
+OLD = Value(float32)
+
+DROPPED = {
+    "one": [save(0), store(0, 5.0), UNDO, *read(0, 0)],
+    "two": [save(0), store(0, 5.0), save(1), store(1, 6.0), UNDO, UNDO, *read(0, 0), *read(1, 1)],
+    "an addition": [save(0), add(0, 5.0), UNDO, *read(0, 0)],
+    "inside a branch": [branch(save(0), store(0, 5.0), UNDO), *read(0, 0)],
+}
+KEPT = {
+    "read": [save(0), store(0, 5.0), *read(0, 0), UNDO, *read(0, 1)],
+    "read in a branch": [save(0), store(0, 5.0), branch(*read(0, 0)), UNDO, *read(0, 1)],
+    "the old value": [save(0), add(0, 5.0, OLD), Op("store", (place(0), OLD), OUT), UNDO, *read(0, 1)],
+    "undone in a branch": [save(0), store(0, 5.0), branch(UNDO), save(1), store(1, 6.0), *read(0, 0), *read(1, 1)],
+    "another undo": [save(0), store(0, 5.0), branch(save(1), store(1, 6.0)), UNDO, UNDO, *read(0, 0), *read(1, 1)],
+    "added to what was stored": [save(0), store(0, 5.0), save(0), add(0, 1.0), *read(0, 0), UNDO, UNDO, *read(0, 1)],
+    "without a record": [save(0), store(0, 5.0), store(1, 6.0), UNDO, *read(0, 0), *read(1, 1)],
+}
+
+
+def result(nodes):
+    params = (Param("a", ARRAY), Param("out", ARRAY))
+    kernel = Kernel("k", params, 1, Block(tuple(nodes)))
+    rng = np.random.default_rng(1)
+    return run(kernel, (1,), [rng.normal(size=3).astype(np.float32), np.zeros(3, np.float32)])
+
+
+@pytest.mark.parametrize("name", [*DROPPED, *KEPT])
+def test_results_stay(name):
+    nodes = {**DROPPED, **KEPT}[name]
+    body = Block(tuple(nodes))
+    dropped = drop_undone(body, used_values(body))
+    for x, y in zip(result(nodes), result(dropped.nodes), strict=True):
+        np.testing.assert_array_equal(x, y)
+    logs = [n for n in walk(dropped) if isinstance(n, Op) and n.name in ("save", "undo")]
+    assert bool(logs) is (name in KEPT)

@@ -5,7 +5,7 @@
 
 #include "cpu/tape.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 // One rectangle of threads of one batch element. The code generator lays out the same struct.
 struct Frame {
@@ -29,4 +29,4 @@ using Entry = void (*)(Frame*);
 // `fast` relies on all clauses of the plan, `checked` on none.
 enum class Version { kFast, kChecked };
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

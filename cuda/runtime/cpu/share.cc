@@ -9,7 +9,7 @@
 #include <new>
 #include <thread>
 
-namespace jwarp {
+namespace jwarp::cpu {
 namespace {
 
 std::atomic<int64_t> thread_limit{0};
@@ -102,4 +102,4 @@ int64_t thread_count(Pool& pool) {
 
 bool shares_eagerly() { return eager_sharing.load(std::memory_order_relaxed); }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

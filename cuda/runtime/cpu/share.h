@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 // Where helpers come from: XLA's own pool, or threads of a call outside XLA.
 class Pool {
@@ -30,4 +30,4 @@ void set_thread_limit(int64_t limit, bool eager);
 int64_t thread_count(Pool& pool);
 bool shares_eagerly();
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

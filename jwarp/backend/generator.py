@@ -15,7 +15,7 @@ import numpy as np
 
 # Everything between a kernel's IR and its machine code. The frontend reads the library.
 PARTS = (
-    "types.py", "structs.py", "ir", "frontend", "lib", "analysis", "passes", "autodiff", "tiling", "backend",
+    "types", "ir", "frontend", "lib", "analysis", "passes", "autodiff", "tiling", "backend",
 )  # fmt: skip
 
 _PACKAGE = Path(__file__).parent.parent

@@ -203,23 +203,23 @@ def loops(
 ):
     i = wp.tid()
     trips = a[i] & 15
-    total = 0
+    total = int(0)
     for k in range(trips):
         total += k
     out[0, i] = total
-    total = 0
+    total = int(0)
     for k in range(2, trips, 3):
         total = total * 2 + k
     out[1, i] = total
-    total = 0
+    total = int(0)
     for k in range(trips, -3, -2):
         total = total * 2 + k
     out[2, i] = total
-    total = 0
+    total = int(0)
     for k in range(5):
         total = total * 3 + k
     out[3, i] = total
-    total = 0
+    total = int(0)
     for k in range(trips):
         for m in range(k):
             if m == 3:
@@ -230,17 +230,17 @@ def loops(
         if total > 40:
             break
     out[4, i] = total
-    total = 0
+    total = int(0)
     while True:
         total += 3
         if total > trips:
             break
     out[5, i] = total
-    total = 0
+    total = int(0)
     while total * total < trips:
         total += 1
     out[6, i] = total
-    s = 0.0
+    s = float(0.0)
     for k in range(100):
         s = s * HALF + x[i]
     real[0, i] = s
@@ -360,12 +360,12 @@ def local_arrays(
     row[1] = b[i]
     row[wp.abs(a[i]) % 4] += 3
     table[0, 3] = row[1] - table[1][2]
-    total = 0
+    total = int(0)
     for j in range(table.shape[0]):
         for k in range(table.shape[1]):
             total = total * 3 + table[j, k]
     out[0, i] = total
-    steps = 0
+    steps = int(0)
     while steps < wp.abs(b[i]) % 7:
         fresh = wp.zeros(shape=3, dtype=int)
         fresh[steps % 3] = steps + 1

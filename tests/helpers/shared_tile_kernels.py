@@ -39,7 +39,7 @@ def elements(x: wp.array2d[float], y: wp.array2d[float], out: wp.array3d[float])
     t[b, 1] = t[2, 3] * 2.0
     t[1, b] += 3.0
     t[b + 1, 2] -= t[0, 0]
-    s = 0.0
+    s = float(0.0)
     for i in range(4):
         s += t[i, 3 - i]
         t[i, i] = s

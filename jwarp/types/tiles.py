@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import KernelTypeError
 from jwarp.types.composites import Composite, CompositeType
+from jwarp.types.interned import interned
 from jwarp.types.scalars import Scalar, ScalarType, as_scalar
 
 # Greatest number of dimensions of a launch, an array or a tile.
@@ -32,7 +32,7 @@ class TileType(ScalarType):
         return math.prod(cls.shape)
 
 
-@functools.cache
+@interned
 def tile_type(scalar: ScalarType, shape: tuple[int, ...]) -> TileType:
     """The type of tiles of `shape`, of one to four extents. There is one for each scalar type and shape."""
     assert 1 <= len(shape) <= MAX_DIMS and all(n >= 1 for n in shape)

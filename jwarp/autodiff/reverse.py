@@ -50,7 +50,7 @@ from jwarp.ir.nodes import (
 from jwarp.passes.dead_stores import drop_undone
 from jwarp.passes.prune import prune
 from jwarp.passes.simplify import simplify
-from jwarp.passes.speculate import speculate
+from jwarp.passes.hoist import speculate
 from jwarp.types import ArrayType, int64, shape_of, with_shape
 
 

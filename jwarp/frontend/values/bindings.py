@@ -14,12 +14,12 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.tiles.views import View
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value
-from jwarp.structs import Struct
 from jwarp.types import (
     ArrayType,
     CompositeType,
     CompositeValue,
     ScalarType,
+    Struct,
     StructArrayType,
     StructType,
     TileKind,

@@ -49,7 +49,7 @@ def nested(n: int, j: int, x: F, y: F):
 @wp.kernel
 def conditional(n: int, j: int, x: F, y: F):
     i = wp.tid()
-    k = int(0)
+    k = 0
     while k < n:
         y[i] += x[j]
         k += 1

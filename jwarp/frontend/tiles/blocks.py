@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.tiles.cells import COMBINING
 from jwarp.frontend.tiles.masked import Masked
+from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.lift import Lifter, Variation, effect_of
 from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, results, walk_node
 from jwarp.ir.ops import OPS

@@ -12,7 +12,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from jwarp.errors import CompileError
-from jwarp.frontend.tiles.cells import COMBINING
+from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.builder import zero
 from jwarp.ir.lift import effect_of
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, results, walk, walk_node

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError
-from jwarp.types.interned import interned
 from jwarp.types.scalars import (
     ScalarType,
     as_scalar,
@@ -174,9 +174,17 @@ class CompositeValue(np.ndarray):
         return composite(PLAIN[self.ndim], self.shape, dtype)
 
 
-@interned
+_types: Cache[tuple[CompositeKind, tuple[int, ...], ScalarType], CompositeType] = Cache(
+    "composite types", "types that kernels name"
+)
+
+
 def composite(kind: CompositeKind, shape: tuple[int, ...], dtype: ScalarType) -> CompositeType:
-    """The type of composites of a kind; `shape` is one that the kind has."""
+    """The type of composites of a kind, one in all threads; `shape` is one that the kind has."""
+    return _types.made((kind, shape, dtype), lambda: _made(kind, shape, dtype))
+
+
+def _made(kind: CompositeKind, shape: tuple[int, ...], dtype: ScalarType) -> CompositeType:
     assert len(shape) == kind.rank and kind.shape in (None, shape)
     name = kind.name_of(shape, dtype)
     fields = {"name": name, "kind": kind, "dtype": dtype, "shape": shape, "__module__": "jwarp"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from jwarp.ir.attributes import ArrayName
 from jwarp.ir.nodes import (
     Block,
     Const,
@@ -66,7 +67,7 @@ def _loop(node: For | While) -> tuple[list[Node], For | While]:
     return moved, dataclasses.replace(node, cond=split(node.cond), body=split(node.body))
 
 
-def _is_invariant(node: Node, inside: set[Value], written: set[int]) -> bool:
+def _is_invariant(node: Node, inside: set[Value], written: set[ArrayName]) -> bool:
     if not isinstance(node, Op) or node.result is None:
         return False
     effect = OPS[node.name].effect

@@ -219,7 +219,6 @@ from jwarp.lib.norms import norm_pseudo_huber as norm_pseudo_huber
 from jwarp.lib.norms import smooth_normalize as smooth_normalize
 from jwarp.lib.search import lower_bound as lower_bound
 from jwarp.planned import refuse as _refuse
-from jwarp.structs import struct as struct
 from jwarp.types import array as array
 from jwarp.types import array1d as array1d
 from jwarp.types import array2d as array2d
@@ -246,6 +245,7 @@ from jwarp.types import mat44 as mat44
 from jwarp.types import mat44d as mat44d
 from jwarp.types import mat44f as mat44f
 from jwarp.types import mat44h as mat44h
+from jwarp.types import struct as struct
 from jwarp.types import tile as tile
 from jwarp.types import uint8 as uint8
 from jwarp.types import uint16 as uint16

@@ -14,9 +14,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 # Everything between a kernel's IR and its machine code. The frontend reads the library.
-PARTS = (
-    "types.py", "structs.py", "ir", "frontend", "lib", "analysis", "passes", "autodiff", "tiling", "backend",
-)  # fmt: skip
+PARTS = ("types", "ir", "frontend", "lib", "analysis", "passes", "tiling", "backend")
 
 _PACKAGE = Path(__file__).parent.parent
 _imported = time.time()

@@ -91,11 +91,11 @@ class InPlace:
         """Launch other threads from now on."""
         self._change(geometry, self.places)
 
-    def one_call(self) -> _native.InPlaceCall:
+    def one_call(self) -> _native.HostLaunch:
         """The launch for other arrays of the same shapes, which must be told apart in memory before."""
         kernel = lower_kernel(self.launch.program.kernel, self.launch.program.settings)
         operands, results = self.launch.operands, self.launch.results
-        return _native.InPlaceCall(kernel.fingerprint, kernel.program, self.launch.numbers, operands, results)
+        return _native.HostLaunch(kernel.fingerprint, kernel.program, self.launch.numbers, operands, results)
 
     def _arranged(self, geometry: Geometry, places: tuple[Place, ...]) -> tuple[Descriptor, tuple[Place, ...]]:
         """The launch for these arrays, checked and compiled."""
@@ -121,7 +121,7 @@ class InPlace:
         self.launch, self.geometry, self.places = launch, geometry, places
 
 
-def _replay(launch: Descriptor, places: Sequence[Place]) -> tuple[_native.Replay, bool]:
+def _replay(launch: Descriptor, places: Sequence[Place]) -> tuple[_native.BoundHostLaunch, bool]:
     """The native replay, and whether it has arrays of its own."""
     arrays = [place.array for place in places]
     results, added = [], []
@@ -135,7 +135,9 @@ def _replay(launch: Descriptor, places: Sequence[Place]) -> tuple[_native.Replay
         else:
             results.append(p)
     kernel = lower_kernel(launch.program.kernel, launch.program.settings)
-    native = _native.Replay(kernel.fingerprint, kernel.program, launch.numbers, arrays, launch.operands, results, added)
+    native = _native.BoundHostLaunch(
+        kernel.fingerprint, kernel.program, launch.numbers, arrays, launch.operands, results, added
+    )
     return native, len(arrays) > len(launch.program.params)
 
 

@@ -18,8 +18,8 @@ from jwarp.frontend.builtins.tile import (
     memory,  # noqa: F401 define functions
     shapes,  # noqa: F401 define functions
 )
+from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.func import Func, func
-from jwarp.frontend.lowering.expressions import UsesTiles
 from jwarp.frontend.lowering.statements import lower_kernel_source
 from jwarp.frontend.syntax.source import (
     Source,
@@ -33,8 +33,7 @@ from jwarp.frontend.syntax.source import (
 )
 from jwarp.frontend.tiles.blocks import by_blocks
 from jwarp.ir import nodes
-from jwarp.structs import has_arrays, leaves
-from jwarp.types import AnyType, StructArrayType, StructType, as_type
+from jwarp.types import AnyType, StructArrayType, StructType, as_type, has_arrays, leaves
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)

@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 import pytest
-from test_lowering import attribute, calls, lowered
-from test_tiles_whole_launches import BLOCK, STEP, TILE, multiply, product, softmax
+from cuda_lowering import attribute, calls, lowered
+from cuda_tile_launches import BLOCK, STEP, TILE, multiply, product, softmax
 
 import jwarp as wp
 from jwarp.backend.cuda import compile as cuda

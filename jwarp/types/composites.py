@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from jwarp.caches import cached
 from jwarp.errors import KernelTypeError
 from jwarp.types.scalars import (
     ScalarType,
@@ -90,7 +90,7 @@ _SUFFIXES = {
 _SHORT: dict[ScalarType, str] = {dtype: suffix for suffix, dtype in _SUFFIXES.items()}
 
 
-@functools.cache
+@cached("types that kernels name")
 def composite(shape: tuple[int, ...], dtype: ScalarType) -> CompositeType:
     square = len(shape) == 1 or shape[0] == shape[1]
     suffix = "" if dtype is float32 else _SHORT.get(dtype)

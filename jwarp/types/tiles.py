@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Any
 
+from jwarp.caches import cached
 from jwarp.errors import KernelTypeError
 from jwarp.types.composites import Composite, CompositeType
 from jwarp.types.scalars import Scalar, ScalarType, as_scalar
@@ -32,7 +32,7 @@ class TileType(ScalarType):
         return math.prod(cls.shape)
 
 
-@functools.cache
+@cached("types that kernels name")
 def tile_type(scalar: ScalarType, shape: tuple[int, ...]) -> TileType:
     """The type of tiles of `shape`, of one to four extents. There is one for each scalar type and shape."""
     assert 1 <= len(shape) <= MAX_DIMS and all(n >= 1 for n in shape)

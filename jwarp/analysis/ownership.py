@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from jwarp.ir.attributes import Iota
 from jwarp.ir.nodes import (
     WRITES,
     Block,
@@ -119,8 +120,8 @@ class Places:
             case "tid":
                 return Form({node.attr: 1}, {}, 0)  # type: ignore[union-attr]
             case "iota":
-                shape, axis = node.attr  # type: ignore[union-attr]
-                return Form({}, {axis: (1, shape[axis])}, 0)
+                iota = node.told(Iota)  # type: ignore[union-attr]
+                return Form({}, {iota.axis: (1, iota.shape[iota.axis])}, 0)
             case "fill" | "cast":
                 return self.form(node.args[0])  # type: ignore[union-attr]
             case "add" | "sub" | "mul":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from jwarp.autodiff.tile_rules import rules_of
+from jwarp.ir.attributes import Detached, RecordField, RecordFields
 from jwarp.ir.nodes import WRITES, Block, For, If, Kernel, Node, Op, Operand, Value, While, indices_of
 
 
@@ -46,14 +47,14 @@ def carries(node: Op) -> tuple[bool, ...]:
 
 def sources_in_memory(node: Op) -> tuple[int, ...]:
     """The arrays that the result of a pure operation depends on by what its rule says."""
-    return node.attr[2:] if node.name == "detach" and node.attr is not None else ()
+    return node.told(Detached).arrays if node.name == "detach" and node.attr is not None else ()
 
 
 @dataclass
 class _Flow:
     values: set[Value]
     arrays: set[int]
-    fields: set[tuple[int, int]] = dataclasses.field(default_factory=set)
+    fields: set[RecordField] = dataclasses.field(default_factory=set)
 
     @property
     def size(self) -> int:
@@ -120,9 +121,10 @@ class _Varied(_Flow):
             if node.attr in self.arrays and node.result is not None:
                 self.values.add(node.result)
         elif node.name == "push":
-            self.fields.update((node.attr[0], k) for k, x in enumerate(node.args) if x in self.values)
+            tape = node.told(RecordFields).tape
+            self.fields.update(RecordField(tape, k) for k, x in enumerate(node.args) if x in self.values)
         elif node.name == "top":
-            if node.attr in self.fields and node.result is not None:
+            if node.told(RecordField) in self.fields and node.result is not None:
                 self.values.add(node.result)
         elif node.name in WRITES:
             if any(x in self.values for x in node.args[len(indices_of(node)) :]):
@@ -152,10 +154,11 @@ class _Useful(_Flow):
             if node.result in self.values:
                 self.arrays.add(node.attr)
         elif node.name == "push":
-            sources = [x for k, x in enumerate(node.args) if (node.attr[0], k) in self.fields]
+            tape = node.told(RecordFields).tape
+            sources = [x for k, x in enumerate(node.args) if RecordField(tape, k) in self.fields]
         elif node.name == "top":
             if node.result in self.values:
-                self.fields.add(node.attr)
+                self.fields.add(node.told(RecordField))
         elif node.name in WRITES:
             if node.result in self.values:
                 self.arrays.add(node.attr)

@@ -16,7 +16,7 @@ from jwarp.autodiff.derived_parameters import Derived, derived, map_ops
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import rules_of
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.attributes import Origin
+from jwarp.ir.attributes import Origin, RecordField, RecordFields
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.nodes import (
     WRITES,
@@ -81,7 +81,7 @@ class _Forward:
         self.written = frozenset(written_params(kernel))
         self.used = used_values(kernel.body)
         pushes = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push")
-        self.pushes = {n.attr[0]: n for n in pushes}
+        self.pushes = {n.told(RecordFields).tape: n for n in pushes}
         self.marks = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "mark"}
 
     def tangent(self, x: Operand) -> Operand:
@@ -185,7 +185,7 @@ class _Forward:
     def load(self, node: Op, slot: Origin) -> None:
         self.result("load", node.args, slot, node)
 
-    def result(self, name: str, args: tuple[Operand, ...], slot: Origin, node: Op) -> None:
+    def result(self, name: str, args: tuple[Operand, ...], slot: Origin | RecordField, node: Op) -> None:
         """Append an operation on tangents that gives the tangent of what `node` gives."""
         assert node.result is not None
         (made,) = self.fresh([node.result])
@@ -241,19 +241,19 @@ class _Forward:
         return [k for k, x in enumerate(self.pushes[tape].args) if x in self.active or x in self.marks]
 
     def push(self, node: Op) -> None:
-        tape, *flags = node.attr
-        dual = self.dual_fields(tape)
+        record = node.told(RecordFields)
+        dual = self.dual_fields(record.tape)
         args = (*node.args, *(self.tangent(node.args[k]) for k in dual))
-        attr = (tape, *flags, *(flags[k] for k in dual))
+        attr = RecordFields(record.tape, (*record.uniform, *(record.uniform[k] for k in dual)))
         self.builder.append(Op("push", args, attr, None, node.span))
 
     def top(self, node: Op) -> None:
-        tape, position = node.attr
+        field = node.told(RecordField)
         self.builder.append(node)
-        dual = self.dual_fields(tape)
-        if position in dual:
-            field = len(self.pushes[tape].args) + dual.index(position)
-            self.result("top", (), (tape, field), node)  # type: ignore[arg-type]
+        dual = self.dual_fields(field.tape)
+        if field.field in dual:
+            made = len(self.pushes[field.tape].args) + dual.index(field.field)
+            self.result("top", (), RecordField(field.tape, made), node)
 
 
 _MEMORY_RULES = {

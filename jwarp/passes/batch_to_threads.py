@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Container
 
+from jwarp.ir.attributes import Extent
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import WRITES, Const, Kernel, Node, Op, Param, Value, failure_texts, prints, walk
 from jwarp.types import MAX_DIMS, ArrayType, int32
@@ -50,13 +51,13 @@ class _Spread(Cloner):
             assert node.result is not None
             self.known[node.result] = Const(int32, 0)
             return []
-        attr = node.attr[0] if node.name == "shape" else node.attr
+        attr = node.told(Extent).array if node.name == "shape" else node.attr
         if node.name not in ("param", "shape", *_INDEXED) or attr not in self.batched:
             return [self.node(node)]
         made = self.node(node)
         assert isinstance(made, Op)
         if node.name == "shape":
-            return [dataclasses.replace(made, attr=(attr, node.attr[1] + 1))]
+            return [dataclasses.replace(made, attr=Extent(attr, node.told(Extent).axis + 1))]
         element = Value(int32)
         name = "load" if node.name == "param" else node.name
         own = Op("tid", (), self.axis, element, node.span)

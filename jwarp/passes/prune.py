@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Container, Iterable
 from typing import Any
 
+from jwarp.ir.attributes import RecordField, RecordFields
 from jwarp.ir.nodes import CHANGES, Block, For, If, Node, Op, Operand, Value, While, blocks, results
 
 TAPE = ("push", "pop")
@@ -35,7 +36,7 @@ class _Liveness:
     def __init__(self, body: Block, returned: Container[Any]):
         self.returned = returned
         self.values: set[Value] = set()
-        self.fields: set[tuple[int, int]] = set()
+        self.fields: set[RecordField] = set()
         self.tapes: set[int] = set()
         self.undone: set[Any] = set()
         self.last_read: dict[Any, int] = {}
@@ -54,7 +55,7 @@ class _Liveness:
             if isinstance(node, Op):
                 self.place[id(node)] = (len(self.place), loops)
                 if node.name == "push":
-                    self.pushes.setdefault(node.attr[0], []).append(node)
+                    self.pushes.setdefault(node.told(RecordFields).tape, []).append(node)
             inner = loops if isinstance(node, (Op, If)) else (*loops, id(node))
             for owned in blocks(node):
                 self.number(owned, inner)
@@ -73,7 +74,7 @@ class _Liveness:
         if node.name == "save":
             return node.attr in self.undone
         if node.name in TAPE:
-            return (node.attr[0] if node.name == "push" else node.attr) in self.tapes
+            return (node.told(RecordFields).tape if node.name == "push" else node.attr) in self.tapes
         return node.name in ("assert", "check", "print")
 
     def is_read_after(self, node: Op) -> bool:
@@ -102,13 +103,14 @@ class _Liveness:
 
     def mark_op(self, node: Op) -> None:
         if node.name == "push":
-            tape = node.attr[0]
-            self.need(x for k, x in enumerate(node.args) if (tape, k) in self.fields)
+            tape = node.told(RecordFields).tape
+            self.need(x for k, x in enumerate(node.args) if RecordField(tape, k) in self.fields)
             return
         self.need(node.args)
         if node.name == "top":
-            self.fields.add(node.attr)
-            self.tapes.add(node.attr[0])
+            field = node.told(RecordField)
+            self.fields.add(field)
+            self.tapes.add(field.tape)
         elif node.name in ("undo", "rollback"):
             self.undone.add(node.attr)
         elif node.name == "load" or (node.result in self.values and node.name in CHANGES):
@@ -124,7 +126,7 @@ class _Liveness:
     def kept_fields(self, tape: int) -> list[int]:
         """The fields of a tape's records that something reads."""
         count = max(len(push.args) for push in self.pushes[tape])
-        return [k for k in range(count) if (tape, k) in self.fields]
+        return [k for k in range(count) if RecordField(tape, k) in self.fields]
 
 
 class _Sweep:
@@ -139,14 +141,16 @@ class _Sweep:
     def node(self, node: Node) -> Node:
         match node:
             case Op(name="push"):
-                tape, *flags = node.attr
-                kept = self.liveness.kept_fields(tape)
+                record = node.told(RecordFields)
+                kept = self.liveness.kept_fields(record.tape)
+                uniform = tuple(record.uniform[k] for k in kept)
                 return dataclasses.replace(
-                    node, args=tuple(node.args[k] for k in kept), attr=(tape, *(flags[k] for k in kept))
+                    node, args=tuple(node.args[k] for k in kept), attr=RecordFields(record.tape, uniform)
                 )
             case Op(name="top"):
-                tape, position = node.attr
-                return dataclasses.replace(node, attr=(tape, self.liveness.kept_fields(tape).index(position)))
+                field = node.told(RecordField)
+                left = self.liveness.kept_fields(field.tape).index(field.field)
+                return dataclasses.replace(node, attr=RecordField(field.tape, left))
             case Op():
                 return node
             case If():

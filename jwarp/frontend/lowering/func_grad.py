@@ -13,6 +13,7 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.syntax.source import Source, check_function, count_loads
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, StructArray, StructValue, flatten
 from jwarp.frontend.values.composites import component_indices
+from jwarp.ir.attributes import Detached, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     WRITES,
@@ -118,7 +119,7 @@ def with_gradient(
     e.gradients.append(gradient)
     first = e.first_local
     written = {n.attr for node in body for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
-    e.builder.effect("rule", *made.operands, attr=(number, *sorted(a for a in written if a < first)))
+    e.builder.effect("rule", *made.operands, attr=Rule(number, tuple(sorted(a for a in written if a < first))))
     sources = [x for x in made.operands if isinstance(x, Value) and x.type.is_float]
     detached: list[Operand] = []
     for j, x in enumerate(scalars):
@@ -126,7 +127,7 @@ def with_gradient(
             detached.append(x)
             continue
         value = Value(x.type)
-        e.builder.append(Op("detach", (x, *sources), (number, j, *sums), value, span))
+        e.builder.append(Op("detach", (x, *sources), Detached(number, j, tuple(sums)), value, span))
         detached.append(value)
     return made.rebuilt(result, detached)
 

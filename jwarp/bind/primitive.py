@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
@@ -99,15 +99,21 @@ _JITTED: weakref.WeakKeyDictionary[Kernel, dict[Any, Callable]] = weakref.WeakKe
 
 def jitted(primitive: compat.Primitive, params: dict[str, Any]) -> Callable[..., list[Any]]:
     """The compiled form of an eager launch, made once."""
-    launch = params["launch"]
+    key = (primitive, *params.items())
+    return made_once(params["launch"], params["zeros"], key, lambda: _jit(primitive, params))
+
+
+def made_once(
+    launch: Descriptor, zeros: Sequence[tuple[int, ...]], key: Hashable, make: Callable[[], Callable[..., list[Any]]]
+) -> Callable[..., list[Any]]:
+    """What `make` makes of a launch; the same for the same launch and `key`, as long as the kernel is there."""
     owner = launch.program.owner
     kernel = owner() if owner else None
-    if kernel is None or not is_fixed(launch, params["zeros"]):
-        return _jit(primitive, params)
+    if kernel is None or not is_fixed(launch, zeros):
+        return make()
     made = _JITTED.setdefault(kernel, {})
-    key = (primitive, *params.items())
-    found = made.get(key)
-    return made.setdefault(key, _jit(primitive, params)) if found is None else found
+    found = made.get((launch, zeros, key))
+    return made.setdefault((launch, zeros, key), make()) if found is None else found
 
 
 def is_fixed(launch: Descriptor, zeros: Sequence[tuple[int, ...]]) -> bool:

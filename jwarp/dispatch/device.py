@@ -131,7 +131,7 @@ def _read_input(param: Param, value: Any, stream: int) -> _Given | Fault:
         return found
     # Nobody has read it yet, so nothing can be converted: a scalar has exactly the type, too.
     described = Argument(found.outline, "cuda", found.outline.shape, found.outline.dtype)
-    shape = param.type.element if param.is_value and isinstance(param.type, ArrayType) else ()
+    shape = param.type.components if param.is_value and isinstance(param.type, ArrayType) else ()
     if isinstance(param.type, ArrayType) and not param.is_value:
         fault = arguments.check_input(param, described, x64=True)
     elif (described.shape, described.dtype) != (shape, param.dtype.dtype):
@@ -196,7 +196,7 @@ def _shadow(program: Program, p: int, of: _Given) -> Placed:
     return None, XLA_DTYPES[param.dtype.name], of.place.array.shape
 
 
-def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int) -> _native.CudaLaunch:
+def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int) -> _native.DeviceLaunch:
     """The launch for arrays of these shapes on that device, compiled once."""
     program = launch.program
     names = program.settings.cuda_arch or "sm_{}{}".format(*_native.cuda_capability(device))
@@ -217,9 +217,9 @@ class _Recipe:
     grid: tuple[int, ...] | None = None
     failures: tuple[str, ...] = ()
 
-    def compiled(self, launch: Descriptor) -> _native.CudaLaunch:
+    def compiled(self, launch: Descriptor) -> _native.DeviceLaunch:
         image = self.image()
-        return _native.CudaLaunch(
+        return _native.DeviceLaunch(
             kernel=launch.program.name,
             entry=image.entry,
             image=image.content,

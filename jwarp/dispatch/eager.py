@@ -103,7 +103,7 @@ def keep(ready: Ready, key: Hashable | None, values: Sequence[Any]) -> None:
     """Keep the plan of a launch for calls with `key`, if it has one."""
     plan = None if key is None else ready.plan(values)
     if plan is not None:
-        ready.call.kernel.plans[key] = plan
+        ready.call.kernel.plans.keep(key, plan)
 
 
 def converter(param: Param, kind: type) -> Convert | None:

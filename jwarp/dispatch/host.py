@@ -34,7 +34,7 @@ class Plan:
     written must have no memory in common with the others, which calls with the same shapes can differ in.
     """
 
-    native: _native.InPlaceCall
+    native: _native.HostLaunch
     converts: tuple[tuple[int, Callable[[Any], Any]], ...]
     apart: tuple[tuple[int, int], ...]
     outputs: tuple[int, ...]

@@ -6,6 +6,7 @@ The names below are public. Modules and subpackages are not: they change without
 from importlib.metadata import version as _version
 from typing import Never as _Never
 
+from jwarp import types as types
 from jwarp.api import device as device
 from jwarp.api.check_grads import check_grads as check_grads
 from jwarp.api.cuda_kernel import cuda_kernel as cuda_kernel
@@ -42,7 +43,6 @@ from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.lib import decompositions as _decompositions  # noqa: F401 its rows
 from jwarp.lib import norms as _norms  # noqa: F401 its rows
 from jwarp.lib import search as _search  # noqa: F401 its rows
-from jwarp.types import NAMED as _NAMED
 from jwarp.types import SCALARS as _SCALARS
 from jwarp.types import array as array
 from jwarp.types import array1d as array1d
@@ -54,7 +54,7 @@ from jwarp.types import tile as _tile
 
 globals().update(_CONSTANTS)
 globals().update(_SCALARS)  # float32, …, and bool, a type here as in Warp
-globals().update(_NAMED)  # vec3, mat33d, …
+globals().update({name: kind for name, kind in vars(types).items() if isinstance(kind, types.CompositeType)})
 globals().update(_BUILTINS)
 globals().update({name: row.function for name, row in _LIBRARY.items()})
 

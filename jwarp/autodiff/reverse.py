@@ -48,9 +48,9 @@ from jwarp.ir.nodes import (
     written_params,
 )
 from jwarp.passes.dead_stores import drop_undone
+from jwarp.passes.hoist import speculate
 from jwarp.passes.prune import prune
 from jwarp.passes.simplify import simplify
-from jwarp.passes.speculate import speculate
 from jwarp.types import ArrayType, int64, shape_of, with_shape
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import jax
 
-from jwarp.structs import Struct, listen, unchecked
-from jwarp.types import StructType
+from jwarp.types import Struct, StructType, listen, unchecked
 
 
 def _register(kind: StructType) -> None:

@@ -180,7 +180,7 @@ def _shadow(program: Program, p: int, of: _Given) -> Placed:
     return None, XLA_DTYPES[param.dtype.name], of.place.array.shape
 
 
-def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int) -> _native.CudaLaunch:
+def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int) -> _native.DeviceLaunch:
     """The launch for arrays of these shapes on that device, compiled once."""
     program = launch.program
     names = program.settings.cuda_arch or "sm_{}{}".format(*_native.cuda_capability(device))
@@ -190,7 +190,7 @@ def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int
     return known if known is not None else program.derived.setdefault(key, compile_())
 
 
-Recipe = tuple[tuple, Callable[[], _native.CudaLaunch]]
+Recipe = tuple[tuple, Callable[[], _native.DeviceLaunch]]
 
 
 def _generated(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectures: tuple[str, ...]) -> Recipe:
@@ -204,9 +204,9 @@ def _generated(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectu
         kernel.check(geometry.dims, extents)
     version = kernel.version(geometry.dims, extents, flat=geometry.repeat == 1)
 
-    def compiled() -> _native.CudaLaunch:
+    def compiled() -> _native.DeviceLaunch:
         image = kernel.image(version, architectures, launch.block_dim)
-        return _native.CudaLaunch(
+        return _native.DeviceLaunch(
             kernel=program.name,
             entry=image.entry,
             image=image.content,
@@ -227,10 +227,10 @@ def _handwritten(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architec
     definition = program.handwritten
     assert definition is not None
 
-    def compiled() -> _native.CudaLaunch:
+    def compiled() -> _native.DeviceLaunch:
         config, kernel = configuration(launch), Handwritten(definition, program.kernel, program.settings)
         image = kernel.image(architectures, config.block)
-        return _native.CudaLaunch(
+        return _native.DeviceLaunch(
             kernel=program.name,
             entry=image.entry,
             image=image.content,

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from jwarp.caches import MAX_SHAPES, Cache
 from jwarp.config import Settings, config
 from jwarp.errors import CompileError, JwarpError, Span
 from jwarp.frontend.builtins import rows  # noqa: F401 defines them
+from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.func import Func, func
-from jwarp.frontend.lowering.expressions import UsesTiles
 from jwarp.frontend.lowering.statements import lower_kernel_source
 from jwarp.frontend.syntax.source import (
     Source,
@@ -28,8 +29,7 @@ from jwarp.frontend.syntax.source import (
 )
 from jwarp.frontend.tiles.blocks import by_blocks
 from jwarp.ir import nodes
-from jwarp.structs import has_arrays, leaves
-from jwarp.types import AnyType, StructArrayType, StructType, as_type
+from jwarp.types import AnyType, StructArrayType, StructType, as_type, has_arrays, leaves
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
@@ -90,9 +90,9 @@ class Kernel:
         return read_source(self.python, self._captured, self._lines)
 
     @functools.cached_property
-    def plans(self) -> dict[Any, Any]:
+    def plans(self) -> Cache[Any, Any]:
         """What launches keep for the next one alike."""
-        return {}
+        return Cache("repeated launches of a kernel", MAX_SHAPES)
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force).

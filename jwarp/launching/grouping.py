@@ -9,8 +9,7 @@ from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel import Kernel
 from jwarp.launching.arguments import Matched, Role, match, refuse_written_inputs
 from jwarp.launching.sizes import Symbolic
-from jwarp.structs import Struct, leaves, unchecked
-from jwarp.types import AnyType, ArrayType, StructArrayType, StructType
+from jwarp.types import AnyType, ArrayType, Struct, StructArrayType, StructType, leaves, unchecked
 
 
 def match_call(kernel: Kernel, written: Sequence[int], inputs: Any, outputs: Any) -> Matched:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_processes import run as run_process
+from processes import run as run_process
 
 import jwarp as wp
 from jwarp import _native

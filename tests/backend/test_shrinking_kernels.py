@@ -7,7 +7,7 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_sources import Writer
-from test_fuzz_kernels import check
+from random_checks import check
 
 
 @settings(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from test_processes import run as run_process
+from processes import run as run_process
 
 import jwarp as wp
 from jwarp import _native

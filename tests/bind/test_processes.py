@@ -1,10 +1,6 @@
 """Launches across processes: exports, the persistent cache, and the order of imports and backends."""
 
-import os
 import pickle
-import subprocess
-import sys
-import textwrap
 
 import jax
 import jax.export
@@ -14,21 +10,9 @@ import pytest
 from jax.experimental import serialize_executable
 from launch_kernels import accumulate, scale
 from numpy.testing import assert_array_equal
+from processes import run
 
 import jwarp as wp
-
-
-def run(code, *args, **environment):
-    """Run `code` in a fresh Python; its standard output."""
-    result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *map(str, args)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=os.environ | environment,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
 
 
 def work(x):
@@ -68,7 +52,6 @@ LOAD = """
 import sys, pathlib, pickle, numpy, jax, jax.export, jax.numpy as jnp
 from jax.experimental import serialize_executable
 import jwarp as wp
-sys.path.insert(0, sys.argv[2])
 from launch_kernels import advance, increment
 
 # This process has kernels of its own, whose compiled code must not be taken for that of the file.
@@ -92,7 +75,7 @@ def test_exports_differentiate_and_executables_load_in_a_process_with_other_kern
     (tmp_path / "export").write_bytes(exported.serialize(vjp_order=1))
     compiled = jax.jit(jax.grad(energy, argnums=(0, 1))).lower(x, k).compile()
     (tmp_path / "executable").write_bytes(pickle.dumps(serialize_executable.serialize(compiled)))
-    value, gradient, executed = run(LOAD, tmp_path, os.path.dirname(__file__)).splitlines()
+    value, gradient, executed = run(LOAD, tmp_path).splitlines()
     # y = (1 + k)^3 x, and the rows are 0, 1 and 2 times y.
     growth, square = 1.5**3, float((x**2).sum())
     expected = np.array([*(10 * growth**2 * x), 5 * square * 2 * growth * 3 * 1.5**2])
@@ -113,7 +96,6 @@ import sys, jax, jax.numpy as jnp
 {before}
 import jwarp as wp
 {after}
-sys.path.insert(0, sys.argv[1])
 from launch_kernels import scale
 print(*jax.jit(wp.jax_kernel(scale))(jnp.arange(4.0), 2.0)[0])
 """
@@ -121,7 +103,7 @@ print(*jax.jit(wp.jax_kernel(scale))(jnp.arange(4.0), 2.0)[0])
 
 @pytest.mark.parametrize(("before", "after"), [("jax.devices()", ""), ("", "jax.devices()"), ("", "")])
 def test_the_backend_may_start_before_or_after_the_import(before, after):
-    printed = run(PROGRAM.format(before=before, after=after), os.path.dirname(__file__))
+    printed = run(PROGRAM.format(before=before, after=after))
     assert printed.split() == ["0.0", "2.0", "4.0", "6.0"]
 
 
@@ -139,7 +121,7 @@ jax.monitoring.register_event_listener(lambda name, **_: hits.append(name.endswi
 """
     gradient = "print(*jax.jit(jax.grad(lambda x: (wp.jax_kernel(scale)(x, 2.0)[0] ** 2).sum()))(jnp.arange(4.0)))"
     program = count + PROGRAM.format(before="", after="") + gradient + "\nprint(sum(hits))"
-    *values, hits = run(program, os.path.dirname(__file__), **settings).split()
-    *cached, cached_hits = run(program, os.path.dirname(__file__), **settings).split()
+    *values, hits = run(program, **settings).split()
+    *cached, cached_hits = run(program, **settings).split()
     assert values == cached == ["0.0", "2.0", "4.0", "6.0", "0.0", "8.0", "16.0", "24.0"]
     assert int(hits) < int(cached_hits)

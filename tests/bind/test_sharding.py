@@ -11,57 +11,17 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
-
-import jwarp as wp
-
-
-@wp.kernel
-def couple(x: wp.array2d[float], w: wp.array[float], k: float, y: wp.array2d[float]):
-    i, j = wp.tid()
-    y[i, j] = k * x[i, j] * x[i, j] * w[j]
-
-
-@wp.kernel
-def decay(w: wp.array[float], rate: float, x: wp.array2d[float]):
-    i, j = wp.tid()
-    x[i, j] = x[i, j] * (1.0 - rate * w[j])
-
-
-def couple_fn(x, w, k):
-    return wp.launch(couple, x.shape, [x, w, k], [x.shape])[0]
-
-
-def decay_fn(x, w, rate):
-    return wp.launch(decay, x.shape, [w, rate], [x])[0]
-
-
-RNG = np.random.default_rng(7)
-X = RNG.standard_normal((8, 5)).astype(np.float32)
-W = RNG.standard_normal(5).astype(np.float32)
-K = np.float32(0.7)
-
-
-def mesh_of(kind=AxisType.Auto, shape=(2,)):
-    return jax.make_mesh(shape, ("d", "e")[: len(shape)], axis_types=(kind,) * len(shape))
-
-
-def expected_gradients(x=X, w=W, k=K):
-    """Of sum((k x² w)²) by hand, in float64."""
-    x, w, k = (np.asarray(a, np.float64) for a in (x, w, k))
-    y = k * x**2 * w
-    return 2 * y * 2 * k * x * w, (2 * y * k * x**2).sum(0), (2 * y * x**2 * w).sum()
-
-
-def assert_gradients(found):
-    for got, want in zip(found, expected_gradients(), strict=True):
-        np.testing.assert_allclose(np.asarray(got), want, rtol=2e-5, atol=1e-6)
-
-
-def loss_on(mesh, check_vma):
-    def local(x, w, k):
-        return jax.lax.psum(jnp.sum(couple_fn(x, w, k) ** 2), "d")
-
-    return jax.shard_map(local, mesh=mesh, in_specs=(P("d"), P(), P()), out_specs=P(), check_vma=check_vma)
+from sharded_launches import (
+    K,
+    W,
+    X,
+    assert_gradients,
+    couple_fn,
+    decay_fn,
+    expected_gradients,
+    loss_on,
+    mesh_of,
+)
 
 
 @pytest.mark.parametrize("check_vma", [True, False])
@@ -184,9 +144,8 @@ def test_shard_map_gathers_nothing_and_plain_jit_gathers():
 EIGHT = """
 import os, sys
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
-sys.path.insert(0, sys.argv[1])
 import jax
-from test_sharding import *
+from sharded_launches import *
 assert jax.device_count() == 8
 mesh = mesh_of(shape=(4, 2))
 x = jax.device_put(X, NamedSharding(mesh, P("d")))
@@ -200,7 +159,7 @@ print("right")
 
 def start(program, *args):
     environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
-    command = [sys.executable, "-c", program, os.path.dirname(__file__), *map(str, args)]
+    command = [sys.executable, "-c", program, *map(str, args)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
@@ -212,13 +171,12 @@ def test_eight_devices():
 
 DISTRIBUTED = """
 import sys
-sys.path.insert(0, sys.argv[1])
 import jax
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
 jax.config.update("jax_num_cpu_devices", 2)
-jax.distributed.initialize(f"localhost:{sys.argv[2]}", 2, int(sys.argv[3]), initialization_timeout=60)
-from test_sharding import *
-if sys.argv[3] == "1":
+jax.distributed.initialize(f"localhost:{sys.argv[1]}", 2, int(sys.argv[2]), initialization_timeout=60)
+from sharded_launches import *
+if sys.argv[2] == "1":
     # Other kernels first: nothing may depend on the order in which processes meet kernels.
     decay_fn(jnp.asarray(X), W, 0.5)
 assert (jax.device_count(), jax.local_device_count()) == (4, 2)

@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cuda_compiling import REFUSED, bodies, saxpy, stencil
 from gradient_kernels import KINDS
 from kernel_sources import Writer, load
 from op_kernels import agree, arguments, casts_of, close, inputs_of, operand_sets, ops_of
-from test_compiles import REFUSED, bodies, saxpy, stencil
 
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run

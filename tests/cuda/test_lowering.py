@@ -1,12 +1,11 @@
 """Launches lowered for CUDA on a machine that need not have a GPU: what is compiled, and what the call says."""
 
-import re
-
 import jax
 import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cuda_lowering import attribute, calls, lowered
 
 import jwarp as wp
 from jwarp.backend.cuda import nvrtc
@@ -60,23 +59,6 @@ def explained(x: wp.array[float], y: wp.array[float]):
 def one_architecture(compiler):
     with wp.config(cuda_arch="sm_90"):
         yield
-
-
-def lowered(function, *args):
-    """The program for CUDA as text, and what was compiled for it."""
-    with wp.record_compiles() as events:
-        program = jax.jit(function).trace(*args).lower(lowering_platforms=("cuda",))
-    return program.as_text(), events
-
-
-def calls(text):
-    return re.findall(r"custom_call @(jwarp\w+)", text)
-
-
-def attribute(text, name):
-    """A string attribute of the one call of a program, as bytes."""
-    (found,) = re.findall(rf'\b{name} = "((?:[^"\\]|\\.)*)"', text)
-    return re.sub(rb"\\([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), found.encode("latin-1")).replace(b'\\"', b'"')
 
 
 def test_a_launch_is_one_call_with_the_machine_code_in_it():

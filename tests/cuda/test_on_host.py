@@ -12,11 +12,11 @@ import warnings
 
 import numpy as np
 import pytest
+from cuda_compiling import REFUSED
 from gradient_kernels import KINDS
 from host import BACKWARD, FORWARD, HostCompiled, compile_host, pack, run_host
 from kernel_sources import Writer, load
 from op_kernels import agree, arguments, casts_of, close, inputs_of, operand_sets, ops_of
-from test_compiles import REFUSED
 
 import jwarp as wp
 from jwarp.backend.cuda.compile import CudaKernel

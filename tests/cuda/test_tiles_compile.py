@@ -4,8 +4,8 @@ import random
 import re
 
 import pytest
-from test_compiles import compiles
-from test_tiles_on_host import Scattered, in_blocks_of
+from cuda_compiling import compiles
+from cuda_tiles import Scattered, in_blocks_of
 from tile_kernels import Program
 from tile_programs import product, softmax
 

@@ -4,12 +4,11 @@ The threads of a block run forward, backward and shuffled, so that a barrier tha
 """
 
 import contextlib
-import dataclasses
 import random
 
 import numpy as np
 import pytest
-from exact_tiles import Maker
+from cuda_tiles import Scattered, in_blocks_of
 from host import BACKWARD, FORWARD, HostCompiled, compile_host, run_host
 from op_kernels import agree
 from tile_kernels import COLUMNS, ROWS, Program
@@ -25,40 +24,10 @@ from jwarp.errors import NotDifferentiableError
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Const, If, Op, Value, While
 from jwarp.ir.printing import format_kernel
-from jwarp.types import bfloat16, bool_, float16, float32, float64, int32, scalar_of, shape_of
+from jwarp.types import bfloat16, float16, float32, float64, int32
 
 PLAIN = Settings(cache_dir="")
 GROUP = 8
-BLOCK_DIMS = (1, 16, 32, 33, 64, 128)
-
-
-class Scattered(Maker):
-    """Makes kernels that never store several elements to one place together, which would leave any one of them."""
-
-    def indices(self, array, shape):
-        pool, self.pool = self.pool, self.pool[: 1 + self.tid_dims]  # what is never negative
-        found = super().indices(array, shape)
-        self.pool = pool
-        return found
-
-    def store(self, value):
-        super().store(value)
-        node = self.b.nodes[-1]
-        if node.name == "store" and len(shape_of(value.type)) > len(self.shapes[node.attr]):
-            self.b.nodes[-1] = dataclasses.replace(node, name="atomic_add")
-
-    def put(self):
-        first = len(self.b.nodes)
-        super().put()
-        for k, node in enumerate(self.b.nodes[first:], first):
-            if isinstance(node, Op) and node.name == "put" and shape_of(node.args[1].type):
-                is_bool = scalar_of(node.result.type) is bool_
-                other = {"name": "not", "args": node.args[:1]} if is_bool else {"name": "put_add"}
-                self.b.nodes[k] = dataclasses.replace(node, **other)
-
-
-def in_blocks_of(kernel, rng):
-    return dataclasses.replace(kernel, block_dim=rng.choice(BLOCK_DIMS))
 
 
 def compiled(kernels, versions):

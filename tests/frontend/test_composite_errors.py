@@ -4,7 +4,7 @@ In the bodies below `«` and `»` stand around the text that the caret must poin
 """
 
 import pytest
-from test_errors import C, T, check
+from error_checks import C, T, check
 
 import jwarp as wp
 

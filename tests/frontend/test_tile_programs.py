@@ -4,8 +4,8 @@ import random
 
 import numpy as np
 import pytest
+from error_checks import load
 from numpy_tiles import in_numpy
-from test_errors import load
 from tile_running import run_tiled
 
 import jwarp as wp

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
 import importlib.util
 import os
 import shutil
@@ -55,9 +54,9 @@ def own_process(
         library = driver or str(build_mock(*defines))
         from jwarp import _native
 
-        path = os.pathsep.join([str(TESTS / "cuda"), os.environ.get("PYTHONPATH", "")])
-        call = f"import {test.__module__} as m; m.{test.__name__}.__wrapped__(**{arguments!r})"
-        environment = {**os.environ, "PYTHONPATH": path, "JWARP_LIBCUDA": library, NATIVE: _native.__file__}
+        file = test.__code__.co_filename
+        call = f"from own_process import call; call({file!r}, {test.__name__!r}, {arguments!r})"
+        environment = {**os.environ, "JWARP_LIBCUDA": library, NATIVE: _native.__file__}
         done = subprocess.run(
             [sys.executable, "-c", call], env=environment, capture_output=True, text=True, timeout=seconds
         )
@@ -65,6 +64,15 @@ def own_process(
             pytest.fail(f"the process ended with {done.returncode}\n{done.stdout}\n{done.stderr}", pytrace=False)
 
     return run
+
+
+def call(file: str, name: str, arguments: dict[str, Any]) -> None:
+    """Runs test `name` of a file, in the process that was started for it."""
+    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    getattr(module, name).__wrapped__(**arguments)
 
 
 @functools.cache

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import indexed
-from jwarp.frontend.builtins.table import Builtin, Caller, check_count, define
+from jwarp.frontend.builtins.table import Builtin, check_count, define
+from jwarp.frontend.context import Context
 from jwarp.frontend.values import composites
 from jwarp.frontend.values.bindings import ArrayRef, Binding, StructArray, describe
 
@@ -13,7 +14,7 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
     compares = operation == "cas"
     count = 2 if compares else 1
 
-    def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    def lower(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         array = args[0] if args else None
         if not isinstance(array, ArrayRef):
             hint = (

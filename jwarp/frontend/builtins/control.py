@@ -7,14 +7,15 @@ from typing import TypeVar
 import numpy as np
 
 from jwarp.errors import CompileError, Span
-from jwarp.frontend.builtins.table import Caller, check_count, define
+from jwarp.frontend.builtins.table import check_count, define
+from jwarp.frontend.context import Context
 from jwarp.frontend.values.bindings import Binding
 from jwarp.types import CompositeValue
 
 T = TypeVar("T")
 
 
-def _lower_tid(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_tid(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("tid", args, (0,), span)
     return caller.tid(1, span)
 
@@ -31,7 +32,7 @@ tid = define(
 )
 
 
-def _only_in_for(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _only_in_for(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     raise CompileError("range() can only stand in a for statement", span)
 
 
@@ -58,4 +59,3 @@ def constant(value: T) -> T:
     if not isinstance(value, (bool, int, float, np.generic, CompositeValue)):
         raise TypeError(f"wp.constant takes a number, a bool, a vector or a matrix, not {type(value).__name__}")
     return value
-

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin, Caller, check_count, define
+from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin, check_count, define
+from jwarp.frontend.context import Context
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -21,7 +22,7 @@ from jwarp.ir.nodes import Const
 from jwarp.types import MAX_DIMS, ArrayType, CompositeType, as_scalar
 
 
-def _lower_len(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_len(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("len", args, (1,), span)
     match args[0]:
         case ArrayRef() as array:
@@ -44,7 +45,7 @@ define(
 )
 
 
-def _lower_type(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_type(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("type", args, (1,), span)
     return PythonRef(
         args[0].type if isinstance(args[0], (Composite, StructValue)) else caller.scalar(args[0], spans[0]).type
@@ -57,7 +58,7 @@ PYTHON_BUILTINS[type] = Builtin(
 )
 
 
-def _lower_zeros(caller: Caller, args: list[Any], spans: list[Span], span: Span) -> Binding:
+def _lower_zeros(caller: Context, args: list[Any], spans: list[Span], span: Span) -> Binding:
     shape, dtype = args
     extents = [_constant_extent(n, span) for n in (shape if isinstance(shape, tuple) else (shape,))]
     if not 1 <= len(extents) <= MAX_DIMS:

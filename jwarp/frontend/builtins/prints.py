@@ -110,7 +110,7 @@ def _not_called(caller: Any, args: list[Any], spans: list[Span], span: Span) -> 
     raise AssertionError("texts are read from the call itself")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PrintBuiltin(Builtin):
     """A function that takes texts, which are no values: `lines` lowers the call."""
 

@@ -6,11 +6,11 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins import vector
-from jwarp.frontend.builtins.table import Builtin, Caller, check_count, check_same, define
+from jwarp.frontend.builtins.table import Builtin, check_count, check_same, define
+from jwarp.frontend.context import Context
 from jwarp.frontend.tiles import operators
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, TileRef, describe, flatten, rebuild
 from jwarp.ir.builder import zero
@@ -26,7 +26,7 @@ def _elementwise(forms: str, doc: str, operation: str = "") -> Builtin:
     name = forms.strip().partition("(")[0]
     row = OPS[operation or name]
 
-    def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    def lower(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         assert row.arity is not None
         if any(isinstance(a, TileRef) for a in args):
             return _of_tiles(caller, name, row.name, args, span)
@@ -39,7 +39,7 @@ def _elementwise(forms: str, doc: str, operation: str = "") -> Builtin:
     return define(forms, doc, lower, operation=row.name)
 
 
-def _of_tiles(caller: Any, name: str, operation: str, args: list[Binding], span: Span) -> Binding:
+def _of_tiles(caller: Context, name: str, operation: str, args: list[Binding], span: Span) -> Binding:
     """The operators between tiles, by name."""
     match args:
         case [TileRef() as x] if operation == "neg":
@@ -181,7 +181,7 @@ rshift = _elementwise(
 class _Steps:
     """Emits the operations that a builtin is made of; Python numbers among them have `type`."""
 
-    caller: Caller
+    caller: Context
     type: ScalarType
     span: Span
 
@@ -207,7 +207,7 @@ def _composed(
 ) -> Builtin:
     """A builtin that is a few operations on scalars of one type."""
 
-    def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    def lower(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         check_count(row.name, args, (len(row.each_form[0].names),), span)
         if isinstance(args[0], Composite) and form is not None:
             return by_component(form, caller, args[0].type, args, spans, span)
@@ -220,7 +220,7 @@ def _composed(
         return steps(_Steps(caller, type, span), *scalars)
 
     def by_component(
-        form: _VectorForm, caller: Caller, kind: CompositeType, args: list[Binding], spans: list[Span], span: Span
+        form: _VectorForm, caller: Context, kind: CompositeType, args: list[Binding], spans: list[Span], span: Span
     ) -> Binding:
         if any(not isinstance(a, Composite) or a.type is not kind for a in args[: form.leading]):
             given = ", ".join(map(describe, args))
@@ -288,7 +288,10 @@ radians = _composed(
     "radians(x: Float) -> Float", "x degrees in radians.", FLOAT, lambda do, x: do("mul", x, math.pi / 180.0)
 )
 frac = _composed(
-    "frac(x: Float) -> Float", "x - trunc(x), which has the sign of x.", FLOAT, lambda do, x: do("sub", x, do("trunc", x))
+    "frac(x: Float) -> Float",
+    "x - trunc(x), which has the sign of x.",
+    FLOAT,
+    lambda do, x: do("sub", x, do("trunc", x)),
 )
 isnan = _composed(
     """
@@ -341,7 +344,7 @@ smoothstep = _composed(
 # -- choices and conversions
 
 
-def _lower_clamp(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_clamp(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("clamp", args, (3,), span)
     x, low, high = (caller.scalar(a, s, "argument of wp.clamp") for a, s in zip(args, spans, strict=True))
     check_same("clamp", (x, low, high), span)
@@ -355,7 +358,7 @@ clamp = define(
 )
 
 
-def _lower_where(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_where(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("where", args, (3,), span)
     condition = caller.condition(args[0], spans[0])
     if isinstance(args[1], Composite) and isinstance(args[2], Composite) and args[1].type is args[2].type:
@@ -366,7 +369,7 @@ def _lower_where(caller: Caller, args: list[Binding], spans: list[Span], span: S
     return caller.emit("select", condition, x, y, span=span)
 
 
-def _lower_select(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_select(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("select", args, (3,), span)
     return _lower_where(caller, [args[0], args[2], args[1]], [spans[0], spans[2], spans[1]], span)
 
@@ -385,7 +388,7 @@ select = define(
 )
 
 
-def _lower_cast(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_cast(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("cast", args, (2,), span)
     wanted = args[1].object if isinstance(args[1], PythonRef) else None
     if isinstance(args[0], Composite) and isinstance(wanted, CompositeType) and args[0].type.shape == wanted.shape:
@@ -414,12 +417,12 @@ cast = define(
 # -- for the library: values that one way computes well, and another way differentiates well
 
 
-def _lower_follow(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_follow(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     x, y = (flatten(a, span) or [] for a in args)
     return rebuild(args[0], [caller.emit("follow", a, b, span=span) for a, b in zip(x, y, strict=True)])
 
 
-def _lower_fixed(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_fixed(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     parts = flatten(args[0], span) or []
     return rebuild(args[0], [caller.emit("follow", x, zero(x.type), span=span) for x in parts])
 

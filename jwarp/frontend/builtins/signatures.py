@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 from collections.abc import Iterable, Sequence
@@ -52,7 +53,7 @@ class Form:
 
 
 def _parameter(arg: ast.arg, kind: Any, default: ast.expr | None) -> inspect.Parameter:
-    empty = inspect.Parameter.empty
+    empty: Any = inspect.Parameter.empty
     if default is None:
         value = empty
     else:
@@ -61,7 +62,7 @@ def _parameter(arg: ast.arg, kind: Any, default: ast.expr | None) -> inspect.Par
     return inspect.Parameter(arg.arg, kind, default=value, annotation=annotation)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Described:
     """A function as its users see it: `forms`, one in each line, and what it does."""
 
@@ -117,11 +118,9 @@ def first_fitting(forms: Sequence[Form], args: Sequence[Any], named: dict[str, A
     """The arguments by the names of the parameters, of the first form that they fit.
 
     Raises:
-        TypeError: they fit none; the text is about the last.
+        TypeError: they fit none; the text is about the first.
     """
-    for form in forms[:-1]:
-        try:
+    for form in forms:
+        with contextlib.suppress(TypeError):
             return form.signature.bind(*args, **named)
-        except TypeError:
-            continue
-    return forms[-1].signature.bind(*args, **named)
+    return forms[0].signature.bind(*args, **named)

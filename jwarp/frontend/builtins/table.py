@@ -5,36 +5,23 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import Described, first_fitting
-from jwarp.frontend.values import composites
-from jwarp.frontend.values.bindings import ArrayRef, Binding
+from jwarp.frontend.context import Context
+from jwarp.frontend.values.bindings import Binding
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Operand
 from jwarp.ir.ops import OPS
-from jwarp.types import PYTHON_SCALARS, ArrayType, from_dtype
+from jwarp.types import PYTHON_SCALARS, from_dtype
+
+Lower = Callable[[Context, list[Any], list[Span], Span], Binding]
 
 
-class Caller(composites.Emitter, Protocol):
-    """What a builtin sees of the function that calls it."""
-
-    def condition(self, binding: Binding, span: Span) -> Operand: ...
-    def tid(self, arity: int, span: Span) -> Binding: ...
-    def extent(self, array: ArrayRef, axis: int, span: Span) -> Operand: ...
-    def local_array(self, kind: ArrayType, extents: tuple[int, ...], span: Span) -> ArrayRef: ...
-    def atomic(
-        self, name: str, array: ArrayRef, indices: list[Binding], values: list[Binding], spans: list[Span], span: Span
-    ) -> Binding: ...
-
-
-Lower = Callable[[Any, list[Any], list[Span], Span], Binding]
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Builtin(Described):
     """A function of the kernel language.
 
@@ -49,7 +36,7 @@ class Builtin(Described):
     def arguments(
         self, args: list[Binding], spans: list[Span], named: dict[str, Binding], places: dict[str, Span], span: Span
     ) -> tuple[list[Any], list[Span]]:
-        """What `lower` takes: the arguments in order, and where they stand."""
+        """What `lower` takes: the arguments in order, and where they stand. What is wrong is said at `span`."""
         if self.binds:
             try:
                 bound = first_fitting(self.each_form, args, named)
@@ -59,7 +46,7 @@ class Builtin(Described):
             return list(bound.arguments.values()), spans
         if not named:
             return args, spans
-        order = self._in_order(len(args), list(named), places[next(iter(named))])
+        order = self._in_order(len(args), list(named), span)
         return [*args, *(named[name] for name in order)], [*spans, *(places[name] for name in order)]
 
     def _in_order(self, positional: int, named: Sequence[str], span: Span) -> Sequence[str]:
@@ -118,7 +105,7 @@ def added(row: Row) -> Row:
     return row
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LibraryFunction(Described):
     """A function that is written in the kernel language itself: a `@wp.func` instead of a lowering."""
 

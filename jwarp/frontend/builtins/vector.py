@@ -348,7 +348,9 @@ matrix_from_cols = _row(
     _from_cols_rule,
 )
 matrix_from_rows = _row(
-    "matrix_from_rows(*args: Vector[Any, Any]) -> Any", "The matrix with these rows, vectors of one type.", _from_rows_rule
+    "matrix_from_rows(*args: Vector[Any, Any]) -> Any",
+    "The matrix with these rows, vectors of one type.",
+    _from_rows_rule,
 )
 vector = _row(
     "vector(*values: Any, length: int | None = None, dtype: Any = None) -> Any",
@@ -360,7 +362,7 @@ vector = _row(
 )
 matrix = _row(
     "matrix(*values: Any, shape: tuple[int, int] | None = None, dtype: Any = None) -> Any",
-    """A matrix of `values`, row by row: none for zeros, one for all entries, or one for each; or a matrix to be converted.
+    """A matrix of `values`, row by row: none for zeros, one for all, or one for each; or a matrix to be converted.
 
     `shape`, two constants, is left out where a matrix is given; `dtype`, a scalar type, follows from the values.""",
     composites.make_matrix,

@@ -13,8 +13,8 @@ from jwarp.frontend.builtins.control import static
 from jwarp.frontend.builtins.prints import PrintBuiltin
 from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin
 from jwarp.frontend.builtins.tile.calls import TileBuiltin
+from jwarp.frontend.context import spelling
 from jwarp.frontend.func import Func
-from jwarp.frontend.lowering.expressions import spelling
 from jwarp.frontend.lowering.subscripts import SubscriptLowering
 from jwarp.frontend.values import composites, structs
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, StructValue, bind_python, describe
@@ -70,7 +70,8 @@ class CallLowering(SubscriptLowering):
         if isinstance(function, Builtin):
             named = {str(k.arg): self.expression(k.value) for k in node.keywords}
             places = {str(k.arg): self.span(k.value) for k in node.keywords}
-            args, spans = function.arguments(args, spans, named, places, span)
+            wrong = span if function.binds or not named else self.span(node.keywords[0])
+            args, spans = function.arguments(args, spans, named, places, wrong)
             return function.lower(self, args, spans, span)
         keywords = {k.arg: self.expression(k.value) for k in node.keywords}
         return self.call_function(function, args, keywords, node)

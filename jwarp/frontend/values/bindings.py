@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.tiles.views import View
+from jwarp.frontend.values.views import View
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value
-from jwarp.structs import Struct
 from jwarp.types import (
     ArrayType,
     CompositeType,
     CompositeValue,
     ScalarType,
+    Struct,
     StructArrayType,
     StructType,
     TileKind,

@@ -220,7 +220,9 @@ tile_matmul = define(
     tile_matmul(a: tile[T], b: tile[T], alpha: float = 1.0, precision: str = 'default') -> tile[T]
     tile_matmul(a: tile[Any], b: tile[Any], out: tile[Any], alpha: float = 1.0, beta: float = 1.0,\
         precision: str = 'default') -> None""",
-    """The matrix product of tiles of floats: a new tile alpha * a @ b, or, into a tile `out`, alpha * a @ b + beta * out.
+    """The product of tiles of floats with two dimensions.
+
+    A new tile alpha * a @ b; with a tile `out`, that becomes alpha * a @ b + beta * out.
 
     Elements of 16 bits are added up in float32 where `out` has that type. With `precision="tf32"` products of
     float32 may be taken with fewer digits.
@@ -241,7 +243,9 @@ def _pair(form: str, doc: str, rule: Callable[[Given], tuple[Operand, ...]], lik
     """A function that gives a new tile, and the one that changes its argument."""
     new = define(f"{form} -> tile[T]", doc, functools.partial(_made, rule, like))
     changing = f"{form.replace('(', '_inplace(', 1)} -> None"
-    return new, define(changing, f"{doc}\n\n    It takes the place of `{like}`.", functools.partial(_in_place, rule, like))
+    return new, define(
+        changing, f"{doc}\n\n    It takes the place of `{like}`.", functools.partial(_in_place, rule, like)
+    )
 
 
 tile_cholesky, tile_cholesky_inplace = _pair(

@@ -5,18 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import first_fitting
 from jwarp.frontend.builtins.table import Builtin, added
+from jwarp.frontend.context import Context
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, PythonRef, TileRef, describe
+from jwarp.frontend.values.cells import TileMemory
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import MAX_DIMS, CompositeType, ScalarType, TileKind, as_scalar, float32
-
-if TYPE_CHECKING:
-    from jwarp.frontend.lowering.calls import CallLowering
-    from jwarp.frontend.tiles.cells import TileMemory
 
 STORAGES = ("register", "shared")
 FILL_MODES = ("lower", "upper")
@@ -27,7 +25,7 @@ class Given:
     """The arguments of one call by name, and where each is written."""
 
     name: str
-    e: CallLowering
+    e: Context
     values: dict[str, Any]
     spans: dict[str, Any]
     span: Span
@@ -157,7 +155,7 @@ Rule = Callable[[Given], Binding]
 Choice = Callable[[list[Binding], dict[str, Binding]], int]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TileBuiltin(Builtin):
     """A function on tiles, whose rule gets its arguments by name."""
 
@@ -166,7 +164,7 @@ class TileBuiltin(Builtin):
 
     def call(
         self,
-        e: CallLowering,
+        e: Context,
         args: list[Binding],
         spans: list[Span],
         named: dict[str, Binding],

@@ -11,13 +11,13 @@ import numpy as np
 
 from jwarp import types
 from jwarp.errors import CompileError, Span
-from jwarp.frontend.builtins.table import PYTHON_BUILTINS
 from jwarp.frontend.builtins.signatures import indexed
+from jwarp.frontend.builtins.table import PYTHON_BUILTINS
 from jwarp.frontend.builtins.tile.calls import Given, TileBuiltin, define
-from jwarp.frontend.lowering.subscripts import component_indices
 from jwarp.frontend.tiles.subscripts import along_axis
-from jwarp.frontend.tiles.views import moved
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, Number, TileRef, describe, flatten
+from jwarp.frontend.values.composites import component_indices
+from jwarp.frontend.values.views import moved
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Block, Const, If, Operand, Value
 from jwarp.ir.ops import NUMBER
@@ -454,9 +454,7 @@ tile_store_indexed = define(
     lambda given: _store(given, _gathered),
 )
 tile_atomic_add = define(
-    indexed(
-        "tile_atomic_add(a: array[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]"
-    ),
+    indexed("tile_atomic_add(a: array[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]"),
     """Add a tile to the part of an array from `offset` on, each element in one indivisible step.
 
     Gives the tile of what the elements held before; those outside of the array are dropped, and zero.""",

@@ -7,13 +7,14 @@ import math
 from typing import Any
 
 from jwarp.errors import KernelTypeError, Span
-from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin
 from jwarp.frontend.builtins.signatures import indexed
+from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin
 from jwarp.frontend.builtins.tile.calls import Given, define
-from jwarp.frontend.tiles import subscripts, views
-from jwarp.frontend.tiles.views import View
+from jwarp.frontend.tiles import subscripts
+from jwarp.frontend.values import views
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, TileRef, describe
 from jwarp.frontend.values.composites import read as read_components
+from jwarp.frontend.values.views import View
 from jwarp.types import CompositeType, tile_type
 
 
@@ -214,7 +215,9 @@ tile_reshape = define(
     _reshape,
 )
 tile_transpose = define(
-    "tile_transpose(a: tile[T]) -> tile[T]", "A view of a tile of two dimensions with rows and columns exchanged.", _transpose
+    "tile_transpose(a: tile[T]) -> tile[T]",
+    "A view of a tile of two dimensions with rows and columns exchanged.",
+    _transpose,
 )
 tile_broadcast = define(
     "tile_broadcast(a: tile[T], shape: Shape) -> tile[T]",

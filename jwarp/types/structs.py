@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from jwarp.errors import KernelTypeError
-from jwarp.types import AnyType, ArrayType, ScalarType, StructArrayType, StructType, Type, as_type
+from jwarp.types.arrays import AnyType, ArrayType, StructArrayType, StructType, Type, as_type
+from jwarp.types.scalars import ScalarType
 
 # Called with every struct there is and is to come: JAX learns of them by it.
 _listeners: list[Callable[[StructType], None]] = []

@@ -1,0 +1,25 @@
+"""Lowers functions for CUDA, and reads what the calls of their programs say."""
+
+import re
+
+import jax
+import jax.export
+
+import jwarp as wp
+
+
+def lowered(function, *args):
+    """The program for CUDA as text, and what was compiled for it."""
+    with wp.record_compiles() as events:
+        program = jax.jit(function).trace(*args).lower(lowering_platforms=("cuda",))
+    return program.as_text(), events
+
+
+def calls(text):
+    return re.findall(r"custom_call @(jwarp\w+)", text)
+
+
+def attribute(text, name):
+    """A string attribute of the one call of a program, as bytes."""
+    (found,) = re.findall(rf'\b{name} = "((?:[^"\\]|\\.)*)"', text)
+    return re.sub(rb"\\([0-9A-F]{2})", lambda m: bytes([int(m[1], 16)]), found.encode("latin-1")).replace(b'\\"', b'"')

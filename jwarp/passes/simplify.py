@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from jwarp.ir.attributes import ArrayName
 from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, simplify_op
 from jwarp.ir.nodes import (
     Block,
@@ -22,7 +23,7 @@ from jwarp.ir.nodes import (
     results,
     walk_node,
 )
-from jwarp.ir.ops import ELEMENTARY, LASTING_EFFECTS, OPS
+from jwarp.ir.ops import ELEMENTARY, OPS
 from jwarp.types import bool_, scalar_of
 
 MAX_ROUNDS = 4
@@ -100,7 +101,7 @@ class _Rewriter:
                 self.conditional(node)
         self.forget_loads(changed_arrays(node))
 
-    def forget_loads(self, arrays: set[int]) -> None:
+    def forget_loads(self, arrays: set[ArrayName]) -> None:
         """Stop sharing loads of `arrays`, whose content changes here."""
         if arrays:
             self.seen = {k: v for k, v in self.seen.items() if k[0] != "load" or k[1] not in arrays}
@@ -221,7 +222,7 @@ def drop_unused(body: Block) -> Block:
 
 
 def _has_effect(node: Node) -> bool:
-    return any(isinstance(n, Op) and OPS[n.name].effect in LASTING_EFFECTS for n in walk_node(node))
+    return any(isinstance(n, Op) and n.row.is_lasting for n in walk_node(node))
 
 
 def _is_needed(node: Node, needed: set[Value]) -> bool:

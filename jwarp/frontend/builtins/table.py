@@ -34,7 +34,8 @@ from jwarp.frontend.values.bindings import (
 from jwarp.ir.builder import zero
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Const, Operand
-from jwarp.ir.ops import ANY, FLOAT, NUMBER, OPS, Kinds
+from jwarp.ir.operation import ANY, FLOAT, NUMBER, Kinds
+from jwarp.ir.ops import OPS
 from jwarp.types import MAX_DIMS, PYTHON_SCALARS, ArrayType, CompositeType, ScalarType, as_scalar, bool_, from_dtype
 
 

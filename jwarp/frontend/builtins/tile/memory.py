@@ -20,7 +20,7 @@ from jwarp.frontend.values.composites import component_indices
 from jwarp.frontend.values.views import moved
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Block, Const, If, Operand, Value
-from jwarp.ir.ops import NUMBER
+from jwarp.ir.operation import NUMBER
 from jwarp.types import CompositeType, ScalarType, int32, int64, tile_type
 
 _NO_INDEX = int32.max  # outside of any array

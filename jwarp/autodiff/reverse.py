@@ -437,7 +437,7 @@ _WRITE_RULES = {
 
 def _components(param: Param) -> int:
     """How many scalars a parameter by value has."""
-    return math.prod(param.type.element) if isinstance(param.type, ArrayType) else 1
+    return math.prod(param.type.components) if isinstance(param.type, ArrayType) else 1
 
 
 def _wrapped(type: Any, number: int) -> Const:

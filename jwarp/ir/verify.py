@@ -488,9 +488,9 @@ def _is_scalar(type_: Any) -> bool:
 
 def _is_type(type_: Any) -> bool:
     if isinstance(type_, ArrayType):
-        components = len(type_.element) <= 2 and all(type(n) is int and n >= 1 for n in type_.element)
-        counts = type(type_.ndim) is int and type_.ndim >= 1 and 0 <= type_.dims <= MAX_DIMS
-        return _is_scalar(type_.dtype) and components and counts
+        components = type_.components
+        counts = type(type_.dims) is int and 0 <= type_.dims <= MAX_DIMS and type_.ndim >= 1
+        return _is_scalar(type_.dtype) and all(type(n) is int and n >= 1 for n in components) and counts
     return _is_scalar(type_)
 
 
@@ -499,7 +499,7 @@ def _check_local(local: Local) -> None:
     if not isinstance(kind, ArrayType) or not _is_type(kind) or kind.dims == 0:
         raise _Fault(f"local array {local.name} has type {kind!r}")
     extents = type(shape) is tuple and all(type(n) is int and 1 <= n <= MAX_SHARED_BYTES for n in shape)
-    if not extents or len(shape) != kind.ndim or shape[kind.dims :] != kind.element:
+    if not extents or len(shape) != kind.ndim or shape[kind.dims :] != kind.components:
         raise _Fault(f"local array {local.name} of type {kind} has extents {shape}")
 
 

@@ -132,7 +132,7 @@ class _Instrumenter(Rebuilder):
         array = self.kernel.array(node.attr)
         assert isinstance(array.type, ArrayType)
         indices, dims = node.indices, array.type.dims
-        pairs = zip(indices[dims:], array.type.element, strict=True)
+        pairs = zip(indices[dims:], array.type.components, strict=True)
         if all(isinstance(i, Const) and 0 <= i.value < extent for i, extent in pairs):
             # The components of an element are inside together.
             indices = (*indices[:dims], *(zero(i.type) for i in indices[dims:]))

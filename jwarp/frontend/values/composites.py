@@ -58,7 +58,7 @@ def component(e: Emitter, kind: ScalarType, binding: Binding, span: Span) -> Ope
 
 def convert(e: Emitter, type: CompositeType, value: Composite, span: Span) -> Composite:
     """A vector or matrix of the same shape with components of another type."""
-    if value.type.shape != type.shape:
+    if not value.type.is_like(type):
         raise KernelTypeError(f"{describe(value)} cannot become {type.name}", span)
     return Composite(type, tuple(e.emit("cast", x, span=span, type=type.dtype) for x in value.items))
 

@@ -54,7 +54,7 @@ from jwarp.types import tile as _tile
 
 globals().update(_CONSTANTS)
 globals().update(_SCALARS)  # float32, …, and bool, a type here as in Warp
-globals().update({name: kind for name, kind in vars(types).items() if isinstance(kind, types.CompositeType)})
+globals().update(types.NAMED)  # vec3, mat33d, …
 globals().update(_BUILTINS)
 globals().update({name: row.function for name, row in _LIBRARY.items()})
 

@@ -64,17 +64,14 @@ def _lower_zeros(caller: Context, args: list[Any], spans: list[Span], span: Span
     if not 1 <= len(extents) <= MAX_DIMS:
         raise CompileError(f"a local array has 1 to {MAX_DIMS} dimensions, not {len(extents)}", span)
     wanted = dtype.object if isinstance(dtype, PythonRef) else dtype
-    element = wanted if isinstance(wanted, CompositeType) else None
-    scalar = element.dtype if element else as_scalar(wanted)
-    if scalar is None:
+    element = wanted if isinstance(wanted, CompositeType) else as_scalar(wanted)
+    if element is None:
         raise KernelTypeError(
             f"the dtype of a local array must be a scalar, vector or matrix type, not {describe(dtype)}",
             span,
             "wp.zeros(shape=4, dtype=float)",
         )
-    parts = element.shape if element else ()
-    kind = ArrayType(scalar, len(extents) + len(parts), parts)
-    return caller.local_array(kind, tuple(extents), span)
+    return caller.local_array(ArrayType(element, len(extents)), tuple(extents), span)
 
 
 def _constant_extent(binding: Binding, span: Span) -> int:

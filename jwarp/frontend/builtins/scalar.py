@@ -15,7 +15,8 @@ from jwarp.frontend.tiles import operators
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, TileRef, describe, flatten, rebuild
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Operand
-from jwarp.ir.ops import ANY, FLOAT, NUMBER, OPS, Kinds
+from jwarp.ir.operation import ANY, FLOAT, NUMBER, Kinds
+from jwarp.ir.ops import OPS
 from jwarp.types import CompositeType, ScalarType, as_scalar, bool_
 
 # -- one operation each
@@ -391,7 +392,7 @@ select = define(
 def _lower_cast(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("cast", args, (2,), span)
     wanted = args[1].object if isinstance(args[1], PythonRef) else None
-    if isinstance(args[0], Composite) and isinstance(wanted, CompositeType) and args[0].type.shape == wanted.shape:
+    if isinstance(args[0], Composite) and isinstance(wanted, CompositeType) and args[0].type.is_like(wanted):
         part = PythonRef(wanted.dtype)
         items = (caller.scalar(_lower_cast(caller, [item, part], spans, span), span) for item in args[0].items)
         return Composite(wanted, tuple(items))

@@ -43,12 +43,11 @@ from jwarp.ir.nodes import (
     inner_params,
     operands,
     results,
-    used_values,
     walk,
     walk_node,
     written_params,
 )
-from jwarp.passes.dead_stores import drop_undone
+from jwarp.passes.dead_stores import drop_dead_stores
 from jwarp.passes.hoist import speculate
 from jwarp.passes.prune import prune
 from jwarp.passes.simplify import simplify
@@ -122,7 +121,7 @@ class _Reverse(Sweep):
         body = prune(body, returned)
         if self.slots is not None:
             self.slots.refuse_tape(body)
-        body = prune(drop_undone(body, used_values(body)), returned)
+        body = prune(drop_dead_stores(body), returned)
         body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         if gathered:
             body = gather(prune(body, returned), gathered, frozenset(returned))

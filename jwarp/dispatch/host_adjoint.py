@@ -10,7 +10,7 @@ import numpy as np
 from jwarp.analysis.affine import Extents
 from jwarp.dispatch.host_arrays import InPlace, Place, Use, refuse_shared
 from jwarp.launching.arguments import Role
-from jwarp.launching.derive import DerivedLaunch, Feed, Variant, derive, gatherable
+from jwarp.launching.derive import DerivedLaunch, Feed, Variant, depends_on_integers, derive, gatherable
 from jwarp.launching.descriptor import Program
 from jwarp.launching.geometry import Geometry
 
@@ -87,6 +87,11 @@ class InPlaceAdjoint:
             self.run()
         for step in self._after:
             step()
+
+    @property
+    def depends_on_integers(self) -> bool:
+        """Whether the adjoint may be another one for other values of scalars."""
+        return depends_on_integers(self.program)
 
     def _variant(self) -> Variant:
         params, contents = self.program.params, self.contents

@@ -131,8 +131,14 @@ def adjoint_plan(
     converts = _converts(run.program.params, values, run.contents)
     if converts is None or not all(map(_is_plain, launches)):
         return None
-    if any(values[place] is not run.cotangents[p] for p, place in cotangents.items() if p in run.cotangents):
-        return None
+    if run.depends_on_integers:
+        params = run.program.params
+        converts = tuple(
+            (p, _same(values[p], convert) if not params[p].is_array and params[p].dtype.is_int else convert)
+            for p, convert in converts
+        )
+    lent = (place for p, place in cotangents.items() if p in run.cotangents)
+    converts += tuple((place, np.asarray) for place in lent if type(values[place]) is compat.Array)
     return _AdjointBuilder(run, len(values), cotangents, gradients).plan(converts, names)
 
 
@@ -230,6 +236,11 @@ def _converts(
             return None
         converts.append((p, convert))
     return tuple(converts)
+
+
+def _same(known: Any, convert: Convert) -> Convert:
+    """The conversion of the number that was known, and of no other."""
+    return lambda x: convert(x) if x == known else None
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype) -> Make:

@@ -11,6 +11,7 @@ from jwarp.types.arrays import array2d as array2d
 from jwarp.types.arrays import array3d as array3d
 from jwarp.types.arrays import array4d as array4d
 from jwarp.types.arrays import as_type as as_type
+from jwarp.types.arrays import user_type as user_type
 from jwarp.types.composites import KINDS as KINDS
 from jwarp.types.composites import MATRIX as MATRIX
 from jwarp.types.composites import NAMED as NAMED

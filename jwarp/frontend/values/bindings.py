@@ -29,6 +29,7 @@ from jwarp.types import (
     from_dtype,
     int32,
     int64,
+    user_type,
 )
 
 
@@ -298,7 +299,7 @@ def _bind_struct(obj: Struct, name: str, span: Span) -> Binding:
             value = value.as_type(kind, span)
         if isinstance(kind, ArrayType) and kind.dims:
             value = Unusable(f"`{name}.{part}` is an array from outside", "arrays are parameters of the kernel")
-        wanted = kind.element if isinstance(kind, ArrayType) else kind
+        wanted = user_type(kind)
         if not isinstance(value, Unusable) and getattr(value, "type", None) is not wanted:
             raise KernelTypeError(f"`{name}.{part}` must be {wanted!r}, not {describe(value)}", span)
         items.append(value)

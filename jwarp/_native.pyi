@@ -15,7 +15,7 @@ def set_thread_limit(limit: int, *, eager: bool = False) -> None: ...
 def ffi_api_version() -> tuple[int, int]: ...
 def run_launch(fingerprint: str, launch: Buffer, operands: Sequence[np.ndarray], threads: int = 1) -> None: ...
 
-class InPlaceCall:
+class HostLaunch:
     def __init__(
         self,
         fingerprint: str,
@@ -26,7 +26,7 @@ class InPlaceCall:
     ) -> None: ...
     def __call__(self, arrays: list[np.ndarray]) -> None: ...
 
-class Replay:
+class BoundHostLaunch:
     def __init__(
         self,
         fingerprint: str,
@@ -40,7 +40,7 @@ class Replay:
     def __call__(self) -> None: ...
     def replace(self, arrays: Sequence[tuple[int, np.ndarray]], launch: Buffer | np.ndarray | None = None) -> None: ...
 
-class CudaLaunch:
+class DeviceLaunch:
     def __init__(
         self,
         *,

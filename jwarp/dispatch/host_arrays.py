@@ -13,6 +13,7 @@ import jwarp._native as _native
 from jwarp.analysis.affine import Extents
 from jwarp.autodiff.custom_gradients import plain as runnable
 from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.caches import Cache
 from jwarp.errors import LaunchError
 from jwarp.ir.serialize import fingerprint
 from jwarp.launching.arguments import Role
@@ -91,11 +92,11 @@ class InPlace:
         """Launch other threads from now on."""
         self._change(geometry, self.places)
 
-    def one_call(self) -> _native.InPlaceCall:
+    def one_call(self) -> _native.HostLaunch:
         """The launch for other arrays of the same shapes, which must be told apart in memory before."""
         kernel = lower_kernel(self.launch.program.kernel, self.launch.program.settings)
         operands, results = self.launch.operands, self.launch.results
-        return _native.InPlaceCall(kernel.fingerprint, kernel.program, self.launch.numbers, operands, results)
+        return _native.HostLaunch(kernel.fingerprint, kernel.program, self.launch.numbers, operands, results)
 
     def _arranged(self, geometry: Geometry, places: tuple[Place, ...]) -> tuple[Descriptor, tuple[Place, ...]]:
         """The launch for these arrays, checked and compiled."""
@@ -121,7 +122,7 @@ class InPlace:
         self.launch, self.geometry, self.places = launch, geometry, places
 
 
-def _replay(launch: Descriptor, places: Sequence[Place]) -> tuple[_native.Replay, bool]:
+def _replay(launch: Descriptor, places: Sequence[Place]) -> tuple[_native.BoundHostLaunch, bool]:
     """The native replay, and whether it has arrays of its own."""
     arrays = [place.array for place in places]
     results, added = [], []
@@ -135,7 +136,9 @@ def _replay(launch: Descriptor, places: Sequence[Place]) -> tuple[_native.Replay
         else:
             results.append(p)
     kernel = lower_kernel(launch.program.kernel, launch.program.settings)
-    native = _native.Replay(kernel.fingerprint, kernel.program, launch.numbers, arrays, launch.operands, results, added)
+    native = _native.BoundHostLaunch(
+        kernel.fingerprint, kernel.program, launch.numbers, arrays, launch.operands, results, added
+    )
     return native, len(arrays) > len(launch.program.params)
 
 
@@ -287,7 +290,7 @@ def _merged(program: Program, pairs: tuple[tuple[int, int], ...]) -> Program:
         kernel=made.kernel,
         shadowed=made.shadowed,
         unchecked=plain if checked else None,
-        descriptors={},
+        descriptors=Cache(program.descriptors.name, program.descriptors.bound),
         derived={},
     )
     return program.derived.setdefault(key, merged)

@@ -10,16 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from jwarp.caches import MAX_SHAPES, Cache
 from jwarp.config import Settings, config
 from jwarp.errors import CompileError, JwarpError, Span
-from jwarp.frontend.builtins.tile import (
-    algebra,  # noqa: F401 define functions
-    functions,  # noqa: F401 define functions
-    memory,  # noqa: F401 define functions
-    shapes,  # noqa: F401 define functions
-)
+from jwarp.frontend.builtins import rows  # noqa: F401 defines them
+from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.func import Func, func
-from jwarp.frontend.lowering.expressions import UsesTiles
 from jwarp.frontend.lowering.statements import lower_kernel_source
 from jwarp.frontend.syntax.source import (
     Source,
@@ -94,9 +90,9 @@ class Kernel:
         return read_source(self.python, self._captured, self._lines)
 
     @functools.cached_property
-    def plans(self) -> dict[Any, Any]:
+    def plans(self) -> Cache[Any, Any]:
         """What launches keep for the next one alike."""
-        return {}
+        return Cache("repeated launches of a kernel", MAX_SHAPES)
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force).

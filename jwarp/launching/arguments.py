@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
+from jwarp.frontend.kernel import Parameter
 from jwarp.ir.nodes import Param
 from jwarp.launching.sizes import Symbolic
 from jwarp.types import ArrayType, ScalarType, Type, bool_, float64, from_dtype, int64
@@ -50,15 +51,11 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """One role and one value for each parameter, and which parameters are the outputs, in order.
-
-    `users` are the outputs as the kernel's author counts parameters, where some are structs.
-    """
+    """One role and one value for each parameter, and which parameters are the outputs, in order."""
 
     roles: tuple[Role, ...]
     values: tuple[Any, ...]
     outputs: tuple[int, ...]
-    users: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +82,15 @@ def raise_faults(kernel_name: str, faults: Sequence[Fault]) -> None:
 # Which argument belongs to which parameter
 
 
-def match(kernel_name: str, params: Sequence[Any], written: Sequence[int], inputs: Any, outputs: Any) -> Matched:
+def match(
+    kernel_name: str, params: Sequence[Param | Parameter], written: Sequence[int], inputs: Any, outputs: Any
+) -> Matched:
     """Assign inputs and outputs to `params`; `written` are the parameters that the kernel stores to.
 
     An output's role is ZEROS here; `read_output` tells a shape from an initial content.
+
+    Raises:
+        LaunchError: counts or names do not fit.
     """
     names = [param.name for param in params]
     where = f"kernel '{kernel_name}'"
@@ -116,12 +118,11 @@ def match(kernel_name: str, params: Sequence[Any], written: Sequence[int], input
         output_indices = list(written)
     else:
         roles = [Role.ZEROS if i in output_indices else Role.READ for i in range(len(names))]
-        refuse_written_inputs(kernel_name, params, written, roles)
     return Matched(tuple(roles), tuple(values[i] for i in range(len(names))), tuple(output_indices))
 
 
 def refuse_written_inputs(
-    kernel_name: str, params: Sequence[Any], written: Sequence[int], roles: Sequence[Role]
+    kernel_name: str, params: Sequence[Param | Parameter], written: Sequence[int], roles: Sequence[Role]
 ) -> None:
     """Raise LaunchError if the kernel stores to a parameter that was passed as an input only."""
     for index in written:
@@ -249,17 +250,17 @@ def _check_array(where: str, type: ArrayType, given: Argument) -> Fault | None:
     if given.dtype != type.dtype.dtype:
         return _mismatch(where, type, given, f"convert it with astype(wp.{type.dtype}.dtype)")
     if len(given.shape) != type.ndim:
-        last = f", the last of extents {type.element}," if type.element else ""
+        last = f", the last of extents {type.components}," if type.components else ""
         return _mismatch(where, type, given, f"an array of {type.ndim} dimensions{last} is needed")
-    if given.shape[type.dims :] != type.element:
-        return _mismatch(where, type, given, f"the last axes must hold the components: {type.element}")
+    if given.shape[type.dims :] != type.components:
+        return _mismatch(where, type, given, f"the last axes must hold the components: {type.components}")
     return None
 
 
 def _check_value(where: str, type: ArrayType, given: Argument) -> Fault | None:
     """A vector or matrix by value: the shape of its components, and numbers that convert."""
-    if given.shape != type.element:
-        return _mismatch(where, type, given, f"pass an array of shape {type.element}, or a tuple")
+    if given.shape != type.components:
+        return _mismatch(where, type, given, f"pass an array of shape {type.components}, or a tuple")
     source = given_type(given)
     if source is None or (source is not type.dtype and not (type.dtype.is_float and source.kind != "bool")):
         return _mismatch(where, type, given, f"convert it with astype(wp.{type.dtype}.dtype)")
@@ -284,10 +285,10 @@ def _read_shape(where: str, type: ArrayType, value: Any) -> tuple[int, ...] | Fa
         )
     if any(extent < 0 for extent in shape if not isinstance(extent, Symbolic)):
         return Fault(LaunchError, f"{where}: a shape must not be negative, got {shape}")
-    if type.element and len(shape) == type.dims:
-        return (*shape, *type.element)
-    if len(shape) != type.ndim or shape[type.dims :] != type.element:
-        whole = f", or {type.ndim} with the components {type.element}" if type.element else ""
+    if type.components and len(shape) == type.dims:
+        return (*shape, *type.components)
+    if len(shape) != type.ndim or shape[type.dims :] != type.components:
+        whole = f", or {type.ndim} with the components {type.components}" if type.components else ""
         return Fault(LaunchError, f"{where}: expected a shape of {type.dims} extents for {type!r}{whole}, got {shape}")
     return shape
 

@@ -11,7 +11,7 @@ from harness import TARGETS, VARIANTS, Compiled, Variant
 from tile_kernels import COLUMNS, ROWS, Program, TileBuilder
 
 from jwarp import _native
-from jwarp.analysis.conditions import in_words
+from jwarp.analysis.conditions import condition_text
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.events import record_compiles
@@ -19,6 +19,7 @@ from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Const, Kernel, Op, Param, Value
+from jwarp.ir.operation import Stage
 from jwarp.ir.printing import format_kernel
 from jwarp.ir.verify import verify
 from jwarp.launching.descriptor import FORMAT
@@ -33,7 +34,7 @@ def test_random_kernels(seed):
     case = Maker(rng, size=rng.choice([5, 14, 25])).case()
     expected = run(case.kernel, case.dims, case.arguments)
     made = CpuKernel(case.kernel, SETTINGS)
-    verify(made.proofs.kernel)
+    verify(made.proofs.kernel, Stage.LOWERED)
     for variant in rng.sample(VARIANTS, 2):
         results = Compiled(made, variant).run(case.dims, case.arguments, threads=rng.choice([1, 2]))
         for found, wanted in zip(results, expected, strict=True):
@@ -79,7 +80,7 @@ def test_tiles_over_the_edge(target, extents):
 
 def test_the_launch_says_that_tiles_are_inside():
     made = CpuKernel(copied((8, 32), 8, 32), SETTINGS)
-    words = in_words(made.condition, made.kernel, made.proofs.symbols).split(" and ")
+    words = condition_text(made.condition, made.kernel, made.proofs.symbols).split(" and ")
     assert set(words) == {f"{n} * dim[{k}] <= {name}.shape[{k}]" for k, n in enumerate((8, 32)) for name in "xy"}
     fast, checked = (made.text(version) for version in ("fast", "checked"))
     assert "masked" not in fast.split("define internal")[1].split("define void")[0]

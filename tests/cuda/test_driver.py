@@ -382,7 +382,7 @@ def test_a_child_of_a_fork_finds_no_lock_held():
 @own_process
 def test_threads_share_call_sites():
     """First runs at the same time as others, on two devices, with shapes that differ."""
-    launches = native().CudaLaunch(
+    launches = native().DeviceLaunch(
         kernel="scale", entry="jwarp_scale", image=cubin(), plan=attributes(scale_launch(5))["plan"],
         launch=scale_launch(5), block=128,
     )  # fmt: skip

@@ -76,8 +76,8 @@ def test_declarations_are_those_of_the_toolkit(tmp_path):
     assert "static assertion failed" in compiles("\n".join([CHECKS, wrong]), folder, tmp_path)
 
 
-def make(image: bytes) -> _native.CudaLaunch:
-    return _native.CudaLaunch(
+def make(image: bytes) -> _native.DeviceLaunch:
+    return _native.DeviceLaunch(
         kernel="k", entry="k", image=image, plan=SCALE_PLAN, launch=scale_launch(5), block=128
     )  # fmt: skip
 

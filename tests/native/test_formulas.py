@@ -120,7 +120,7 @@ def test_a_record_with_other_variables() -> None:
     fingerprint = register(make_plan(1, [(ARRAY, 1, S32, UNKNOWN)]), count_columns)
     launch = make_launch([-1], [(0, 0, IN_OUT, 0)], variables=1, formulas=[[(VARIABLE, 0)]])
     total = np.zeros(1, np.int32)
-    call = _native.InPlaceCall(fingerprint, b"", launch, [0, 1], [0])
+    call = _native.HostLaunch(fingerprint, b"", launch, [0, 1], [0])
     for n in (5, 7, 7, 0, 5):
         total[:] = 0
         call([total, variables(n)])

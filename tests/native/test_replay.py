@@ -52,9 +52,9 @@ def launch_of(n: int) -> np.ndarray:
     return make_launch([n], [(0, -1, INPUT, 0), (1, -1, INPUT, 0), (2, 0, IN_OUT, 0)])
 
 
-def replay_of(scale: str, x: np.ndarray, k: float, y: np.ndarray, n: int | None = None) -> _native.Replay:
+def replay_of(scale: str, x: np.ndarray, k: float, y: np.ndarray, n: int | None = None) -> _native.BoundHostLaunch:
     arrays = [x, np.array(k, np.float32), y]
-    return _native.Replay(scale, b"", launch_of(len(x) if n is None else n), arrays, [0, 1, 2], [2])
+    return _native.BoundHostLaunch(scale, b"", launch_of(len(x) if n is None else n), arrays, [0, 1, 2], [2])
 
 
 def adder(n: int) -> str:
@@ -66,8 +66,8 @@ def adder(n: int) -> str:
     return register(make_plan(1, [(ARRAY, 1, F32, UNKNOWN)]), body)
 
 
-def add_replay(n: int, x: np.ndarray) -> _native.Replay:
-    return _native.Replay(adder(n), b"", make_launch([n], [(0, 0, IN_OUT, 0)]), [x], [0], [0])
+def add_replay(n: int, x: np.ndarray) -> _native.BoundHostLaunch:
+    return _native.BoundHostLaunch(adder(n), b"", make_launch([n], [(0, 0, IN_OUT, 0)]), [x], [0], [0])
 
 
 @pytest.mark.parametrize("n", [1, 63, 1000, 1_000_000])
@@ -128,7 +128,7 @@ def test_wrong_replays_are_refused(scale: str) -> None:
 
     def make(arrays, operands=(0, 1, 2), results=(2,), added=(), launch=None, fingerprint=scale):
         numbers = launch_of(4) if launch is None else launch
-        return _native.Replay(fingerprint, b"", numbers, arrays, operands, results, added)
+        return _native.BoundHostLaunch(fingerprint, b"", numbers, arrays, operands, results, added)
 
     for arrays, options, error, message in [
         ([x, k, [1.0]], {}, TypeError, "NumPy arrays"),
@@ -161,14 +161,14 @@ def test_copies_and_sums(scale: str) -> None:
     fingerprint = adder(6)
     start, copy, total = np.arange(6, dtype=np.float32), np.empty(6, np.float32), np.zeros((6, 2), np.float32)
     launch = make_launch([6], [(0, 0, IN_OUT, 0)])
-    replay = _native.Replay(fingerprint, b"", launch, [start, copy, total[::-1, 0]], [0], [1], [(1, 2)])
+    replay = _native.BoundHostLaunch(fingerprint, b"", launch, [start, copy, total[::-1, 0]], [0], [1], [(1, 2)])
     for _ in range(3):
         replay()
     np.testing.assert_array_equal(start, np.arange(6))
     np.testing.assert_array_equal(total[::-1, 0], 3 * (start + 1))
     np.testing.assert_array_equal(total[:, 1], 0)
     zeros = make_launch([4], [(-1, 0, ZEROS, 0)])
-    replay = _native.Replay(fingerprint, b"", zeros, [copy, total[:, 1]], [], [0], [(0, 1)])
+    replay = _native.BoundHostLaunch(fingerprint, b"", zeros, [copy, total[:, 1]], [], [0], [(0, 1)])
     replay()
     np.testing.assert_array_equal(total[:, 1], [1, 1, 1, 1, 0, 0])
 
@@ -188,7 +188,7 @@ def test_large_strided_arrays_in_shared_copies(dtype: type) -> None:
     expected[::-2, :] += dtype(1)
     _native.set_thread_limit(4)
     launch = make_launch([n, n], [(0, 0, IN_OUT, 0)])
-    _native.Replay(fingerprint, b"", launch, [whole[::-2]], [0], [0])()
+    _native.BoundHostLaunch(fingerprint, b"", launch, [whole[::-2]], [0], [0])()
     np.testing.assert_array_equal(whole, expected)
 
 
@@ -272,7 +272,7 @@ def test_the_gil_is_free_while_a_kernel_runs() -> None:
         assert go_on.wait(30)
 
     fingerprint = register(make_plan(1, [(ARRAY, 1, F32, UNKNOWN)]), body)
-    replay = _native.Replay(
+    replay = _native.BoundHostLaunch(
         fingerprint, b"", make_launch([1], [(0, 0, IN_OUT, 0)]), [np.zeros(1, np.float32)], [0], [0]
     )
     thread = threading.Thread(target=replay)
@@ -302,7 +302,7 @@ def test_missing_versions_are_compiled_and_errors_raised() -> None:
     _native.set_compiler(compile_kernel)
     k, y = np.array(1, np.int32), np.zeros(4, np.float32)
     launch = make_launch([4], [(0, -1, INPUT, 0), (1, 0, IN_OUT, 0)])
-    replay = _native.Replay(new_fingerprint(), b"p", launch, [k, y], [0, 1], [1])
+    replay = _native.BoundHostLaunch(new_fingerprint(), b"p", launch, [k, y], [0, 1], [1])
     replay()
     np.testing.assert_array_equal(y, 1)
     k[()] = -1
@@ -310,7 +310,7 @@ def test_missing_versions_are_compiled_and_errors_raised() -> None:
     np.testing.assert_array_equal(y, 2)
     assert calls == [(b"p", "fast"), (b"p", "checked")]
     with pytest.raises(RuntimeError, match="KeyError"):
-        _native.Replay(new_fingerprint(), b"p", launch, [k, y], [0, 1], [1])
+        _native.BoundHostLaunch(new_fingerprint(), b"p", launch, [k, y], [0, 1], [1])
 
 
 # Memory
@@ -358,7 +358,7 @@ _native.register_kernel("scale", SCALE_PLAN, scale_entry(), 0)
 n = 1_000_000
 x, y = np.ones(n, np.float32), np.zeros(n, np.float32)
 launch = make_launch([n], [(0, -1, INPUT, 0), (1, -1, INPUT, 0), (2, 0, IN_OUT, 0)])
-replay = _native.Replay("scale", b"", launch, [x, np.array(3, np.float32), y], [0, 1, 2], [2])
+replay = _native.BoundHostLaunch("scale", b"", launch, [x, np.array(3, np.float32), y], [0, 1, 2], [2])
 """
 
 
@@ -413,4 +413,4 @@ def test_other_kinds_are_no_arrays() -> None:
     launch = make_launch([2], [(0, 0, IN_OUT, 0)])
     for array in (np.zeros(2, [("a", "?")]), np.zeros(2, ">i4"), np.array(["a", "b"]), np.zeros(2, object)):
         with pytest.raises(ValueError, match="dtype"):
-            _native.Replay(fingerprint, b"", launch, [array], [0], [0])
+            _native.BoundHostLaunch(fingerprint, b"", launch, [array], [0], [0])

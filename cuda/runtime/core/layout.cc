@@ -166,11 +166,11 @@ bool Layout::fits(const Buffers& buffers) const {
 }
 
 std::vector<int64_t> variables_of(const Launch& launch, const Buffers& buffers) {
-  const int64_t place = launch.operand_count;
-  if (place >= buffers.operand_count) {
-    invalid("the launch lacks operand " + std::to_string(place) + ", which has its sizes");
+  const int64_t number = launch.operand_count;
+  if (number >= buffers.operand_count) {
+    invalid("the launch lacks operand " + std::to_string(number) + ", which has its sizes");
   }
-  const XLA_FFI_Buffer& buffer = buffers.operand(place);
+  const XLA_FFI_Buffer& buffer = buffers.operand(number);
   if (buffer.rank != 1 + launch.variable_count() || buffer.dims[0] != 0) {
     invalid("the launch has its sizes from an operand of shape " + text(buffer.dims, buffer.rank) +
             ", expected 0 and " + std::to_string(launch.variable_count()) + " extents");

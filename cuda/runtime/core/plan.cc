@@ -11,7 +11,7 @@ constexpr int64_t kFormat = 3;
 constexpr int64_t kMaxRank = 32;
 constexpr int64_t kMaxParameters = 4096;
 constexpr int64_t kMaxWeight = int64_t{1} << 40;
-constexpr int64_t kMaxColumnUnit = 64;
+constexpr int64_t kMaxColumnGroup = 64;
 
 // An overflow counts as "does not hold": the checked version is right whatever the numbers are.
 bool holds(const Alternative& alternative, const int64_t* symbols) {
@@ -54,7 +54,7 @@ Plan::Plan(const int64_t* numbers, int64_t size) : numbers_(numbers, numbers + s
   reader.format(kFormat);
   tid_dims = reader.next("the number of thread dimensions", 1, kMaxDims);
   weight = reader.next("the weight of a thread", 1, kMaxWeight);
-  column_unit = reader.next("the columns that stay together", 1, kMaxColumnUnit);
+  column_group = reader.next("the columns that stay together", 1, kMaxColumnGroup);
 
   const int64_t parameter_count = reader.next("the number of parameters", 0, kMaxParameters);
   std::vector<bool> is_scalar_symbol(kMaxDims, false);

@@ -48,7 +48,7 @@ class Plan {
 
   int64_t tid_dims;
   int64_t weight;  // an estimate of one thread's work, in tenths of a nanosecond
-  int64_t column_unit;  // vector code works on columns, so a row is only split at multiples of this; 1 for blocks
+  int64_t column_group;  // vector code works on columns, so a row is only split at multiples of this; 1 for blocks
   std::vector<Parameter> parameters;
   // Launch dimensions, then per parameter the extents of an array or the value of an integer scalar.
   int64_t symbol_count = kMaxDims;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <exception>
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 CallPool::~CallPool() {
   for (std::thread& thread : started_) thread.join();
@@ -29,4 +29,4 @@ int64_t available_cpus() {
   return std::max<int64_t>(1, std::thread::hardware_concurrency());
 }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -7,7 +7,7 @@
 
 #include "cpu/share.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 // Threads of one call, started when they are first needed and joined when it ends.
 class CallPool final : public Pool {
@@ -26,4 +26,4 @@ class CallPool final : public Pool {
 // The processors that this process may run on.
 int64_t available_cpus();
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -3,7 +3,7 @@
 
 #include "core/fault.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 namespace {
 
 Compile compile = nullptr;
@@ -26,4 +26,4 @@ void require_version(Kernel& kernel, std::string_view program, Version version) 
               "the compiler did not register the needed version of kernel " + kernel.fingerprint);
 }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -6,7 +6,7 @@
 
 #include "cpu/run.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 // Compiles a version of a kernel and registers it with the table, on any thread. Throws Fault.
 using Compile = void (*)(const std::string& fingerprint, std::string_view program, Version version);
@@ -26,4 +26,4 @@ void run_compiling(CallSite& site, const Buffers& buffers, Pool& pool, Program p
   while (const auto missing = site.run(buffers, pool)) require_version(site.kernel(), program(), *missing);
 }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

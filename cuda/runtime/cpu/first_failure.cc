@@ -5,7 +5,7 @@
 
 #include "core/failed_check.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 void FirstFailure::note(const Frame& frame, int64_t granule, int64_t item) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -17,11 +17,11 @@ void FirstFailure::note(const Frame& frame, int64_t granule, int64_t item) {
   granule_.store(granule, std::memory_order_relaxed);
 }
 
-void FirstFailure::raise(const Kernel& kernel, const Geometry& geometry) const {
+void FirstFailure::raise(const Kernel& kernel, const CpuLayout& layout) const {
   if (site_ == 0) return;
   const size_t site = static_cast<size_t>(site_ - 1);
   const std::string what = site < kernel.failures.size() ? kernel.failures[site] : "a check failed";
-  raise_failed_check(what, geometry, kernel.plan.tid_dims, row_ * geometry.columns + column_, item_);
+  raise_failed_check(what, layout, kernel.plan.tid_dims, row_ * layout.columns + column_, item_);
 }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -6,10 +6,10 @@
 #include <mutex>
 
 #include "cpu/entry.h"
-#include "cpu/geometry.h"
+#include "cpu/layout.h"
 #include "cpu/table.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 class FirstFailure {
  public:
@@ -20,7 +20,7 @@ class FirstFailure {
   void note(const Frame& frame, int64_t granule, int64_t item);
 
   // Throws Fault if there was one.
-  void raise(const Kernel& kernel, const Geometry& geometry) const;
+  void raise(const Kernel& kernel, const CpuLayout& layout) const;
 
  private:
   std::atomic<int64_t> granule_{INT64_MAX};
@@ -31,4 +31,4 @@ class FirstFailure {
   int64_t column_ = 0;
 };
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

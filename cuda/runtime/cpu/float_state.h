@@ -6,7 +6,7 @@
 #endif
 #include <cstdint>
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 // XLA flushes subnormal numbers to zero while it executes, a launch outside XLA does not. A kernel gives
 // the same bits wherever it runs, so it always sees round-to-nearest with subnormals kept.
@@ -46,4 +46,4 @@ class DefaultFloatState {
   DefaultFloatState& operator=(const DefaultFloatState&) = delete;
 };
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 struct Half {
   uint16_t bits;
@@ -66,4 +66,4 @@ T sum(T x, T y) {
 inline Half sum(Half x, Half y) { return narrow_to_half(widen(x) + widen(y)); }
 inline BFloat16 sum(BFloat16 x, BFloat16 y) { return narrow_to_bfloat16(widen(x) + widen(y)); }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
 
@@ -37,4 +37,4 @@ void prepare_pages(void*, int64_t, Pool&) {}
 
 #endif
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

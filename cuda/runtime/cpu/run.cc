@@ -14,7 +14,7 @@
 #include "cpu/sums.h"
 #include "cpu/tape.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 namespace {
 
 // Waking a thread takes 20 to 50 microseconds, so less work than this is done sooner alone.
@@ -31,7 +31,7 @@ constexpr int64_t kLargeFill = 4 * kFillChunk;
 
 struct Work {
   const Plan& plan;
-  const Geometry& geometry;
+  const CpuLayout& layout;
   void* const* base;
   const Copies* copies;  // null where chunks need none
   Entry fast;
@@ -44,13 +44,13 @@ struct Work {
 // Decides, batch element by batch element, which version runs and with which symbols.
 class Chooser {
  public:
-  Chooser(const Plan& plan, const Geometry& geometry)
-      : plan_(plan), geometry_(geometry), own_(plan.clauses_use_scalars ? plan.symbol_count : 0) {
-    if (plan.clauses_use_scalars) std::copy(geometry.symbols.begin(), geometry.symbols.end(), own_.data());
+  Chooser(const Plan& plan, const CpuLayout& layout)
+      : plan_(plan), layout_(layout), own_(plan.clauses_use_scalars ? plan.symbol_count : 0) {
+    if (plan.clauses_use_scalars) std::copy(layout.symbols.begin(), layout.symbols.end(), own_.data());
   }
 
   Version choose(void* const* operands) {
-    if (!plan_.clauses_use_scalars) return geometry_.clauses_hold ? Version::kFast : Version::kChecked;
+    if (!plan_.clauses_use_scalars) return layout_.clauses_hold ? Version::kFast : Version::kChecked;
     for (size_t p = 0; p < plan_.parameters.size(); ++p) {
       const Parameter& parameter = plan_.parameters[p];
       if (parameter.is_array || parameter.first_symbol < 0) continue;
@@ -60,62 +60,67 @@ class Chooser {
   }
 
   const int64_t* symbols() const {
-    return plan_.clauses_use_scalars ? own_.data() : geometry_.symbols.data();
+    return plan_.clauses_use_scalars ? own_.data() : layout_.symbols.data();
   }
 
  private:
   const Plan& plan_;
-  const Geometry& geometry_;
+  const CpuLayout& layout_;
   SmallArray<int64_t, 64> own_;
 };
 
 // Threads are counted through all repeats, but for each batch element anew.
-int64_t first_thread(const Geometry& geometry, int64_t number) {
-  return number / geometry.batch_items * geometry.rows * geometry.columns;
+int64_t first_thread(const CpuLayout& layout, int64_t number) {
+  return number / layout.batch_items * layout.rows * layout.columns;
 }
 
 // Runs the granules [begin, end) on the arrays at `base`, in as few rectangles as they make up.
 void run_granules(const Work& work, void* const* base, int64_t begin, int64_t end) {
-  const Geometry& geometry = work.geometry;
+  const CpuLayout& layout = work.layout;
   const DefaultFloatState float_state;
   const WorkerTapes tapes;
 
-  int64_t part = begin % geometry.row_granules;
-  const int64_t unit = begin / geometry.row_granules;
-  int64_t row = unit % geometry.rows;
-  int64_t number = unit / geometry.rows;  // of the batch element, counted on over the repeats
-  Cursor cursor(geometry, base, number);
-  Chooser chooser(work.plan, geometry);
+  int64_t part = begin % layout.row_granules;
+  const int64_t row_number = begin / layout.row_granules;
+  int64_t row = row_number % layout.rows;
+  int64_t number = row_number / layout.rows;  // of the batch element, counted on over the repeats
+  Cursor cursor(layout, base, number);
+  Chooser chooser(work.plan, layout);
   Entry entry = work.entry(chooser.choose(cursor.operands()));
-  Frame frame = {cursor.operands(), chooser.symbols(), 0, 0, 0, 0, geometry.fill, first_thread(geometry, number),
-                 tapes.get(), 0, 0, 0};
+  Frame frame = {
+      .operands = cursor.operands(),
+      .symbols = chooser.symbols(),
+      .fill = layout.fill,
+      .first_thread = first_thread(layout, number),
+      .tapes = tapes.get(),
+  };
 
   while (begin < end && !work.failure.precedes(begin)) {
     const int64_t granule = begin;
     frame.row_begin = row;
-    if (part == 0 && end - begin >= geometry.row_granules) {
-      const int64_t rows = std::min(geometry.rows - row, (end - begin) / geometry.row_granules);
+    if (part == 0 && end - begin >= layout.row_granules) {
+      const int64_t rows = std::min(layout.rows - row, (end - begin) / layout.row_granules);
       frame.column_begin = 0;
-      frame.column_end = geometry.columns;
+      frame.column_end = layout.columns;
       row += rows;
-      begin += rows * geometry.row_granules;
+      begin += rows * layout.row_granules;
       frame.row_end = row;
     } else {
-      const int64_t last = std::min(geometry.row_granules, part + (end - begin));
-      frame.column_begin = part * geometry.granule_columns;
-      frame.column_end = last == geometry.row_granules ? geometry.columns : last * geometry.granule_columns;
+      const int64_t last = std::min(layout.row_granules, part + (end - begin));
+      frame.column_begin = part * layout.granule_columns;
+      frame.column_end = last == layout.row_granules ? layout.columns : last * layout.granule_columns;
       frame.row_end = row + 1;
       begin += last - part;
-      part = last % geometry.row_granules;
+      part = last % layout.row_granules;
       row += part == 0;
     }
     entry(&frame);
-    if (frame.failed_site != 0) return work.failure.note(frame, granule, number % geometry.batch_items);
+    if (frame.failed_site != 0) return work.failure.note(frame, granule, number % layout.batch_items);
     if (tapes.get()->failed != 0) throw std::bad_alloc();
-    if (row == geometry.rows && begin < end) {
+    if (row == layout.rows && begin < end) {
       row = 0;
       cursor.next();
-      frame.first_thread = first_thread(geometry, ++number);
+      frame.first_thread = first_thread(layout, ++number);
       entry = work.entry(chooser.choose(cursor.operands()));
     }
   }
@@ -124,12 +129,12 @@ void run_granules(const Work& work, void* const* base, int64_t begin, int64_t en
 // Runs the granules [begin, end), each chunk's on the arrays that belong to it.
 void run_span(const Work& work, int64_t begin, int64_t end) {
   if (work.copies == nullptr) return run_granules(work, work.base, begin, end);
-  const Geometry& geometry = work.geometry;
-  SmallArray<void*, 16> base(geometry.operands.size());
-  std::copy(work.base, work.base + geometry.operands.size(), base.data());
-  for (int64_t chunk = geometry.chunk_of(begin); begin < end; ++chunk) {
-    const int64_t stop = std::min(end, geometry.chunk_begin(chunk + 1));
-    if (begin == geometry.chunk_begin(chunk)) work.copies->clear(chunk);
+  const CpuLayout& layout = work.layout;
+  SmallArray<void*, 16> base(layout.operands.size());
+  std::copy(work.base, work.base + layout.operands.size(), base.data());
+  for (int64_t chunk = layout.chunk_of(begin); begin < end; ++chunk) {
+    const int64_t stop = std::min(end, layout.chunk_begin(chunk + 1));
+    if (begin == layout.chunk_begin(chunk)) work.copies->clear(chunk);
     work.copies->point(chunk, base.data());
     run_granules(work, base.data(), begin, stop);
     begin = stop;
@@ -144,21 +149,21 @@ struct Rest {
 
 void run_chunks(const void* context, int64_t begin, int64_t end) {
   const Rest& rest = *static_cast<const Rest*>(context);
-  const Geometry& geometry = rest.work.geometry;
-  run_span(rest.work, std::max(rest.done, geometry.chunk_begin(begin)), geometry.chunk_begin(end));
+  const CpuLayout& layout = rest.work.layout;
+  run_span(rest.work, std::max(rest.done, layout.chunk_begin(begin)), layout.chunk_begin(end));
 }
 
 bool runs_fast_only(const Work& work) {
-  return !work.plan.clauses_use_scalars && work.geometry.clauses_hold;
+  return !work.plan.clauses_use_scalars && work.layout.clauses_hold;
 }
 
 // A version that some batch element needs and that is not compiled.
 std::optional<Version> find_missing(const Work& work) {
   if (work.fast != nullptr && (work.checked != nullptr || runs_fast_only(work))) return std::nullopt;
-  const Geometry& geometry = work.geometry;
-  Chooser chooser(work.plan, geometry);
-  Cursor cursor(geometry, work.base, 0);
-  const int64_t items = work.plan.clauses_use_scalars ? geometry.batch_items : 1;
+  const CpuLayout& layout = work.layout;
+  Chooser chooser(work.plan, layout);
+  Cursor cursor(layout, work.base, 0);
+  const int64_t items = work.plan.clauses_use_scalars ? layout.batch_items : 1;
   for (int64_t item = 0; item < items; ++item, cursor.next()) {
     const Version version = chooser.choose(cursor.operands());
     if (work.entry(version) == nullptr) return version;
@@ -172,10 +177,10 @@ double nanoseconds_since(std::chrono::steady_clock::time_point start) {
 
 // Shares what is left, in claims long enough to be worth it and short enough to end together.
 void share_rest(Pool& pool, int64_t threads, const Work& work, int64_t done, double granule_time) {
-  const Geometry& geometry = work.geometry;
-  const int64_t first = geometry.chunk_of(done);
-  const int64_t rest = geometry.chunks - first;
-  const double granules_per_chunk = static_cast<double>(geometry.granules) / static_cast<double>(geometry.chunks);
+  const CpuLayout& layout = work.layout;
+  const int64_t first = layout.chunk_of(done);
+  const int64_t rest = layout.chunks - first;
+  const double granules_per_chunk = static_cast<double>(layout.granules) / static_cast<double>(layout.chunks);
   const double per_chunk = std::max(granule_time * granules_per_chunk, 0.01);
   const int64_t shortest = 1 + static_cast<int64_t>(kShortestClaim / per_chunk);
   const int64_t longest = 1 + static_cast<int64_t>(kLongestClaim / per_chunk);
@@ -183,21 +188,21 @@ void share_rest(Pool& pool, int64_t threads, const Work& work, int64_t done, dou
   const double useful_helpers = per_chunk * static_cast<double>(rest) / kWorthOneHelper;
   const int64_t helpers = static_cast<int64_t>(std::min(static_cast<double>(threads - 1), useful_helpers));
   const Rest context{work, done};
-  share(pool, helpers, first, geometry.chunks, claim, run_chunks, &context);
+  share(pool, helpers, first, layout.chunks, claim, run_chunks, &context);
 }
 
 // Starts alone, in stretches that double, and shares the rest as soon as that is seen to pay.
 void run_work(const Work& work, Pool& pool) {
-  const int64_t granules = work.geometry.granules;
-  const int64_t chunks = work.geometry.chunks;
+  const int64_t granules = work.layout.granules;
+  const int64_t chunks = work.layout.chunks;
   if (chunks > 1 && shares_eagerly()) {
     const int64_t threads = thread_count(pool);
     const Rest all{work, 0};
     share(pool, threads - 1, 0, chunks, chunks / (threads * kClaimsPerThread), run_chunks, &all);
     return;
   }
-  const bool small_work = work.plan.column_unit > 1;  // a block's is not
-  const int64_t first_stretch = small_work ? std::max<int64_t>(1, kFewThreads / work.geometry.columns) : 1;
+  const bool small_work = work.plan.column_group > 1;  // a block's is not
+  const int64_t first_stretch = small_work ? std::max<int64_t>(1, kFewThreads / work.layout.columns) : 1;
   if (granules <= first_stretch || chunks == 1) return run_span(work, 0, granules);
   const auto start = std::chrono::steady_clock::now();
   double elapsed = 0;
@@ -219,9 +224,9 @@ void run_work(const Work& work, Pool& pool) {
 void run_with_copies(Work& work, Pool& pool) {
   std::optional<Copies> copies;
   try {
-    copies.emplace(work.geometry, work.base, pool);
+    copies.emplace(work.layout, work.base, pool);
   } catch (const std::bad_alloc&) {
-    return run_span(work, 0, work.geometry.granules);  // all in one chunk
+    return run_span(work, 0, work.layout.granules);  // all in one chunk
   }
   work.copies = &*copies;
   run_work(work, pool);
@@ -249,8 +254,8 @@ void fill_zeros(void* data, int64_t bytes, Pool& pool) {
   }
 }
 
-void set_initial_contents(const Geometry& geometry, const Buffers& buffers, Pool& pool) {
-  for (const Geometry::Operand& operand : geometry.operands) {
+void set_initial_contents(const CpuLayout& layout, const Buffers& buffers, Pool& pool) {
+  for (const CpuLayout::Operand& operand : layout.operands) {
     const Binding& binding = operand.binding;
     if (binding.init == Init::kZeros) prepare_pages(buffers.result(binding.result).data, operand.bytes, pool);
     if (operand.needs_zeros) fill_zeros(buffers.result(binding.result).data, operand.bytes, pool);
@@ -263,16 +268,16 @@ void set_initial_contents(const Geometry& geometry, const Buffers& buffers, Pool
 }
 
 // Clauses are decided once, so what they read must stay: a damaged call may share its memory with a result.
-void require_constant_scalars(const Plan& plan, const Geometry& geometry, void* const* base) {
+void require_constant_scalars(const Plan& plan, const CpuLayout& layout, void* const* base) {
   const auto begin = [base](size_t p) { return reinterpret_cast<uintptr_t>(base[p]); };
-  const auto end = [&](size_t p) { return begin(p) + static_cast<uintptr_t>(geometry.operands[p].bytes); };
+  const auto end = [&](size_t p) { return begin(p) + static_cast<uintptr_t>(layout.operands[p].bytes); };
   for (size_t s = 0; s < plan.parameters.size(); ++s) {
     if (plan.parameters[s].is_array || plan.parameters[s].first_symbol < 0) continue;
     for (size_t p = 0; p < plan.parameters.size(); ++p) {
-      const bool is_result = geometry.operands[p].binding.result >= 0;
+      const bool is_result = layout.operands[p].binding.result >= 0;
       if (is_result && begin(p) < end(s) && begin(s) < end(p)) {
         invalid("parameter " + std::to_string(s) + " lies in the memory of result " +
-                std::to_string(geometry.operands[p].binding.result));
+                std::to_string(layout.operands[p].binding.result));
       }
     }
   }
@@ -281,41 +286,48 @@ void require_constant_scalars(const Plan& plan, const Geometry& geometry, void* 
 }  // namespace
 
 std::optional<Version> CallSite::run(const Buffers& buffers, Pool& pool) {
-  std::unique_ptr<Geometry> own;
-  const Geometry& geometry = fit(buffers, own);
+  std::unique_ptr<CpuLayout> own;
+  const CpuLayout& layout = fit(buffers, own);
 
-  SmallArray<void*, 16> base(geometry.operands.size());
-  for (size_t p = 0; p < geometry.operands.size(); ++p) {
-    base[p] = buffers.of(geometry.operands[p].binding).data;
+  SmallArray<void*, 16> base(layout.operands.size());
+  for (size_t p = 0; p < layout.operands.size(); ++p) {
+    base[p] = buffers.of(layout.operands[p].binding).data;
   }
   FirstFailure failure;
-  Work work{kernel_.plan, geometry, base.data(), nullptr, kernel_.fast.load(std::memory_order_acquire),
-            kernel_.checked.load(std::memory_order_acquire), failure};
-  if (geometry.granules == 0) {
-    set_initial_contents(geometry, buffers, pool);
+  Work work = {
+      .plan = kernel_.plan,
+      .layout = layout,
+      .base = base.data(),
+      .copies = nullptr,
+      .fast = kernel_.fast.load(std::memory_order_acquire),
+      .checked = kernel_.checked.load(std::memory_order_acquire),
+      .failure = failure,
+  };
+  if (layout.granules == 0) {
+    set_initial_contents(layout, buffers, pool);
     return std::nullopt;
   }
-  if (kernel_.plan.clauses_use_scalars) require_constant_scalars(kernel_.plan, geometry, base.data());
+  if (kernel_.plan.clauses_use_scalars) require_constant_scalars(kernel_.plan, layout, base.data());
   // The scalars that clauses read are never results, so this may come before the copies.
   if (const auto missing = find_missing(work)) return missing;
-  set_initial_contents(geometry, buffers, pool);
-  if (geometry.copied.empty()) {
+  set_initial_contents(layout, buffers, pool);
+  if (layout.copied.empty()) {
     run_work(work, pool);
   } else {
     run_with_copies(work, pool);
   }
-  failure.raise(kernel_, geometry);
+  failure.raise(kernel_, layout);
   return std::nullopt;
 }
 
-const Geometry& CallSite::fit(const Buffers& buffers, std::unique_ptr<Geometry>& own) {
-  Geometry* cached = cached_.load(std::memory_order_acquire);
+const CpuLayout& CallSite::fit(const Buffers& buffers, std::unique_ptr<CpuLayout>& own) {
+  CpuLayout* cached = cached_.load(std::memory_order_acquire);
   if (cached != nullptr && cached->fits(buffers)) return *cached;
-  own = lay_out<Geometry>(kernel_.plan, launch_, buffers);
+  own = lay_out<CpuLayout>(kernel_.plan, launch_, buffers);
   if (cached == nullptr && cached_.compare_exchange_strong(cached, own.get(), std::memory_order_acq_rel)) {
     return *own.release();
   }
   return *own;
 }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "core/launch.h"
-#include "cpu/geometry.h"
+#include "cpu/layout.h"
 #include "cpu/share.h"
 #include "cpu/table.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 // One launch of one kernel, run any number of times, also by several threads at once.
 class CallSite {
@@ -28,12 +28,12 @@ class CallSite {
   std::optional<Version> run(const Buffers& buffers, Pool& pool);
 
  private:
-  const Geometry& fit(const Buffers& buffers, std::unique_ptr<Geometry>& own);
+  const CpuLayout& fit(const Buffers& buffers, std::unique_ptr<CpuLayout>& own);
 
   Kernel& kernel_;
   const Launch launch_;
   // Under XLA the shapes of a call site never change, so they are checked and laid out once.
-  std::atomic<Geometry*> cached_{nullptr};
+  std::atomic<CpuLayout*> cached_{nullptr};
 };
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

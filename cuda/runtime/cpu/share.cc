@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <new>
 #include <thread>
 
-namespace jwarp {
+namespace jwarp::cpu {
 namespace {
 
 std::atomic<int64_t> thread_limit{0};
@@ -18,6 +19,7 @@ struct Job {
   std::atomic<int64_t> next;
   std::atomic<int64_t> pending;
   std::atomic<bool> failed{false};
+  std::exception_ptr error;  // what was thrown first; whole once nothing is pending
   int64_t end;
   int64_t chunk;
   Body body;
@@ -32,7 +34,7 @@ void work(Job& job) {
     try {
       job.body(job.context, begin, end);
     } catch (...) {
-      job.failed.store(true, std::memory_order_relaxed);
+      if (!job.failed.exchange(true, std::memory_order_relaxed)) job.error = std::current_exception();
     }
     job.pending.fetch_sub(end - begin, std::memory_order_acq_rel);
   }
@@ -78,13 +80,14 @@ void share(Pool& pool, int64_t helpers, int64_t begin, int64_t end, int64_t chun
 
   helpers = std::min(helpers, (end - begin - 1) / chunk);
   for (int64_t h = 0; h < helpers; ++h) {
-    auto reference = std::make_unique<std::shared_ptr<Job>>(job);
-    if (!pool.schedule(help, reference.get())) break;
+    // Helpers that have begun use the context, so that nothing may be thrown before all is done.
+    std::unique_ptr<std::shared_ptr<Job>> reference(new (std::nothrow) std::shared_ptr<Job>(job));
+    if (reference == nullptr || !pool.schedule(help, reference.get())) break;
     reference.release();
   }
   work(*job);
   wait(*job);
-  if (job->failed.load()) throw std::bad_alloc();
+  if (job->error) std::rethrow_exception(job->error);
 }
 
 void set_thread_limit(int64_t limit, bool eager) {
@@ -99,4 +102,4 @@ int64_t thread_count(Pool& pool) {
 
 bool shares_eagerly() { return eager_sharing.load(std::memory_order_relaxed); }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

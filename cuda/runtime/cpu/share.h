@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 // Where helpers come from: XLA's own pool, or threads of a call outside XLA.
 class Pool {
@@ -20,7 +20,7 @@ class Pool {
 using Body = void (*)(const void* context, int64_t begin, int64_t end);
 
 // Runs body over [begin, end) in chunks, on this thread and at most `helpers` others, and returns when
-// all of it is done. Throws std::bad_alloc when the body threw.
+// all of it is done. Throws what the body threw; of several exceptions, the first.
 void share(Pool& pool, int64_t helpers, int64_t begin, int64_t end, int64_t chunk, Body body,
            const void* context);
 
@@ -30,4 +30,4 @@ void set_thread_limit(int64_t limit, bool eager);
 int64_t thread_count(Pool& pool);
 bool shares_eagerly();
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

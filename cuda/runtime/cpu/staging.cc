@@ -5,7 +5,7 @@
 #include <cstring>
 #include <new>
 
-namespace jwarp {
+namespace jwarp::cpu {
 namespace {
 
 constexpr int64_t kAlignment = 64;
@@ -122,4 +122,4 @@ void StagedArray::move_all(Pool& pool, bool into_copy) const {
   share(pool, thread_count(pool) - 1, 0, blocks, chunk, move_blocks, &move);
 }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

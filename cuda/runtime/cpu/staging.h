@@ -8,7 +8,7 @@
 
 #include "cpu/share.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 // An array that lies somewhere, and a contiguous copy of it where it is not contiguous or not aligned.
 class StagedArray {
@@ -42,4 +42,4 @@ class StagedArray {
   std::unique_ptr<void, Free> copy_;
 };
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

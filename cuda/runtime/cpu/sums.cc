@@ -10,7 +10,7 @@
 #include "cpu/half.h"
 #include "cpu/pages.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 namespace {
 
 // Copies of different chunks share no cache line.
@@ -108,9 +108,9 @@ int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * 
 
 }  // namespace
 
-Copies::Copies(const Geometry& geometry, void* const* base, Pool& pool) : chunks_(geometry.chunks) {
-  for (const int64_t p : geometry.copied) {
-    const Geometry::Operand& operand = geometry.operands[p];
+Copies::Copies(const CpuLayout& layout, void* const* base, Pool& pool) : chunks_(layout.chunks) {
+  for (const int64_t p : layout.copied) {
+    const CpuLayout::Operand& operand = layout.operands[p];
     arrays_.push_back({p, operand.dtype, operand.bytes, chunk_bytes_, static_cast<char*>(base[p])});
     chunk_bytes_ += aligned(operand.bytes);
   }
@@ -141,4 +141,4 @@ void add_elements(int64_t dtype, void* into, const void* from, int64_t bytes, Po
   run_merge({adder(dtype), static_cast<char*>(into), static_cast<const char*>(from), bytes, 1, 0}, bytes, pool);
 }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

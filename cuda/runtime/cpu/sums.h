@@ -6,16 +6,16 @@
 #include <memory>
 #include <vector>
 
-#include "cpu/geometry.h"
+#include "cpu/layout.h"
 #include "cpu/share.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 // Chunk 0 adds into the results themselves, every other chunk into copies that start as the neutral element.
 class Copies {
  public:
   // Throws std::bad_alloc when there is not enough memory.
-  Copies(const Geometry& geometry, void* const* base, Pool& pool);
+  Copies(const CpuLayout& layout, void* const* base, Pool& pool);
 
   // Makes the copies of a chunk ready, before its first thread runs.
   void clear(int64_t chunk) const;
@@ -49,4 +49,4 @@ class Copies {
 // into[i] += from[i], for arrays of so many bytes that do not overlap.
 void add_elements(int64_t dtype, void* into, const void* from, int64_t bytes, Pool& pool);
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

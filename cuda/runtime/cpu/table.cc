@@ -9,7 +9,7 @@
 
 #include "core/fault.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 namespace {
 
 struct Table {
@@ -59,4 +59,4 @@ void register_kernel(const std::string& fingerprint, Plan plan, std::vector<std:
   if (checked != nullptr) kernel->checked.store(checked, std::memory_order_release);
 }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -8,7 +8,7 @@
 #include "core/plan.h"
 #include "cpu/entry.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 struct Kernel {
   Kernel(std::string name, Plan decoded, std::vector<std::string> texts)
@@ -31,4 +31,4 @@ Kernel* find_kernel(const std::string& fingerprint);
 void register_kernel(const std::string& fingerprint, Plan plan, std::vector<std::string> failures, Entry fast,
                      Entry checked);
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

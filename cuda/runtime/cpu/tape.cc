@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace jwarp {
+namespace jwarp::cpu {
 namespace {
 
 constexpr int64_t kKept = int64_t{4} << 20;  // a tape of more bytes is given back after the kernel
@@ -56,4 +56,4 @@ WorkerTapes::~WorkerTapes() {
   }
 }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 // The code generator lays out the same structs.
 struct Tape {
@@ -35,4 +35,4 @@ class WorkerTapes {
   Tapes* tapes_;
 };
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -10,7 +10,7 @@
 
 #include "cpu/call_pool.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 namespace {
 
 std::atomic<WorkerPool*> current{nullptr};
@@ -95,4 +95,4 @@ void WorkerPool::stop() {
   for (std::thread& worker : workers) worker.join();
 }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -10,7 +10,7 @@
 
 #include "cpu/share.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 
 // Started when work is first shared, as many as there are processors besides the caller's, and kept.
 class WorkerPool final : public Pool {
@@ -45,4 +45,4 @@ class WorkerPool final : public Pool {
 // Differs between a process and its forked children, and stays the same within each.
 uint64_t fork_generation();
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -4,31 +4,31 @@
 #include <memory>
 #include <unordered_map>
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 namespace {
 
 // Never destroyed: other threads may still launch while the process exits.
-std::unordered_map<Context, std::unique_ptr<Place>>& places() {
-  static auto* const instance = new std::unordered_map<Context, std::unique_ptr<Place>>;
+std::unordered_map<Context, std::unique_ptr<DeviceContext>>& contexts() {
+  static auto* const instance = new std::unordered_map<Context, std::unique_ptr<DeviceContext>>;
   return *instance;
 }
 
 }  // namespace
 
-Place& place_of(Context context, const std::string& kernel) {
+DeviceContext& device_context(Context context, const std::string& kernel) {
   const Driver& cuda = driver();
   const std::lock_guard<std::mutex> lock(process_mutex());
-  const auto known = places().find(context);
-  if (known != places().end()) return *known->second;
+  const auto known = contexts().find(context);
+  if (known != contexts().end()) return *known->second;
   Device device = 0;
   int multiprocessors = 0;
   cuda.check(cuda.context_get_device(&device), "cuCtxGetDevice", kernel);
   cuda.check(cuda.device_get_attribute(&multiprocessors, kMultiprocessors, device), "cuDeviceGetAttribute", kernel);
-  auto made = std::make_unique<Place>(context, device, multiprocessors);
-  return *places().emplace(context, std::move(made)).first->second;
+  auto made = std::make_unique<DeviceContext>(context, device, multiprocessors);
+  return *contexts().emplace(context, std::move(made)).first->second;
 }
 
-Address Place::take_word(const Driver& driver, const std::string& kernel) {
+Address DeviceContext::take_word(const Driver& driver, const std::string& kernel) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!words_.empty()) {
@@ -42,9 +42,9 @@ Address Place::take_word(const Driver& driver, const std::string& kernel) {
   return word;
 }
 
-void Place::give_word(Address word) {
+void DeviceContext::give_word(Address word) {
   const std::lock_guard<std::mutex> lock(mutex_);
   words_.push_back(word);
 }
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

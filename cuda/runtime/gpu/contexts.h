@@ -8,11 +8,11 @@
 
 #include "gpu/driver.h"
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 
 // A context and its device. Never freed: call sites point at it.
-struct Place {
-  Place(Context of_context, Device of_device, int64_t count)
+struct DeviceContext {
+  DeviceContext(Context of_context, Device of_device, int64_t count)
       : context(of_context), device(of_device), multiprocessors(count) {}
 
   const Context context;
@@ -29,6 +29,6 @@ struct Place {
 };
 
 // That of the context, which is current. Throws Fault.
-Place& place_of(Context context, const std::string& kernel);
+DeviceContext& device_context(Context context, const std::string& kernel);
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

@@ -11,7 +11,7 @@
 
 #include "core/fault.h"
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 namespace {
 
 constexpr char kLibrary[] = "libcuda.so.1";
@@ -141,4 +141,4 @@ void CurrentContext::push(Context needed, const std::string& kernel) {
   pushed_ = true;
 }
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

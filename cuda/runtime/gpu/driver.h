@@ -7,7 +7,7 @@
 #include <mutex>
 #include <string>
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 
 using Result = int;  // CUresult, 0 for success
 using Device = int;
@@ -16,7 +16,7 @@ using Context = struct ContextHandle*;
 using Stream = struct StreamHandle*;
 using Event = struct EventHandle*;
 using Library = struct LibraryHandle*;
-using Kernel = struct KernelHandle*;
+using DriverKernel = struct KernelHandle*;
 using Function = struct FunctionHandle*;
 
 constexpr Result kOutOfMemory = 2;
@@ -58,10 +58,10 @@ struct LaunchConfig {
   X(stream_synchronize, "cuStreamSynchronize", (Stream))                                             \
   X(library_load_data, "cuLibraryLoadData",                                                          \
     (Library*, const void* image, void*, void**, unsigned, void*, void**, unsigned))                 \
-  X(library_get_kernel, "cuLibraryGetKernel", (Kernel*, Library, const char*))                       \
-  X(kernel_get_attribute, "cuKernelGetAttribute", (int*, int attribute, Kernel, Device))             \
-  X(kernel_set_attribute, "cuKernelSetAttribute", (int attribute, int value, Kernel, Device))        \
-  X(kernel_get_function, "cuKernelGetFunction", (Function*, Kernel))                                 \
+  X(library_get_kernel, "cuLibraryGetKernel", (DriverKernel*, Library, const char*))                 \
+  X(kernel_get_attribute, "cuKernelGetAttribute", (int*, int attribute, DriverKernel, Device))       \
+  X(kernel_set_attribute, "cuKernelSetAttribute", (int attribute, int value, DriverKernel, Device))  \
+  X(kernel_get_function, "cuKernelGetFunction", (Function*, DriverKernel))                           \
   X(launch, "cuLaunchKernelEx", (const LaunchConfig*, Function, void** parameters, void** extra))    \
   X(memory_alloc, "cuMemAlloc_v2", (Address*, size_t))                                               \
   X(memory_alloc_on, "cuMemAllocAsync", (Address*, size_t, Stream))                                  \
@@ -124,4 +124,4 @@ class CurrentContext {
   bool pushed_ = false;
 };
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

@@ -6,7 +6,7 @@
 
 #include "core/fault.h"
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 
 struct Image {
   const std::string* content = nullptr;
@@ -98,7 +98,7 @@ void LoadedKernel::load(const std::string& name) {
                "cuLibraryLoadData", name);
     image_.library = library;
   }
-  Kernel kernel = nullptr;
+  DriverKernel kernel = nullptr;
   cuda.check(cuda.library_get_kernel(&kernel, image_.library, symbol_.c_str()), "cuLibraryGetKernel", name);
   handle_.store(kernel, std::memory_order_release);
 }
@@ -141,4 +141,4 @@ void LoadedKernel::allow_shared(const Driver& cuda, Device device, int64_t share
              "cuKernelSetAttribute", name);
 }
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

@@ -10,7 +10,7 @@
 
 #include "gpu/driver.h"
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 
 struct Image;
 
@@ -29,18 +29,18 @@ class LoadedKernel {
   void set_up(Device device, int64_t shared, const std::string& name);
 
   // Null before it is loaded.
-  Kernel handle() const { return handle_.load(std::memory_order_acquire); }
+  DriverKernel handle() const { return handle_.load(std::memory_order_acquire); }
 
  private:
   void allow_shared(const Driver& driver, Device device, int64_t shared, const std::string& name) const;
 
   Image& image_;
   const std::string symbol_;
-  std::atomic<Kernel> handle_{nullptr};
+  std::atomic<DriverKernel> handle_{nullptr};
   std::map<Device, int64_t> shared_;  // of the devices where it is ready
 };
 
 // The kernel of that symbol in an image of that content. Throws Fault for an image that is damaged.
 LoadedKernel& find_kernel(std::string_view image, std::string_view symbol, const std::string& name);
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 namespace {
 
 constexpr int64_t kMaxGridX = INT32_MAX;
 constexpr int64_t kMaxGridZ = 65535;
 
 // Whether one step along `outer` is for every parameter as far as all steps along `inner`.
-bool continues(const CudaLayout::Axis& outer, const CudaLayout::Axis& inner) {
+bool continues(const GpuLayout::Axis& outer, const GpuLayout::Axis& inner) {
   const auto as_far = [&](int64_t out, int64_t in) { return out == in * inner.extent; };
   return std::equal(outer.strides.begin(), outer.strides.end(), inner.strides.begin(), as_far);
 }
@@ -21,7 +21,7 @@ size_t count_words(const Plan& plan) {
   return kSymbols + static_cast<size_t>(plan.symbol_count) + (1 + kBatchAxes) * plan.parameters.size();
 }
 
-CudaLayout::CudaLayout(const Plan& plan, const Launch& launch, const Buffers& buffers, int64_t block,
+GpuLayout::GpuLayout(const Plan& plan, const Launch& launch, const Buffers& buffers, int64_t block,
                        const std::vector<int64_t>& own_grid)
     : Layout(plan, launch, buffers) {
   if (std::find(own_grid.begin(), own_grid.end(), 0) != own_grid.end()) threads = 0;
@@ -41,7 +41,7 @@ CudaLayout::CudaLayout(const Plan& plan, const Launch& launch, const Buffers& bu
 }
 
 // Neighbouring axes that are like one axis to every parameter become one; the order of the elements stays.
-std::vector<CudaLayout::Axis> CudaLayout::merged_axes() const {
+std::vector<GpuLayout::Axis> GpuLayout::merged_axes() const {
   const size_t count = operands.size();
   std::vector<Axis> axes;
   for (size_t k = 0; k < batch.size(); ++k) {
@@ -58,7 +58,7 @@ std::vector<CudaLayout::Axis> CudaLayout::merged_axes() const {
   return axes;
 }
 
-void CudaLayout::write_words(const Plan& plan, const Launch& launch, const std::vector<Axis>& axes) {
+void GpuLayout::write_words(const Plan& plan, const Launch& launch, const std::vector<Axis>& axes) {
   const size_t count = operands.size();
   words.assign(count_words(plan), 0);
   first_pointer = kSymbols + symbols.size();
@@ -78,7 +78,7 @@ void CudaLayout::write_words(const Plan& plan, const Launch& launch, const std::
   words[kTotal] = launch.repeat * words[kItems] * words[kThreads];
 }
 
-void CudaLayout::advance(int64_t number, int64_t* pointers) const {
+void GpuLayout::advance(int64_t number, int64_t* pointers) const {
   for (size_t k = outer.size(); k-- > 0;) {
     const bool ends = number % outer[k].extent == outer[k].extent - 1;
     const int64_t steps = ends ? 1 - outer[k].extent : 1;
@@ -90,7 +90,7 @@ void CudaLayout::advance(int64_t number, int64_t* pointers) const {
 
 // Kernels step on by the whole grid until all threads have run, so that any grid is right. It is never empty:
 // XLA takes a captured graph without a launch for an error.
-void CudaLayout::choose_grid(int64_t block, const std::vector<int64_t>& own) {
+void GpuLayout::choose_grid(int64_t block, const std::vector<int64_t>& own) {
   const bool is_own = own.size() == kOwnAxes;
   const int64_t share = own.size() == 1 ? own[0] : block;  // of the launch's threads, for each block
   const int64_t blocks = words[kTotal] / share + (words[kTotal] % share != 0);
@@ -102,4 +102,4 @@ void CudaLayout::choose_grid(int64_t block, const std::vector<int64_t>& own) {
   grid[2] = static_cast<unsigned>(std::clamp<int64_t>(z, 1, kMaxGridZ));
 }
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

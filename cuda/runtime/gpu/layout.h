@@ -6,7 +6,7 @@
 
 #include "core/layout.h"
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 
 // The one parameter of every kernel: jw_args of cuda/device/jwarp.cuh, as words of 8 bytes.
 enum Word : size_t { kTotal = 0, kItems = 1, kThreads = 2, kFailure = 3, kBatch = 4, kSymbols = 8 };
@@ -16,11 +16,11 @@ constexpr size_t kOwnAxes = 2;  // of a grid that the user chose
 // How many words a kernel of that plan is given.
 size_t count_words(const Plan& plan);
 
-class CudaLayout : public Layout {
+class GpuLayout : public Layout {
  public:
   // `block` threads a block in the grid that all threads need. `grid` is empty; or how many threads of the launch each
   // block runs, if it runs them together; or the two axes of a grid of the user's own.
-  CudaLayout(const Plan& plan, const Launch& launch, const Buffers& buffers, int64_t block,
+  GpuLayout(const Plan& plan, const Launch& launch, const Buffers& buffers, int64_t block,
              const std::vector<int64_t>& grid);
 
   std::vector<int64_t> words;  // with null pointers
@@ -43,4 +43,4 @@ class CudaLayout : public Layout {
   void choose_grid(int64_t block, const std::vector<int64_t>& own);
 };
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

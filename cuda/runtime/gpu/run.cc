@@ -9,7 +9,7 @@
 #include "core/small_array.h"
 #include "gpu/contexts.h"
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 namespace {
 
 constexpr int64_t kMaxBlock = 1024;
@@ -57,10 +57,10 @@ Address address_of(const XLA_FFI_Buffer& buffer) { return reinterpret_cast<Addre
 // A word of device memory for the time of a run; none for a kernel without checks.
 class FailureWord {
  public:
-  FailureWord(Place& place, const Driver& driver, const std::string& kernel, bool needed)
-      : place_(place), word_(needed ? place.take_word(driver, kernel) : 0) {}
+  FailureWord(DeviceContext& where, const Driver& driver, const std::string& kernel, bool needed)
+      : context_(where), word_(needed ? where.take_word(driver, kernel) : 0) {}
   ~FailureWord() {
-    if (word_ != 0) place_.give_word(word_);
+    if (word_ != 0) context_.give_word(word_);
   }
   FailureWord(const FailureWord&) = delete;
   FailureWord& operator=(const FailureWord&) = delete;
@@ -68,13 +68,13 @@ class FailureWord {
   Address get() const { return word_; }
 
  private:
-  Place& place_;
+  DeviceContext& context_;
   const Address word_;
 };
 
 }  // namespace
 
-CudaSite::CudaSite(const Code& code, Plan plan, Launch launch, bool checks)
+CallSite::CallSite(const Code& code, Plan plan, Launch launch, bool checks)
     : name_(checked(code, plan).kernel),
       kernel_(find_kernel(code.image, code.entry, code.kernel)),
       block_(code.block),
@@ -86,50 +86,50 @@ CudaSite::CudaSite(const Code& code, Plan plan, Launch launch, bool checks)
       plan_(std::move(plan)),
       launch_(std::move(launch)) {}
 
-CudaSite::~CudaSite() {
+CallSite::~CallSite() {
   delete cached_.load();
   for (Ready* ready = ready_.load(); ready != nullptr;) delete std::exchange(ready, ready->next);
 }
 
-void CudaSite::set_up(Stream stream) {
+void CallSite::set_up(Stream stream) {
   const CurrentContext context(driver(), stream, name_);
   ready_on(context.get());
 }
 
-Place& CudaSite::ready_on(Context context) {
+DeviceContext& CallSite::ready_on(Context context) {
   Ready* const first = ready_.load(std::memory_order_acquire);
   for (const Ready* ready = first; ready != nullptr; ready = ready->next) {
-    if (ready->place->context == context) return *ready->place;
+    if (ready->where->context == context) return *ready->where;
   }
-  Place& place = place_of(context, name_);
-  kernel_.set_up(place.device, shared_, name_);
+  DeviceContext& where = device_context(context, name_);
+  kernel_.set_up(where.device, shared_, name_);
   // Two threads may both add it, which does no harm.
-  auto* const added = new Ready{&place, first};
+  auto* const added = new Ready{&where, first};
   while (!ready_.compare_exchange_weak(added->next, added, std::memory_order_acq_rel)) {
   }
-  return place;
+  return where;
 }
 
-void CudaSite::run(const Buffers& buffers, Stream stream) {
+void CallSite::run(const Buffers& buffers, Stream stream) {
   const CurrentContext context(driver(), stream, name_);
-  Place& place = ready_on(context.get());
-  std::unique_ptr<CudaLayout> own;
-  const CudaLayout& layout = fit(buffers, own);
+  DeviceContext& where = ready_on(context.get());
+  std::unique_ptr<GpuLayout> own;
+  const GpuLayout& layout = fit(buffers, own);
   set_initial_contents(layout, buffers, stream);
-  launch_all(layout, buffers, place, stream);
+  launch_all(layout, buffers, where, stream);
 }
 
-const CudaLayout& CudaSite::fit(const Buffers& buffers, std::unique_ptr<CudaLayout>& own) {
-  CudaLayout* cached = cached_.load(std::memory_order_acquire);
+const GpuLayout& CallSite::fit(const Buffers& buffers, std::unique_ptr<GpuLayout>& own) {
+  GpuLayout* cached = cached_.load(std::memory_order_acquire);
   if (cached != nullptr && cached->fits(buffers)) return *cached;
-  own = lay_out<CudaLayout>(plan_, launch_, buffers, block_, grid_);
+  own = lay_out<GpuLayout>(plan_, launch_, buffers, block_, grid_);
   if (cached == nullptr && cached_.compare_exchange_strong(cached, own.get(), std::memory_order_acq_rel)) {
     return *own.release();
   }
   return *own;
 }
 
-void CudaSite::set_initial_contents(const CudaLayout& layout, const Buffers& buffers, Stream stream) const {
+void CallSite::set_initial_contents(const GpuLayout& layout, const Buffers& buffers, Stream stream) const {
   const Driver& cuda = driver();
   for (const Layout::Operand& operand : layout.operands) {
     if (operand.bytes == 0 || operand.binding.result < 0) continue;
@@ -143,7 +143,7 @@ void CudaSite::set_initial_contents(const CudaLayout& layout, const Buffers& buf
   }
 }
 
-void CudaSite::launch_all(const CudaLayout& layout, const Buffers& buffers, Place& place, Stream stream) const {
+void CallSite::launch_all(const GpuLayout& layout, const Buffers& buffers, DeviceContext& where, Stream stream) const {
   const Driver& cuda = driver();
   const size_t count = layout.operands.size();
   SmallArray<int64_t, 512> words(layout.words.size());
@@ -152,12 +152,12 @@ void CudaSite::launch_all(const CudaLayout& layout, const Buffers& buffers, Plac
   for (size_t p = 0; p < count; ++p) {
     pointers[p] = static_cast<int64_t>(address_of(buffers.of(layout.operands[p].binding)));
   }
-  const FailureWord noted(place, cuda, name_, checks_);
+  const FailureWord noted(where, cuda, name_, checks_);
   words[kFailure] = static_cast<int64_t>(noted.get());
 
   LaunchConfig config = {};
   std::copy(layout.grid, layout.grid + 3, config.grid);
-  const int64_t most = grid_.size() < kOwnAxes ? per_sm_ * place.multiprocessors : 0;
+  const int64_t most = grid_.size() < kOwnAxes ? per_sm_ * where.multiprocessors : 0;
   if (most > 0 && config.grid[0] > most) config.grid[0] = static_cast<unsigned>(most);
   config.block[0] = static_cast<unsigned>(block_);
   config.block[1] = config.block[2] = 1;
@@ -174,7 +174,7 @@ void CudaSite::launch_all(const CudaLayout& layout, const Buffers& buffers, Plac
   }
 }
 
-void CudaSite::check_failure(const CudaLayout& layout, int64_t number, Address noted, Stream stream) const {
+void CallSite::check_failure(const GpuLayout& layout, int64_t number, Address noted, Stream stream) const {
   const Driver& cuda = driver();
   uint64_t word = kNoFailure;
   cuda.check(cuda.copy_to_host(&word, noted, sizeof(word), stream), "cuMemcpyDtoHAsync", name_);
@@ -188,4 +188,4 @@ void CudaSite::check_failure(const CudaLayout& layout, int64_t number, Address n
                      number * items + thread / threads % items);
 }
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

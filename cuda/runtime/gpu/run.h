@@ -12,7 +12,7 @@
 #include "gpu/images.h"
 #include "gpu/layout.h"
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 
 // The code of a launch, as its custom call describes it.
 struct Code {
@@ -28,16 +28,16 @@ struct Code {
   std::string_view failures;  // what its checks at site 1, 2, … say, each but the last ended by "\0"
 };
 
-struct Place;
+struct DeviceContext;
 
 // One launch of one kernel, run any number of times, on any devices, also by several threads at once.
-class CudaSite {
+class CallSite {
  public:
   // With `checks`, every run waits for its end and throws if a check failed.
-  CudaSite(const Code& code, Plan plan, Launch launch, bool checks);
-  ~CudaSite();
-  CudaSite(const CudaSite&) = delete;
-  CudaSite& operator=(const CudaSite&) = delete;
+  CallSite(const Code& code, Plan plan, Launch launch, bool checks);
+  ~CallSite();
+  CallSite(const CallSite&) = delete;
+  CallSite& operator=(const CallSite&) = delete;
 
   const Launch& launch() const { return launch_; }
 
@@ -53,15 +53,15 @@ class CudaSite {
  private:
   // A device where the kernel is ready. Listed, so that a run finds it without a lock.
   struct Ready {
-    Place* place;
+    DeviceContext* where;
     Ready* next;
   };
 
-  Place& ready_on(Context context);
-  const CudaLayout& fit(const Buffers& buffers, std::unique_ptr<CudaLayout>& own);
-  void set_initial_contents(const CudaLayout& layout, const Buffers& buffers, Stream stream) const;
-  void launch_all(const CudaLayout& layout, const Buffers& buffers, Place& place, Stream stream) const;
-  void check_failure(const CudaLayout& layout, int64_t number, Address noted, Stream stream) const;
+  DeviceContext& ready_on(Context context);
+  const GpuLayout& fit(const Buffers& buffers, std::unique_ptr<GpuLayout>& own);
+  void set_initial_contents(const GpuLayout& layout, const Buffers& buffers, Stream stream) const;
+  void launch_all(const GpuLayout& layout, const Buffers& buffers, DeviceContext& where, Stream stream) const;
+  void check_failure(const GpuLayout& layout, int64_t number, Address noted, Stream stream) const;
 
   const std::string name_;
   LoadedKernel& kernel_;
@@ -73,7 +73,7 @@ class CudaSite {
   const Launch launch_;
   std::atomic<Ready*> ready_{nullptr};
   // Under XLA the shapes of a call site never change, so they are checked and laid out once.
-  std::atomic<CudaLayout*> cached_{nullptr};
+  std::atomic<GpuLayout*> cached_{nullptr};
 };
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

@@ -20,7 +20,7 @@
 #include "python/compiler.h"
 #include "python/gil.h"
 #include "python/gpu_bindings.h"
-#include "python/replay.h"
+#include "python/host_launch.h"
 #include "xla/cpu_handler.h"
 
 namespace py = pybind11;
@@ -30,7 +30,7 @@ namespace {
 
 constexpr int64_t kMaxThreads = 1024;
 
-Entry entry_at(uintptr_t address) { return reinterpret_cast<Entry>(address); }
+cpu::Entry entry_at(uintptr_t address) { return reinterpret_cast<cpu::Entry>(address); }
 
 py::dict handlers() {
   py::dict result;
@@ -42,12 +42,12 @@ py::dict handlers() {
 void register_entries(const std::string& fingerprint, const py::buffer& plan, uintptr_t fast,
                       uintptr_t checked, std::vector<std::string> failures) {
   const std::vector<int64_t> numbers = read_numbers(plan, "a plan");
-  register_kernel(fingerprint, Plan(numbers.data(), static_cast<int64_t>(numbers.size())),
-                  std::move(failures), entry_at(fast), entry_at(checked));
+  cpu::register_kernel(fingerprint, Plan(numbers.data(), static_cast<int64_t>(numbers.size())),
+                       std::move(failures), entry_at(fast), entry_at(checked));
 }
 
 std::tuple<bool, bool> known_versions(const std::string& fingerprint) {
-  Kernel* kernel = find_kernel(fingerprint);
+  cpu::Kernel* kernel = cpu::find_kernel(fingerprint);
   if (kernel == nullptr) return {false, false};
   return {kernel->fast.load() != nullptr, kernel->checked.load() != nullptr};
 }
@@ -56,7 +56,7 @@ void limit_threads(int64_t limit, bool eager) {
   if (limit < 0 || limit > kMaxThreads) {
     throw py::value_error("jwarp: the thread limit must lie between 0 and " + std::to_string(kMaxThreads));
   }
-  set_thread_limit(limit, eager);
+  cpu::set_thread_limit(limit, eager);
 }
 
 void run_launch(const std::string& fingerprint, const py::buffer& launch, const py::sequence& operands,
@@ -69,17 +69,17 @@ void run_launch(const std::string& fingerprint, const py::buffer& launch, const 
   const ArrayBuffers arrays(operands, decoded.result_count);
 
   const WithoutGil no_gil;
-  CallSite site(require_kernel(fingerprint, {}), std::move(decoded));
-  CallPool pool(threads == 0 ? available_cpus() : threads);
-  run_compiling(site, arrays.view(), pool, [] { return std::string_view(); });
+  cpu::CallSite site(cpu::require_kernel(fingerprint, {}), std::move(decoded));
+  cpu::CallPool pool(threads == 0 ? cpu::available_cpus() : threads);
+  cpu::run_compiling(site, arrays.view(), pool, [] { return std::string_view(); });
 }
 
-std::unique_ptr<Replay> make_replay(const std::string& fingerprint, const std::string& program,
-                                    const py::buffer& launch, const py::sequence& arrays,
-                                    std::vector<int64_t> operands, std::vector<int64_t> results,
-                                    std::vector<std::pair<int64_t, int64_t>> added) {
-  return std::make_unique<Replay>(fingerprint, program, launch, arrays,
-                                  Wiring{std::move(operands), std::move(results), std::move(added)});
+std::unique_ptr<BoundHostLaunch> make_bound_launch(const std::string& fingerprint, const std::string& program,
+                                                   const py::buffer& launch, const py::sequence& arrays,
+                                                   std::vector<int64_t> operands, std::vector<int64_t> results,
+                                                   std::vector<std::pair<int64_t, int64_t>> added) {
+  return std::make_unique<BoundHostLaunch>(fingerprint, program, launch, arrays,
+                                           Wiring{std::move(operands), std::move(results), std::move(added)});
 }
 
 void translate_fault(std::exception_ptr thrown) {
@@ -97,7 +97,7 @@ void translate_fault(std::exception_ptr thrown) {
 PYBIND11_MODULE(_native, m) {
   m.doc() = "XLA custom call handlers and the CPU launcher of jwarp.";
   py::register_local_exception_translator(jwarp::translate_fault);
-  jwarp::set_compile(jwarp::call_compiler);
+  jwarp::cpu::set_compile(jwarp::call_compiler);
 
   m.def("handlers", &jwarp::handlers, "The handlers of the custom call jwarp_launch_v1, by stage.");
   m.def("register_kernel", &jwarp::register_entries, py::arg("fingerprint"), py::arg("plan"), py::arg("fast"),
@@ -114,24 +114,25 @@ PYBIND11_MODULE(_native, m) {
   m.def("run_launch", &jwarp::run_launch, py::arg("fingerprint"), py::arg("launch"), py::arg("operands"),
         py::arg("threads") = 1, "Runs a launch on NumPy arrays, operands then results, without XLA.");
 
-  py::class_<jwarp::InPlaceCall>(m, "InPlaceCall", "A launch on NumPy arrays in place, called with its arrays.")
+  py::class_<jwarp::HostLaunch>(m, "HostLaunch", "A launch on NumPy arrays in place, called with its arrays.")
       .def(py::init<const std::string&, std::string, const py::buffer&, std::vector<int64_t>, std::vector<int64_t>>(),
            py::arg("fingerprint"), py::arg("program"), py::arg("launch"), py::arg("operands"), py::arg("results"))
-      .def("__call__", &jwarp::InPlaceCall::run, py::arg("arrays"), "Runs the launch on arrays, without the GIL.");
-  py::class_<jwarp::Replay>(m, "Replay", "A launch on NumPy arrays, which it keeps; calling it runs it in place.")
-      .def(py::init(&jwarp::make_replay), py::arg("fingerprint"), py::arg("program"), py::arg("launch"),
+      .def("__call__", &jwarp::HostLaunch::run, py::arg("arrays"), "Runs the launch on arrays, without the GIL.");
+  py::class_<jwarp::BoundHostLaunch>(m, "BoundHostLaunch",
+                                     "A launch on NumPy arrays, which it keeps; calling it runs it in place.")
+      .def(py::init(&jwarp::make_bound_launch), py::arg("fingerprint"), py::arg("program"), py::arg("launch"),
            py::arg("arrays"), py::arg("operands"), py::arg("results"),
            py::arg("added") = std::vector<std::pair<int64_t, int64_t>>(),
            "Operands and results are numbers of arrays; each pair (result, array) of `added` is added up at the end.")
-      .def("__call__", &jwarp::Replay::run, "Runs the launch without the GIL, on threads of this module.")
-      .def("replace", &jwarp::Replay::replace, py::arg("arrays"), py::arg("launch") = py::none(),
+      .def("__call__", &jwarp::BoundHostLaunch::run, "Runs the launch without the GIL, on threads of this module.")
+      .def("replace", &jwarp::BoundHostLaunch::replace, py::arg("arrays"), py::arg("launch") = py::none(),
            "Replaces arrays, as pairs of number and array, and the launch unless it is None.");
-  jwarp::cuda::add_bindings(m);
-  jwarp::WorkerPool::instance();  // made while no other thread can fork halfway; it has no threads yet
+  jwarp::gpu::add_bindings(m);
+  jwarp::cpu::WorkerPool::instance();  // made while no other thread can fork halfway; it has no threads yet
   // Before Python ends, so that no thread runs a kernel whose code is being freed.
   py::module_::import("atexit").attr("register")(
       py::cpp_function([] {
         const jwarp::WithoutGil no_gil;
-        jwarp::WorkerPool::instance().stop();
+        jwarp::cpu::WorkerPool::instance().stop();
       }));
 }

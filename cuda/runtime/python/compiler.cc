@@ -28,7 +28,7 @@ std::string describe(py::error_already_set& error) {
 
 }  // namespace
 
-void call_compiler(const std::string& fingerprint, std::string_view program, Version version) {
+void call_compiler(const std::string& fingerprint, std::string_view program, cpu::Version version) {
   if (interpreter_is_gone()) {
     throw Fault(XLA_FFI_Error_Code_UNAVAILABLE, "kernel " + fingerprint +
                                                     " is not compiled and Python is shutting down");
@@ -42,7 +42,7 @@ void call_compiler(const std::string& fingerprint, std::string_view program, Ver
   try {
     const py::object callback = *compiler;
     callback(py::str(fingerprint), py::bytes(program.data(), program.size()),
-             py::str(version == Version::kFast ? "fast" : "checked"));
+             py::str(version == cpu::Version::kFast ? "fast" : "checked"));
   } catch (py::error_already_set& error) {
     std::string text = "kernel " + fingerprint + " could not be compiled";
     try {

@@ -14,6 +14,6 @@ namespace jwarp {
 void set_compiler(pybind11::object callback);
 
 // Calls it, from any thread. Throws Fault for what it raises.
-void call_compiler(const std::string& fingerprint, std::string_view program, Version version);
+void call_compiler(const std::string& fingerprint, std::string_view program, cpu::Version version);
 
 }  // namespace jwarp

@@ -9,7 +9,7 @@
 
 namespace py = pybind11;
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 namespace {
 
 // As in dlpack.h, versions 0 and 1.
@@ -114,4 +114,4 @@ DeviceArray::DeviceArray(const py::object& capsule) {
   }
 }
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

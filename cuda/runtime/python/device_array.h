@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 
 // Keeps the memory from being freed as long as it lives.
 class DeviceArray {
@@ -34,4 +34,4 @@ class DeviceArray {
   std::vector<int64_t> shape_, strides_;
 };
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

@@ -15,7 +15,7 @@
 
 namespace py = pybind11;
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 namespace {
 
 constexpr int64_t kAlignment = 256;
@@ -68,23 +68,23 @@ class Arguments {
   };
 
   void add(const py::tuple& argument) {
-    if (argument.size() != 3) throw py::value_error("jwarp: an argument is (place, dtype code, shape)");
+    if (argument.size() != 3) throw py::value_error("jwarp: an argument is (memory, dtype code, shape)");
     Given& given = given_.emplace_back();
     given.shape = argument[2].cast<std::vector<int64_t>>();
     const auto dtype = argument[1].cast<int64_t>();
     given.buffer = {XLA_FFI_Buffer_STRUCT_SIZE, nullptr, static_cast<XLA_FFI_DataType>(dtype), nullptr,
                     static_cast<int64_t>(given.shape.size()), given.shape.data()};
-    const py::object place = argument[0];
-    if (py::isinstance<py::int_>(place)) {
-      given.buffer.data = reinterpret_cast<void*>(place.cast<uintptr_t>());
+    const py::object memory = argument[0];
+    if (py::isinstance<py::int_>(memory)) {
+      given.buffer.data = reinterpret_cast<void*>(memory.cast<uintptr_t>());
       return;
     }
     for (const int64_t extent : given.shape) {
       if (extent < 0) throw py::value_error("jwarp: an extent is negative");
     }
     const int64_t bytes = product(given.shape.data(), given.buffer.rank, item_size(dtype));
-    if (!place.is_none()) given.value = std::string_view(place.cast<py::bytes>());
-    if (!place.is_none() && given.value.size() != static_cast<size_t>(bytes)) {
+    if (!memory.is_none()) given.value = std::string_view(memory.cast<py::bytes>());
+    if (!memory.is_none() && given.value.size() != static_cast<size_t>(bytes)) {
       throw py::value_error("jwarp: a value has another number of bytes than its dtype and shape");
     }
     given.offset = own_bytes_;
@@ -169,14 +169,14 @@ Event end_of_launch(const Driver& cuda, Stream stream, const std::string& kernel
 
 }  // namespace
 
-CudaLaunch::CudaLaunch(const std::string& kernel, const std::string& entry, const py::bytes& image,
-                       const py::buffer& plan, const py::buffer& launch, int64_t block, int64_t shared,
-                       int64_t per_sm, std::vector<int64_t> grid, const std::string& failures)
+DeviceLaunch::DeviceLaunch(const std::string& kernel, const std::string& entry, const py::bytes& image,
+                           const py::buffer& plan, const py::buffer& launch, int64_t block, int64_t shared,
+                           int64_t per_sm, std::vector<int64_t> grid, const std::string& failures)
     : name_(kernel),
       site_({kernel, entry, std::string_view(image), block, shared, per_sm, std::move(grid), failures},
             decoded<Plan>(plan, "a plan"), decoded<Launch>(launch, "a launch"), !failures.empty()) {}
 
-void CudaLaunch::run(const py::sequence& arguments, uintptr_t handle, Device device, const py::object& keep) {
+void DeviceLaunch::run(const py::sequence& arguments, uintptr_t handle, Device device, const py::object& keep) {
   Arguments given(arguments, site_.launch().result_count);
   const Driver& cuda = driver();
   const auto stream = reinterpret_cast<Stream>(handle);
@@ -209,4 +209,4 @@ void CudaLaunch::run(const py::sequence& arguments, uintptr_t handle, Device dev
   let_go_of_ended(cuda);
 }
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

@@ -14,7 +14,7 @@
 
 namespace py = pybind11;
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 namespace {
 
 py::capsule capsule(XLA_FFI_Handler* handler) { return py::capsule(reinterpret_cast<void*>(handler)); }
@@ -42,16 +42,17 @@ std::pair<int, int> capability(Device device) {
 void add_bindings(py::module_& m) {
   m.def("cuda_handlers", &handlers, py::arg("checks"),
         "The handlers of the custom calls jwarp_cuda_v1 and, with checks, jwarp_cuda_debug_v1, by stage.");
-  py::class_<CudaLaunch>(m, "CudaLaunch", "A launch on arrays in the memory of a GPU, which are brought to each run.")
+  py::class_<DeviceLaunch>(m, "DeviceLaunch",
+                           "A launch on arrays in the memory of a GPU, which are brought to each run.")
       .def(py::init<const std::string&, const std::string&, const py::bytes&, const py::buffer&, const py::buffer&,
                     int64_t, int64_t, int64_t, std::vector<int64_t>, const std::string&>(),
            py::kw_only(), py::arg("kernel"), py::arg("entry"), py::arg("image"), py::arg("plan"), py::arg("launch"),
            py::arg("block"), py::arg("shared") = 0, py::arg("per_sm") = 0,
            py::arg("grid") = std::vector<int64_t>(), py::arg("failures") = "")
-      .def("run", &CudaLaunch::run, py::arg("arguments"), py::arg("stream") = 0,
+      .def("run", &DeviceLaunch::run, py::arg("arguments"), py::arg("stream") = 0,
            py::arg("device") = -1, py::arg("keep") = py::none(),
-           "Puts the launch on a stream. Arguments are operands, then results, each (place, dtype code, shape): the\n"
-           "place is an address on `device`, the bytes of a value, or None for memory of no account. The stream 0 is\n"
+           "Puts the launch on a stream. Arguments are operands, then results, each (memory, dtype code, shape): the\n"
+           "memory is an address on `device`, the bytes of a value, or None for what does not count. The stream 0 is\n"
            "that of `device`, or of the current context if it is -1. `keep` is kept until the launch has ended; where\n"
            "it is None, that is waited for.");
   py::class_<DeviceArray>(m, "DeviceArray", "An array in the memory of a GPU, borrowed by DLPack from its owner.")
@@ -65,4 +66,4 @@ void add_bindings(py::module_& m) {
   m.def("cuda_capability", &capability, py::arg("device"), "Major and minor compute capability of a CUDA device.");
 }
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

@@ -3,8 +3,8 @@
 
 #include <pybind11/pybind11.h>
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 
 void add_bindings(pybind11::module_& m);
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

@@ -15,9 +15,9 @@
 namespace jwarp {
 namespace {
 
-StateType state_type("jwarp_launch_v1_state", [](void* state) { delete static_cast<CallSite*>(state); });
+StateType state_type("jwarp_launch_v1_state", [](void* state) { delete static_cast<cpu::CallSite*>(state); });
 
-class XlaPool final : public Pool {
+class XlaPool final : public cpu::Pool {
  public:
   explicit XlaPool(const XLA_FFI_CallFrame* frame) : api_(frame->api), context_(frame->ctx) {}
 
@@ -47,12 +47,12 @@ class XlaPool final : public Pool {
 };
 
 XLA_FFI_Error* create_state(const XLA_FFI_CallFrame* frame) {
-  Kernel& kernel = require_kernel(std::string(string_attribute(frame, "fingerprint")),
+  cpu::Kernel& kernel = cpu::require_kernel(std::string(string_attribute(frame, "fingerprint")),
                                   string_attribute(frame, "program"));
   const Int64Span launch = ints_attribute(frame, "launch");
   Launch decoded(launch.data, launch.size);
   if (has_string(frame, "kernel")) decoded.kernel = string_attribute(frame, "kernel");
-  auto site = std::make_unique<CallSite>(kernel, std::move(decoded));
+  auto site = std::make_unique<cpu::CallSite>(kernel, std::move(decoded));
   if (XLA_FFI_Error* error = state_type.set(frame, site.get())) return error;
   site.release();
   return nullptr;
@@ -63,7 +63,7 @@ XLA_FFI_Error* run_state(const XLA_FFI_CallFrame* frame) {
   if (XLA_FFI_Error* error = state_type.get(frame, &state)) return error;
   const Buffers buffers = {frame->args.args, frame->args.size, frame->rets.rets, frame->rets.size};
   XlaPool pool(frame);
-  run_compiling(*static_cast<CallSite*>(state), buffers, pool,
+  cpu::run_compiling(*static_cast<cpu::CallSite*>(state), buffers, pool,
                 [frame] { return string_attribute(frame, "program"); });
   return nullptr;
 }

@@ -8,11 +8,11 @@
 #include "gpu/run.h"
 #include "xla/ffi_frame.h"
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 namespace {
 
 // Of its own: XLA's part for CUDA is another library, which numbers its types itself.
-StateType state_type("jwarp_cuda_v1_state", [](void* state) { delete static_cast<CudaSite*>(state); });
+StateType state_type("jwarp_cuda_v1_state", [](void* state) { delete static_cast<CallSite*>(state); });
 
 XLA_FFI_Error* create_state(const XLA_FFI_CallFrame* frame, bool checks) {
   const Int64Span plan = ints_attribute(frame, "plan"), launch = ints_attribute(frame, "launch");
@@ -28,7 +28,7 @@ XLA_FFI_Error* create_state(const XLA_FFI_CallFrame* frame, bool checks) {
   code.failures = string_attribute(frame, "failures");
   Launch decoded(launch.data, launch.size);
   decoded.kernel = code.kernel;
-  auto site = std::make_unique<CudaSite>(code, Plan(plan.data, plan.size), std::move(decoded), checks);
+  auto site = std::make_unique<CallSite>(code, Plan(plan.data, plan.size), std::move(decoded), checks);
   if (XLA_FFI_Error* error = state_type.set(frame, site.get())) return error;
   site.release();
   return nullptr;
@@ -48,7 +48,7 @@ XLA_FFI_Error* with_stream(const XLA_FFI_CallFrame* frame, F action) {
   Stream stream;
   if (XLA_FFI_Error* error = state_type.get(frame, &state)) return error;
   if (XLA_FFI_Error* error = get_stream(frame, &stream)) return error;
-  action(*static_cast<CudaSite*>(state), stream);
+  action(*static_cast<CallSite*>(state), stream);
   return nullptr;
 }
 
@@ -68,7 +68,7 @@ XLA_FFI_Error* run(XLA_FFI_CallFrame* frame, XLA_FFI_Handler_Traits traits) {
   }
   return guarded(frame->api, [frame] {
     const Buffers buffers = {frame->args.args, frame->args.size, frame->rets.rets, frame->rets.size};
-    return with_stream(frame, [&](CudaSite& site, Stream stream) { site.run(buffers, stream); });
+    return with_stream(frame, [&](CallSite& site, Stream stream) { site.run(buffers, stream); });
   });
 }
 
@@ -87,7 +87,7 @@ XLA_FFI_Error* prepare(XLA_FFI_CallFrame* frame) {
   return guarded(frame->api, [frame]() -> XLA_FFI_Error* {
     void* state;
     if (XLA_FFI_Error* error = state_type.get(frame, &state)) return error;
-    static_cast<CudaSite*>(state)->load();
+    static_cast<CallSite*>(state)->load();
     return nullptr;
   });
 }
@@ -98,7 +98,7 @@ XLA_FFI_Error* initialize(XLA_FFI_CallFrame* frame) {
     return nullptr;
   }
   return guarded(frame->api, [frame] {
-    return with_stream(frame, [](CudaSite& site, Stream stream) { site.set_up(stream); });
+    return with_stream(frame, [](CallSite& site, Stream stream) { site.set_up(stream); });
   });
 }
 
@@ -108,4 +108,4 @@ XLA_FFI_Error* execute(XLA_FFI_CallFrame* frame) {
 
 XLA_FFI_Error* execute_checked(XLA_FFI_CallFrame* frame) { return run(frame, 0); }
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

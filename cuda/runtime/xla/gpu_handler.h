@@ -3,7 +3,7 @@
 
 #include "xla/ffi/api/c_api.h"
 
-namespace jwarp::cuda {
+namespace jwarp::gpu {
 
 // By stage. Two targets have the same handlers but for the last: one puts the launch on the stream, which may be
 // captured for a CUDA graph; the other waits for its end, because the kernel has checks that may fail.
@@ -14,4 +14,4 @@ XLA_FFI_Error* initialize(XLA_FFI_CallFrame* frame);
 XLA_FFI_Error* execute(XLA_FFI_CallFrame* frame);
 XLA_FFI_Error* execute_checked(XLA_FFI_CallFrame* frame);
 
-}  // namespace jwarp::cuda
+}  // namespace jwarp::gpu

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.context import Frame
 from jwarp.frontend.func import Func
-from jwarp.frontend.lowering.expressions import Frame
-from jwarp.frontend.lowering.subscripts import component_indices
 from jwarp.frontend.syntax.source import Source, check_function, count_loads
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, StructArray, StructValue, flatten
+from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     WRITES,
@@ -147,7 +147,7 @@ class _Call:
 
     def param(self, name: str, kind: Any, feed: tuple[str, int, int]) -> int:
         if isinstance(kind, CompositeType):
-            kind = ArrayType(kind.dtype, len(kind.shape), kind.shape)
+            kind = ArrayType(kind, 0)
         elif feed[0] == "gradient" and not isinstance(kind, ArrayType):
             kind = ArrayType(kind, 1)  # of one element
         self.params.append(Param(name, kind))

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, KernelWarning, Span
-from jwarp.frontend.builtins import table
+from jwarp.frontend.builtins.control import tid
+from jwarp.frontend.context import Frame
 from jwarp.frontend.func import Func
-from jwarp.frontend.lowering.expressions import BINARY_OPERATORS, SET, Frame
+from jwarp.frontend.lowering.expressions import SET
 from jwarp.frontend.lowering.inlining import InliningLowering
+from jwarp.frontend.syntax.operators import BINARY_OPERATORS
 from jwarp.frontend.syntax.source import Source, count_loads
 from jwarp.frontend.tiles import operators, subscripts
-from jwarp.frontend.tiles.cells import holds_tile
 from jwarp.frontend.values import composites, structs
 from jwarp.frontend.values.bindings import (
     ArrayRef,
@@ -33,6 +34,7 @@ from jwarp.frontend.values.bindings import (
     flatten,
     layout,
 )
+from jwarp.frontend.values.cells import holds_tile
 from jwarp.frontend.values.composites import Selector
 from jwarp.ir.builder import TRUE
 from jwarp.ir.nodes import Block, Const, Kernel, Op, Operand, Param, Value, blocks
@@ -97,7 +99,7 @@ class Place:
         if isinstance(self.array, StructArray):
             return self.array.type.struct
         if self.array is not None:
-            return self.array.type.element_type
+            return self.array.type.element
         return self.value.type  # type: ignore[union-attr]
 
     @property
@@ -179,7 +181,7 @@ class Lowering(InliningLowering):
         if not isinstance(node, ast.Call) or node.args or node.keywords:
             return False
         callee = self.expression(node.func)
-        return isinstance(callee, PythonRef) and callee.object is table.tid
+        return isinstance(callee, PythonRef) and callee.object is tid
 
     def store_to(self, target: ast.expr, binding: Binding, span: Span) -> None:
         match target:
@@ -330,7 +332,7 @@ class Lowering(InliningLowering):
         """The indices of all components that a place in an array has."""
         assert isinstance(place.array, ArrayRef) and place.indices is not None
         axes: list[list[Operand]] = []
-        for selector in composites.axes_of(place.array.type.element, place.selectors):
+        for selector in composites.axes_of(place.array.type.components, place.selectors):
             if isinstance(selector, (range, int)):
                 known = selector if isinstance(selector, range) else (selector,)
                 axes.append([Const(int32, k) for k in known])

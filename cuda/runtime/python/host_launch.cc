@@ -1,5 +1,5 @@
-// Laying out a recorded launch over its arrays, and running it without the GIL.
-#include "python/replay.h"
+// Laying out a launch over its arrays, and running it without the GIL.
+#include "python/host_launch.h"
 
 #include <algorithm>
 #include <string_view>
@@ -38,19 +38,19 @@ bool is_written(const Wiring& wiring, int64_t number) {
   invalid("array " + std::to_string(number) + " of the launch " + why);
 }
 
-// An array, and where it was when it was recorded.
-struct Recording {
+// An array, and where it was when it was bound.
+struct BoundArray {
   py::array array;
   int64_t dtype;
-  StagedArray staged;
+  cpu::StagedArray staged;
   std::vector<int64_t> strides;
   bool writes;
 
-  static Recording of(const py::array& array, bool writes) {
+  static BoundArray of(const py::array& array, bool writes) {
     std::vector<int64_t> shape(array.shape(), array.shape() + array.ndim());
     std::vector<int64_t> strides(array.strides(), array.strides() + array.ndim());
     const int64_t dtype = dtype_code(array.dtype());
-    StagedArray staged(fields(array).data, std::move(shape), strides, item_size(dtype));
+    cpu::StagedArray staged(fields(array).data, std::move(shape), strides, item_size(dtype));
     return {array, dtype, std::move(staged), std::move(strides), writes};
   }
 
@@ -95,14 +95,14 @@ Launch read_launch(const py::buffer& launch) {
 }  // namespace
 
 // Arrays laid out as the buffers of a launch.
-struct Recorded {
-  std::vector<Recording> arrays;
+struct BoundArrays {
+  std::vector<BoundArray> arrays;
   std::vector<XLA_FFI_Buffer> buffers;
   std::vector<void*> operands;
   std::vector<void*> results;
-  std::shared_ptr<CallSite> site = nullptr;
+  std::shared_ptr<cpu::CallSite> site = nullptr;
 
-  Recorded(const std::vector<py::array>& given, const Wiring& wiring) {
+  BoundArrays(const std::vector<py::array>& given, const Wiring& wiring) {
     arrays.reserve(given.size());
     buffers.reserve(given.size());
     for (size_t k = 0; k < given.size(); ++k) {
@@ -110,20 +110,20 @@ struct Recorded {
       if (writes && !given[k].writeable()) {
         throw py::value_error("jwarp: array " + std::to_string(k) + " is read-only");
       }
-      const Recording& recording = arrays.emplace_back(Recording::of(given[k], writes));
-      const std::vector<int64_t>& shape = recording.staged.shape();
-      buffers.push_back({XLA_FFI_Buffer_STRUCT_SIZE, nullptr, static_cast<XLA_FFI_DataType>(recording.dtype),
-                         recording.staged.memory(), static_cast<int64_t>(shape.size()),
+      const BoundArray& array = arrays.emplace_back(BoundArray::of(given[k], writes));
+      const std::vector<int64_t>& shape = array.staged.shape();
+      buffers.push_back({XLA_FFI_Buffer_STRUCT_SIZE, nullptr, static_cast<XLA_FFI_DataType>(array.dtype),
+                         array.staged.memory(), static_cast<int64_t>(shape.size()),
                          const_cast<int64_t*>(shape.data())});
     }
     for (const int64_t number : wiring.operands) operands.push_back(&buffers[number]);
     for (const int64_t number : wiring.results) results.push_back(&buffers[number]);
   }
-  Recorded(const Recorded&) = delete;
-  Recorded& operator=(const Recorded&) = delete;
+  BoundArrays(const BoundArrays&) = delete;
+  BoundArrays& operator=(const BoundArrays&) = delete;
 
-  bool has_shapes_of(const Recorded& other) const {
-    const auto same = [](const Recording& a, const Recording& b) {
+  bool has_shapes_of(const BoundArrays& other) const {
+    const auto same = [](const BoundArray& a, const BoundArray& b) {
       return a.dtype == b.dtype && a.staged.shape() == b.staged.shape();
     };
     return std::equal(arrays.begin(), arrays.end(), other.arrays.begin(), other.arrays.end(), same);
@@ -133,48 +133,48 @@ struct Recorded {
     for (size_t k = 0; k < arrays.size(); ++k) arrays[k].check(k);
   }
 
-  void run(CallSite& site, const Wiring& wiring, std::string_view program) const {
-    Pool& pool = WorkerPool::instance();
-    for (const Recording& recording : arrays) recording.staged.fetch(pool);
+  void run(cpu::CallSite& site, const Wiring& wiring, std::string_view program) const {
+    cpu::Pool& pool = cpu::WorkerPool::instance();
+    for (const BoundArray& array : arrays) array.staged.fetch(pool);
     const Buffers view = {operands.data(), static_cast<int64_t>(operands.size()), results.data(),
                           static_cast<int64_t>(results.size())};
-    run_compiling(site, view, pool, [program] { return program; });
+    cpu::run_compiling(site, view, pool, [program] { return program; });
     for (const auto& [source, target] : wiring.added) {
-      const StagedArray& into = arrays[target].staged;
-      add_elements(arrays[target].dtype, into.memory(), arrays[source].staged.memory(), into.bytes(), pool);
+      const cpu::StagedArray& into = arrays[target].staged;
+      cpu::add_elements(arrays[target].dtype, into.memory(), arrays[source].staged.memory(), into.bytes(), pool);
     }
-    for (const Recording& recording : arrays) {
-      if (recording.writes) recording.staged.put_back(pool);
+    for (const BoundArray& array : arrays) {
+      if (array.writes) array.staged.put_back(pool);
     }
   }
 };
 
-InPlaceCall::InPlaceCall(const std::string& fingerprint, std::string program, const py::buffer& launch,
-                         std::vector<int64_t> operands, std::vector<int64_t> results)
+HostLaunch::HostLaunch(const std::string& fingerprint, std::string program, const py::buffer& launch,
+                       std::vector<int64_t> operands, std::vector<int64_t> results)
     : program_(std::move(program)),
       wiring_{std::move(operands), std::move(results), {}},
-      site_(require_kernel(fingerprint, program_), read_launch(launch)) {}
+      site_(cpu::require_kernel(fingerprint, program_), read_launch(launch)) {}
 
-void InPlaceCall::run(const py::list& arrays) {
-  const Recorded recorded(read_arrays(arrays, wiring_), wiring_);
+void HostLaunch::run(const py::list& arrays) {
+  const BoundArrays bound(read_arrays(arrays, wiring_), wiring_);
   const WithoutGil no_gil;
-  recorded.run(site_, wiring_, program_);
+  bound.run(site_, wiring_, program_);
 }
 
-Replay::Replay(std::string fingerprint, std::string program, const py::buffer& launch, const py::sequence& arrays,
-               Wiring wiring)
+BoundHostLaunch::BoundHostLaunch(std::string fingerprint, std::string program, const py::buffer& launch,
+                                 const py::sequence& arrays, Wiring wiring)
     : fingerprint_(std::move(fingerprint)),
       program_(std::move(program)),
       wiring_(std::move(wiring)),
-      generation_(fork_generation()) {
-  recorded_ = make(read_arrays(arrays, wiring_), read_launch(launch), nullptr);
+      generation_(cpu::fork_generation()) {
+  bound_ = make(read_arrays(arrays, wiring_), read_launch(launch), nullptr);
 }
 
-std::shared_ptr<Recorded> Replay::make(const std::vector<py::array>& arrays, const Launch& launch,
-                                       const Recorded* before) const {
-  auto made = std::make_shared<Recorded>(arrays, wiring_);
+std::shared_ptr<BoundArrays> BoundHostLaunch::make(const std::vector<py::array>& arrays, const Launch& launch,
+                                                   const BoundArrays* before) const {
+  auto made = std::make_shared<BoundArrays>(arrays, wiring_);
   for (const auto& [source, target] : wiring_.added) {
-    const Recording &from = made->arrays[source], &into = made->arrays[target];
+    const BoundArray &from = made->arrays[source], &into = made->arrays[target];
     if (from.staged.shape() != into.staged.shape() || from.dtype != into.dtype ||
         from.dtype == XLA_FFI_DataType_PRED) {
       throw py::value_error("jwarp: a result cannot be added to array " + std::to_string(target));
@@ -183,29 +183,29 @@ std::shared_ptr<Recorded> Replay::make(const std::vector<py::array>& arrays, con
   if (before != nullptr && made->has_shapes_of(*before) && before->site->launch().same_numbers(launch)) {
     made->site = before->site;
   } else {
-    made->site = std::make_shared<CallSite>(require_kernel(fingerprint_, program_), launch);
+    made->site = std::make_shared<cpu::CallSite>(cpu::require_kernel(fingerprint_, program_), launch);
   }
   return made;
 }
 
-void Replay::run() {
-  if (generation_ != fork_generation()) {
+void BoundHostLaunch::run() {
+  if (generation_ != cpu::fork_generation()) {
     // The thread that had its turn when the process was forked is not there to end it.
     turn_ = std::make_shared<std::mutex>();
-    generation_ = fork_generation();
+    generation_ = cpu::fork_generation();
   }
-  recorded_->check();
-  const std::shared_ptr<Recorded> recorded = recorded_;
+  bound_->check();
+  const std::shared_ptr<BoundArrays> bound = bound_;
   const std::shared_ptr<std::mutex> turn = turn_;
   const WithoutGil no_gil;
   const std::lock_guard<std::mutex> lock(*turn);
-  recorded->run(*recorded->site, wiring_, program_);
+  bound->run(*bound->site, wiring_, program_);
 }
 
-void Replay::replace(const std::vector<std::pair<int64_t, py::array>>& arrays, const py::object& launch) {
-  const std::shared_ptr<Recorded> before = recorded_;
+void BoundHostLaunch::replace(const std::vector<std::pair<int64_t, py::array>>& arrays, const py::object& launch) {
+  const std::shared_ptr<BoundArrays> before = bound_;
   std::vector<py::array> given;
-  for (const Recording& recording : before->arrays) given.push_back(recording.array);
+  for (const BoundArray& array : before->arrays) given.push_back(array.array);
   for (const auto& [number, array] : arrays) {
     if (number < 0 || number >= static_cast<int64_t>(given.size())) {
       throw py::value_error("jwarp: a launch has no array " + std::to_string(number));
@@ -213,7 +213,7 @@ void Replay::replace(const std::vector<std::pair<int64_t, py::array>>& arrays, c
     given[number] = array;
   }
   const bool same = launch.is_none();
-  recorded_ = make(given, same ? before->site->launch() : read_launch(py::reinterpret_borrow<py::buffer>(launch)),
+  bound_ = make(given, same ? before->site->launch() : read_launch(py::reinterpret_borrow<py::buffer>(launch)),
                    before.get());
 }
 

@@ -7,12 +7,12 @@
 #include "core/layout.h"
 #include "core/small_array.h"
 
-namespace jwarp {
+namespace jwarp::cpu {
 
-class Geometry : public Layout {
+class CpuLayout : public Layout {
  public:
   // Throws Fault when the buffers, the launch and the plan do not belong together.
-  Geometry(const Plan& plan, const Launch& launch, const Buffers& buffers);
+  CpuLayout(const Plan& plan, const Launch& launch, const Buffers& buffers);
 
   int64_t granule_columns = 0;  // the unit of work is one row of at most so many columns
   int64_t row_granules = 0;
@@ -40,16 +40,16 @@ class Geometry : public Layout {
 // The operand pointers of one batch element, and how to get to the next one.
 class Cursor {
  public:
-  Cursor(const Geometry& geometry, void* const* base, int64_t item);
+  Cursor(const CpuLayout& layout, void* const* base, int64_t item);
   void next();
   void* const* operands() const { return operands_.data(); }
 
  private:
   void move(int64_t axis, int64_t steps);
 
-  const Geometry& geometry_;
+  const CpuLayout& layout_;
   SmallArray<void*, 16> operands_;
   SmallArray<int64_t, 4> index_;
 };
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -24,13 +24,13 @@ struct Wiring {
   std::vector<std::pair<int64_t, int64_t>> added;  // (result array, array that it is added to)
 };
 
-struct Recorded;
+struct BoundArrays;
 
 // A launch without its arrays, for calls that each bring their own.
-class InPlaceCall {
+class HostLaunch {
  public:
-  InPlaceCall(const std::string& fingerprint, std::string program, const pybind11::buffer& launch,
-              std::vector<int64_t> operands, std::vector<int64_t> results);
+  HostLaunch(const std::string& fingerprint, std::string program, const pybind11::buffer& launch,
+             std::vector<int64_t> operands, std::vector<int64_t> results);
 
   // Runs the launch, at the same time as other calls of it. Throws Fault.
   void run(const pybind11::list& arrays);
@@ -38,14 +38,14 @@ class InPlaceCall {
  private:
   const std::string program_;
   const Wiring wiring_;
-  CallSite site_;
+  cpu::CallSite site_;
 };
 
 // A launch and its arrays, which it keeps.
-class Replay {
+class BoundHostLaunch {
  public:
-  Replay(std::string fingerprint, std::string program, const pybind11::buffer& launch,
-         const pybind11::sequence& arrays, Wiring wiring);
+  BoundHostLaunch(std::string fingerprint, std::string program, const pybind11::buffer& launch,
+                  const pybind11::sequence& arrays, Wiring wiring);
 
   // Runs the launch; calls from several threads come one after the other. Throws Fault.
   void run();
@@ -54,14 +54,14 @@ class Replay {
   void replace(const std::vector<std::pair<int64_t, pybind11::array>>& arrays, const pybind11::object& launch);
 
  private:
-  std::shared_ptr<Recorded> make(const std::vector<pybind11::array>& arrays, const Launch& launch,
-                                 const Recorded* before) const;
+  std::shared_ptr<BoundArrays> make(const std::vector<pybind11::array>& arrays, const Launch& launch,
+                                    const BoundArrays* before) const;
 
   const std::string fingerprint_;
   const std::string program_;
   const Wiring wiring_;
   // Both are only touched with the GIL, so that a running launch keeps what it began with.
-  std::shared_ptr<Recorded> recorded_;
+  std::shared_ptr<BoundArrays> bound_;
   std::shared_ptr<std::mutex> turn_ = std::make_shared<std::mutex>();
   uint64_t generation_;
 };

@@ -1,14 +1,14 @@
 // Laying out the work of a launch.
-#include "cpu/geometry.h"
+#include "cpu/layout.h"
 
 #include <algorithm>
 
-namespace jwarp {
+namespace jwarp::cpu {
 namespace {
 
 // With this many rows there is enough to share without splitting rows that are not long.
 constexpr int64_t kManyRows = 256;
-constexpr int64_t kLongRow = 64;  // units
+constexpr int64_t kLongRow = 64;  // groups of columns
 constexpr size_t kFillBits = 64;
 // More chunks than this are of use to no processor of today.
 constexpr int64_t kMaxChunks = 64;
@@ -22,25 +22,25 @@ constexpr double kMaxCopyBytes = 1 << 28;
 
 }  // namespace
 
-Geometry::Geometry(const Plan& plan, const Launch& launch, const Buffers& buffers) : Layout(plan, launch, buffers) {
+CpuLayout::CpuLayout(const Plan& plan, const Launch& launch, const Buffers& buffers) : Layout(plan, launch, buffers) {
   count_work(plan, launch);
   choose_zero_fill(plan, launch);
   choose_chunks(plan, launch);
   clauses_hold = plan.clauses_use_scalars || plan.clauses_hold(symbols.data());
 }
 
-void Geometry::count_work(const Plan& plan, const Launch& launch) {
+void CpuLayout::count_work(const Plan& plan, const Launch& launch) {
   if (threads == 0) return;
   // The split depends on sizes alone, never on the number of workers.
   const int64_t all_rows = launch.repeat * batch_items * rows;
-  const int64_t unit = plan.column_unit;
-  granule_columns = all_rows >= kManyRows ? std::clamp(columns, unit, kLongRow * unit) : unit;
+  const int64_t group = plan.column_group;
+  granule_columns = all_rows >= kManyRows ? std::clamp(columns, group, kLongRow * group) : group;
   row_granules = columns / granule_columns + (columns % granule_columns != 0);
   granules = all_rows * row_granules;
 }
 
 // What each thread has for itself, the kernel zeroes before it runs.
-void Geometry::choose_zero_fill(const Plan& plan, const Launch& launch) {
+void CpuLayout::choose_zero_fill(const Plan& plan, const Launch& launch) {
   if (granules == 0) return;
   for (size_t p = 0; p < operands.size() && p < kFillBits; ++p) {
     if (!operands[p].needs_zeros || !each_own_element(plan, launch, p)) continue;
@@ -50,20 +50,20 @@ void Geometry::choose_zero_fill(const Plan& plan, const Launch& launch) {
 }
 
 // Whether no two threads touch one element; several batch elements or repeats may share one.
-bool Geometry::each_own_element(const Plan& plan, const Launch& launch, size_t p) const {
+bool CpuLayout::each_own_element(const Plan& plan, const Launch& launch, size_t p) const {
   const Parameter& parameter = plan.parameters[p];
   return parameter.cover == Cover::kOwn && launch.repeat == 1 && has_all_axes(p) &&
          has_extents(plan, launch, p);
 }
 
-bool Geometry::has_all_axes(size_t p) const {
+bool CpuLayout::has_all_axes(size_t p) const {
   for (size_t k = 0; k < batch.size(); ++k) {
     if (batch[k] > 1 && !operands[p].binding.has_axis(k)) return false;
   }
   return true;
 }
 
-void Geometry::choose_chunks(const Plan& plan, const Launch& launch) {
+void CpuLayout::choose_chunks(const Plan& plan, const Launch& launch) {
   chunks = granules;
   bool apart = launch.repeat == 1;  // batch elements add to different elements
   double bytes = 0, all_bytes = 0;
@@ -88,27 +88,27 @@ void Geometry::choose_chunks(const Plan& plan, const Launch& launch) {
   if (by_item || chunks == 1) copied.clear();
 }
 
-int64_t Geometry::chunk_begin(int64_t chunk) const {
+int64_t CpuLayout::chunk_begin(int64_t chunk) const {
   return static_cast<int64_t>(static_cast<__int128>(granules) * chunk / chunks);
 }
 
-int64_t Geometry::chunk_of(int64_t granule) const {
+int64_t CpuLayout::chunk_of(int64_t granule) const {
   return static_cast<int64_t>(((static_cast<__int128>(granule) + 1) * chunks - 1) / granules);
 }
 
-Cursor::Cursor(const Geometry& geometry, void* const* base, int64_t item)
-    : geometry_(geometry), operands_(geometry.operands.size()), index_(geometry.batch.size()) {
-  std::copy(base, base + geometry.operands.size(), operands_.data());
-  for (size_t k = geometry.batch.size(); k-- > 0;) {
-    index_[k] = item % geometry.batch[k];
-    item /= geometry.batch[k];
+Cursor::Cursor(const CpuLayout& layout, void* const* base, int64_t item)
+    : layout_(layout), operands_(layout.operands.size()), index_(layout.batch.size()) {
+  std::copy(base, base + layout.operands.size(), operands_.data());
+  for (size_t k = layout.batch.size(); k-- > 0;) {
+    index_[k] = item % layout.batch[k];
+    item /= layout.batch[k];
     move(static_cast<int64_t>(k), index_[k]);
   }
 }
 
 void Cursor::next() {
-  for (size_t k = geometry_.batch.size(); k-- > 0;) {
-    if (index_[k] + 1 < geometry_.batch[k]) {
+  for (size_t k = layout_.batch.size(); k-- > 0;) {
+    if (index_[k] + 1 < layout_.batch[k]) {
       ++index_[k];
       move(static_cast<int64_t>(k), 1);
       return;
@@ -120,11 +120,11 @@ void Cursor::next() {
 
 void Cursor::move(int64_t axis, int64_t steps) {
   if (steps == 0) return;
-  const size_t count = geometry_.operands.size();
-  const int64_t* stride = geometry_.strides.data() + axis * count;
+  const size_t count = layout_.operands.size();
+  const int64_t* stride = layout_.strides.data() + axis * count;
   for (size_t p = 0; p < count; ++p) {
     operands_[p] = static_cast<char*>(operands_[p]) + steps * stride[p];
   }
 }
 
-}  // namespace jwarp
+}  // namespace jwarp::cpu

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import logging
-import tomllib
 import re
+import tomllib
 from pathlib import Path
 
 import pytest

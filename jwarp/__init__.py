@@ -203,10 +203,10 @@ from jwarp.frontend.builtins.tile.shapes import tile_transpose as tile_transpose
 from jwarp.frontend.builtins.tile.shapes import tile_view as tile_view
 from jwarp.frontend.func import Func as Func
 from jwarp.frontend.func import func as func
+from jwarp.frontend.func_grad import adjoint as adjoint
+from jwarp.frontend.func_grad import func_grad as func_grad
 from jwarp.frontend.kernel import Kernel as Kernel
 from jwarp.frontend.kernel import kernel as kernel
-from jwarp.frontend.lowering.func_grad import adjoint as adjoint
-from jwarp.frontend.lowering.func_grad import func_grad as func_grad
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.lib.decompositions import eig3 as eig3
 from jwarp.lib.decompositions import qr3 as qr3

@@ -21,7 +21,7 @@ from jwarp.frontend.builtins.tile import (
 )
 from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.func import Func, func
-from jwarp.frontend.lowering.statements import lower_kernel_source
+from jwarp.frontend.lowering.lower import lower_kernel_source
 from jwarp.frontend.syntax.source import (
     Source,
     annotations_of,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ class Given:
     values: dict[str, Any]
     spans: dict[str, Any]
     span: Span
-    node: ast.Call
 
     @property
     def memory(self) -> TileMemory:
@@ -170,9 +168,8 @@ class TileBuiltin(Builtin):
         spans: list[Span],
         named: dict[str, Binding],
         named_spans: dict[str, Span],
-        node: ast.Call,
+        span: Span,
     ) -> Binding:
-        span = e.span(node)
         e.require_tiles()
         parameters = self.parameters
         signature = parameters if isinstance(parameters, inspect.Signature) else parameters(args, named)
@@ -182,7 +179,7 @@ class TileBuiltin(Builtin):
         except TypeError as error:
             raise KernelTypeError(f"wp.{self.name}: {error}", span) from None
         bound.apply_defaults()
-        given = Given(self.name, e, dict(bound.arguments), places, span, node)
+        given = Given(self.name, e, dict(bound.arguments), places, span)
         if "storage" in given:
             given.text("storage", STORAGES)
         for flag in ("bounds_check", "aligned"):

@@ -28,7 +28,7 @@ from jwarp.frontend.values import composites
 from jwarp.frontend.values.bindings import ArrayRef, Composite, Number
 from jwarp.ir import nodes
 from jwarp.ir.nodes import Const
-from jwarp.types import SCALARS, ArrayType, CompositeValue, as_type, int32
+from jwarp.types import SCALARS, ArrayType, as_type, int32
 
 FAILURES = "failed expectations"  # no name that a kernel can have
 
@@ -58,7 +58,7 @@ def translate(thing: Any) -> Any:
         return translate(type(thing))(thing.value)
     if _is_composite(type(thing)):
         kind = translate(type(thing))
-        return np.array(thing, kind.dtype.dtype).reshape(kind.shape).view(CompositeValue)
+        return kind(np.array(thing, kind.dtype.dtype))
     if isinstance(thing, tuple):
         return tuple(translate(item) for item in thing)
     if type(thing) is dict:
@@ -286,16 +286,12 @@ def _count(caller: Any, holds: Any, span: Span) -> tuple:
     return ()
 
 
-def _expectation(name: str, lower: Any, parameters: Any) -> Builtin:
-    return Builtin(name, "", lower, signature=inspect.signature(parameters))
-
-
 EXPECTATIONS = {
-    "expect_eq": _expectation(
-        "expect_eq", lambda caller, args, spans, span: _expect(caller, args, span, True), lambda a, b: None
+    "expect_eq": Builtin(
+        "expect_eq(a: T, b: T) -> None", "", lambda caller, args, spans, span: _expect(caller, args, span, True)
     ),
-    "expect_neq": _expectation(
-        "expect_neq", lambda caller, args, spans, span: _expect(caller, args, span, False), lambda a, b: None
+    "expect_neq": Builtin(
+        "expect_neq(a: T, b: T) -> None", "", lambda caller, args, spans, span: _expect(caller, args, span, False)
     ),
-    "expect_near": _expectation("expect_near", _expect_near, lambda a, b, tolerance=None: None),
+    "expect_near": Builtin("expect_near(a: T, b: T, tolerance: Any = None) -> None", "", _expect_near, binds=True),
 }

@@ -273,7 +273,7 @@ _images: Cache[str, bytes] = Cache("images of handwritten kernels", IMAGES)
 def element_type(param: Param) -> str:
     """The C++ type of an element of an array, or of a value."""
     scalar = C_TYPES[param.dtype]
-    element = param.type.element if isinstance(param.type, ArrayType) else ()
+    element = param.type.components if isinstance(param.type, ArrayType) else ()
     if not element:
         return scalar
     kind = "vector" if len(element) == 1 else "matrix"

@@ -1,8 +1,9 @@
-"""Lowers `wp.printf` and `print`, whose texts are no values of the kernel language."""
+"""`wp.printf` and `print`, among whose arguments are texts."""
 
 from __future__ import annotations
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.builtins.table import Reading, define
 from jwarp.frontend.context import Context
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, describe
 from jwarp.ir.formats import Conversion, conversions
@@ -12,7 +13,7 @@ from jwarp.ir.nodes import Op, Operand
 _PLAIN = {"float": "%g", "int": "%d", "uint": "%u", "bool": "%s"}
 
 
-def printf(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _printf(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     """`wp.printf(format, numbers…)`: a line in the format of C."""
     if not args:
         raise CompileError("wp.printf needs a format text", span, 'wp.printf("%d\\n", i)')
@@ -36,7 +37,7 @@ def printf(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> 
     return ()
 
 
-def print_values(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _print_values(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     """`print(values…)`: texts, numbers, vectors and matrices on a line, as Warp shows them."""
     shown: list[str] = []
     values: list[Operand] = []
@@ -90,3 +91,23 @@ def _fitting(ctx: Context, conversion: Conversion, binding: Binding, span: Span)
             f"convert it: {'float' if is_float else 'int'}(…), or write {_PLAIN[value.type.kind].replace('s', 'd')}",
         )
     return value
+
+
+printf = define(
+    "printf(fmt: str, *args: Any) -> None",
+    """Write text to the standard output for each thread, formatted as in C.
+
+    `fmt` is a constant text with %d %i %u %x %X %o %c %f %e %g and %%; there is one number for each.
+
+    Raises:
+        CompileError: the format is not constant, or asks for another number of values.
+        KernelTypeError: a value is no number, or of the wrong kind.""",
+    _printf,
+    reading=Reading(unpacks=False, names=False, texts=1),
+)
+print = define(
+    "print(*values: Any) -> None",
+    "Write a line with texts, numbers, vectors and matrices to the standard output for each thread.",
+    _print_values,
+    reading=Reading(unpacks=False, names=False, constants=(str,)),
+)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp.errors import KernelTypeError, Span
+from jwarp.frontend.builtins.table import Reading
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.rules import lower
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, describe
@@ -29,18 +30,15 @@ class Arguments:
         return dataclasses.replace(self, values=[first, *self.values], spans=[self.span, *self.spans])
 
 
-def read_arguments(ctx: Context, node: ast.Call, constants: tuple[type, ...] = (), texts: int = 0) -> Arguments:
-    """The arguments of a call. `*v` is one for each component of a vector or tuple.
-
-    Python constants of the types `constants`, which are no values of the kernel language, are arguments too.
-    So many `texts` come first: what is there but no constant text is None.
-    """
+def read_arguments(ctx: Context, node: ast.Call, reading: Reading) -> Arguments:
+    """The arguments of a call, read in this way. `*v` is one for each component of a vector or tuple."""
+    constants = reading.constants
     values: list[Binding] = []
     spans: list[Span] = []
     for position, arg in enumerate(node.args):
         span = ctx.span(arg)
         items: Sequence[Binding]
-        if position < texts:
+        if position < reading.texts:
             items = (PythonRef(_constant_text(ctx, arg)),)
         elif isinstance(arg, ast.Starred):
             items = _items(_argument(ctx, arg.value, constants), span)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.builtins import table
+from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering import places
 from jwarp.frontend.lowering.names import assign, read_name
@@ -55,7 +55,7 @@ def _is_tid(ctx: Context, node: ast.expr) -> bool:
     if not isinstance(node, ast.Call) or node.args or node.keywords:
         return False
     callee = lower(ctx, node.func)
-    return isinstance(callee, PythonRef) and callee.object is table.tid
+    return isinstance(callee, PythonRef) and callee.object is tid
 
 
 def _assigned_tile(ctx: Context, targets: list[ast.expr], value: ast.expr, binding: Binding) -> Binding:

@@ -6,14 +6,11 @@ import ast
 import contextlib
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
-from types import NoneType
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.builtins import prints
-from jwarp.frontend.builtins.parameter_names import in_order
-from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin, print, printf, static
+from jwarp.frontend.builtins.control import static
+from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin, Reading
 from jwarp.frontend.builtins.tile.calls import TileBuiltin
 from jwarp.frontend.context import Context, spelling
 from jwarp.frontend.func import Func
@@ -32,29 +29,29 @@ def call(ctx: Context, node: ast.Call) -> Binding:
     if (method := _method(ctx, node.func)) is not None:
         owner, function = method
         _refuse_unpacking(ctx, node, positional=True)
-        return call_function(ctx, function, read_arguments(ctx, node).after(owner))
+        return call_function(ctx, function, read_arguments(ctx, node, Reading()).after(owner))
     found = lower(ctx, node.func)
     if not isinstance(found, PythonRef):
         raise CompileError(f"{describe(found)} cannot be called", span, "multiplication is written with `*`")
     if found.object is static:
         return _static(ctx, node)
     callee = _meant(found.object)
-    kind = _kind(callee, span)
-    _refuse_unpacking(ctx, node, positional=not kind.unpacks)
-    if node.keywords and not kind.names:
+    rule, reading = _called(callee, span)
+    _refuse_unpacking(ctx, node, positional=not reading.unpacks)
+    if node.keywords and not reading.names:
         raise CompileError(
             f"wp.{callee.name} takes no keyword arguments", ctx.span(node.keywords[0]), "put all in its text"
         )
-    return kind.call(ctx, callee, read_arguments(ctx, node, kind.constants, kind.texts))
+    return rule(ctx, callee, read_arguments(ctx, node, reading))
 
 
 def apply(ctx: Context, function: PythonRef, values: list[Binding], spans: list[Span], span: Span) -> Binding:
     """What `function`, an argument of the call at `span`, gives for `values`, which are written at `spans`."""
     callee = _meant(function.object)
-    kind = _kind(callee, span)
-    if not kind.applies:
+    rule, reading = _called(callee, span)
+    if isinstance(callee, StructType) or not reading.has_values_only:
         raise _not_callable(callee, span)
-    return kind.call(ctx, callee, Arguments(values, spans, {}, {}, span, span))
+    return rule(ctx, callee, Arguments(values, spans, {}, {}, span, span))
 
 
 def _method(ctx: Context, node: ast.expr) -> tuple[StructValue, Func] | None:
@@ -83,18 +80,6 @@ def _meant(function: Any) -> Any:
 # -- kinds of things that can be called
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """How things of one kind are called."""
-
-    call: Callable[[Context, Any, Arguments], Binding]
-    unpacks: bool = True  # whether `*v` may be among the arguments
-    applies: bool = True  # whether it may be an argument of a builtin that calls it
-    names: bool = True  # whether arguments may be given by name
-    constants: tuple[type, ...] = ()  # of which types Python constants may be arguments
-    texts: int = 0  # how many arguments come first that must be constant texts
-
-
 def _call_scalar_type(ctx: Context, target: ScalarType, given: Arguments) -> Binding:
     if len(given.values) > 1 or given.named:
         raise KernelTypeError(f"{spelling(target)}() converts one value", given.span)
@@ -112,52 +97,36 @@ def _call_struct(ctx: Context, struct: StructType, given: Arguments) -> Binding:
 
 
 def _call_builtin(ctx: Context, builtin: Builtin, given: Arguments) -> Binding:
-    values, spans, named = given.values, given.spans, given.named
-    if builtin.signature is None and named:
-        places = given.named_spans
-        order = in_order(builtin.name, len(values), list(named), given.keyword_span)
-        values, named = [*values, *(named[name] for name in order)], {}
-        spans = [*spans, *(places[name] for name in order)]
-    return builtin.lower(ctx, builtin.arguments(values, named, given.span), spans, given.span)
+    wrong = given.span if builtin.binds else given.keyword_span
+    values, spans = builtin.arguments(given.values, given.spans, given.named, given.named_spans, wrong)
+    return builtin.lower(ctx, values, spans, given.span)
 
 
 def _call_tile_builtin(ctx: Context, builtin: TileBuiltin, given: Arguments) -> Binding:
     return builtin.call(ctx, given.values, given.spans, given.named, given.named_spans, given.span)
 
 
-def _call_print(ctx: Context, builtin: Builtin, given: Arguments) -> Binding:
-    lines = prints.printf if builtin is printf else prints.print_values
-    return lines(ctx, given.values, given.spans, given.span)
-
-
-# The builtins that take texts, which are no values, by identity.
-_TEXTS = {
-    id(printf): _Kind(_call_print, unpacks=False, applies=False, names=False, texts=1),
-    id(print): _Kind(_call_print, unpacks=False, applies=False, names=False, constants=(str,)),
-    id(PYTHON_BUILTINS.get(slice)): _Kind(_call_builtin, constants=(str, NoneType)),
-}
-# A row is for its kind and what comes after it is not.
-_KINDS: tuple[tuple[type, _Kind], ...] = (
-    (Func, _Kind(call_function, unpacks=False)),
-    (TileBuiltin, _Kind(_call_tile_builtin, applies=False, constants=(str, NoneType))),
-    (Builtin, _Kind(_call_builtin)),
-    (ScalarType, _Kind(_call_scalar_type)),
-    (CompositeType, _Kind(_call_composite_type)),
-    (StructType, _Kind(_call_struct, applies=False)),
+Rule = Callable[[Context, Any, Arguments], Binding]
+# A row holds for things of its kind that those before do not hold for.
+_CALLED: tuple[tuple[type, Rule, Reading], ...] = (
+    (Func, call_function, Reading(unpacks=False)),
+    (TileBuiltin, _call_tile_builtin, Reading()),
+    (Builtin, _call_builtin, Reading()),
+    (ScalarType, _call_scalar_type, Reading()),
+    (CompositeType, _call_composite_type, Reading()),
+    (StructType, _call_struct, Reading()),
 )
 
 
-def _kind(callee: Any, span: Span) -> _Kind:
-    """How `callee` is called.
+def _called(callee: Any, span: Span) -> tuple[Rule, Reading]:
+    """How `callee` is called, and its arguments are read.
 
     Raises:
         CompileError: kernels cannot call it.
     """
-    if id(callee) in _TEXTS:
-        return _TEXTS[id(callee)]
-    for kind, found in _KINDS:
+    for kind, rule, reading in _CALLED:
         if isinstance(callee, kind):
-            return found
+            return rule, callee.reading if isinstance(callee, Builtin) else reading
     raise _not_callable(callee, span)
 
 

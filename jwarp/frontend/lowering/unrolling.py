@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator
 
 from jwarp.errors import CompileError
-from jwarp.frontend.builtins.table import static
+from jwarp.frontend.builtins.control import static
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.control_flow import branch, lower_statements, not_jumped
 from jwarp.frontend.lowering.names import assign

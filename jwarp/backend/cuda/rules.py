@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from jwarp.ir.nodes import Const, Op
+from jwarp.ir.ops import ELEMENTARY
 from jwarp.types import (
     ScalarType,
     bfloat16,
@@ -172,6 +173,8 @@ def _bitcast(node: Op, x: list[str]) -> str:
 
 
 CUDA_RULES: dict[str, Rule] = {
+    # Elementary functions are those of CUDA's library that have their names, but for those with rows below.
+    **{name: _function(name) for name in ELEMENTARY},
     "add": _arithmetic("+", "add"),
     "sub": _arithmetic("-", "sub"),
     "mul": _arithmetic("*", "mul"),
@@ -180,32 +183,14 @@ CUDA_RULES: dict[str, Rule] = {
     "mod": _mod,
     "min": _helper("min"),
     "max": _helper("max"),
-    "pow": _function("pow"),
-    "atan2": _function("atan2"),
     "copysign": _function("copysign"),
     "follow": lambda node, x: x[0],
     "fma": _function("fma"),
     "neg": _neg,
     "abs": _abs,
     "sqrt": _function("sqrt"),
-    "sin": _function("sin"),
-    "cos": _function("cos"),
-    "tan": _function("tan"),
     "asin": _helper("asin"),
     "acos": _helper("acos"),
-    "atan": _function("atan"),
-    "exp": _function("exp"),
-    "log": _function("log"),
-    "log2": _function("log2"),
-    "log10": _function("log10"),
-    "sinh": _function("sinh"),
-    "cosh": _function("cosh"),
-    "tanh": _function("tanh"),
-    "cbrt": _function("cbrt"),
-    "erf": _function("erf"),
-    "erfc": _function("erfc"),
-    "erfinv": _function("erfinv"),
-    "erfcinv": _function("erfcinv"),
     "floor": _function("floor"),
     "ceil": _function("ceil"),
     "trunc": _function("trunc"),

@@ -8,7 +8,6 @@ import shutil
 import tempfile
 
 import jax
-import jaxlib
 import pytest
 
 MUCH_MEMORY = 800 << 20  # bytes of a process
@@ -24,7 +23,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_HELPERS, os.environ.ge
 # XLA compiles thousands of small programs here, each of which runs once: two to three times as fast with these. What
 # is tested, the custom calls, is compiled by jwarp alone. Must precede the first use of a device.
 _FAST = "--xla_backend_optimization_level=0"
-if jaxlib.__version_info__ < (0, 11):  # later releases have no such flag, and XLA ends the process
+if jax.__version_info__ < (0, 11):  # later releases have no such flag, and XLA ends the process
     _FAST += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", _FAST)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
+from jwarp.frontend.kernel import Parameter
 from jwarp.ir.nodes import Param
 from jwarp.launching.sizes import Symbolic
 from jwarp.types import ArrayType, ScalarType, Type, bool_, float64, from_dtype, int64
@@ -50,15 +51,11 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """One role and one value for each parameter, and which parameters are the outputs, in order.
-
-    `users` are the outputs as the kernel's author counts parameters, where some are structs.
-    """
+    """One role and one value for each parameter, and which parameters are the outputs, in order."""
 
     roles: tuple[Role, ...]
     values: tuple[Any, ...]
     outputs: tuple[int, ...]
-    users: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +82,15 @@ def raise_faults(kernel_name: str, faults: Sequence[Fault]) -> None:
 # Which argument belongs to which parameter
 
 
-def match(kernel_name: str, params: Sequence[Any], written: Sequence[int], inputs: Any, outputs: Any) -> Matched:
+def match(
+    kernel_name: str, params: Sequence[Param | Parameter], written: Sequence[int], inputs: Any, outputs: Any
+) -> Matched:
     """Assign inputs and outputs to `params`; `written` are the parameters that the kernel stores to.
 
     An output's role is ZEROS here; `read_output` tells a shape from an initial content.
+
+    Raises:
+        LaunchError: counts or names do not fit.
     """
     names = [param.name for param in params]
     where = f"kernel '{kernel_name}'"
@@ -116,12 +118,11 @@ def match(kernel_name: str, params: Sequence[Any], written: Sequence[int], input
         output_indices = list(written)
     else:
         roles = [Role.ZEROS if i in output_indices else Role.READ for i in range(len(names))]
-        refuse_written_inputs(kernel_name, params, written, roles)
     return Matched(tuple(roles), tuple(values[i] for i in range(len(names))), tuple(output_indices))
 
 
 def refuse_written_inputs(
-    kernel_name: str, params: Sequence[Any], written: Sequence[int], roles: Sequence[Role]
+    kernel_name: str, params: Sequence[Param | Parameter], written: Sequence[int], roles: Sequence[Role]
 ) -> None:
     """Raise LaunchError if the kernel stores to a parameter that was passed as an input only."""
     for index in written:

@@ -89,7 +89,7 @@ class _Instrumenter(Rebuilder):
     def _shadow(self, param: int, manner: str) -> Param:
         shadowed = self.kernel.params[param]
         assert isinstance(shadowed.type, ArrayType)
-        return Param(f"{manner} of {shadowed.name}", dataclasses.replace(shadowed.type, dtype=uint32))
+        return Param(f"{manner} of {shadowed.name}", ArrayType(uint32, shadowed.type.ndim))
 
     def whole_body(self) -> Block:
         with self.builder.block() as nodes:

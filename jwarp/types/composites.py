@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copyreg
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +79,7 @@ class CompositeKind:
         return f"<composite kind {self.name}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return KINDS.__getitem__, (self.name,)
+        return kind_named, (self.name,)
 
 
 class CompositeType(type):
@@ -202,6 +203,12 @@ MATRIX = CompositeKind("matrix", "matrices", "mat", ((2, 2), (3, 3), (4, 4)), ("
 
 KINDS = {kind.name: kind for kind in (VECTOR, MATRIX)}
 
+
+def kind_named(name: str) -> CompositeKind:
+    """The kind of that name."""
+    return KINDS[name]
+
+
 # What components are that belong to nothing else, by the number of their axes: rows and slices of other kinds.
 PLAIN = {1: VECTOR, 2: MATRIX}
 
@@ -260,7 +267,10 @@ class FloatMatrix:
         return f"a {self.shape[0]} by {self.shape[1]} matrix of floats"
 
 
-# The types that have names of their own, by name; the names of the packages `jwarp` and `jwarp.types` among them.
+# What makes the types of each kind: names of `jwarp.types`.
+MAKERS: dict[str, Callable[..., CompositeType]] = {"vector": vector, "matrix": matrix}
+
+# The types that have names of their own: names of `jwarp` and of `jwarp.types`.
 NAMED: dict[str, CompositeType] = {
     f"{kind.stem}{'' if kind.shape else ''.join(map(str, shape))}{suffix}": composite(kind, shape, SUFFIXES[suffix])
     for kind in KINDS.values()

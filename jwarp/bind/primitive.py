@@ -330,7 +330,7 @@ def call_cuda(
             shared=np.int64(shared),
             per_sm=np.int64(image.per_sm),
             grid=np.array(grid, np.int64),
-            failures="\0".join(text.replace("\0", "\\0") for text in failures),
+            failures=join_texts(failures),
         )
 
 

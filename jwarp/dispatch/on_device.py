@@ -11,10 +11,10 @@ import numpy as np
 
 from jwarp import _native
 from jwarp.analysis.affine import Extents
-from jwarp.backend.compiled_base import XLA_DTYPES
 from jwarp.backend.cuda import compile as cuda
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import read_architectures
+from jwarp.backend.wire import DTYPES, join_texts
 from jwarp.bind import values
 from jwarp.dispatch import cuda_arrays, in_place
 from jwarp.dispatch.host_arrays import Place, Use, without_aliases
@@ -139,7 +139,7 @@ def _read_value(where: str, param: Param, value: Any) -> _Given | Fault:
         return Fault(
             LaunchError, f"{where} is not on the GPU that the outputs are on", "pass an array of the same library"
         )
-    return _Given(Place(array), (array.tobytes(), XLA_DTYPES[param.dtype.name], array.shape))
+    return _Given(Place(array), (array.tobytes(), DTYPES[param.dtype.name], array.shape))
 
 
 def _borrowed(where: str, value: Any, stream: int) -> cuda_arrays.Borrowed | Fault:
@@ -158,7 +158,7 @@ def _borrowed(where: str, value: Any, stream: int) -> cuda_arrays.Borrowed | Fau
 
 
 def _lying(param: Param, found: cuda_arrays.Borrowed, use: Use) -> _Given:
-    placed = (found.lent.address, XLA_DTYPES[param.dtype.name], found.outline.shape)
+    placed = (found.lent.address, DTYPES[param.dtype.name], found.outline.shape)
     return _Given(Place(found.outline, use), placed, found.lent)
 
 
@@ -177,7 +177,7 @@ def _shadow(program: Program, p: int, of: _Given) -> Placed:
     (param,) = (
         program.kernel.params[len(program.params) + k] for k, shadowed in enumerate(program.shadowed) if shadowed == p
     )
-    return None, XLA_DTYPES[param.dtype.name], of.place.array.shape
+    return None, DTYPES[param.dtype.name], of.place.array.shape
 
 
 def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int) -> _native.DeviceLaunch:
@@ -216,7 +216,7 @@ def _generated(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectu
             shared=image.shared,
             per_sm=image.per_sm,
             grid=list(image.grid),
-            failures="\0".join(failure_texts(kernel.kernel)),
+            failures=join_texts(failure_texts(kernel.kernel)),
         )
 
     return ("cuda", launch, version, architectures), compiled

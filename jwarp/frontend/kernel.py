@@ -18,8 +18,8 @@ from jwarp.frontend.builtins.tile import (
     memory,  # noqa: F401 define functions
     shapes,  # noqa: F401 define functions
 )
+from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.func import Func, func
-from jwarp.frontend.lowering.expressions import UsesTiles
 from jwarp.frontend.lowering.statements import lower_kernel_source
 from jwarp.frontend.syntax.source import (
     Source,

@@ -8,13 +8,14 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from jwarp import types
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins import linear_algebra
+from jwarp.frontend.context import Context
 from jwarp.frontend.tiles import operators
 from jwarp.frontend.values import composites
 from jwarp.frontend.values.bindings import (
@@ -37,18 +38,6 @@ from jwarp.ir.ops import ANY, FLOAT, NUMBER, OPS, Kinds
 from jwarp.types import MAX_DIMS, PYTHON_SCALARS, ArrayType, CompositeType, ScalarType, as_scalar, bool_, from_dtype
 
 
-class Caller(composites.Emitter, Protocol):
-    """What a builtin sees of the function that calls it."""
-
-    def condition(self, binding: Binding, span: Span) -> Operand: ...
-    def tid(self, arity: int, span: Span) -> Binding: ...
-    def extent(self, array: ArrayRef, axis: int, span: Span) -> Operand: ...
-    def local_array(self, kind: ArrayType, extents: tuple[int, ...], span: Span) -> ArrayRef: ...
-    def atomic(
-        self, name: str, array: ArrayRef, indices: list[Binding], values: list[Binding], spans: list[Span], span: Span
-    ) -> Binding: ...
-
-
 @dataclass(frozen=True)
 class Builtin:
     """A function of the kernel language.
@@ -58,7 +47,7 @@ class Builtin:
 
     name: str
     doc: str
-    lower: Callable[[Caller, list[Any], list[Span], Span], Binding]
+    lower: Callable[[Context, list[Any], list[Span], Span], Binding]
     operation: str = ""
     signature: inspect.Signature | None = None  # where arguments may be left out or given by name
     outside: str = ""  # what to use instead outside kernels
@@ -122,7 +111,7 @@ def _elementwise(name: str, operation: str | None = None) -> Builtin:
     """A builtin that is one operation on scalars of one type."""
     row = OPS[operation or name]
 
-    def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    def lower(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         assert row.arity is not None
         if any(isinstance(a, TileRef) for a in args):
             return _of_tiles(caller, name, row.name, args, span)
@@ -135,7 +124,7 @@ def _elementwise(name: str, operation: str | None = None) -> Builtin:
     return _define(name, row.doc, lower, row.name)
 
 
-def _of_tiles(caller: Any, name: str, operation: str, args: list[Binding], span: Span) -> Binding:
+def _of_tiles(caller: Context, name: str, operation: str, args: list[Binding], span: Span) -> Binding:
     """The operators between tiles, by name."""
     match args:
         case [TileRef() as x] if operation == "neg":
@@ -166,7 +155,7 @@ bit_xor, invert = _elementwise("bit_xor", "xor"), _elementwise("invert", "not")
 lshift, rshift = _elementwise("lshift", "shl"), _elementwise("rshift", "shr")
 
 
-def _lower_clamp(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_clamp(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("clamp", args, (3,), span)
     x, low, high = (caller.scalar(a, s, "argument of wp.clamp") for a, s in zip(args, spans, strict=True))
     _check_same("clamp", (x, low, high), span)
@@ -180,7 +169,7 @@ clamp = _define("clamp", "clamp(x, low, high): the value between low and high ne
 class _Steps:
     """Emits the operations that a builtin is made of; Python numbers among them have `type`."""
 
-    caller: Caller
+    caller: Context
     type: ScalarType
     span: Span
 
@@ -206,7 +195,7 @@ def _composed(
 ) -> Builtin:
     """A builtin that is a few operations on scalars of one type."""
 
-    def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    def lower(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         check_count(name, args, (arity,), span)
         if isinstance(args[0], Composite) and form is not None:
             return by_component(form, caller, args[0].type, args, spans, span)
@@ -219,7 +208,7 @@ def _composed(
         return steps(_Steps(caller, type, span), *scalars)
 
     def by_component(
-        form: _VectorForm, caller: Caller, kind: CompositeType, args: list[Binding], spans: list[Span], span: Span
+        form: _VectorForm, caller: Context, kind: CompositeType, args: list[Binding], spans: list[Span], span: Span
     ) -> Binding:
         if any(not isinstance(a, Composite) or a.type is not kind for a in args[: form.leading]):
             given = ", ".join(map(describe, args))
@@ -272,7 +261,7 @@ sign, pos, unot, step, nonzero, degrees, radians, frac, isnan, isinf, isfinite, 
 )
 
 
-def _lower_where(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_where(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("where", args, (3,), span)
     condition = caller.condition(args[0], spans[0])
     if isinstance(args[1], Composite) and isinstance(args[2], Composite) and args[1].type is args[2].type:
@@ -283,7 +272,7 @@ def _lower_where(caller: Caller, args: list[Binding], spans: list[Span], span: S
     return caller.emit("select", condition, x, y, span=span)
 
 
-def _lower_select(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_select(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("select", args, (3,), span)
     return _lower_where(caller, [args[0], args[2], args[1]], [spans[0], spans[2], spans[1]], span)
 
@@ -292,12 +281,12 @@ where = _define("where", "where(condition, x, y): x where the condition holds, e
 select = _define("select", "select(condition, y, x): x where the condition holds, else y", _lower_select)
 
 
-def _lower_follow(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_follow(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     x, y = (flatten(a, span) or [] for a in args)
     return rebuild(args[0], [caller.emit("follow", a, b, span=span) for a, b in zip(x, y, strict=True)])
 
 
-def _lower_fixed(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_fixed(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     parts = flatten(args[0], span) or []
     return rebuild(args[0], [caller.emit("follow", x, zero(x.type), span=span) for x in parts])
 
@@ -352,7 +341,7 @@ vector, matrix, identity = (
 )
 
 
-def _lower_cast(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_cast(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("cast", args, (2,), span)
     wanted = args[1].object if isinstance(args[1], PythonRef) else None
     if isinstance(args[0], Composite) and isinstance(wanted, CompositeType) and args[0].type.shape == wanted.shape:
@@ -377,7 +366,7 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
     """A builtin that changes an element of an array in one indivisible step."""
     count = 2 if operation == "cas" else 1
 
-    def lower(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    def lower(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         array = args[0] if args else None
         if not isinstance(array, ArrayRef):
             hint = (
@@ -417,7 +406,7 @@ atomic_exch = _atomic("atomic_exch", "exch", "value): store the value")
 atomic_cas = _atomic("atomic_cas", "cas", "expected, value): store the value where the element holds what is expected")
 
 
-def _lower_len(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_len(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("len", args, (1,), span)
     match args[0]:
         case ArrayRef() as array:
@@ -436,7 +425,7 @@ def _lower_len(caller: Caller, args: list[Binding], spans: list[Span], span: Spa
 len = _define("len", "len(a): extent of the first dimension of array a, vector a or matrix a", _lower_len)
 
 
-def _lower_type(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_type(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("type", args, (1,), span)
     return PythonRef(
         args[0].type if isinstance(args[0], (Composite, StructValue)) else caller.scalar(args[0], spans[0]).type
@@ -447,7 +436,7 @@ def _lower_type(caller: Caller, args: list[Binding], spans: list[Span], span: Sp
 _TYPE = Builtin("type", "type(x): the type of a number, a vector, a matrix or a struct, to be called", _lower_type)
 
 
-def _lower_zeros(caller: Caller, args: list[Any], spans: list[Span], span: Span) -> Binding:
+def _lower_zeros(caller: Context, args: list[Any], spans: list[Span], span: Span) -> Binding:
     shape, dtype = args
     extents = [_constant_extent(n, span) for n in (shape if isinstance(shape, tuple) else (shape,))]
     if not 1 <= builtins.len(extents) <= MAX_DIMS:
@@ -489,7 +478,7 @@ def _local_array(name: str) -> Builtin:
 zeros, empty = _local_array("zeros"), _local_array("empty")
 
 
-def _lower_tid(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_tid(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("tid", args, (0,), span)
     return caller.tid(1, span)
 
@@ -497,14 +486,14 @@ def _lower_tid(caller: Caller, args: list[Binding], spans: list[Span], span: Spa
 tid = _define("tid", "tid(): this thread's coordinate(s) in the launch, as one int32 or 2 to 4 of them", _lower_tid)
 
 
-def _only_in_for(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _only_in_for(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     raise CompileError("range() can only stand in a for statement", span)
 
 
 range = _define("range", "range([start,] stop [, step]): the integers of a for statement", _only_in_for)
 
 
-def _reads_its_call(caller: Caller, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _reads_its_call(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     raise AssertionError("texts are read from the call itself")
 
 

@@ -13,8 +13,8 @@ from jwarp.frontend.builtins import prints
 from jwarp.frontend.builtins.parameter_names import in_order
 from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin, print, printf, static
 from jwarp.frontend.builtins.tile.calls import TileBuiltin
+from jwarp.frontend.context import spelling
 from jwarp.frontend.func import Func
-from jwarp.frontend.lowering.expressions import spelling
 from jwarp.frontend.lowering.subscripts import SubscriptLowering
 from jwarp.frontend.values import composites, structs
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, StructValue, bind_python, describe

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.lowering.control_flow import State
-from jwarp.frontend.tiles.cells import cells_of, with_origins
 from jwarp.frontend.values.bindings import Binding, Tile, Unusable, describe, flatten, holds_array, layout, rebuild
+from jwarp.frontend.values.cells import cells_of, with_origins
 from jwarp.ir.builder import FALSE, zero
 from jwarp.ir.nodes import Block, For, If, Node, Op, Operand, Value, While, blocks, used_values
 

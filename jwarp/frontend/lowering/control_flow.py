@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.lowering.calls import CallLowering
 from jwarp.frontend.syntax.source import always_jumps, may_jump, returns_value
-from jwarp.frontend.tiles.cells import Cells, holds_tile, with_origins
 from jwarp.frontend.values.bindings import Binding, Tile, Unusable, describe, flatten, holds_array, layout, rebuild
+from jwarp.frontend.values.cells import Cells, holds_tile, with_origins
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
 from jwarp.ir.nodes import Const, If, Node, Operand, Value
 

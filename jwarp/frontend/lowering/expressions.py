@@ -7,15 +7,13 @@ import contextlib
 import enum
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
 
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import BUILTINS
+from jwarp.frontend.context import Context
 from jwarp.frontend.syntax.constructs import CONSTRUCTS, DEFAULT_WAY_OUT
-from jwarp.frontend.syntax.source import Source
+from jwarp.frontend.syntax.operators import BINARY_OPERATORS, COMPARISONS
 from jwarp.frontend.tiles import operators
-from jwarp.frontend.tiles.cells import TileMemory, with_origins
 from jwarp.frontend.values import composites, structs
 from jwarp.frontend.values.bindings import (
     ArrayRef,
@@ -28,197 +26,28 @@ from jwarp.frontend.values.bindings import (
     StructValue,
     TileRef,
     Unusable,
-    as_operand,
     bind_python,
     describe,
-    flatten,
     holds_array,
     layout,
     rebuild,
 )
-from jwarp.ir.builder import FALSE, TRUE, Builder, make_block, zero
+from jwarp.frontend.values.cells import with_origins
+from jwarp.ir.builder import FALSE, TRUE, make_block
 from jwarp.ir.lift import effect_of
-from jwarp.ir.nodes import Const, If, Local, Node, Op, Operand, Value
-from jwarp.ir.ops import OPS
+from jwarp.ir.nodes import Const, If, Node, Op, Operand, Value
 from jwarp.types import CompositeType, ScalarType, bool_, int32
-
-BINARY_OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
-    ast.Add: ("+", "add"),
-    ast.Sub: ("-", "sub"),
-    ast.Mult: ("*", "mul"),
-    ast.Div: ("/", "div"),
-    ast.FloorDiv: ("//", "floordiv"),
-    ast.Mod: ("%", "mod"),
-    ast.Pow: ("**", "pow"),
-    ast.MatMult: ("@", "matmul"),
-    ast.BitAnd: ("&", "and"),
-    ast.BitOr: ("|", "or"),
-    ast.BitXor: ("^", "xor"),
-    ast.LShift: ("<<", "shl"),
-    ast.RShift: (">>", "shr"),
-}
-COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
-    ast.Lt: ("<", "lt"),
-    ast.LtE: ("<=", "le"),
-    ast.Gt: (">", "gt"),
-    ast.GtE: (">=", "ge"),
-    ast.Eq: ("==", "eq"),
-    ast.NotEq: ("!=", "ne"),
-}
-
-_SYMBOLS = {op: symbol for symbol, op in [*BINARY_OPERATORS.values(), *COMPARISONS.values()]}
-_SYMBOLS |= {"neg": "-", "not": "~"}
 
 # A branch of at most this many pure operations is computed without a branch.
 MAX_EAGER_OPS = 8
-
-
-class UsesTiles(Exception):
-    """A function on tiles is met where a kernel is read for single threads."""
 
 
 # In debug mode `x` has a companion of this name, a bool that is true where `x` has been set.
 SET = "$set "
 
 
-@dataclass
-class Frame:
-    """One function being read: the kernel itself, or a function that is read where it is called."""
-
-    source: Source
-    is_kernel: bool
-    env: dict[str, Binding] = field(default_factory=dict)
-    unset: set[str] = field(default_factory=set)  # names that some path leaves without a value
-    statics: dict[str, Any] = field(default_factory=dict)  # variables of unrolled loops
-    loads: dict[str, int] = field(default_factory=dict)
-
-
-class ExpressionLowering:
+class ExpressionLowering(Context):
     """The part of a lowering that deals with expressions; statements are in the subclass."""
-
-    def __init__(self, frame: Frame, max_unroll: int, first_local: int = 0, debug: bool = False, block_dim: int = 0):
-        """`first_local` is the number of the first local array: one for each parameter comes before.
-
-        `debug`: emit the checks of asserts and unset variables, and compute nothing that may be not needed.
-        `block_dim` is how many threads a block has, 0 where a kernel has no blocks and no tiles.
-        """
-        self.builder = Builder()
-        self.locals: list[Local] = []
-        self.first_local = first_local
-        self.assigned_name = ""  # of the variable that the expression at hand is for
-        self.frame = frame
-        self.max_unroll = max_unroll
-        self.debug = debug
-        self.block_dim = block_dim
-        self.tiles = TileMemory(self)
-        self.tid_arity = 0
-        self.warnings: dict[tuple[Span, str], None] = {}
-
-    def require_tiles(self) -> None:
-        """Note that the kernel is one with tiles."""
-        if not self.block_dim:
-            raise UsesTiles
-
-    # -- spans and errors
-
-    def span(self, node: ast.AST) -> Span:
-        return self.frame.source.span(node)
-
-    @contextlib.contextmanager
-    def at(self, node: ast.AST) -> Iterator[None]:
-        """Stamp what is built inside with the place of `node`."""
-        before = self.builder.span
-        self.builder.span = self.span(node)
-        try:
-            yield
-        finally:
-            self.builder.span = before
-
-    def emit(self, name: str, *args: Operand, span: Span, attr: Any = None, type: ScalarType | None = None) -> Operand:
-        """Append an operation of the language, checking what it takes in the user's words."""
-        row = OPS[name]
-        types_ = tuple(a.type for a in args)
-        shown = _SYMBOLS.get(name, f"wp.{name}")
-        if row.typed_by == "" and len(set(types_)) > 1 and name != "select":
-            raise KernelTypeError(
-                f"`{shown}` needs arguments of one type, got {', '.join(t.name for t in types_)}",
-                span,
-                f"convert one of them, for example {spelling(types_[0])}(…); write 2.0 for a float, 2 for an int",
-            )
-        if any(t.kind not in row.kinds for t in types_) or (row.result and type is None and row.result(types_) is None):
-            raise KernelTypeError(
-                f"`{shown}` does not take ({', '.join(t.name for t in types_)})", span, _kind_hint(name, types_)
-            )
-        before, self.builder.span = self.builder.span, span
-        try:
-            return self.builder.op(name, *args, attr=attr, type=type)
-        finally:
-            self.builder.span = before
-
-    # -- what builtins use
-
-    def scalar(self, binding: Binding, span: Span, role: str = "value") -> Operand:
-        """`binding` as a scalar, or a KernelTypeError."""
-        if isinstance(binding, Unusable):
-            raise binding.error(span)
-        operand = as_operand(binding, span)
-        if operand is None:
-            raise KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span, scalar_hint(binding))
-        return operand
-
-    def scalars(self, binding: Binding, span: Span) -> list[Operand]:
-        """The scalars that `binding` is made of, or a KernelTypeError."""
-        found = flatten(binding, span)
-        return [self.scalar(binding, span)] if found is None else found
-
-    def condition(self, binding: Binding, span: Span) -> Operand:
-        """The truth of a bool, a number, or an array, which is true where it has elements."""
-        array = binding.first if isinstance(binding, StructArray) else binding
-        if isinstance(array, ArrayRef):
-            sizes = (self.extent(array, axis, span) for axis in range(array.type.dims))
-            return functools.reduce(
-                lambda x, y: self.emit("and", x, y, span=span),
-                [self.emit("ne", size, zero(int32), span=span) for size in sizes],
-            )
-        operand = self.scalar(binding, span, "condition")
-        return operand if operand.type is bool_ else self.emit("ne", operand, zero(operand.type), span=span)
-
-    def extent(self, array: ArrayRef, axis: int, span: Span) -> Operand:
-        """`array.shape[axis]`."""
-        if array.extents is not None:
-            return Const(int32, array.extents[axis])
-        result = Value(int32)
-        self.builder.append(Op("shape", (), (array.index, len(array.prefix) + axis), result, span))
-        return result
-
-    def convert(self, binding: Binding, type: ScalarType, span: Span) -> Operand:
-        """`type(binding)`: a value conversion."""
-        if isinstance(binding, Number):
-            return binding.as_type(type, span)
-        return self.emit("cast", self.scalar(binding, span), span=span, type=type)
-
-    def tid(self, arity: int, span: Span) -> Binding:
-        if not self.frame.is_kernel:
-            raise CompileError("wp.tid() can only be called in kernels", span, "pass the coordinates as arguments")
-        if not 1 <= arity <= 4:
-            raise CompileError(f"wp.tid() has 1 to 4 coordinates, not {arity}", span)
-        if self.tid_arity not in (0, arity):
-            raise CompileError(
-                f"wp.tid() is read with {arity} coordinate(s) here and with {self.tid_arity} elsewhere",
-                span,
-                "read it once, into as many names as the launch has dimensions",
-            )
-        self.tid_arity = arity
-        axes = tuple(self._thread_coordinate(axis, span) for axis in range(arity))
-        return axes if arity > 1 else axes[0]
-
-    def _thread_coordinate(self, axis: int, span: Span) -> Operand:
-        # Not through `op`: an operation without arguments has nothing to fold.
-        result = Value(int32)
-        self.builder.append(Op("tid", (), axis, result, span))
-        return result
-
-    # -- expressions
 
     def expression(self, node: ast.expr) -> Binding:
         method = getattr(self, f"lower_{type(node).__name__}", None)
@@ -471,36 +300,6 @@ def common_type(x: ScalarType, y: ScalarType) -> ScalarType | None:
         return floats[0]
     narrow, wide = sorted((x, y), key=lambda t: t.bits)
     return wide if narrow.kind in (wide.kind, "uint") and (narrow.bits < wide.bits) else None
-
-
-def spelling(type: ScalarType) -> str:
-    return {"int32": "int", "float32": "float", "bool": "bool"}.get(type.name, f"wp.{type.name}")
-
-
-def scalar_hint(binding: Binding) -> str:
-    """How to get a scalar from `binding`."""
-    if isinstance(binding, ArrayRef):
-        return f"read an element: {binding.name}[{', '.join('ijkl'[: binding.type.dims])}]"
-    if isinstance(binding, StructValue):
-        return f"name a field: {', '.join(binding.type.fields)}"
-    if isinstance(binding, TileRef):
-        return f"read an element, t[{', '.join('ijkl'[: len(binding.shape)])}], or apply a function with wp.tile_map"
-    if isinstance(binding, Shape):
-        return "read an extent: a.shape[0]"
-    if isinstance(binding, PythonRef) and not callable(binding.object):
-        return "arrays are parameters of the kernel; from outside it uses numbers, vectors, matrices and tuples of them"
-    return ""
-
-
-def _kind_hint(name: str, args: tuple[ScalarType, ...]) -> str:
-    kinds = OPS[name].kinds
-    if name == "pow" and all(t.is_int for t in args):
-        return "multiply integers: i * i; or convert: float(i) ** 2.0"
-    if kinds == {"float"} and any(t.is_int for t in args):
-        return "it is for floats: convert with float(x)"
-    if any(t is bool_ for t in args):
-        return "bool is not a number in kernels: convert with int(x)"
-    return ""
 
 
 def _suggestion(name: str) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.context import Frame
 from jwarp.frontend.func import Func
-from jwarp.frontend.lowering.expressions import Frame
-from jwarp.frontend.lowering.subscripts import component_indices
 from jwarp.frontend.syntax.source import Source, check_function, count_loads
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, StructArray, StructValue, flatten
+from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     WRITES,

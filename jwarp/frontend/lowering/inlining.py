@@ -6,26 +6,19 @@ import ast
 from typing import Any
 
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
+from jwarp.frontend.context import Frame
 from jwarp.frontend.func import Func
-from jwarp.frontend.lowering.expressions import Frame
 from jwarp.frontend.lowering.func_grad import with_gradient
 from jwarp.frontend.lowering.loops import LoopLowering
 from jwarp.frontend.syntax.source import count_loads
-from jwarp.frontend.tiles.cells import holds_tile
 from jwarp.frontend.values.bindings import ArrayRef, Binding, StructArray, StructValue, bind_python, describe, layout
+from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.builder import FALSE, TRUE
-from jwarp.ir.nodes import Gradient
 from jwarp.types import ArrayType, FloatMatrix, TileKind
 
 
 class InliningLowering(LoopLowering):
     """The part of a lowering that deals with the bodies of functions."""
-
-    def __init__(self, frame: Frame, max_unroll: int, first_local: int, debug: bool = False, block_dim: int = 0):
-        super().__init__(frame, max_unroll, first_local, debug, block_dim)
-        self.stack: list[Func] = []  # the functions being read
-        self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
-        self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
 
     def call_function(self, function: Func, args: list[Binding], keywords: dict, node: ast.Call) -> Binding:
         span = self.span(node)

@@ -11,7 +11,8 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import BUILTINS, static
 from jwarp.frontend.lowering.carried import Carried
 from jwarp.frontend.lowering.control_flow import ControlFlowLowering
-from jwarp.frontend.lowering.expressions import BINARY_OPERATORS, SET
+from jwarp.frontend.lowering.expressions import SET
+from jwarp.frontend.syntax.operators import BINARY_OPERATORS
 from jwarp.frontend.syntax.source import assigned_names, count_loads, may_jump, partly_assigned_names, returns_value
 from jwarp.frontend.tiles.operators import IN_PLACE
 from jwarp.frontend.values.bindings import (
@@ -32,8 +33,6 @@ MAX_UNROLLED_NODES = 4_000
 
 class LoopLowering(ControlFlowLowering):
     """The part of a lowering that deals with loops."""
-
-    unrolled = 1  # how many copies of the code at hand are being read
 
     def loop_else(self, statement: ast.For | ast.While) -> CompileError:
         return CompileError(

@@ -12,12 +12,13 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, KernelWarning, Span
 from jwarp.frontend.builtins import table
+from jwarp.frontend.context import Frame
 from jwarp.frontend.func import Func
-from jwarp.frontend.lowering.expressions import BINARY_OPERATORS, SET, Frame
+from jwarp.frontend.lowering.expressions import SET
 from jwarp.frontend.lowering.inlining import InliningLowering
+from jwarp.frontend.syntax.operators import BINARY_OPERATORS
 from jwarp.frontend.syntax.source import Source, count_loads
 from jwarp.frontend.tiles import operators, subscripts
-from jwarp.frontend.tiles.cells import holds_tile
 from jwarp.frontend.values import composites, structs
 from jwarp.frontend.values.bindings import (
     ArrayRef,
@@ -33,6 +34,7 @@ from jwarp.frontend.values.bindings import (
     flatten,
     layout,
 )
+from jwarp.frontend.values.cells import holds_tile
 from jwarp.frontend.values.composites import Selector
 from jwarp.ir.builder import TRUE
 from jwarp.ir.nodes import Block, Const, Kernel, Op, Operand, Param, Value, blocks

@@ -7,30 +7,13 @@ same for all lanes; but every lane makes an atomic operation, and prints its lin
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Any
 
-from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.tiles.cells import COMBINING
+from jwarp.errors import CompileError
+from jwarp.frontend.tiles.lanes import Lanes, LaneVariation, is_tile
 from jwarp.frontend.tiles.masked import Masked
-from jwarp.ir.lift import Lifter, Variation, effect_of
-from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, results, walk_node
-from jwarp.ir.ops import OPS
+from jwarp.ir.nodes import If, Kernel, Node, Op, results
 from jwarp.ir.verify import MAX_BLOCK_DIM
-from jwarp.types import ScalarType, TileType, bool_, int32, tile_type
-
-# What a bitwise operation leaves a number as it is by.
-_NEUTRAL: dict[str, Callable[[ScalarType], int | bool]] = {
-    "and": lambda kind: True if kind is bool_ else -1 if kind.kind == "int" else kind.max,
-    "or": lambda kind: False if kind is bool_ else 0,
-    "xor": lambda kind: False if kind is bool_ else 0,
-}
-
-_TOGETHER = "the threads of a block must reach a tile operation together"
-_WAY_OUT = "move it out of the condition, or make that one the same for the whole block"
-_AGREE = "wp.tile(x) makes a tile of the values of all threads, wp.tile_from_thread one of the value of a single thread"
 
 
 def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None) -> Kernel:
@@ -39,274 +22,23 @@ def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None) -> Kernel:
         raise CompileError(f"block_dim must be 1 to {MAX_BLOCK_DIM}, not {block_dim}", kernel.span)
     if lane_axis is not None and lane_axis >= kernel.tid_dims:
         lane_axis = None
-    variation = _Lanes(kernel, lane_axis)
+    variation = LaneVariation(kernel, lane_axis)
     variation.find(kernel.body)
-    body = Blocks(kernel, block_dim, lane_axis, variation).block(kernel.body, ())
+    body = _Blocks(kernel, block_dim, lane_axis, variation).block(kernel.body, ())
     return dataclasses.replace(kernel, body=body, block_dim=block_dim)
 
 
-class _Lanes(Variation):
-    """What differs between the lanes of a block."""
-
-    def __init__(self, kernel: Kernel, lane_axis: int | None):
-        super().__init__()
-        self.kernel, self.lane_axis = kernel, lane_axis
-
-    def result(self, node: Op, mapped: bool) -> bool:
-        if node.name == "tid":
-            return node.attr == self.lane_axis
-        if node.name == "own":
-            return True
-        if _is_tile(node.result):  # tiles are the block's; those of lanes come from `collect`
-            return False
-        return self.is_each(node) or super().result(node, mapped)
-
-    def is_each(self, node: Op) -> bool:
-        """Whether every lane makes an operation, also where all make the same one."""
-        if not node.name.startswith("atomic_"):
-            return node.name == "print"
-        return self.kernel.local(node.attr) is None
-
-
-def _is_tile(x: Operand | None) -> bool:
-    return x is not None and isinstance(x.type, TileType)
-
-
-class Blocks(Lifter):
+class _Blocks(Lanes):
     """Rewrites the code of a thread."""
 
-    def __init__(self, kernel: Kernel, block_dim: int, lane_axis: int | None, variation: _Lanes):
-        super().__init__((block_dim,), variation)
-        self.lane_variation = variation
-        self.kernel, self.block_dim, self.lane_axis = kernel, block_dim, lane_axis
-        # In the mapped control flow at hand: what is computed in it, and what is known before.
-        self.inside: dict[Value, Op] = {}
-        self.outside: set[Value] = set()
-        self.is_unplaced = False  # whether an element of a tile was met whose index is not known there
+    def __init__(self, kernel: Kernel, block_dim: int, lane_axis: int | None, variation: LaneVariation):
+        super().__init__(kernel, block_dim, lane_axis, variation)
         self.masked = Masked(self)
-
-    # -- what must be the same for all lanes
-
-    def together(self, span: Span) -> CompileError:
-        assert self.control is not None
-        return CompileError(
-            f"{_TOGETHER}; here they may not, for the condition at line {self.control.line} differs between them",
-            span,
-            _WAY_OUT,
-        )
-
-    def same(self, x: Operand, span: Span) -> Operand:
-        """The value of `x`, which must be the same for all lanes."""
-        if self.variation.of(x):
-            raise KernelTypeError(
-                "this differs between the threads of a block, where a tile operation needs one value", span, _AGREE
-            )
-        return self.plain(x)
 
     def node(self, node: Node, out: list[Node]) -> None:
         splits = self.variation.splits(node)
         if splits and not self.mapped and isinstance(node, If) and self.masked.needed(node):
             return self.masked.branch(node, out, None)
-        if (self.mapped or splits) and not isinstance(node, Op) and any(map(_is_tile, results(node))):
+        if (self.mapped or splits) and not isinstance(node, Op) and any(map(is_tile, results(node))):
             raise self.changes(node)
         return super().node(node, out)
-
-    def changes(self, node: Node) -> CompileError:
-        """The error for a tile that some lanes only would change."""
-        self.control = self.control or node.span
-        for inside in walk_node(node):
-            if isinstance(inside, Op) and _is_tile(inside.result) and inside.name != "own":
-                return self.together(inside.span)
-        return CompileError(
-            f"a tile changes under a condition that differs between the threads of a block: {_TOGETHER}",
-            node.span,
-            _WAY_OUT,
-        )
-
-    @contextlib.contextmanager
-    def diverging(self, mapped: bool, span: Span, out: list[Node]) -> Iterator[None]:
-        if mapped and not self.mapped:
-            self.inside, self.outside = {}, set(self.lanes)
-        outer = self.control
-        with super().diverging(mapped, span, out):
-            yield
-        self.control = outer
-
-    def op(self, node: Op, out: list[Node]) -> None:
-        rule = getattr(self, f"op_{node.name}", None)
-        if rule is not None:
-            rule(node, out)
-        elif effect_of(node) == "tile" or any(map(_is_tile, (*node.args, node.result))):
-            self.tile_op(node, out)
-        else:
-            self.check_local(node)
-            if self.mapped and node.result is not None:
-                self.inside[node.result] = node
-            super().op(node, out)
-
-    def tile_op(self, node: Op, out: list[Node]) -> None:
-        if self.mapped:
-            raise self.together(node.span)
-        args = tuple(self.same(a, node.span) for a in node.args)
-        out.append(dataclasses.replace(node, args=args))
-
-    def check_local(self, node: Op) -> None:
-        """A thread's own array becomes the block's, where all threads have the same in it."""
-        if node.name not in ("load", "clear", *WRITES):
-            return
-        local = self.kernel.local(node.attr)
-        if local is not None and (self.mapped or self.variation.any(node.args)):
-            raise CompileError(
-                f"`{local.name}` is a thread's own array, and what the threads of a block have in theirs differs; "
-                "in kernels with tiles that is not available yet",
-                node.span,
-                "use a tile: wp.tile_zeros, or wp.tile of a number, vector or matrix",
-            )
-
-    # -- lanes
-
-    def is_each(self, node: Op) -> bool:
-        return self.lane_variation.is_each(node)
-
-    def op_tid(self, node: Op, out: list[Node]) -> None:
-        place = out if self.before is None else self.before
-        if node.attr != self.lane_axis:
-            place.append(node)
-            return
-        assert node.result is not None
-
-        def add(name: str, *args: Operand, attr: object = None, type: object = int32) -> Value:
-            made = Value(type)  # type: ignore[arg-type]
-            place.append(Op(name, args, attr, made, node.span))
-            return made
-
-        kind = tile_type(int32, self.shape)
-        first = add("mul", add("tid", attr=node.attr), Const(int32, self.block_dim))
-        lanes = add("iota", attr=(self.shape, 0), type=kind)
-        self.outside.add(node.result)
-        self.lanes[node.result] = add("add", add("fill", first, attr=self.shape, type=kind), lanes, type=kind)
-
-    def op_collect(self, node: Op, out: list[Node]) -> None:
-        if self.mapped:
-            raise self.together(node.span)
-        assert node.result is not None
-        self.replaced[node.result] = self.lane(node.args[0], out, node.span)
-
-    def op_own(self, node: Op, out: list[Node]) -> None:
-        assert node.result is not None
-        self.outside.add(node.result)
-        self.lanes[node.result] = self.plain(node.args[0])
-
-    def op_print(self, node: Op, out: list[Node]) -> None:
-        if not node.args:  # each lane prints, for which there must be something to map
-            node = dataclasses.replace(node, args=(Const(bool_, True),), attr=f"{node.attr}%.0s")
-        self.lift(node, out)
-
-    def op_rule(self, node: Op, out: list[Node]) -> None:
-        raise CompileError(
-            "functions with a gradient of their own are not available yet in kernels with tiles", node.span
-        )
-
-    # -- elements of tiles
-
-    def op_take(self, node: Op, out: list[Node]) -> None:
-        tile, *indices = node.args
-        assert node.result is not None
-        place = out
-        if self.before is not None:
-            # What is taken from a tile has no effect: it may be taken before, if the indices are known there.
-            place = self.before
-            if not all(self.hoisted(i) for i in indices):
-                self.is_unplaced = True
-                raise CompileError(
-                    "an element of a tile is read under a condition that differs between the threads of a block, at an "
-                    "index that is computed there",
-                    node.span,
-                    "read the element before the condition",
-                )
-            self.outside.add(node.result)
-        if not self.variation.any(indices):
-            place.append(dataclasses.replace(node, args=tuple(map(self.plain, node.args))))
-            return
-        lanes = self.lanes_of(indices, place, node.span)
-        place.append(dataclasses.replace(node, args=(self.plain(tile), *lanes), result=self.fresh(node.result)))
-
-    def hoisted(self, x: Operand) -> bool:
-        """Let a value be known before the mapped control flow at hand, if that can be."""
-        if not isinstance(x, Value) or not self.variation.of(x) or x in self.outside:
-            return True
-        node = self.inside.get(x)
-        if node is None or OPS[node.name].effect != "pure" or not all(self.hoisted(a) for a in node.args):
-            return False
-        assert self.before is not None
-        self.lift(node, self.before)
-        self.outside.add(x)
-        return True
-
-    def put(self, node: Op, out: list[Node]) -> None:
-        if self.mapped:
-            raise self.together(node.span)
-        tile, *rest = node.args
-        if not self.variation.any(rest):
-            out.append(dataclasses.replace(node, args=tuple(map(self.plain, node.args))))
-            return
-        if any(map(_is_tile, rest)):
-            rest = [self.same(x, node.span) for x in rest]
-        out.append(dataclasses.replace(node, args=(self.plain(tile), *self.lanes_of(rest, out, node.span))))
-
-    op_put = put
-    op_put_add = put
-
-    def combine(self, node: Op, out: list[Node], mask: Operand | None = None) -> None:
-        """Change an element by a bitwise operation: by all lanes, or those of the mask, one after the other."""
-        if self.mapped:
-            raise self.together(node.span)
-        tile, *indices, value = node.args
-        name, kind, span = COMBINING[node.name], value.type, node.span
-        assert node.result is not None
-
-        def add(name: str, *args: Operand, attr: Any = None, to: Any = kind, nodes: list[Node] = out) -> Value:
-            made = Value(to)
-            nodes.append(Op(name, args, attr, made, span))
-            return made
-
-        if any(map(_is_tile, (*indices, value))):
-            indices, value = [self.same(x, span) for x in indices], self.same(value, span)
-        elif mask is not None or self.variation.any((*indices, value)):
-            value = self.lane(value, out, span)
-            if mask is not None:  # a lane that is not among them changes no bit
-                nothing = Const(value.type, _NEUTRAL[name](kind))
-                value = add("select", mask, value, nothing, to=value.type)
-            if self.variation.any(indices):
-                return self.one_by_one(node, indices, value, out)
-            value = add("reduce", value, attr=(name, (0,)))
-        indices = [self.plain(i) for i in indices]
-        base = self.plain(tile)
-        combined = add(name, add("take", base, *indices, to=value.type), value, to=value.type)
-        out.append(Op("put", (base, *indices, combined), None, node.result, span))
-        return None
-
-    def one_by_one(self, node: Op, indices: list[Operand], values: Operand, out: list[Node]) -> None:
-        """Let lane after lane combine its value with the element that it names."""
-        kind, name, span = node.args[-1].type, COMBINING[node.name], node.span
-        tile = self.plain(node.args[0])
-        number, param = Value(int32), Value(tile.type)
-        inner: list[Node] = []
-
-        def add(name: str, *args: Operand, to: Any = kind) -> Value:
-            made = Value(to)
-            inner.append(Op(name, args, None, made, span))
-            return made
-
-        columns = [self.lane(i, out, span) for i in indices]
-        places = [add("take", column, number, to=i.type) for column, i in zip(columns, indices, strict=True)]
-        combined = add(name, add("take", param, *places), add("take", values, number))
-        following = add("put", param, *places, combined, to=tile.type)
-        assert node.result is not None
-        bounds = (Const(int32, 0), Const(int32, self.block_dim))
-        body = Block(tuple(inner), (following,))
-        out.append(For(number, *bounds, 1, (param,), (tile,), body, (node.result,), span))
-
-    op_put_and = combine
-    op_put_or = combine
-    op_put_xor = combine

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING
 
 from jwarp.errors import CompileError
-from jwarp.frontend.tiles.cells import COMBINING
+from jwarp.frontend.tiles.lanes import Lanes
+from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.builder import zero
 from jwarp.ir.lift import effect_of
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, results, walk, walk_node
 from jwarp.types import TileType, int32, tile_type
-
-if TYPE_CHECKING:
-    from jwarp.frontend.tiles.blocks import Blocks
 
 _PUTS = ("put", "put_add", *COMBINING)
 _ELEMENTS = (*_PUTS, "take")
@@ -82,10 +79,10 @@ def _rebased(block: Block, position: int, old: Const, new: Value) -> Block:
 
 
 class Masked:
-    """Rewrites such branches, for a rewriting of blocks."""
+    """Rewrites such branches, for a rewriting for lifter."""
 
-    def __init__(self, blocks: Blocks):
-        self.b = blocks
+    def __init__(self, lifter: Lanes):
+        self.lifter = lifter
         self.made: dict[Value, Node] = {}  # what the tiles inside the branch at hand come from
 
     def needed(self, node: If) -> bool:
@@ -94,41 +91,41 @@ class Masked:
             return True
         if not _holds(node, ("take",)):
             return False
-        b = self.b
-        before, b.is_unplaced = (dict(b.lanes), dict(b.replaced)), False
+        lifter = self.lifter
+        before, lifter.is_unplaced = (dict(lifter.lanes), dict(lifter.replaced)), False
         with contextlib.suppress(CompileError):  # what else is wrong is said later
-            b.branch(node, [])
-        b.lanes, b.replaced = before
-        b.before, b.control, b.fills = None, None, {}
-        return b.is_unplaced
+            lifter.branch(node, [])
+        lifter.lanes, lifter.replaced = before
+        lifter.before, lifter.control, lifter.fills = None, None, {}
+        return lifter.is_unplaced
 
     def branch(self, node: If, out: list[Node], mask: Operand | None) -> None:
         """Append a branch, for the lanes of `mask`."""
-        b, outer = self.b, self.b.control
-        b.control = outer or node.span
+        lifter, outer = self.lifter, self.lifter.control
+        lifter.control = outer or node.span
         tiles = [k for k, result in enumerate(node.results) if isinstance(result.type, TileType)]
         for k in tiles:
             node = self.with_base(node, k, out)
         self.made = {v: n for block in (node.then, node.orelse) for n in walk(block) for v in results(n)}
-        cond = b.lane(node.cond, out, node.span)
+        cond = lifter.lane(node.cond, out, node.span)
         masks = [
             self.op("and", (mask, x), out, node) if mask else x for x in (cond, self.op("not", (cond,), out, node))
         ]
         roots = [self.root(node, k) for k in tiles]
         if any(root is None for root in roots) or len(set(roots)) < len(roots):
-            raise b.changes(node)
+            raise lifter.changes(node)
         then = self.block(node.then, out, masks[0])
-        known = dict(b.replaced)
+        known = dict(lifter.replaced)
         # The other lanes go on with what these have changed.
-        b.replaced |= {root: then[k] for root, k in zip(roots, tiles, strict=True) if isinstance(root, Value)}
+        lifter.replaced |= {root: then[k] for root, k in zip(roots, tiles, strict=True) if isinstance(root, Value)}
         orelse = self.block(node.orelse, out, masks[1])
-        b.replaced = known
+        lifter.replaced = known
         for k, result in enumerate(node.results):
             if k in tiles:
-                b.replaced[result] = orelse[k]
+                lifter.replaced[result] = orelse[k]
             else:
-                b.lanes[result] = self.op("select", (cond, then[k], orelse[k]), out, node)
-        b.control = outer
+                lifter.lanes[result] = self.op("select", (cond, then[k], orelse[k]), out, node)
+        lifter.control = outer
 
     def with_base(self, node: If, position: int, out: list[Node]) -> If:
         """The branch whose result `position`, if it has other elements than a constant tile, has those of a value."""
@@ -180,75 +177,78 @@ class Masked:
             else:
                 part.append(node)
         self.segment(part, out, mask)
-        span = block.nodes[-1].span if block.nodes else self.b.kernel.span
-        return [self.b.plain(y) if isinstance(y.type, TileType) else self.b.lane(y, out, span) for y in block.yields]
+        span = block.nodes[-1].span if block.nodes else self.lifter.kernel.span
+        return [
+            self.lifter.plain(y) if isinstance(y.type, TileType) else self.lifter.lane(y, out, span)
+            for y in block.yields
+        ]
 
     def is_cut(self, node: Node) -> bool:
         """Whether a node is no part of mapped control flow."""
         if isinstance(node, Op):
             return node.name in _ELEMENTS
-        if isinstance(node, For) and not self.b.variation.any((node.lo, node.hi)):
+        if isinstance(node, For) and not self.lifter.variation.any((node.lo, node.hi)):
             return _holds(node, _ELEMENTS)
         return _holds(node, _PUTS) or (isinstance(node, If) and _holds(node, _ELEMENTS))
 
     def segment(self, nodes: list[Node], out: list[Node], mask: Operand) -> None:
         """Append nodes that are run under the mask; those that have no effect, without it."""
-        b = self.b
+        lifter = self.lifter
         if all(isinstance(n, Op) and effect_of(n) == "pure" for n in nodes):
-            b.nodes(nodes, out)
+            lifter.nodes(nodes, out)
             return
         span = nodes[0].span
         inner: list[Node] = []
-        with b.diverging(True, span, out):
-            b.nodes(nodes, inner)
-            defined = [v for node in nodes for v in results(node) if b.variation.of(v)]
-            yields = tuple(b.lanes[v] for v in defined)
+        with lifter.diverging(True, span, out):
+            lifter.nodes(nodes, inner)
+            defined = [v for node in nodes for v in results(node) if lifter.variation.of(v)]
+            yields = tuple(lifter.lanes[v] for v in defined)
         made = tuple(Value(y.type) for y in yields)
         zeros = tuple(zero(y.type) for y in yields)
         out.append(If(mask, Block(tuple(inner), yields), Block((), zeros), made, span))
-        b.lanes.update(zip(defined, made, strict=True))
+        lifter.lanes.update(zip(defined, made, strict=True))
 
     def element(self, node: Node, out: list[Node], mask: Operand) -> None:
         """Append what reads or changes elements of tiles."""
-        b = self.b
+        lifter = self.lifter
         match node:
             case Op(name="take"):
-                b.op_take(node, out)
+                lifter.op_take(node, out)
             case Op():
                 self.put(node, out, mask)
             case If():
                 self.branch(node, out, mask)
-            case For() if not b.variation.any((node.lo, node.hi)):
+            case For() if not lifter.variation.any((node.lo, node.hi)):
                 self.loop(node, out, mask)
             case _:
-                raise b.changes(node)
+                raise lifter.changes(node)
 
     def put(self, node: Op, out: list[Node], mask: Operand) -> None:
         tile, *rest = node.args
         if any(isinstance(x.type, TileType) for x in rest):  # rows and other views are the block's
-            raise self.b.together(node.span)
+            raise self.lifter.together(node.span)
         if node.name in COMBINING:
-            return self.b.combine(node, out, mask)
-        first, *others = self.b.lanes_of(rest, out, node.span)
-        nowhere = Const(tile_type(int32, self.b.shape), int32.max)
+            return self.lifter.combine(node, out, mask)
+        first, *others = self.lifter.lanes_of(rest, out, node.span)
+        nowhere = Const(tile_type(int32, self.lifter.shape), int32.max)
         wanted = self.op("select", (mask, first, nowhere), out, node)
-        made = dataclasses.replace(node, args=(self.b.plain(tile), wanted, *others))
+        made = dataclasses.replace(node, args=(self.lifter.plain(tile), wanted, *others))
         out.append(made)
 
     def loop(self, node: For, out: list[Node], mask: Operand) -> None:
         """A loop that all lanes run as often, those of the mask for its effects."""
-        b = self.b
+        lifter = self.lifter
         index = Value(node.index.type, node.index.name)
-        bounds = [b.plain(x) for x in (node.lo, node.hi)]
+        bounds = [lifter.plain(x) for x in (node.lo, node.hi)]
         is_tile = [isinstance(p.type, TileType) for p in node.params]
         pairs = list(zip(node.init, is_tile, strict=True))
-        init = tuple(b.plain(x) if tile else b.lane(x, out, node.span) for x, tile in pairs)
+        init = tuple(lifter.plain(x) if tile else lifter.lane(x, out, node.span) for x, tile in pairs)
         inner: list[Node] = []
-        filled = Value(tile_type(index.type, b.shape))
-        inner.append(Op("fill", (index,), b.shape, filled, node.span))
-        b.lanes[node.index] = filled
-        params = tuple(p if tile else b.fresh(p) for p, tile in zip(node.params, is_tile, strict=True))
+        filled = Value(tile_type(index.type, lifter.shape))
+        inner.append(Op("fill", (index,), lifter.shape, filled, node.span))
+        lifter.lanes[node.index] = filled
+        params = tuple(p if tile else lifter.fresh(p) for p, tile in zip(node.params, is_tile, strict=True))
         yields = self.block(node.body, inner, mask)
-        made = tuple(r if tile else b.fresh(r) for r, tile in zip(node.results, is_tile, strict=True))
+        made = tuple(r if tile else lifter.fresh(r) for r, tile in zip(node.results, is_tile, strict=True))
         body = Block(tuple(inner), tuple(yields))
         out.append(For(index, bounds[0], bounds[1], node.step, params, init, body, made, node.span))

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from jwarp.errors import KernelTypeError, Span
+from jwarp.frontend.context import Context
 from jwarp.frontend.values.bindings import Binding, Composite, TileRef, describe
 from jwarp.ir.nodes import Operand
 from jwarp.types import CompositeType, ScalarType
-
-if TYPE_CHECKING:
-    from jwarp.frontend.lowering.expressions import ExpressionLowering
 
 # The operators, by the names of the operations. The first two change a tile in place, as in `a += b`.
 SUMS = ("add", "sub")
@@ -19,12 +15,12 @@ SCALED = ("mul", "div")
 IN_PLACE = (*SUMS, *BITS)
 
 
-def binary(e: ExpressionLowering, symbol: str, name: str, x: Binding, y: Binding, span: Span) -> TileRef:
+def binary(ctx: Context, symbol: str, name: str, x: Binding, y: Binding, span: Span) -> TileRef:
     """`x op y` of which at least one is a tile: a new tile."""
     if name not in (*SUMS, *BITS, *SCALED):
         hint = "wp.tile_matmul(a, b)" if name == "matmul" else "wp.tile_map(f, a, b) applies a function to the elements"
         raise KernelTypeError(f"`{symbol}` does not take tiles: ({describe(x)}, {describe(y)})", span, hint)
-    (a, shape), (b, other) = (_side(e, side, symbol, span) for side in (x, y))
+    (a, shape), (b, other) = (_side(ctx, side, symbol, span) for side in (x, y))
     if shape is None or other is None:
         if name not in SCALED:
             raise KernelTypeError(
@@ -34,16 +30,16 @@ def binary(e: ExpressionLowering, symbol: str, name: str, x: Binding, y: Binding
             )
     elif shape != other:
         raise KernelTypeError(f"`{symbol}` needs tiles of one shape, not {shape} and {other}", span)
-    return combined(e, symbol, name, a, b, shape or other or (), span)
+    return combined(ctx, symbol, name, a, b, shape or other or (), span)
 
 
-def _side(e: ExpressionLowering, x: Binding, symbol: str, span: Span) -> tuple[Composite, tuple[int, ...] | None]:
+def _side(ctx: Context, x: Binding, symbol: str, span: Span) -> tuple[Composite, tuple[int, ...] | None]:
     """One side as its components, and the shape if it is a tile."""
     if isinstance(x, TileRef):
-        return _parts(x.dtype, e.tiles.read(x, span)), x.shape
+        return _parts(x.dtype, ctx.tiles.read(x, span)), x.shape
     if isinstance(x, Composite):
         return x, None
-    scalar = e.scalar(x, span, f"operand of `{symbol}`")
+    scalar = ctx.scalar(x, span, f"operand of `{symbol}`")
     return _parts(scalar.type, (scalar,)), None
 
 
@@ -52,7 +48,7 @@ def _parts(dtype: ScalarType | CompositeType, items: tuple[Operand, ...]) -> Com
 
 
 def combined(
-    e: ExpressionLowering, symbol: str, name: str, a: Composite, b: Composite, shape: tuple[int, ...], span: Span
+    ctx: Context, symbol: str, name: str, a: Composite, b: Composite, shape: tuple[int, ...], span: Span
 ) -> TileRef:
     """The tile of `shape` that an operation makes of components, which are tiles or scalars."""
     scalars = [not isinstance(side.type, CompositeType) for side in (a, b)]
@@ -68,9 +64,9 @@ def combined(
     columns = (side.items * (count // len(side.items)) for side in (a, b))
     items = []
     for x, y in zip(*columns, strict=True):
-        filled = (e.tiles.fill(operand, shape, span) for operand in (x, y))
-        items.append(e.emit(name, *filled, span=span))
-    return e.tiles.made(dtype, shape, items, span)
+        filled = (ctx.tiles.fill(operand, shape, span) for operand in (x, y))
+        items.append(ctx.emit(name, *filled, span=span))
+    return ctx.tiles.made(dtype, shape, items, span)
 
 
 def _mismatch(symbol: str, a: Composite, b: Composite, span: Span) -> KernelTypeError:
@@ -81,12 +77,12 @@ def _mismatch(symbol: str, a: Composite, b: Composite, span: Span) -> KernelType
     )
 
 
-def negated(e: ExpressionLowering, x: TileRef, span: Span) -> TileRef:
-    items = [e.emit("neg", item, span=span) for item in e.tiles.read(x, span)]
-    return e.tiles.made(x.dtype, x.shape, items, span)
+def negated(ctx: Context, x: TileRef, span: Span) -> TileRef:
+    items = [ctx.emit("neg", item, span=span) for item in ctx.tiles.read(x, span)]
+    return ctx.tiles.made(x.dtype, x.shape, items, span)
 
 
-def change(e: ExpressionLowering, symbol: str, name: str, target: TileRef, y: Binding, span: Span) -> None:
+def change(ctx: Context, symbol: str, name: str, target: TileRef, y: Binding, span: Span) -> None:
     """`target op= y` in place."""
-    made = binary(e, symbol, name, target, y, span)
-    e.tiles.write(target, e.tiles.read(made, span), span)
+    made = binary(ctx, symbol, name, target, y, span)
+    ctx.tiles.write(target, ctx.tiles.read(made, span), span)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.tiles import views
+from jwarp.frontend.context import Context
 from jwarp.frontend.tiles.operators import BITS as BITWISE
 from jwarp.frontend.tiles.operators import IN_PLACE, change
-from jwarp.frontend.values import composites
+from jwarp.frontend.values import composites, views
 from jwarp.frontend.values.bindings import Binding, Composite, TileRef, describe, flatten
 from jwarp.ir.nodes import Operand
 from jwarp.ir.ops import BITS, NUMBER
@@ -80,7 +80,7 @@ def _bound(e: SubscriptLowering, node: ast.expr | None) -> int | None:
     return position if isinstance(position, int) else None
 
 
-def indexed(e: SubscriptLowering, ref: TileRef, given: Sequence[Entry], span: Span) -> TileRef:
+def indexed(e: Context, ref: TileRef, given: Sequence[Entry], span: Span) -> TileRef:
     """The view that indices and slices select; one of shape () is an element."""
     if len(given) > len(ref.shape):
         text = f"a tile of shape {ref.shape} has {len(ref.shape)} dimension(s), {len(given)} index(es) given"
@@ -113,7 +113,7 @@ def sliced(view: views.View, axis: int, part: slice, span: Span) -> views.View:
     return views.sliced(view, axis, chosen.start, chosen.step, len(chosen))
 
 
-def gathered(e: SubscriptLowering, ref: TileRef, given: Sequence[Entry], span: Span) -> TileRef:
+def gathered(e: Context, ref: TileRef, given: Sequence[Entry], span: Span) -> TileRef:
     """`t[indices, :]`: a new tile of the rows that a tile of indices names."""
     others = [x for x in given if not isinstance(x, TileRef)]
     if len(others) != len(given) - 1 or any(x != slice(None) for x in others):
@@ -136,7 +136,7 @@ def gathered(e: SubscriptLowering, ref: TileRef, given: Sequence[Entry], span: S
     return e.tiles.made(ref.dtype, shape, items, span)
 
 
-def along_axis(e: SubscriptLowering, tile: TileRef, shape: tuple[int, ...], axis: int, span: Span) -> Operand:
+def along_axis(e: Context, tile: TileRef, shape: tuple[int, ...], axis: int, span: Span) -> Operand:
     """A tile of one axis repeated over the other axes of `shape`."""
     (item,) = e.tiles.read(tile, span)
     strides = tuple(int(k == axis) for k in range(len(shape)))
@@ -214,7 +214,7 @@ def _indexed_place(e: SubscriptLowering, owner: TilePlace, target: ast.Subscript
     return dataclasses.replace(found, selectors=component_selectors(ref.dtype, extra, span))
 
 
-def assign(e: SubscriptLowering, target: TilePlace, value: Binding, span: Span) -> None:
+def assign(e: Context, target: TilePlace, value: Binding, span: Span) -> None:
     """`target = value`."""
     if target.ref.shape:
         if not isinstance(value, TileRef) or value.type != target.kind:
@@ -238,7 +238,7 @@ def _check(target: TilePlace, value: Binding, span: Span) -> None:
         )
 
 
-def _replaced(e: SubscriptLowering, target: TilePlace, value: Binding, span: Span) -> list[Operand | None]:
+def _replaced(e: Context, target: TilePlace, value: Binding, span: Span) -> list[Operand | None]:
     """The components of an element after an assignment, None where one stays as it is."""
     scalars = flatten(value, span) or []
     if not target.selectors:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.tiles.views import View
+from jwarp.frontend.values.views import View
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value
 from jwarp.types import (

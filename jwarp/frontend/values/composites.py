@@ -10,7 +10,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, as_operand, describe
 from jwarp.ir.builder import TRUE, zero
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import CompositeType, ScalarType, as_scalar, float32, matrix, vector
+from jwarp.types import CompositeType, ScalarType, as_scalar, float32, int32, matrix, vector
 
 COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
 
@@ -132,6 +132,11 @@ def from_rows(rows: Sequence[Composite]) -> Composite:
 
 
 # -- components
+
+
+def component_indices(shape: tuple[int, ...]) -> list[tuple[Const, ...]]:
+    """The indices of all components of a vector or matrix of `shape`, row by row; of a scalar, one of none."""
+    return [tuple(Const(int32, k) for k in place) for place in itertools.product(*map(range, shape))]
 
 
 def named(type: CompositeType, attribute: str, span: Span) -> int:

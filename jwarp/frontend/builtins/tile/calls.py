@@ -6,17 +6,15 @@ import ast
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import BUILTINS, Builtin
+from jwarp.frontend.context import Context
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, PythonRef, TileRef, describe
+from jwarp.frontend.values.cells import TileMemory
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import MAX_DIMS, CompositeType, ScalarType, TileKind, as_scalar, float32
-
-if TYPE_CHECKING:
-    from jwarp.frontend.lowering.calls import CallLowering
-    from jwarp.frontend.tiles.cells import TileMemory
 
 STORAGES = ("register", "shared")
 FILL_MODES = ("lower", "upper")
@@ -27,7 +25,7 @@ class Given:
     """The arguments of one call by name, and where each is written."""
 
     name: str
-    e: CallLowering
+    e: Context
     values: dict[str, Any]
     spans: dict[str, Any]
     span: Span
@@ -167,7 +165,7 @@ class TileBuiltin(Builtin):
 
     def call(
         self,
-        e: CallLowering,
+        e: Context,
         args: list[Binding],
         spans: list[Span],
         named: dict[str, Binding],

@@ -14,10 +14,10 @@ from jwarp import types
 from jwarp.errors import CompileError, Span
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS
 from jwarp.frontend.builtins.tile.calls import Given, define
-from jwarp.frontend.lowering.subscripts import component_indices
 from jwarp.frontend.tiles.subscripts import along_axis
-from jwarp.frontend.tiles.views import moved
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, Number, TileRef, describe, flatten
+from jwarp.frontend.values.composites import component_indices
+from jwarp.frontend.values.views import moved
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Block, Const, If, Operand, Value
 from jwarp.ir.ops import NUMBER

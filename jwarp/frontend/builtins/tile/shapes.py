@@ -10,10 +10,11 @@ from typing import Any
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin
 from jwarp.frontend.builtins.tile.calls import Given, define
-from jwarp.frontend.tiles import subscripts, views
-from jwarp.frontend.tiles.views import View
+from jwarp.frontend.tiles import subscripts
+from jwarp.frontend.values import views
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, TileRef, describe
 from jwarp.frontend.values.composites import read as read_components
+from jwarp.frontend.values.views import View
 from jwarp.types import CompositeType, tile_type
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.tiles.views import Along, View, by_axes, whole
 from jwarp.frontend.values.bindings import Binding, Composite, Tile, TileRef, Unusable, as_operand, describe
-from jwarp.ir.builder import FALSE, TRUE
+from jwarp.frontend.values.views import Along, View, by_axes, whole
+from jwarp.ir.builder import FALSE, TRUE, Builder
 from jwarp.ir.nodes import Const, Op, Operand, Value
 from jwarp.ir.tile_types import Misfit, dense_strides
 from jwarp.types import (
@@ -34,9 +34,6 @@ from jwarp.types import (
     uint64,
     with_shape,
 )
-
-if TYPE_CHECKING:
-    from jwarp.frontend.lowering.expressions import ExpressionLowering
 
 # What one tile may have. All tiles of a block are in the memory of one worker.
 MAX_TILE_BYTES = 1 << 20
@@ -55,8 +52,8 @@ Cells = dict[int, Tile | Unusable]
 class TileMemory:
     """The cells, and what reads and changes them."""
 
-    def __init__(self, lowering: ExpressionLowering):
-        self.e = lowering
+    def __init__(self, builder: Builder, debug: bool):
+        self.builder, self.debug = builder, debug
         self.cells: Cells = {}
         self.count = 0
         # Cells that may be the same place, each with all of those.
@@ -69,7 +66,7 @@ class TileMemory:
 
     def op(self, name: str, *args: Operand, span: Span, attr: Any = None, type: ValueType | None = None) -> Operand:
         """Append an operation."""
-        builder = self.e.builder
+        builder = self.builder
         before, builder.span = builder.span, span
         try:
             return builder.op(name, *args, attr=attr, type=type)
@@ -81,7 +78,7 @@ class TileMemory:
     def append(self, name: str, args: tuple[Operand, ...], attr: Any, type: ValueType | None, span: Span) -> Operand:
         """Append an operation that depends on more than its arguments, or is not one of the finished IR."""
         result = None if type is None else Value(type)
-        self.e.builder.append(Op(name, args, attr, result, span))
+        self.builder.append(Op(name, args, attr, result, span))
         return result if result is not None else TRUE
 
     def fill(self, x: Operand, shape: tuple[int, ...], span: Span) -> Operand:
@@ -126,22 +123,22 @@ class TileMemory:
 
     def check_index(self, index: int | Operand, extent: int, count: int, span: Span, unless: Operand = FALSE) -> None:
         """Debug mode: `count` elements from an index of an axis on must be there, `unless` a condition holds."""
-        if not self.e.debug or not isinstance(index, Value):
+        if not self.debug or not isinstance(index, Value):
             return
         low = self.op("ge", index, Const(int32, -extent if count == 1 else 0), span=span)
         high = self.op("le", index, Const(int32, extent - count), span=span)
         holds = self.op("or", unless, self.op("and", low, high, span=span), span=span)
-        before, self.e.builder.span = self.e.builder.span, span
-        self.e.builder.check(holds, f"index outside of the {extent} elements along an axis of a tile")
-        self.e.builder.span = before
+        before, self.builder.span = self.builder.span, span
+        self.builder.check(holds, f"index outside of the {extent} elements along an axis of a tile")
+        self.builder.span = before
 
     def from_start(self, index: Operand, extent: int) -> Operand:
-        span = self.e.builder.span
+        span = self.builder.span
         negative = self.op("lt", index, Const(int32, 0), span=span)
         return self.op("select", negative, self.op("add", index, Const(int32, extent), span=span), index, span=span)
 
     def along(self, start: Operand, step: int, index: Operand) -> Operand:
-        span = self.e.builder.span
+        span = self.builder.span
         return self.op("add", start, self.op("mul", index, Const(int32, step), span=span), span=span)
 
     def indices(self, view: View, shape: tuple[int, ...], span: Span) -> tuple[bool, tuple[Operand, ...]]:

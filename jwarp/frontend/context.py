@@ -1,0 +1,301 @@
+"""What the rules of the language take: the builder, the function being read, the tiles, and checked operations."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.func import Func
+from jwarp.frontend.syntax.operators import SYMBOLS
+from jwarp.frontend.syntax.source import Source
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    Composite,
+    Number,
+    PythonRef,
+    Shape,
+    StructArray,
+    StructValue,
+    TileRef,
+    Unusable,
+    as_operand,
+    describe,
+    flatten,
+    layout,
+)
+from jwarp.frontend.values.cells import TileMemory
+from jwarp.frontend.values.composites import component_indices
+from jwarp.ir.builder import Builder, zero
+from jwarp.ir.nodes import Const, Gradient, Local, Op, Operand, Value
+from jwarp.ir.ops import OPS
+from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, int32, int64, uint32, uint64
+
+# What one thread may have in local arrays. Sixteen threads at a time have theirs on the stack.
+MAX_LOCAL_BYTES = 4096
+
+
+class UsesTiles(Exception):
+    """A function on tiles is met where a kernel is read for single threads."""
+
+
+@dataclass
+class Frame:
+    """One function being read: the kernel itself, or a function that is read where it is called."""
+
+    source: Source
+    is_kernel: bool
+    env: dict[str, Binding] = field(default_factory=dict)
+    unset: set[str] = field(default_factory=set)  # names that some path leaves without a value
+    statics: dict[str, Any] = field(default_factory=dict)  # variables of unrolled loops
+    loads: dict[str, int] = field(default_factory=dict)
+
+
+class Context:
+    """The reading of one kernel, as far as it has come. The functions that the kernel calls are read in place.
+
+    Rules get what they need here and know of each other by the tables that they stand in.
+    """
+
+    # Calls a function that is an argument of a builtin.
+    apply: Callable[..., Binding]
+
+    def __init__(self, frame: Frame, max_unroll: int, first_local: int = 0, debug: bool = False, block_dim: int = 0):
+        """`first_local` is the number of the first local array: one for each parameter comes before.
+
+        `debug`: emit the checks of asserts and unset variables, and compute nothing that may be not needed.
+        `block_dim` is how many threads a block has, 0 where a kernel has no blocks and no tiles.
+        """
+        self.frame = frame
+        self.max_unroll = max_unroll
+        self.first_local = first_local
+        self.debug = debug
+        self.block_dim = block_dim
+        self.builder = Builder()
+        self.tiles = TileMemory(self.builder, debug)
+        self.locals: list[Local] = []
+        self.tid_arity = 0
+        self.warnings: dict[tuple[Span, str], None] = {}
+        self.assigned_name = ""  # of the variable that the expression at hand is for
+        self.unrolled = 1  # how many copies of the code at hand are being read
+        self.stack: list[Func] = []  # the functions being read
+        self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
+        self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
+
+    # -- places in the source
+
+    def span(self, node: ast.AST) -> Span:
+        """Where `node` stands in the user's file."""
+        return self.frame.source.span(node)
+
+    @contextlib.contextmanager
+    def at(self, node: ast.AST) -> Iterator[None]:
+        """Stamp what is built inside with the place of `node`."""
+        before = self.builder.span
+        self.builder.span = self.span(node)
+        try:
+            yield
+        finally:
+            self.builder.span = before
+
+    # -- operations
+
+    def emit(self, name: str, *args: Operand, span: Span, attr: Any = None, type: ScalarType | None = None) -> Operand:
+        """Append an operation of the language, checking what it takes in the user's words."""
+        row = OPS[name]
+        types_ = tuple(a.type for a in args)
+        shown = SYMBOLS.get(name, f"wp.{name}")
+        if row.typed_by == "" and len(set(types_)) > 1 and name != "select":
+            raise KernelTypeError(
+                f"`{shown}` needs arguments of one type, got {', '.join(t.name for t in types_)}",
+                span,
+                f"convert one of them, for example {spelling(types_[0])}(…); write 2.0 for a float, 2 for an int",
+            )
+        if any(t.kind not in row.kinds for t in types_) or (row.result and type is None and row.result(types_) is None):
+            raise KernelTypeError(
+                f"`{shown}` does not take ({', '.join(t.name for t in types_)})", span, _kind_hint(name, types_)
+            )
+        before, self.builder.span = self.builder.span, span
+        try:
+            return self.builder.op(name, *args, attr=attr, type=type)
+        finally:
+            self.builder.span = before
+
+    # -- scalars
+
+    def scalar(self, binding: Binding, span: Span, role: str = "value") -> Operand:
+        """`binding` as a scalar, or a KernelTypeError."""
+        if isinstance(binding, Unusable):
+            raise binding.error(span)
+        operand = as_operand(binding, span)
+        if operand is None:
+            raise KernelTypeError(f"{role} must be a scalar, not {describe(binding)}", span, scalar_hint(binding))
+        return operand
+
+    def scalars(self, binding: Binding, span: Span) -> list[Operand]:
+        """The scalars that `binding` is made of, or a KernelTypeError."""
+        found = flatten(binding, span)
+        return [self.scalar(binding, span)] if found is None else found
+
+    def condition(self, binding: Binding, span: Span) -> Operand:
+        """The truth of a bool, a number, or an array, which is true where it has elements."""
+        array = binding.first if isinstance(binding, StructArray) else binding
+        if isinstance(array, ArrayRef):
+            sizes = (self.extent(array, axis, span) for axis in range(array.type.dims))
+            return functools.reduce(
+                lambda x, y: self.emit("and", x, y, span=span),
+                [self.emit("ne", size, zero(int32), span=span) for size in sizes],
+            )
+        operand = self.scalar(binding, span, "condition")
+        return operand if operand.type is bool_ else self.emit("ne", operand, zero(operand.type), span=span)
+
+    def convert(self, binding: Binding, type: ScalarType, span: Span) -> Operand:
+        """`type(binding)`: a value conversion."""
+        if isinstance(binding, Number):
+            return binding.as_type(type, span)
+        return self.emit("cast", self.scalar(binding, span), span=span, type=type)
+
+    # -- threads
+
+    def tid(self, arity: int, span: Span) -> Binding:
+        """`wp.tid()` read into `arity` names."""
+        if not self.frame.is_kernel:
+            raise CompileError("wp.tid() can only be called in kernels", span, "pass the coordinates as arguments")
+        if not 1 <= arity <= 4:
+            raise CompileError(f"wp.tid() has 1 to 4 coordinates, not {arity}", span)
+        if self.tid_arity not in (0, arity):
+            raise CompileError(
+                f"wp.tid() is read with {arity} coordinate(s) here and with {self.tid_arity} elsewhere",
+                span,
+                "read it once, into as many names as the launch has dimensions",
+            )
+        self.tid_arity = arity
+        axes = tuple(self._thread_coordinate(axis, span) for axis in range(arity))
+        return axes if arity > 1 else axes[0]
+
+    def _thread_coordinate(self, axis: int, span: Span) -> Operand:
+        # Not through `op`: an operation without arguments has nothing to fold.
+        result = Value(int32)
+        self.builder.append(Op("tid", (), axis, result, span))
+        return result
+
+    def require_tiles(self) -> None:
+        """Note that the kernel is one with tiles."""
+        if not self.block_dim:
+            raise UsesTiles
+
+    # -- arrays
+
+    def extent(self, array: ArrayRef, axis: int, span: Span) -> Operand:
+        """`array.shape[axis]`."""
+        if array.extents is not None:
+            return Const(int32, array.extents[axis])
+        result = Value(int32)
+        self.builder.append(Op("shape", (), (array.index, len(array.prefix) + axis), result, span))
+        return result
+
+    def as_index(self, binding: Binding, array: ArrayRef, span: Span) -> Operand:
+        """`binding` as an index of `array`, int32 or int64."""
+        operand = self.scalar(binding, span, "array index")
+        if not operand.type.is_int:
+            raise KernelTypeError(
+                f"index of `{array.name}` must be an integer, not {operand.type}", span, "convert it: int(x)"
+            )
+        if operand.type is uint64:  # beyond int64 it must stay outside of any array, not turn negative
+            operand = self.emit("min", operand, Const(uint64, int64.max), span=span)
+        wide = operand.type in (int64, uint64, uint32)
+        return self.emit("cast", operand, span=span, type=int64 if wide else int32)
+
+    def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding:
+        """The element of `array` at `indices`, which start with those of its row."""
+        items = []
+        for component in component_indices(array.type.element):
+            result = Value(array.type.dtype)
+            self.builder.append(Op("load", (*indices, *component), array.index, result, span))
+            items.append(result)
+        kind = array.type.element_type
+        return Composite(kind, tuple(items)) if isinstance(kind, CompositeType) else items[0]
+
+    def atomic(
+        self, name: str, array: ArrayRef, indices: list[Binding], values: list[Binding], spans: list[Span], span: Span
+    ) -> Binding:
+        """An atomic operation on an element, component by component; what was there before."""
+        kind = array.type.element_type
+        for value, value_span in zip(values, spans[len(indices) :], strict=True):
+            if layout(value, value_span) is not kind:
+                raise KernelTypeError(
+                    f"`{array.name}` holds {kind}, the value is {describe(value)}", value_span, "convert it"
+                )
+        if array.type.dtype.kind not in OPS[f"atomic_{name}"].kinds:
+            raise KernelTypeError(f"wp.atomic_{name} does not take {array.type.dtype}", span)
+        place = tuple(self.as_index(i, array, s) for i, s in zip(indices, spans, strict=False))
+        place = (*array.prefix, *from_start(array, place))
+        before = []
+        parts = zip(*(flatten(v, span) or () for v in values), strict=True)
+        for component, scalars in zip(component_indices(array.type.element), parts, strict=True):
+            result = Value(array.type.dtype)
+            self.builder.append(Op(f"atomic_{name}", (*place, *component, *scalars), array.index, result, span))
+            before.append(result)
+        return Composite(kind, tuple(before)) if isinstance(kind, CompositeType) else before[0]
+
+    def local_array(self, kind: ArrayType, extents: tuple[int, ...], span: Span) -> ArrayRef:
+        """A new array of this thread's own, all zeros."""
+        local = Local(self.assigned_name or "local array", kind, (*extents, *kind.element))
+        self.locals.append(local)
+        if sum(made.size * made.dtype.bits // 8 for made in self.locals) > MAX_LOCAL_BYTES:
+            raise CompileError(
+                f"the local arrays of a kernel may have {MAX_LOCAL_BYTES} bytes for each thread; with this one of "
+                f"{local.size * local.dtype.bits // 8} bytes, `{local.name}`, they have more",
+                span,
+                "use a smaller array, or a parameter with an axis for the threads; an unrolled loop has the arrays "
+                "of its body once for each trip: wp.config.max_unroll",
+            )
+        number = self.first_local + len(self.locals) - 1
+        self.builder.effect("clear", attr=number)
+        return ArrayRef(number, local.name, kind, (), extents)
+
+
+def from_start(array: ArrayRef, indices: tuple[Operand, ...]) -> tuple[Operand, ...]:
+    """`indices`, with those that are known to count from the end of a local array counted from its start."""
+    if array.extents is None:
+        return indices
+    return tuple(
+        Const(x.type, x.value + n) if isinstance(x, Const) and -n <= x.value < 0 else x
+        for x, n in zip(indices, array.extents, strict=False)
+    )
+
+
+def spelling(type: ScalarType) -> str:
+    """How a scalar type is written in a kernel."""
+    return {"int32": "int", "float32": "float", "bool": "bool"}.get(type.name, f"wp.{type.name}")
+
+
+def scalar_hint(binding: Binding) -> str:
+    """How to get a scalar from `binding`."""
+    if isinstance(binding, ArrayRef):
+        return f"read an element: {binding.name}[{', '.join('ijkl'[: binding.type.dims])}]"
+    if isinstance(binding, StructValue):
+        return f"name a field: {', '.join(binding.type.fields)}"
+    if isinstance(binding, TileRef):
+        return f"read an element, t[{', '.join('ijkl'[: len(binding.shape)])}], or apply a function with wp.tile_map"
+    if isinstance(binding, Shape):
+        return "read an extent: a.shape[0]"
+    if isinstance(binding, PythonRef) and not callable(binding.object):
+        return "arrays are parameters of the kernel; from outside it uses numbers, vectors, matrices and tuples of them"
+    return ""
+
+
+def _kind_hint(name: str, args: tuple[ScalarType, ...]) -> str:
+    kinds = OPS[name].kinds
+    if name == "pow" and all(t.is_int for t in args):
+        return "multiply integers: i * i; or convert: float(i) ** 2.0"
+    if kinds == {"float"} and any(t.is_int for t in args):
+        return "it is for floats: convert with float(x)"
+    if any(t is bool_ for t in args):
+        return "bool is not a number in kernels: convert with int(x)"
+    return ""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from jwarp.analysis.affine import ALWAYS, Affine, Condition, Extents, Symbol, Symbols, evaluate, symbols_of
-from jwarp.analysis.ranges import Cover, Proofs, prove
+from jwarp.analysis.ranges import Proofs, prove
 from jwarp.analysis.summary import (
     CertainAccess,
     Summary,
@@ -22,13 +22,13 @@ from jwarp.analysis.summary import (
 )
 from jwarp.backend.generator import identity
 from jwarp.backend.store import Store, key_of
-from jwarp.backend.wire import DTYPES, Alternative, Parameter, encode_plan, escape
 from jwarp.config import Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel, failure_texts
 from jwarp.ir.serialize import fingerprint, to_bytes
 from jwarp.passes.hoist import hoist
 from jwarp.types import ArrayType
+from jwarp.wire import DTYPES, Alternative, Cover, Parameter, encode_plan, escape
 
 PROGRAM_FORMAT = 1
 # Vector code works on so many threads of a row at most, which stay together; a block is enough by itself.

@@ -24,6 +24,7 @@ from jwarp.launching.batch_to_threads import spread_launch
 from jwarp.launching.descriptor import Descriptor, Extents, Program, encode
 from jwarp.launching.geometry import MAX_EXTENT
 from jwarp.launching.sizes import Symbolic, are_known
+from jwarp.wire import join_texts
 
 # Parameters, besides the operands in order of the kernel's parameters:
 #   launch          Descriptor

@@ -14,7 +14,6 @@ from jwarp.analysis.affine import Extents
 from jwarp.backend.cuda import compile as cuda
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import read_architectures
-from jwarp.backend.wire import DTYPES, join_texts
 from jwarp.bind import values
 from jwarp.dispatch import cuda_arrays, in_place
 from jwarp.dispatch.host_arrays import Place, Use, without_aliases
@@ -25,6 +24,7 @@ from jwarp.launching.arguments import Argument, Fault, Matched
 from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
 from jwarp.launching.handwritten import configuration
 from jwarp.types import ArrayType
+from jwarp.wire import DTYPES, join_texts
 
 # What the native module takes for a parameter: an address, the bytes of a value or None; dtype code; shape.
 Placed = tuple[int | bytes | None, int, tuple[int, ...]]

@@ -16,7 +16,6 @@ import numpy as np
 from jwarp.analysis.affine import Extents
 from jwarp.analysis.tape_sizes import fits_thread
 from jwarp.autodiff.custom_gradients import plain
-from jwarp.backend.wire import Binding, encode_launch
 from jwarp.config import Settings
 from jwarp.errors import LaunchError, NotDifferentiableError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
@@ -28,6 +27,7 @@ from jwarp.launching.arguments import Role
 from jwarp.launching.geometry import Geometry, blocks, fold
 from jwarp.launching.sizes import Formulas, is_known
 from jwarp.passes.instrument import instrument
+from jwarp.wire import Binding, encode_launch
 
 # Threads of a block where neither the kernel nor the launch says.
 DEFAULT_BLOCK = 256

@@ -7,8 +7,8 @@ import ast
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jwarp.backend.wire import Step
 from jwarp.errors import LaunchError
+from jwarp.wire import Step
 
 
 class Symbolic(abc.ABC):  # noqa: B024 - a name for a type that is registered by who knows it

@@ -7,7 +7,7 @@
 
 namespace jwarp {
 
-// By group and name. Python's are in jwarp/backend/wire.py, and in the enumerations of roles and covers.
+// By group and name. Python's are in jwarp/wire.py, and in the enumerations of roles and covers.
 std::map<std::string, std::map<std::string, int64_t>> wire_format();
 
 }  // namespace jwarp

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jwarp.analysis.affine import ALWAYS
-from jwarp.analysis.ranges import Cover, Proofs
+from jwarp.analysis.ranges import Proofs
 from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
 from jwarp.backend.cpu.emit import BodyEmitter
 from jwarp.backend.cpu.memory import ZEROS, Memory
 from jwarp.backend.cpu.shapes import UNIFORM, Shape, shapes_of
-from jwarp.backend.wire import FRAME, type_of
 from jwarp.ir.nodes import Kernel, walk
 from jwarp.types import int32
+from jwarp.wire import FRAME, Cover, type_of
 
 # The members of the frame that are read at once. A failed check writes to those after them.
 READ = FRAME[: next(k for k, (name, _) in enumerate(FRAME) if name == "failed_site")]
@@ -91,9 +91,9 @@ def _trampoline(kernel: Kernel, name: str) -> list[str]:
     args = []
     frame = type_of(FRAME)
     for k, (field, type) in enumerate(READ):
-        name = NAMES[field]
-        lines.append(f"  %{name}.at = getelementptr inbounds {frame}, ptr %frame, i32 0, i32 {k}")
-        lines.append(f"  %{name} = load {type}, ptr %{name}.at, align 8")
+        value = NAMES[field]
+        lines.append(f"  %{value}.at = getelementptr inbounds {frame}, ptr %frame, i32 0, i32 {k}")
+        lines.append(f"  %{value} = load {type}, ptr %{value}.at, align 8")
     for k in range(len(kernel.params)):
         lines.append(f"  %p{k}.at = getelementptr inbounds ptr, ptr %operands, i64 {k}")
         lines.append(f"  %p{k} = load ptr, ptr %p{k}.at, align 8")

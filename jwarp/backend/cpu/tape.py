@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, memory_type, scalar_type
 from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.backend.cpu.shapes import VARYING
-from jwarp.backend.wire import MAX_LOGS, TAPE, TAPES, offsets
 from jwarp.errors import CompileError
 from jwarp.ir.nodes import For, Kernel, Op, walk
 from jwarp.types import ScalarType, bool_, int64
+from jwarp.wire import MAX_LOGS, TAPE, TAPES, offsets
 
 ALIGNMENT = 64
 _TAPE_BYTES = 8 * len(TAPE)

@@ -1,8 +1,8 @@
 """What launches and kernels are to the native module: numbers in a fixed order, their codes, and structs.
 
-`cuda/runtime` has the other half. The native module tells its numbers, and a test compares them with those that stand
-here, with the roles of parameters (`launching.arguments.Role`) and with covers (`analysis.ranges.Cover`). The fields
-of a launch and of a plan have the names by which the native module complains of damage.
+`cuda/runtime` has the other half. The native module tells its numbers, and a test compares them with these. The fields
+of a launch and of a plan have the names by which the native module complains of damage. Nothing of the package is
+imported here, so that tests may use it in processes without JAX.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-
-from jwarp.types import MAX_DIMS
 
 LAUNCH_FORMAT = 2
 PLAN_FORMAT = 3
@@ -42,6 +40,14 @@ class Step(enum.IntEnum):
     MIN = 7
 
 
+class Role(enum.IntEnum):
+    """What a launch does with a parameter."""
+
+    READ = 0
+    ZEROS = 1  # a result that starts as zeros
+    IN_OUT = 2  # a result that starts as its operand's content
+
+
 Formula = Sequence[Sequence[int]]  # steps, each with the number that follows it
 
 
@@ -67,7 +73,7 @@ def encode_launch(
 ) -> np.ndarray:
     """A launch as int64 numbers, with a `Binding` for each parameter of its kernel.
 
-    Missing dims are 1. Of dims, repeat and batch extents, those below 0 are -1 minus the number of a formula.
+    Of dims, repeat and batch extents, those below 0 are -1 minus the number of a formula.
     """
     return _numbers(launch_fields(dims, bindings, batch, repeat, variables, formulas))
 
@@ -90,7 +96,7 @@ def launch_fields(
             yield "a step of a formula", step
             for given in number:
                 yield "a constant" if step == Step.CONSTANT else "a variable", given
-    for dim in (*dims, *[1] * (MAX_DIMS - len(dims))):
+    for dim in dims:
         yield "a launch dimension", dim
     yield "the repeat count", repeat
     yield "the number of batch axes", len(batch)
@@ -108,6 +114,14 @@ def launch_fields(
 # -- plans: what launches must know of a kernel
 
 
+class Cover(enum.IntEnum):
+    """What all accesses to a parameter have in common."""
+
+    UNKNOWN = 0
+    STORED = 1  # every thread stores to the element of its own coordinates, and nothing else happens
+    OWN = 2  # every access is to the element of the thread's own coordinates
+
+
 class Parameter(NamedTuple):
     """A parameter of a kernel; `rank` is 0 for a scalar, and of an array that `is_sum` threads only add to elements."""
 
@@ -119,7 +133,7 @@ class Parameter(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """Holds if the sum of `coefficient * symbol` over `terms`, each of symbol and coefficient, and `constant` is >= 0."""
+    """Holds if `constant` and `coefficient * symbol` for all `terms` of symbol and coefficient add up to 0 or more."""
 
     terms: Sequence[tuple[int, int]]
     constant: int

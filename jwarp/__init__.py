@@ -219,6 +219,7 @@ from jwarp.lib.norms import norm_pseudo_huber as norm_pseudo_huber
 from jwarp.lib.norms import smooth_normalize as smooth_normalize
 from jwarp.lib.search import lower_bound as lower_bound
 from jwarp.planned import refuse as _refuse
+from jwarp.types import NAMED as _NAMED
 from jwarp.types import array as array
 from jwarp.types import array1d as array1d
 from jwarp.types import array2d as array2d
@@ -233,60 +234,14 @@ from jwarp.types import int8 as int8
 from jwarp.types import int16 as int16
 from jwarp.types import int32 as int32
 from jwarp.types import int64 as int64
-from jwarp.types import mat22 as mat22
-from jwarp.types import mat22d as mat22d
-from jwarp.types import mat22f as mat22f
-from jwarp.types import mat22h as mat22h
-from jwarp.types import mat33 as mat33
-from jwarp.types import mat33d as mat33d
-from jwarp.types import mat33f as mat33f
-from jwarp.types import mat33h as mat33h
-from jwarp.types import mat44 as mat44
-from jwarp.types import mat44d as mat44d
-from jwarp.types import mat44f as mat44f
-from jwarp.types import mat44h as mat44h
 from jwarp.types import struct as struct
 from jwarp.types import tile as tile
 from jwarp.types import uint8 as uint8
 from jwarp.types import uint16 as uint16
 from jwarp.types import uint32 as uint32
 from jwarp.types import uint64 as uint64
-from jwarp.types import vec2 as vec2
-from jwarp.types import vec2b as vec2b
-from jwarp.types import vec2d as vec2d
-from jwarp.types import vec2f as vec2f
-from jwarp.types import vec2h as vec2h
-from jwarp.types import vec2i as vec2i
-from jwarp.types import vec2l as vec2l
-from jwarp.types import vec2s as vec2s
-from jwarp.types import vec2ub as vec2ub
-from jwarp.types import vec2ui as vec2ui
-from jwarp.types import vec2ul as vec2ul
-from jwarp.types import vec2us as vec2us
-from jwarp.types import vec3 as vec3
-from jwarp.types import vec3b as vec3b
-from jwarp.types import vec3d as vec3d
-from jwarp.types import vec3f as vec3f
-from jwarp.types import vec3h as vec3h
-from jwarp.types import vec3i as vec3i
-from jwarp.types import vec3l as vec3l
-from jwarp.types import vec3s as vec3s
-from jwarp.types import vec3ub as vec3ub
-from jwarp.types import vec3ui as vec3ui
-from jwarp.types import vec3ul as vec3ul
-from jwarp.types import vec3us as vec3us
-from jwarp.types import vec4 as vec4
-from jwarp.types import vec4b as vec4b
-from jwarp.types import vec4d as vec4d
-from jwarp.types import vec4f as vec4f
-from jwarp.types import vec4h as vec4h
-from jwarp.types import vec4i as vec4i
-from jwarp.types import vec4l as vec4l
-from jwarp.types import vec4s as vec4s
-from jwarp.types import vec4ub as vec4ub
-from jwarp.types import vec4ui as vec4ui
-from jwarp.types import vec4ul as vec4ul
-from jwarp.types import vec4us as vec4us
+
+globals().update(_NAMED)  # vec3, mat33d, …
 
 Function = Func  # as Warp calls it where it annotates a parameter
 

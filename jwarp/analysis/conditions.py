@@ -49,7 +49,7 @@ def _names(kernel: Kernel, symbols: Symbols) -> tuple[Mapping[Hashable, str], Ma
         param = kernel.params[p]
         names[symbol] = f"{param.name}.shape[{axis}]"
         if isinstance(param.type, ArrayType) and axis >= param.type.dims:
-            components[symbol] = param.type.element[axis - param.type.dims]
+            components[symbol] = param.type.components[axis - param.type.dims]
     names.update({symbol: kernel.params[p].name for p, symbol in symbols.scalars.items()})
     return names, components
 

@@ -116,7 +116,7 @@ def _components_fit(kernel: Kernel, symbols: Symbols) -> Condition:
     conditions = []
     for p, param in enumerate(kernel.params):
         if isinstance(param.type, ArrayType):
-            for axis, extent in enumerate(param.type.element, param.type.dims):
+            for axis, extent in enumerate(param.type.components, param.type.dims):
                 form = Affine.of(symbols.extents[p, axis]) - extent
                 conditions += [at_least_zero(form), at_least_zero(-form)]
     return both(*conditions)

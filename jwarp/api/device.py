@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from jwarp.api.cuda_kernel import cuda_kernel
 from jwarp.api.launch import launch
+from jwarp.caches import cached
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.cuda_kernel import HandwrittenKernel
 from jwarp.launching.handwritten import MAX_GRID
@@ -153,7 +154,7 @@ def _kernel(header: str, name: str, params: dict[str, Any], **keywords: Any) -> 
 _JAX_REDUCTIONS: dict[str, Callable] = {"sum": jnp.sum, "max": jnp.max, "min": jnp.min}
 
 
-@functools.cache
+@cached("scalar types")
 def _reduction(dtype: ScalarType, op: str) -> HandwrittenKernel:
     compute = _JAX_REDUCTIONS[op]
 
@@ -173,7 +174,7 @@ def _reduction(dtype: ScalarType, op: str) -> HandwrittenKernel:
     )
 
 
-@functools.cache
+@cached("scalar types")
 def _scan(dtype: ScalarType, exclusive: bool, reverse: bool) -> HandwrittenKernel:
     def cpu(x: Any) -> Any:
         found = jax.lax.cumsum(x, axis=1, reverse=reverse)
@@ -204,7 +205,7 @@ def _by_warps(dims: tuple[int, ...]) -> int:
     return -(-dims[0] // (_BLOCK // _WARP))
 
 
-@functools.cache
+@cached("scalar types")
 def _segmented_sum(dtype: ScalarType) -> HandwrittenKernel:
     def cpu(x: Any, offsets: Any) -> Any:
         count = offsets.shape[0] - 1
@@ -224,7 +225,7 @@ def _segmented_sum(dtype: ScalarType) -> HandwrittenKernel:
     )
 
 
-@functools.cache
+@cached("scalar types")
 def _spread_segments(dtype: ScalarType) -> HandwrittenKernel:
     def cpu(values: Any, offsets: Any, *, output_shapes: Any) -> Any:
         rows = output_shapes[0][0]
@@ -245,7 +246,7 @@ def _inside(indices: Any, size: int) -> Any:
     return jnp.where(indices < 0, size, indices)
 
 
-@functools.cache
+@cached("scalar types")
 def _scatter_add(dtype: ScalarType, in_shared: bool) -> HandwrittenKernel:
     def cpu(values: Any, indices: Any, *, output_shapes: Any) -> Any:
         start = jnp.zeros(output_shapes[0], values.dtype)
@@ -273,7 +274,7 @@ def _scatter_add(dtype: ScalarType, in_shared: bool) -> HandwrittenKernel:
     )
 
 
-@functools.cache
+@cached("scalar types")
 def _take_rows(dtype: ScalarType) -> HandwrittenKernel:
     def cpu(table: Any, indices: Any) -> Any:
         return table.at[_inside(indices, table.shape[0])].get(mode="fill", fill_value=0)

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jwarp.autodiff.derived_parameters import Slot
 from jwarp.errors import NotDifferentiableError
+from jwarp.ir.attributes import Origin
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Block, Const, For, If, Local, Op, Operand, Value, While, walk, walk_node
 from jwarp.types import ArrayType, ScalarType, int32, int64
@@ -30,10 +30,10 @@ class Slots:
 
     def __init__(self, reverse: _Reverse):
         self.reverse = reverse
-        self.locals: dict[Slot, Local] = {}
+        self.locals: dict[Origin, Local] = {}
 
-    def array(self, type: ScalarType, size: int = SLOTS) -> Slot:
-        slot = Slot("slot", len(self.locals))
+    def array(self, type: ScalarType, size: int = SLOTS) -> Origin:
+        slot = Origin("slot", len(self.locals))
         self.locals[slot] = Local(f"slot_{slot.param}", ArrayType(type, 1), (size,))
         return slot
 
@@ -71,9 +71,9 @@ class Checkpoints:
 
     reverse: _Reverse
     node: For | While
-    values: tuple[Slot, ...]
-    trips: Slot
-    depth: Slot
+    values: tuple[Origin, ...]
+    trips: Origin
+    depth: Origin
 
     def begin(self) -> None:
         self.save(Const(int32, 0), Const(int64, 0), self.reverse.all(self.node.init))
@@ -140,10 +140,10 @@ class Checkpoints:
         for slot, value in zip(self.values, state, strict=True):
             self.store(slot, place, value)
 
-    def store(self, slot: Slot, place: Operand, value: Operand) -> None:
+    def store(self, slot: Origin, place: Operand, value: Operand) -> None:
         self.reverse.builder.effect("store", place, value, attr=slot)
 
-    def load(self, slot: Slot, place: Operand) -> Value:
+    def load(self, slot: Origin, place: Operand) -> Value:
         assert self.reverse.slots is not None
         made = Value(self.reverse.slots.locals[slot].dtype)
         self.reverse.builder.append(Op("load", (place,), slot, made, self.node.span))

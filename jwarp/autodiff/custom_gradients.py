@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from jwarp.autodiff.derived_parameters import Slot
 from jwarp.errors import NotDifferentiableError
+from jwarp.ir.attributes import Origin
 from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import WRITES, Block, Const, Gradient, Kernel, Node, Op, Operand, walk
@@ -55,7 +55,7 @@ class Inlined(Cloner):
         gradient: Gradient,
         args: tuple[Operand, ...],
         cotangents: tuple[Operand, ...],
-        slot: Callable[[int], Slot],
+        slot: Callable[[int], Origin],
         add: Callable[[int, Operand], None],
         add_to: Callable[[int, tuple[Operand, ...], Operand], None],
     ):

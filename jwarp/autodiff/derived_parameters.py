@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jwarp.errors import NotDifferentiableError
+from jwarp.ir.attributes import Origin
 from jwarp.ir.nodes import CHANGES, Block, For, If, Kernel, Local, Node, Op, Param, While, walk, written_params
 from jwarp.ir.verify import MAX_LOCAL_BYTES
 from jwarp.types import ArrayType, int32
@@ -19,32 +20,14 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Slot:
-    """What an array or scalar of a derived kernel is, with respect to number `param` of the kernel.
-
-    - `primal`: an argument as it was given
-    - `work`: an array that the kernel overwrites, to be overwritten again
-    - `final`: what the kernel left in it
-    - `cotangent`: the gradient of an output's final content, which becomes that of its initial content
-    - `gradient`: a gradient that starts as zeros
-    - `tangent`: a tangent
-    - `dim`: a dimension of the original launch, where there are more threads now
-    - `slot`: a local array of the derivative
-    """
-
-    kind: str
-    param: int
-
-
-@dataclass(frozen=True)
 class Derived:
     """A kernel made from another one, and what each of its parameters is."""
 
     kernel: Kernel
-    slots: tuple[Slot, ...]
+    slots: tuple[Origin, ...]
 
 
-def derived(kernel: Kernel, body: Block, more: Mapping[Slot, Local] | None = None) -> Derived:
+def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = None) -> Derived:
     """The kernel of `body`, which names arrays of `kernel` by slots, with the parameters that it uses.
 
     `more` are local arrays that the kernel does not have.
@@ -52,16 +35,16 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Slot, Local] | None = Non
     more = more or {}
     count = len(kernel.params)
     ops = [n for n in walk(body) if isinstance(n, Op)]
-    arrays = {n.attr for n in ops if isinstance(n.attr, Slot)}
-    extents: dict[int, Slot] = {}
+    arrays = {n.attr for n in ops if isinstance(n.attr, Origin)}
+    extents: dict[int, Origin] = {}
     for p in sorted({n.attr[0] for n in ops if n.name == "shape"}):
         # An extent can be read from whatever array has it.
-        same = [Slot(kind, p) for kind in KINDS if Slot(kind, p) in arrays]
-        extents[p] = same[0] if same else Slot("work" if p in written_params(kernel) else "primal", p)
+        same = [Origin(kind, p) for kind in KINDS if Origin(kind, p) in arrays]
+        extents[p] = same[0] if same else Origin("work" if p in written_params(kernel) else "primal", p)
         arrays.add(extents[p])
     order = list(KINDS)
 
-    def is_local(slot: Slot) -> bool:
+    def is_local(slot: Origin) -> bool:
         return slot in more or (slot.kind != "dim" and slot.param >= count)
 
     in_order = sorted(arrays, key=lambda s: (is_local(s), order.index(s.kind), s.param))
@@ -69,7 +52,7 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Slot, Local] | None = Non
     numbers = {slot: k for k, slot in enumerate(in_order)}
 
     def renumber(node: Op) -> Op:
-        if isinstance(node.attr, Slot):
+        if isinstance(node.attr, Origin):
             return dataclasses.replace(node, attr=numbers[node.attr])
         if node.name == "shape":
             return dataclasses.replace(node, attr=(numbers[extents[node.attr[0]]], node.attr[1]))
@@ -123,7 +106,7 @@ def _renumbered(op: Op, numbers: Mapping[int, int]) -> Op:
     return op
 
 
-def _param(kernel: Kernel, slot: Slot, taken: set[str]) -> Param:
+def _param(kernel: Kernel, slot: Origin, taken: set[str]) -> Param:
     if slot.kind == "dim":
         return Param(f"dim{slot.param}", int32)
     param = kernel.params[slot.param]
@@ -136,7 +119,7 @@ def _param(kernel: Kernel, slot: Slot, taken: set[str]) -> Param:
     return Param(name, type)
 
 
-def _local(kernel: Kernel, slot: Slot) -> Local:
+def _local(kernel: Kernel, slot: Origin) -> Local:
     local = kernel.array(slot.param)
     assert isinstance(local, Local)
     return dataclasses.replace(local, name=KINDS[slot.kind] + local.name)

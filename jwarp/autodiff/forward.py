@@ -12,10 +12,11 @@ from collections.abc import Container, Iterable
 from jwarp.analysis.ownership import owned_arrays
 from jwarp.autodiff.activity import Activity, activity
 from jwarp.autodiff.custom_gradients import authored_refusal
-from jwarp.autodiff.derived_parameters import Derived, Slot, derived, map_ops
+from jwarp.autodiff.derived_parameters import Derived, derived, map_ops
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import rules_of
 from jwarp.errors import NotDifferentiableError
+from jwarp.ir.attributes import Origin
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.nodes import (
     WRITES,
@@ -62,7 +63,7 @@ def jvp(
     owned = frozenset() if repeated else owned_arrays(kernel)
     forward = _Forward(kernel, activity(kernel, given, floats), owned)
     body = make_block([*forward.cleared_locals(), *forward.block(kernel.body).nodes])
-    returned = {Slot("tangent", p) for p in floats if wanted is None or p in wanted}
+    returned = {Origin("tangent", p) for p in floats if wanted is None or p in wanted}
     body = prune(body, returned)
     body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
     body = prune(body, returned)
@@ -86,13 +87,13 @@ class _Forward:
     def tangent(self, x: Operand) -> Operand:
         return self.tangents.get(x, zero(x.type)) if isinstance(x, Value) else zero(x.type)
 
-    def slot(self, array: int) -> Slot:
+    def slot(self, array: int) -> Origin:
         local = array >= len(self.kernel.params)
-        return Slot("work" if local or array in self.written else "primal", array)
+        return Origin("work" if local or array in self.written else "primal", array)
 
     def cleared_locals(self) -> list[Node]:
         first = len(self.kernel.params)
-        arrays = [Slot(kind, first + k) for k in range(len(self.kernel.locals)) for kind in ("work", "tangent")]
+        arrays = [Origin(kind, first + k) for k in range(len(self.kernel.locals)) for kind in ("work", "tangent")]
         return [Op("clear", (), slot) for slot in arrays]
 
     def block(self, block: Block, yielding: Iterable[int] = ()) -> Block:
@@ -144,7 +145,7 @@ class _Forward:
         return dataclasses.replace(node, attr=self.slot(node.attr)) if in_memory else node
 
     def op(self, node: Op) -> None:
-        if node.name in ("assert", "check", "print", "rule"):
+        if node.name in ("check", "print", "rule"):
             return
         if node.name in ("push", "top"):
             (self.push if node.name == "push" else self.top)(node)
@@ -152,7 +153,7 @@ class _Forward:
         self.builder.append(self.placed(node))
         if node.name in _MEMORY_RULES:
             if node.attr in self.active.arrays:
-                _MEMORY_RULES[node.name](self, node, Slot("tangent", node.attr))
+                _MEMORY_RULES[node.name](self, node, Origin("tangent", node.attr))
         elif node.result is not None and node.result in self.active:
             self.pure(node)
 
@@ -178,20 +179,20 @@ class _Forward:
 
     # -- memory
 
-    def param(self, node: Op, slot: Slot) -> None:
+    def param(self, node: Op, slot: Origin) -> None:
         self.result("param", (), slot, node)
 
-    def load(self, node: Op, slot: Slot) -> None:
+    def load(self, node: Op, slot: Origin) -> None:
         self.result("load", node.args, slot, node)
 
-    def result(self, name: str, args: tuple[Operand, ...], slot: Slot, node: Op) -> None:
+    def result(self, name: str, args: tuple[Operand, ...], slot: Origin, node: Op) -> None:
         """Append an operation on tangents that gives the tangent of what `node` gives."""
         assert node.result is not None
         (made,) = self.fresh([node.result])
         self.builder.append(Op(name, args, slot, made, node.span))
         self.tangents[node.result] = made
 
-    def write(self, node: Op, slot: Slot) -> None:
+    def write(self, node: Op, slot: Origin) -> None:
         """A store, addition or exchange: the same with tangents."""
         args = (*indices_of(node), self.tangent(node.args[-1]))
         if node.result is None or not self.is_used(node.result):
@@ -206,7 +207,7 @@ class _Forward:
     def is_used(self, value: Value) -> bool:
         return value in self.active and value in self.used
 
-    def extremum(self, node: Op, slot: Slot) -> None:
+    def extremum(self, node: Op, slot: Origin) -> None:
         """The tangent of an element is that of a value which equals the final one."""
         others = {n.name for n in walk(self.kernel.body) if isinstance(n, Op) and n.attr == node.attr}
         others &= {"load", *WRITES}
@@ -214,23 +215,23 @@ class _Forward:
             raise order_refusal(self.kernel, node)
         indices = indices_of(node)
         final = Value(with_shape(self.kernel.array(node.attr).dtype, shape_of(indices[0].type)))
-        self.builder.append(Op("load", indices, Slot("final", node.attr), final, node.span))
+        self.builder.append(Op("load", indices, Origin("final", node.attr), final, node.span))
         wins = self.builder.op("eq", node.args[-1], final)
         with self.builder.block() as nodes:
             self.builder.append(Op("store", (*indices, self.tangent(node.args[-1])), slot, None, node.span))
         self.builder.append(If(wins, make_block(nodes), Block(), (), node.span))
 
-    def refuse(self, node: Op, slot: Slot) -> None:
+    def refuse(self, node: Op, slot: Origin) -> None:
         raise order_refusal(self.kernel, node)
 
-    def same(self, node: Op, slot: Slot) -> None:
+    def same(self, node: Op, slot: Origin) -> None:
         """Logs of tangents grow and shrink with those of the values."""
         self.builder.append(Op(node.name, node.args, slot, None, node.span))
 
-    def mark(self, node: Op, slot: Slot) -> None:
+    def mark(self, node: Op, slot: Origin) -> None:
         self.result("mark", (), slot, node)
 
-    def rollback(self, node: Op, slot: Slot) -> None:
+    def rollback(self, node: Op, slot: Origin) -> None:
         self.builder.append(Op("rollback", (self.tangents[node.args[0]],), slot, None, node.span))  # type: ignore[index]
 
     # -- the tape

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from jwarp.autodiff.activity import Activity
 from jwarp.autodiff.custom_gradients import loaded_by_gradients
-from jwarp.autodiff.derived_parameters import Slot
+from jwarp.ir.attributes import Origin
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.nodes import (
     WRITES,
@@ -74,10 +74,10 @@ class Sweep:
         self.known[value] = made
         return made
 
-    def slot(self, array: int) -> Slot:
+    def slot(self, array: int) -> Origin:
         """The array of the adjoint kernel that holds what array `array` holds in the kernel."""
         local = array >= len(self.kernel.params)
-        return Slot("work" if local or array in self.written else "primal", array)
+        return Origin("work" if local or array in self.written else "primal", array)
 
     def forward_block(self, block: Block, taped: bool) -> None:
         """Run a block again; if `taped`, so that it can be reversed in this place."""
@@ -93,7 +93,7 @@ class Sweep:
 
     def forward_op(self, node: Op) -> None:
         args = self.all(node.args)
-        if node.name in ("assert", "check", "print", "rule"):
+        if node.name in ("check", "print", "rule"):
             return
         if node.name == "param":
             self.forward_scalar(node)
@@ -193,12 +193,12 @@ class Sweep:
         """The shape of what decides how often each element goes through a loop."""
         return shape_of(node.index.type if isinstance(node, For) else node.cond.yields[0].type)
 
-    def changed_arrays(self, node: Node) -> list[Slot]:
+    def changed_arrays(self, node: Node) -> list[Origin]:
         """The arrays that `node` stores to and that the kernel reads back."""
         found = {n.attr: None for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
         return [self.slot(p) for p in found if p in self.loaded]
 
-    def push(self, tape: int, values: Iterable[Value], logs: Iterable[Slot], shape: tuple[int, ...]) -> None:
+    def push(self, tape: int, values: Iterable[Value], logs: Iterable[Origin], shape: tuple[int, ...]) -> None:
         """Add a record of values and of the lengths of logs to a tape, for each element of tiles of `shape`."""
         values, logs = tuple(values), tuple(logs)
         marks = []
@@ -208,7 +208,7 @@ class Sweep:
         flags = (*(0 for _ in values), *(1 for _ in logs))
         self.builder.append(Op("push", (*values, *marks), (tape, *flags), None, self.builder.span))
 
-    def restore(self, node: For | While, values: Iterable[Value], logs: Iterable[Slot]) -> list[Value]:
+    def restore(self, node: For | While, values: Iterable[Value], logs: Iterable[Origin]) -> list[Value]:
         """Take the last record of a loop's tape back: the values, after the logs were undone."""
         tape, mark = self.tape_of[id(node)], with_shape(int64, self.control_shape(node))
         wanted = [*values, *(Value(mark) for _ in logs)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from jwarp.analysis.ownership import Definitions, definitions_of, place_of
-from jwarp.autodiff.derived_parameters import Slot
+from jwarp.ir.attributes import Origin
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import CHANGES, Block, Const, For, If, Node, Op, Operand, Value, While, blocks, walk
@@ -24,21 +24,21 @@ Offset = tuple[int, ...]
 Component = tuple[Operand, ...]
 
 
-def gather(body: Block, axes: Mapping[int, tuple[int, ...]], returned: frozenset[Slot]) -> Block:
+def gather(body: Block, axes: Mapping[int, tuple[int, ...]], returned: frozenset[Origin]) -> Block:
     """`body` with the gradients of the parameters in `axes` gathered; unchanged where that does not pay.
 
     `axes` has the launch axis of every index of the parameter. The kernel is then to be launched over all
     elements of these arrays, and gets the dimensions of the original launch as slots of kind `dim`.
     """
     definitions = definitions_of(body)
-    slots = {Slot("gradient", p): axes[p] for p in axes}
+    slots = {Origin("gradient", p): axes[p] for p in axes}
     adds = [n for n in walk(body) if isinstance(n, Op) and n.name == "atomic_add" and n.attr in slots]
     touched = {n.attr for n in walk(body) if isinstance(n, Op) and n.attr in slots and n not in adds}
     if not adds or touched or any(_key(n, slots, definitions) is None for n in adds):
         return body
     rest = prune(_without(body, slots), returned - set(slots))
-    copies: dict[Slot, dict[Offset, Block]] = {}
-    components: dict[Slot, list[Component]] = {}
+    copies: dict[Origin, dict[Offset, Block]] = {}
+    components: dict[Origin, list[Component]] = {}
     for slot in slots:
         keys = [_key(n, slots, definitions) for n in adds if n.attr == slot]
         parts = list(dict.fromkeys(k[1] for k in keys if k))
@@ -59,7 +59,9 @@ def gather(body: Block, axes: Mapping[int, tuple[int, ...]], returned: frozenset
     return _Assembly(definitions).whole(rest, slots, copies, components)
 
 
-def _key(node: Op, slots: Mapping[Slot, tuple[int, ...]], definitions: Definitions) -> tuple[Offset, Component] | None:
+def _key(
+    node: Op, slots: Mapping[Origin, tuple[int, ...]], definitions: Definitions
+) -> tuple[Offset, Component] | None:
     """The offsets of an addition from the thread's place, and the component that it adds to."""
     axes = slots[node.attr]
     indices = node.args[:-1]
@@ -83,7 +85,7 @@ def _has_state(block: Block) -> bool:
     return any(isinstance(n, (For, While)) or (isinstance(n, Op) and n.name in ("push", "save")) for n in walk(block))
 
 
-def _without(block: Block, slots: Mapping[Slot, tuple[int, ...]]) -> Block:
+def _without(block: Block, slots: Mapping[Origin, tuple[int, ...]]) -> Block:
     """The block without the additions to `slots`."""
     nodes: list[Node] = []
     for node in block.nodes:
@@ -100,10 +102,10 @@ class _Collector:
 
     def __init__(
         self,
-        slot: Slot,
+        slot: Origin,
         offset: Offset,
         components: list[Component],
-        slots: Mapping[Slot, tuple[int, ...]],
+        slots: Mapping[Origin, tuple[int, ...]],
         definitions: Definitions,
     ):
         self.slot, self.offset, self.components = slot, offset, components
@@ -165,14 +167,14 @@ class _Assembly:
     def whole(
         self,
         rest: Block,
-        slots: Mapping[Slot, tuple[int, ...]],
-        copies: Mapping[Slot, Mapping[Offset, Block]],
-        components: Mapping[Slot, list[Component]],
+        slots: Mapping[Origin, tuple[int, ...]],
+        copies: Mapping[Origin, Mapping[Offset, Block]],
+        components: Mapping[Origin, list[Component]],
     ) -> Block:
         axes = sorted({axis for order in slots.values() for axis in order})
         for axis in axes:
             self.coordinates[axis] = self.read("tid", axis)
-            self.dims[axis] = self.read("param", Slot("dim", axis))
+            self.dims[axis] = self.read("param", Origin("dim", axis))
         for slot, order in slots.items():
             self.store(slot, order, copies[slot], components[slot])
         if rest.nodes:
@@ -200,7 +202,7 @@ class _Assembly:
         return holds
 
     def store(
-        self, slot: Slot, order: tuple[int, ...], copies: Mapping[Offset, Block], components: list[Component]
+        self, slot: Origin, order: tuple[int, ...], copies: Mapping[Offset, Block], components: list[Component]
     ) -> None:
         totals: list[Operand | None] = [None] * len(components)
         for offset, copy in copies.items():

@@ -17,12 +17,13 @@ from jwarp.analysis.ownership import Places, owned_arrays, stencils
 from jwarp.autodiff.activity import Activity, activity
 from jwarp.autodiff.checkpoints import Checkpoints, Slots
 from jwarp.autodiff.custom_gradients import Inlined, loaded_by_gradients, memory_refusal
-from jwarp.autodiff.derived_parameters import Derived, Slot, derived
+from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order
 from jwarp.autodiff.forward_sweep import Sweep
 from jwarp.autodiff.gather import gather
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import rules_of
+from jwarp.ir.attributes import Origin
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     WRITES,
@@ -42,15 +43,14 @@ from jwarp.ir.nodes import (
     inner_params,
     operands,
     results,
-    used_values,
     walk,
     walk_node,
     written_params,
 )
-from jwarp.passes.dead_stores import drop_undone
+from jwarp.passes.dead_stores import drop_dead_stores
+from jwarp.passes.hoist import speculate
 from jwarp.passes.prune import prune
 from jwarp.passes.simplify import simplify
-from jwarp.passes.speculate import speculate
 from jwarp.types import ArrayType, int64, shape_of, with_shape
 
 
@@ -107,21 +107,21 @@ class _Reverse(Sweep):
     def adjoint(self, kernel: Kernel, gathered: dict[int, tuple[int, ...]]) -> Derived:
         for k in range(len(kernel.params), len(kernel.params) + len(kernel.locals)):
             for kind in ("work", "gradient"):
-                self.builder.effect("clear", attr=Slot(kind, k))
+                self.builder.effect("clear", attr=Origin(kind, k))
         cleared = self.builder.nodes
         with self.builder.block() as nodes:
             self.forward_block(kernel.body, taped=True)
             self.reverse_block(kernel.body)
             for p, value in self.scalars.items():
                 if value in self.gradients:
-                    self.builder.effect("atomic_add", zero(int64), self.gradients[value], attr=Slot("gradient", p))
+                    self.builder.effect("atomic_add", zero(int64), self.gradients[value], attr=Origin("gradient", p))
         slots = [Op("clear", (), slot) for slot in (self.slots.locals if self.slots else {})]
         body = make_block([*cleared, *slots, *self.scalar_reads(), *nodes])
-        returned = {Slot("gradient", p) for p in self.wanted} | {Slot("cotangent", p) for p in self.wanted}
+        returned = {Origin("gradient", p) for p in self.wanted} | {Origin("cotangent", p) for p in self.wanted}
         body = prune(body, returned)
         if self.slots is not None:
             self.slots.refuse_tape(body)
-        body = prune(drop_undone(body, used_values(body)), returned)
+        body = prune(drop_dead_stores(body), returned)
         body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         if gathered:
             body = gather(prune(body, returned), gathered, frozenset(returned))
@@ -135,7 +135,7 @@ class _Reverse(Sweep):
         for p, value in self.scalars.items():
             made = self.known[value]
             assert isinstance(made, Value)
-            reads.append(Op("param", (), Slot("primal", p), made, self.kernel.span))
+            reads.append(Op("param", (), Origin("primal", p), made, self.kernel.span))
         return reads
 
     # -- the reverse sweep
@@ -304,7 +304,7 @@ class _Reverse(Sweep):
             self.reverse_call(node)
         elif node.name == "clear":
             if node.attr in self.active.arrays:
-                self.builder.effect("clear", attr=Slot("gradient", node.attr))
+                self.builder.effect("clear", attr=Origin("gradient", node.attr))
         elif node.result is not None and node.result in self.active:
             g = self.gradients.get(node.result)
             if node.name == "param":
@@ -363,13 +363,13 @@ class _Reverse(Sweep):
 
     # -- memory in reverse
 
-    def adjoint_slot(self, array: int) -> Slot:
+    def adjoint_slot(self, array: int) -> Origin:
         """The array that holds the gradient of array `array`."""
         if array >= len(self.kernel.params):
-            return Slot("gradient", array)
-        return Slot("cotangent" if array in self.written else "gradient", array)
+            return Origin("gradient", array)
+        return Origin("cotangent" if array in self.written else "gradient", array)
 
-    def load(self, slot: Slot, indices: tuple[Operand, ...]) -> Value:
+    def load(self, slot: Origin, indices: tuple[Operand, ...]) -> Value:
         made = Value(with_shape(self.kernel.array(slot.param).dtype, shape_of(indices[0].type)))
         self.builder.append(Op("load", indices, slot, made, self.builder.span))
         return made
@@ -397,24 +397,24 @@ class _Reverse(Sweep):
             raise order_refusal(self.kernel, node)
         rule(self, node, self.adjoint_slot(node.attr), self.all(indices_of(node)))
 
-    def reverse_store(self, node: Op, slot: Slot, indices: tuple[Operand, ...]) -> None:
+    def reverse_store(self, node: Op, slot: Origin, indices: tuple[Operand, ...]) -> None:
         g = self.load(slot, indices)
         before = self.gradients.pop(node.result, None) if node.result is not None else None
         self.accumulate(node.args[-1], g)
         self.builder.effect("store", *indices, before or zero(g.type), attr=slot)
 
-    def reverse_add(self, node: Op, slot: Slot, indices: tuple[Operand, ...]) -> None:
+    def reverse_add(self, node: Op, slot: Origin, indices: tuple[Operand, ...]) -> None:
         self.accumulate(node.args[-1], self.load(slot, indices))
         if node.result is not None and node.result in self.gradients:
             own = self.is_own(node.attr, indices_of(node))
             self.add_to(node.attr, indices, self.gradients.pop(node.result), own)
 
-    def reverse_extremum(self, node: Op, slot: Slot, indices: tuple[Operand, ...]) -> None:
+    def reverse_extremum(self, node: Op, slot: Origin, indices: tuple[Operand, ...]) -> None:
         """The cotangent goes to one of the values that equal the final one, whichever comes first."""
         others = {n.name for n in walk(self.kernel.body) if isinstance(n, Op) and n.attr == node.attr}
         if others & {"load", *WRITES} != {node.name} or node.result in self.used:
             raise order_refusal(self.kernel, node)
-        final = self.load(Slot("final", node.attr), indices)
+        final = self.load(Origin("final", node.attr), indices)
         wins = self.builder.op("eq", self.operand(node.args[-1]), final)
         taken = Value(final.type)
         with self.builder.block() as nodes:
@@ -437,7 +437,7 @@ _WRITE_RULES = {
 
 def _components(param: Param) -> int:
     """How many scalars a parameter by value has."""
-    return math.prod(param.type.element) if isinstance(param.type, ArrayType) else 1
+    return math.prod(param.type.components) if isinstance(param.type, ArrayType) else 1
 
 
 def _wrapped(type: Any, number: int) -> Const:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from jwarp.ir.builder import Builder, zero
+from jwarp.ir.builder import Builder, nearest, zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import ScalarType
 
@@ -28,8 +28,8 @@ class Applied:
     attr: Any = None
 
     def do(self, name: str, *args: Operand | float) -> Operand:
-        """Build an operation; Python numbers take the type of the result."""
-        operands = (Const(self.result.type, float(a)) if isinstance(a, (int, float)) else a for a in args)
+        """Build an operation; Python numbers are rounded to the type of the result."""
+        operands = (nearest(self.result.type, a) if isinstance(a, (int, float)) else a for a in args)
         return self.builder.op(name, *operands)
 
     def unless_zero(self, x: Operand, value: Operand) -> Operand:

@@ -67,7 +67,7 @@ class AnalysedKernel:
     def proofs(self) -> Proofs:
         """The analysis that code is generated from; slow for long kernels."""
         kernel = self.optimized()
-        return prove(hoist(kernel), kernel)
+        return prove(hoist(kernel, guarded=not self.bounds), kernel)
 
     @functools.cached_property
     def summary(self) -> Summary:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import sys
@@ -13,6 +12,8 @@ import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 
+from jwarp.caches import cached
+
 # Everything between a kernel's IR and its machine code. The frontend reads the library.
 PARTS = ("types", "ir", "frontend", "lib", "analysis", "passes", "tiling", "backend", "wire.py")
 
@@ -20,7 +21,7 @@ _PACKAGE = Path(__file__).parent.parent
 _imported = time.time()
 
 
-@functools.cache
+@cached("one")
 def identity() -> str | None:
     """Equal in two processes only if their generators are; None if nothing may be kept.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax
 
 from jwarp.backend.cuda.nvrtc import read_architectures
+from jwarp.caches import cached
 
 
 def architectures(setting: str) -> tuple[str, ...]:
@@ -17,7 +16,7 @@ def architectures(setting: str) -> tuple[str, ...]:
     return read_architectures(setting) if setting else _of_gpus() or read_architectures("")
 
 
-@functools.cache
+@cached("one")
 def _of_gpus() -> tuple[str, ...]:
     """The architectures of the process's GPUs; starts no backend that is not needed anyway."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from jwarp.bind import compat
 from jwarp.bind.devices import architectures
 from jwarp.bind.register import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
 from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
+from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel import Kernel
 from jwarp.ir.nodes import failure_texts
@@ -95,7 +95,7 @@ def _as_runtime_error(error: ValueError) -> Exception:
 
 # By kernel, so that one that is dropped does not leave its executables behind: JAX keeps what it made of a
 # function as long as the function, and that refers to the launch, which must not refer to the function.
-_JITTED: weakref.WeakKeyDictionary[Kernel, dict[Any, Callable]] = weakref.WeakKeyDictionary()
+_JITTED: PerOwner[Kernel, Any, Callable[..., list[Any]]] = PerOwner("jitted launches of a kernel", MAX_SHAPES)
 
 
 def jitted(primitive: compat.Primitive, params: dict[str, Any]) -> Callable[..., list[Any]]:
@@ -105,10 +105,7 @@ def jitted(primitive: compat.Primitive, params: dict[str, Any]) -> Callable[...,
     kernel = owner() if owner else None
     if kernel is None or not is_fixed(launch, params["zeros"]):
         return _jit(primitive, params)
-    made = _JITTED.setdefault(kernel, {})
-    key = (primitive, *params.items())
-    found = made.get(key)
-    return made.setdefault(key, _jit(primitive, params)) if found is None else found
+    return _JITTED.of(kernel).made((primitive, *params.items()), lambda: _jit(primitive, params))
 
 
 def is_fixed(launch: Descriptor, zeros: Sequence[tuple[int, ...]]) -> bool:

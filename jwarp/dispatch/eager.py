@@ -108,7 +108,7 @@ def keep(
         feeds.append((index, convert))
     run = eager(made.launch, made.zeros, differentiable=differentiable, side_effect=side_effect)
     order = tuple(made.launch.results.index(p) for p in outputs)
-    kernel.plans[key] = Plan(run, tuple(feeds), order, None if names is None else tuple(names))
+    kernel.plans.keep(key, Plan(run, tuple(feeds), order, None if names is None else tuple(names)))
 
 
 def converter(program: Program, param: Param, kind: type) -> Convert | None:

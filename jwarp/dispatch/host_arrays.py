@@ -13,6 +13,7 @@ import jwarp._native as _native
 from jwarp.analysis.affine import Extents
 from jwarp.autodiff.custom_gradients import plain as runnable
 from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.caches import Cache
 from jwarp.errors import LaunchError
 from jwarp.ir.serialize import fingerprint
 from jwarp.launching.arguments import Role
@@ -289,7 +290,7 @@ def _merged(program: Program, pairs: tuple[tuple[int, int], ...]) -> Program:
         kernel=made.kernel,
         shadowed=made.shadowed,
         unchecked=plain if checked else None,
-        descriptors={},
+        descriptors=Cache(program.descriptors.name, program.descriptors.bound),
         derived={},
     )
     return program.derived.setdefault(key, merged)

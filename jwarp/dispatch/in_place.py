@@ -127,9 +127,8 @@ def keep(kernel: Kernel, key: Hashable | None, made: InPlace, matched: Matched, 
         converts.append((p, convert))
     arrays = [p for p, param in enumerate(program.params) if param.is_array]
     apart = tuple((q, p) for q in matched.outputs for p in arrays if p != q and (p not in matched.outputs or p > q))
-    kernel.plans[key] = Plan(
-        made.one_call(), tuple(converts), apart, matched.outputs, None if names is None else tuple(names)
-    )
+    known_names = None if names is None else tuple(names)
+    kernel.plans.keep(key, Plan(made.one_call(), tuple(converts), apart, matched.outputs, known_names))
 
 
 def record(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None = None) -> InPlace:

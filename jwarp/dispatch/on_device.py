@@ -115,7 +115,7 @@ def _read_input(param: Param, value: Any, stream: int) -> _Given | Fault:
         return found
     # Nobody has read it yet, so nothing can be converted: a scalar has exactly the type, too.
     described = Argument(found.outline, "cuda", found.outline.shape, found.outline.dtype)
-    shape = param.type.element if param.is_value and isinstance(param.type, ArrayType) else ()
+    shape = param.type.components if param.is_value and isinstance(param.type, ArrayType) else ()
     if isinstance(param.type, ArrayType) and not param.is_value:
         fault = arguments.check_input(param, described, x64=True)
     elif (described.shape, described.dtype) != (shape, param.dtype.dtype):

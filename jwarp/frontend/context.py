@@ -214,18 +214,18 @@ class Context:
     def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding:
         """The element of `array` at `indices`, which start with those of its row."""
         items = []
-        for component in component_indices(array.type.element):
+        for component in component_indices(array.type.components):
             result = Value(array.type.dtype)
             self.builder.append(Op("load", (*indices, *component), array.index, result, span))
             items.append(result)
-        kind = array.type.element_type
+        kind = array.type.element
         return Composite(kind, tuple(items)) if isinstance(kind, CompositeType) else items[0]
 
     def atomic(
         self, name: str, array: ArrayRef, indices: list[Binding], values: list[Binding], spans: list[Span], span: Span
     ) -> Binding:
         """An atomic operation on an element, component by component; what was there before."""
-        kind = array.type.element_type
+        kind = array.type.element
         for value, value_span in zip(values, spans[len(indices) :], strict=True):
             if layout(value, value_span) is not kind:
                 raise KernelTypeError(
@@ -237,7 +237,7 @@ class Context:
         place = (*array.prefix, *from_start(array, place))
         before = []
         parts = zip(*(flatten(v, span) or () for v in values), strict=True)
-        for component, scalars in zip(component_indices(array.type.element), parts, strict=True):
+        for component, scalars in zip(component_indices(array.type.components), parts, strict=True):
             result = Value(array.type.dtype)
             self.builder.append(Op(f"atomic_{name}", (*place, *component, *scalars), array.index, result, span))
             before.append(result)
@@ -245,7 +245,7 @@ class Context:
 
     def local_array(self, kind: ArrayType, extents: tuple[int, ...], span: Span) -> ArrayRef:
         """A new array of this thread's own, all zeros."""
-        local = Local(self.assigned_name or "local array", kind, (*extents, *kind.element))
+        local = Local(self.assigned_name or "local array", kind, (*extents, *kind.components))
         self.locals.append(local)
         if sum(made.size * made.dtype.bits // 8 for made in self.locals) > MAX_LOCAL_BYTES:
             raise CompileError(

@@ -118,7 +118,7 @@ class Func:
                 parameter_span(self.python, name or "return"),
                 "use int, float, bool, a wp scalar, vector or matrix type, an array of one, or typing.Any",
             )
-        return wanted.element_type if isinstance(wanted, ArrayType) and wanted.dims == 0 else wanted
+        return wanted.element if isinstance(wanted, ArrayType) and wanted.dims == 0 else wanted
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.python(*args, **kwargs)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from jwarp.caches import MAX_SHAPES, Cache
 from jwarp.config import Settings, config
 from jwarp.errors import CompileError, JwarpError, Span
 from jwarp.frontend.builtins.tile import (
@@ -94,9 +95,9 @@ class Kernel:
         return read_source(self.python, self._captured, self._lines)
 
     @functools.cached_property
-    def plans(self) -> dict[Any, Any]:
+    def plans(self) -> Cache[Any, Any]:
         """What launches keep for the next one alike."""
-        return {}
+        return Cache("repeated launches of a kernel", MAX_SHAPES)
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force).

@@ -6,8 +6,10 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from jwarp.errors import NO_SPAN, Span
-from jwarp.ir.evaluate import fold
+from jwarp.ir.evaluate import as_constant, fold
 from jwarp.ir.nodes import Block, Const, Node, Op, Operand, Value
 from jwarp.ir.ops import OPS
 from jwarp.ir.printing import short_file
@@ -21,6 +23,12 @@ FALSE = Const(bool_, False)
 def zero(type: ValueType) -> Const:
     """The constant zero (false) of `type`, a tile of such for a tile."""
     return Const(type, {"float": 0.0, "bool": False}.get(type.kind, 0))
+
+
+def nearest(type: ValueType, number: float) -> Const:
+    """The constant of the float type `type` that is nearest to a number, which the type need not have."""
+    with np.errstate(over="ignore"):
+        return as_constant(type.dtype.type(number), type)
 
 
 class Builder:

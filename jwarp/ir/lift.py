@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from jwarp.errors import NO_SPAN, Span
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While
-from jwarp.ir.ops import OPS
 from jwarp.types import shape_of, with_shape
 
 # Operations without effects: they may run although no lane needs them.
@@ -21,8 +20,8 @@ _MOVABLE = ("pure", "tile")
 
 
 def effect_of(node: Op) -> str:
-    """The effect of an operation; those that only the frontend knows, `collect` and `own`, work on tiles."""
-    return OPS[node.name].effect if node.name in OPS else "tile"
+    """The effect of an operation."""
+    return node.row.effect
 
 
 class Variation:

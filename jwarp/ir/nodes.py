@@ -16,12 +16,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import NO_SPAN, Span
+from jwarp.ir.attributes import ArrayName, ArrayNumber, Origin
+from jwarp.ir.operation import Operation
+from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, ScalarType, Type, ValueType
 
-ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "cas")
-WRITES = ("store", *(f"atomic_{name}" for name in ATOMICS))
 # What works on whole shared arrays, and on how many: `attr` begins with their numbers, first that which it changes.
 TILE_UNITS = {"tile_matmul": 3, "tile_scan": 2, "tile_cholesky": 2, "tile_solve": 2}
+# For files that do not ask the rows yet.
+ATOMICS = tuple(name.removeprefix("atomic_") for name, row in OPS.items() if row.is_atomic)
+WRITES = tuple(name for name, row in OPS.items() if row.is_write)
 CHANGES = (*WRITES, "clear", "undo", "rollback")
 
 
@@ -55,11 +59,10 @@ Operand = Value | Const
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One row of the operation table applied to `args`.
+    """One row of the table of operations, `row`, applied to `args`.
 
-    `attr` is what is known at compile time: the index of the parameter of `param`, the number of the
-    array of `load`, `store`, `clear` and the atomic operations, (parameter, axis) of `shape`, the axis of
-    `tid`, the text of `check`, the format of `print`.
+    `attr` is what is known at compile time, of the type that the row says: read it as the `array` that the
+    operation is about, as a `number` of something else, or as a `text`.
     """
 
     name: str
@@ -67,6 +70,46 @@ class Op:
     attr: Any = None
     result: Value | None = None
     span: Span = NO_SPAN
+
+    @property
+    def row(self) -> Operation:
+        """What the table says of the operation."""
+        return OPS[self.name]
+
+    @property
+    def array(self) -> int:
+        """The number of the one array that the attribute names."""
+        assert isinstance(self.attr, int)
+        return self.attr
+
+    @property
+    def origin(self) -> Origin:
+        """What the array is that the attribute names, while a derivative is made."""
+        assert isinstance(self.attr, Origin)
+        return self.attr
+
+    @property
+    def number(self) -> int:
+        """The attribute, where it is the number of an axis, a parameter or a tape."""
+        assert isinstance(self.attr, int)
+        return self.attr
+
+    @property
+    def text(self) -> str:
+        """The attribute, where it is a text."""
+        assert isinstance(self.attr, str)
+        return self.attr
+
+    @property
+    def indices(self) -> tuple[Operand, ...]:
+        """The operands that are indices of an element, of an array or tile."""
+        return self.args[self.row.indices] if self.row.indices is not None else ()
+
+    @property
+    def values(self) -> tuple[Operand, ...]:
+        """The operands after the indices: what an access writes or compares."""
+        indices = self.row.indices
+        return () if indices is None or indices.stop is None else self.args[indices.stop :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,8 +336,7 @@ def used_values(body: Block) -> frozenset[Value]:
 
 def indices_of(node: Op) -> tuple[Operand, ...]:
     """The indices of a load, store, atomic operation or test of being inside."""
-    values = {"load": 0, "inside": 0, "atomic_cas": 2}.get(node.name, 1)
-    return node.args[: len(node.args) - values]
+    return node.indices
 
 
 def failure_texts(kernel: Kernel) -> tuple[str, ...]:
@@ -314,20 +356,34 @@ def rounds_as_written(kernel: Kernel) -> bool:
     Which value an atomic minimum or maximum took, a derivative finds by computing the values once more. They
     must have the same bits again, although other operations around them are left out.
     """
-    extrema = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name in ("atomic_min", "atomic_max"))
-    return kernel.exact or any(kernel.array(n.attr).dtype.is_float for n in extrema)
+    extrema = (n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_extremum)
+    return kernel.exact or any(kernel.array(n.array).dtype.is_float for n in extrema)
 
 
-def changed_arrays(node: Node) -> set[int]:
-    """Numbers of the arrays that `node`, or what is inside it, changes."""
-    ops = [n for n in walk_node(node) if isinstance(n, Op)]
-    return {n.attr for n in ops if n.name in CHANGES} | {n.attr[0] for n in ops if n.name in TILE_UNITS}
+def arrays_read(node: Op) -> tuple[ArrayName, ...]:
+    """The arrays whose elements an operation reads; an atomic one reads what it changes."""
+    if not node.row.reads_elements:
+        return ()
+    return (node.attr,) if node.row.attribute is ArrayNumber else node.attr[1 : TILE_UNITS[node.name]]
+
+
+def arrays_changed(node: Op) -> tuple[ArrayName, ...]:
+    """The arrays whose elements an operation changes."""
+    if not node.row.changes_elements:
+        return ()
+    return (node.attr,) if node.row.attribute is ArrayNumber else node.attr[:1]
+
+
+def changed_arrays(node: Node) -> set[ArrayName]:
+    """The arrays that `node`, or what is inside it, changes."""
+    ops = (n for n in walk_node(node) if isinstance(n, Op) and n.row.changes_elements)
+    return {array for n in ops for array in arrays_changed(n)}
 
 
 def written_params(kernel: Kernel) -> tuple[int, ...]:
     """Indices of the array parameters that the kernel stores to, ascending."""
-    changed = set().union(*map(changed_arrays, kernel.body.nodes))
-    return tuple(sorted(number for number in changed if number < len(kernel.params)))
+    changed = {array for node in kernel.body.nodes for array in changed_arrays(node)}
+    return tuple(sorted(n for n in changed if isinstance(n, int) and n < len(kernel.params)))
 
 
 def touched_by_gradients(kernel: Kernel) -> frozenset[int]:

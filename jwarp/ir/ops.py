@@ -2,116 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from jwarp.types import ScalarType, ValueType, bool_, int32, int64, scalar_of, shape_of, with_shape
+from jwarp.ir.attributes import ArrayNumber, Axis, FormatText, ParamNumber, TapeNumber, Text
+from jwarp.ir.operation import (
+    ANY,
+    BITS,
+    BOOL,
+    FLOAT,
+    FROM_DERIVATIVES,
+    INT,
+    NUMBER,
+    Kinds,
+    Memory,
+    Operation,
+    same,
+    selected,
+    to_bool,
+)
+from jwarp.ir.tile_ops import TILE_TABLE
+from jwarp.types import bool_, int32, int64
 
-Kinds = frozenset[str]
-FLOAT: Kinds = frozenset({"float"})
-INT: Kinds = frozenset({"int", "uint"})
-NUMBER: Kinds = FLOAT | INT
-BOOL: Kinds = frozenset({"bool"})
-BITS: Kinds = INT | BOOL
-ANY: Kinds = NUMBER | BOOL
-
-Args = tuple[ScalarType, ...]
-Types = tuple[ValueType, ...]
-
-
-def _same(args: Args) -> ScalarType | None:
-    """The one type that all arguments have, or None."""
-    return args[0] if all(a is args[0] for a in args) else None
-
-
-def _to_bool(args: Args) -> ScalarType | None:
-    return bool_ if _same(args) else None
-
-
-def _select(args: Args) -> ScalarType | None:
-    return args[1] if args[0] is bool_ and args[1] is args[2] else None
+# Of an access: all operands are indices, or all but the values.
+_ALL, _BUT_ONE, _BUT_TWO = slice(None), slice(-1), slice(-2)
 
 
-def mapped_shape(name: str, types: Types) -> tuple[int, ...] | None:
-    """The shape that operation `name` works on element by element, () for scalars; None where types do not fit."""
-    if name in ("push", "rule"):
-        return ()  # they only collect values
-    # One condition may choose between two tiles.
-    first = 1 if name == "select" and types and not shape_of(types[0]) else 0
-    shapes = {shape_of(t) for t in types[first:]}
-    return shapes.pop() if len(shapes) == 1 else None if shapes else ()
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One operation: `result` maps argument types to the result type (None: they do not fit).
-
-    `kinds` are the scalar kinds that arguments may have. `effect` is `pure`, `tile` (pure, too, but not element by
-    element), `read` (memory), `look` (at
-    what changes while the kernel runs: it stays where it is), `write` (memory), `check`, `print` or `rule`. An
-    operation of `result` None either has no result, or takes it from outside (`cast`, `load`, …), which
-    `typed_by` then says.
-    """
-
-    name: str
-    arity: int | None
-    kinds: Kinds
-    result: Callable[[Args], ScalarType | None] | None
-    doc: str
-    effect: str = "pure"
-    typed_by: str = ""
-
-    def __post_init__(self) -> None:
-        if self.result is not None:
-            object.__setattr__(self, "result", _mapped(self.name, self.result))
-
-
-def _mapped(name: str, result: Callable[[Args], ScalarType | None]) -> Callable[[Types], ValueType | None]:
-    """The type rule of an operation on scalars, for tiles too."""
-
-    def of_types(types: Types) -> ValueType | None:
-        shape = mapped_shape(name, types)
-        scalar = result(tuple(map(scalar_of, types))) if shape is not None else None
-        return with_shape(scalar, shape) if scalar is not None and shape else scalar
-
-    return of_types
-
-
-def _rows(arity: int, kinds: Kinds, result: Any, **docs: str) -> list[Operation]:
-    return [Operation(name.rstrip("_"), arity, kinds, result, doc) for name, doc in docs.items()]
+def _rows(arity: int, kinds: Kinds, result: Any, *, elementary: bool = False, makes_nan: bool = True,
+          **docs: str) -> list[Operation]:  # fmt: skip
+    return [
+        Operation(name.rstrip("_"), arity, kinds, result, doc, is_elementary=elementary, makes_nan=makes_nan)
+        for name, doc in docs.items()
+    ]
 
 
 _TABLE: list[Operation] = [
     *_rows(
         2,
         NUMBER,
-        _same,
+        same,
         add="x + y; integers wrap",
         sub="x - y; integers wrap",
         mul="x * y; integers wrap",
         div="x / y; integers truncate towards zero, x / 0 is -1 (all bits set)",
         floordiv="x // y: the quotient rounded down; as div where y is 0",
         mod="remainder with the sign of x (C's % and fmod); x % 0 is x for integers",
+    ),
+    *_rows(
+        2,
+        NUMBER,
+        same,
+        makes_nan=False,
         min="smaller of x and y, -0 below 0; NaN if either is",
         max="larger of x and y, 0 above -0; NaN if either is",
     ),
     *_rows(
         2,
         FLOAT,
-        _same,
+        same,
+        elementary=True,
         pow="x to the power y",
         atan2="angle of (y, x) in radians: args are y, x",
-        copysign="|x| with the sign of y",
     ),
-    *_rows(2, FLOAT, _same, follow="x, with the derivative of y"),
-    *_rows(3, FLOAT, _same, fma="x * y + z, rounded once where the target has the instruction"),
-    *_rows(1, NUMBER, _same, neg="-x", abs="|x|"),
+    *_rows(2, FLOAT, same, makes_nan=False, copysign="|x| with the sign of y"),
+    *_rows(2, FLOAT, same, follow="x, with the derivative of y"),
+    *_rows(3, FLOAT, same, fma="x * y + z, rounded once where the target has the instruction"),
+    *_rows(1, NUMBER, same, makes_nan=False, neg="-x", abs="|x|"),
     *_rows(
         1,
         FLOAT,
-        _same,
-        sqrt="square root",
+        same,
+        elementary=True,
         sin="sine of x radians",
         cos="cosine of x radians",
         tan="tangent of x radians",
@@ -130,25 +90,31 @@ _TABLE: list[Operation] = [
         erfc="1 - erf(x), without its cancellation",
         erfinv="inverse of erf: infinite at -1 and 1, NaN outside",
         erfcinv="inverse of erfc: infinite at 0 and 2, NaN outside",
+    ),
+    *_rows(
+        1,
+        FLOAT,
+        same,
+        sqrt="square root",
         floor="largest integer not above x",
         ceil="smallest integer not below x",
         trunc="x without its fraction",
         round="nearest integer, halves away from zero",
         rint="nearest integer, halves to even",
     ),
-    *_rows(2, BITS, _same, and_="bitwise and", or_="bitwise or", xor="bitwise exclusive or"),
-    *_rows(1, BITS, _same, not_="bitwise complement"),
+    *_rows(2, BITS, same, and_="bitwise and", or_="bitwise or", xor="bitwise exclusive or"),
+    *_rows(1, BITS, same, not_="bitwise complement"),
     *_rows(1, INT, lambda _: int32, bit_count="how many bits are set, as int32"),
     *_rows(
         2,
         INT,
-        _same,
+        same,
         shl="x << y; 0 where y is not below the bit width",
         shr="x >> y, arithmetic for signed x; all sign bits where y is not below the bit width",
     ),
-    *_rows(2, NUMBER, _to_bool, lt="x < y", le="x <= y", gt="x > y", ge="x >= y"),
-    *_rows(2, ANY, _to_bool, eq="x == y", ne="x != y"),
-    Operation("select", 3, ANY, _select, "args (condition, x, y): x where the condition holds, else y"),
+    *_rows(2, NUMBER, to_bool, lt="x < y", le="x <= y", gt="x > y", ge="x >= y"),
+    *_rows(2, ANY, to_bool, eq="x == y", ne="x != y"),
+    Operation("select", 3, ANY, selected, "args (condition, x, y): x where the condition holds, else y"),
     Operation(
         "cast",
         1,
@@ -156,50 +122,88 @@ _TABLE: list[Operation] = [
         None,
         "conversion: floats to integers truncate and saturate, NaN gives 0; integers wrap; to bool: x != 0",
         typed_by="target",
+        makes_nan=False,
     ),
-    Operation("bitcast", 1, NUMBER, None, "the same bits as another type of that width", typed_by="target"),
-    Operation("tid", 0, ANY, lambda _: int32, "coordinate of this thread along launch axis `attr`"),
-    Operation("param", 0, ANY, None, "value of scalar parameter `attr`", typed_by="param"),
-    Operation("shape", 0, ANY, lambda _: int32, "extent of array parameter attr[0] along axis attr[1]"),
+    Operation(
+        "bitcast", 1, NUMBER, None, "the same bits as another type of that width", typed_by="target", makes_nan=False
+    ),
+    Operation("tid", 0, ANY, lambda _: int32, "coordinate of this thread along the launch axis", attribute=Axis),
+    Operation(
+        "param",
+        0,
+        ANY,
+        None,
+        "value of the scalar parameter",
+        typed_by="param",
+        attribute=ParamNumber,
+        makes_nan=False,
+    ),
+    Operation(
+        "shape",
+        0,
+        ANY,
+        lambda _: int32,
+        "extent of the array parameter attr[0] along axis attr[1]",
+        reads=Memory.EXTENTS,
+    ),
     Operation(
         "load",
         None,
         INT,
         None,
-        "element of array `attr` at the indices `args`; a negative index counts from the end,"
+        "element of the array at the indices `args`; a negative index counts from the end,"
         " outside the array the value is 0",
         effect="read",
         typed_by="array",
+        attribute=ArrayNumber,
+        indices=_ALL,
+        reads=Memory.ELEMENTS,
     ),
     Operation(
         "store",
         None,
         ANY,
         None,
-        "args (indices…, value): write an element of array `attr`; outside the array, nothing",
+        "args (indices…, value): write an element of the array; outside the array, nothing",
         effect="write",
+        attribute=ArrayNumber,
+        indices=_BUT_ONE,
+        writes=Memory.ELEMENTS,
     ),
-    Operation("clear", 0, ANY, None, "set every element of local array `attr` to zero", effect="write"),
+    Operation(
+        "clear",
+        0,
+        ANY,
+        None,
+        "set every element of the local array to zero",
+        effect="write",
+        attribute=ArrayNumber,
+        writes=Memory.ELEMENTS,
+    ),
     *(
         Operation(
             f"atomic_{name}",
             None,
             kinds,
             None,
-            f"args (indices…, {values}): {doc} an element of array `attr` as one indivisible step;"
+            f"args (indices…, {values}): {doc} an element of the array as one indivisible step;"
             " the result, if there is one, is what the element held before, 0 outside the array",
             effect="write",
             typed_by="array",
+            attribute=ArrayNumber,
+            indices=indices,
+            reads=Memory.ELEMENTS,
+            writes=Memory.ELEMENTS,
         )
-        for name, kinds, values, doc in (
-            ("add", NUMBER, "value", "add to"),
-            ("min", NUMBER, "value", "store the smaller of the value and"),
-            ("max", NUMBER, "value", "store the larger of the value and"),
-            ("and", INT, "value", "combine by bitwise and with"),
-            ("or", INT, "value", "combine by bitwise or with"),
-            ("xor", INT, "value", "combine by bitwise exclusive or with"),
-            ("exch", NUMBER, "value", "store to"),
-            ("cas", NUMBER, "expected, value", "store, where it equals the expected value bit by bit, to"),
+        for name, kinds, indices, values, doc in (
+            ("add", NUMBER, _BUT_ONE, "value", "add to"),
+            ("min", NUMBER, _BUT_ONE, "value", "store the smaller of the value and"),
+            ("max", NUMBER, _BUT_ONE, "value", "store the larger of the value and"),
+            ("and", INT, _BUT_ONE, "value", "combine by bitwise and with"),
+            ("or", INT, _BUT_ONE, "value", "combine by bitwise or with"),
+            ("xor", INT, _BUT_ONE, "value", "combine by bitwise exclusive or with"),
+            ("exch", NUMBER, _BUT_ONE, "value", "store to"),
+            ("cas", NUMBER, _BUT_TWO, "expected, value", "store, where it equals the expected value bit by bit, to"),
         )
     ),
     Operation(
@@ -207,8 +211,11 @@ _TABLE: list[Operation] = [
         None,
         INT,
         lambda _: bool_,
-        "whether the indices `args` are those of an element of array parameter `attr`",
+        "whether the indices `args` are those of an element of the array",
         effect="read",
+        attribute=ArrayNumber,
+        indices=_ALL,
+        reads=Memory.EXTENTS,
     ),
     Operation(
         "thread",
@@ -222,17 +229,31 @@ _TABLE: list[Operation] = [
         1,
         BOOL,
         None,
-        "end the launch with an error unless the condition holds; `attr` says where and why not",
+        "end the launch with an error unless the condition holds; the text says where and why not",
         effect="check",
+        attribute=Text,
     ),
-    Operation("print", None, ANY, None, "write a line: `attr` is the format text for `args`", effect="print"),
+    Operation(
+        "print",
+        None,
+        ANY,
+        None,
+        "write a line: the format text, with `args` in it",
+        effect="print",
+        attribute=FormatText,
+        adds=Memory.LINES,
+    ),
     Operation(
         "push",
         None,
         ANY,
         None,
-        "add a record of the values `args` to the thread's tape; `attr` is the number of the tape",
+        "add a record of the values `args` to the thread's tape attr[0]; attr[1:] says which of them are the same for"
+        " all lanes",
         effect="write",
+        adds=Memory.TAPE,
+        stages=FROM_DERIVATIVES,
+        collects=True,
     ),
     Operation(
         "top",
@@ -242,26 +263,68 @@ _TABLE: list[Operation] = [
         "field attr[1] of the record that was last added to tape attr[0] and not taken away",
         effect="look",
         typed_by="tape",
+        reads=Memory.TAPE,
+        stages=FROM_DERIVATIVES,
     ),
-    Operation("pop", 0, ANY, None, "take away the last record of tape `attr`", effect="write"),
-    Operation("mark", 0, ANY, lambda _: int64, "how many records the log of array `attr` has", effect="look"),
+    Operation(
+        "pop",
+        0,
+        ANY,
+        None,
+        "take away the last record of the tape",
+        effect="write",
+        attribute=TapeNumber,
+        takes=Memory.TAPE,
+        stages=FROM_DERIVATIVES,
+    ),
+    Operation(
+        "mark",
+        0,
+        ANY,
+        lambda _: int64,
+        "how many records the log of the array has",
+        effect="look",
+        attribute=ArrayNumber,
+        reads=Memory.LOG,
+        stages=FROM_DERIVATIVES,
+    ),
     Operation(
         "save",
         None,
         INT,
         None,
-        "add a record of the indices `args` and of the element of array `attr` there to the array's log",
+        "add a record of the indices `args` and of the element of the array there to the array's log",
         effect="write",
+        attribute=ArrayNumber,
+        indices=_ALL,
+        reads=Memory.ELEMENTS,
+        adds=Memory.LOG,
+        stages=FROM_DERIVATIVES,
     ),
     Operation(
         "undo",
         None,
         INT,
         None,
-        "take the last record of the log of array `attr` and restore it; with an argument, as many as it has elements",
+        "take the last record of the log of the array and restore it; with an argument, as many as it has elements",
         effect="write",
+        attribute=ArrayNumber,
+        writes=Memory.ELEMENTS,
+        takes=Memory.LOG,
+        stages=FROM_DERIVATIVES,
     ),
-    Operation("rollback", 1, INT, None, "undo the log of array `attr` until it has `args` records", effect="write"),
+    Operation(
+        "rollback",
+        1,
+        INT,
+        None,
+        "undo the log of the array until it has `args` records",
+        effect="write",
+        attribute=ArrayNumber,
+        writes=Memory.ELEMENTS,
+        takes=Memory.LOG,
+        stages=FROM_DERIVATIVES,
+    ),
     Operation(
         "rule",
         None,
@@ -270,6 +333,7 @@ _TABLE: list[Operation] = [
         "the `detach`ed values after it have the derivative that gradient attr[0] of the kernel is, of `args`;"
         " attr[1:] are the arrays that were written on the way to them",
         effect="rule",
+        collects=True,
     ),
     Operation(
         "detach",
@@ -284,108 +348,12 @@ _TABLE: list[Operation] = [
         "lane_max",
         1,
         INT,
-        _same,
+        same,
         "at least x, and the same for all threads that run in step",
         effect="look",
+        stages=FROM_DERIVATIVES,
     ),
-]
-
-_TABLE += [
-    Operation(name, arity, kinds, None, doc, effect="tile", typed_by="attr")
-    for name, arity, kinds, doc in (
-        ("fill", 1, ANY, "a tile of shape `attr`, all of whose elements are x"),
-        ("iota", 0, ANY, "int32 tile of shape attr[0]: the index of each element along axis attr[1]"),
-        (
-            "view",
-            1,
-            ANY,
-            "`attr` is (shape, offset, strides): element (i, j…) of the result, which has that shape, is element"
-            " offset + i * strides[0] + j * strides[1]… of the flattened tile",
-        ),
-        (
-            "spread",
-            1,
-            NUMBER,
-            "the transpose of `view` with the attr (…, offset, strides): a tile of shape attr[0], zero but for the"
-            " elements that such a view would take, to which those of the argument are added",
-        ),
-        (
-            "take",
-            None,
-            ANY,
-            "args (tile, indices…): the element there; for indices that are tiles, a tile of elements. Negative"
-            " indices count from the end; outside the tile, zero",
-        ),
-        ("put", None, ANY, "args (tile, indices…, value): the tile with another element, or other elements, there"),
-        ("put_add", None, NUMBER, "args (tile, indices…, value): the tile with value added to the element(s) there"),
-        ("reduce", 1, ANY, "`attr` is (operation, axes): the elements along the axes combined; all of them: a scalar"),
-        (
-            "arg",
-            1,
-            NUMBER,
-            "number of the first element that is the `attr`, min or max, of the flattened tile; of NaNs, the first",
-        ),
-        (
-            "scan",
-            1,
-            NUMBER,
-            "`attr` is (operation, reverse, exclusive): each element combined with those before it in the flattened"
-            " tile (after it, if reverse); exclusive leaves out the element itself",
-        ),
-        (
-            "matmul",
-            3,
-            NUMBER,
-            "args (a, b, c): a @ b + c, a or b transposed before as `attr` says. Sums of floats of 16 bits are made in"
-            " float32 and rounded once",
-        ),
-        ("cholesky", 1, FLOAT, "the lower triangular L of L @ L.T == x; reads the lower triangle of x"),
-        (
-            "tri_solve",
-            2,
-            FLOAT,
-            "args (t, b): x of t @ x == b for a triangular t; `attr` is (lower, transposed): which triangle is read,"
-            " and whether t.T stands in the equation",
-        ),
-    )
-]
-# What tiles become: operations on the memory of a block.
-_TABLE += [
-    Operation(
-        "tile_matmul",
-        0,
-        ANY,
-        None,
-        "`attr` is (c, a, b, m, n, k, accumulate, transpose_a, transpose_b): the shared array c becomes the m x n"
-        " product of a and b, or that is added to it; they hold the rows of matrices one after the other",
-        effect="write",
-    ),
-    Operation(
-        "tile_scan",
-        0,
-        ANY,
-        None,
-        "`attr` is (target, source, size, kind, reverse, exclusive): the shared array `target` becomes what `scan`"
-        " gives",
-        effect="write",
-    ),
-    Operation(
-        "tile_cholesky",
-        0,
-        ANY,
-        None,
-        "`attr` is (target, source, n): the shared array `target` becomes what `cholesky` gives for an n x n matrix",
-        effect="write",
-    ),
-    Operation(
-        "tile_solve",
-        0,
-        ANY,
-        None,
-        "`attr` is (target, triangle, n, m, lower, transposed): the shared array `target`, n x m numbers, becomes what"
-        " `tri_solve` gives for it",
-        effect="write",
-    ),
+    *TILE_TABLE,
 ]
 
 OPS: dict[str, Operation] = {row.name: row for row in _TABLE}
@@ -395,9 +363,5 @@ assert len(OPS) == len(_TABLE), "two operations have the same name"
 COMBINERS = ("add", "mul", "min", "max", "and", "or", "xor")
 SCANS = ("add", "min", "max")
 
-# Effects that keep an operation where nothing reads its result.
-LASTING_EFFECTS = frozenset({"write", "check", "print", "rule"})
-
 # Operations that take tens of instructions for each value.
-ELEMENTARY = frozenset({"pow", "atan2", "sin", "cos", "tan", "asin", "acos", "atan"})
-ELEMENTARY |= {"exp", "log", "log2", "log10", "sinh", "cosh", "tanh", "cbrt", "erf", "erfc", "erfinv", "erfcinv"}
+ELEMENTARY = frozenset(name for name, row in OPS.items() if row.is_elementary)

@@ -13,7 +13,18 @@ from jwarp.ir.nodes import Block, Const, For, If, Kernel, Local, Node, Op, Opera
 from jwarp.ir.printing import short_file
 from jwarp.ir.tile_types import check_shape
 from jwarp.ir.verify import verify
-from jwarp.types import SCALARS, ArrayType, ScalarType, Type, ValueType, tile_type
+from jwarp.types import (
+    KINDS,
+    PLAIN,
+    SCALARS,
+    ArrayType,
+    CompositeKind,
+    CompositeType,
+    ScalarType,
+    ValueType,
+    composite,
+    tile_type,
+)
 
 FORMAT = 4
 MAGIC = b"jwir"
@@ -86,7 +97,7 @@ class _Encoder:
 
     def param(self, param: Param) -> list:
         if isinstance(param.type, ArrayType):
-            return [param.name, param.type.dtype.name, param.type.ndim, list(param.type.element)]
+            return [param.name, param.type.dtype.name, param.type.ndim, _element(param.type)]
         return [param.name, param.type.name, 0, []]
 
     def span(self, span: Span) -> list[int] | None:
@@ -165,9 +176,11 @@ class _Decoder:
 
     def param(self, content: Any) -> Param:
         name, dtype, ndim, element = _list(content)
-        shape = tuple(_number(n) for n in _list(element))
-        type_: Type = _scalar(dtype) if _number(ndim) == 0 else ArrayType(_scalar(dtype), ndim, shape)
-        return Param(_text(name), type_)
+        if _number(ndim) == 0:
+            return Param(_text(name), _scalar(dtype))
+        kind, shape = _components(_list(element))
+        type_ = _scalar(dtype) if kind is None else composite(kind, shape, _scalar(dtype))
+        return Param(_text(name), ArrayType(type_, ndim - len(shape)))
 
     def local(self, content: Any) -> Local:
         *array, shape, shared = _list(content)
@@ -241,6 +254,24 @@ def _listed(attr: Any) -> Any:
 
 def _tupled(attr: Any) -> Any:
     return tuple(_tupled(part) for part in attr) if isinstance(attr, list) else attr
+
+
+def _element(array: ArrayType) -> list:
+    """The extents of the components of an array's elements, after the name of their kind if these do not tell it."""
+    if not isinstance(array.element, CompositeType) or array.element.kind is PLAIN[len(array.components)]:
+        return list(array.components)
+    return [array.element.kind.name, *array.components]
+
+
+def _components(content: list) -> tuple[CompositeKind | None, tuple[int, ...]]:
+    """The kind and the extents that `_element` listed; no kind for a scalar."""
+    named = bool(content) and isinstance(content[0], str)
+    shape = tuple(_number(n) for n in content[named:])
+    kind = KINDS.get(content[0]) if named else PLAIN.get(len(shape))
+    fits = not shape if kind is None else 0 not in shape and len(shape) == kind.rank and kind.shape in (None, shape)
+    if not fits:
+        raise ValueError(f"damaged kernel data: there are no components {content!r}")
+    return kind, shape
 
 
 def _list(content: Any) -> list:

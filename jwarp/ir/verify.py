@@ -12,7 +12,6 @@ from jwarp.errors import Span
 from jwarp.ir.formats import conversions
 from jwarp.ir.nodes import (
     TILE_UNITS,
-    WRITES,
     Block,
     Const,
     For,
@@ -25,12 +24,12 @@ from jwarp.ir.nodes import (
     Param,
     Value,
     While,
-    indices_of,
     operands,
     results,
     walk,
 )
-from jwarp.ir.ops import COMBINERS, INT, LASTING_EFFECTS, OPS, SCANS, Operation, mapped_shape
+from jwarp.ir.operation import INT, Operation, Stage
+from jwarp.ir.ops import COMBINERS, OPS, SCANS
 from jwarp.ir.printing import short_file
 from jwarp.ir.tile_types import Misfit, tile_result
 from jwarp.types import (
@@ -61,9 +60,12 @@ class InvalidIR(ValueError):
     """A kernel that breaks a rule of the IR; the text names the kernel and the node."""
 
 
-def verify(kernel: Kernel) -> None:
-    """Raise InvalidIR unless every rule of the IR holds."""
-    _Verifier(kernel).run()
+def verify(kernel: Kernel, stage: Stage = Stage.DERIVED) -> None:
+    """Raise InvalidIR unless every rule of the IR holds for a kernel at a stage of the pipeline.
+
+    A derivative may have all that a kernel has as it was written, and so the default takes both.
+    """
+    _Verifier(kernel, stage).run()
 
 
 def represents(type_: ScalarType, value: Any) -> bool:
@@ -142,7 +144,7 @@ def _check_load(kernel: Kernel, node: Op) -> ValueType:
 
 
 def _check_write(kernel: Kernel, node: Op) -> ValueType | None:
-    indices = indices_of(node)
+    indices = node.indices
     element = _element(kernel, node, indices)
     for value in node.args[len(indices) :]:
         if value.type is not element:
@@ -288,7 +290,7 @@ def _check_bitcast(node: Op, result: ValueType) -> None:
 # Rules beyond the table of operations, and the result type where a parameter decides it.
 # An operation without a row here has no `attr`.
 ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
-    **{name: _check_tile for name, row in OPS.items() if row.effect == "tile"},
+    **{name: _check_tile for name, row in OPS.items() if row.is_tile and Stage.DERIVED in row.stages},
     **dict.fromkeys(TILE_UNITS, _check_unit),
     "tid": _check_tid,
     "param": _check_param,
@@ -309,7 +311,7 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     "inside": _check_inside,
     "check": _check_check,
     "print": _check_print,
-    **dict.fromkeys(WRITES, _check_write),
+    **{name: _check_write for name, row in OPS.items() if row.is_write},
 }
 
 # Rules beyond those for the type of a result that neither the table nor a parameter decides.
@@ -317,8 +319,8 @@ RESULT_RULES: dict[str, Callable[[Op, ValueType], None]] = {"bitcast": _check_bi
 
 
 class _Verifier:
-    def __init__(self, kernel: Kernel):
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, stage: Stage):
+        self.kernel, self.stage = kernel, stage
         self.defined: set[Value] = set()
         self.visible: set[Value] = set()
         self.cleared = {  # local arrays that hold something here
@@ -436,6 +438,8 @@ class _Verifier:
         row = OPS.get(node.name)
         if row is None:
             raise _Fault("there is no such operation")
+        if self.stage not in row.stages:
+            raise _Fault(f"does not occur in a kernel {self.stage.value}")
         kinds = [a.type.kind for a in node.args]
         if row.arity is not None and len(node.args) != row.arity:
             raise _Fault(f"takes {row.arity} arguments, not {len(node.args)}")
@@ -445,7 +449,7 @@ class _Verifier:
             raise _Fault(f"does not take arguments of kinds {', '.join(kinds)}")
         if self.mapped and row.effect == "tile":
             raise _Fault(f"is no operation for the single elements of a tile of shape {self.mapped}")
-        if row.effect != "tile" and mapped_shape(node.name, tuple(a.type for a in node.args)) is None:
+        if not row.is_tile and row.shape_of(tuple(a.type for a in node.args)) is None:
             raise _Fault(f"does not take operands of several shapes: {', '.join(str(a.type) for a in node.args)}")
         from_attr = None
         if rule := ATTR_RULES.get(node.name):
@@ -455,13 +459,13 @@ class _Verifier:
         self.result(node, row, from_attr)
         if node.name == "clear":
             self.cleared.add(node.attr)
-        elif node.name == "load" or node.name in WRITES:
+        elif row.is_access:
             local = self.kernel.local(node.attr)
             if local is not None and node.attr not in self.cleared:
                 raise _Fault(f"local array {local.name} is not cleared before")
 
     def result(self, node: Op, row: Operation, from_attr: ValueType | None) -> None:
-        if row.effect in LASTING_EFFECTS:
+        if row.is_lasting:
             if node.result is not None and (from_attr is None or node.result.type is not from_attr):
                 raise _Fault(f"gives {from_attr}, not {node.result.type}" if from_attr else "has no result")
             return
@@ -484,9 +488,9 @@ def _is_scalar(type_: Any) -> bool:
 
 def _is_type(type_: Any) -> bool:
     if isinstance(type_, ArrayType):
-        components = len(type_.element) <= 2 and all(type(n) is int and n >= 1 for n in type_.element)
-        counts = type(type_.ndim) is int and type_.ndim >= 1 and 0 <= type_.dims <= MAX_DIMS
-        return _is_scalar(type_.dtype) and components and counts
+        components = type_.components
+        counts = type(type_.dims) is int and 0 <= type_.dims <= MAX_DIMS and type_.ndim >= 1
+        return _is_scalar(type_.dtype) and all(type(n) is int and n >= 1 for n in components) and counts
     return _is_scalar(type_)
 
 
@@ -495,7 +499,7 @@ def _check_local(local: Local) -> None:
     if not isinstance(kind, ArrayType) or not _is_type(kind) or kind.dims == 0:
         raise _Fault(f"local array {local.name} has type {kind!r}")
     extents = type(shape) is tuple and all(type(n) is int and 1 <= n <= MAX_SHARED_BYTES for n in shape)
-    if not extents or len(shape) != kind.ndim or shape[kind.dims :] != kind.element:
+    if not extents or len(shape) != kind.ndim or shape[kind.dims :] != kind.components:
         raise _Fault(f"local array {local.name} of type {kind} has extents {shape}")
 
 

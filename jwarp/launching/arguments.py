@@ -241,17 +241,17 @@ def _check_array(where: str, type: ArrayType, given: Argument) -> Fault | None:
     if given.dtype != type.dtype.dtype:
         return _mismatch(where, type, given, f"convert it with astype(wp.{type.dtype}.dtype)")
     if len(given.shape) != type.ndim:
-        last = f", the last of extents {type.element}," if type.element else ""
+        last = f", the last of extents {type.components}," if type.components else ""
         return _mismatch(where, type, given, f"an array of {type.ndim} dimensions{last} is needed")
-    if given.shape[type.dims :] != type.element:
-        return _mismatch(where, type, given, f"the last axes must hold the components: {type.element}")
+    if given.shape[type.dims :] != type.components:
+        return _mismatch(where, type, given, f"the last axes must hold the components: {type.components}")
     return None
 
 
 def _check_value(where: str, type: ArrayType, given: Argument) -> Fault | None:
     """A vector or matrix by value: the shape of its components, and numbers that convert."""
-    if given.shape != type.element:
-        return _mismatch(where, type, given, f"pass an array of shape {type.element}, or a tuple")
+    if given.shape != type.components:
+        return _mismatch(where, type, given, f"pass an array of shape {type.components}, or a tuple")
     source = given_type(given)
     if source is None or (source is not type.dtype and not (type.dtype.is_float and source.kind != "bool")):
         return _mismatch(where, type, given, f"convert it with astype(wp.{type.dtype}.dtype)")
@@ -276,10 +276,10 @@ def _read_shape(where: str, type: ArrayType, value: Any) -> tuple[int, ...] | Fa
         )
     if any(extent < 0 for extent in shape if not isinstance(extent, Symbolic)):
         return Fault(LaunchError, f"{where}: a shape must not be negative, got {shape}")
-    if type.element and len(shape) == type.dims:
-        return (*shape, *type.element)
-    if len(shape) != type.ndim or shape[type.dims :] != type.element:
-        whole = f", or {type.ndim} with the components {type.element}" if type.element else ""
+    if type.components and len(shape) == type.dims:
+        return (*shape, *type.components)
+    if len(shape) != type.ndim or shape[type.dims :] != type.components:
+        whole = f", or {type.ndim} with the components {type.components}" if type.components else ""
         return Fault(LaunchError, f"{where}: expected a shape of {type.dims} extents for {type!r}{whole}, got {shape}")
     return shape
 

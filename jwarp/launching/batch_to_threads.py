@@ -10,7 +10,7 @@ from jwarp.launching.arguments import Role
 from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.sizes import is_known
-from jwarp.passes.batch_to_threads import spread
+from jwarp.passes.batch_to_threads import batch_to_threads
 from jwarp.passes.simplify import simplify
 
 # A batch of fewer elements does not fill vectors.
@@ -54,7 +54,7 @@ def _program(program: Program, batched: frozenset[int]) -> Program | None:
     """The program that is spread over these parameters; made once."""
     key = ("spread", batched)
     if key not in program.derived:
-        kernel: Kernel | None = None if program.shadowed else spread(program.kernel, batched)
+        kernel: Kernel | None = None if program.shadowed else batch_to_threads(program.kernel, batched)
         made = None
         if kernel is not None:
             kernel = simplify(kernel)

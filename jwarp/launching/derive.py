@@ -18,12 +18,13 @@ from jwarp.analysis.races import find_race
 from jwarp.analysis.ranges import Proofs, prove
 from jwarp.analysis.tape_sizes import fits_thread
 from jwarp.autodiff.custom_gradients import authored_refusal, plain
-from jwarp.autodiff.derived_parameters import Derived, Slot, aligned
+from jwarp.autodiff.derived_parameters import Derived, aligned
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cuda import nvrtc
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
+from jwarp.ir.attributes import Origin
 from jwarp.ir.serialize import fingerprint
 from jwarp.launching.arguments import Role
 from jwarp.launching.descriptor import Program
@@ -137,7 +138,7 @@ def _derive(program: Program, variant: Variant) -> DerivedLaunch:
         rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
         raise authored_refusal(kernel, rule, "a second derivative")
     found, refusal = _firsts(kernel, variant)
-    origins = [_origin(slot, variant) for slot in found[0].slots]
+    origins = [_wiring(slot, variant) for slot in found[0].slots]
     if variant.along:
         found, origins = _seconds(found, origins, variant)
     named, *others = (_named(d.kernel, program, variant) for d in found)
@@ -271,7 +272,7 @@ def switched_off(program: Program, index: int) -> NotDifferentiableError:
     )
 
 
-class Origin(NamedTuple):
+class Wiring(NamedTuple):
     """Where a parameter of a derived kernel comes from, and what it results in."""
 
     source: Source
@@ -279,34 +280,34 @@ class Origin(NamedTuple):
     is_sum: bool = False
 
 
-def _origin(slot: Slot, variant: Variant) -> Origin:
+def _wiring(slot: Origin, variant: Variant) -> Wiring:
     """The origin of a parameter of a first derivative."""
     p = slot.param
     if slot.kind in ("primal", "work"):
-        return Origin(Source("zeros" if p in variant.fresh else "primal", p))
+        return Wiring(Source("zeros" if p in variant.fresh else "primal", p))
     if slot.kind == "dim":
-        return Origin(Source("dim", p))
+        return Wiring(Source("dim", p))
     if slot.kind == "final":
-        return Origin(Source("final", p))
+        return Wiring(Source("final", p))
     is_sum = slot.kind == "gradient"
     given = not is_sum and p in variant.given
-    return Origin(Source("given" if given else "zeros", p), p if p in variant.wanted else None, is_sum)
+    return Wiring(Source("given" if given else "zeros", p), p if p in variant.wanted else None, is_sum)
 
 
-def _seconds(firsts: list[Derived], origins: list[Origin], variant: Variant) -> tuple[list[Derived], list[Origin]]:
+def _seconds(firsts: list[Derived], origins: list[Wiring], variant: Variant) -> tuple[list[Derived], list[Wiring]]:
     """The derivatives of first derivatives by the arguments of the kernel."""
     slots = firsts[0].slots
     moving = {k for k, slot in enumerate(slots) if slot.kind in ("primal", "work") and slot.param in variant.along}
     # A thread that holds an extremum takes the cotangent of it, and does so again.
     taken = [k for k, slot in enumerate(slots) if slot.kind == "cotangent"]
     made = aligned([jvp(first.kernel, moving, repeated=variant.repeated, taken=taken) for first in firsts])
-    found: list[Origin] = []
+    found: list[Wiring] = []
     for slot in made[0].slots:
         origin = origins[slot.param]
         if slot.kind != "tangent":
             found.append(origin._replace(result=None))
         elif slot.param in moving:
-            found.append(Origin(Source("along", slots[slot.param].param)))
+            found.append(Wiring(Source("along", slots[slot.param].param)))
         else:
             found.append(origin._replace(source=Source("zeros", origin.source.param)))
     return made, found

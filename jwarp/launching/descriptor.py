@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import numpy as np
 from jwarp.analysis.affine import Extents
 from jwarp.analysis.tape_sizes import fits_thread
 from jwarp.autodiff.custom_gradients import plain
+from jwarp.caches import MAX_SHAPES, Cache, PerOwner
 from jwarp.config import Settings
 from jwarp.errors import LaunchError, NotDifferentiableError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
@@ -29,8 +29,14 @@ from jwarp.launching.sizes import Formulas, is_known
 from jwarp.passes.instrument import instrument
 from jwarp.wire import Binding, encode_launch
 
+# Settings that one kernel is launched under in a program; for others it is read once more.
+MAX_SETTINGS = 64
 # Threads of a block where neither the kernel nor the launch says.
 DEFAULT_BLOCK = 256
+
+
+def _descriptors() -> Cache[Any, Descriptor]:
+    return Cache("launches of a program", MAX_SHAPES)
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class Program:
     on_gpu: nodes.Kernel | NotDifferentiableError | None = field(default=None, compare=False, repr=False)
     authored: tuple[str, ...] = ()  # the fingerprints of gradients that functions bring with them
     handwritten: Definition | None = None  # what stands for the body, which is empty then
-    descriptors: dict[Any, Descriptor] = field(default_factory=dict, compare=False, repr=False)
+    descriptors: Cache[Any, Descriptor] = field(default_factory=_descriptors, compare=False, repr=False)
     derived: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
 
@@ -107,7 +113,7 @@ class Program:
         if key not in self.derived:
             kernel = dataclasses.replace(self.kernel, tid_dims=rank)
             made = dataclasses.replace(
-                self, kernel=kernel, fingerprint=f"{self.fingerprint}-{rank}", descriptors={}, derived={}
+                self, kernel=kernel, fingerprint=f"{self.fingerprint}-{rank}", descriptors=_descriptors(), derived={}
             )
             self.derived.setdefault(key, made)
         return self.derived[key]
@@ -199,10 +205,7 @@ def descriptor_of(
         # Its dimension variables are those of one export, which is over some day.
         return Descriptor(program, geometry, roles, block_dim)
     key = (geometry, roles, block_dim)
-    found = program.descriptors.get(key)
-    if found is None:
-        found = program.descriptors.setdefault(key, Descriptor(program, geometry, roles, block_dim))
-    return found
+    return program.descriptors.made(key, lambda: Descriptor(program, geometry, roles, block_dim))
 
 
 def encode(
@@ -240,8 +243,7 @@ def _formulas(launch: Descriptor, batch: Sequence[int]) -> Formulas:
     return Formulas(launch.program.name, (*launch.geometry.dims, launch.geometry.repeat, *batch))
 
 
-_PROGRAMS: weakref.WeakKeyDictionary[Kernel, dict[Settings, Program]] = weakref.WeakKeyDictionary()
-_LOCK = threading.Lock()
+_PROGRAMS: PerOwner[Kernel, Settings, Program] = PerOwner("programs of a kernel", MAX_SETTINGS)
 
 
 def program_of(kernel: Kernel, settings: Settings) -> Program:
@@ -249,12 +251,12 @@ def program_of(kernel: Kernel, settings: Settings) -> Program:
     if isinstance(kernel, HandwrittenKernel):
         return _handwritten_program(kernel, settings)
     ir = kernel.ir(settings)
-    known = _PROGRAMS.get(kernel, {}).get(settings)
+    programs = _PROGRAMS.of(kernel)
+    known = programs.get(settings)
     if known is not None and known.unchecked is ir:
         return known
     program = _program(kernel, ir, settings)
-    with _LOCK:
-        _PROGRAMS.setdefault(kernel, {})[settings] = program
+    programs.replace(settings, program)
     return program
 
 
@@ -268,7 +270,8 @@ def _program(kernel: Kernel, ir: nodes.Kernel, settings: Settings) -> Program:
 
 def _handwritten_program(kernel: HandwrittenKernel, settings: Settings) -> Program:
     """The program of a handwritten kernel, for launches with one dimension."""
-    known = _PROGRAMS.get(kernel, {}).get(settings)
+    programs = _PROGRAMS.of(kernel)
+    known = programs.get(settings)
     if known is not None:
         return known
     definition = kernel.definition
@@ -278,5 +281,4 @@ def _handwritten_program(kernel: HandwrittenKernel, settings: Settings) -> Progr
         definition.name, content, definition.span, settings, shell, definition.outputs, weakref.ref(kernel),
         unchecked=shell, handwritten=definition,
     )  # fmt: skip
-    with _LOCK:
-        return _PROGRAMS.setdefault(kernel, {}).setdefault(settings, program)
+    return programs.keep(settings, program)

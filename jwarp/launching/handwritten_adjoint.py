@@ -93,7 +93,7 @@ def _as_array(type: Type) -> ArrayType:
     """The array that the gradient of a parameter is: of one element for what is passed by value."""
     if not isinstance(type, ArrayType):
         return ArrayType(type, 1)
-    return type if type.dims else ArrayType(type.dtype, 1 + len(type.element), type.element)
+    return type if type.dims else ArrayType(type.element, 1)
 
 
 def _unknown(definition: Definition, adjoint: Kernel, param: Param, what: str) -> KernelTypeError:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Container
 
+from jwarp.ir.attributes import ArrayNumber
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import WRITES, Const, Kernel, Node, Op, Param, Value, failure_texts, prints, walk
+from jwarp.ir.nodes import Const, Kernel, Node, Op, Param, Value, failure_texts, prints, walk
 from jwarp.types import MAX_DIMS, ArrayType, int32
 
-_INDEXED = ("load", "save", "inside", *WRITES)
 
-
-def spread(kernel: Kernel, batched: Container[int]) -> Kernel | None:
+def batch_to_threads(kernel: Kernel, batched: Container[int]) -> Kernel | None:
     """`kernel` with the element of the batch in place of its last coordinate, which must be 0.
 
     Parameters `batched` have the axis of the batch in front, so that scalars become arrays. None for a kernel
@@ -29,7 +28,7 @@ def spread(kernel: Kernel, batched: Container[int]) -> Kernel | None:
     if any(isinstance(n, Op) and n.name == "thread" for n in walk(kernel.body)):
         return None
     params = tuple(_with_axis(p) if k in batched else p for k, p in enumerate(kernel.params))
-    return dataclasses.replace(kernel, params=params, body=_Spread(kernel, batched).block(kernel.body))
+    return dataclasses.replace(kernel, params=params, body=_Batcher(kernel, batched).block(kernel.body))
 
 
 def _with_axis(param: Param) -> Param:
@@ -38,7 +37,7 @@ def _with_axis(param: Param) -> Param:
     return Param(param.name, ArrayType(param.type, 1))
 
 
-class _Spread(Cloner):
+class _Batcher(Cloner):
     def __init__(self, kernel: Kernel, batched: Container[int]):
         super().__init__()
         self.batched, self.axis = batched, kernel.tid_dims - 1
@@ -50,13 +49,14 @@ class _Spread(Cloner):
             assert node.result is not None
             self.known[node.result] = Const(int32, 0)
             return []
-        attr = node.attr[0] if node.name == "shape" else node.attr
-        if node.name not in ("param", "shape", *_INDEXED) or attr not in self.batched:
-            return [self.node(node)]
         made = self.node(node)
         assert isinstance(made, Op)
-        if node.name == "shape":
-            return [dataclasses.replace(made, attr=(attr, node.attr[1] + 1))]
+        if node.name == "shape" and node.attr[0] in self.batched:
+            param, axis = node.attr
+            return [dataclasses.replace(made, attr=(param, axis + 1))]
+        at_indices = node.row.indices is not None and node.row.attribute is ArrayNumber
+        if not (at_indices or node.name == "param") or node.attr not in self.batched:
+            return [made]
         element = Value(int32)
         name = "load" if node.name == "param" else node.name
         own = Op("tid", (), self.axis, element, node.span)

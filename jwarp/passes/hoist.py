@@ -1,74 +1,115 @@
-"""Moves operations out of loops that give the same result in every trip."""
+"""Moves operations to where they run less often, or are seen from more places: out of loops, and before branches."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterable
 
-from jwarp.ir.nodes import (
-    Block,
-    Const,
-    For,
-    If,
-    Kernel,
-    Node,
-    Op,
-    Value,
-    While,
-    changed_arrays,
-    inner_params,
-    results,
-    walk_node,
-)
-from jwarp.ir.ops import OPS
+from jwarp.ir.builder import TRUE, Builder, make_block, zero
+from jwarp.ir.clone import Cloner
+from jwarp.ir.nodes import Block, For, If, Kernel, Node, Op, Operand, While, changed_arrays, inner_params, results
+from jwarp.ir.visit import Rewriter, with_blocks
 
 
-def hoist(kernel: Kernel) -> Kernel:
-    """`kernel` with loop-invariant operations, and loads of arrays the loop does not write, moved out.
+def hoist(kernel: Kernel, *, guarded: bool = False) -> Kernel:
+    """`kernel` with loop-invariant operations, and loads of arrays that the loop does not write, moved out.
 
-    They then run even where the loop has no trip, which is harmless as accesses stay inside arrays.
+    Operations then run even where the loop has no trip. Every operation has a result for all arguments, so that this
+    is harmless where accesses stay inside arrays. Where nothing sees to that, ask for `guarded`: loads then run only
+    if the loop has a trip, or stay where they are.
     """
-    return dataclasses.replace(kernel, body=_block(kernel.body))
+    return dataclasses.replace(kernel, body=_Hoister(guarded).block(kernel.body))
 
 
-def _block(block: Block) -> Block:
-    nodes: list[Node] = []
-    for node in block.nodes:
+def speculate(kernel: Kernel) -> Kernel:
+    """`kernel` with pure operations on integers and bools moved before the branches that they are in.
+
+    What a branch computes of indices is then seen everywhere. Such operations cost little and have a result for all
+    arguments. Operations on floats stay: those that a branch guards may give NaN without it, which a derivative would
+    multiply by zero. So do loads, as the branch may be what keeps them inside their array.
+    """
+    return dataclasses.replace(kernel, body=_Speculator().block(kernel.body))
+
+
+Movable = Callable[[Op], bool]
+
+
+class _Hoister(Rewriter):
+    """Moves operations out of loops, from the innermost ones on."""
+
+    def __init__(self, guarded: bool):
+        self.guarded = guarded
+
+    def nodes(self, node: Node) -> Iterable[Node]:
+        node = self.node(node)
         match node:
-            case Op():
-                nodes.append(node)
-            case If():
-                nodes.append(dataclasses.replace(node, then=_block(node.then), orelse=_block(node.orelse)))
-            case For() | While():
-                moved, loop = _loop(node)
-                nodes += [*moved, loop]
-    return Block(tuple(nodes), block.yields)
+            case For():
+                return self.out_of_counted(node)
+            case While():
+                return self.out_of_conditional(node)
+            case _:
+                return (node,)
+
+    def out_of_counted(self, loop: For) -> list[Node]:
+        """The loop, and before it what moves out of it."""
+        moved, body = _split(loop.body, inner_params(loop), _invariant(loop))
+        loop = dataclasses.replace(loop, body=body)
+        builder = Builder()
+        builder.span = loop.span
+        runs: Operand = builder.op("lt" if loop.step > 0 else "gt", loop.lo, loop.hi) if self.guarded else TRUE
+        if runs == TRUE:
+            return [*moved, loop]
+        early, late = _split(make_block(moved), (), _is_pure)
+        if not late.nodes:
+            return [*early, loop]
+        read = tuple(r for node in late.nodes for r in results(node))
+        then = Cloner().block(Block(late.nodes, read))
+        orelse = make_block([], [zero(r.type) for r in read])
+        return [*early, *builder.nodes, If(runs, then, orelse, read, loop.span), loop]
+
+    def out_of_conditional(self, loop: While) -> list[Node]:
+        """The loop, and before it what moves out of it: its condition runs at least once, its body may not."""
+        invariant, guarded = _invariant(loop), self.guarded
+        tested, cond = _split(loop.cond, loop.params, invariant)
+        moved, body = _split(loop.body, loop.params, lambda node: invariant(node) and (not guarded or _is_pure(node)))
+        return [*tested, *moved, dataclasses.replace(loop, cond=cond, body=body)]
 
 
-def _loop(node: For | While) -> tuple[list[Node], For | While]:
-    inside: set[Value] = set()
-    for inner in walk_node(node):
-        inside.update(inner_params(inner), results(inner))
-    written = changed_arrays(node)
+class _Speculator(Rewriter):
+    """Moves operations out of branches, from the innermost ones on."""
+
+    def nodes(self, node: Node) -> Iterable[Node]:
+        node = self.node(node)
+        if not isinstance(node, If):
+            return (node,)
+        moved, then = _split(node.then, (), _is_cheap)
+        also_moved, orelse = _split(node.orelse, (), _is_cheap)
+        return [*moved, *also_moved, with_blocks(node, (then, orelse))]
+
+
+def _invariant(loop: For | While) -> Movable:
+    """Whether an operation gives in every trip what it gives for the same arguments before the loop."""
+    written = changed_arrays(loop)
+    return lambda node: node.row.is_pure or (node.row.effect == "read" and node.attr not in written)
+
+
+def _is_pure(node: Op) -> bool:
+    return node.row.is_pure
+
+
+def _is_cheap(node: Op) -> bool:
+    return node.row.is_pure and node.result is not None and not node.result.type.is_float
+
+
+def _split(block: Block, inside: Iterable[Operand], movable: Movable) -> tuple[list[Node], Block]:
+    """The operations that can run before the block, and the rest of it; `inside` is known in the block alone."""
+    known = set(inside)
     moved: list[Node] = []
-
-    def split(block: Block) -> Block:
-        stay: list[Node] = []
-        for inner in _block(block).nodes:
-            if _is_invariant(inner, inside, written):
-                moved.append(inner)
-                inside.difference_update(results(inner))
-            else:
-                stay.append(inner)
-        return Block(tuple(stay), block.yields)
-
-    if isinstance(node, For):
-        return moved, dataclasses.replace(node, body=split(node.body))
-    return moved, dataclasses.replace(node, cond=split(node.cond), body=split(node.body))
-
-
-def _is_invariant(node: Node, inside: set[Value], written: set[int]) -> bool:
-    if not isinstance(node, Op) or node.result is None:
-        return False
-    effect = OPS[node.name].effect
-    movable = effect == "pure" or (effect == "read" and node.attr not in written)
-    return movable and all(isinstance(a, Const) or a not in inside for a in node.args)
+    kept: list[Node] = []
+    for node in block.nodes:
+        if isinstance(node, Op) and node.result is not None and movable(node) and known.isdisjoint(node.args):
+            moved.append(node)
+        else:
+            kept.append(node)
+            known.update(results(node))
+    return moved, Block(tuple(kept), block.yields)

@@ -6,31 +6,11 @@ import dataclasses
 from dataclasses import dataclass
 
 from jwarp.errors import Span
-from jwarp.ir.builder import Builder, make_block, zero
-from jwarp.ir.nodes import (
-    WRITES,
-    Block,
-    Const,
-    For,
-    If,
-    Kernel,
-    Node,
-    Op,
-    Operand,
-    Param,
-    Value,
-    While,
-    blocks,
-    indices_of,
-    operands,
-    walk,
-)
-from jwarp.ir.ops import OPS
+from jwarp.ir.attributes import ArrayNumber
+from jwarp.ir.builder import make_block, zero
+from jwarp.ir.nodes import Block, Const, If, Kernel, Op, Operand, Param, Value, blocks, operands, walk
+from jwarp.ir.visit import Rebuilder
 from jwarp.types import ArrayType, ScalarType, int64, shape_of, uint32, with_shape
-
-# Operations that hand a NaN on, or take it from memory or from bits, but never make one of numbers.
-_KEEP_NUMBERS = frozenset({"cast", "bitcast", "neg", "abs", "copysign", "min", "max", "load", "param"})
-_KEEP_NUMBERS |= {name for name, row in OPS.items() if row.effect != "pure"}
 
 # How an access touches its element, and what is said of the other thread.
 _DOES = {"store": "stores to", "load": "reads", "atomic": "changes atomically"}
@@ -54,14 +34,14 @@ def instrument(kernel: Kernel, *, bounds: bool, values: bool) -> Instrumented:
 
 
 def _manner(node: Op) -> str:
-    return "atomic" if node.name.startswith("atomic_") else node.name
+    return "atomic" if node.row.is_atomic else node.name
 
 
 def _racing(kernel: Kernel) -> dict[int, tuple[str, ...]]:
     """How the arrays are touched on which threads can race: written, and not only by atomic operations."""
     touched: dict[int, dict[str, None]] = {}
     for node in walk(kernel.body):
-        if isinstance(node, Op) and (node.name == "load" or node.name in WRITES):
+        if isinstance(node, Op) and node.row.is_access:
             touched.setdefault(node.attr, {})[_manner(node)] = None
     shared = {p: tuple(how) for p, how in touched.items() if kernel.local(p) is None}
     return {p: how for p, how in shared.items() if set(how) not in ({"load"}, {"atomic"})}
@@ -89,12 +69,12 @@ def _only_selected(body: Block) -> set[Operand]:
     return chosen - read
 
 
-class _Instrumenter:
-    """Copies a kernel's blocks, with checks around the operations."""
+class _Instrumenter(Rebuilder):
+    """Puts checks around the operations of a kernel."""
 
     def __init__(self, kernel: Kernel, bounds: bool, values: bool):
+        super().__init__()
         self.kernel, self.bounds, self.values = kernel, bounds, values
-        self.builder = Builder()
         # Indices that have been tested in this block or around it.
         self.tested: set[tuple] = set()
         self.racing = _racing(kernel) if values else {}
@@ -118,43 +98,27 @@ class _Instrumenter:
                 self.builder.append(Op("thread", (), None, number))
                 mark = self.builder.op("cast", self.builder.op("add", number, Const(int64, 1)), type=uint32)
                 self.marks[uint32] = mark
-                accesses = (n for n in walk(self.kernel.body) if isinstance(n, Op) and n.attr in self.racing and n.args)
+                ops = (n for n in walk(self.kernel.body) if isinstance(n, Op))
+                accesses = (n for n in ops if n.row.is_access and n.array in self.racing)
                 for shape in sorted({shape_of(n.args[0].type) for n in accesses} - {()}):
                     self.marks[with_shape(uint32, shape)] = self.builder.op("fill", mark, attr=shape)
-            for node in self.kernel.body.nodes:
-                self.node(node)
+            self.nodes(self.kernel.body)
         return make_block(nodes)
 
     def block(self, block: Block) -> Block:
         before = set(self.tested)
-        with self.builder.block() as nodes:
-            for node in block.nodes:
-                self.node(node)
+        made = super().block(block)
         self.tested = before
-        return make_block(nodes, block.yields)
-
-    def node(self, node: Node) -> None:
-        match node:
-            case Op():
-                self.builder.span = node.span
-                self.op(node)
-                return
-            case If():
-                node = dataclasses.replace(node, then=self.block(node.then), orelse=self.block(node.orelse))
-            case For():
-                node = dataclasses.replace(node, body=self.block(node.body))
-            case While():
-                node = dataclasses.replace(node, cond=self.block(node.cond), body=self.block(node.body))
-        self.builder.append(node)
+        return made
 
     def op(self, node: Op) -> None:
-        is_access = node.name == "load" or node.name in WRITES
-        if is_access and self.bounds:
+        row = node.row
+        if row.is_access and self.bounds:
             self.check_bounds(node)
-        if is_access and node.attr in self.racing:
+        if row.is_access and node.array in self.racing:
             self.check_races(node)
-        if is_access or node.name == "clear":
-            self.builder.append(dataclasses.replace(node, attr=self.number(node.attr)))
+        if row.attribute is ArrayNumber:
+            self.builder.append(dataclasses.replace(node, attr=self.number(node.array)))
         else:
             self.builder.append(node)
         if self.values and node.result is not None and node.result.type.is_float:
@@ -167,8 +131,8 @@ class _Instrumenter:
     def check_bounds(self, node: Op) -> None:
         array = self.kernel.array(node.attr)
         assert isinstance(array.type, ArrayType)
-        indices, dims = indices_of(node), array.type.dims
-        pairs = zip(indices[dims:], array.type.element, strict=True)
+        indices, dims = node.indices, array.type.dims
+        pairs = zip(indices[dims:], array.type.components, strict=True)
         if all(isinstance(i, Const) and 0 <= i.value < extent for i, extent in pairs):
             # The components of an element are inside together.
             indices = (*indices[:dims], *(zero(i.type) for i in indices[dims:]))
@@ -191,7 +155,7 @@ class _Instrumenter:
             self.builder.check(test.holds, test.text)
 
     def own_test(self, node: Op, result: Value) -> list[Test]:
-        if node.name in _KEEP_NUMBERS:
+        if not node.row.makes_nan:
             return []
         op = self.builder.op
         holds = op("eq", result, result)
@@ -217,7 +181,7 @@ class _Instrumenter:
 
         Of two threads at one element, the one that comes second finds the other's number.
         """
-        op, place, manner = self.builder.op, indices_of(node), _manner(node)
+        op, place, manner = self.builder.op, node.indices, _manner(node)
         own, mark = self.shadows[node.attr, manner], with_shape(uint32, shape_of(place[0].type))
         before = op("atomic_cas", *place, zero(mark), self.mark(mark), attr=own, type=mark)
         if manner == "store":

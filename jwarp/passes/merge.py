@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Kernel, Node, Op
-
-READS = ("load", "inside")
+from jwarp.ir.nodes import Kernel, Op
+from jwarp.ir.visit import map_ops
 
 
 def merge_arrays(kernel: Kernel, into: Mapping[int, int]) -> Kernel:
@@ -17,15 +15,10 @@ def merge_arrays(kernel: Kernel, into: Mapping[int, int]) -> Kernel:
     The parameters stay, and the kernel must not write to p. In the result, a read sees what was written to
     `into[p]` before, which code that takes the two for different arrays need not do.
     """
-    return dataclasses.replace(kernel, body=_Merger(into).block(kernel.body))
 
+    def merged(node: Op) -> Op:
+        if node.row.effect == "read" and node.array in into:
+            return dataclasses.replace(node, attr=into[node.array])
+        return node
 
-class _Merger(Cloner):
-    def __init__(self, into: Mapping[int, int]):
-        super().__init__()
-        self.into = into
-
-    def node(self, node: Node) -> Node:
-        if isinstance(node, Op) and node.name in READS and node.attr in self.into:
-            node = dataclasses.replace(node, attr=self.into[node.attr])
-        return super().node(node)
+    return dataclasses.replace(kernel, body=map_ops(kernel.body, merged))

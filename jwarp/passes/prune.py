@@ -7,39 +7,34 @@ it, and a field of a record only if it is read back.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Iterable
-from typing import Any
+from collections.abc import Container
 
-from jwarp.ir.nodes import CHANGES, Block, For, If, Node, Op, Operand, Value, While, blocks, results
+from jwarp.ir.attributes import ArrayName
+from jwarp.ir.nodes import Block, If, Op, blocks
+from jwarp.passes.liveness import Liveness, Sweep, at
 
-TAPE = ("push", "pop")
 
-
-def prune(body: Block, returned: Container[Any]) -> Block:
+def prune(body: Block, returned: Container[ArrayName]) -> Block:
     """`body` reduced to what its yields and the final contents of the arrays `returned` need.
 
     All other arrays are scratch.
     """
     liveness = _Liveness(body, returned)
-    liveness.need(body.yields)
-    before = -1
-    while liveness.size != before:
-        before = liveness.size
-        liveness.mark(body)
+    liveness.settle(body)
     return _Sweep(liveness).block(body)
 
 
-class _Liveness:
-    """What is needed so far: values, fields of records, and which arrays are read where."""
+class _Liveness(Liveness):
+    """Also which fields of records are needed, and which arrays are read where."""
 
-    def __init__(self, body: Block, returned: Container[Any]):
+    def __init__(self, body: Block, returned: Container[ArrayName]):
+        super().__init__()
         self.returned = returned
-        self.values: set[Value] = set()
         self.fields: set[tuple[int, int]] = set()
         self.tapes: set[int] = set()
-        self.undone: set[Any] = set()
-        self.last_read: dict[Any, int] = {}
-        self.reading_loops: set[tuple[Any, int]] = set()
+        self.undone: set[ArrayName] = set()
+        self.last_read: dict[ArrayName, int] = {}
+        self.reading_loops: set[tuple[ArrayName, int]] = set()
         self.pushes: dict[int, list[Op]] = {}
         self.place: dict[int, tuple[int, tuple[int, ...]]] = {}  # of an operation: position, loops around it
         self.number(body, ())
@@ -59,46 +54,19 @@ class _Liveness:
             for owned in blocks(node):
                 self.number(owned, inner)
 
-    def need(self, xs: Iterable[Operand]) -> None:
-        self.values.update(x for x in xs if isinstance(x, Value))
-
-    def keeps(self, node: Node) -> bool:
-        """Whether `node` is needed, as far as is known."""
-        if any(r in self.values for r in results(node)):
-            return True
-        if not isinstance(node, Op):
-            return any(self.keeps(inner) for block in blocks(node) for inner in block.nodes)
-        if node.name in CHANGES or node.name == "clear":
+    def lasts(self, node: Op) -> bool:
+        row = node.row
+        if row.changes_elements:
             return node.attr in self.returned or self.is_read_after(node)
         if node.name == "save":
             return node.attr in self.undone
-        if node.name in TAPE:
+        if row.uses_tape:
             return (node.attr[0] if node.name == "push" else node.attr) in self.tapes
-        return node.name in ("assert", "check", "print")
+        return row.is_lasting
 
     def is_read_after(self, node: Op) -> bool:
         position, loops = self.place[id(node)]
         return self.last_read.get(node.attr, -1) > position or any((node.attr, l) in self.reading_loops for l in loops)
-
-    def mark(self, block: Block) -> None:
-        """Note what the needed nodes of `block` need."""
-        for node in reversed(block.nodes):
-            if not self.keeps(node):
-                continue
-            match node:
-                case Op():
-                    self.mark_op(node)
-                case If():
-                    self.need([node.cond])
-                    for k, result in enumerate(node.results):
-                        if result in self.values:
-                            self.need([node.then.yields[k], node.orelse.yields[k]])
-                case For() | While():
-                    self.need(node.cond.yields if isinstance(node, While) else (node.lo, node.hi))
-                    for k in self.carried(node):
-                        self.need([node.init[k], node.body.yields[k]])
-            for inner in reversed(blocks(node)):
-                self.mark(inner)
 
     def mark_op(self, node: Op) -> None:
         if node.name == "push":
@@ -106,20 +74,16 @@ class _Liveness:
             self.need(x for k, x in enumerate(node.args) if (tape, k) in self.fields)
             return
         self.need(node.args)
+        row = node.row
         if node.name == "top":
             self.fields.add(node.attr)
             self.tapes.add(node.attr[0])
-        elif node.name in ("undo", "rollback"):
+        elif row.uses_log and row.changes_elements:
             self.undone.add(node.attr)
-        elif node.name == "load" or (node.result in self.values and node.name in CHANGES):
+        elif row.is_access and (not row.is_write or node.result in self.values):
             position, loops = self.place[id(node)]
             self.last_read[node.attr] = max(position, self.last_read.get(node.attr, 0))
             self.reading_loops.update((node.attr, loop) for loop in loops)
-
-    def carried(self, node: For | While) -> list[int]:
-        """Positions of the carried values that something needs."""
-        pairs = zip(node.params, node.results, strict=True)
-        return [k for k, (param, result) in enumerate(pairs) if param in self.values or result in self.values]
 
     def kept_fields(self, tape: int) -> list[int]:
         """The fields of a tape's records that something reads."""
@@ -127,35 +91,17 @@ class _Liveness:
         return [k for k in range(count) if (tape, k) in self.fields]
 
 
-class _Sweep:
-    def __init__(self, liveness: _Liveness):
-        self.liveness = liveness
+class _Sweep(Sweep):
+    """Also leaves out fields of records."""
 
-    def block(self, block: Block, kept: Iterable[int] | None = None) -> Block:
-        nodes = tuple(self.node(n) for n in block.nodes if self.liveness.keeps(n))
-        yields = block.yields if kept is None else tuple(block.yields[k] for k in kept)
-        return Block(nodes, yields)
+    liveness: _Liveness
 
-    def node(self, node: Node) -> Node:
-        match node:
-            case Op(name="push"):
-                tape, *flags = node.attr
-                kept = self.liveness.kept_fields(tape)
-                return dataclasses.replace(
-                    node, args=tuple(node.args[k] for k in kept), attr=(tape, *(flags[k] for k in kept))
-                )
-            case Op(name="top"):
-                tape, position = node.attr
-                return dataclasses.replace(node, attr=(tape, self.liveness.kept_fields(tape).index(position)))
-            case Op():
-                return node
-            case If():
-                kept = [k for k, r in enumerate(node.results) if r in self.liveness.values]
-                then, orelse = self.block(node.then, kept), self.block(node.orelse, kept)
-                return If(node.cond, then, orelse, tuple(node.results[k] for k in kept), node.span)
-            case For() | While():
-                kept = self.liveness.carried(node)
-                params, made = (tuple(v[k] for k in kept) for v in (node.params, node.results))
-                init, body = tuple(node.init[k] for k in kept), self.block(node.body, kept)
-                loop = dataclasses.replace(node, params=params, init=init, results=made, body=body)
-                return dataclasses.replace(loop, cond=self.block(loop.cond)) if isinstance(loop, While) else loop
+    def op(self, node: Op) -> Op:
+        if node.name == "push":
+            tape, *flags = node.attr
+            kept = self.liveness.kept_fields(tape)
+            return dataclasses.replace(node, args=at(node.args, kept), attr=(tape, *at(tuple(flags), kept)))
+        if node.name == "top":
+            tape, position = node.attr
+            return dataclasses.replace(node, attr=(tape, self.liveness.kept_fields(tape).index(position)))
+        return node

@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jwarp.errors import KernelTypeError
-from jwarp.types.composites import Composite, CompositeType, composite
+from jwarp.types.composites import Composite, CompositeType
 from jwarp.types.scalars import ScalarType, as_scalar
 from jwarp.types.tiles import MAX_DIMS
 
 
 @dataclass(frozen=True)
 class ArrayType:
-    """An array parameter as JAX sees it: component type, and number of axes.
+    """An array parameter: what its elements are, and how many axes a kernel's indices run over.
 
-    `element` is the shape of a vector or matrix element, whose axes are the last of the `ndim`. Where
-    there are no others, the parameter is one vector or matrix, passed by value.
+    As JAX sees it, an array has `ndim` axes of `dtype`: the axes of the `components` of its elements come last.
+    Of no `dims`, it is one vector or matrix, passed by value.
     """
 
-    dtype: ScalarType
-    ndim: int
-    element: tuple[int, ...] = ()
+    element: ScalarType | CompositeType
+    dims: int
+    # What follows from these, said once: launches ask for it.
+    dtype: ScalarType = field(init=False, repr=False, compare=False)
+    components: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    ndim: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def dims(self) -> int:
-        """Number of axes that a kernel's indices run over."""
-        return self.ndim - len(self.element)
-
-    @property
-    def element_type(self) -> ScalarType | CompositeType:
-        """What one element is."""
-        return composite(self.element, self.dtype) if self.element else self.dtype
+    def __post_init__(self) -> None:
+        element = self.element
+        scalar = element.dtype if isinstance(element, CompositeType) else element
+        components = element.shape if isinstance(element, CompositeType) else ()
+        # The dataclass is frozen.
+        object.__setattr__(self, "dtype", scalar)
+        object.__setattr__(self, "components", components)
+        object.__setattr__(self, "ndim", self.dims + len(components))
 
     def __repr__(self) -> str:
         dims = self.dims
-        return f"array{f'{dims}d' if dims > 1 else ''}[{self.element_type!r}]" if dims else repr(self.element_type)
+        return f"array{f'{dims}d' if dims > 1 else ''}[{self.element!r}]" if dims else repr(self.element)
 
 
 class StructType(type):
     """Metaclass of the structs, which `jwarp.types.structs` makes: the names and types of the fields, in order."""
 
-    fields: dict[str, Any]
+    fields: dict[str, AnyType]
 
     def __repr__(cls) -> str:
         return cls.__name__
@@ -68,24 +70,21 @@ def as_type(annotation: Any) -> AnyType | None:
     if isinstance(annotation, (StructType, StructArrayType)):
         return annotation
     if isinstance(annotation, CompositeType) and annotation is not Composite:
-        return ArrayType(annotation.dtype, len(annotation.shape), annotation.shape)
+        return ArrayType(annotation, 0)
     return annotation if isinstance(annotation, ArrayType) else as_scalar(annotation)
 
 
 def _array_type(dtype: Any, ndim: Any) -> ArrayType | StructArrayType:
-    element = dtype if isinstance(dtype, CompositeType) and dtype is not Composite else None
-    scalar = element.dtype if element else as_scalar(dtype)
-    if scalar is None and not isinstance(dtype, StructType):
+    is_composite = isinstance(dtype, CompositeType) and dtype is not Composite
+    element = dtype if is_composite else as_scalar(dtype)
+    if element is None and not isinstance(dtype, StructType):
         raise KernelTypeError(
             f"wp.array: element type must be a scalar, vector, matrix or struct type, not {dtype!r}",
             hint="write wp.array[float], or wp.array(dtype=float)",
         )
     if not isinstance(ndim, int) or not 1 <= ndim <= MAX_DIMS:
         raise KernelTypeError(f"wp.array: ndim must be 1 to {MAX_DIMS}, not {ndim!r}")
-    if scalar is None:
-        return StructArrayType(dtype, ndim)
-    shape = element.shape if element else ()
-    return ArrayType(scalar, ndim + len(shape), shape)
+    return StructArrayType(dtype, ndim) if element is None else ArrayType(element, ndim)
 
 
 class array:

@@ -1,13 +1,19 @@
-"""The types of vectors and matrices: scalars in one or two axes, with a name."""
+"""The types of vectors and matrices: scalars in one or two axes, of a kind that says what they are.
+
+A kind is a row, and so is what its types can do in kernels (`jwarp.frontend.values.operators`). Types of two kinds
+are never the same, whatever their components.
+"""
 
 from __future__ import annotations
 
-import functools
+import copyreg
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError
 from jwarp.types.scalars import (
     ScalarType,
@@ -26,11 +32,60 @@ from jwarp.types.scalars import (
     uint64,
 )
 
+# What the names of types end with, as in Warp: vec3d, mat33h.
+SUFFIXES = {
+    "": float32, "b": int8, "ub": uint8, "s": int16, "us": uint16, "i": int32, "ui": uint32, "l": int64, "ul": uint64,
+    "h": float16, "f": float32, "d": float64,
+}  # fmt: skip
 
-class CompositeType(type):
-    """Metaclass of the vector and matrix types: component type, and shape of one or two extents."""
+
+@dataclass(frozen=True, eq=False)
+class CompositeKind:
+    """What the composite types of one kind have in common.
+
+    `named` are the shapes whose types have names such as `vec3d`: the `stem`, the extents where the kind has
+    several shapes, and one of `suffixes`. Other types are called `vector(5, float32)`.
+    """
 
     name: str
+    plural: str
+    stem: str
+    named: tuple[tuple[int, ...], ...]
+    suffixes: tuple[str, ...]
+    # The one shape of all types of the kind. None: any positive extents, of as many axes as `named` has.
+    shape: tuple[int, ...] | None = None
+    # What the components are called, from the first on: `v.x`.
+    components: tuple[str, ...] = ()
+    # Whether one number makes a whole value: it is each of the components.
+    repeats: bool = True
+    # Whether functions of scalars, such as abs and min, take values of the kind, component by component.
+    by_component: bool = True
+
+    @property
+    def rank(self) -> int:
+        """Number of component axes."""
+        return len(self.named[0])
+
+    def name_of(self, shape: tuple[int, ...], dtype: ScalarType) -> str:
+        """How the type of this shape and component type is called."""
+        suffix = next((suffix for suffix, known in SUFFIXES.items() if known is dtype), None)
+        if suffix is not None and shape in self.named:
+            return f"{self.stem}{'' if self.shape else ''.join(map(str, shape))}{suffix}"
+        own = "" if self.shape else f"{shape[0] if len(shape) == 1 else shape}, "
+        return f"{self.name}({own}{dtype})"
+
+    def __repr__(self) -> str:
+        return f"<composite kind {self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KINDS.__getitem__, (self.name,)
+
+
+class CompositeType(type):
+    """Metaclass of the composite types: their kind, component type, and shape of one or two extents."""
+
+    name: str
+    kind: CompositeKind
     dtype: ScalarType
     shape: tuple[int, ...]
 
@@ -40,11 +95,16 @@ class CompositeType(type):
     @property
     def size(cls) -> int:
         """Number of components."""
-        return int(np.prod(cls.shape))
+        return math.prod(cls.shape)
 
     @property
     def is_vector(cls) -> bool:
-        return len(cls.shape) == 1
+        """Whether it is a type of vectors; of other kinds of one axis it is not."""
+        return cls.kind is VECTOR
+
+    def is_like(cls, other: CompositeType) -> bool:
+        """Whether the types differ in nothing but the type of the components."""
+        return cls.kind is other.kind and cls.shape == other.shape
 
     @property
     def transposed(cls) -> CompositeType:
@@ -53,18 +113,28 @@ class CompositeType(type):
 
 
 class Composite(metaclass=CompositeType):
-    """Base of the vector and matrix types. Called outside kernels, `wp.vec3(…)` gives a NumPy array."""
+    """Base of the composite types. Called outside kernels, `wp.vec3(…)` gives a NumPy array.
+
+    It has the type's shape and component dtype, and is made of nothing (zeros), of all components in any nesting,
+    or of one number for all of them.
+
+    Raises:
+        KernelTypeError: another number of components, or values that the component type does not take.
+    """
 
     def __new__(cls, *components: Any) -> Any:
         values = _components(cls, components)
-        if values.size not in (0, 1, cls.size):
+        counts = (0, 1, cls.size) if cls.kind.repeats else (0, cls.size)
+        if values.size not in counts:
             raise KernelTypeError(f"{cls.name} has {cls.size} components, {values.size} values given")
         whole = np.broadcast_to(values if values.size else 0, cls.size).reshape(cls.shape)
-        return whole.astype(cls.dtype.dtype).view(CompositeValue)
+        made = whole.astype(cls.dtype.dtype).view(CompositeValue)
+        made.kind = cls.kind
+        return made
 
 
 def _components(type_: CompositeType, components: tuple) -> np.ndarray:
-    """The numbers that a vector or matrix is made of outside kernels."""
+    """The numbers that a composite is made of outside kernels."""
     scalar = type_.dtype
     try:
         given = np.asarray(components)
@@ -79,29 +149,66 @@ def _components(type_: CompositeType, components: tuple) -> np.ndarray:
 
 
 class CompositeValue(np.ndarray):
-    """A vector or matrix outside kernels: a NumPy array that kernels may refer to by name."""
+    """A composite outside kernels: a NumPy array that kernels may refer to by name."""
+
+    kind: CompositeKind | None = None
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.kind = getattr(source, "kind", None)
+
+    def __reduce__(self) -> Any:
+        make, given, state = super().__reduce__()  # type: ignore[str-unpack]
+        return make, given, (state, self.kind)
+
+    def __setstate__(self, state: Any) -> None:
+        content, self.kind = state
+        super().__setstate__(content)
+
+    def __deepcopy__(self, memo: dict[int, Any] | None) -> CompositeValue:
+        return self.copy()
+
+    def type_in_kernels(self, dtype: ScalarType) -> CompositeType:
+        """What it is in kernels, where its dtype is `dtype`: of its kind, while it has the shape of one such."""
+        if self.kind is not None and self.kind.shape == self.shape:
+            return composite(self.kind, self.shape, dtype)
+        return composite(PLAIN[self.ndim], self.shape, dtype)
 
 
-# The suffixes of Warp's names: vec3d, mat33h.
-_SUFFIXES = {
-    "b": int8, "ub": uint8, "s": int16, "us": uint16, "i": int32, "ui": uint32, "l": int64, "ul": uint64,
-    "h": float16, "f": float32, "d": float64,
-}  # fmt: skip
-_SHORT: dict[ScalarType, str] = {dtype: suffix for suffix, dtype in _SUFFIXES.items()}
+_types: Cache[tuple[CompositeKind, tuple[int, ...], ScalarType], CompositeType] = Cache(
+    "composite types", "types that kernels name"
+)
 
 
-@functools.cache
-def composite(shape: tuple[int, ...], dtype: ScalarType) -> CompositeType:
-    square = len(shape) == 1 or shape[0] == shape[1]
-    suffix = "" if dtype is float32 else _SHORT.get(dtype)
-    if suffix is not None and square and 2 <= shape[0] <= 4:
-        name = f"{'vec' if len(shape) == 1 else 'mat'}{''.join(map(str, shape))}{suffix}"
-    elif len(shape) == 1:
-        name = f"vector({shape[0]}, {dtype})"
-    else:
-        name = f"matrix({shape}, {dtype})"
-    fields = {"name": name, "dtype": dtype, "shape": shape, "__doc__": f"{name} of {dtype}.", "__module__": "jwarp"}
-    return CompositeType(name, (Composite,), fields)
+def composite(kind: CompositeKind, shape: tuple[int, ...], dtype: ScalarType) -> CompositeType:
+    """The type of composites of a kind, one in all threads; `shape` is one that the kind has."""
+    return _types.made((kind, shape, dtype), lambda: _made(kind, shape, dtype))
+
+
+def _made(kind: CompositeKind, shape: tuple[int, ...], dtype: ScalarType) -> CompositeType:
+    assert len(shape) == kind.rank and kind.shape in (None, shape)
+    name = kind.name_of(shape, dtype)
+    fields = {"name": name, "kind": kind, "dtype": dtype, "shape": shape, "__module__": "jwarp"}
+    return CompositeType(name, (Composite,), {**fields, "__doc__": f"{name} of {dtype}."})
+
+
+def _described(type_: CompositeType) -> tuple[Any, ...]:
+    return composite, (type_.kind, type_.shape, type_.dtype)
+
+
+copyreg.pickle(CompositeType, _described)  # by description: most have no name to be found under
+
+VECTOR = CompositeKind("vector", "vectors", "vec", ((2,), (3,), (4,)), tuple(SUFFIXES), components=("x", "y", "z", "w"))
+MATRIX = CompositeKind("matrix", "matrices", "mat", ((2, 2), (3, 3), (4, 4)), ("", "h", "f", "d"))
+
+KINDS = {kind.name: kind for kind in (VECTOR, MATRIX)}
+
+# What components are that belong to nothing else, by the number of their axes: rows and slices of other kinds.
+PLAIN = {1: VECTOR, 2: MATRIX}
+
+
+def of_components(shape: tuple[int, ...], dtype: ScalarType) -> ScalarType | CompositeType:
+    """The type of components of `shape`, at most two extents: a vector or matrix type; for () the scalar type."""
+    return composite(PLAIN[len(shape)], shape, dtype) if shape else dtype
 
 
 def _extents(what: str, extents: tuple) -> tuple[int, ...]:
@@ -111,19 +218,31 @@ def _extents(what: str, extents: tuple) -> tuple[int, ...]:
 
 
 def vector(length: int, dtype: Any) -> CompositeType:
-    """The type of vectors of `length` components of scalar type `dtype`."""
+    """The type of vectors of `length` components of scalar type `dtype`: `wp.types.vector(5, wp.float32)`.
+
+    Outside kernels a vector is an array of shape (length,).
+
+    Raises:
+        KernelTypeError: `length` is no positive integer, or `dtype` no scalar type.
+    """
     scalar = as_scalar(dtype)
     if scalar is None:
         raise KernelTypeError(f"wp.types.vector: the component type must be a scalar type, not {dtype!r}")
-    return composite(_extents("wp.types.vector", (length,)), scalar)
+    return composite(VECTOR, _extents("wp.types.vector", (length,)), scalar)
 
 
 def matrix(shape: tuple[int, int], dtype: Any) -> CompositeType:
-    """The type of matrices of `shape` (rows, columns) with components of scalar type `dtype`."""
+    """The type of matrices of `shape` (rows, columns) with components of scalar type `dtype`.
+
+    Outside kernels a matrix is an array of that shape.
+
+    Raises:
+        KernelTypeError: `shape` is no pair of positive integers, or `dtype` no scalar type.
+    """
     scalar = as_scalar(dtype)
     if scalar is None or not isinstance(shape, (tuple, list)) or len(shape) != 2:
         raise KernelTypeError(f"wp.types.matrix: needs (rows, columns) and a scalar type, not {shape!r}, {dtype!r}")
-    return composite(_extents("wp.types.matrix", tuple(shape)), scalar)
+    return composite(MATRIX, _extents("wp.types.matrix", tuple(shape)), scalar)
 
 
 @dataclass(frozen=True)
@@ -133,25 +252,18 @@ class FloatMatrix:
     shape: tuple[int, int]
 
     def fits(self, type: Any) -> bool:
-        return isinstance(type, CompositeType) and type.shape == self.shape and type.dtype.is_float
+        """Whether `type` is one of them."""
+        is_matrix = isinstance(type, CompositeType) and type.kind is MATRIX
+        return is_matrix and type.shape == self.shape and type.dtype.is_float
 
     def __str__(self) -> str:
         return f"a {self.shape[0]} by {self.shape[1]} matrix of floats"
 
 
-vec2, vec3, vec4 = (vector(n, float32) for n in (2, 3, 4))
-vec2b, vec3b, vec4b = (vector(n, int8) for n in (2, 3, 4))
-vec2ub, vec3ub, vec4ub = (vector(n, uint8) for n in (2, 3, 4))
-vec2s, vec3s, vec4s = (vector(n, int16) for n in (2, 3, 4))
-vec2us, vec3us, vec4us = (vector(n, uint16) for n in (2, 3, 4))
-vec2i, vec3i, vec4i = (vector(n, int32) for n in (2, 3, 4))
-vec2ui, vec3ui, vec4ui = (vector(n, uint32) for n in (2, 3, 4))
-vec2l, vec3l, vec4l = (vector(n, int64) for n in (2, 3, 4))
-vec2ul, vec3ul, vec4ul = (vector(n, uint64) for n in (2, 3, 4))
-vec2h, vec3h, vec4h = (vector(n, float16) for n in (2, 3, 4))
-vec2f, vec3f, vec4f = (vector(n, float32) for n in (2, 3, 4))
-vec2d, vec3d, vec4d = (vector(n, float64) for n in (2, 3, 4))
-mat22, mat33, mat44 = (matrix((n, n), float32) for n in (2, 3, 4))
-mat22h, mat33h, mat44h = (matrix((n, n), float16) for n in (2, 3, 4))
-mat22f, mat33f, mat44f = (matrix((n, n), float32) for n in (2, 3, 4))
-mat22d, mat33d, mat44d = (matrix((n, n), float64) for n in (2, 3, 4))
+# The types that have names of their own, by name; the names of the packages `jwarp` and `jwarp.types` among them.
+NAMED: dict[str, CompositeType] = {
+    f"{kind.stem}{'' if kind.shape else ''.join(map(str, shape))}{suffix}": composite(kind, shape, SUFFIXES[suffix])
+    for kind in KINDS.values()
+    for shape in kind.named
+    for suffix in kind.suffixes
+}

@@ -26,7 +26,7 @@ def listen(listener: Callable[[StructType], None]) -> None:
 class Struct(metaclass=StructType):
     """Base of the structs. `P(k=1.0)` or `p = P(); p.k = 1.0`; fields that are not given are zero, arrays None."""
 
-    fields: ClassVar[dict[str, Any]] = {}
+    fields: ClassVar[dict[str, AnyType]] = {}
     __slots__ = ()
 
     def __init__(self, *given: Any, **named: Any):
@@ -60,7 +60,7 @@ def _zero(field: AnyType) -> Any:
     if isinstance(field, ScalarType):
         return {"float": 0.0, "bool": False}.get(field.kind, 0)
     if isinstance(field, ArrayType) and field.dims == 0:
-        return field.element_type()
+        return field.element()
     return None
 
 
@@ -161,9 +161,7 @@ def leaves(name: str, kind: AnyType) -> Iterator[tuple[str, Type]]:
         for path, inner in leaves(name, kind.struct):
             if isinstance(inner, ArrayType) and inner.dims:
                 raise KernelTypeError(f"'{path}' is an array, which an element of {kind!r} cannot hold")
-            element = inner.element if isinstance(inner, ArrayType) else ()
-            dtype = inner.dtype if isinstance(inner, ArrayType) else inner
-            yield path, ArrayType(dtype, kind.dims + len(element), element)
+            yield path, ArrayType(inner.element if isinstance(inner, ArrayType) else inner, kind.dims)
     else:
         yield name, kind
 

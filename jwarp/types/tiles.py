@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Any
 
+from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError
 from jwarp.types.composites import Composite, CompositeType
 from jwarp.types.scalars import Scalar, ScalarType, as_scalar
@@ -32,9 +32,15 @@ class TileType(ScalarType):
         return math.prod(cls.shape)
 
 
-@functools.cache
+_types: Cache[tuple[ScalarType, tuple[int, ...]], TileType] = Cache("tile types", "types that kernels name")
+
+
 def tile_type(scalar: ScalarType, shape: tuple[int, ...]) -> TileType:
-    """The type of tiles of `shape`, of one to four extents. There is one for each scalar type and shape."""
+    """The type of tiles of `shape`, of one to four extents: one for each scalar type and shape, in all threads."""
+    return _types.made((scalar, shape), lambda: _made(scalar, shape))
+
+
+def _made(scalar: ScalarType, shape: tuple[int, ...]) -> TileType:
     assert 1 <= len(shape) <= MAX_DIMS and all(n >= 1 for n in shape)
     name = f"{scalar.name}[{'x'.join(map(str, shape))}]"
     fields = {"scalar": scalar, "shape": shape, "__module__": "jwarp"}

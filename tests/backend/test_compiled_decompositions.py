@@ -38,7 +38,7 @@ def test_same_as_the_interpreter(kernel, variant):
     count = 37
     types = [p.type for p in kernel.params]
     rng = np.random.default_rng(9)
-    arrays = [rng.normal(size=(count, *t.element)).astype(t.dtype.dtype) for t in types]
+    arrays = [rng.normal(size=(count, *t.components)).astype(t.dtype.dtype) for t in types]
     arrays[0][:9] = np.round(arrays[0][:9])
     arrays[0][9, 0, 0] = np.nan
     arrays[0][10] = 0.0

@@ -23,12 +23,13 @@ from gradient_sources import INPUTS, OUTPUTS, Writer, arguments
 from harness import VARIANTS, Compiled
 from kernel_sources import load
 
-from jwarp.autodiff.derived_parameters import Derived, Slot
+from jwarp.autodiff.derived_parameters import Derived
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning, NotDifferentiableError
+from jwarp.ir.attributes import Origin
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Const, Kernel, Operand, Value, written_params
 from jwarp.ir.verify import verify
@@ -110,7 +111,7 @@ class Launch:
     def run(self, kernel: Kernel, operands: list, trace: list | None = None) -> list:
         return run(kernel, self.dims, operands, trace)
 
-    def slots(self, derived: Derived, results: list) -> dict[Slot, np.ndarray]:
+    def slots(self, derived: Derived, results: list) -> dict[Origin, np.ndarray]:
         arrays = [s for s, p in zip(derived.slots, derived.kernel.params, strict=True) if p.is_array]
         return dict(zip(arrays, results, strict=True))
 
@@ -156,7 +157,7 @@ def gradients(launch: Launch, derived: Derived, results: list, cotangents: Value
     found = launch.slots(derived, results)
     kinds = {p: "cotangent" if p in launch.written else "gradient" for p in INPUTS}
     others = {p: cotangents.get(p, np.zeros(np.shape(launch.args[p]))) for p in INPUTS}
-    return {p: found.get(Slot(kind, p), others[p]) for p, kind in kinds.items()}
+    return {p: found.get(Origin(kind, p), others[p]) for p, kind in kinds.items()}
 
 
 def check(seed: int, folder: Path) -> str:
@@ -188,7 +189,7 @@ def both_modes(launch: Launch, v: Values, w: Values, accuracy: float, source: st
     tangents = launch.slots(forward, launch.run(forward.kernel, launch.operands(forward, v)))
     # An array that only gets sums without a tangent keeps that of its initial content.
     others = {p: v.get(p, np.zeros(np.shape(launch.args[p]))) for p in launch.written}
-    jv = {p: tangents.get(Slot("tangent", p), other) for p, other in others.items()}
+    jv = {p: tangents.get(Origin("tangent", p), other) for p, other in others.items()}
     wj = gradients(launch, reverse, launch.run(reverse.kernel, launch.operands(reverse, w)), w)
     scale = 1.0 + sum(np.abs(x).sum() for x in wj.values())
     assert np.isfinite(scale), source
@@ -273,7 +274,7 @@ def check_second(launch: Launch, reverse: Derived, w: Values, source: str) -> st
         return "first order"
     for k, slot in enumerate(reverse.slots):
         if slot.kind in ("gradient", "cotangent"):
-            found = tangents.get(Slot("tangent", k), np.zeros_like(slopes.values[k]))
+            found = tangents.get(Origin("tangent", k), np.zeros_like(slopes.values[k]))
             slopes.compare(k, found, f"{slot}\n{source}")
     return "second order"
 

@@ -12,7 +12,7 @@ from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.nodes import Const, For, If, Kernel, Local, Op, Param, Value
 from jwarp.ir.serialize import fingerprint, from_bytes, to_bytes
 from jwarp.ir.verify import InvalidIR, verify
-from jwarp.types import ArrayType, bfloat16, bool_, float32, float64, int8, int32
+from jwarp.types import ArrayType, bfloat16, bool_, float32, float64, int8, int32, vector
 
 N, SIZE = 37, 5
 TABLE = 2
@@ -110,11 +110,11 @@ def test_serialised_and_fingerprinted_with_the_kernel():
     [
         (Local("t", ArrayType(float32, 1), (0,)), "has extents"),
         (Local("t", ArrayType(float32, 1), (2, 2)), "has extents"),
-        (Local("t", ArrayType(float32, 2, (3,)), (2, 2)), "has extents"),
+        (Local("t", ArrayType(vector(3, float32), 1), (2, 2)), "has extents"),
         (Local("t", ArrayType(float32, 1), (1 << 40,)), "has extents"),
         (Local("t", ArrayType(float32, 2), (1 << 10, 1 << 10)), "bytes"),
         (Local("t", ArrayType(float64, 1), (SIZE,)), "float32 is written to an array of float64"),
-        (Local("t", ArrayType(float32, 1, (SIZE,)), (SIZE,)), "has type"),
+        (Local("t", ArrayType(vector(SIZE, float32), 0), (SIZE,)), "has type"),
     ],
 )
 def test_what_is_no_local_array(local, reason):

@@ -20,6 +20,7 @@ from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Const, Kernel, Op, Param, Value
+from jwarp.ir.operation import Stage
 from jwarp.ir.printing import format_kernel
 from jwarp.ir.verify import verify
 from jwarp.types import FLOATS, INTS, ArrayType, bool_, float32, int32, tile_type
@@ -33,7 +34,7 @@ def test_random_kernels(seed):
     case = Maker(rng, size=rng.choice([5, 14, 25])).case()
     expected = run(case.kernel, case.dims, case.arguments)
     made = CpuKernel(case.kernel, SETTINGS)
-    verify(made.proofs.kernel)
+    verify(made.proofs.kernel, Stage.LOWERED)
     for variant in rng.sample(VARIANTS, 2):
         results = Compiled(made, variant).run(case.dims, case.arguments, threads=rng.choice([1, 2]))
         for found, wanted in zip(results, expected, strict=True):

@@ -534,7 +534,7 @@ def test_what_is_kept_by_kernel_has_no_symbolic_sizes():
 
     def kept():
         program = program_of(scale, wp.config.settings)
-        return [len(x) for x in (scale.plans, program.descriptors, program.derived, _JITTED.get(scale, ()))]
+        return [len(x) for x in (scale.plans, program.descriptors, program.derived, _JITTED.of(scale))]
 
     def function(x):
         y = wp.launch(scale, x.shape, [np.ones(4, np.float32), 2.0], [4])[0]

@@ -97,7 +97,7 @@ def given(param: Param, value: Any) -> Any:
     if isinstance(value, np.ndarray) and not param.is_value:
         return jnp.asarray(value)
     if value is None and not param.is_value:  # in Warp an array without elements, too
-        return jnp.zeros((0,) * param.type.dims + param.type.element, param.dtype.dtype)
+        return jnp.zeros((0,) * param.type.dims + param.type.components, param.dtype.dtype)
     if value is None:
         raise Refused("a null struct as argument")
     if isinstance(value, (*warp_types.scalar_types, warp_types.bool)):

@@ -31,7 +31,7 @@ from jwarp.ir import nodes
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Const, Operand, Value, written_params
 from jwarp.ir.verify import verify
-from jwarp.types import ArrayType, ScalarType, float64
+from jwarp.types import ArrayType, CompositeType, ScalarType, composite, float64
 
 HERE = Path(__file__).parent
 STEP = 1e-6
@@ -51,7 +51,9 @@ class _Widened(Cloner):
 
 def wide(type: Any) -> Any:
     if isinstance(type, ArrayType):
-        return ArrayType(wide(type.dtype), type.ndim, type.element)
+        return ArrayType(wide(type.element), type.dims)
+    if isinstance(type, CompositeType):
+        return composite(type.kind, type.shape, wide(type.dtype))
     return float64 if isinstance(type, ScalarType) and type.is_float else type
 
 

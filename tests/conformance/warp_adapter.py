@@ -28,7 +28,7 @@ from jwarp.frontend.values import composites
 from jwarp.frontend.values.bindings import ArrayRef, Composite, Number
 from jwarp.ir import nodes
 from jwarp.ir.nodes import Const
-from jwarp.types import SCALARS, ArrayType, CompositeValue, as_type, int32
+from jwarp.types import SCALARS, ArrayType, as_type, int32
 
 FAILURES = "failed expectations"  # no name that a kernel can have
 
@@ -58,7 +58,7 @@ def translate(thing: Any) -> Any:
         return translate(type(thing))(thing.value)
     if _is_composite(type(thing)):
         kind = translate(type(thing))
-        return np.array(thing, kind.dtype.dtype).reshape(kind.shape).view(CompositeValue)
+        return kind(np.array(thing, kind.dtype.dtype))
     if isinstance(thing, tuple):
         return tuple(translate(item) for item in thing)
     if type(thing) is dict:

@@ -1,6 +1,7 @@
 """Launches in place on arrays of other libraries on a GPU, with a stand-in for the driver that runs the kernels."""
 
 import gc
+import itertools
 import re
 
 import numpy as np
@@ -257,12 +258,12 @@ def test_failed_checks_with_texts_of_any_characters():
         import ctypes
 
         given = Words.read(words, symbols=7, parameters=3)  # one is for the check of races
-        ctypes.c_uint64.from_address(given.failure).value = site
+        ctypes.c_uint64.from_address(given.failure).value = next(sites)
 
     driver().register("jwarp_between", run)
     wp.config.cuda_arch = "sm_90"
-    told = []
-    for site in range(1, 10):
+    told, sites = [], itertools.count(1)
+    for _ in range(9):
         with wp.config(debug=True), pytest.raises(RuntimeError) as caught:
             wp.launch(between, 1, [Lender(floats(1))], [Lender(floats(1))])
         told.append(str(caught.value))

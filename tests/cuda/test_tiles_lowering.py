@@ -9,6 +9,7 @@ from cuda_tile_launches import BLOCK, STEP, TILE, multiply, product, softmax
 import jwarp as wp
 from jwarp.backend.cuda import compile as cuda
 from jwarp.backend.cuda.entry import REDUCTIONS
+from jwarp.caches import Cache
 
 FORWARD = f"tile_matmul[float32 {TILE}x{TILE}x{STEP} nn add]"
 BY_A = f"tile_matmul[float32 {TILE}x{STEP}x{TILE} nt set]"
@@ -51,10 +52,10 @@ def test_only_the_products_that_are_needed_are_compiled():
 def test_what_a_kernel_needs_is_found_again_on_disk(tmp_path, monkeypatch):
     """Then tiles are not lowered once more."""
     with wp.config(cache_dir=str(tmp_path)):
-        monkeypatch.setattr(cuda, "_images", {})
+        monkeypatch.setattr(cuda, "_images", Cache("images", 8))
         first = lowered(lambda a, b: product(a, b), A, B)
-        monkeypatch.setattr(cuda, "_images", {})
-        monkeypatch.setattr(cuda, "_kernels", {})
+        monkeypatch.setattr(cuda, "_images", Cache("images", 8))
+        monkeypatch.setattr(cuda, "_kernels", Cache("kernels", 8))
         monkeypatch.setattr(cuda.CudaKernel, "optimized", lambda self: pytest.fail("lowered again"))
         second = lowered(lambda a, b: product(a, b), A, B)
     assert [e.source for e in first[1]] == ["compiled"] * 2 and [e.source for e in second[1]] == ["disk"] * 2

@@ -107,7 +107,7 @@ def launch(made: CpuKernel, fingerprint: str, rng: random.Random, at_end: bool) 
     values = np.random.default_rng(rng.randrange(2**32))
     arrays = []
     for param in kernel.params:
-        element = param.type.element if param.is_array else ()
+        element = param.type.components if param.is_array else ()
         shape = (*([rng.choice((1, 2, 9))] * param.type.dims), *element) if param.is_array else ()
         if param.name == "steps":
             data = values.integers(-1, 6, shape)  # of a loop

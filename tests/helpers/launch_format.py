@@ -22,9 +22,10 @@ def _load_wire() -> ModuleType:
 
 
 wire = _load_wire()
-CONSTANT, VARIABLE, ADD, MULTIPLY, FLOORDIV, MOD, MAX, MIN = wire.Step
-INPUT, ZEROS, IN_OUT = wire.Role
-UNKNOWN, STORED, OWN = wire.Cover
+# Plain numbers, as tests pass them to processes of their own in Python.
+CONSTANT, VARIABLE, ADD, MULTIPLY, FLOORDIV, MOD, MAX, MIN = map(int, wire.Step)
+INPUT, ZEROS, IN_OUT = map(int, wire.Role)
+UNKNOWN, STORED, OWN = map(int, wire.Cover)
 PRED, S32, F32, F64, U64 = (wire.DTYPES[name] for name in ("bool", "int32", "float32", "float64", "uint64"))
 SCALAR, ARRAY = False, True
 MAX_DIMS = 4

@@ -16,6 +16,7 @@ from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning
+from jwarp.ir.operation import Stage
 from jwarp.ir.verify import verify
 
 
@@ -26,7 +27,7 @@ def check(generated: Generated, folder: Path, rng: random.Random) -> None:
         ir = load(source, folder).ir(Settings(max_unroll=rng.choice([0, 4, 16])))
     verify(ir)
     made = CpuKernel(ir, Settings(cache_dir=""))
-    verify(made.proofs.kernel)
+    verify(made.proofs.kernel, Stage.LOWERED)
     if generated.is_elementary:
         # Python's functions round differently. The expanded kernel has exact operations only.
         expected = run(made.proofs.kernel, dims, arguments)

@@ -173,7 +173,7 @@ def test_the_interpreter(name):
     width = WIDTHS[name]
     a = random_matrices(width, 5, seed=6).astype(np.float32)
     a = a + a.transpose(0, 2, 1) if name == "eig3" else a
-    shapes = [p.type.element for p in kernel_of(name, np.float32).params[1:]]
+    shapes = [p.type.components for p in kernel_of(name, np.float32).params[1:]]
     outputs = [np.ones((len(a), *shape), np.float32) for shape in shapes]
     check(name, a, run(kernel_of(name, np.float32).ir(), (len(a),), [a, *outputs])[1:])
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from jwarp.backend.interpreter.machine import run
-from jwarp.ir.nodes import Block, Const, If, Kernel, Op, Param, Value, used_values, walk
-from jwarp.passes.dead_stores import drop_undone
+from jwarp.ir.nodes import Block, Const, If, Kernel, Op, Param, Value, walk
+from jwarp.passes.dead_stores import drop_dead_stores
 from jwarp.types import ArrayType, bool_, float32, int32
 
 A, OUT = 0, 1
@@ -75,7 +75,7 @@ def result(nodes):
 def test_results_stay(name):
     nodes = {**DROPPED, **KEPT}[name]
     body = Block(tuple(nodes))
-    dropped = drop_undone(body, used_values(body))
+    dropped = drop_dead_stores(body)
     for x, y in zip(result(nodes), result(dropped.nodes), strict=True):
         np.testing.assert_array_equal(x, y)
     logs = [n for n in walk(dropped) if isinstance(n, Op) and n.name in ("save", "undo")]

@@ -16,6 +16,7 @@ from jwarp.backend.interpreter.machine import run
 from jwarp.errors import KernelTypeError
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import Const, For, Kernel, Op, Param, Value, walk
+from jwarp.ir.operation import Stage
 from jwarp.ir.printing import format_kernel
 from jwarp.ir.verify import verify
 from jwarp.passes.simplify import simplify
@@ -26,7 +27,7 @@ from jwarp.types import ArrayType, TileType, float32, float64, int32, tile_type
 def without_tiles(kernel: Kernel, flat: bool) -> Kernel:
     """The kernel lowered; verified, and without a value that is a tile."""
     lowered = lower_tiles(kernel, flat=flat)
-    verify(lowered)
+    verify(lowered, Stage.LOWERED)
     made = [n.result for n in walk(lowered.body) if isinstance(n, Op) and n.result is not None]
     assert not any(isinstance(v.type, TileType) for v in made)
     return lowered

@@ -22,6 +22,7 @@ from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.store import key_of
+from jwarp.caches import Cache
 from jwarp.config import Settings, config
 from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
@@ -50,7 +51,7 @@ class CpuKernel(AnalysedKernel):
 
     def __init__(self, kernel: Kernel, settings: Settings, *, trusted: bool = True):
         super().__init__(kernel, settings, trusted=trusted)
-        self._lock = _compiling.setdefault(self.fingerprint, threading.Lock())
+        self._lock = _compiling.made(self.fingerprint, threading.Lock)
 
     def optimized(self) -> Kernel:
         return optimized(self.kernel)
@@ -67,16 +68,18 @@ class CpuKernel(AnalysedKernel):
             if not known[version]:
                 content, source = self.object_code(version)
                 requests, _, code = content.partition(b"\n")
-                _units[key] = requests_from_bytes(requests)
-                units = addresses(_units[key], self.kernel.name, self._store)
+                products = requests_from_bytes(requests)
+                units = addresses(products, self.kernel.name, self._store)
                 address = link(code, entry_name(self.kernel), units)
                 fast, checked = (address if v == version else 0 for v in VERSIONS)
                 _native.register_kernel(self.fingerprint, self.plan.tobytes(), fast, checked, self.failures)
                 seconds = time.perf_counter() - start
-                _made[key] = CompileEvent(self.kernel.name, self.kernel.variant, "cpu", seconds, source, len(code))
+                event = CompileEvent(self.kernel.name, self.kernel.variant, "cpu", seconds, source, len(code))
+                made = _made.keep(key, _Made(event, products))
             else:  # says of them, too, that they are there
-                addresses(_units[key], self.kernel.name, self._store)
-        first = dataclasses.replace(_made[key], kernel=self.kernel.name)
+                made = _made[key]
+                addresses(made.products, self.kernel.name, self._store)
+        first = dataclasses.replace(made.event, kernel=self.kernel.name)
         again = dataclasses.replace(first, seconds=time.perf_counter() - start, source="memory")
         announce(again if known[version] else first)
         return first
@@ -131,17 +134,27 @@ def entry_name(kernel: Kernel) -> str:
     return f"jwarp_{safe}"
 
 
-_made: dict[tuple[str, str], CompileEvent] = {}  # how code came into the process, by fingerprint and version
-_units: dict[tuple[str, str], tuple[Request, ...]] = {}  # the products that they call
-_compiling: dict[str, threading.Lock] = {}  # by fingerprint: kernels of the same content are compiled once
+# The native module keeps compiled code for the life of the process, as executables of XLA may still run it.
+_FOR_LIFE = "kernels compiled in this process"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Made:
+    """How the code of a version came into the process, and the products that it calls."""
+
+    event: CompileEvent
+    products: tuple[Request, ...]
+
+
+_made: Cache[tuple[str, str], _Made] = Cache("compiled versions", _FOR_LIFE)  # by fingerprint and version
+# By fingerprint: kernels of the same content are compiled once.
+_compiling: Cache[str, threading.Lock] = Cache("locks of kernels", _FOR_LIFE)
 
 
 # By content, for custom calls that come from a cache or a file; and by object, which is quicker to find
-# and keeps the source positions of kernels of the same content apart. Both keep their kernels: compiled
-# code stays for the life of the process.
-_by_content: dict[str, CpuKernel] = {}
-_by_object: dict[tuple, CpuKernel] = {}
-_kernels_lock = threading.Lock()
+# and keeps the source positions of kernels of the same content apart.
+_by_content: Cache[str, CpuKernel] = Cache("kernels for the processor, by content", _FOR_LIFE)
+_by_object: Cache[tuple, CpuKernel] = Cache("kernels for the processor, by object", _FOR_LIFE)
 
 
 def lower_kernel(kernel: Kernel, settings: Settings) -> CpuKernel:
@@ -151,9 +164,8 @@ def lower_kernel(kernel: Kernel, settings: Settings) -> CpuKernel:
     if known is not None:
         return known
     made = CpuKernel(kernel, settings)
-    with _kernels_lock:
-        _by_content.setdefault(made.fingerprint, made)
-        return _by_object.setdefault(key, made)
+    _by_content.keep(made.fingerprint, made)
+    return _by_object.keep(key, made)
 
 
 def compile_program(fingerprint: str, program: bytes, version: str) -> None:
@@ -167,8 +179,7 @@ def compile_program(fingerprint: str, program: bytes, version: str) -> None:
         known = _read_program(program)
         if known.fingerprint != fingerprint:
             raise ValueError("jwarp: the program of a launch does not have the fingerprint that it claims")
-        with _kernels_lock:
-            known = _by_content.setdefault(fingerprint, known)
+        known = _by_content.keep(fingerprint, known)
     known.compile(version)
 
 

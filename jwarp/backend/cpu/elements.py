@@ -19,7 +19,7 @@ def component_of(node: Op, array: ArrayType) -> int | None:
     """The position of the component that an access is to, if that is known and there is such a component."""
     indices = indices_of(node)
     position = 0
-    for index, extent in zip(indices[array.dims :], array.element, strict=True):
+    for index, extent in zip(indices[array.dims :], array.components, strict=True):
         if not isinstance(index, Const) or not 0 <= index.value < extent:
             return None
         position = position * extent + index.value
@@ -32,7 +32,7 @@ def group(nodes: Sequence[Node], start: int, arrays: dict[int, ArrayType]) -> li
     if not isinstance(first, Op) or first.name not in ("load", "store"):
         return []
     array = arrays[first.attr]
-    if not array.element or array.dims == 0:
+    if not array.components or array.dims == 0:
         return []
     found: list[Op] = []
     seen: set[int | None] = {None}
@@ -54,7 +54,7 @@ class WideElements:
         self.code, self.memory, self.param, self.indices = code, memory, param, indices
         array = memory.arrays[param]
         self.type: ScalarType = array.dtype
-        self.size = math.prod(array.element)
+        self.size = math.prod(array.components)
         level = max(i.level for i in indices)
         out = code.instructions(level, False)
         offset = memory.offset(out, param, [memory.wide(i) for i in indices])

@@ -325,7 +325,7 @@ class BodyEmitter:
         indices = [self.lanes(i) for i in first.args[: array.dims]]
         if not counts_up(indices):
             return False
-        size, loads = math.prod(array.element), first.name == "load"
+        size, loads = math.prod(array.components), first.name == "load"
         pays = size <= elements.MAX_COMPONENTS and len(accesses) * (2 if loads else 1) >= size
         wide = elements.WideElements(self.code, self.memory, first.attr, indices)
         positions = [elements.component_of(node, array) or 0 for node in accesses]

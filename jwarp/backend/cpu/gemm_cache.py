@@ -15,11 +15,12 @@ from jwarp.backend.cpu.target import Target, host_target, target_machine
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.store import Store, key_of
+from jwarp.caches import Cache
 from jwarp.ir.matmul import Request
 from jwarp.types import SCALARS
 
-_addresses: dict[Request, int] = {}
-_made: dict[Request, CompileEvent] = {}
+# Their code stays for the life of the process, as that of the kernels that call it.
+_made: Cache[Request, tuple[int, CompileEvent]] = Cache("products of matrices", "products that kernels call")
 _lock = threading.Lock()
 
 
@@ -36,22 +37,24 @@ def addresses(requests: Iterable[Request], kernel: str, store: Store) -> dict[st
 def _address(request: Request, kernel: str, store: Store) -> int:
     start = time.perf_counter()
     with _lock:
-        known = request in _addresses
-        if not known:
+        made = _made.get(request)
+        known = made is not None
+        if made is None:
             target = host_target()
             key = key_of("unit", identity() or "", repr(request), repr(target))
             code, source = store.load(key), "disk"
             if code is None:
                 code, source = unit_object(request, target), "compiled"
                 store.save(key, code)
-            _addresses[request] = link(code, request.symbol)
-            seconds = time.perf_counter() - start
-            _made[request] = CompileEvent(kernel, f"tile_matmul[{request.key}]", "cpu", seconds, source, len(code))
-    event = dataclasses.replace(_made[request], kernel=kernel)
+            address, seconds = link(code, request.symbol), time.perf_counter() - start
+            event = CompileEvent(kernel, f"tile_matmul[{request.key}]", "cpu", seconds, source, len(code))
+            made = _made.keep(request, (address, event))
+    address, event = made
+    event = dataclasses.replace(event, kernel=kernel)
     if known:
         event = dataclasses.replace(event, seconds=time.perf_counter() - start, source="memory")
     announce(event)
-    return _addresses[request]
+    return address
 
 
 def requests_to_bytes(requests: Iterable[Request]) -> bytes:

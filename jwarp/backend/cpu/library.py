@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-
+from jwarp.caches import cached
 from jwarp.frontend.lowering.statements import lower_func
 from jwarp.ir.nodes import Block, Kernel, Op, Value
 from jwarp.lib.expansions import EXPANSIONS
@@ -21,7 +20,7 @@ def expansion(node: Op) -> tuple[tuple[Value, ...], Block] | None:
     return _form(name, kind, len(node.args)) if (name, kind) in EXPANSIONS else None
 
 
-@functools.cache
+@cached("functions of the library by type")
 def _form(name: str, kind: ScalarType, arity: int) -> tuple[tuple[Value, ...], Block]:
     params, body = lower_func(EXPANSIONS[name, kind], (kind,) * arity)
     return params, simplify(Kernel(name, (), 1, body)).body

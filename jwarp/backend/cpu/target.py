@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from dataclasses import dataclass
 
 import llvmlite.binding as llvm
+
+from jwarp.caches import cached
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,13 @@ _WIDTHS = (("avx512f", 16), ("avx2", 8))
 _NARROWEST = 4
 
 
-@functools.cache
+@cached("one")
 def _initialize() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
 
-@functools.cache
+@cached("widths of vectors")
 def host_target(width: int | None = None) -> Target:
     """The target of this process. `width`, or JWARP_CPU_WIDTH, overrides the number of threads to a vector."""
     _initialize()
@@ -59,7 +60,7 @@ def host_target(width: int | None = None) -> Target:
     )
 
 
-@functools.cache
+@cached("widths of vectors")
 def target_machine(target: Target) -> llvm.TargetMachine:
     """LLVM's code generator for `target`.
 

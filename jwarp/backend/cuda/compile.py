@@ -36,6 +36,7 @@ from jwarp.backend.cuda.shared import refuse_large
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.store import key_of
+from jwarp.caches import Cache
 from jwarp.config import Settings
 from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
 from jwarp.passes.expand import expand
@@ -159,7 +160,7 @@ class CudaKernel(AnalysedKernel):
             if content is None:
                 content, source = self._compiled(version, architectures, block), "compiled"
                 self._store.save(key, content)
-            _images[key] = content
+            _images.keep(key, content)
         name, variant = self.kernel.name, self.kernel.variant
         announce(CompileEvent(name, variant, "cuda", time.perf_counter() - start, source, len(content)))
         for product in self.needs.products:
@@ -202,18 +203,19 @@ def block_size(block_dim: int | None) -> int:
     return -(-asked // WARP) * WARP
 
 
-_images: dict[str, bytes] = {}
-_kernels: dict[tuple, CudaKernel] = {}
-_locks: dict[str, threading.Lock] = {}
+# Launches that are made refer to images, and images of many architectures are large: what is forgotten is on disk.
+IMAGES = 1024
+_images: Cache[str, bytes] = Cache("images for GPUs", IMAGES)
+_kernels: Cache[tuple, CudaKernel] = Cache("kernels for GPUs", "kernels compiled in this process")
+_locks: Cache[str, threading.Lock] = Cache("locks of images", "images compiled in this process")
 
 
 def lock_of(key: str) -> threading.Lock:
     """So that threads that need one image at a time compile it once."""
-    return _locks.setdefault(key, threading.Lock())
+    return _locks.made(key, threading.Lock)
 
 
 def lower_kernel(kernel: Kernel, settings: Settings) -> CudaKernel:
     """The kernel prepared for GPUs; the same object for the same kernel and settings."""
     key = (id(kernel), settings.cache_dir, *(getattr(settings, name) for name in CODE_SETTINGS))
-    known = _kernels.get(key)
-    return known if known is not None else _kernels.setdefault(key, CudaKernel(kernel, settings))
+    return _kernels.made(key, lambda: CudaKernel(kernel, settings))

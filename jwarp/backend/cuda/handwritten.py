@@ -14,7 +14,7 @@ import numpy as np
 
 from jwarp.analysis.affine import symbols_of
 from jwarp.backend.compiled_base import plan_numbers
-from jwarp.backend.cuda.compile import Image, lock_of
+from jwarp.backend.cuda.compile import IMAGES, Image, lock_of
 from jwarp.backend.cuda.headers import cuda_headers, included_files
 from jwarp.backend.cuda.nvrtc import (
     Code,
@@ -33,6 +33,7 @@ from jwarp.backend.cuda.rules import C_TYPES
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.store import Store, key_of
+from jwarp.caches import Cache
 from jwarp.config import Settings
 from jwarp.errors import CompileError, KernelTypeError, KernelWarning, Span
 from jwarp.frontend.cuda_kernel import Definition
@@ -167,7 +168,7 @@ class Handwritten:
             if content is None:
                 content, source = self._compiled(unit, architectures, block), "compiled"
                 store.save(key, content)
-            _images[key] = content
+            _images.keep(key, content)
         name = self.definition.name
         announce(CompileEvent(name, "forward", "cuda", time.perf_counter() - start, source, len(content)))
         return Image(content, self.entry, block, 0)
@@ -266,13 +267,13 @@ _DECLARED = {
     "jw::vector<float, 4>": "float4", "jw::vector<int, 4>": "int4", "jw_half": "__half", "jw_bfloat": "__nv_bfloat16",
 }  # fmt: skip
 
-_images: dict[str, bytes] = {}
+_images: Cache[str, bytes] = Cache("images of handwritten kernels", IMAGES)
 
 
 def element_type(param: Param) -> str:
     """The C++ type of an element of an array, or of a value."""
     scalar = C_TYPES[param.dtype]
-    element = param.type.element if isinstance(param.type, ArrayType) else ()
+    element = param.type.components if isinstance(param.type, ArrayType) else ()
     if not element:
         return scalar
     kind = "vector" if len(element) == 1 else "matrix"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import os
 import re
@@ -10,12 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jwarp.backend.cuda.nvrtc import Unit
+from jwarp.caches import cached
 
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include\b[ \t]*(.*)$", re.MULTILINE)
 _NAMED = re.compile(r'(["<])([^">]+)[">]')
 
 
-@functools.cache
+@cached("one")
 def cuda_headers() -> tuple[str, ...]:
     """The folder with cuda_fp16.h and its like, if there is one: NVRTC itself brings none."""
     return next(((str(folder),) for folder in _candidates() if (folder / "cuda_fp16.h").is_file()), ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from jwarp.caches import cached
 from jwarp.errors import CompileError, LaunchError, Span
 
 INSTALL = "pip install 'jwarp[cuda-compile]' (without a GPU) or 'jwarp[cuda13]'"
@@ -86,7 +86,7 @@ def missing() -> str | None:
     return None
 
 
-@functools.cache
+@cached("one")
 def is_installed() -> bool:
     """Whether there are bindings of NVRTC; whether they find their library is another question."""
     try:
@@ -95,7 +95,7 @@ def is_installed() -> bool:
         return False
 
 
-@functools.cache
+@cached("one")
 def toolchain() -> str:
     """The version of NVRTC; code of another version is other code."""
     _, major, minor = _nvrtc().nvrtcVersion()
@@ -208,7 +208,7 @@ def device_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "cuda" / "device"
 
 
-@functools.cache
+@cached("the files in a folder")
 def device_header(name: str) -> str:
     """The text of a CUDA header of this package."""
     return (device_folder() / name).read_text()

@@ -34,7 +34,8 @@ from jwarp.frontend.values.bindings import (
 from jwarp.ir.builder import zero
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Const, Operand
-from jwarp.ir.ops import ANY, FLOAT, NUMBER, OPS, Kinds
+from jwarp.ir.operation import ANY, FLOAT, NUMBER, Kinds
+from jwarp.ir.ops import OPS
 from jwarp.types import MAX_DIMS, PYTHON_SCALARS, ArrayType, CompositeType, ScalarType, as_scalar, bool_, from_dtype
 
 
@@ -344,7 +345,7 @@ vector, matrix, identity = (
 def _lower_cast(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("cast", args, (2,), span)
     wanted = args[1].object if isinstance(args[1], PythonRef) else None
-    if isinstance(args[0], Composite) and isinstance(wanted, CompositeType) and args[0].type.shape == wanted.shape:
+    if isinstance(args[0], Composite) and isinstance(wanted, CompositeType) and args[0].type.is_like(wanted):
         part = PythonRef(wanted.dtype)
         items = (caller.scalar(_lower_cast(caller, [item, part], spans, span), span) for item in args[0].items)
         return Composite(wanted, tuple(items))
@@ -442,17 +443,14 @@ def _lower_zeros(caller: Context, args: list[Any], spans: list[Span], span: Span
     if not 1 <= builtins.len(extents) <= MAX_DIMS:
         raise CompileError(f"a local array has 1 to {MAX_DIMS} dimensions, not {builtins.len(extents)}", span)
     wanted = float if dtype is None else dtype.object if isinstance(dtype, PythonRef) else None
-    element = wanted if isinstance(wanted, CompositeType) else None
-    scalar = element.dtype if element else as_scalar(wanted)
-    if scalar is None:
+    element = wanted if isinstance(wanted, CompositeType) else as_scalar(wanted)
+    if element is None:
         raise KernelTypeError(
             f"the dtype of a local array must be a scalar, vector or matrix type, not {describe(dtype)}",
             span,
             "wp.zeros(shape=4, dtype=float)",
         )
-    parts = element.shape if element else ()
-    kind = ArrayType(scalar, builtins.len(extents) + builtins.len(parts), parts)
-    return caller.local_array(kind, tuple(extents), span)
+    return caller.local_array(ArrayType(element, builtins.len(extents)), tuple(extents), span)
 
 
 def _constant_extent(binding: Binding, span: Span) -> int:

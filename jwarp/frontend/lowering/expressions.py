@@ -119,7 +119,7 @@ class ExpressionLowering(Context):
             if node.attr == "shape":
                 return Shape(owner)
             if node.attr == "dtype":
-                return PythonRef(owner.type.element_type)
+                return PythonRef(owner.type.element)
             raise CompileError(
                 f"arrays have no attribute `{node.attr}` in kernels", span, "there are `shape` and `dtype`"
             )

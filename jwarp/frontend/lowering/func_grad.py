@@ -147,7 +147,7 @@ class _Call:
 
     def param(self, name: str, kind: Any, feed: tuple[str, int, int]) -> int:
         if isinstance(kind, CompositeType):
-            kind = ArrayType(kind.dtype, len(kind.shape), kind.shape)
+            kind = ArrayType(kind, 0)
         elif feed[0] == "gradient" and not isinstance(kind, ArrayType):
             kind = ArrayType(kind, 1)  # of one element
         self.params.append(Param(name, kind))

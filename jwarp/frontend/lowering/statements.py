@@ -99,7 +99,7 @@ class Place:
         if isinstance(self.array, StructArray):
             return self.array.type.struct
         if self.array is not None:
-            return self.array.type.element_type
+            return self.array.type.element
         return self.value.type  # type: ignore[union-attr]
 
     @property
@@ -332,7 +332,7 @@ class Lowering(InliningLowering):
         """The indices of all components that a place in an array has."""
         assert isinstance(place.array, ArrayRef) and place.indices is not None
         axes: list[list[Operand]] = []
-        for selector in composites.axes_of(place.array.type.element, place.selectors):
+        for selector in composites.axes_of(place.array.type.components, place.selectors):
             if isinstance(selector, (range, int)):
                 known = selector if isinstance(selector, range) else (selector,)
                 axes.append([Const(int32, k) for k in known])

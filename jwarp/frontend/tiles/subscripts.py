@@ -17,7 +17,7 @@ from jwarp.frontend.tiles.operators import IN_PLACE, change
 from jwarp.frontend.values import composites, views
 from jwarp.frontend.values.bindings import Binding, Composite, TileRef, describe, flatten
 from jwarp.ir.nodes import Operand
-from jwarp.ir.ops import BITS, NUMBER
+from jwarp.ir.operation import BITS, NUMBER
 from jwarp.ir.tile_types import dense_strides
 from jwarp.types import CompositeType, ScalarType
 

@@ -29,8 +29,6 @@ from jwarp.types import (
     from_dtype,
     int32,
     int64,
-    matrix,
-    vector,
 )
 
 
@@ -100,7 +98,7 @@ class ArrayRef:
     def row(self, indices: tuple[Operand, ...]) -> ArrayRef:
         """The elements whose next indices are `indices`, fewer than there are axes."""
         count = len(indices)
-        kind = ArrayType(self.type.dtype, self.type.ndim - count, self.type.element)
+        kind = ArrayType(self.type.element, self.type.dims - count)
         extents = None if self.extents is None else self.extents[count:]
         return ArrayRef(self.index, self.name, kind, self.prefix + indices, extents)
 
@@ -283,7 +281,7 @@ def bind_python(obj: Any, name: str, span: Span) -> Binding:
         if kind is None:
             raise KernelTypeError(f"`{name}` has dtype {obj.dtype}, which kernels do not know", span)
         items = tuple(Const(kind, x.item() if kind.kind != "float" else float(x)) for x in obj.ravel())
-        return Composite(vector(obj.size, kind) if obj.ndim == 1 else matrix(obj.shape, kind), items)
+        return Composite(obj.type_in_kernels(kind), items)
     if isinstance(obj, tuple):
         return tuple(bind_python(item, name, span) for item in obj)
     if isinstance(obj, Struct):
@@ -300,7 +298,7 @@ def _bind_struct(obj: Struct, name: str, span: Span) -> Binding:
             value = value.as_type(kind, span)
         if isinstance(kind, ArrayType) and kind.dims:
             value = Unusable(f"`{name}.{part}` is an array from outside", "arrays are parameters of the kernel")
-        wanted = kind.element_type if isinstance(kind, ArrayType) else kind
+        wanted = kind.element if isinstance(kind, ArrayType) else kind
         if not isinstance(value, Unusable) and getattr(value, "type", None) is not wanted:
             raise KernelTypeError(f"`{name}.{part}` must be {wanted!r}, not {describe(value)}", span)
         items.append(value)

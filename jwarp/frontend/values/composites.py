@@ -1,18 +1,28 @@
-"""Vectors and matrices in kernels: taken apart into scalars, operator by operator."""
+"""Vectors and matrices in kernels, taken apart into scalars: components, constructors, and operators by kind."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, as_operand, describe
 from jwarp.ir.builder import TRUE, zero
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import CompositeType, ScalarType, as_scalar, float32, int32, matrix, vector
-
-COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3}
+from jwarp.types import (
+    MATRIX,
+    VECTOR,
+    CompositeKind,
+    CompositeType,
+    ScalarType,
+    as_scalar,
+    float32,
+    int32,
+    matrix,
+    of_components,
+    vector,
+)
 
 # What an index selects along one axis: a known position, a computed one, or the positions of a slice.
 Selector = int | Operand | range
@@ -29,17 +39,20 @@ class Emitter(Protocol):
 
 
 def construct(e: Emitter, type: CompositeType, args: Sequence[Binding], span: Span) -> Composite:
-    """`type(…)`: nothing, one value for all components, all components, or a value of the same shape."""
+    """`type(…)` of any kind."""
+    return CONSTRUCTORS[type.kind](e, type, args, span)
+
+
+def from_components(e: Emitter, type: CompositeType, args: Sequence[Binding], span: Span) -> Composite:
+    """Of nothing (zeros), of one value for all components, of all components, or of a value of the same kind."""
     if len(args) == 1 and isinstance(args[0], Composite):
         return convert(e, type, args[0], span)
     if any(isinstance(a, Composite) for a in args):
-        raise KernelTypeError(
-            f"{type.name} is made of scalars, not of ({', '.join(map(describe, args))})",
-            span,
-            "give each component" if type.is_vector else "wp.matrix_from_rows and wp.matrix_from_cols take vectors",
-        )
+        given = ", ".join(map(describe, args))
+        way = "wp.matrix_from_rows and wp.matrix_from_cols take vectors" if type.kind is MATRIX else ""
+        raise KernelTypeError(f"{type.name} is made of scalars, not of ({given})", span, way or "give each component")
     scalars = [component(e, type.dtype, a, span) for a in args] or [zero(type.dtype)]
-    if len(scalars) not in (1, type.size):
+    if len(scalars) != type.size and (len(scalars) > 1 or (args and not type.kind.repeats)):
         raise KernelTypeError(f"{type.name} has {type.size} components, {len(scalars)} values given", span)
     return Composite(type, tuple(scalars if len(scalars) == type.size else scalars * type.size))
 
@@ -57,8 +70,8 @@ def component(e: Emitter, kind: ScalarType, binding: Binding, span: Span) -> Ope
 
 
 def convert(e: Emitter, type: CompositeType, value: Composite, span: Span) -> Composite:
-    """A vector or matrix of the same shape with components of another type."""
-    if value.type.shape != type.shape:
+    """A value of the same kind and shape with components of another type."""
+    if not value.type.is_like(type):
         raise KernelTypeError(f"{describe(value)} cannot become {type.name}", span)
     return Composite(type, tuple(e.emit("cast", x, span=span, type=type.dtype) for x in value.items))
 
@@ -141,10 +154,10 @@ def component_indices(shape: tuple[int, ...]) -> list[tuple[Const, ...]]:
 
 def named(type: CompositeType, attribute: str, span: Span) -> int:
     """The position of `v.x` to `v.w`."""
-    position = COMPONENTS.get(attribute, type.size)
-    if not type.is_vector or position >= type.size:
+    known = type.kind.components[: type.size]
+    if attribute not in known:
         raise CompileError(f"{type} has no attribute `{attribute}`", span, "index its components: v[0]")
-    return position
+    return known.index(attribute)
 
 
 def index_of(binding: Binding, length: int, span: Span) -> int | Operand:
@@ -167,9 +180,7 @@ def axes_of(shape: tuple[int, ...], selectors: Sequence[Selector]) -> list[Selec
 def selected_type(type: CompositeType, selectors: Sequence[Selector]) -> ScalarType | CompositeType:
     """The type of what is selected of a vector or matrix."""
     extents = [len(s) for s in axes_of(type.shape, selectors) if isinstance(s, range)]
-    if not extents:
-        return type.dtype
-    return vector(extents[0], type.dtype) if len(extents) == 1 else matrix((extents[0], extents[1]), type.dtype)
+    return of_components(tuple(extents), type.dtype)
 
 
 def read(e: Emitter, value: Composite, selectors: Sequence[Selector], span: Span) -> Binding:
@@ -231,7 +242,7 @@ def replace(
     return Composite(value.type, tuple(items))
 
 
-# -- operators
+# -- what operators do
 
 
 def elementwise(e: Emitter, name: str, values: Sequence[Composite], span: Span, shown: str = "") -> Composite:
@@ -251,7 +262,12 @@ def negated(e: Emitter, value: Binding, span: Span) -> Binding:
     return e.emit("neg", e.scalar(value, span), span=span)
 
 
-def scaled(e: Emitter, name: str, x: Binding, y: Binding, span: Span) -> Composite:
+def pairwise(e: Emitter, symbol: str, name: str, x: Composite, y: Composite, span: Span) -> Composite:
+    """A scalar operation on each pair of components."""
+    return elementwise(e, name, (x, y), span, symbol)
+
+
+def scaled(e: Emitter, symbol: str, name: str, x: Binding, y: Binding, span: Span) -> Composite:
     """A scalar operation between each component and one scalar of their type."""
     if isinstance(x, Composite):
         other = e.scalar(y, span)
@@ -268,7 +284,7 @@ def total(e: Emitter, terms: Sequence[Operand], span: Span) -> Operand:
     return result
 
 
-def product(e: Emitter, symbol: str, x: Composite, y: Composite, span: Span) -> Binding:
+def product(e: Emitter, symbol: str, name: str, x: Composite, y: Composite, span: Span) -> Composite:
     """`x @ y`: matrix by matrix, matrix by vector, vector by matrix."""
     a, b = x.type, y.type
     left = (1, a.shape[0]) if a.is_vector else a.shape
@@ -286,31 +302,73 @@ def product(e: Emitter, symbol: str, x: Composite, y: Composite, span: Span) -> 
     return Composite(matrix((left[0], right[1]), a.dtype), items)
 
 
-ELEMENTWISE = {"add", "sub", "mod", "and", "or", "xor", "shl", "shr"}
+def same(e: Emitter, symbol: str, name: str, x: Composite, y: Composite, span: Span) -> Operand:
+    """Whether all components are equal."""
+    result: Operand = TRUE
+    for equal in elementwise(e, "eq", (x, y), span, symbol).items:
+        result = e.emit("and", result, equal, span=span)
+    return result
+
+
+# -- the kinds: how values are made of the arguments of a call, and what the operators between them do
+
+Constructor = Callable[[Emitter, CompositeType, Sequence[Binding], Span], Composite]
+CONSTRUCTORS: dict[CompositeKind, Constructor] = {VECTOR: from_components, MATRIX: from_components}
+
+ELEMENTWISE = ("add", "sub", "mod", "and", "or", "xor", "shl", "shr")
+
+# By the operation and what stands on either side, where None is a number. A rule takes the emitter, the operator as it
+# is written, the operation, both sides, and where they stand.
+Rule = Callable[[Emitter, str, str, Any, Any, Span], Any]
+Rows = dict[tuple[str, CompositeKind | None, CompositeKind | None], Rule]
+
+
+def linear(kind: CompositeKind) -> Rows:
+    """What all kinds have: sums, products with numbers, and whether two values are equal."""
+    scaling = {("mul", kind, None): scaled, ("mul", None, kind): scaled, ("div", kind, None): scaled}
+    return {("add", kind, kind): pairwise, ("sub", kind, kind): pairwise, ("eq", kind, kind): same, **scaling}
+
+
+OPERATORS: Rows = {
+    **linear(VECTOR),
+    **linear(MATRIX),
+    **{(name, kind, kind): pairwise for name in ELEMENTWISE for kind in (VECTOR, MATRIX)},
+    **{("div", None, kind): scaled for kind in (VECTOR, MATRIX)},
+    **{(name, MATRIX, kind): product for name in ("mul", "matmul") for kind in (VECTOR, MATRIX)},
+    **{(name, VECTOR, MATRIX): product for name in ("mul", "matmul")},
+}
+
+
+def operator(name: str, x: Binding, y: Binding) -> Rule | None:
+    """The rule of an operation between two values, at least one of them composite; None if there is none."""
+    left, right = (side.type.kind if isinstance(side, Composite) else None for side in (x, y))
+    return OPERATORS.get((name, left, right))
 
 
 def binary(e: Emitter, symbol: str, name: str, x: Binding, y: Binding, span: Span) -> Binding:
     """A binary operator of which at least one side is a vector or matrix."""
-    if isinstance(x, Composite) and isinstance(y, Composite):
-        if name in ("mul", "matmul") and not (x.type.is_vector and y.type.is_vector):
-            return product(e, symbol, x, y, span)
-        if name in ELEMENTWISE:
-            return elementwise(e, name, (x, y), span, symbol)
-    elif name in ("mul", "div"):
-        return scaled(e, name, x, y, span)
-    hints = {"mul": "wp.cw_mul multiplies component by component, wp.dot sums", "div": "wp.cw_div divides each"}
-    hints["matmul"] = "wp.dot is the product of two vectors"
-    both = isinstance(x, Composite) and isinstance(y, Composite)
-    hint = hints.get(name, "") if both else "both sides must be vectors or matrices: wp.vec3(1.0) repeats a number"
-    raise KernelTypeError(f"`{symbol}` does not take ({describe(x)}, {describe(y)})", span, hint)
+    rule = operator(name, x, y)
+    if rule is None:
+        both = isinstance(x, Composite) and isinstance(y, Composite)
+        hint = (
+            _OTHERS.get(name, "") if both else "both sides must be vectors or matrices: wp.vec3(1.0) repeats a number"
+        )
+        raise KernelTypeError(f"`{symbol}` does not take ({describe(x)}, {describe(y)})", span, hint)
+    return rule(e, symbol, name, x, y, span)
+
+
+_NUMBER = "both sides must be vectors or matrices: wp.vec3(1.0) repeats a number"
+_OTHERS = {
+    "mul": "wp.cw_mul multiplies component by component, wp.dot sums",
+    "div": "wp.cw_div divides each",
+    "matmul": "wp.dot is the product of two vectors",
+}
 
 
 def equal(e: Emitter, symbol: str, x: Binding, y: Binding, span: Span) -> Operand:
-    """Whether all components are equal."""
-    if not (isinstance(x, Composite) and isinstance(y, Composite) and symbol in ("==", "!=")):
+    """Whether all components are equal, for `==` and `!=`."""
+    rule = operator("eq", x, y)
+    if rule is None or symbol not in ("==", "!="):
         given = f"({describe(x)}, {describe(y)})"
         raise KernelTypeError(f"`{symbol}` does not take {given}", span, "compare the components: u[0] < v[0]")
-    result: Operand = TRUE
-    for same in elementwise(e, "eq", (x, y), span, symbol).items:
-        result = e.emit("and", result, same, span=span)
-    return result
+    return rule(e, symbol, "eq", x, y, span)

@@ -96,7 +96,7 @@ def nothing(kind: Any, name: str) -> Binding:
         return zero(kind)
     if kind.dims:
         return Unusable(f"the field `{name}` has no array yet", "assign one to it")
-    return Composite(kind.element_type, tuple(zero(kind.dtype) for _ in range(kind.element_type.size)))
+    return Composite(kind.element, (zero(kind.dtype),) * kind.element.size)
 
 
 def fitted(e: Emitter, value: Binding, wanted: Any, what: str, span: Span) -> Binding:
@@ -105,7 +105,7 @@ def fitted(e: Emitter, value: Binding, wanted: Any, what: str, span: Span) -> Bi
         if isinstance(value.value, float) and not wanted.is_float:
             raise KernelTypeError(f"{what} is {wanted}, not {value.value}", span, "convert it: int(x)")
         return e.convert(value, wanted, span)
-    expected = wanted.element_type if isinstance(wanted, ArrayType) and not wanted.dims else wanted
+    expected = wanted.element if isinstance(wanted, ArrayType) and not wanted.dims else wanted
     if getattr(value, "type", None) is not expected and getattr(value, "type", None) != expected:
         hint = f"convert it: wp.{expected}(…)" if isinstance(expected, (ScalarType, CompositeType)) else ""
         raise KernelTypeError(f"{what} is {expected!r}, not {describe(value)}", span, hint)

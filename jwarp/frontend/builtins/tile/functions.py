@@ -16,7 +16,7 @@ from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, TileRe
 from jwarp.ir.builder import make_block
 from jwarp.ir.lift import effect_of, lift
 from jwarp.ir.nodes import Block, Const, For, Op, Operand, Value, walk
-from jwarp.ir.ops import INT, NUMBER
+from jwarp.ir.operation import INT, NUMBER
 from jwarp.types import CompositeType, TileType, int32, scalar_of, with_shape
 
 # Functions that are operations of their own where they combine elements.

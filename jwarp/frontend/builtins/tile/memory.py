@@ -20,7 +20,7 @@ from jwarp.frontend.values.composites import component_indices
 from jwarp.frontend.values.views import moved
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Block, Const, If, Operand, Value
-from jwarp.ir.ops import NUMBER
+from jwarp.ir.operation import NUMBER
 from jwarp.types import CompositeType, ScalarType, int32, int64, tile_type
 
 _NO_INDEX = int32.max  # outside of any array
@@ -236,12 +236,12 @@ def _loaded(given: Given, array: ArrayRef, places: list[Operand], shape: tuple[i
     kind, memory = tile_type(array.type.dtype, shape), given.memory
     holds = _none_negative(given, places)
     items: list[Operand] = []
-    for component in component_indices(array.type.element):
+    for component in component_indices(array.type.components):
         item = memory.append("load", _indices(given, array, places, component), array.index, kind, given.span)
         if holds is not None:
             item = memory.op("select", holds, item, zero(kind), span=given.span)
         items.append(item)
-    return memory.made(array.type.element_type, shape, items, given.span)
+    return memory.made(array.type.element, shape, items, given.span)
 
 
 def _none_negative(given: Given, places: list[Operand]) -> Operand | None:
@@ -276,14 +276,14 @@ def _written(given: Given, places_of: Any) -> tuple[ArrayRef, list[Operand], lis
     kind, items = given.tile("t")
     assert kind.shape is not None
     array = _array(given, len(kind.shape))
-    if array.type.element_type is not kind.dtype:
+    if array.type.element is not kind.dtype:
         raise given.error(
-            f"`{array.name}` holds {array.type.element_type}, the tile {kind.dtype}",
+            f"`{array.name}` holds {array.type.element}, the tile {kind.dtype}",
             "wp.tile_astype converts a tile",
             "t",
         )
     places = places_of(given, array, kind.shape)
-    components = component_indices(array.type.element)
+    components = component_indices(array.type.components)
     return array, places, [(_indices(given, array, places, c), x) for c, x in zip(components, items, strict=True)]
 
 
@@ -319,7 +319,7 @@ def _atomic_add(given: Given, places_of: Any = _places) -> Binding:
         for indices, value in parts:
             items.append(given.memory.append("atomic_add", (*indices, value), array.index, value.type, given.span))
     shape = types.shape_of(items[0].type)
-    return given.memory.made(array.type.element_type, shape, items, given.span)
+    return given.memory.made(array.type.element, shape, items, given.span)
 
 
 # -- a thread's writes to a tile

@@ -1,0 +1,160 @@
+"""What a row of the table of operations says."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jwarp.ir.attributes import ArrayNumber
+from jwarp.types import ScalarType, ValueType, bool_, scalar_of, shape_of, with_shape
+
+Kinds = frozenset[str]
+FLOAT: Kinds = frozenset({"float"})
+INT: Kinds = frozenset({"int", "uint"})
+NUMBER: Kinds = FLOAT | INT
+BOOL: Kinds = frozenset({"bool"})
+BITS: Kinds = INT | BOOL
+ANY: Kinds = NUMBER | BOOL
+
+Args = tuple[ScalarType, ...]
+Types = tuple[ValueType, ...]
+
+
+class Memory(enum.Flag):
+    """What operations read and write beside their operands and result."""
+
+    NONE = 0
+    ELEMENTS = enum.auto()  # of arrays
+    EXTENTS = enum.auto()  # of arrays
+    TAPE = enum.auto()  # records of values, the last one first
+    LOG = enum.auto()  # records of the elements of one array, the last one first
+    LINES = enum.auto()  # of text
+
+
+class Stage(enum.Enum):
+    """The stages of the pipeline that a kernel goes through, each with operations of its own."""
+
+    READING = "while it is read from Python"
+    WRITTEN = "as it was written"
+    DERIVING = "while a derivative is made of it: arrays are named by origins"
+    DERIVED = "a derivative of what was written, with a tape and logs"
+    TILING = "while its tiles become loops"
+    LOWERED = "without tiles, as backends take it"
+
+
+# Stages that operations commonly belong to.
+EVERYWHERE = frozenset(Stage)
+BEFORE_LOWERING = frozenset(Stage) - {Stage.LOWERED}
+FROM_DERIVATIVES = frozenset({Stage.DERIVING, Stage.DERIVED, Stage.TILING, Stage.LOWERED})
+
+
+def same(args: Args) -> ScalarType | None:
+    """The one type that all arguments have, or None."""
+    return args[0] if all(a is args[0] for a in args) else None
+
+
+def to_bool(args: Args) -> ScalarType | None:
+    """bool, if all arguments have one type."""
+    return bool_ if same(args) else None
+
+
+def selected(args: Args) -> ScalarType | None:
+    """What a condition chooses between: two values of one type."""
+    return args[1] if args[0] is bool_ and args[1] is args[2] else None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation: `result` maps argument types to the result type (None: they do not fit).
+
+    `kinds` are the scalar kinds that arguments may have. `effect` is `pure`, `tile` (pure, too, but not element by
+    element), `read` (memory), `look` (at what changes while the kernel runs: it stays where it is), `write` (memory),
+    `check`, `print` or `rule`. An operation of `result` None either has no result, or takes it from outside (`cast`,
+    `load`, …), which `typed_by` then says.
+
+    `attribute` is the type of its attribute, or None. `indices` are the operands that are indices of an element; the
+    values come after them. `reads` and `writes` say what memory it looks at and changes, `adds` and `takes` of which it
+    adds a record or takes the last one away: of elements and logs, those of the array that its attribute names. It may
+    occur in the `stages`. With `collects`, it takes operands of several shapes, which it only keeps together.
+
+    `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
+    result of a pure operation may be NaN where no operand is.
+    """
+
+    name: str
+    arity: int | None
+    kinds: Kinds
+    result: Callable[[Any], ValueType | None] | None
+    doc: str
+    effect: str = "pure"
+    typed_by: str = ""
+    attribute: Any = None
+    indices: slice | None = None
+    reads: Memory = Memory.NONE
+    writes: Memory = Memory.NONE
+    adds: Memory = Memory.NONE
+    takes: Memory = Memory.NONE
+    stages: frozenset[Stage] = EVERYWHERE
+    is_elementary: bool = False
+    makes_nan: bool = True
+    collects: bool = False
+    # What follows, for code that asks often.
+    is_pure: bool = field(init=False)
+    is_tile: bool = field(init=False)
+    is_lasting: bool = field(init=False)  # kept where nothing reads its result
+    reads_elements: bool = field(init=False)
+    changes_elements: bool = field(init=False)
+    is_access: bool = field(init=False)  # of the element at its indices: nothing but a load, a store, or both in one
+    is_write: bool = field(init=False)  # such an access that changes the element
+    is_atomic: bool = field(init=False)  # such an access that does both
+    uses_log: bool = field(init=False)
+    uses_tape: bool = field(init=False)
+    is_extremum: bool = field(init=False)  # such an access that leaves the smaller or larger of two numbers
+    in_order: bool = field(init=False)  # happens in the order of the program: with the tape, logs and lines
+
+    def __post_init__(self) -> None:
+        if self.result is not None:
+            object.__setattr__(self, "result", _mapped(self, self.result))
+        used = self.reads | self.writes | self.adds | self.takes
+        reads, changes = Memory.ELEMENTS in self.reads, Memory.ELEMENTS in self.writes
+        at_indices = self.indices is not None and self.attribute is ArrayNumber
+        is_access = at_indices and (reads or changes) and self.adds is Memory.NONE
+        facts = {
+            "is_pure": self.effect == "pure",
+            "is_tile": self.effect == "tile",
+            "is_lasting": self.effect in ("write", "check", "print", "rule"),
+            "reads_elements": reads,
+            "changes_elements": changes,
+            "is_access": is_access,
+            "is_write": is_access and changes,
+            "is_atomic": is_access and changes and reads,
+            "is_extremum": is_access and self.name in ("atomic_min", "atomic_max"),
+            "uses_log": Memory.LOG in used,
+            "uses_tape": Memory.TAPE in used,
+            "makes_nan": self.makes_nan and self.effect == "pure",
+            "in_order": bool(used & (Memory.LOG | Memory.TAPE | Memory.LINES)),
+        }
+        for name, fact in facts.items():
+            object.__setattr__(self, name, fact)
+
+    def shape_of(self, types: Types) -> tuple[int, ...] | None:
+        """The shape that it works on element by element, () for scalars; None where operands do not fit."""
+        if self.collects:
+            return ()
+        # One condition may choose between two tiles.
+        first = 1 if self.name == "select" and types and not shape_of(types[0]) else 0
+        shapes = {shape_of(t) for t in types[first:]}
+        return shapes.pop() if len(shapes) == 1 else None if shapes else ()
+
+
+def _mapped(row: Operation, result: Callable[[Args], ScalarType | None]) -> Callable[[Types], ValueType | None]:
+    """The type rule of an operation on scalars, for tiles too."""
+
+    def of_types(types: Types) -> ValueType | None:
+        shape = row.shape_of(types)
+        scalar = result(tuple(map(scalar_of, types))) if shape is not None else None
+        return with_shape(scalar, shape) if scalar is not None and shape else scalar
+
+    return of_types

@@ -1,0 +1,117 @@
+"""Which values a body needs, found backwards from its effects and yields, and the body without all others."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import TypeVar
+
+from jwarp.ir.nodes import Block, For, If, Node, Op, Operand, Value, While, blocks, results
+from jwarp.ir.visit import Rewriter
+
+_T = TypeVar("_T")
+
+
+class Liveness:
+    """The values that are needed so far. A subclass says what else keeps an operation, and what that one needs."""
+
+    def __init__(self) -> None:
+        self.values: set[Value] = set()
+
+    @property
+    def size(self) -> int:
+        """A number that grows with whatever is found to be needed."""
+        return len(self.values)
+
+    def settle(self, body: Block) -> None:
+        """Find all that `body` needs. Loops hand values back to their start, so that this takes some rounds."""
+        self.need(body.yields)
+        before = -1
+        while self.size != before:
+            before = self.size
+            self.mark(body)
+
+    def need(self, xs: Iterable[Operand]) -> None:
+        self.values.update(x for x in xs if isinstance(x, Value))
+
+    def keeps(self, node: Node) -> bool:
+        """Whether `node` is needed, as far as is known."""
+        if any(r in self.values for r in results(node)):
+            return True
+        if isinstance(node, Op):
+            return self.lasts(node)
+        return any(self.keeps(inner) for block in blocks(node) for inner in block.nodes)
+
+    def lasts(self, node: Op) -> bool:
+        """Whether an operation is needed although nothing reads its result."""
+        return node.row.is_lasting
+
+    def mark(self, block: Block) -> None:
+        """Note what the needed nodes of `block` need."""
+        for node in reversed(block.nodes):
+            if not self.keeps(node):
+                continue
+            match node:
+                case Op():
+                    self.mark_op(node)
+                case If():
+                    self.need([node.cond])
+                    for k, result in enumerate(node.results):
+                        if result in self.values:
+                            self.need([node.then.yields[k], node.orelse.yields[k]])
+                case For() | While():
+                    self.need(node.cond.yields if isinstance(node, While) else (node.lo, node.hi))
+                    for k in self.carried(node):
+                        self.need([node.init[k], node.body.yields[k]])
+            for inner in reversed(blocks(node)):
+                self.mark(inner)
+
+    def mark_op(self, node: Op) -> None:
+        self.need(node.args)
+
+    def carried(self, node: For | While) -> list[int]:
+        """Positions of the carried values that something needs."""
+        pairs = zip(node.params, node.results, strict=True)
+        return [k for k, (param, result) in enumerate(pairs) if param in self.values or result in self.values]
+
+
+class Sweep(Rewriter):
+    """Leaves out what is not needed: operations, branches, loops, and results of these."""
+
+    def __init__(self, liveness: Liveness):
+        self.liveness = liveness
+
+    def nodes(self, node: Node) -> Iterable[Node]:
+        return (self.node(node),) if self.liveness.keeps(node) else ()
+
+    def branch(self, node: If) -> Node:
+        kept = [k for k, r in enumerate(node.results) if r in self.liveness.values]
+        then, orelse = (self.block(with_yields(b, kept)) for b in (node.then, node.orelse))
+        return dataclasses.replace(node, then=then, orelse=orelse, results=at(node.results, kept))
+
+    def loop(self, node: For | While) -> Node:
+        kept = self.liveness.carried(node)
+        body = self.block(with_yields(node.body, kept))
+        params, init, made = at(node.params, kept), at(node.init, kept), at(node.results, kept)
+        if isinstance(node, While):
+            cond = self.block(node.cond)
+            return dataclasses.replace(node, params=params, init=init, results=made, body=body, cond=cond)
+        lanes = None if node.lanes is None else at(node.lanes, kept)
+        return dataclasses.replace(node, params=params, init=init, results=made, body=body, lanes=lanes)
+
+
+def at(values: tuple[_T, ...], positions: Iterable[int]) -> tuple[_T, ...]:
+    """The values at these positions."""
+    return tuple(values[k] for k in positions)
+
+
+def with_yields(block: Block, positions: Iterable[int]) -> Block:
+    """The block with those of its yields that have these positions."""
+    return Block(block.nodes, at(block.yields, positions))
+
+
+def drop_unused(body: Block) -> Block:
+    """`body` without operations, branches, loops and carried values that nothing needs."""
+    liveness = Liveness()
+    liveness.settle(body)
+    return Sweep(liveness).block(body)

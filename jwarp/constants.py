@@ -15,3 +15,5 @@ log10e = LOG10E = math.log10(math.e)
 phi = PHI = (1.0 + math.sqrt(5.0)) / 2.0
 inf = INF = math.inf
 nan = NAN = math.nan
+
+CONSTANTS = {name: value for name, value in globals().items() if isinstance(value, float)}

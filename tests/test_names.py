@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import jwarp as wp
-from jwarp.planned import LATER
+from jwarp.frontend.builtins.planned import PLANNED
 
 
-@pytest.mark.parametrize("name", sorted(LATER))
+@pytest.mark.parametrize("name", sorted(PLANNED))
 def test_a_name_to_come(name):
     assert not hasattr(wp, name)
     with pytest.raises(AttributeError, match=f"wp.{name}: .* not available yet"):

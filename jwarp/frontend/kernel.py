@@ -13,12 +13,7 @@ from typing import Any
 from jwarp.caches import MAX_SHAPES, Cache
 from jwarp.config import Settings, config
 from jwarp.errors import CompileError, JwarpError, Span
-from jwarp.frontend.builtins.tile import (
-    algebra,  # noqa: F401 define functions
-    functions,  # noqa: F401 define functions
-    memory,  # noqa: F401 define functions
-    shapes,  # noqa: F401 define functions
-)
+from jwarp.frontend.builtins import rows  # noqa: F401 defines them
 from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.func import Func, func
 from jwarp.frontend.lowering.statements import lower_kernel_source

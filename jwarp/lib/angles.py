@@ -5,7 +5,7 @@ Polynomials are fitted as in jwarp/lib/trig.py.
 
 from __future__ import annotations
 
-from jwarp.frontend.builtins.table import abs, cast, copysign, fma, max, min, sqrt, where
+from jwarp.frontend.builtins.scalar import abs, cast, copysign, fma, max, min, sqrt, where
 from jwarp.frontend.func import func
 from jwarp.lib.polynomial import polynomial
 from jwarp.types import float32, float64, int32, int64

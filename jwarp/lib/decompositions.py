@@ -6,10 +6,13 @@ Matrices are first scaled by a power of two, which keeps squares in range and ch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from jwarp.frontend.builtins.table import abs, cast, dot, matrix, matrix_from_cols, max, min, sqrt, vector, where
+from jwarp.frontend.builtins.scalar import abs, cast, max, min, sqrt, where
+from jwarp.frontend.builtins.table import library
+from jwarp.frontend.builtins.vector import dot, matrix, matrix_from_cols, vector
 from jwarp.frontend.func import Func, func
 from jwarp.lib.refinements import followed_eig, followed_qr, followed_svd
 from jwarp.types import FloatMatrix, float32, int32, int64
@@ -28,9 +31,15 @@ SMALLEST_NORMAL_32 = 0x00800000
 SMALLEST_NORMAL_64 = int64(0x0010000000000000)
 
 
-def decomposition(*outputs: str) -> Callable[[Callable], Func]:
-    """A `func` whose results go to further arguments where a call names them."""
-    return lambda function: Func(function, outputs)
+def decomposition(form: str, **outputs: str) -> Callable[[Callable], Func]:
+    """A public function whose results go to further arguments where a call names them.
+
+    `form` and the types of the `outputs` are those for float32; there is the same for float64 and float16.
+    """
+    given = "".join(f", {name}: {kind}" for name, kind in outputs.items())
+    texts = [f"{form} -> tuple[{', '.join(outputs.values())}]", f"{form[:-1]}{given}) -> None"]
+    forms = [re.sub(r"\b(mat\d\d|vec\d)\b", rf"\1{suffix}", text) for suffix in ("", "d", "h") for text in texts]
+    return lambda function: library("\n".join(forms))(Func(function, tuple(outputs)))
 
 
 @func
@@ -138,9 +147,9 @@ def svd2_wide(A: Any):
     return U, sigma * scale, matrix_from_cols(v, w)
 
 
-@decomposition("U", "sigma", "V")
+@decomposition("svd2(A: mat22)", U="mat22", sigma="vec2", V="mat22")
 def svd2(A: Matrix22):
-    """svd2(A): U, sigma, V with A == U @ diag(sigma) @ transpose(V); sigma[0] >= sigma[1] >= 0.
+    """U, sigma, V with A == U @ diag(sigma) @ transpose(V); sigma[0] >= sigma[1] >= 0.
 
     V is a rotation, U a rotation where the determinant of A is not negative, else a reflection.
     """
@@ -202,9 +211,9 @@ def svd3_wide(A: Any):
     return U, sigma * scale, matrix_from_cols(u, v, w)
 
 
-@decomposition("U", "sigma", "V")
+@decomposition("svd3(A: mat33)", U="mat33", sigma="vec3", V="mat33")
 def svd3(A: Matrix33):
-    """svd3(A): U, sigma, V with A == U @ diag(sigma) @ transpose(V), where U and V are rotations.
+    """U, sigma, V with A == U @ diag(sigma) @ transpose(V), where U and V are rotations.
 
     sigma decreases in magnitude; its last component has the sign of the determinant, the others are not negative.
     """
@@ -223,9 +232,9 @@ def qr3_wide(A: Any):
     return Q, R * scale
 
 
-@decomposition("Q", "R")
+@decomposition("qr3(A: mat33)", Q="mat33", R="mat33")
 def qr3(A: Matrix33):
-    """qr3(A): Q, R with A == Q @ R, where Q is a rotation and R upper triangular.
+    """Q, R with A == Q @ R, where Q is a rotation and R upper triangular.
 
     The first two entries on the diagonal of R are not negative.
     """
@@ -271,9 +280,9 @@ def eig3_wide(A: Any):
     return matrix_from_cols(u, v, w), vector(a, b, c) * scale
 
 
-@decomposition("Q", "d")
+@decomposition("eig3(A: mat33)", Q="mat33", d="vec3")
 def eig3(A: Matrix33):
-    """eig3(A): Q, d with A == Q @ diag(d) @ transpose(Q) for symmetric A, where Q is a rotation.
+    """Q, d with A == Q @ diag(d) @ transpose(Q) for symmetric A, where Q is a rotation.
 
     The eigenvalues are in no particular order. Of any other matrix it decomposes the symmetric part.
     """

@@ -5,7 +5,7 @@ Polynomials are fitted as in jwarp/lib/trig.py.
 
 from __future__ import annotations
 
-from jwarp.frontend.builtins.table import abs, cast, copysign, fma, min, sqrt, where
+from jwarp.frontend.builtins.scalar import abs, cast, copysign, fma, min, sqrt, where
 from jwarp.frontend.func import func
 from jwarp.lib import maths, maths64
 from jwarp.lib.maths import exp2_wide, log2_wide

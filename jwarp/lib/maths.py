@@ -7,7 +7,7 @@ those of tanh reach 2.5 units in the last place.
 
 from __future__ import annotations
 
-from jwarp.frontend.builtins.table import abs, cast, copysign, floor, fma, min, where
+from jwarp.frontend.builtins.scalar import abs, cast, copysign, floor, fma, min, where
 from jwarp.frontend.func import func
 from jwarp.lib.polynomial import polynomial
 from jwarp.types import float32, float64, int32, int64

@@ -7,7 +7,7 @@ relative error, the lowest coefficients rounded first and the others fitted agai
 
 from __future__ import annotations
 
-from jwarp.frontend.builtins.table import abs, cast, copysign, floor, fma, max, min, where
+from jwarp.frontend.builtins.scalar import abs, cast, copysign, floor, fma, max, min, where
 from jwarp.frontend.func import func
 from jwarp.lib.polynomial import polynomial
 from jwarp.types import float64, int32, int64

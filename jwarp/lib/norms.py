@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from jwarp.frontend.builtins.table import abs, dot, length, sqrt
+from jwarp.frontend.builtins.scalar import abs, sqrt
+from jwarp.frontend.builtins.table import library
+from jwarp.frontend.builtins.vector import dot, length
 from jwarp.frontend.func import func
 
 
+@library("norm_l1(v: Vector[Float, Any]) -> Float")
 @func
 def norm_l1(v: Any):
     """The sum of the absolute values of the components."""
@@ -17,12 +20,14 @@ def norm_l1(v: Any):
     return result
 
 
+@library("norm_l2(v: Vector[Float, Any]) -> Float")
 @func
 def norm_l2(v: Any):
     """The length of v."""
     return length(v)
 
 
+@library("norm_huber(v: Vector[Float, Any], delta: float = 1.0) -> Float")
 @func
 def norm_huber(v: Any, delta: Any = 1.0):
     """Half the square of |v| up to delta, from there on linear."""
@@ -33,6 +38,7 @@ def norm_huber(v: Any, delta: Any = 1.0):
     return limit * (sqrt(square) - v.dtype(0.5) * limit)
 
 
+@library("norm_pseudo_huber(v: Vector[Float, Any], delta: float = 1.0) -> Float")
 @func
 def norm_pseudo_huber(v: Any, delta: Any = 1.0):
     """delta * sqrt(1 + |v|**2 / delta**2), a smooth form of the Huber norm, which is delta at zero."""
@@ -40,6 +46,7 @@ def norm_pseudo_huber(v: Any, delta: Any = 1.0):
     return scale * sqrt(v.dtype(1.0) + dot(v, v) / (scale * scale))
 
 
+@library("smooth_normalize(v: AnyVector, delta: float = 1.0) -> AnyVector")
 @func
 def smooth_normalize(v: Any, delta: Any = 1.0):
     """v divided by its pseudo-Huber norm."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jwarp.frontend.builtins.table import fma
+from jwarp.frontend.builtins.scalar import fma
 from jwarp.frontend.func import func
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jwarp.frontend.builtins.table import fixed, follow, get_diag, identity, transpose
+from jwarp.frontend.builtins.scalar import fixed, follow
+from jwarp.frontend.builtins.vector import get_diag, identity, transpose
 from jwarp.frontend.func import func
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from jwarp.frontend.builtins.table import library
 from jwarp.frontend.func import func
 
 
 @func
 def lower_bound(arr: Any, value: Any):
-    """lower_bound(arr, value): index of the first element of sorted `arr` that is not below `value`; else the last."""
+    """The index of the first element of sorted `arr` that is not below `value`; else that of the last."""
     lower = 0
     upper = arr.shape[0] - 1
     while lower < upper:
@@ -21,9 +22,17 @@ def lower_bound(arr: Any, value: Any):
     return lower
 
 
+@library(
+    """
+    lower_bound(arr: array[Number], value: Number) -> int
+    lower_bound(arr: array[Number], arr_begin: int, arr_end: int, value: Number) -> int"""
+)
 @func
 def lower_bound(arr: Any, arr_begin: int, arr_end: int, value: Any):  # noqa: F811 - an overload
-    """lower_bound(arr, arr_begin, arr_end, value): the same among the elements from arr_begin up to arr_end."""
+    """The index of the first element of a sorted array that is not below `value`; that of the last if all are.
+
+    It looks at the elements from `arr_begin` up to, and without, `arr_end`, or at all.
+    """
     lower = arr_begin
     upper = arr_end - 1
     while lower < upper:

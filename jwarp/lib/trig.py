@@ -13,7 +13,7 @@ to the zeros of large arguments, where sin and cos are off by 2e-9 at most.
 
 from __future__ import annotations
 
-from jwarp.frontend.builtins.table import abs, cast, fma, where
+from jwarp.frontend.builtins.scalar import abs, cast, fma, where
 from jwarp.frontend.func import func
 from jwarp.types import float32, float64, int32, int64, uint32, uint64
 

@@ -6,7 +6,7 @@ are fitted as in jwarp/lib/maths64.py.
 
 from __future__ import annotations
 
-from jwarp.frontend.builtins.table import abs, cast, fma, where
+from jwarp.frontend.builtins.scalar import abs, cast, fma, where
 from jwarp.frontend.func import func
 from jwarp.lib.polynomial import polynomial
 from jwarp.types import float64, int64, uint64

@@ -78,7 +78,7 @@ class CompositeKind:
         return f"<composite kind {self.name}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return KINDS.__getitem__, (self.name,)
+        return kind_named, (self.name,)
 
 
 class CompositeType(type):
@@ -201,6 +201,12 @@ VECTOR = CompositeKind("vector", "vectors", "vec", ((2,), (3,), (4,)), tuple(SUF
 MATRIX = CompositeKind("matrix", "matrices", "mat", ((2, 2), (3, 3), (4, 4)), ("", "h", "f", "d"))
 
 KINDS = {kind.name: kind for kind in (VECTOR, MATRIX)}
+
+
+def kind_named(name: str) -> CompositeKind:
+    """The kind of that name."""
+    return KINDS[name]
+
 
 # What components are that belong to nothing else, by the number of their axes: rows and slices of other kinds.
 PLAIN = {1: VECTOR, 2: MATRIX}

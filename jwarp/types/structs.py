@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -23,13 +24,35 @@ def listen(listener: Callable[[StructType], None]) -> None:
         listener(struct_)
 
 
+class _Asked:
+    """What the functions of `dataclasses` read off a class, made when one of them first asks a struct for it."""
+
+    def __set_name__(self, owner: StructType, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: StructType) -> Any:
+        fields = [(name, user_type(kind)) for name, kind in owner.fields.items()]
+        found = getattr(dataclasses.make_dataclass(owner.__name__, fields, init=False, repr=False, eq=False), self.name)
+        type.__setattr__(owner, self.name, found)
+        return found
+
+
 class Struct(metaclass=StructType):
-    """Base of the structs. `P(k=1.0)` or `p = P(); p.k = 1.0`; fields that are not given are zero, arrays None."""
+    """Base of the structs. `P(k=1.0)` or `p = P(); p.k = 1.0`; fields that are not given are zero, arrays None.
+
+    `p.replace(k=2.0)` is another struct; `dataclasses.replace`, `dataclasses.fields`, `copy` and `pickle` know them
+    too. As JAX traces values of any kind through structs, those that fields are given are checked at launches only.
+
+    Raises:
+        KernelTypeError: too many values, one for a field that there is not, or two for one field.
+    """
 
     fields: ClassVar[dict[str, AnyType]] = {}
     __slots__ = ()
+    __dataclass_fields__ = _Asked()
+    __dataclass_params__ = _Asked()
 
-    def __init__(self, *given: Any, **named: Any):
+    def __init__(self, /, *given: Any, **named: Any):
         kind, names = type(self), list(type(self).fields)
         if len(given) > len(names):
             raise KernelTypeError(f"{kind!r} has {len(names)} fields ({', '.join(names)}), {len(given)} values given")
@@ -49,9 +72,25 @@ class Struct(metaclass=StructType):
             raise KernelTypeError(f"{type(self)!r} has no field '{name}'; there are {names}")
         object.__setattr__(self, name, value)
 
+    def replace(self, /, **changes: Any) -> Any:
+        """A struct with the values in `changes` for the fields of these names, and the same ones for others.
+
+        Raises:
+            KernelTypeError: there is no field of such a name.
+        """
+        values = {name: getattr(self, name) for name in type(self).fields}
+        return type(self)(**{**values, **changes})
+
+    __replace__ = replace  # for copy.replace, from Python 3.13 on
+
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in type(self).fields)
         return f"{type(self)!r}({shown})"
+
+
+def user_type(kind: AnyType) -> Any:
+    """The type of a field or parameter as users write it: `wp.vec3` for a vector that is passed by value."""
+    return kind.element if isinstance(kind, ArrayType) and kind.dims == 0 else kind
 
 
 def _zero(field: AnyType) -> Any:
@@ -77,9 +116,10 @@ def struct(cls: type | None = None, **options: Any) -> Any:
     """Make a class of annotated fields a struct.
 
     Fields are scalars, vectors, matrices, arrays and other structs. A struct is an argument of kernels, a value
-    in them, and a JAX pytree whose leaves are its fields in order. `wp.array[P]` is an array of structs; outside
-    kernels it is one P whose every leaf has the array's axes in front. Functions under `@wp.func` in the class are
-    methods.
+    in them, and a JAX pytree whose leaves are its fields in order; `jax.export` knows it by module and name.
+    `wp.array[P]` is an array of structs; outside kernels it is one P whose every leaf has the array's axes in front.
+    Functions under `@wp.func` in the class are methods. Structs have a `replace`, and are copied and pickled like
+    dataclasses.
 
     Raises:
         KernelTypeError: `cls` is no class, has a base class or no fields, or a field has a type that kernels do not

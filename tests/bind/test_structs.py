@@ -1,6 +1,10 @@
 """Structs: arguments and values of kernels, pytrees of JAX, gradients by field, records, and what is refused."""
 
+import subprocess
+import sys
+
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -419,3 +423,72 @@ def test_repeated_launches_look_at_all_fields():
         given = Shifted(offset=Offset(scale=scale, shift=1), x=x)
         assert wp.launch(nested_fields, n, [given, 0.0], [own])[0] is own
         np.testing.assert_allclose(own, scale * x + 1, rtol=1e-5)
+
+
+EXPORTS = """
+import sys
+import jax, jax.numpy as jnp, numpy as np
+import jwarp as wp
+
+@wp.struct
+class Spring:
+    k: float
+    {field}: wp.vec2
+
+@wp.struct
+class Springs:
+    one: Spring
+    x: wp.array[float]
+
+@wp.kernel
+def pull(s: Springs, f: wp.array[float]):
+    i = wp.tid()
+    f[i] = -s.one.k * s.x[i]
+
+made = wp.jax_kernel(pull)
+s = Springs(Spring(2.0, wp.vec2(1, 2)), jnp.arange(3.0))
+fn = lambda s: {{"f": made(s)[0], "s": s}}
+if sys.argv[1] == "write":
+    exported = jax.export.export(jax.jit(fn), disabled_checks=wp.EXPORT_CHECKS)(s)
+    open(sys.argv[2], "wb").write(exported.serialize(vjp_order=1))
+else:
+    exported = jax.export.deserialize(open(sys.argv[2], "rb").read())
+    found = exported.call(s)
+    assert type(found["s"]) is Springs and type(found["s"].one) is Spring
+    np.testing.assert_array_equal(found["f"], [0, -2, -4])
+    gradient = jax.grad(lambda s: exported.call(s)["f"].sum())(s)
+    assert type(gradient) is Springs and gradient.one.k == -3.0
+"""
+
+
+def test_structs_are_arguments_of_exported_functions(tmp_path):
+    pytest.importorskip("flatbuffers")
+    for program, field in (("good", "rest"), ("other", "length")):
+        (tmp_path / f"{program}.py").write_text(EXPORTS.format(field=field))
+
+    def run(program, what):
+        arguments = [sys.executable, str(tmp_path / f"{program}.py"), what, str(tmp_path / "exported")]
+        return subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+
+    done = run("good", "write")
+    assert done.returncode == 0, done.stderr
+    done = run("good", "read")
+    assert done.returncode == 0, done.stderr
+    done = run("other", "read")
+    assert "struct Spring was exported with the fields ('k', 'rest'), and has ('k', 'length') now" in done.stderr
+
+
+def test_structs_of_one_name_can_be_exported():
+    """As in a notebook whose cell is run again."""
+
+    def define():
+        @wp.struct
+        class Again:
+            k: float
+
+        return Again
+
+    for made in (define(), define()):
+        exported = jax.export.export(jax.jit(lambda s: s.k * 2))(made(k=jnp.float32(1.5)))
+        pytest.importorskip("flatbuffers")
+        assert jax.export.deserialize(exported.serialize()).call(made(k=jnp.float32(1.5))) == 3.0

@@ -286,16 +286,12 @@ def _count(caller: Any, holds: Any, span: Span) -> tuple:
     return ()
 
 
-def _expectation(name: str, lower: Any, parameters: Any) -> Builtin:
-    return Builtin(name, "", lower, signature=inspect.signature(parameters))
-
-
 EXPECTATIONS = {
-    "expect_eq": _expectation(
-        "expect_eq", lambda caller, args, spans, span: _expect(caller, args, span, True), lambda a, b: None
+    "expect_eq": Builtin(
+        "expect_eq(a: T, b: T) -> None", "", lambda caller, args, spans, span: _expect(caller, args, span, True)
     ),
-    "expect_neq": _expectation(
-        "expect_neq", lambda caller, args, spans, span: _expect(caller, args, span, False), lambda a, b: None
+    "expect_neq": Builtin(
+        "expect_neq(a: T, b: T) -> None", "", lambda caller, args, spans, span: _expect(caller, args, span, False)
     ),
-    "expect_near": _expectation("expect_near", _expect_near, lambda a, b, tolerance=None: None),
+    "expect_near": Builtin("expect_near(a: T, b: T, tolerance: Any = None) -> None", "", _expect_near, binds=True),
 }

@@ -1,6 +1,7 @@
 """`@wp.func`, captured names, `wp.static`, `wp.constant` and unrolling."""
 
 import enum
+import inspect
 import math
 import pydoc
 import types
@@ -10,7 +11,7 @@ import pytest
 from running import values_of
 
 import jwarp as wp
-from jwarp.frontend.builtins.table import BUILTINS, Builtin
+from jwarp.frontend.builtins.table import BUILTINS
 from jwarp.ir.nodes import For, walk
 
 FACTOR = 3
@@ -288,6 +289,15 @@ def test_static_expressions_of_other_names_may_stand_in_any_loop():
 @pytest.mark.parametrize("name", sorted(BUILTINS))
 def test_help_describes_each_builtin(name):
     row = BUILTINS[name]
-    assert row.__doc__ == row.doc and row.doc.strip()
-    assert row.__doc__ != Builtin.__doc__
-    assert row.doc in pydoc.plain(pydoc.render_doc(row))
+    assert row.doc.strip().endswith(".")
+    assert all(str(line).strip() in row.__doc__ for line in row.doc.splitlines())
+    shown = pydoc.plain(pydoc.render_doc(row))
+    assert all(form.text in shown for form in row.each_form)
+    assert row.doc.splitlines()[0] in shown
+    assert (row.__name__, row.__module__) == (name, "jwarp")
+
+
+def test_signatures_say_parameters_types_and_defaults():
+    assert str(inspect.signature(wp.sin)) == "(x: Float) -> Float"
+    assert str(inspect.signature(wp.clamp)) == "(x: Number, low: Number, high: Number) -> Number"
+    assert inspect.signature(wp.tile_load).parameters["storage"].default == "register"

@@ -1,10 +1,14 @@
-"""Lowers `wp.printf` and `print`, whose texts are no values of the kernel language."""
+"""`wp.printf` and `print`, whose texts are no values of the kernel language: they read their calls themselves."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
-from jwarp.errors import CompileError, KernelTypeError
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.builtins.table import Builtin, added
 from jwarp.frontend.lowering.expressions import ExpressionLowering
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, describe
 from jwarp.ir.formats import Conversion, conversions
@@ -14,7 +18,7 @@ from jwarp.ir.nodes import Op, Operand
 _PLAIN = {"float": "%g", "int": "%d", "uint": "%u", "bool": "%s"}
 
 
-def printf(lowering: ExpressionLowering, node: ast.Call) -> Binding:
+def _printf(lowering: ExpressionLowering, node: ast.Call) -> Binding:
     """`wp.printf(format, numbers…)`: a line in the format of C."""
     if not node.args:
         raise CompileError("wp.printf needs a format text", lowering.span(node), 'wp.printf("%d\\n", i)')
@@ -39,7 +43,7 @@ def printf(lowering: ExpressionLowering, node: ast.Call) -> Binding:
     return ()
 
 
-def print_values(lowering: ExpressionLowering, node: ast.Call) -> Binding:
+def _print_values(lowering: ExpressionLowering, node: ast.Call) -> Binding:
     """`print(values…)`: texts, numbers, vectors and matrices on a line, as Warp shows them."""
     shown: list[str] = []
     values: list[Operand] = []
@@ -100,3 +104,38 @@ def _fitting(lowering: ExpressionLowering, conversion: Conversion, node: ast.exp
             f"convert it: {'float' if is_float else 'int'}(…), or write {_PLAIN[value.type.kind].replace('s', 'd')}",
         )
     return value
+
+
+def _not_called(caller: Any, args: list[Any], spans: list[Span], span: Span) -> Binding:
+    raise AssertionError("texts are read from the call itself")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrintBuiltin(Builtin):
+    """A function that takes texts, which are no values: `lines` lowers the call."""
+
+    lines: Callable[[ExpressionLowering, ast.Call], Binding] = _printf
+
+
+printf = added(
+    PrintBuiltin(
+        "printf(fmt: str, *args: Any) -> None",
+        """Write text to the standard output for each thread, formatted as in C.
+
+        `fmt` is a constant text with %d %i %u %x %X %o %c %f %e %g and %%; there is one number for each.
+
+        Raises:
+            CompileError: the format is not constant, or asks for another number of values.
+            KernelTypeError: a value is no number, or of the wrong kind.""",
+        _not_called,
+        lines=_printf,
+    )
+)
+print = added(
+    PrintBuiltin(
+        "print(*values: Any) -> None",
+        "Write a line with texts, numbers, vectors and matrices to the standard output for each thread.",
+        _not_called,
+        lines=_print_values,
+    )
+)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.builtins import prints
-from jwarp.frontend.builtins.parameter_names import in_order
-from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin, print, printf, static
+from jwarp.frontend.builtins.control import static
+from jwarp.frontend.builtins.prints import PrintBuiltin
+from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin
 from jwarp.frontend.builtins.tile.calls import TileBuiltin
 from jwarp.frontend.context import spelling
 from jwarp.frontend.func import Func
@@ -20,9 +20,6 @@ from jwarp.frontend.values import composites, structs
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, StructValue, bind_python, describe
 from jwarp.ir.builder import zero
 from jwarp.types import CompositeType, ScalarType, StructType, as_scalar
-
-# The builtins that take texts, which are no values, by identity.
-PRINTS = {id(printf): prints.printf, id(print): prints.print_values}
 
 
 class CallLowering(SubscriptLowering):
@@ -44,16 +41,15 @@ class CallLowering(SubscriptLowering):
             return self.static_expression(node)
         with contextlib.suppress(TypeError):  # not hashable: not one of Python's own functions
             function = PYTHON_BUILTINS.get(function, function)
-        lines = PRINTS.get(id(function))
-        plain = lines is not None or isinstance(function, Func)
+        plain = isinstance(function, (PrintBuiltin, Func))
         for part in (*node.args, *node.keywords):
             if (isinstance(part, ast.Starred) and plain) or (isinstance(part, ast.keyword) and part.arg is None):
                 raise self.unsupported(part, ast.Starred)
-        if lines is not None:
+        if isinstance(function, PrintBuiltin):
             if node.keywords:
                 keyword = self.span(node.keywords[0])
                 raise CompileError(f"wp.{function.name} takes no keyword arguments", keyword, "put all in its text")
-            return lines(self, node)
+            return function.lines(self, node)
         is_type = as_scalar(function) is not None or isinstance(function, CompositeType)
         if isinstance(function, StructType):
             named = {str(k.arg): self.expression(k.value) for k in node.keywords}
@@ -73,12 +69,10 @@ class CallLowering(SubscriptLowering):
             return composites.construct(self, function, args, span)
         if isinstance(function, Builtin):
             named = {str(k.arg): self.expression(k.value) for k in node.keywords}
-            if function.signature is None and named:
-                places = {str(k.arg): self.span(k.value) for k in node.keywords}
-                order = in_order(function.name, len(args), list(named), self.span(node.keywords[0]))
-                args, named = [*args, *(named[name] for name in order)], {}
-                spans += [places[name] for name in order]
-            return function.lower(self, function.arguments(args, named, span), spans, span)
+            places = {str(k.arg): self.span(k.value) for k in node.keywords}
+            wrong = span if function.binds or not named else self.span(node.keywords[0])
+            args, spans = function.arguments(args, spans, named, places, wrong)
+            return function.lower(self, args, spans, span)
         keywords = {k.arg: self.expression(k.value) for k in node.keywords}
         return self.call_function(function, args, keywords, node)
 
@@ -104,8 +98,9 @@ class CallLowering(SubscriptLowering):
         if isinstance(callee, Func):
             call = ast.copy_location(ast.Call(node.func, nodes, []), node)
             return self.call_function(callee, args, {}, call)
-        if isinstance(callee, Builtin) and not isinstance(callee, TileBuiltin) and id(callee) not in PRINTS:
-            return callee.lower(self, callee.arguments(args, {}, span), spans, span)
+        if isinstance(callee, Builtin) and not isinstance(callee, (TileBuiltin, PrintBuiltin)):
+            args, spans = callee.arguments(args, spans, {}, {}, span)
+            return callee.lower(self, args, spans, span)
         if (target := as_scalar(callee)) is not None:
             return self.conversion(target, args, span, keywords=False)
         if isinstance(callee, CompositeType):

@@ -8,7 +8,8 @@ import itertools
 from collections.abc import Callable, Iterator
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.builtins.table import BUILTINS, static
+from jwarp.frontend.builtins.control import static
+from jwarp.frontend.builtins.table import BUILTINS
 from jwarp.frontend.lowering.carried import Carried
 from jwarp.frontend.lowering.control_flow import ControlFlowLowering
 from jwarp.frontend.lowering.expressions import SET

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, KernelWarning, Span
-from jwarp.frontend.builtins import table
+from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.context import Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.expressions import SET
@@ -181,7 +181,7 @@ class Lowering(InliningLowering):
         if not isinstance(node, ast.Call) or node.args or node.keywords:
             return False
         callee = self.expression(node.func)
-        return isinstance(callee, PythonRef) and callee.object is table.tid
+        return isinstance(callee, PythonRef) and callee.object is tid
 
     def store_to(self, target: ast.expr, binding: Binding, span: Span) -> None:
         match target:

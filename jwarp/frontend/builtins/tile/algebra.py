@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 
 from jwarp.frontend.builtins.tile.calls import FILL_MODES, Given, define
@@ -209,57 +208,71 @@ def _diag_add(given: Given) -> TileRef:
     return memory.made(kind.dtype, shape, made, span)
 
 
-def _matmul_parameters(args: list[Binding], named: dict[str, Binding]) -> inspect.Signature:
+def _accumulates(args: list[Binding], named: dict[str, Binding]) -> int:
     """With a tile as third argument, the product is added to it; without, alpha comes third."""
-    accumulates = "out" in named or (len(args) > 2 and isinstance(args[2], TileRef))
-    if accumulates:
-        return inspect.signature(lambda a, b, out, alpha=1.0, beta=1.0, precision="default": 0)
-    return inspect.signature(lambda a, b, alpha=1.0, precision="default": 0)
+    return int("out" in named or (len(args) > 2 and isinstance(args[2], TileRef)))
 
+
+# -- rows
 
 tile_matmul = define(
-    "tile_matmul",
-    "tile_matmul(a, b): a new tile a @ b; tile_matmul(a, b, out, alpha, beta): out = alpha * a @ b + beta * out",
+    """
+    tile_matmul(a: tile[T], b: tile[T], alpha: float = 1.0, precision: str = 'default') -> tile[T]
+    tile_matmul(a: tile[Any], b: tile[Any], out: tile[Any], alpha: float = 1.0, beta: float = 1.0,\
+        precision: str = 'default') -> None""",
+    """The product of tiles of floats with two dimensions.
+
+    A new tile alpha * a @ b; with a tile `out`, that becomes alpha * a @ b + beta * out.
+
+    Elements of 16 bits are added up in float32 where `out` has that type. With `precision="tf32"` products of
+    float32 may be taken with fewer digits.
+
+    Raises:
+        KernelTypeError: the shapes do not fit, or the elements are no floats.""",
     _matmul,
-    _matmul_parameters,
+    _accumulates,
 )
 tile_diag_add = define(
-    "tile_diag_add", "tile_diag_add(a, d): a new tile, a with d added to the diagonal", _diag_add, lambda a, d: 0
+    "tile_diag_add(a: tile[T], d: tile[T]) -> tile[T]",
+    "A new tile: the square tile `a` with the tile `d` of one dimension added to the diagonal.",
+    _diag_add,
 )
 
 
-def _pair(name: str, doc: str, rule: Callable[[Given], tuple[Operand, ...]], like: str, parameters: Callable) -> tuple:
+def _pair(form: str, doc: str, rule: Callable[[Given], tuple[Operand, ...]], like: str) -> tuple:
     """A function that gives a new tile, and the one that changes its argument."""
-    new = define(name, f"{name}({doc}", functools.partial(_made, rule, like), parameters)
-    changing = f"{name}_inplace({doc}, in place of {like}"
-    return new, define(f"{name}_inplace", changing, functools.partial(_in_place, rule, like), parameters)
+    new = define(f"{form} -> tile[T]", doc, functools.partial(_made, rule, like))
+    changing = f"{form.replace('(', '_inplace(', 1)} -> None"
+    return new, define(
+        changing, f"{doc}\n\n    It takes the place of `{like}`.", functools.partial(_in_place, rule, like)
+    )
 
 
 tile_cholesky, tile_cholesky_inplace = _pair(
-    "tile_cholesky",
-    "A, fill_mode='lower'): the triangular factor L of L @ L.T == A, or U of U.T @ U == A",
+    "tile_cholesky(A: tile[T], fill_mode: str = 'lower')",
+    """The triangular factor of a symmetric positive definite tile `A` of float32 or float64.
+
+    It is L of L @ L.T == A for the fill mode "lower", U of U.T @ U == A for "upper".""",
     _cholesky,
     "A",
-    lambda A, fill_mode="lower": 0,
 )
 tile_cholesky_solve, tile_cholesky_solve_inplace = _pair(
-    "tile_cholesky_solve",
-    "L, y, fill_mode='lower'): x of A @ x == y, of whose matrix L is the factor",
+    "tile_cholesky_solve(L: tile[T], y: tile[T], fill_mode: str = 'lower')",
+    """The x of A @ x == y, where `L` is what `tile_cholesky` gave for A with the same fill mode.
+
+    `y` has one or two dimensions; the columns of two are solved for one by one.""",
     _cholesky_solve,
     "y",
-    lambda L, y, fill_mode="lower": 0,
 )
 tile_lower_solve, tile_lower_solve_inplace = _pair(
-    "tile_lower_solve",
-    "L, y): x of L @ x == y for a lower triangular L",
+    "tile_lower_solve(L: tile[T], y: tile[T])",
+    "The x of L @ x == y for a lower triangular tile `L`; `y` has one or two dimensions.",
     _lower_solve,
     "y",
-    lambda L, y: 0,
 )
 tile_upper_solve, tile_upper_solve_inplace = _pair(
-    "tile_upper_solve",
-    "U, z): x of U @ x == z for an upper triangular U",
+    "tile_upper_solve(U: tile[T], z: tile[T])",
+    "The x of U @ x == z for an upper triangular tile `U`; `z` has one or two dimensions.",
     _upper_solve,
     "z",
-    lambda U, z: 0,
 )

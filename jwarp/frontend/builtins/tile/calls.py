@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.builtins.table import BUILTINS, Builtin
+from jwarp.frontend.builtins.signatures import first_fitting
+from jwarp.frontend.builtins.table import Builtin, added
 from jwarp.frontend.context import Context
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, PythonRef, TileRef, describe
 from jwarp.frontend.values.cells import TileMemory
@@ -129,7 +129,7 @@ class Given:
         if name not in self:
             return default
         value = self.values[name]
-        wanted = value.object if isinstance(value, PythonRef) else None
+        wanted = value.object if isinstance(value, PythonRef) else value
         if isinstance(wanted, CompositeType):
             return wanted
         scalar = as_scalar(wanted)
@@ -151,17 +151,16 @@ class Given:
 
 
 Rule = Callable[[Given], Binding]
-_NOTHING = inspect.Signature()
-# The parameters may depend on what is given: how many indices a tile takes.
-Parameters = inspect.Signature | Callable[[list[Binding], dict[str, Binding]], inspect.Signature]
+# Which of the forms a call has, where their names alone do not say it: a tile takes an index for each dimension.
+Choice = Callable[[list[Binding], dict[str, Binding]], int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class TileBuiltin(Builtin):
-    """A function on tiles."""
+    """A function on tiles, whose rule gets its arguments by name."""
 
     rule: Rule = lambda given: ()
-    parameters: Parameters = _NOTHING
+    choice: Choice | None = None
 
     def call(
         self,
@@ -174,11 +173,10 @@ class TileBuiltin(Builtin):
     ) -> Binding:
         span = e.span(node)
         e.require_tiles()
-        parameters = self.parameters
-        signature = parameters if isinstance(parameters, inspect.Signature) else parameters(args, named)
+        forms = self.each_form if self.choice is None else [self.each_form[self.choice(args, named)]]
         try:
-            bound = signature.bind(*args, **named)
-            places = signature.bind(*spans, **named_spans).arguments
+            bound = first_fitting(forms, args, named)
+            places = bound.signature.bind(*spans, **named_spans).arguments
         except TypeError as error:
             raise KernelTypeError(f"wp.{self.name}: {error}", span) from None
         bound.apply_defaults()
@@ -195,11 +193,6 @@ def _not_called(caller: Any, args: list[Any], spans: list[Span], span: Span) -> 
     raise AssertionError("functions on tiles get their arguments by name")
 
 
-def define(name: str, doc: str, rule: Rule, parameters: Callable | Parameters) -> TileBuiltin:
-    """A function on tiles; `parameters` is a function with its parameters, or what chooses a signature."""
-    signature: Any = parameters
-    if inspect.isfunction(parameters) and parameters.__name__ == "<lambda>":
-        signature = inspect.signature(parameters)
-    made = TileBuiltin(name, doc, _not_called, signature=_NOTHING, rule=rule, parameters=signature)
-    BUILTINS[name] = made
-    return made
+def define(forms: str, doc: str, rule: Rule, choice: Choice | None = None) -> TileBuiltin:
+    """A row of the table: a function on tiles."""
+    return added(TileBuiltin(forms, doc, _not_called, rule=rule, choice=choice))

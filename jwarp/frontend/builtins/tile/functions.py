@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError
-from jwarp.frontend.builtins import table
-from jwarp.frontend.builtins.table import Builtin
+from jwarp.frontend.builtins import scalar
+from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin
 from jwarp.frontend.builtins.tile.calls import Given, define
 from jwarp.frontend.tiles.operators import binary
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, TileRef, describe, flatten
@@ -21,13 +21,13 @@ from jwarp.types import CompositeType, TileType, int32, scalar_of, with_shape
 
 # Functions that are operations of their own where they combine elements.
 _REDUCTIONS: dict[int, str] = {
-    id(table.add): "add",
-    id(table.mul): "mul",
-    id(table.min): "min",
-    id(table.max): "max",
-    id(table.bit_and): "and",
-    id(table.bit_or): "or",
-    id(table.bit_xor): "xor",
+    id(scalar.add): "add",
+    id(scalar.mul): "mul",
+    id(scalar.min): "min",
+    id(scalar.max): "max",
+    id(scalar.bit_and): "and",
+    id(scalar.bit_or): "or",
+    id(scalar.bit_xor): "xor",
 }
 
 
@@ -173,7 +173,7 @@ def _reduce(given: Given) -> TileRef:
     kind, items = given.tile("a")
     assert kind.shape is not None and kind.dtype is not None
     axis = _axis(given, kind.shape)
-    operation = _REDUCTIONS.get(id(table.PYTHON_BUILTINS.get(function.object, function.object)))
+    operation = _REDUCTIONS.get(id(PYTHON_BUILTINS.get(function.object, function.object)))
     # A product of floats is one multiplication after the other: its derivative is right where elements are zero, too.
     folded = operation == "mul" and (isinstance(kind.dtype, CompositeType) or items[0].type.is_float)
     if operation is not None and not folded:
@@ -266,53 +266,76 @@ def _axpy(given: Given) -> Binding:
     return ()
 
 
-def _plain(name: str, doc: str, rule: Callable[[Given], Binding], parameters: Callable) -> Builtin:
-    return define(name, f"{name}({doc}", rule, parameters)
-
+# -- rows
 
 tile_map = define(
-    "tile_map",
-    "tile_map(op, a, args…): a function applied to each element of a tile, with those of other tiles, or with numbers",
+    "tile_map(op: Callable[..., T], a: tile[Any], *args: Any) -> tile[T]",
+    """A new tile: a function, a `@wp.func` or a builtin, applied to each element of `a`.
+
+    Its further arguments are elements of tiles of the same shape, or values that are the same for all.
+
+    Raises:
+        KernelTypeError: the shapes differ, or the function gives no number, vector or matrix.""",
     _map,
-    lambda op, a, *args: 0,
 )
 tile_sum = define(
-    "tile_sum", "tile_sum(a, axis): the sum of the elements, along an axis or of all", _sum, lambda a, axis=None: 0
+    "tile_sum(a: tile[T], axis: int | None = None) -> tile[T]",
+    "The sum of the elements along an axis, which is left out of the shape; or of all, a tile of one element.",
+    _sum,
 )
-tile_min, tile_max = (
-    define(f"tile_{k}", f"tile_{k}(a): the {word} element", functools.partial(_extreme, operation=k), lambda a: 0)
-    for k, word in (("min", "smallest"), ("max", "largest"))
+tile_min = define(
+    "tile_min(a: tile[T]) -> tile[T]",
+    "The smallest element of a tile of numbers, as a tile of one element.",
+    functools.partial(_extreme, operation="min"),
 )
-tile_argmin, tile_argmax = (
-    define(
-        f"tile_arg{k}",
-        f"tile_arg{k}(a): the number of the first {word} element, counted row by row",
-        functools.partial(_arg, operation=k),
-        lambda a: 0,
-    )
-    for k, word in (("min", "smallest"), ("max", "largest"))
+tile_max = define(
+    "tile_max(a: tile[T]) -> tile[T]",
+    "The largest element of a tile of numbers, as a tile of one element.",
+    functools.partial(_extreme, operation="max"),
+)
+tile_argmin = define(
+    "tile_argmin(a: tile[Any]) -> tile[int]",
+    "The number of the first smallest element, counted row by row, as a tile of one int32.",
+    functools.partial(_arg, operation="min"),
+)
+tile_argmax = define(
+    "tile_argmax(a: tile[Any]) -> tile[int]",
+    "The number of the first largest element, counted row by row, as a tile of one int32.",
+    functools.partial(_arg, operation="max"),
 )
 tile_reduce = define(
-    "tile_reduce",
-    "tile_reduce(op, a, axis): the elements combined by a function of two, along an axis or all",
+    "tile_reduce(op: Callable[[T, T], T], a: tile[T], axis: int | None = None) -> tile[T]",
+    """The elements combined by a function of two along an axis, which is left out of the shape; or all.
+
+    Sums, extrema and the like by a builtin are taken in any order, other functions from the first element on.""",
     _reduce,
-    lambda op, a, axis=None: 0,
 )
-tile_scan_inclusive, tile_scan_exclusive, tile_scan_max_inclusive, tile_scan_min_inclusive = (
-    define(
-        f"tile_scan_{name}",
-        f"tile_scan_{name}(a): for each element, {doc}",
-        functools.partial(_scan, operation=operation, exclusive=exclusive),
-        lambda a: 0,
-    )
-    for name, operation, exclusive, doc in (
-        ("inclusive", "add", False, "the sum up to it, row by row"),
-        ("exclusive", "add", True, "the sum of those before it, row by row"),
-        ("max_inclusive", "max", False, "the largest one up to it, row by row"),
-        ("min_inclusive", "min", False, "the smallest one up to it, row by row"),
-    )
+
+
+def _scans(name: str, operation: str, exclusive: bool, doc: str) -> Builtin:
+    forms = f"tile_scan_{name}(a: tile[T]) -> tile[T]"
+    return define(forms, doc, functools.partial(_scan, operation=operation, exclusive=exclusive))
+
+
+tile_scan_inclusive = _scans(
+    "inclusive", "add", False, "A new tile: for each element the sum up to and with it, row by row."
 )
-tile_dot = define("tile_dot", "tile_dot(a, b): the sum of the products of elements", _dot, lambda a, b: 0)
+tile_scan_exclusive = _scans(
+    "exclusive", "add", True, "A new tile: for each element the sum of those before it, row by row; 0 for the first."
+)
+tile_scan_max_inclusive = _scans(
+    "max_inclusive", "max", False, "A new tile: for each element the largest one up to it, row by row."
+)
+tile_scan_min_inclusive = _scans(
+    "min_inclusive", "min", False, "A new tile: for each element the smallest one up to it, row by row."
+)
+tile_dot = define(
+    "tile_dot(a: tile[Any], b: tile[Any]) -> tile[Any]",
+    "The sum of the products of the elements, and of their components, of two tiles that are alike: one element.",
+    _dot,
+)
 tile_axpy = define(
-    "tile_axpy", "tile_axpy(alpha, src, dest): add alpha * src to dest", _axpy, lambda alpha, src, dest: 0
+    "tile_axpy(alpha: Any, src: tile[T], dest: tile[T]) -> None",
+    "dest += alpha * src, for two tiles that are alike.",
+    _axpy,
 )

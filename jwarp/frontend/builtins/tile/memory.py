@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,8 +11,9 @@ import numpy as np
 
 from jwarp import types
 from jwarp.errors import CompileError, Span
+from jwarp.frontend.builtins.signatures import indexed
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS
-from jwarp.frontend.builtins.tile.calls import Given, define
+from jwarp.frontend.builtins.tile.calls import Given, TileBuiltin, define
 from jwarp.frontend.tiles.subscripts import along_axis
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, Number, TileRef, describe, flatten
 from jwarp.frontend.values.composites import component_indices
@@ -325,19 +325,10 @@ def _atomic_add(given: Given, places_of: Any = _places) -> Binding:
 # -- a thread's writes to a tile
 
 
-def _indexed_parameters(*after: str, **defaults: Any) -> Any:
-    """Parameters of a function that takes a tile and an index for each of its axes."""
-
-    def signature(args: list[Binding], named: dict[str, Binding]) -> inspect.Signature:
-        tile = args[0] if args else named.get("a")
-        rank = len(tile.shape) if isinstance(tile, TileRef) else 1
-        names = ["a", *"ijkl"[:rank], *after]
-        keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        return inspect.Signature(
-            [inspect.Parameter(n, keyword, default=defaults.get(n, inspect.Parameter.empty)) for n in names]
-        )
-
-    return signature
+def _by_rank(args: list[Binding], named: dict[str, Binding]) -> int:
+    """The form of a function that takes a tile and an index for each of its axes."""
+    tile = args[0] if args else named.get("a")
+    return len(tile.shape) - 1 if isinstance(tile, TileRef) else 0
 
 
 def _scatter(given: Given, operation: str) -> Binding:
@@ -369,92 +360,128 @@ def _own(given: Given, x: Operand, span: Span) -> Operand:
 
 # -- rows
 
-tile_zeros, tile_ones, tile_empty = (
-    define(name, f"{name}(shape, dtype=float): a tile of {what}", rule, lambda shape, dtype=None, storage="register": 0)
-    for name, what, rule in (
-        ("tile_zeros", "zeros", lambda given: _constant(given, 0)),
-        ("tile_ones", "ones", lambda given: _constant(given, 1)),
-        ("tile_empty", "zeros, to be written", lambda given: _constant(given, 0)),
+
+def _of_shape(name: str, doc: str, number: int) -> TileBuiltin:
+    return define(
+        f"""
+        {name}(shape: Shape, dtype: type[float] = float, storage: str = 'register') -> tile[float]
+        {name}(shape: Shape, dtype: type[T], storage: str = 'register') -> tile[T]""",
+        f"""{doc}
+
+        `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+        `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.""",
+        lambda given: _constant(given, number),
     )
-)
+
+
+tile_zeros = _of_shape("tile_zeros", "A tile of zeros.", 0)
+tile_ones = _of_shape("tile_ones", "A tile of ones.", 1)
+tile_empty = _of_shape("tile_empty", "A tile that is to be written; what is not holds zeros.", 0)
 tile_full = define(
-    "tile_full",
-    "tile_full(shape, value, dtype): a tile of one value",
+    """
+    tile_full(shape: Shape, value: Any, dtype: type[T], storage: str = 'register') -> tile[T]
+    tile_full(shape: Shape, value: T, dtype: None = None, storage: str = 'register') -> tile[T]""",
+    """A tile of one value, a number, vector or matrix.
+
+    `shape` is a constant integer, or a tuple of up to four. With a scalar type `dtype` a number is converted.""",
     _full,
-    lambda shape, value, dtype=None, storage="register": 0,
 )
 tile_arange = define(
-    "tile_arange",
-    "tile_arange([start,] stop [, step], dtype=float): the numbers of a range, which are constants",
+    """
+    tile_arange(*args: float, dtype: type[float] = float, storage: str = 'register') -> tile[float]
+    tile_arange(*args: float, dtype: type[T], storage: str = 'register') -> tile[T]""",
+    """A tile of one dimension with the numbers of a range: (stop), (start, stop) or (start, stop, step), constants.
+
+    Raises:
+        KernelTypeError: the range is empty, or a number does not fit `dtype`.
+        CompileError: a number is not constant.""",
     _arange,
-    lambda *args, dtype=None, storage="register": 0,
 )
 tile_from_thread = define(
-    "tile_from_thread",
-    "tile_from_thread(shape, value, thread_idx): a tile of the value that one thread of the block has",
+    "tile_from_thread(shape: Shape, value: T, thread_idx: Index, storage: str = 'register') -> tile[T]",
+    "A tile of the value, a number, vector or matrix, that one thread of the block has.",
     _from_thread,
-    lambda shape, value, thread_idx, storage="register": 0,
 )
 tile = define(
-    "tile",
-    "tile(x): the tile of the values that the threads of the block have; components of vectors come in front",
+    "tile(x: T, preserve_type: bool = False) -> tile[T]",
+    """The tile of the values that the threads of the block have, one for each thread along the last axis.
+
+    The components of vectors and matrices are axes in front of it; with `preserve_type` they stay together as
+    elements. Outside kernels `wp.tile(dtype=float, shape=(8, 8))` and `wp.tile[float]` are the types of parameters.""",
     _tile,
-    lambda x, preserve_type=False: 0,
 )
-untile = define("untile", "untile(a): this thread's value in a tile that has one for each", _untile, lambda a: 0)
+untile = define(
+    "untile(a: tile[T]) -> T",
+    "This thread's number, vector or matrix in a tile whose last axis has an element for each thread of the block.",
+    _untile,
+)
 tile_load = define(
-    "tile_load",
-    "tile_load(a, shape, offset): the part of an array from an offset on; zero outside of the array",
+    indexed(
+        "tile_load(a: array[T], shape: Shape, offset: Offset = None, storage: str = 'register',"
+        " bounds_check: bool = True, aligned: bool = False) -> tile[T]"
+    ),
+    """The part of an array of `shape` from `offset` on; elements outside of the array are zero.
+
+    The array has as many dimensions as the tile; a[i] is the row of one. What `bounds_check`, `aligned` and `storage`
+    promise changes no result.""",
     _load,
-    lambda a, shape, offset=None, storage="register", bounds_check=True, aligned=False: 0,
 )
 tile_load_indexed = define(
-    "tile_load_indexed",
-    "tile_load_indexed(a, indices, shape, offset, axis=0): the same, where a tile says the indices along one axis",
+    indexed(
+        "tile_load_indexed(a: array[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0,"
+        " storage: str = 'register') -> tile[T]"
+    ),
+    """As `tile_load`, where the int32 in the tile `indices` are the indices along `axis`.
+
+    An index that is negative or too large stands for zeros.""",
     _load_indexed,
-    lambda a, indices, shape, offset=None, axis=0, storage="register": 0,
 )
 tile_store = define(
-    "tile_store",
-    "tile_store(a, t, offset): write a tile to an array; what is outside of it is dropped",
+    indexed(
+        "tile_store(a: array[T], t: tile[T], offset: Offset = None, bounds_check: bool = True,"
+        " aligned: bool = False) -> None"
+    ),
+    "Write a tile to the part of an array from `offset` on; elements outside of the array are dropped.",
     _store,
-    lambda a, t, offset=None, bounds_check=True, aligned=False: 0,
 )
 tile_store_indexed = define(
-    "tile_store_indexed",
-    "tile_store_indexed(a, indices, t, offset, axis=0): the same, where a tile says the indices along one axis",
+    indexed(
+        "tile_store_indexed(a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None"
+    ),
+    """As `tile_store`, where the int32 in the tile `indices` are the indices along `axis`.
+
+    What has an index that is negative or too large is dropped.""",
     lambda given: _store(given, _gathered),
-    lambda a, indices, t, offset=None, axis=0: 0,
 )
 tile_atomic_add = define(
-    "tile_atomic_add",
-    "tile_atomic_add(a, t, offset): add a tile to an array, each element in one step; gives what was there before",
+    indexed("tile_atomic_add(a: array[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]"),
+    """Add a tile to the part of an array from `offset` on, each element in one indivisible step.
+
+    Gives the tile of what the elements held before; those outside of the array are dropped, and zero.""",
     _atomic_add,
-    lambda a, t, offset=None, bounds_check=True: 0,
 )
 tile_atomic_add_indexed = define(
-    "tile_atomic_add_indexed",
-    "tile_atomic_add_indexed(a, indices, t, offset, axis=0): the same, where a tile says the indices along one axis",
+    indexed(
+        "tile_atomic_add_indexed(a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0)"
+        " -> tile[T]"
+    ),
+    "As `tile_atomic_add`, where the int32 in the tile `indices` are the indices along `axis`.",
     lambda given: _atomic_add(given, _gathered),
-    lambda a, indices, t, offset=None, axis=0: 0,
 )
 tile_scatter_add = define(
-    "tile_scatter_add",
-    "tile_scatter_add(a, indices…, value, has_value): each thread that has a value adds it to an element of a tile",
+    indexed("tile_scatter_add(a: tile[T], *index, value: T, has_value: bool, atomic: bool = True) -> None"),
+    "Each thread that has a value adds it to an element of a tile: one index for each dimension.",
     lambda given: _scatter(given, "put_add"),
-    _indexed_parameters("value", "has_value", "atomic", atomic=True),
+    _by_rank,
 )
 tile_scatter_masked = define(
-    "tile_scatter_masked",
-    "tile_scatter_masked(a, indices…, value, has_value): each thread that has a value writes it to an element",
+    indexed("tile_scatter_masked(a: tile[T], *index, value: T, has_value: bool) -> None"),
+    "Each thread that has a value writes it to an element of a tile: one index for each dimension.",
     lambda given: _scatter(given, "put"),
-    _indexed_parameters("value", "has_value"),
+    _by_rank,
 )
 block_dim = define(
-    "block_dim",
-    "block_dim(): how many threads a block has",
-    lambda given: Const(int32, given.e.block_dim),
-    lambda: 0,
+    "block_dim() -> int", "How many threads a block of this launch has.", lambda given: Const(int32, given.e.block_dim)
 )
 
 # Outside kernels `wp.tile` says the type of a parameter.

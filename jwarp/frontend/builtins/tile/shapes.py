@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 from typing import Any
 
 from jwarp.errors import KernelTypeError, Span
+from jwarp.frontend.builtins.signatures import indexed
 from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin
 from jwarp.frontend.builtins.tile.calls import Given, define
 from jwarp.frontend.tiles import subscripts
@@ -160,11 +160,6 @@ def _assign(given: Given) -> Binding:
     return ()
 
 
-def _extract_parameters(args: list[Binding], named: dict[str, Binding]) -> inspect.Signature:
-    names = ["a", *"ijklmn"[: max(1, len(args) + len(named) - 1)]]
-    return inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names])
-
-
 def _extract(given: Given) -> Binding:
     ref, memory = given.ref("a"), given.memory
     positions = [memory.position(given.values[n], f"`{n}`", given.where(n)) for n in list(given.values)[1:]]
@@ -197,53 +192,53 @@ def _slice(caller: Any, args: list[Any], spans: list[Span], span: Span) -> Bindi
 
 
 tile_view = define(
-    "tile_view",
-    "tile_view(t, offset, shape): a part of a tile, changed with it; without shape, the rest of the axes",
+    "tile_view(t: tile[T], offset: Any, shape: Shape | None = None) -> tile[T]",
+    """A view of a part of a tile, which is changed with it.
+
+    With `shape`, as many elements from `offset` on; without, t[offset]: integers leave their axes out, slices keep
+    them.""",
     _view,
-    lambda t, offset, shape=None: 0,
 )
 tile_slice_indexed = define(
-    "tile_slice_indexed",
-    "tile_slice_indexed(t, indices): t[indices, :], the rows that a tile of indices names, as a new tile",
+    "tile_slice_indexed(t: tile[T], indices: Any) -> tile[T]",
+    "t[indices]: the rows that a tile of int32 among the indices names, as a new tile.",
     _slice_indexed,
-    lambda t, indices: 0,
 )
 tile_squeeze = define(
-    "tile_squeeze",
-    "tile_squeeze(t, axis): a view without dimensions of extent 1, all or those given",
+    "tile_squeeze(t: tile[T], axis: Shape | None = None) -> tile[T]",
+    "A view without the dimensions of extent 1, all or those given; one dimension stays.",
     _squeeze,
-    lambda t, axis=None: 0,
 )
 tile_reshape = define(
-    "tile_reshape",
-    "tile_reshape(t, shape): a view of another shape with as many elements; one extent may be -1",
+    "tile_reshape(t: tile[T], shape: Shape) -> tile[T]",
+    "A view of another shape with as many elements, row by row; one extent may be -1.",
     _reshape,
-    lambda t, shape: 0,
 )
 tile_transpose = define(
-    "tile_transpose", "tile_transpose(a): a view with rows and columns exchanged", _transpose, lambda a: 0
+    "tile_transpose(a: tile[T]) -> tile[T]",
+    "A view of a tile of two dimensions with rows and columns exchanged.",
+    _transpose,
 )
 tile_broadcast = define(
-    "tile_broadcast",
-    "tile_broadcast(a, shape): a view that repeats dimensions of extent 1, and has new ones in front",
+    "tile_broadcast(a: tile[T], shape: Shape) -> tile[T]",
+    "A view of another shape that repeats dimensions of extent 1, and has new ones in front.",
     _broadcast,
-    lambda a, shape: 0,
 )
 tile_astype = define(
-    "tile_astype", "tile_astype(t, dtype): a new tile with the elements converted", _astype, lambda t, dtype: 0
+    "tile_astype(t: tile[Any], dtype: type[T]) -> tile[T]",
+    "A new tile with the elements of a tile of scalars converted to a scalar type.",
+    _astype,
 )
 tile_assign = define(
-    "tile_assign",
-    "tile_assign(dst, src, offset): copy a tile into another one, from an offset on",
+    "tile_assign(dst: tile[Any], src: tile[Any], offset: Offset = None) -> None",
+    "Copy a tile into a part of another one, from `offset` on, with the elements converted.",
     _assign,
-    lambda dst, src, offset=None: 0,
 )
 tile_extract = define(
-    "tile_extract",
-    "tile_extract(a, indices…): an element of a tile, or a component of one: a[i, j]",
+    indexed("tile_extract(a: tile[Any], *index) -> Any", ranks=range(1, 7), letters="ijklmn"),
+    "An element of a tile, with one index for each dimension; with more, a component of it: a[i, j].",
     _extract,
-    _extract_parameters,
 )
 
-PYTHON_BUILTINS[slice] = Builtin("slice", "slice(start, stop, step): a slice of constants", _slice)
+PYTHON_BUILTINS[slice] = Builtin("slice(*bounds: int) -> slice", "A slice of constants, for `tile_view`.", _slice)
 assert "slice" not in BUILTINS

@@ -1,15 +1,19 @@
-"""The functions of vectors and matrices: one row each."""
+"""The functions of vectors and matrices: their rules, and one row each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from jwarp import types
 from jwarp.errors import KernelTypeError, Span
+from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin, define
+from jwarp.frontend.values import composites
 from jwarp.frontend.values.bindings import Binding, Composite, describe
 from jwarp.frontend.values.composites import ELEMENTWISE, Emitter, binary, elementwise, from_rows, total
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import matrix, uint32, vector
+from jwarp.types import uint32
 
 Rule = Callable[[Emitter, Sequence[Binding], Span], Binding]
 
@@ -53,7 +57,7 @@ def _square(name: str, args: Sequence[Binding], span: Span, largest: int | None 
 # -- vectors
 
 
-def dot(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
+def _dot_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
     x, y = _composites("dot", args, 2, span)
     return _dot(e, x, y, span)
 
@@ -62,7 +66,7 @@ def _dot(e: Emitter, x: Composite, y: Composite, span: Span) -> Operand:
     return total(e, elementwise(e, "mul", (x, y), span).items, span)
 
 
-def cross(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+def _cross_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     x, y = _vectors_of_3("cross", args, 2, span)
 
     def minor(i: int, j: int) -> Operand:
@@ -72,20 +76,20 @@ def cross(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     return Composite(x.type, (minor(1, 2), minor(2, 0), minor(0, 1)))
 
 
-def length_sq(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
+def _length_sq_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
     (x,) = _composites("length_sq", args, 1, span)
     return _dot(e, x, x, span)
 
 
-def length(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
+def _length_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
     (x,) = _composites("length", args, 1, span, floats=True)
     return e.emit("sqrt", _dot(e, x, x, span), span=span)
 
 
-def normalize(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+def _normalize_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     """x / |x|, and zero where |x| is zero."""
     (x,) = _composites("normalize", args, 1, span, floats=True)
-    size = length(e, (x,), span)
+    size = _length_rule(e, (x,), span)
     positive = e.emit("gt", size, zero(size.type), span=span)
     one = Const(size.type, 1.0)
     # One division for all components. A length that is not zero is too large for its inverse to overflow.
@@ -94,16 +98,16 @@ def normalize(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     return Composite(x.type, tuple(e.emit("mul", item, scale, span=span) for item in x.items))
 
 
-def outer(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+def _outer_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     vectors = [a for a in args if isinstance(a, Composite) and a.type.is_vector]
     if len(args) != 2 or len(vectors) != 2 or vectors[0].type.dtype is not vectors[1].type.dtype:
         raise KernelTypeError(f"wp.outer takes two vectors with components of one type, got {_given(args)}", span)
     x, y = vectors
     items = tuple(e.emit("mul", a, b, span=span) for a in x.items for b in y.items)
-    return Composite(matrix((x.type.size, y.type.size), x.type.dtype), items)
+    return Composite(types.matrix((x.type.size, y.type.size), x.type.dtype), items)
 
 
-def skew(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+def _skew_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     """The matrix of the cross product with a vector."""
     (v,) = _vectors_of_3("skew", args, 1, span)
     x, y, z = v.items
@@ -112,10 +116,10 @@ def skew(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     def neg(item: Operand) -> Operand:
         return e.emit("neg", item, span=span)
 
-    return Composite(matrix((3, 3), v.type.dtype), (none, neg(z), y, z, none, neg(x), neg(y), x, none))
+    return Composite(types.matrix((3, 3), v.type.dtype), (none, neg(z), y, z, none, neg(x), neg(y), x, none))
 
 
-def extremum(name: str) -> Rule:
+def _extremum(name: str) -> Rule:
     """The least or greatest component of a vector, or of two vectors component by component."""
 
     def rule(e: Emitter, args: Sequence[Binding], span: Span) -> Binding:
@@ -130,7 +134,7 @@ def extremum(name: str) -> Rule:
     return rule
 
 
-def argument_of(name: str, better: str) -> Rule:
+def _argument_of(name: str, better: str) -> Rule:
     """The position of the first least or greatest component, as uint32; NaNs are passed over."""
 
     def rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
@@ -152,22 +156,22 @@ def argument_of(name: str, better: str) -> Rule:
 # -- matrices
 
 
-def transpose(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+def _transpose_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     (m,) = _composites("transpose", args, 1, span, rank=2)
     return m.transposed
 
 
-def ddot(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
+def _ddot_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
     x, y = _composites("ddot", args, 2, span, rank=2)
     return _dot(e, x, y, span)
 
 
-def trace(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
+def _trace_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
     m = _square("trace", args, span)
     return total(e, [row[k] for k, row in enumerate(m.rows)], span)
 
 
-def determinant(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
+def _determinant_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
     return _determinant(e, _square("determinant", args, span, MAX_EXPANDED).rows, span)
 
 
@@ -187,7 +191,7 @@ def _without(rows: Sequence[Sequence[Operand]], row: int, column: int) -> list[l
     return [[x for j, x in enumerate(r) if j != column] for i, r in enumerate(rows) if i != row]
 
 
-def inverse(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+def _inverse_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     """The adjugate over the determinant; zero where the determinant is zero."""
     m = _square("inverse", args, span, MAX_EXPANDED)
     n, one = m.type.shape[0], Const(m.type.dtype, 1.0)
@@ -205,30 +209,30 @@ def inverse(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     return Composite(m.type, items)
 
 
-def diag(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+def _diag_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     (v,) = _composites("diag", args, 1, span)
     n, kind = v.type.size, v.type.dtype
     items = tuple(v.items[i] if i == j else zero(kind) for i in range(n) for j in range(n))
-    return Composite(matrix((n, n), kind), items)
+    return Composite(types.matrix((n, n), kind), items)
 
 
-def get_diag(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+def _get_diag_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     m = _square("get_diag", args, span)
-    return Composite(vector(m.type.shape[0], m.type.dtype), tuple(row[k] for k, row in enumerate(m.rows)))
+    return Composite(types.vector(m.type.shape[0], m.type.dtype), tuple(row[k] for k, row in enumerate(m.rows)))
 
 
-def matrix_from_cols(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+def _from_cols_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     return from_rows(_composites("matrix_from_cols", args, len(args) or 1, span)).transposed
 
 
-def matrix_from_rows(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
+def _from_rows_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     return from_rows(_composites("matrix_from_rows", args, len(args) or 1, span))
 
 
 # -- both
 
 
-def by_component(name: str, operation: str) -> Rule:
+def _by_component(name: str, operation: str) -> Rule:
     """An operation on each pair of components of two vectors or two matrices."""
 
     def rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
@@ -243,32 +247,133 @@ def vector_form(e: Emitter, name: str, operation: str, args: Sequence[Binding], 
     if len(args) == 2 and (operation in ("mul", "div") or operation in ELEMENTWISE):
         return binary(e, f"wp.{name}", operation, args[0], args[1], span)
     if operation in ("min", "max"):
-        return extremum(operation)(e, args, span)
+        return _extremum(operation)(e, args, span)
     if operation in ("neg", "not", "abs") and len(args) == 1 and isinstance(args[0], Composite):
         return elementwise(e, operation, (args[0],), span)
     raise KernelTypeError(f"wp.{name} does not take {_given(args)}", span, "apply it to each component")
 
 
-FUNCTIONS: dict[str, tuple[str, Rule]] = {
-    "dot": ("dot(x, y): sum of the products of the components", dot),
-    "ddot": ("ddot(a, b): sum of the products of the entries of two matrices", ddot),
-    "cross": ("cross(x, y): cross product of two vectors of length 3", cross),
-    "length": ("length(x): square root of the sum of squares", length),
-    "length_sq": ("length_sq(x): sum of squares", length_sq),
-    "normalize": ("normalize(x): x / length(x), zero where the length is zero", normalize),
-    "outer": ("outer(x, y): matrix of the products x[i] * y[j]", outer),
-    "skew": ("skew(v): matrix m with m @ x == cross(v, x)", skew),
-    "argmin": ("argmin(v): position of the first least component, as uint32", argument_of("argmin", "lt")),
-    "argmax": ("argmax(v): position of the first greatest component, as uint32", argument_of("argmax", "gt")),
-    "transpose": ("transpose(m): rows and columns exchanged", transpose),
-    "trace": ("trace(m): sum of the diagonal", trace),
-    "determinant": ("determinant(m): by expansion along the first row, up to 4 by 4", determinant),
-    "inverse": ("inverse(m): by cofactors, up to 4 by 4; zero where m is singular", inverse),
-    "inverse_approx": ("inverse_approx(m): the same as inverse(m)", inverse),
-    "diag": ("diag(v): matrix with v on the diagonal", diag),
-    "get_diag": ("get_diag(m): the diagonal of m", get_diag),
-    "matrix_from_cols": ("matrix_from_cols(…): matrix with the given columns", matrix_from_cols),
-    "matrix_from_rows": ("matrix_from_rows(…): matrix with the given rows", matrix_from_rows),
-    "cw_mul": ("cw_mul(x, y): product component by component", by_component("cw_mul", "mul")),
-    "cw_div": ("cw_div(x, y): quotient component by component", by_component("cw_div", "div")),
-}
+# -- rows
+
+
+def _row(forms: str, doc: str, rule: Rule, **details: Any) -> Builtin:
+    """A builtin whose rule reads its arguments without their places."""
+    return define(forms, doc, lambda caller, args, spans, span: rule(caller, args, span), **details)
+
+
+dot = _row(
+    "dot(a: Vector[Number, Any], b: Vector[Number, Any]) -> Number",
+    "The sum of the products of the components of two vectors of one type.",
+    _dot_rule,
+)
+ddot = _row(
+    "ddot(a: Matrix[Number, Any], b: Matrix[Number, Any]) -> Number",
+    "The sum of the products of the entries of two matrices of one type.",
+    _ddot_rule,
+)
+cross = _row(
+    "cross(a: AnyVector, b: AnyVector) -> AnyVector",
+    "The cross product of two vectors of length 3.",
+    _cross_rule,
+)
+length = _row(
+    "length(a: Vector[Float, Any]) -> Float",
+    "The square root of the sum of the squares of the components of a vector of floats.",
+    _length_rule,
+)
+length_sq = _row(
+    "length_sq(a: Vector[Number, Any]) -> Number",
+    "The sum of the squares of the components of a vector.",
+    _length_sq_rule,
+)
+normalize = _row(
+    "normalize(a: AnyVector) -> AnyVector",
+    "The vector of floats a / length(a); zero where the length is zero.",
+    _normalize_rule,
+)
+outer = _row(
+    "outer(a: Vector[Any, AnyMatrix], b: Vector[Any, AnyMatrix]) -> AnyMatrix",
+    "The matrix of the products a[i] * b[j] of two vectors with components of one type, maybe of different lengths.",
+    _outer_rule,
+)
+skew = _row(
+    "skew(vec: Vector[Any, AnyMatrix]) -> AnyMatrix",
+    "The matrix m of a vector of length 3 for which m @ x == cross(vec, x).",
+    _skew_rule,
+)
+argmin = _row(
+    "argmin(a: Vector[Any, Any]) -> uint32",
+    "The position of the first least component; NaNs are passed over.",
+    _argument_of("argmin", "lt"),
+)
+argmax = _row(
+    "argmax(a: Vector[Any, Any]) -> uint32",
+    "The position of the first greatest component; NaNs are passed over.",
+    _argument_of("argmax", "gt"),
+)
+cw_mul = _row(
+    "cw_mul(a: Composite, b: Composite) -> Composite",
+    "The product of two vectors or matrices of one type, component by component.",
+    _by_component("cw_mul", "mul"),
+)
+cw_div = _row(
+    "cw_div(a: Composite, b: Composite) -> Composite",
+    "The quotient of two vectors or matrices of one type, component by component.",
+    _by_component("cw_div", "div"),
+)
+transpose = _row(
+    "transpose(a: AnyMatrix) -> AnyMatrix",
+    "The matrix with rows and columns exchanged.",
+    _transpose_rule,
+)
+trace = _row("trace(a: Matrix[Number, Any]) -> Number", "The sum of the diagonal of a square matrix.", _trace_rule)
+determinant = _row(
+    "determinant(a: Matrix[Float, Any]) -> Float",
+    "The determinant of a square matrix of floats with at most 4 rows, by expansion along the first.",
+    _determinant_rule,
+)
+inverse = _row(
+    "inverse(a: AnyMatrix) -> AnyMatrix",
+    "The inverse of a square matrix of floats with at most 4 rows, by cofactors; zero where it is singular.",
+    _inverse_rule,
+)
+inverse_approx = _row("inverse_approx(a: AnyMatrix) -> AnyMatrix", "The same as `inverse`.", _inverse_rule)
+diag = _row("diag(vec: Vector[Any, AnyMatrix]) -> AnyMatrix", "The matrix with `vec` on the diagonal.", _diag_rule)
+get_diag = _row(
+    "get_diag(mat: Matrix[Any, AnyVector]) -> AnyVector", "The diagonal of a square matrix.", _get_diag_rule
+)
+matrix_from_cols = _row(
+    "matrix_from_cols(*args: Vector[Any, Any]) -> Any",
+    "The matrix with these columns, vectors of one type.",
+    _from_cols_rule,
+)
+matrix_from_rows = _row(
+    "matrix_from_rows(*args: Vector[Any, Any]) -> Any",
+    "The matrix with these rows, vectors of one type.",
+    _from_rows_rule,
+)
+vector = _row(
+    "vector(*values: Any, length: int | None = None, dtype: Any = None) -> Any",
+    """A vector of `values`: none for zeros, one for all components, or one for each; or a vector to be converted.
+
+    `length`, a constant, and `dtype`, a scalar type, follow from the values where they are left out.""",
+    composites.make_vector,
+    binds=True,
+)
+matrix = _row(
+    "matrix(*values: Any, shape: tuple[int, int] | None = None, dtype: Any = None) -> Any",
+    """A matrix of `values`, row by row: none for zeros, one for all, or one for each; or a matrix to be converted.
+
+    `shape`, two constants, is left out where a matrix is given; `dtype`, a scalar type, follows from the values.""",
+    composites.make_matrix,
+    binds=True,
+)
+identity = _row(
+    "identity(n: int, dtype: Any) -> Any",
+    "The n by n matrix of a scalar type with ones on the diagonal and zeros elsewhere; n is a constant.",
+    composites.make_identity,
+    binds=True,
+)
+
+# The functions that make types make values in kernels.
+PYTHON_BUILTINS[types.vector], PYTHON_BUILTINS[types.matrix] = vector, matrix

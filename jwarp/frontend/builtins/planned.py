@@ -1,8 +1,22 @@
-"""Names that Warp code uses and jwarp does not have yet, so that asking for one says so."""
+"""The rows of names that Warp code uses and jwarp does not have yet, so that asking for one says so."""
 
 from __future__ import annotations
 
-_LATER = {
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A name that is to come, with the feature that it belongs to."""
+
+    name: str
+    feature: str
+
+    def __str__(self) -> str:
+        return f"wp.{self.name}: {self.feature} are not available yet"
+
+
+_FEATURES = {
     "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
     "breakpoints": "breakpoint",
     "checks of values inside kernels": "expect_near",
@@ -36,11 +50,10 @@ _LATER = {
         "tile_query_valid"
     ),
 }
-LATER = {name: feature for feature, names in _LATER.items() for name in names.split()}
+PLANNED = {name: Planned(name, feature) for feature, names in _FEATURES.items() for name in names.split()}
 
 
 def refuse(name: str) -> AttributeError:
     """The error for a name that the package does not have."""
-    if name in LATER:
-        return AttributeError(f"wp.{name}: {LATER[name]} are not available yet")
-    return AttributeError(f"module 'jwarp' has no attribute {name!r}")
+    planned = PLANNED.get(name)
+    return AttributeError(str(planned) if planned else f"module 'jwarp' has no attribute {name!r}")

@@ -1,0 +1,55 @@
+"""The functions that change an element of an array in one indivisible step: one row each."""
+
+from __future__ import annotations
+
+from jwarp.errors import KernelTypeError, Span
+from jwarp.frontend.builtins.signatures import indexed
+from jwarp.frontend.builtins.table import Builtin, check_count, define
+from jwarp.frontend.context import Context
+from jwarp.frontend.values import composites
+from jwarp.frontend.values.bindings import ArrayRef, Binding, StructArray, describe
+
+
+def _atomic(name: str, operation: str, doc: str) -> Builtin:
+    compares = operation == "cas"
+    count = 2 if compares else 1
+
+    def lower(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+        array = args[0] if args else None
+        if not isinstance(array, ArrayRef):
+            hint = (
+                f"name a field: {array.name}.{next(iter(array.type.struct.fields))}"
+                if type(array) is StructArray
+                else ""
+            )
+            raise KernelTypeError(
+                f"the first argument of wp.{name} must be an array of numbers, vectors or matrices"
+                + (f", not {describe(array)}" if array is not None else ""),
+                spans[0] if spans else span,
+                hint,
+            )
+        check_count(name, args, (1 + array.type.dims + count,), span)
+        indices, values = args[1:-count], args[-count:]
+        if name == "atomic_sub":
+            values = [composites.negated(caller, values[0], span)]
+        return caller.atomic(operation, array, indices, values, spans[1:], span)
+
+    values = "compare: T | float, value: T | float" if compares else "value: T | float"
+    text = f"""{doc}, and give what the element held before, or zero where there is none.
+
+        There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
+        No other thread comes between the reading and the writing."""
+    return define(indexed(f"{name}(arr: array[T], *index, {values}) -> T"), text, lower)
+
+
+atomic_add = _atomic("atomic_add", "add", "Add to an element of an array")
+atomic_sub = _atomic("atomic_sub", "add", "Subtract from an element of an array")
+atomic_min = _atomic("atomic_min", "min", "Store the smaller of the value and an element of an array")
+atomic_max = _atomic("atomic_max", "max", "Store the larger of the value and an element of an array")
+atomic_and = _atomic("atomic_and", "and", "Combine an element of an array of integers by bitwise and")
+atomic_or = _atomic("atomic_or", "or", "Combine an element of an array of integers by bitwise or")
+atomic_xor = _atomic("atomic_xor", "xor", "Combine an element of an array of integers by bitwise exclusive or")
+atomic_exch = _atomic("atomic_exch", "exch", "Store a value in an element of an array")
+atomic_cas = _atomic(
+    "atomic_cas", "cas", "Store a value in an element of an array where it equals `compare` bit by bit"
+)

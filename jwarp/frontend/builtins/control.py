@@ -1,0 +1,61 @@
+"""The functions that say which thread this is, which numbers a loop runs over, and what Python computes."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+
+from jwarp.errors import CompileError, Span
+from jwarp.frontend.builtins.table import check_count, define
+from jwarp.frontend.context import Context
+from jwarp.frontend.values.bindings import Binding
+from jwarp.types import CompositeValue
+
+T = TypeVar("T")
+
+
+def _lower_tid(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("tid", args, (0,), span)
+    return caller.tid(1, span)
+
+
+tid = define(
+    "tid() -> ThreadIndex",
+    """This thread's coordinates in the launch, each an int32.
+
+    `i = wp.tid()` for a launch of one dimension, `i, j = wp.tid()` and so on for up to four.
+
+    Raises:
+        CompileError: it is called in a function, or with several numbers of coordinates in one kernel.""",
+    _lower_tid,
+)
+
+
+def _only_in_for(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    raise CompileError("range() can only stand in a for statement", span)
+
+
+range = define(
+    """
+    range(stop: Index, /) -> Range
+    range(start: Index, stop: Index, step: Index = 1, /) -> Range""",
+    "The integers that a for statement runs over; a loop over constants may be unrolled.",
+    _only_in_for,
+)
+
+
+def static(value: T) -> T:
+    """Evaluate an expression in Python when the kernel is built: `wp.static(a + 1)`.
+
+    Outside kernels it gives its argument. Names of the kernel itself are not visible, but for
+    variables of unrolled loops.
+    """
+    return value
+
+
+def constant(value: T) -> T:
+    """Mark a number, a vector or a matrix as a constant for kernels; gives it back unchanged."""
+    if not isinstance(value, (bool, int, float, np.generic, CompositeValue)):
+        raise TypeError(f"wp.constant takes a number, a bool, a vector or a matrix, not {type(value).__name__}")
+    return value

@@ -1,0 +1,115 @@
+"""The functions of arrays, and of what values are made of: one row each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin, check_count, define
+from jwarp.frontend.context import Context
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    Composite,
+    Number,
+    PythonRef,
+    StructArray,
+    StructValue,
+    TileRef,
+    describe,
+)
+from jwarp.ir.nodes import Const
+from jwarp.types import MAX_DIMS, ArrayType, CompositeType, as_scalar
+
+
+def _lower_len(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("len", args, (1,), span)
+    match args[0]:
+        case ArrayRef() as array:
+            return caller.extent(array, 0, span)
+        case StructArray(first=array):
+            return caller.extent(array, 0, span)
+        case tuple() as items:
+            return Number(len(items))
+        case Composite(type=kind):
+            return Number(kind.shape[0])
+        case TileRef(shape=shape):
+            return Number(shape[0])
+    raise KernelTypeError(f"len() needs an array, a vector or a matrix, not {describe(args[0])}", spans[0])
+
+
+define(
+    "len(a: Any) -> int",
+    "The extent of the first dimension of an array, a tile, a vector or a matrix; of a tuple, how many it has.",
+    _lower_len,
+)
+
+
+def _lower_type(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("type", args, (1,), span)
+    return PythonRef(
+        args[0].type if isinstance(args[0], (Composite, StructValue)) else caller.scalar(args[0], spans[0]).type
+    )
+
+
+# Python's function, so not among the names of the package.
+PYTHON_BUILTINS[type] = Builtin(
+    "type(x: T) -> type[T]", "The type of a number, a vector, a matrix or a struct, to be called.", _lower_type
+)
+
+
+def _lower_zeros(caller: Context, args: list[Any], spans: list[Span], span: Span) -> Binding:
+    shape, dtype = args
+    extents = [_constant_extent(n, span) for n in (shape if isinstance(shape, tuple) else (shape,))]
+    if not 1 <= len(extents) <= MAX_DIMS:
+        raise CompileError(f"a local array has 1 to {MAX_DIMS} dimensions, not {len(extents)}", span)
+    wanted = dtype.object if isinstance(dtype, PythonRef) else dtype
+    element = wanted if isinstance(wanted, CompositeType) else as_scalar(wanted)
+    if element is None:
+        raise KernelTypeError(
+            f"the dtype of a local array must be a scalar, vector or matrix type, not {describe(dtype)}",
+            span,
+            "wp.zeros(shape=4, dtype=float)",
+        )
+    return caller.local_array(ArrayType(element, len(extents)), tuple(extents), span)
+
+
+def _constant_extent(binding: Binding, span: Span) -> int:
+    value = binding.value if isinstance(binding, (Number, Const)) else None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise CompileError(
+            "the shape of a local array must be a positive constant integer, or a tuple of them",
+            span,
+            "write a number, a captured constant or wp.static(…); an array whose shape varies is a parameter",
+        )
+    return value
+
+
+def _local_array(name: str) -> Builtin:
+    shapes = {"int": "array", "tuple[int]": "array"}
+    shapes |= {f"tuple[{', '.join(['int'] * rank)}]": f"array{rank}d" for rank in (2, 3, 4)}
+    forms = "\n".join(
+        form
+        for shape, array in shapes.items()
+        for form in (
+            f"{name}(shape: {shape}, dtype: type[float] = float) -> {array}[float]",
+            f"{name}(shape: {shape}, dtype: type[T]) -> {array}[T]",
+        )
+    )
+    return define(
+        forms,
+        """An array of this thread's own, all zeros.
+
+        `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+
+        Raises:
+            CompileError: the shape is not constant.
+            KernelTypeError: `dtype` is no such type.""",
+        _lower_zeros,
+        binds=True,
+        outside=f"outside kernels arrays are NumPy's or JAX's: jnp.{name}(…)",
+    )
+
+
+# What an element holds that nothing was stored to is zero after either.
+zeros, empty = _local_array("zeros"), _local_array("empty")

@@ -1,0 +1,432 @@
+"""The functions of numbers: one row each. Many take vectors, matrices and tiles too, element by element."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jwarp.errors import KernelTypeError, Span
+from jwarp.frontend.builtins import vector
+from jwarp.frontend.builtins.table import Builtin, check_count, check_same, define
+from jwarp.frontend.context import Context
+from jwarp.frontend.tiles import operators
+from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, TileRef, describe, flatten, rebuild
+from jwarp.ir.builder import zero
+from jwarp.ir.nodes import Operand
+from jwarp.ir.operation import ANY, FLOAT, NUMBER, Kinds
+from jwarp.ir.ops import OPS
+from jwarp.types import CompositeType, ScalarType, as_scalar, bool_
+
+# -- one operation each
+
+
+def _elementwise(forms: str, doc: str, operation: str = "") -> Builtin:
+    """A builtin that is one operation, that of its name, on scalars of one type."""
+    name = forms.strip().partition("(")[0]
+    row = OPS[operation or name]
+
+    def lower(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+        assert row.arity is not None
+        if any(isinstance(a, TileRef) for a in args):
+            return _of_tiles(caller, name, row.name, args, span)
+        if any(isinstance(a, Composite) for a in args):
+            return vector.vector_form(caller, name, row.name, args, span)
+        check_count(name, args, (row.arity,), span)
+        scalars = [caller.scalar(a, s, f"argument of wp.{name}") for a, s in zip(args, spans, strict=True)]
+        return caller.emit(row.name, *scalars, span=span)
+
+    return define(forms, doc, lower, operation=row.name)
+
+
+def _of_tiles(caller: Context, name: str, operation: str, args: list[Binding], span: Span) -> Binding:
+    """The operators between tiles, by name."""
+    match args:
+        case [TileRef() as x] if operation == "neg":
+            return operators.negated(caller, x, span)
+        case [x, y] if operation in (*operators.IN_PLACE, *operators.SCALED):
+            return operators.binary(caller, f"wp.{name}", operation, x, y, span)
+    raise KernelTypeError(
+        f"wp.{name} does not take tiles", span, f"wp.tile_map(wp.{name}, …) applies it to each element"
+    )
+
+
+def _pairwise(name: str, of: str = "Number", tiles: bool = True) -> str:
+    """The forms of an operator between two of a kind."""
+    kinds = [of, "Composite", *(["tile[T]"] if tiles else [])]
+    return "\n".join(f"{name}(a: {kind}, b: {kind}) -> {kind}" for kind in kinds)
+
+
+def _quotient(name: str) -> str:
+    return f"""
+        {name}(a: Number, b: Number) -> Number
+        {name}(a: Composite, b: Number) -> Composite
+        {name}(a: Number, b: Composite) -> Composite
+        {name}(a: tile[T], b: Any) -> tile[T]
+        {name}(a: Any, b: tile[T]) -> tile[T]"""
+
+
+add = _elementwise(_pairwise("add"), "a + b. Integers wrap around.")
+sub = _elementwise(_pairwise("sub"), "a - b. Integers wrap around.")
+mul = _elementwise(
+    """
+    mul(a: Number, b: Number) -> Number
+    mul(a: Composite, b: Number) -> Composite
+    mul(a: Number, b: Composite) -> Composite
+    mul(a: SquareMatrix, b: SquareMatrix) -> SquareMatrix
+    mul(a: Matrix[Any, AnyVector], b: AnyVector) -> AnyVector
+    mul(a: AnyVector, b: Matrix[Any, AnyVector]) -> AnyVector
+    mul(a: tile[T], b: Any) -> tile[T]
+    mul(a: Any, b: tile[T]) -> tile[T]""",
+    """a * b: of numbers, of a number and each component, or the product of matrices.
+
+    Integers wrap around. Two vectors have no product: see `dot`, `cross`, `outer` and `cw_mul`.""",
+)
+div = _elementwise(
+    _quotient("div"),
+    "a / b. Integers are truncated towards zero; an integer over 0 is -1, all bits set.",
+)
+div_approx = _elementwise(_quotient("div_approx"), "The same as `div`: a / b, correctly rounded.", "div")
+floordiv = _elementwise(
+    "floordiv(a: Number, b: Number) -> Number",
+    "a // b: the quotient rounded down; an integer over 0 is -1, all bits set.",
+)
+mod = _elementwise(
+    _pairwise("mod", tiles=False),
+    "The remainder of a / b with the sign of a, as in C; a itself for integers where b is 0.",
+)
+_EXTREME = """
+    {0}(a: Number, b: Number) -> Number
+    {0}(a: Composite, b: Composite) -> Composite
+    {0}(a: Vector[Number, Any]) -> Number"""
+min = _elementwise(
+    _EXTREME.format("min"),
+    """The smaller of a and b, component by component for vectors and matrices; of one vector, its least component.
+
+    NaN if either is; -0 is below 0.""",
+)
+max = _elementwise(
+    _EXTREME.format("max"),
+    """The larger of a and b, component by component for vectors and matrices; of one vector, its greatest component.
+
+    NaN if either is; 0 is above -0.""",
+)
+pow = _elementwise("pow(x: Float, y: Float) -> Float", "x to the power y.")
+atan2 = _elementwise("atan2(y: Float, x: Float) -> Float", "The angle of the point (x, y) in radians, -pi to pi.")
+copysign = _elementwise("copysign(x: Float, y: Float) -> Float", "|x| with the sign of y.")
+fma = _elementwise(
+    "fma(x: Float, y: Float, z: Float) -> Float", "x * y + z, rounded once where the target has the instruction."
+)
+neg = _elementwise(
+    """
+    neg(x: Number) -> Number
+    neg(x: Composite) -> Composite
+    neg(x: tile[T]) -> tile[T]""",
+    "-x.",
+)
+abs = _elementwise(
+    """
+    abs(x: Number) -> Number
+    abs(x: Composite) -> Composite""",
+    "|x|, component by component for vectors and matrices.",
+)
+sqrt = _elementwise("sqrt(x: Float) -> Float", "The square root of x; NaN where x is negative.")
+sin = _elementwise("sin(x: Float) -> Float", "The sine of x radians.")
+cos = _elementwise("cos(x: Float) -> Float", "The cosine of x radians.")
+tan = _elementwise("tan(x: Float) -> Float", "The tangent of x radians.")
+asin = _elementwise("asin(x: Float) -> Float", "The angle whose sine is x, -pi/2 to pi/2; x is clamped to [-1, 1].")
+acos = _elementwise("acos(x: Float) -> Float", "The angle whose cosine is x, 0 to pi; x is clamped to [-1, 1].")
+atan = _elementwise("atan(x: Float) -> Float", "The angle whose tangent is x, -pi/2 to pi/2.")
+exp = _elementwise("exp(x: Float) -> Float", "e to the power x.")
+log = _elementwise("log(x: Float) -> Float", "The natural logarithm of x; NaN where x is negative.")
+log2 = _elementwise("log2(x: Float) -> Float", "The logarithm of x to base 2; NaN where x is negative.")
+log10 = _elementwise("log10(x: Float) -> Float", "The logarithm of x to base 10; NaN where x is negative.")
+sinh = _elementwise("sinh(x: Float) -> Float", "The hyperbolic sine of x.")
+cosh = _elementwise("cosh(x: Float) -> Float", "The hyperbolic cosine of x.")
+tanh = _elementwise("tanh(x: Float) -> Float", "The hyperbolic tangent of x.")
+cbrt = _elementwise("cbrt(x: Float) -> Float", "The cube root of x, negative where x is.")
+erf = _elementwise("erf(x: Float) -> Float", "The error function of x.")
+erfc = _elementwise("erfc(x: Float) -> Float", "1 - erf(x), without its cancellation.")
+erfinv = _elementwise("erfinv(x: Float) -> Float", "The inverse of erf: infinite at -1 and 1, NaN outside.")
+erfcinv = _elementwise("erfcinv(x: Float) -> Float", "The inverse of erfc: infinite at 0 and 2, NaN outside.")
+floor = _elementwise("floor(x: Float) -> Float", "The largest integer not above x, as a float.")
+ceil = _elementwise("ceil(x: Float) -> Float", "The smallest integer not below x, as a float.")
+trunc = _elementwise("trunc(x: Float) -> Float", "x without its fraction.")
+round = _elementwise("round(x: Float) -> Float", "The integer nearest to x as a float; halves go away from zero.")
+rint = _elementwise("rint(x: Float) -> Float", "The integer nearest to x as a float; halves go to the even one.")
+bit_count = _elementwise("bit_count(x: Int) -> int", "How many bits of x are set, as int32.")
+bit_and = _elementwise(_pairwise("bit_and", "Int"), "a & b: bitwise and, of bools and.", "and")
+bit_or = _elementwise(_pairwise("bit_or", "Int"), "a | b: bitwise or, of bools or.", "or")
+bit_xor = _elementwise(_pairwise("bit_xor", "Int"), "a ^ b: bitwise exclusive or, of bools `!=`.", "xor")
+invert = _elementwise(
+    """
+    invert(a: Int) -> Int
+    invert(a: Composite) -> Composite""",
+    "~a: bitwise complement, of bools not.",
+    "not",
+)
+lshift = _elementwise(
+    _pairwise("lshift", "Int", tiles=False), "a << b; 0 where b is not below the width of the type in bits.", "shl"
+)
+rshift = _elementwise(
+    _pairwise("rshift", "Int", tiles=False),
+    "a >> b, arithmetic for signed integers; all sign bits where b is not below the width of the type in bits.",
+    "shr",
+)
+
+# -- a few operations each
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Emits the operations that a builtin is made of; Python numbers among them have `type`."""
+
+    caller: Context
+    type: ScalarType
+    span: Span
+
+    def __call__(self, name: str, *args: Operand | float) -> Operand:
+        operands = [Number(a).as_type(self.type, self.span) if isinstance(a, (int, float)) else a for a in args]
+        return self.caller.emit(name, *operands, span=self.span)
+
+
+@dataclass(frozen=True)
+class _VectorForm:
+    """A scalar builtin on components: how many arguments are vectors or matrices, what joins the results."""
+
+    leading: int
+    reduction: str = ""
+
+
+_EACH, _PAIRS = _VectorForm(1), _VectorForm(2)
+_ANY, _ALL = _VectorForm(1, "or"), _VectorForm(1, "and")
+
+
+def _composed(
+    forms: str, doc: str, kinds: Kinds, steps: Callable[..., Operand], form: _VectorForm | None = None
+) -> Builtin:
+    """A builtin that is a few operations on scalars of one type."""
+
+    def lower(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+        check_count(row.name, args, (len(row.each_form[0].names),), span)
+        if isinstance(args[0], Composite) and form is not None:
+            return by_component(form, caller, args[0].type, args, spans, span)
+        scalars = tuple(caller.scalar(a, s, f"argument of wp.{row.name}") for a, s in zip(args, spans, strict=True))
+        check_same(row.name, scalars, span)
+        type = scalars[0].type
+        if type.kind not in kinds:
+            hint = "it is for floats: convert with float(x)" if kinds == FLOAT else ""
+            raise KernelTypeError(f"wp.{row.name} does not take {type.name}", span, hint)
+        return steps(_Steps(caller, type, span), *scalars)
+
+    def by_component(
+        form: _VectorForm, caller: Context, kind: CompositeType, args: list[Binding], spans: list[Span], span: Span
+    ) -> Binding:
+        if any(not isinstance(a, Composite) or a.type is not kind for a in args[: form.leading]):
+            given = ", ".join(map(describe, args))
+            raise KernelTypeError(
+                f"wp.{row.name} takes {form.leading} vectors or matrices of one type, got ({given})", span
+            )
+        columns = [a.items if isinstance(a, Composite) else [a] * kind.size for a in args]
+        items = [caller.scalar(lower(caller, list(xs), spans, span), span, "") for xs in zip(*columns, strict=True)]
+        if not form.reduction:
+            return Composite(kind, tuple(items))
+        return functools.reduce(lambda x, y: caller.emit(form.reduction, x, y, span=span), items)
+
+    row = define(forms, doc, lower)
+    return row
+
+
+def _lerp(do: _Steps, a: Operand, b: Operand, t: Operand) -> Operand:
+    return do("add", do("mul", a, do("sub", 1, t)), do("mul", b, t))
+
+
+def _smoothstep(do: _Steps, a: Operand, b: Operand, x: Operand) -> Operand:
+    # At a itself the part is 0, also where a and b are the same.
+    part = do("select", do("eq", x, a), 0, do("div", do("sub", x, a), do("sub", b, a)))
+    part = do("min", do("max", part, 0), 1)
+    return do("mul", do("mul", part, part), do("sub", 3, do("mul", 2, part)))
+
+
+sign = _composed(
+    """
+    sign(x: Number) -> Number
+    sign(x: Composite) -> Composite""",
+    "-1 where x < 0, else 1; of each component for vectors and matrices.",
+    NUMBER,
+    lambda do, x: do("select", do("lt", x, 0), -1, 1),
+    _EACH,
+)
+pos = _composed(
+    """
+    pos(x: Number) -> Number
+    pos(x: Composite) -> Composite""",
+    "x itself.",
+    NUMBER,
+    lambda do, x: x,
+    _EACH,
+)
+unot = _composed(
+    "unot(a: Number) -> bool", "Whether a is zero or False: `not a`.", ANY, lambda do, a: do("eq", a, False)
+)
+step = _composed(
+    "step(x: Number) -> Number",
+    "1 where x < 0, else 0.",
+    NUMBER,
+    lambda do, x: do("select", do("lt", x, 0), 1, 0),
+)
+nonzero = _composed(
+    "nonzero(x: Number) -> Number",
+    "0 where x is 0, else 1.",
+    NUMBER,
+    lambda do, x: do("select", do("eq", x, 0), 0, 1),
+)
+degrees = _composed(
+    "degrees(x: Float) -> Float", "x radians in degrees.", FLOAT, lambda do, x: do("mul", x, 180.0 / math.pi)
+)
+radians = _composed(
+    "radians(x: Float) -> Float", "x degrees in radians.", FLOAT, lambda do, x: do("mul", x, math.pi / 180.0)
+)
+frac = _composed(
+    "frac(x: Float) -> Float",
+    "x - trunc(x), which has the sign of x.",
+    FLOAT,
+    lambda do, x: do("sub", x, do("trunc", x)),
+)
+isnan = _composed(
+    """
+    isnan(a: Float) -> bool
+    isnan(a: AnyComposite) -> bool""",
+    "Whether a, or any component of it, is NaN.",
+    FLOAT,
+    lambda do, a: do("ne", a, a),
+    _ANY,
+)
+isinf = _composed(
+    """
+    isinf(a: Float) -> bool
+    isinf(a: AnyComposite) -> bool""",
+    "Whether a, or any component of it, is infinite.",
+    FLOAT,
+    lambda do, a: do("eq", do("abs", a), math.inf),
+    _ANY,
+)
+isfinite = _composed(
+    """
+    isfinite(a: Float) -> bool
+    isfinite(a: AnyComposite) -> bool""",
+    "Whether a, or every component of it, is neither infinite nor NaN.",
+    FLOAT,
+    lambda do, a: do("lt", do("abs", a), math.inf),
+    _ALL,
+)
+lerp = _composed(
+    """
+    lerp(a: Float, b: Float, t: Float) -> Float
+    lerp(a: Composite, b: Composite, t: Float) -> Composite""",
+    "a * (1 - t) + b * t: a at t = 0, b at t = 1.",
+    FLOAT,
+    _lerp,
+    _PAIRS,
+)
+smoothstep = _composed(
+    """
+    smoothstep(a: Float, b: Float, x: Float) -> Float
+    smoothstep(a: Composite, b: Composite, x: Float) -> Composite""",
+    """A smooth rise from 0 at x = a to 1 at x = b, and constant outside.
+
+    It is p * p * (3 - 2 * p) where p is (x - a) / (b - a), clamped to [0, 1].""",
+    FLOAT,
+    _smoothstep,
+    _PAIRS,
+)
+
+# -- choices and conversions
+
+
+def _lower_clamp(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("clamp", args, (3,), span)
+    x, low, high = (caller.scalar(a, s, "argument of wp.clamp") for a, s in zip(args, spans, strict=True))
+    check_same("clamp", (x, low, high), span)
+    return caller.emit("min", caller.emit("max", low, x, span=span), high, span=span)
+
+
+clamp = define(
+    "clamp(x: Number, low: Number, high: Number) -> Number",
+    "The value between low and high that is nearest to x.",
+    _lower_clamp,
+)
+
+
+def _lower_where(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("where", args, (3,), span)
+    condition = caller.condition(args[0], spans[0])
+    if isinstance(args[1], Composite) and isinstance(args[2], Composite) and args[1].type is args[2].type:
+        pairs = zip(args[1].items, args[2].items, strict=True)
+        return Composite(args[1].type, tuple(caller.emit("select", condition, *p, span=span) for p in pairs))
+    x, y = (caller.scalar(args[k], spans[k], "argument of wp.where") for k in (1, 2))
+    check_same("where", (x, y), span)
+    return caller.emit("select", condition, x, y, span=span)
+
+
+def _lower_select(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("select", args, (3,), span)
+    return _lower_where(caller, [args[0], args[2], args[1]], [spans[0], spans[2], spans[1]], span)
+
+
+where = define(
+    "where(cond: Any, value_if_true: T, value_if_false: T) -> T",
+    """`value_if_true` where the condition holds, else `value_if_false`; both have one type and are computed.
+
+    The condition is a bool, a number, or an array, which holds where it has elements.""",
+    _lower_where,
+)
+select = define(
+    "select(cond: Any, value_if_false: T, value_if_true: T) -> T",
+    "As `where`, with the values in the other order.",
+    _lower_select,
+)
+
+
+def _lower_cast(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("cast", args, (2,), span)
+    wanted = args[1].object if isinstance(args[1], PythonRef) else None
+    if isinstance(args[0], Composite) and isinstance(wanted, CompositeType) and args[0].type.is_like(wanted):
+        part = PythonRef(wanted.dtype)
+        items = (caller.scalar(_lower_cast(caller, [item, part], spans, span), span) for item in args[0].items)
+        return Composite(wanted, tuple(items))
+    target = as_scalar(wanted)
+    value = caller.scalar(args[0], spans[0], "first argument of wp.cast")
+    if target is None or target is bool_ or value.type is bool_ or target.bits != value.type.bits:
+        raise KernelTypeError(
+            "wp.cast keeps the bits, so it needs a numeric type of the same width as the value",
+            span,
+            "to convert the value, call the type: wp.float32(x)",
+        )
+    return caller.emit("bitcast", value, span=span, type=target)
+
+
+cast = define(
+    "cast(a: Any, dtype: type[T]) -> T",
+    """The bits of a number, or of each component, read as another type of the same width.
+
+    To convert the value, call the type: wp.float32(x).""",
+    _lower_cast,
+)
+
+# -- for the library: values that one way computes well, and another way differentiates well
+
+
+def _lower_follow(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    x, y = (flatten(a, span) or [] for a in args)
+    return rebuild(args[0], [caller.emit("follow", a, b, span=span) for a, b in zip(x, y, strict=True)])
+
+
+def _lower_fixed(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    parts = flatten(args[0], span) or []
+    return rebuild(args[0], [caller.emit("follow", x, zero(x.type), span=span) for x in parts])
+
+
+fixed = Builtin("fixed(x: T) -> T", "x, as a constant for derivatives.", _lower_fixed)
+follow = Builtin("follow(x: T, y: T) -> T", "x, with the derivative of y.", _lower_follow)

@@ -1,0 +1,126 @@
+"""The signatures of builtins, written as in Python: `lerp(a: Float, b: Float, t: Float) -> Float`."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# What a default may be besides a constant: the types that arrays and tiles have where none is given.
+_NAMES = {"float": float}
+
+
+class Annotation(str):
+    """A type as it is written in a signature. `help` shows it without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to call a function. The names of its types are those of `annotations.pyi`."""
+
+    text: str
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        (function,) = ast.parse(f"def {self.text}: ...").body
+        assert isinstance(function, ast.FunctionDef)
+        given, kinds = function.args, inspect.Parameter
+        positional = [*given.posonlyargs, *given.args]
+        defaults: list[ast.expr | None] = [None] * (len(positional) - len(given.defaults)) + list(given.defaults)
+        found = [
+            _parameter(arg, kinds.POSITIONAL_ONLY if arg in given.posonlyargs else kinds.POSITIONAL_OR_KEYWORD, default)
+            for arg, default in zip(positional, defaults, strict=True)
+        ]
+        if given.vararg is not None:
+            found.append(_parameter(given.vararg, kinds.VAR_POSITIONAL, None))
+        pairs = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+        found += [_parameter(arg, kinds.KEYWORD_ONLY, default) for arg, default in pairs]
+        returned = inspect.Signature.empty if function.returns is None else Annotation(ast.unparse(function.returns))
+        return inspect.Signature(found, return_annotation=returned)
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the parameters, where calls may use them."""
+        kinds = {p.kind for p in self.signature.parameters.values()}
+        return tuple(self.signature.parameters) if kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD} else ()
+
+
+def _parameter(arg: ast.arg, kind: Any, default: ast.expr | None) -> inspect.Parameter:
+    empty: Any = inspect.Parameter.empty
+    if default is None:
+        value = empty
+    else:
+        value = _NAMES[default.id] if isinstance(default, ast.Name) else ast.literal_eval(default)
+    annotation = empty if arg.annotation is None else Annotation(ast.unparse(arg.annotation))
+    return inspect.Parameter(arg.arg, kind, default=value, annotation=annotation)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Described:
+    """A function as its users see it: `forms`, one in each line, and what it does."""
+
+    forms: str
+    doc: str
+
+    def __post_init__(self) -> None:
+        # What `help` and `inspect.signature` ask for.
+        names = dict.fromkeys(("__name__", "__qualname__"), self.name)
+        text = "\n".join(self._lines) + f"\n\n{inspect.cleandoc(self.doc)}"
+        for attribute, value in {**names, "__module__": "jwarp", "__doc__": text}.items():
+            object.__setattr__(self, attribute, value)
+
+    @functools.cached_property
+    def name(self) -> str:
+        return self._lines[0].partition("(")[0]
+
+    @property
+    def _lines(self) -> list[str]:
+        return [" ".join(line.split()) for line in self.forms.strip().splitlines()]
+
+    @functools.cached_property
+    def each_form(self) -> tuple[Form, ...]:
+        return tuple(map(Form, self._lines))
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `inspect.signature` gives: the first form."""
+        return self.each_form[0].signature
+
+    @functools.cached_property
+    def named_forms(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the parameters of each form that calls may use them in, without repetition."""
+        return tuple(dict.fromkeys(form.names for form in self.each_form if form.names))
+
+    def __repr__(self) -> str:
+        return f"wp.{self.name}"
+
+
+def indexed(form: str, ranks: Iterable[int] = (1, 2, 3, 4), letters: str = "ijkl") -> str:
+    """The forms of a function of an array or tile with so many dimensions.
+
+    In `form`, `*index` stands for one index for each dimension, and `array` for the array's type.
+    """
+    forms = []
+    for rank in ranks:
+        indices = ", ".join(f"{letter}: Index" for letter in letters[:rank])
+        forms.append(form.replace("*index", indices).replace("array[", f"array{rank}d[" if rank > 1 else "array["))
+    return "\n".join(forms)
+
+
+def first_fitting(forms: Sequence[Form], args: Sequence[Any], named: dict[str, Any]) -> inspect.BoundArguments:
+    """The arguments by the names of the parameters, of the first form that they fit.
+
+    Raises:
+        TypeError: they fit none; the text is about the first.
+    """
+    for form in forms:
+        with contextlib.suppress(TypeError):
+            return form.signature.bind(*args, **named)
+    return forms[0].signature.bind(*args, **named)

@@ -1,0 +1,76 @@
+"""Composite types as Python objects: one for each description, by kind, kept by copies and pickles."""
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import jwarp as wp
+from jwarp.types import KINDS, MATRIX, NAMED, VECTOR, ArrayType, CompositeKind, composite, of_components
+
+
+def test_names_are_those_of_the_kinds():
+    assert NAMED["vec3ui"] is wp.vec3ui is wp.types.vec3ui and wp.vec3ui.name == "vec3ui"
+    assert NAMED["mat33f"] is wp.mat33 and not hasattr(wp, "mat33i") and repr(wp.types.matrix((3, 3), int)) == "mat33i"
+    assert {name for name, type_ in NAMED.items() if type_ is wp.vec2} == {"vec2", "vec2f"}
+    assert [kind.name for kind in KINDS.values()] == ["vector", "matrix"] and repr(VECTOR) == "<composite kind vector>"
+    assert of_components((), wp.float32) is wp.float32
+    assert of_components((3,), wp.float32) is wp.vec3 and of_components((2, 2), wp.float64) is wp.mat22d
+
+
+def test_kinds_of_one_shape_are_different_types(monkeypatch):
+    point = CompositeKind("point", "points", "point", ((3,),), ("", "d"), shape=(3,), repeats=False)
+    monkeypatch.setitem(KINDS, "point", point)
+    point3 = composite(point, (3,), wp.float32)
+    assert point3 is not wp.vec3 and not point3.is_vector and point3 is composite(point, (3,), wp.float32)
+    assert repr(point3) == "point" and repr(composite(point, (3,), wp.int8)) == "pointb"
+    assert repr(composite(point, (3,), wp.bfloat16)) == "point(bfloat16)"
+    assert wp.array[point3] != wp.array[wp.vec3] and wp.array[point3].components == (3,)
+    assert repr(wp.array2d[point3]) == "array2d[point]"
+    with pytest.raises(wp.KernelTypeError, match="point has 3 components, 1 values given"):
+        point3(1.0)
+    value = point3(1, 2, 3)
+    for other in (value, value * 2, copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
+        assert other.type_in_kernels(wp.float32) is point3
+    assert value[:2].type_in_kernels(wp.float32) is wp.vec2
+    assert pickle.loads(pickle.dumps(point3)) is point3 and copy.deepcopy(point) is point
+
+
+def test_array_types():
+    kind = ArrayType(wp.mat22d, 2)
+    assert kind == wp.array2d[wp.mat22d] and hash(kind) == hash(wp.array2d[wp.mat22d])
+    assert (kind.dtype, kind.components, kind.ndim, kind.dims) == (wp.float64, (2, 2), 4, 2)
+    plain = wp.array[float]
+    assert (plain.element, plain.dtype, plain.components, plain.ndim) == (wp.float32, wp.float32, (), 1)
+
+
+@pytest.mark.parametrize("kind", [wp.vec3, wp.types.vector(7, wp.float64), wp.types.matrix((2, 3), wp.int8), MATRIX])
+def test_types_are_pickled_by_description(kind):
+    assert pickle.loads(pickle.dumps(kind)) is kind and copy.deepcopy(kind) is kind
+    if kind is not MATRIX:
+        assert pickle.loads(pickle.dumps(wp.array2d[kind])) == wp.array2d[kind]
+
+
+def test_values_are_copied_as_what_they_are():
+    value = wp.mat22(1, 2, 3, 4)
+    for other in (copy.copy(value), copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
+        assert type(other) is type(value) and other is not value
+        np.testing.assert_array_equal(other, value)
+
+
+def test_threads_get_the_same_type():
+    lengths, found = range(100, 160), [[] for _ in range(4)]
+    start = threading.Barrier(4)
+
+    def make(mine):
+        start.wait()
+        mine += [wp.types.vector(n, wp.float32) for n in lengths]
+
+    threads = [threading.Thread(target=make, args=(mine,)) for mine in found]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(len({id(t) for t in same}) == 1 for same in zip(*found, strict=True))

@@ -1,4 +1,4 @@
-"""Says in words what a condition asks of a launch."""
+"""The text of a condition on launches, in the names of a kernel's parameters."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from jwarp.ir.nodes import Kernel
 from jwarp.types import ArrayType
 
 
-def in_words(condition: Condition, kernel: Kernel, symbols: Symbols) -> str:
-    """`condition` in the names of `kernel`, such as `dim[0] <= x.shape[0]`; empty if it always holds.
+def condition_text(condition: Condition, kernel: Kernel, symbols: Symbols) -> str:
+    """The text of `condition` in the names of `kernel`, such as `dim[0] <= x.shape[0]`; empty if it always holds.
 
-    That elements have their components is left out, as launches see to it.
+    That elements have as many components as their type says is left out: launches ensure it.
     """
     names, components = _names(kernel, symbols)
     clauses = {frozenset(_with_components(form, components) for form in clause) for clause in condition}
-    said = [_alternatives(clause, names) for clause in _needed(clauses)]
-    return " and ".join(sorted(f"({c})" if len(said) > 1 and " or " in c else c for c in said))
+    texts = [_alternatives(clause, names) for clause in _not_implied(clauses)]
+    return " and ".join(sorted(f"({text})" if len(texts) > 1 and " or " in text else text for text in texts))
 
 
-def _needed(clauses: set[Clause]) -> list[Clause]:
-    """The clauses that do not follow from another one, nor hold anyway."""
+def _not_implied(clauses: set[Clause]) -> list[Clause]:
+    """The clauses that neither always hold nor follow from another clause."""
     single = [form for clause in clauses if len(clause) == 1 for form in clause]
     return [
         clause
@@ -32,17 +32,18 @@ def _needed(clauses: set[Clause]) -> list[Clause]:
 
 
 def _alternatives(clause: Clause, names: Mapping[Hashable, str]) -> str:
+    """The alternatives of a clause, joined by `or`, without those that imply another one."""
     widest = [form for form in clause if not any(o is not form and _implies(form, o) for o in clause)]
     return " or ".join(sorted(_inequality(form, names) for form in widest))
 
 
 def _implies(x: Affine, y: Affine) -> bool:
-    """Whether `y` is never below `x`."""
+    """Whether `x >= 0` implies `y >= 0`, as `y` is never below `x`."""
     return at_least_zero(y - x) == ALWAYS
 
 
 def _names(kernel: Kernel, symbols: Symbols) -> tuple[Mapping[Hashable, str], Mapping[Hashable, int]]:
-    """The names of symbols, and the numbers of those that are extents of a vector or matrix."""
+    """The name of each symbol, and the value of each one that is an extent of a composite type."""
     names: dict[Hashable, str] = {symbol: f"dim[{axis}]" for axis, symbol in enumerate(symbols.dims)}
     components: dict[Hashable, int] = {}
     for (p, axis), symbol in symbols.extents.items():
@@ -55,6 +56,7 @@ def _names(kernel: Kernel, symbols: Symbols) -> tuple[Mapping[Hashable, str], Ma
 
 
 def _with_components(form: Affine, components: Mapping[Hashable, int]) -> Affine:
+    """`form` with the extents of composite types replaced by their values."""
     known = Affine.number(form.constant)
     for atom, c in form.terms:
         known = known + (components[atom] * c if atom in components else Affine(((atom, c),), 0))
@@ -62,7 +64,7 @@ def _with_components(form: Affine, components: Mapping[Hashable, int]) -> Affine
 
 
 def _inequality(form: Affine, names: Mapping[Hashable, str]) -> str:
-    """`form` >= 0, without minus signs."""
+    """The inequality `form >= 0`, with each term on the side where its factor is positive."""
     constant, sign = form.constant, "<="
     if constant == -1 and any(c < 0 for _, c in form.terms):
         constant, sign = 0, "<"

@@ -6,25 +6,13 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from jwarp.ir.nodes import (
-    WRITES,
-    Block,
-    Const,
-    Kernel,
-    Node,
-    Op,
-    Operand,
-    Value,
-    indices_of,
-    touched_by_gradients,
-    walk,
-)
+from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value, touched_by_gradients, walk
 from jwarp.ir.signs import Signs
 from jwarp.types import int32, int64, scalar_of, shape_of
 
-# An index that is one coordinate of the thread plus a constant: (axis, constant). For a block (axis, step, constant):
-# a multiple of the coordinate, plus a constant, plus less than the step.
-Place = tuple[int, ...]
+# An index that is one coordinate of the thread, shifted by a constant: (axis, constant). For a block (axis, step,
+# constant): a multiple of the coordinate, plus a constant, plus less than the step.
+Shifted = tuple[int, ...]
 Definitions = Mapping[Value, Op]
 
 MAX_OFFSET = 1 << 16
@@ -35,7 +23,7 @@ def definitions_of(body: Block) -> Definitions:
     return {n.result: n for n in walk(body) if isinstance(n, Op) and n.result is not None}
 
 
-def place_of(index: Operand, definitions: Definitions) -> Place | None:
+def shifted_of(index: Operand, definitions: Definitions) -> Shifted | None:
     """Which coordinate `index` is, and what is added to it; None for anything else."""
     if isinstance(index, Const) or index.type not in (int32, int64) or index not in definitions:
         return None
@@ -43,31 +31,31 @@ def place_of(index: Operand, definitions: Definitions) -> Place | None:
     if node.name == "tid":
         return node.attr, 0
     if node.name == "cast":
-        return place_of(node.args[0], definitions)
+        return shifted_of(node.args[0], definitions)
     signs = {"add": (1, 1), "sub": (None, -1)}.get(node.name)
     if signs is None:
         return None
     x, y = node.args
     if isinstance(x, Const) and signs[0] is not None:
         x, y = y, x
-    inner = place_of(x, definitions)
+    inner = shifted_of(x, definitions)
     if inner is None or not isinstance(y, Const) or abs(y.value) > MAX_OFFSET:
         return None
     return inner[0], inner[1] + signs[1] * y.value
 
 
-class Places:
-    """The indices of a kernel as places of its threads, or of its blocks and their tiles."""
+class ThreadIndices:
+    """The indices of a kernel as linear forms of the coordinates of its threads, or of its blocks and their tiles."""
 
     def __init__(self, kernel: Kernel):
         self.is_blocked = kernel.block_dim > 0
         self.definitions = definitions_of(kernel.body)
         self.signs = Signs(kernel.body)
 
-    def of(self, index: Operand) -> Place | None:
+    def shifted(self, index: Operand) -> Shifted | None:
         """The launch axis that `index` tells, and what else it must agree in with other indices to tell it."""
         if not self.is_blocked:
-            return place_of(index, self.definitions)
+            return shifted_of(index, self.definitions)
         form = self.form(index)
         if form is None:
             return None
@@ -166,7 +154,7 @@ class Form:
 
 def accesses(nodes: Iterable[Node]) -> Iterable[Op]:
     """The loads, stores and atomic operations among `nodes`."""
-    return (n for n in nodes if isinstance(n, Op) and (n.name == "load" or n.name in WRITES))
+    return (n for n in nodes if isinstance(n, Op) and n.row.is_access)
 
 
 def owned_arrays(kernel: Kernel) -> frozenset[int]:
@@ -176,17 +164,17 @@ def owned_arrays(kernel: Kernel) -> frozenset[int]:
     coordinate plus a constant that is not negative: a negative index would count from the end. For a block, it
     may be a multiple of the coordinate plus less than that.
     """
-    places = Places(kernel)
-    common: dict[int, list[Place | None]] = {}
+    indices = ThreadIndices(kernel)
+    common: dict[int, list[Shifted | None]] = {}
     for node in accesses(walk(kernel.body)):
-        found = [places.of(i) for i in indices_of(node)]
-        known = common.setdefault(node.attr, found)
-        common[node.attr] = [x if x == y else None for x, y in zip(known, found, strict=True)]
+        found = [indices.shifted(i) for i in node.indices]
+        known = common.setdefault(node.array, found)
+        common[node.array] = [x if x == y else None for x, y in zip(known, found, strict=True)]
     axes = set(range(kernel.tid_dims))
     elsewhere = touched_by_gradients(kernel)
     return frozenset(
-        p for p, indices in common.items()
-        if {i[0] for i in indices if i and i[-1] >= 0} >= axes and p not in elsewhere
+        p for p, shifted in common.items()
+        if {i[0] for i in shifted if i and i[-1] >= 0} >= axes and p not in elsewhere
     )  # fmt: skip
 
 
@@ -201,15 +189,15 @@ def stencils(kernel: Kernel) -> dict[int, tuple[int, ...]]:
     definitions = definitions_of(kernel.body)
     found: dict[int, tuple[int, ...] | None] = {}
     for node in accesses(walk(kernel.body)):
-        array = kernel.array(node.attr).type
+        array = kernel.array(node.array).type
         dims = getattr(array, "dims", 0)
-        places = [place_of(i, definitions) for i in indices_of(node)[:dims]]
-        constant = all(isinstance(i, Const) for i in indices_of(node)[dims:])
-        axes = tuple(p[0] for p in places if p)
+        shifted = [shifted_of(i, definitions) for i in node.indices[:dims]]
+        constant = all(isinstance(i, Const) for i in node.indices[dims:])
+        axes = tuple(s[0] for s in shifted if s)
         complete = (
             constant and node.name == "load" and sorted(axes) == list(range(kernel.tid_dims)) == list(range(dims))
         )
-        if found.setdefault(node.attr, axes) != axes or not complete:
-            found[node.attr] = None
+        if found.setdefault(node.array, axes) != axes or not complete:
+            found[node.array] = None
     elsewhere = touched_by_gradients(kernel)
     return {p: axes for p, axes in found.items() if axes is not None and p < len(kernel.params) and p not in elsewhere}

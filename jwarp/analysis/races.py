@@ -11,7 +11,6 @@ from jwarp.analysis.affine import Extents
 from jwarp.errors import Span
 from jwarp.ir.evaluate import as_array, evaluate
 from jwarp.ir.nodes import Block, Const, If, Kernel, Op, Operand, Value
-from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType
 
 # So many threads of a launch are looked at, those with the smallest coordinates.
@@ -91,7 +90,7 @@ class _Search:
             shape = self.extents[node.attr[0]]
             assert shape is not None
             self.values[node.result] = np.array(shape[node.attr[1]], np.int32)
-        elif OPS[node.name].effect == "pure" and node.args:
+        elif node.row.is_pure and node.args:
             args = [self.value(x) for x in node.args]
             if not any(x is None for x in args):
                 with np.errstate(all="ignore"):

@@ -23,7 +23,8 @@ from jwarp.analysis.affine import (
     symbols_of,
 )
 from jwarp.errors import Span
-from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, indices_of
+from jwarp.ir.nodes import Const, For, If, Kernel, Node, Op, Operand, Value, While
+from jwarp.ir.visit import Visitor
 from jwarp.types import ArrayType, ScalarType
 from jwarp.wire import Cover
 
@@ -34,7 +35,7 @@ MAX_STEPS = 300
 
 
 @dataclass(frozen=True)
-class Access:
+class UnconditionalAccess:
     """An access that every thread makes to an array: its indices, to be compared with the extents at launch."""
 
     array: int
@@ -55,7 +56,7 @@ class Proofs:
     symbols: Symbols
     condition: Condition
     proven: Mapping[int, Condition]
-    always: tuple[Access, ...]
+    always: tuple[UnconditionalAccess, ...]
     covers: tuple[Cover, ...]
     coordinates: Mapping[Value, int]
 
@@ -122,7 +123,7 @@ def _components_fit(kernel: Kernel, symbols: Symbols) -> Condition:
     return both(*conditions)
 
 
-class _Analysis:
+class _Analysis(Visitor):
     def __init__(self, kernel: Kernel, unmoved: Kernel):
         self.kernel = kernel
         # What every thread runs: nodes outside branches and loops, where they were written.
@@ -135,34 +136,31 @@ class _Analysis:
         self.condition = _components_fit(kernel, self.symbols)
         self.steps = 0  # of the proof at hand
         self.proven: dict[int, Condition] = {}
-        self.always: list[Access] = []
+        self.always: list[UnconditionalAccess] = []
         self.touched: dict[int, list[tuple[str, bool, bool]]] = {}
 
     # -- the walk
 
-    def block(self, block: Block) -> None:
-        for node in block.nodes:
-            match node:
-                case Op():
-                    self.op(node)
-                case If():
-                    for inner, holds in ((node.then, True), (node.orelse, False)):
-                        added = self.assume(node.cond, holds)
-                        self.block(inner)
-                        self.forget(added)
-                    for k, result in enumerate(node.results):
-                        self.definitions[result] = node
-                        self.choose(result, (node.then.yields[k], node.orelse.yields[k]), "select")
-                case For():
-                    self.counted(node)
-                case While():
-                    self.conditional(node)
+    def branch(self, node: If) -> None:
+        for inner, holds in ((node.then, True), (node.orelse, False)):
+            added = self.assume(node.cond, holds)
+            self.block(inner)
+            self.forget(added)
+        for k, result in enumerate(node.results):
+            self.definitions[result] = node
+            self.choose(result, (node.then.yields[k], node.orelse.yields[k]), "select")
+
+    def loop(self, node: For | While) -> None:
+        if isinstance(node, For):
+            self.counted(node)
+        else:
+            self.conditional(node)
 
     def op(self, node: Op) -> None:
-        if node.name == "load" or node.name in WRITES:
-            self.access(node, indices_of(node))
+        if node.row.is_access:
+            self.access(node)
         elif node.name == "inside":
-            self.place(node, node.args)
+            self.prove_inside(node)
         if node.result is None:
             return
         self.definitions[node.result] = node
@@ -317,10 +315,10 @@ class _Analysis:
             result = either(result, both(bound.side, self.prove(scaled, depth + 1)))
         return result
 
-    def place(self, node: Op, indices: tuple[Operand, ...]) -> list[Number]:
-        """Note under which condition `indices` are in range; their numbers."""
-        numbers = [self.index(i) for i in indices]
-        extents = [self.extent(node.attr, axis) for axis in range(len(indices))]
+    def prove_inside(self, node: Op) -> list[Number]:
+        """Note under which condition the indices of an operation are in range; their numbers."""
+        numbers = [self.index(i) for i in node.indices]
+        extents = [self.extent(node.array, axis) for axis in range(len(numbers))]
         conditions = []
         for number, extent in zip(numbers, extents, strict=True):
             conditions += [number.side, self.prove(number.form), self.prove(extent - 1 - number.form)]
@@ -332,19 +330,19 @@ class _Analysis:
             self.proven[id(node)] = condition
         return numbers
 
-    def access(self, node: Op, indices: tuple[Operand, ...]) -> None:
-        numbers = self.place(node, indices)
+    def access(self, node: Op) -> None:
+        numbers = self.prove_inside(node)
         own = all(
             n.side == ALWAYS and n.form.constant == 0 and [(self.axis(a), c) for a, c in n.form.terms] == [(k, 1)]
             for k, n in enumerate(numbers)
         )
-        own = own and len(indices) == self.kernel.tid_dims
-        local = self.kernel.local(node.attr)
+        own = own and len(numbers) == self.kernel.tid_dims
+        local = self.kernel.local(node.array)
         certain = id(node) in self.certain and not (local is not None and local.shared)
-        self.touched.setdefault(node.attr, []).append((node.name, own, certain))
+        self.touched.setdefault(node.array, []).append((node.name, own, certain))
         if certain:
             forms = tuple(n.form if n.side == ALWAYS and self.is_plain(n.form) else None for n in numbers)
-            self.always.append(Access(node.attr, forms, node.span))
+            self.always.append(UnconditionalAccess(node.array, forms, node.span))
 
     def extent(self, array: int, axis: int) -> Affine:
         local = self.kernel.local(array)

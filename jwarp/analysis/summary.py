@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.analysis.affine import Affine, Condition, Symbol, symbols_of
-from jwarp.analysis.ranges import Access, Proofs
+from jwarp.analysis.ranges import Proofs, UnconditionalAccess
 from jwarp.analysis.sums import sums_of, weight_of
 from jwarp.ir.nodes import Kernel
 from jwarp.types import int32
@@ -62,7 +62,7 @@ def summarize(proofs: Proofs) -> Summary:
     return Summary(proofs.condition, proofs.covers, tuple(always), sums_of(kernel), weight_of(kernel))
 
 
-def certain_access(access: Access, proofs: Proofs) -> CertainAccess:
+def certain_access(access: UnconditionalAccess, proofs: Proofs) -> CertainAccess:
     """`access`, found by `proofs`, as a summary has it."""
     return CertainAccess(access.array, tuple(_plain(index, proofs) for index in access.indices))
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from jwarp.ir.nodes import ATOMICS, Block, Const, For, If, Kernel, Node, Op, While, used_values, walk
-
-_ACCESSES = frozenset(("load", "store", *(f"atomic_{name}" for name in ATOMICS)))
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, While, used_values, walk
 
 # Tenths of a nanosecond, as vector code takes them per thread.
 _OPERATION, _ACCESS, _ATOMIC = 1, 4, 20
@@ -26,9 +24,9 @@ def sums_of(kernel: Kernel) -> frozenset[int]:
     atomic, if each thread of the processor adds to arrays of its own.
     """
     used = used_values(kernel.body)
-    accesses = [node for node in walk(kernel.body) if isinstance(node, Op) and node.name in _ACCESSES]
-    others = {n.attr for n in accesses if n.name != "atomic_add" or n.result in used}
-    return frozenset(node.attr for node in accesses) - others
+    accesses = [node for node in walk(kernel.body) if isinstance(node, Op) and node.row.is_access]
+    others = {n.array for n in accesses if n.name != "atomic_add" or n.result in used}
+    return frozenset(node.array for node in accesses) - others
 
 
 def weight_of(kernel: Kernel) -> int:
@@ -48,8 +46,8 @@ def _node_weight(node: Node, unknown: int) -> int:
             m, n, k = node.attr[3:6]
             return max(1, m * n * k // _PRODUCTS)
         case Op():
-            atomic = node.name.startswith("atomic_")
-            return _ATOMIC if atomic else _ACCESS if node.name in _ACCESSES else _OPERATION
+            row = node.row
+            return _ATOMIC if row.is_atomic else _ACCESS if row.is_access else _OPERATION
         case If():
             return _block_weight(node.then, unknown) + _block_weight(node.orelse, unknown)
         case For():

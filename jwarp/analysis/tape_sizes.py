@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, While, blocks, walk
+from jwarp.ir.operation import Memory
 from jwarp.types import ScalarType, shape_of
 
 # A GPU keeps a thread's own memory far away: records beyond this are no gain over running a loop again.
@@ -36,8 +37,7 @@ def tape_fields(kernel: Kernel) -> dict[int, tuple[ScalarType, ...]]:
 
 def logged_arrays(kernel: Kernel) -> tuple[int, ...]:
     """The arrays whose overwritten elements are kept, ascending."""
-    users = ("save", "undo", "rollback", "mark")
-    return tuple(sorted({n.attr for n in walk(kernel.body) if isinstance(n, Op) and n.name in users}))
+    return tuple(sorted({n.array for n in walk(kernel.body) if isinstance(n, Op) and n.row.uses_log}))
 
 
 def record_counts(block: Block) -> Mapping[tuple[str, int], int] | None:
@@ -45,8 +45,8 @@ def record_counts(block: Block) -> Mapping[tuple[str, int], int] | None:
     total: Counter[tuple[str, int]] = Counter()
     for node in block.nodes:
         if isinstance(node, Op):
-            if node.name in ("push", "save"):
-                total[node.name, node.attr[0] if node.name == "push" else node.attr] += 1
+            if node.row.adds in (Memory.TAPE, Memory.LOG):
+                total[node.name, node.attr[0] if node.row.uses_tape else node.array] += 1
             continue
         trips = _trips(node)
         for inner in blocks(node):

@@ -8,11 +8,10 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from jwarp.api.launch import run
 from jwarp.bind import compat, values
-from jwarp.bind.prepare import check_kernel, prepare, read_block_dim
 from jwarp.config import config
-from jwarp.dispatch import eager
+from jwarp.dispatch import eager, route
+from jwarp.dispatch.call import Call, check_kernel
 from jwarp.errors import KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.cuda_kernel import HandwrittenKernel
 from jwarp.frontend.kernel import Kernel
@@ -88,7 +87,7 @@ def jax_kernel(
     count = _read_num_outputs(kernel, num_outputs, len(in_outs))
     first_output = len(kernel.signature) - count + len(in_outs)
     _check_outputs(kernel, in_outs, first_output)
-    block = read_block_dim(block_dim, name)
+    block = geometry.read_block_dim(block_dim, name)
     if launch_dims is not None:
         geometry.read_dim(launch_dims, name, "launch_dims")
     inputs = kernel.signature[:first_output]
@@ -97,6 +96,7 @@ def jax_kernel(
     first_array = next((i for i, param in enumerate(inputs) if not param.is_value), None)
     roles = [Role.IN_OUT if i in in_outs else Role.READ for i in range(first_output)]
     roles += [Role.ZEROS] * len(pure_outputs)
+    outputs = (*sorted(in_outs), *pure_outputs)
     differentiable = enable_backward and kernel.enable_backward
     identity = object()  # of this function among the repeated calls of its kernel
     default_dims, default_output_dims = launch_dims, output_dims
@@ -131,21 +131,18 @@ def jax_kernel(
         shapes = threads if shapes is None else shapes
         output_values = [_shape_of(kernel, index, shapes) for index in pure_outputs]
 
-        program = program_of(kernel, config.settings)
-        outputs = (*sorted(in_outs), *pure_outputs)
-        matched = Matched(tuple(roles), (*args, *output_values), outputs)
-        if kernel.has_structs:
-            matched = grouping.expand(kernel, matched, program.written)
-        else:
-            arguments.refuse_written_inputs(name, kernel.params, program.written, roles)
-        made = prepare(program, threads, matched, block)
-        effect = bool(has_side_effect)
-        results = run(made, differentiable=differentiable, side_effect=effect)
-        eager.keep(
-            kernel, key, made, matched.values, outputs,
-            differentiable=differentiable, side_effect=effect or program.lasts,
-        )  # fmt: skip
-        return grouping.results(kernel, matched, results, is_named=False)
+        given = Matched(tuple(roles), (*args, *output_values), outputs)
+        made = Call(
+            kernel,
+            program_of(kernel, config.settings),
+            threads,
+            given,
+            block_dim=block,
+            differentiable=differentiable,
+            side_effect=bool(has_side_effect),
+            is_functional=True,
+        )
+        return route.run(made, None, given.values, key)
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"Launch kernel '{name}' with ({', '.join(p.name for p in inputs)}) as a JAX function."

@@ -1,19 +1,17 @@
-"""`wp.launch`: one launch of a kernel on JAX values, whose outputs are returned."""
+"""`wp.launch` and `wp.launch_tiled`: one launch of a kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import record
-from jwarp.bind.calls import bind
-from jwarp.bind.prepare import Prepared, check_kernel, prepare, read_block_dim, stream_refusal
-from jwarp.config import config
-from jwarp.dispatch import eager, in_place, on_device
+from jwarp.dispatch import eager, route
+from jwarp.dispatch.call import check_kernel
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel import Kernel
-from jwarp.launching import geometry, grouping
-from jwarp.launching.descriptor import program_of
+from jwarp.launching import geometry
 from jwarp.launching.keywords import refuse_keywords
 from jwarp.types import MAX_DIMS
 
@@ -91,8 +89,12 @@ def launch(
     check_kernel(kernel, "wp.launch")
     if unknown:
         refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
-    if adjoint or record_cmd or adj_inputs is not None or adj_outputs is not None:
-        recorded = record(
+    if record_cmd:
+        if stream is not None:
+            raise LaunchError(
+                f"kernel '{kernel.name}': a record has no stream", hint="pass it to launch(stream=...) of the record"
+            )
+        return record(
             kernel,
             dim,
             inputs,
@@ -102,39 +104,28 @@ def launch(
             adj_outputs=adj_outputs,
             block_dim=block_dim,
         )
-        if record_cmd and stream is not None:
-            raise LaunchError(
-                f"kernel '{kernel.name}': a record has no stream", hint="pass it to launch(stream=...) of the record"
-            )
-        return recorded if record_cmd else recorded.launch(stream)
-    values, key = _repeatable(kernel, dim, inputs, outputs, block_dim)
+    if adjoint:
+        values, key = eager.adjoint_key(kernel, dim, inputs, outputs, block_dim, adj_inputs, adj_outputs)
+    elif adj_inputs is None and adj_outputs is None:
+        values, key = eager.launch_key(kernel, dim, inputs, outputs, block_dim)
+    else:
+        values, key = (), None
     plan = eager.find(kernel, key)
     if plan is not None and stream is None:
         results = plan.call(values)
         if results is not None:
             return results
-    dims = geometry.read_dim(dim, kernel.name)
-    program = program_of(kernel, config.settings)
-    matched = grouping.match_call(kernel, program.written, inputs, outputs)
-    block_dim = read_block_dim(block_dim, kernel.name)
-    is_named = outputs is None or isinstance(outputs, dict)
-    names = [kernel.params[index].name for index in matched.outputs] if is_named else None
-    if on_device.is_wanted(matched):
-        by_index = on_device.run(program, dims, matched, block_dim, stream)
-    elif stream is not None:
-        raise stream_refusal(kernel.name, stream)
-    elif in_place.is_wanted(matched):
-        own = in_place.host_program(program)
-        by_index, made_in_place = in_place.run(own, dims, matched, block_dim)
-        in_place.keep(kernel, key, made_in_place, matched, names)
-    else:
-        made = prepare(program, dims, matched, block_dim)
-        by_index = run(made, differentiable=kernel.enable_backward)
-        eager.keep(
-            kernel, key, made, values, matched.outputs,
-            names=names, differentiable=kernel.enable_backward, side_effect=program.lasts,
-        )  # fmt: skip
-    return grouping.results(kernel, matched, by_index, is_named=is_named)
+    call = read_call(
+        kernel,
+        dim,
+        inputs,
+        outputs,
+        adjoint=adjoint,
+        adj_inputs=adj_inputs,
+        adj_outputs=adj_outputs,
+        block_dim=block_dim,
+    )
+    return route.run(call, stream, values, key)
 
 
 def launch_tiled(
@@ -163,7 +154,7 @@ def launch_tiled(
         >>> (sums,) = wp.launch_tiled(row_sums, dim=[rows], inputs=[x], outputs=[rows], block_dim=64)
     """
     check_kernel(kernel, "wp.launch_tiled")
-    size = read_block_dim(block_dim, kernel.name)
+    size = geometry.read_block_dim(block_dim, kernel.name)
     if size is None:
         raise LaunchError(f"kernel '{kernel.name}': wp.launch_tiled needs block_dim, the threads of a block")
     dims = geometry.read_dim(dim, kernel.name)
@@ -175,40 +166,6 @@ def launch_tiled(
     return launch(kernel, (*dims, size), inputs, outputs, block_dim=size, **more)
 
 
-def _repeatable(
-    kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
-) -> tuple[Sequence[Any], Hashable | None]:
-    """The values of a call in order of the parameters, and the key under which it may be repeated."""
-    if type(inputs) not in (list, tuple) or type(block_dim) not in (type(None), int):
-        return (), None
-    if kernel.has_structs:
-        inputs = None if outputs is None else grouping.plain_parts(kernel, inputs)
-        if inputs is None:
-            return (), None
-    dims = tuple(dim) if type(dim) is list else dim
-    if type(dims) is not int and not (type(dims) is tuple and all(type(n) is int for n in dims)):
-        return (), None
-    if outputs is None:
-        return inputs, eager.key_of(inputs, (dims, block_dim))
-    if type(outputs) not in (list, tuple):
-        return (), None
-    shapes = tuple([eager.shape_key(value) for value in outputs])
-    if None in shapes:
-        return (), None
-    return (*inputs, *outputs), eager.key_of(inputs, (dims, block_dim), shapes)
-
-
 _KEYWORDS = (
     "inputs", "outputs", "adjoint", "adj_inputs", "adj_outputs", "block_dim", "record_cmd", "stream"
 )  # fmt: skip
-
-
-def run(made: Prepared, *, differentiable: bool = True, side_effect: bool = False) -> dict[int, Any]:
-    """Launch; the results by parameter index."""
-    launched = made.launch
-    if not launched.results and not launched.program.lasts:
-        # Such a kernel computes nothing that anyone could see.
-        return {}
-    side_effect = side_effect or launched.program.lasts
-    results = bind(made.operands, launched, made.zeros, differentiable=differentiable, side_effect=side_effect)
-    return dict(zip(launched.results, results, strict=True))

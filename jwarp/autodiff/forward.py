@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Container, Iterable
 
+from jwarp.analysis.activity import Activity, activity
 from jwarp.analysis.ownership import owned_arrays
-from jwarp.autodiff.activity import Activity, activity
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived, map_ops
 from jwarp.autodiff.scalar_rules import Applied
-from jwarp.autodiff.tile_rules import rules_of
+from jwarp.autodiff.tile_rules import carries, rules_of
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Origin
 from jwarp.ir.builder import Builder, make_block, zero
@@ -61,7 +61,7 @@ def jvp(
     kernel = simplify(kernel)
     floats = [p for p in written_params(kernel) if kernel.params[p].dtype.is_float]
     owned = frozenset() if repeated else owned_arrays(kernel)
-    forward = _Forward(kernel, activity(kernel, given, floats), owned)
+    forward = _Forward(kernel, activity(kernel, given, floats, carries), owned)
     body = make_block([*forward.cleared_locals(), *forward.block(kernel.body).nodes])
     returned = {Origin("tangent", p) for p in floats if wanted is None or p in wanted}
     body = prune(body, returned)

@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections.abc import Iterable
 
-from jwarp.autodiff.activity import Activity
+from jwarp.analysis.activity import Activity
 from jwarp.autodiff.custom_gradients import loaded_by_gradients
 from jwarp.ir.attributes import Origin
 from jwarp.ir.builder import Builder, make_block, zero

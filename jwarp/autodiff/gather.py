@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from jwarp.analysis.ownership import Definitions, definitions_of, place_of
+from jwarp.analysis.ownership import Definitions, definitions_of, shifted_of
 from jwarp.ir.attributes import Origin
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
@@ -65,10 +65,10 @@ def _key(
     """The offsets of an addition from the thread's place, and the component that it adds to."""
     axes = slots[node.attr]
     indices = node.args[:-1]
-    places = [place_of(i, definitions) for i in indices[: len(axes)]]
-    if any(place is None or place[0] != axis for place, axis in zip(places, axes, strict=True)):
+    shifted = [shifted_of(i, definitions) for i in indices[: len(axes)]]
+    if any(s is None or s[0] != axis for s, axis in zip(shifted, axes, strict=True)):
         return None
-    return tuple(place[1] for place in places if place), indices[len(axes) :]
+    return tuple(s[1] for s in shifted if s), indices[len(axes) :]
 
 
 def _attributes(block: Block, names: Collection[str]) -> set[object]:

@@ -13,8 +13,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from jwarp.analysis.ownership import Places, owned_arrays, stencils
-from jwarp.autodiff.activity import Activity, activity
+from jwarp.analysis.activity import Activity, activity
+from jwarp.analysis.ownership import ThreadIndices, owned_arrays, stencils
 from jwarp.autodiff.checkpoints import Checkpoints, Slots
 from jwarp.autodiff.custom_gradients import Inlined, loaded_by_gradients, memory_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
@@ -22,7 +22,7 @@ from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order
 from jwarp.autodiff.forward_sweep import Sweep
 from jwarp.autodiff.gather import gather
 from jwarp.autodiff.scalar_rules import Applied
-from jwarp.autodiff.tile_rules import rules_of
+from jwarp.autodiff.tile_rules import carries, rules_of
 from jwarp.ir.attributes import Origin
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
@@ -80,7 +80,7 @@ def vjp(
     kernel = simplify(speculate(simplify(kernel)))
     wanted, given = frozenset(wanted), frozenset(given)
     owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
-    reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given), written, owned, policy)
+    reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given, carries), written, owned, policy)
     return reverse.adjoint(kernel, {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned})
 
 
@@ -98,7 +98,7 @@ class _Reverse(Sweep):
     ):
         self.slots = Slots(self) if policy == "slots" else None
         super().__init__(kernel, active, written, is_taped=self.slots is None)
-        self.wanted, self.owned, self.places = wanted, owned, Places(kernel)
+        self.wanted, self.owned, self.indices = wanted, owned, ThreadIndices(kernel)
         self.gradients: dict[Value, Operand] = {}
         self.cotangents: dict[tuple[int, int], Operand] = {}  # of results of calls with their own gradients
 
@@ -376,7 +376,7 @@ class _Reverse(Sweep):
 
     def is_own(self, array: int, indices: tuple[Operand, ...]) -> bool:
         """Whether an element of an array is added to by nothing else at the same time."""
-        return array >= len(self.kernel.params) or (array in self.owned and self.places.differ(indices))
+        return array >= len(self.kernel.params) or (array in self.owned and self.indices.differ(indices))
 
     def add_to(self, array: int, indices: tuple[Operand, ...], g: Operand, own: bool) -> None:
         """Add `g` to the gradient of an element."""

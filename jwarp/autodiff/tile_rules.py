@@ -38,6 +38,21 @@ def rules_of(node: Op) -> Rules | None:
     return row(node) if callable(row) else row
 
 
+def carries(node: Op) -> tuple[bool, ...]:
+    """Which arguments of a pure operation its result depends on smoothly.
+
+    The bits of a float are a number that changes with it, and so is what is computed from them.
+    """
+    assert node.result is not None
+    if node.name == "detach":
+        return (False, *(True for _ in node.args[1:]))
+    rules = rules_of(node) if node.result.type.is_float else None
+    if rules is not None:
+        return (True,) if node.name == "cast" else tuple(rule is not None for rule in rules)
+    through_bits = node.name == "bitcast" or not any(a.type.is_float for a in node.args)
+    return tuple(through_bits and node.result.type.kind != "bool" for _ in node.args)
+
+
 def _both(rule: Rule) -> Directions | None:
     return None if rule is None else Directions(rule, rule)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jwarp.bind import compat, values
-from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.frontend.kernel import Kernel
+from jwarp.errors import LaunchError
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched, Role
 from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
@@ -79,34 +77,3 @@ def _refuse_content(program: Program, matched: Matched, roles: Sequence[Role]) -
                 "not said to read it",
                 hint=f"pass a shape, or make the kernel with in_out_argnames=('{name}',)",
             )
-
-
-def check_kernel(kernel: Any, caller: str) -> None:
-    """Raise KernelTypeError unless `kernel` is one."""
-    if not isinstance(kernel, Kernel):
-        name = getattr(kernel, "__name__", None)
-        raise KernelTypeError(
-            f"{caller}: expected a kernel, got {type(kernel).__name__}{f' {name!r}' if name else ''}",
-            hint="decorate the function with @wp.kernel",
-        )
-
-
-def read_block_dim(block_dim: Any, kernel_name: str) -> int | None:
-    """`block_dim` as a positive int, or None."""
-    if block_dim is None:
-        return None
-    try:
-        size = 0 if isinstance(block_dim, bool) else operator.index(block_dim)
-    except TypeError:
-        size = 0
-    if size < 1:
-        raise LaunchError(f"kernel '{kernel_name}': block_dim must be a positive int, got {block_dim!r}")
-    return size
-
-
-def stream_refusal(name: str, stream: Any) -> LaunchError:
-    """The error for a `stream` that means nothing here."""
-    return LaunchError(
-        f"kernel '{name}': stream must be None for JAX values, got {type(stream).__name__}",
-        hint="leave it out: XLA chooses the stream",
-    )

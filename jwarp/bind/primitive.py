@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
@@ -100,12 +100,19 @@ _JITTED: PerOwner[Kernel, Any, Callable[..., list[Any]]] = PerOwner("jitted laun
 
 def jitted(primitive: compat.Primitive, params: dict[str, Any]) -> Callable[..., list[Any]]:
     """The compiled form of an eager launch, made once."""
-    launch = params["launch"]
+    key = (primitive, *params.items())
+    return made_once(params["launch"], params["zeros"], key, lambda: _jit(primitive, params))
+
+
+def made_once(
+    launch: Descriptor, zeros: Sequence[tuple[int, ...]], key: Hashable, make: Callable[[], Callable[..., list[Any]]]
+) -> Callable[..., list[Any]]:
+    """What `make` makes of a launch; the same for the same launch and `key`, as long as the kernel is there."""
     owner = launch.program.owner
     kernel = owner() if owner else None
-    if kernel is None or not is_fixed(launch, params["zeros"]):
-        return _jit(primitive, params)
-    return _JITTED.of(kernel).made((primitive, *params.items()), lambda: _jit(primitive, params))
+    if kernel is None or not is_fixed(launch, zeros):
+        return make()
+    return _JITTED.of(kernel).made((launch, zeros, key), make)
 
 
 def is_fixed(launch: Descriptor, zeros: Sequence[tuple[int, ...]]) -> bool:

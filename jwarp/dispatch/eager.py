@@ -1,50 +1,63 @@
-"""Eager launches that are repeated: the checks of the first hold for every call of the same kinds and shapes."""
+"""Launches that are repeated outside of transformations: what has to be alike for the checks of the first to hold."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jwarp.bind import compat
-from jwarp.bind.calls import eager
-from jwarp.bind.prepare import Prepared
-from jwarp.bind.primitive import is_fixed
 from jwarp.config import config
+from jwarp.dispatch.ready import Plan, Ready
 from jwarp.frontend.kernel import Kernel
 from jwarp.ir.nodes import Param
-from jwarp.launching.descriptor import Program
+from jwarp.launching import grouping
 
 # Numbers within it convert to every float type but the half-wide ones without becoming infinite.
 _LARGE = 3e38
 
 Convert = Callable[[Any], Any]
+# The values of a call in order of the parameters, and the key under which it may be repeated, None if it may not.
+Repeatable = tuple[Sequence[Any], Hashable | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a repeated call runs: `feeds` are the places of the operands among the values, and what converts them."""
+def launch_key(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any) -> Repeatable:
+    """The values and the key of a launch."""
+    if type(inputs) not in (list, tuple) or type(block_dim) not in (type(None), int):
+        return (), None
+    if kernel.has_structs:
+        inputs = None if outputs is None else grouping.plain_parts(kernel, inputs)
+        if inputs is None:
+            return (), None
+    dims = tuple(dim) if type(dim) is list else dim
+    if type(dims) is not int and not (type(dims) is tuple and all(type(n) is int for n in dims)):
+        return (), None
+    if outputs is None:
+        return inputs, key_of(inputs, (dims, block_dim))
+    if type(outputs) not in (list, tuple):
+        return (), None
+    shapes = tuple([_shape_key(value) for value in outputs])
+    if None in shapes:
+        return (), None
+    return (*inputs, *outputs), key_of(inputs, (dims, block_dim), shapes)
 
-    run: Callable[..., list[Any]]
-    feeds: tuple[tuple[int, Convert | None], ...]
-    order: tuple[int, ...]
-    names: tuple[str, ...] | None
 
-    def call(self, values: Sequence[Any]) -> Any:
-        """The outputs; None where a number does not fit as it did, which the checks have to look at."""
-        operands = []
-        for place, convert in self.feeds:
-            value = values[place]
-            if convert is not None:
-                value = convert(value)
-                if value is None:
-                    return None
-            operands.append(value)
-        found = self.run(*operands)
-        results = tuple([found[k] for k in self.order])
-        return results if self.names is None else dict(zip(self.names, results, strict=True))
+def adjoint_key(
+    kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, adj_inputs: Any, adj_outputs: Any
+) -> Repeatable:
+    """The values and the key of an adjoint launch: after the parameters come cotangents, then wanted gradients."""
+    if type(adj_outputs) not in (list, tuple) or type(adj_inputs) not in (list, tuple, type(None)):
+        return (), None
+    if kernel.has_structs:
+        return (), None  # whose gradients are structs as well
+    values, key = launch_key(kernel, dim, inputs, outputs, block_dim)
+    asked = () if adj_inputs is None else tuple(adj_inputs)
+    kinds = tuple([_gradient_key(value) for value in (*adj_outputs, *asked)])
+    if key is None or None in kinds:
+        return (), None
+    wanted = [x for x in asked if x is not None and x is not False]
+    return (*values, *adj_outputs, *wanted), (key, adj_inputs is None, len(adj_outputs), kinds)
 
 
 def key_of(values: Sequence[Any], *others: Hashable) -> Hashable | None:
@@ -63,7 +76,7 @@ def key_of(values: Sequence[Any], *others: Hashable) -> Hashable | None:
     return (compat.x64_enabled(), config.settings, *parts, others)
 
 
-def shape_key(value: Any) -> Hashable | None:
+def _shape_key(value: Any) -> Hashable | None:
     """The part of the key that an output is: a shape, or an array's."""
     kind = type(value)
     if kind is int:
@@ -73,45 +86,27 @@ def shape_key(value: Any) -> Hashable | None:
     return (kind, value.shape, value.dtype) if kind is compat.Array or kind is np.ndarray else None
 
 
+def _gradient_key(value: Any) -> Hashable | None:
+    """The part of the key that a cotangent or a wanted gradient is."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return str(value)
+    return (kind, value.shape, value.dtype) if kind is compat.Array or kind is np.ndarray else None
+
+
 def find(kernel: Kernel, key: Hashable | None) -> Plan | None:
     """The plan of an earlier call."""
     return None if key is None else kernel.plans.get(key)
 
 
-def keep(
-    kernel: Kernel,
-    key: Hashable | None,
-    made: Prepared,
-    values: Sequence[Any],
-    outputs: Sequence[int],
-    *,
-    names: Sequence[str] | None = None,
-    differentiable: bool = True,
-    side_effect: bool = False,
-) -> None:
-    """Keep a plan for calls with `key`, if what converts their values is plain.
-
-    `values` has one value for each parameter.
-    """
-    if key is None or not made.launch.results or not is_fixed(made.launch, made.zeros):
-        return
-    program = made.launch.program
-    feeds: list[tuple[int, Convert | None]] = []
-    for index, operand in zip(made.launch.operands, made.operands, strict=True):
-        value = values[index]
-        if operand is value:
-            feeds.append((index, None))
-            continue
-        convert = converter(program, program.params[index], type(value))
-        if convert is None:
-            return
-        feeds.append((index, convert))
-    run = eager(made.launch, made.zeros, differentiable=differentiable, side_effect=side_effect)
-    order = tuple(made.launch.results.index(p) for p in outputs)
-    kernel.plans.keep(key, Plan(run, tuple(feeds), order, None if names is None else tuple(names)))
+def keep(ready: Ready, key: Hashable | None, values: Sequence[Any]) -> None:
+    """Keep the plan of a launch for calls with `key`, if it has one."""
+    plan = None if key is None else ready.plan(values)
+    if plan is not None:
+        ready.call.kernel.plans.keep(key, plan)
 
 
-def converter(program: Program, param: Param, kind: type) -> Convert | None:
+def converter(param: Param, kind: type) -> Convert | None:
     """From a Python number to the scalar that the parameter takes, or to None where that needs a closer look."""
     if param.is_array:
         return None

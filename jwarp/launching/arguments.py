@@ -42,15 +42,11 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """One role and one value for each parameter, and which parameters are the outputs, in order.
-
-    `users` are the outputs as the kernel's author counts parameters, where some are structs.
-    """
+    """One role and one value for each parameter, and which parameters are the outputs, in order."""
 
     roles: tuple[Role, ...]
     values: tuple[Any, ...]
     outputs: tuple[int, ...]
-    users: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +77,9 @@ def match(kernel_name: str, params: Sequence[Any], written: Sequence[int], input
     """Assign inputs and outputs to `params`; `written` are the parameters that the kernel stores to.
 
     An output's role is ZEROS here; `read_output` tells a shape from an initial content.
+
+    Raises:
+        LaunchError: counts or names do not fit.
     """
     names = [param.name for param in params]
     where = f"kernel '{kernel_name}'"
@@ -108,7 +107,6 @@ def match(kernel_name: str, params: Sequence[Any], written: Sequence[int], input
         output_indices = list(written)
     else:
         roles = [Role.ZEROS if i in output_indices else Role.READ for i in range(len(names))]
-        refuse_written_inputs(kernel_name, params, written, roles)
     return Matched(tuple(roles), tuple(values[i] for i in range(len(names))), tuple(output_indices))
 
 

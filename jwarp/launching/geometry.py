@@ -65,6 +65,19 @@ def _read_extent(entry: Any, where: str) -> Any:
     return extent
 
 
+def read_block_dim(block_dim: Any, kernel_name: str) -> int | None:
+    """`block_dim` as a positive int, or None."""
+    if block_dim is None:
+        return None
+    try:
+        size = 0 if isinstance(block_dim, bool) else operator.index(block_dim)
+    except TypeError:
+        size = 0
+    if size < 1:
+        raise LaunchError(f"kernel '{kernel_name}': block_dim must be a positive int, got {block_dim!r}")
+    return size
+
+
 def blocks(dims: tuple[int, ...], block_dim: int, tid_dims: int, kernel_name: str) -> tuple[Geometry, int | None]:
     """The blocks of a launch over `dims` threads, and the axis of `tid()` along which a block has its lanes.
 

@@ -7,40 +7,39 @@ from typing import Any
 
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel import Kernel
-from jwarp.launching.arguments import Matched, Role, match, refuse_written_inputs
+from jwarp.launching.arguments import Matched, Role, refuse_written_inputs
 from jwarp.launching.sizes import Symbolic
 from jwarp.types import AnyType, ArrayType, Struct, StructArrayType, StructType, leaves, unchecked
 
 
-def match_call(kernel: Kernel, written: Sequence[int], inputs: Any, outputs: Any) -> Matched:
-    """Assign inputs and outputs to the kernel's parameters, of which it stores to `written`.
+def changed_parameters(kernel: Kernel, written: Sequence[int]) -> tuple[int, ...]:
+    """The parameters as they are written of which the kernel stores to some part, by the parts it stores to."""
+    return tuple(u for u, group in enumerate(kernel.groups) if not set(group).isdisjoint(written))
+
+
+def expand(kernel: Kernel, given: Matched, written: Sequence[int]) -> Matched:
+    """What is given for the parameters as they are written, by part; the kernel stores to the parts `written`.
 
     Raises:
-        KernelTypeError, LaunchError: counts, names or structs do not fit.
+        KernelTypeError, LaunchError: a struct does not fit, or the kernel stores to an input.
     """
-    if not kernel.has_structs:
-        return match(kernel.name, kernel.params, written, inputs, outputs)
-    changed = [u for u, group in enumerate(kernel.groups) if not set(group).isdisjoint(written)]
-    return expand(kernel, match(kernel.name, kernel.signature, changed, inputs, outputs), written)
+    matched = _taken_apart(kernel, given, written) if kernel.has_structs else given
+    refuse_written_inputs(kernel.name, kernel.params, written, matched.roles)
+    return matched
 
 
-def expand(kernel: Kernel, matched: Matched, written: Sequence[int]) -> Matched:
-    """The same with structs taken apart; `users` are the outputs as they are written."""
-    if not kernel.has_structs:
-        return matched
+def _taken_apart(kernel: Kernel, given: Matched, written: Sequence[int]) -> Matched:
     roles: list[Role] = []
     values: list[Any] = []
-    for u, (argument, group) in enumerate(zip(kernel.signature, kernel.groups, strict=True)):
-        role, value = matched.roles[u], matched.values[u]
+    for argument, group, role, value in zip(kernel.signature, kernel.groups, given.roles, given.values, strict=True):
         values += flatten(kernel.name, argument.name, argument.type, value, is_output=role is Role.ZEROS)
         for p in group:
             # Of a struct that is passed as an input and written, only some arrays may be. A struct of arrays that is
             # an output may have numbers among its fields, which the kernel reads.
             is_read = p not in written if role is Role.IN_OUT else kernel.params[p].is_value and not argument.is_value
             roles.append(Role.READ if is_read else role)
-    outputs = [p for u in matched.outputs for p in kernel.groups[u] if roles[p] is not Role.READ]
-    refuse_written_inputs(kernel.name, kernel.params, written, roles)
-    return Matched(tuple(roles), tuple(values), tuple(outputs), matched.outputs)
+    outputs = [p for u in given.outputs for p in kernel.groups[u] if roles[p] is not Role.READ]
+    return Matched(tuple(roles), tuple(values), tuple(outputs))
 
 
 def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: bool = False) -> list[Any]:
@@ -158,15 +157,6 @@ def _assembled(kind: AnyType, parts: Iterator[Any]) -> Any:
     return unchecked(kind, [_assembled(inner, parts) for inner in kind.fields.values()])
 
 
-def results(kernel: Kernel, matched: Matched, by_index: Mapping[int, Any], *, is_named: bool) -> Any:
-    """The results of a launch: one for each output as it is written, in a dict by name or a tuple."""
-    users = matched.outputs if matched.users is None else matched.users
-    found = assemble(kernel, users, lambda p: by_index[p] if p in by_index else matched.values[p])
-    if not is_named:
-        return tuple(found)
-    return {kernel.signature[u].name: x for u, x in zip(users, found, strict=True)}
-
-
 def parts_of(kernel: Kernel, given: Mapping[int, Any], flags: tuple[type, ...] = (bool, type(None))) -> dict[int, Any]:
     """What is given by parameter as it is written, by part; a value of one of the types `flags` is for all parts.
 
@@ -188,4 +178,4 @@ def parts_of(kernel: Kernel, given: Mapping[int, Any], flags: tuple[type, ...] =
     return found
 
 
-__all__ = ["assemble", "expand", "flatten", "match_call", "parts_of", "results"]
+__all__ = ["assemble", "changed_parameters", "expand", "flatten", "parts_of"]

@@ -10,7 +10,7 @@ from jwarp.ir.attributes import ArrayNumber
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import Block, Const, If, Kernel, Op, Operand, Param, Value, blocks, operands, walk
 from jwarp.ir.visit import Rebuilder
-from jwarp.types import ArrayType, ScalarType, int64, of_components, shape_of, uint32, with_shape
+from jwarp.types import ArrayType, ScalarType, int64, shape_of, uint32, with_shape
 
 # How an access touches its element, and what is said of the other thread.
 _DOES = {"store": "stores to", "load": "reads", "atomic": "changes atomically"}
@@ -89,8 +89,7 @@ class _Instrumenter(Rebuilder):
     def _shadow(self, param: int, manner: str) -> Param:
         shadowed = self.kernel.params[param]
         assert isinstance(shadowed.type, ArrayType)
-        elements = of_components(shadowed.type.components, uint32)
-        return Param(f"{manner} of {shadowed.name}", ArrayType(elements, shadowed.type.dims))
+        return Param(f"{manner} of {shadowed.name}", ArrayType(uint32, shadowed.type.ndim))
 
     def whole_body(self) -> Block:
         with self.builder.block() as nodes:

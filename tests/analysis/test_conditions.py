@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import jwarp as wp
 from jwarp.analysis.affine import ALWAYS, Affine, evaluate, symbols_of
-from jwarp.analysis.conditions import in_words
+from jwarp.analysis.conditions import condition_text
 
 
 @wp.kernel
@@ -30,12 +30,12 @@ def random_condition(draw: random.Random):
     return frozenset(frozenset(form() for _ in range(draw.randint(1, 3))) for _ in range(draw.randint(1, 4)))
 
 
-def test_words_mean_the_condition():
+def test_texts_mean_the_condition():
     draw = random.Random(11)
     seen = set()
     for _ in range(400):
         condition = random_condition(draw)
-        words = in_words(condition, IR, SYMBOLS) or "True"
+        words = condition_text(condition, IR, SYMBOLS) or "True"
         for _ in range(10):
             values = {symbol.index: draw.randint(1, 6) for symbol in EVERY}
             values[SYMBOLS.extents[1, 1].index] = 3
@@ -53,7 +53,7 @@ def test_what_follows_is_left_out():
     threads, n = Affine.of(SYMBOLS.dims[0]), Affine.of(SYMBOLS.scalars[2])
     inside = [x - threads - 2, x - threads - 1, x - 3, x - 2, component - 3, v - n - 1]
     condition = frozenset(frozenset({form}) for form in inside)
-    assert in_words(condition, IR, SYMBOLS) == "dim[0] + 2 <= x.shape[0] and n < v.shape[0]"
+    assert condition_text(condition, IR, SYMBOLS) == "dim[0] + 2 <= x.shape[0] and n < v.shape[0]"
     either = frozenset({frozenset({x - threads, x - n, x - n - 5})})
-    assert in_words(either, IR, SYMBOLS) == "dim[0] <= x.shape[0] or n <= x.shape[0]"
-    assert in_words(ALWAYS, IR, SYMBOLS) == ""
+    assert condition_text(either, IR, SYMBOLS) == "dim[0] <= x.shape[0] or n <= x.shape[0]"
+    assert condition_text(ALWAYS, IR, SYMBOLS) == ""

@@ -12,7 +12,7 @@ from launch_format import INPUT, ZEROS, make_launch
 from tile_kernels import COLUMNS, ROWS, Program, TileBuilder
 
 from jwarp import _native
-from jwarp.analysis.conditions import in_words
+from jwarp.analysis.conditions import condition_text
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.events import record_compiles
@@ -80,7 +80,7 @@ def test_tiles_over_the_edge(target, extents):
 
 def test_the_launch_says_that_tiles_are_inside():
     made = CpuKernel(copied((8, 32), 8, 32), SETTINGS)
-    words = in_words(made.condition, made.kernel, made.proofs.symbols).split(" and ")
+    words = condition_text(made.condition, made.kernel, made.proofs.symbols).split(" and ")
     assert set(words) == {f"{n} * dim[{k}] <= {name}.shape[{k}]" for k, n in enumerate((8, 32)) for name in "xy"}
     fast, checked = (made.text(version) for version in ("fast", "checked"))
     assert "masked" not in fast.split("define internal")[1].split("define void")[0]

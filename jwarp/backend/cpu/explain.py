@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from jwarp.analysis.affine import Extents, evaluate
-from jwarp.analysis.conditions import in_words
+from jwarp.analysis.conditions import condition_text
 from jwarp.backend.cpu.compile import VERSIONS, CpuKernel
 from jwarp.ir.nodes import WRITES, Kernel, Op, Param, walk
 from jwarp.ir.printing import short_file
@@ -196,8 +196,8 @@ def explain_launch(
         batch,
         width,
         width if program.block_dim else min(width, dims[program.tid_dims - 1]),
-        in_words(kernel.condition, program, symbols),
-        in_words(missing, program, symbols),
+        condition_text(kernel.condition, program, symbols),
+        condition_text(missing, program, symbols),
         may_run[0] if len(may_run) == 1 else None,
         tuple(Version(name, event.seconds, event.source, event.bytes) for name, event in made.items()),
         {program.params[p].name: _zeros(kernel, p, dims, repeat, batch, extents) for p in zeros},
@@ -243,7 +243,7 @@ def _rows(kernel: CpuKernel, known: Mapping[int, int | None], version: str) -> l
         elif condition is None:
             proof = "checked"
         else:
-            words = in_words(condition, proofs.kernel, proofs.symbols)
+            words = condition_text(condition, proofs.kernel, proofs.symbols)
             proof, holds = ("launch", evaluate(condition, known)) if words else ("always", True)
         span = node.span
         source = linecache.getline(span.file, span.line).rstrip("\n")

@@ -13,7 +13,7 @@ from jwarp.frontend.values.bindings import Binding, Composite, describe
 from jwarp.frontend.values.composites import ELEMENTWISE, Emitter, binary, elementwise, from_rows, total
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import uint32
+from jwarp.types import MATRIX, VECTOR, CompositeKind, uint32
 
 Rule = Callable[[Emitter, Sequence[Binding], Span], Binding]
 
@@ -26,14 +26,13 @@ def _given(args: Sequence[Binding]) -> str:
 
 
 def _composites(
-    name: str, args: Sequence[Binding], count: int, span: Span, rank: int = 1, floats: bool = False
+    name: str, args: Sequence[Binding], count: int, span: Span, kind: CompositeKind = VECTOR, floats: bool = False
 ) -> list[Composite]:
-    """The arguments as `count` vectors (or, for rank 2, matrices) of one type."""
-    found = [a for a in args if isinstance(a, Composite) and len(a.type.shape) == rank]
+    """The arguments as `count` composites of one type, which is of `kind`."""
+    found = [a for a in args if isinstance(a, Composite) and a.type.kind is kind]
     fits = len(args) == len(found) == count and len({a.type for a in found}) == 1
     if not fits or (floats and not found[0].type.dtype.is_float):
-        noun = {1: ("vector", "vectors"), 2: ("matrix", "matrices")}[rank][count > 1]
-        what = f"{'a' if count == 1 else count} {noun}{' of one type' if count > 1 else ''}"
+        what = f"a {kind.name}" if count == 1 else f"{count} {kind.plural} of one type"
         raise KernelTypeError(f"wp.{name} takes {what}{' of floats' if floats else ''}, got {_given(args)}", span)
     return found
 
@@ -46,7 +45,7 @@ def _vectors_of_3(name: str, args: Sequence[Binding], count: int, span: Span) ->
 
 
 def _square(name: str, args: Sequence[Binding], span: Span, largest: int | None = None) -> Composite:
-    (m,) = _composites(name, args, 1, span, rank=2, floats=largest is not None)
+    (m,) = _composites(name, args, 1, span, kind=MATRIX, floats=largest is not None)
     rows, columns = m.type.shape
     if rows != columns or rows > (largest or rows):
         limit = f" of at most {largest} rows" if largest else ""
@@ -157,12 +156,12 @@ def _argument_of(name: str, better: str) -> Rule:
 
 
 def _transpose_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    (m,) = _composites("transpose", args, 1, span, rank=2)
+    (m,) = _composites("transpose", args, 1, span, kind=MATRIX)
     return m.transposed
 
 
 def _ddot_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-    x, y = _composites("ddot", args, 2, span, rank=2)
+    x, y = _composites("ddot", args, 2, span, kind=MATRIX)
     return _dot(e, x, y, span)
 
 
@@ -236,10 +235,15 @@ def _by_component(name: str, operation: str) -> Rule:
     """An operation on each pair of components of two vectors or two matrices."""
 
     def rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-        rank = len(args[0].type.shape) if args and isinstance(args[0], Composite) else 1
-        return elementwise(e, operation, _composites(name, args, 2, span, rank), span)
+        kind = args[0].type.kind if args and isinstance(args[0], Composite) else VECTOR
+        return elementwise(e, operation, _composites(name, args, 2, span, kind), span)
 
     return rule
+
+
+def _functions_of(kind: CompositeKind) -> tuple[str, ...]:
+    """The operations on scalars that are functions of one value of the kind."""
+    return ("neg", "not", "abs") if kind.by_component else ("neg",)
 
 
 def vector_form(e: Emitter, name: str, operation: str, args: Sequence[Binding], span: Span) -> Binding:
@@ -248,7 +252,7 @@ def vector_form(e: Emitter, name: str, operation: str, args: Sequence[Binding], 
         return binary(e, f"wp.{name}", operation, args[0], args[1], span)
     if operation in ("min", "max"):
         return _extremum(operation)(e, args, span)
-    if operation in ("neg", "not", "abs") and len(args) == 1 and isinstance(args[0], Composite):
+    if len(args) == 1 and isinstance(args[0], Composite) and operation in _functions_of(args[0].type.kind):
         return elementwise(e, operation, (args[0],), span)
     raise KernelTypeError(f"wp.{name} does not take {_given(args)}", span, "apply it to each component")
 

@@ -178,7 +178,9 @@ def axes_of(shape: tuple[int, ...], selectors: Sequence[Selector]) -> list[Selec
 
 
 def selected_type(type: CompositeType, selectors: Sequence[Selector]) -> ScalarType | CompositeType:
-    """The type of what is selected of a vector or matrix."""
+    """The type of what is selected of a composite; of a part of it, a vector or matrix type."""
+    if not selectors:
+        return type
     extents = [len(s) for s in axes_of(type.shape, selectors) if isinstance(s, range)]
     return of_components(tuple(extents), type.dtype)
 
@@ -247,12 +249,16 @@ def replace(
 
 def elementwise(e: Emitter, name: str, values: Sequence[Composite], span: Span, shown: str = "") -> Composite:
     """One scalar operation on each component of values of one type."""
-    first = values[0].type
-    if any(v.type is not first for v in values):
-        given = ", ".join(describe(v) for v in values)
-        raise KernelTypeError(f"`{shown or name}` needs vectors or matrices of one type, got {given}", span)
+    check_alike(shown or name, values, span)
     items = zip(*(v.items for v in values), strict=True)
-    return Composite(first, tuple(e.emit(name, *xs, span=span) for xs in items))
+    return Composite(values[0].type, tuple(e.emit(name, *xs, span=span) for xs in items))
+
+
+def check_alike(symbol: str, values: Sequence[Composite], span: Span) -> None:
+    """Refuse values that are not all of one type."""
+    if any(v.type is not values[0].type for v in values):
+        given = ", ".join(describe(v) for v in values)
+        raise KernelTypeError(f"`{symbol}` needs vectors or matrices of one type, got {given}", span)
 
 
 def negated(e: Emitter, value: Binding, span: Span) -> Binding:

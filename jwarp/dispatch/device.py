@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,11 @@ from jwarp.backend.cuda import compile as cuda
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import read_architectures
 from jwarp.bind import values
-from jwarp.dispatch import cuda_arrays, in_place
+from jwarp.dispatch import cuda_arrays
+from jwarp.dispatch.call import Call
+from jwarp.dispatch.host_arguments import refuse_tracing
 from jwarp.dispatch.host_arrays import Place, Use, without_aliases
+from jwarp.dispatch.ready import Ready
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param, failure_texts
 from jwarp.launching import arguments
@@ -39,16 +42,30 @@ class _Given:
     lent: _native.DeviceArray | None = None
 
 
-def is_wanted(matched: Matched) -> bool:
-    """Whether some output is an array on a GPU that is no JAX array: one that is written in place."""
-    outputs = (matched.values[p] for p in matched.outputs)
-    return any(not isinstance(x, (jax.Array, np.ndarray, tuple, int)) and cuda_arrays.is_cuda_array(x) for x in outputs)
+class Forward(Ready):
+    """A launch. Its arguments are looked at anew each time: they are lent by libraries that may still change them."""
+
+    def __call__(self) -> Any:
+        return self.on_stream(None)
+
+    def on_stream(self, stream: Any) -> Any:
+        call = self.call
+        run(call.program, call.dims, call.matched, call.block_dim, stream)
+        return call.results(dict(enumerate(call.matched.values)))
 
 
-def run(
-    program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None = None, stream: Any = None
-) -> dict[int, Any]:
-    """Check the arguments and put the launch on the stream; the outputs as they were given, by parameter index.
+class Adjoint(Ready):
+    """There is none."""
+
+    def __init__(self, call: Call):
+        raise LaunchError(
+            f"kernel '{call.kernel.name}': an adjoint does not run in place on arrays on a GPU",
+            hint="pass JAX arrays, for example jax.dlpack.from_dlpack(array)",
+        )
+
+
+def run(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None, stream: Any) -> None:
+    """Check the arguments and put the launch on the stream.
 
     With None for the stream it is CUDA's default stream, and the end of the launch is waited for: what stream the
     caller's library works on is not known.
@@ -58,7 +75,7 @@ def run(
         CompileError: the kernel cannot be compiled.
         RuntimeError: there is no usable driver, the launch failed or, where that is waited for, a check did.
     """
-    in_place.refuse_tracing(program, matched, "outputs on a GPU are")
+    refuse_tracing(program, matched, "outputs on a GPU are")
     handle = cuda_arrays.read_stream(program.name, stream)
     given = _read(program, matched, handle)
     device = _device_of(program, given)
@@ -75,7 +92,6 @@ def run(
         native.run(in_order, handle, device, keep)
     except ValueError as error:
         raise LaunchError(f"kernel '{program.name}': {error}") from None
-    return {p: matched.values[p] for p in matched.outputs}
 
 
 def _read(program: Program, matched: Matched, stream: int) -> list[_Given]:
@@ -185,16 +201,39 @@ def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int
     program = launch.program
     names = program.settings.cuda_arch or "sm_{}{}".format(*_native.cuda_capability(device))
     make = _generated if program.handwritten is None else _handwritten
-    key, compile_ = make(launch, shapes, read_architectures(names))
-    known = program.derived.get(key)
-    return known if known is not None else program.derived.setdefault(key, compile_())
+    recipe = make(launch, shapes, read_architectures(names))
+    known = program.derived.get(recipe.key)
+    return known if known is not None else program.derived.setdefault(recipe.key, recipe.compiled(launch))
 
 
-Recipe = tuple[tuple, Callable[[], _native.DeviceLaunch]]
+@dataclass(frozen=True)
+class _Recipe:
+    """How a launch is compiled: `key` is what the result depends on, `grid` the blocks of a grid of its own."""
+
+    key: Hashable
+    image: Callable[[], cuda.Image]
+    plan: np.ndarray
+    shared: int | None = None
+    grid: tuple[int, ...] | None = None
+    failures: tuple[str, ...] = ()
+
+    def compiled(self, launch: Descriptor) -> _native.DeviceLaunch:
+        image = self.image()
+        return _native.DeviceLaunch(
+            kernel=launch.program.name,
+            entry=image.entry,
+            image=image.content,
+            plan=self.plan,
+            launch=launch.numbers,
+            block=image.block,
+            shared=image.shared if self.shared is None else self.shared,
+            per_sm=image.per_sm,
+            grid=list(image.grid if self.grid is None else self.grid),
+            failures=join_texts(self.failures),
+        )
 
 
-def _generated(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectures: tuple[str, ...]) -> Recipe:
-    """What the compiled launch depends on, and how it is made."""
+def _generated(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectures: tuple[str, ...]) -> _Recipe:
     program, geometry = launch.program, launch.geometry
     kernel = cuda.lower_kernel(program.gpu_kernel, program.settings)
     extents: Extents = tuple(
@@ -203,42 +242,22 @@ def _generated(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectu
     if geometry.repeat:
         kernel.check(geometry.dims, extents)
     version = kernel.version(geometry.dims, extents, flat=geometry.repeat == 1)
-
-    def compiled() -> _native.DeviceLaunch:
-        image = kernel.image(version, architectures, launch.block_dim)
-        return _native.DeviceLaunch(
-            kernel=program.name,
-            entry=image.entry,
-            image=image.content,
-            plan=kernel.plan,
-            launch=launch.numbers,
-            block=image.block,
-            shared=image.shared,
-            per_sm=image.per_sm,
-            grid=list(image.grid),
-            failures=join_texts(failure_texts(kernel.kernel)),
-        )
-
-    return ("cuda", launch, version, architectures), compiled
+    return _Recipe(
+        key=("cuda", launch, version, architectures),
+        image=lambda: kernel.image(version, architectures, launch.block_dim),
+        plan=kernel.plan,
+        failures=failure_texts(kernel.kernel),
+    )
 
 
-def _handwritten(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectures: tuple[str, ...]) -> Recipe:
-    program = launch.program
-    definition = program.handwritten
+def _handwritten(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectures: tuple[str, ...]) -> _Recipe:
+    definition, config = launch.program.handwritten, configuration(launch)
     assert definition is not None
-
-    def compiled() -> _native.DeviceLaunch:
-        config, kernel = configuration(launch), Handwritten(definition, program.kernel, program.settings)
-        image = kernel.image(architectures, config.block)
-        return _native.DeviceLaunch(
-            kernel=program.name,
-            entry=image.entry,
-            image=image.content,
-            plan=kernel.plan,
-            launch=launch.numbers,
-            block=image.block,
-            shared=config.shared,
-            grid=list(config.grid),
-        )
-
-    return ("cuda", launch, architectures), compiled
+    kernel = Handwritten(definition, launch.program.kernel, launch.program.settings)
+    return _Recipe(
+        key=("cuda", launch, architectures),
+        image=lambda: kernel.image(architectures, config.block),
+        plan=kernel.plan,
+        shared=config.shared,
+        grid=config.grid,
+    )

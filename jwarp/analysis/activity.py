@@ -1,0 +1,145 @@
+"""Finds what carries a derivative: the values and arrays on a path from a wanted input to a given output."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from jwarp.ir.nodes import Block, For, If, Kernel, Op, Operand, Value, While
+from jwarp.ir.visit import Visitor
+
+# Which arguments of a pure operation its result depends on smoothly.
+Carries = Callable[[Op], tuple[bool, ...]]
+
+
+@dataclass(frozen=True)
+class Activity:
+    """`values` and `arrays` (by number) depend on a wanted input, and a given output on them."""
+
+    values: frozenset[Value]
+    arrays: frozenset[int]
+
+    def __contains__(self, x: Operand) -> bool:
+        return x in self.values
+
+
+def activity(kernel: Kernel, wanted: Iterable[int], given: Iterable[int], carries: Carries) -> Activity:
+    """What lies between the parameters `wanted` and the array parameters `given`."""
+    varied = _settle(_Varied(carries, set(), set(wanted)), kernel)
+    useful = _settle(_Useful(carries, set(), set(given)), kernel)
+    return Activity(frozenset(varied.values & useful.values), frozenset(varied.arrays & useful.arrays))
+
+
+def _sources_in_memory(node: Op) -> tuple[int, ...]:
+    """The arrays that the result of a pure operation depends on by what its rule says."""
+    return node.attr[2:] if node.name == "detach" and node.attr is not None else ()
+
+
+@dataclass
+class _Flow(Visitor):
+    carries: Carries
+    values: set[Value]
+    arrays: set[int]
+    fields: set[tuple[int, int]] = dataclasses.field(default_factory=set)
+
+    @property
+    def size(self) -> int:
+        return len(self.values) + len(self.arrays) + len(self.fields)
+
+    def link(self, result: Value, source: Operand) -> None:
+        """`source` is one of the things that `result` is made of."""
+        raise NotImplementedError
+
+    def branch(self, node: If) -> None:
+        self.inside(node)
+        for block in (node.then, node.orelse):
+            for result, source in zip(node.results, block.yields, strict=True):
+                self.link(result, source)
+        self.inside(node)
+
+    def loop(self, node: For | While) -> None:
+        before = -1
+        while self.size != before:
+            before = self.size
+            for k, param in enumerate(node.params):
+                for source in (node.init[k], node.body.yields[k]):
+                    self.link(param, source)
+                self.link(node.results[k], param)
+            self.inside(node)
+
+
+_F = TypeVar("_F", bound=_Flow)
+
+
+def _settle(flow: _F, kernel: Kernel) -> _F:
+    """Repeat until nothing is added: arrays hand values from later code to earlier code."""
+    before = -1
+    while flow.size != before:
+        before = flow.size
+        flow.block(kernel.body)
+    return flow
+
+
+class _Varied(_Flow):
+    """Goes forward, from what is wanted."""
+
+    def link(self, result: Value, source: Operand) -> None:
+        if source in self.values:
+            self.values.add(result)
+
+    def op(self, node: Op) -> None:
+        if node.name == "push":
+            self.fields.update((node.attr[0], k) for k, x in enumerate(node.args) if x in self.values)
+            return
+        if node.row.is_write and any(x in self.values for x in node.values):
+            self.arrays.add(node.array)
+        if node.result is not None and self.varies(node):
+            self.values.add(node.result)
+
+    def varies(self, node: Op) -> bool:
+        """Whether the result of an operation depends on what is wanted."""
+        if node.name == "param" or node.row.is_access:
+            return node.attr in self.arrays
+        if node.name == "top":
+            return node.attr in self.fields
+        if not node.args:
+            return False
+        if not self.arrays.isdisjoint(_sources_in_memory(node)):
+            return True
+        return any(carried and x in self.values for x, carried in zip(node.args, self.carries(node), strict=True))
+
+
+class _Useful(_Flow):
+    """Goes backward, from what is given."""
+
+    def link(self, result: Value, source: Operand) -> None:
+        if result in self.values and isinstance(source, Value):
+            self.values.add(source)
+
+    def block(self, block: Block) -> None:
+        for node in reversed(block.nodes):
+            self.node(node)
+
+    def op(self, node: Op) -> None:
+        self.values.update(x for x in self.sources(node) if isinstance(x, Value))
+
+    def sources(self, node: Op) -> Iterable[Operand]:
+        """The operands that what is given depends on through an operation; notes such arrays and fields."""
+        if node.name == "push":
+            return [x for k, x in enumerate(node.args) if (node.attr[0], k) in self.fields]
+        is_used = node.result in self.values
+        if node.name == "param" or node.row.is_access:
+            if is_used:
+                self.arrays.add(node.attr)
+            return node.values if node.row.is_write and node.attr in self.arrays else ()
+        if not is_used:
+            return ()
+        if node.name == "top":
+            self.fields.add(node.attr)
+            return ()
+        if not node.args:
+            return ()
+        self.arrays.update(_sources_in_memory(node))
+        return [x for x, carried in zip(node.args, self.carries(node), strict=True) if carried]

@@ -1,0 +1,70 @@
+"""What is found out about the arguments of a launch before it runs, as a record does when one is set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.bind import compat, values
+from jwarp.dispatch import cuda_arrays, host_arguments
+from jwarp.dispatch.call import Call
+from jwarp.dispatch.kinds import is_mutable
+from jwarp.ir.nodes import Param
+from jwarp.launching import arguments
+from jwarp.launching.arguments import Role
+
+
+def check_part(param: Param, value: Any, role: Role) -> arguments.Fault | None:
+    """What is wrong with the value of a parameter of the IR, or None."""
+    if is_borrowed(value):
+        return None  # looked at in each launch, as its owner may still change it
+    x64, given = compat.x64_enabled(), values.describe(value, param)
+    found: Any
+    if role is not Role.ZEROS:
+        found = arguments.check_input(param, given, x64 or is_mutable(value))
+    elif is_mutable(value):
+        found = host_arguments.read_place(param, value, is_output=True)
+    else:
+        found = arguments.read_output(param, value, given, x64)
+    return found if isinstance(found, arguments.Fault) else None
+
+
+def is_borrowed(value: Any) -> bool:
+    """Whether it is an array on a GPU of another library."""
+    return not isinstance(value, jax.Array) and cuda_arrays.is_cuda_array(value)
+
+
+def has_content(value: Any) -> bool:
+    """Whether it is an array, which an output starts from, and not the shape of one."""
+    return values.describe(value).origin in ("jax", "numpy") or cuda_arrays.is_cuda_array(value)
+
+
+def check_extents(call: Call) -> None:
+    """Refuse an access that is provably outside, where everything about it is known.
+
+    Raises:
+        LaunchError: there is one.
+    """
+    if any(is_borrowed(x) for x in call.given.values) or call.program.handwritten is not None:
+        return  # told in each launch, or the author's affair
+    program, threads = call.program.arranged(call.dims, call.block_dim)
+    matched = call.matched
+    shapes = [
+        _shape(param, value, is_output=p in matched.outputs)
+        for p, (param, value) in enumerate(zip(program.params, matched.values, strict=True))
+    ]
+    extents = tuple(s if param.is_array else None for param, s in zip(program.params, shapes, strict=True))
+    if threads.repeat:
+        hidden = tuple(shapes[p] for p in program.shadowed)
+        lower_kernel(program.kernel, program.settings).check(threads.dims, extents + hidden)
+
+
+def _shape(param: Param, value: Any, *, is_output: bool) -> tuple[int, ...]:
+    given = values.describe(value, param)
+    if is_output and given.origin not in ("jax", "numpy", "spec"):
+        found = arguments.read_output(param, value, given, x64=True)
+        if isinstance(found, tuple):
+            return found
+    return given.shape or ()

@@ -1,0 +1,215 @@
+"""Launches and adjoint launches on arrays in this computer's memory, which are written in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jwarp import _native
+from jwarp.bind import compat, values
+from jwarp.dispatch import eager
+from jwarp.dispatch.call import Call
+from jwarp.dispatch.host_adjoint import InPlaceAdjoint
+from jwarp.dispatch.host_arguments import read_contents, read_gradient, read_place, read_places
+from jwarp.dispatch.host_arrays import InPlace, Place
+from jwarp.dispatch.ready import Ready
+from jwarp.errors import LaunchError
+from jwarp.frontend.kernel import Kernel
+from jwarp.ir.nodes import Param
+from jwarp.launching import arguments
+from jwarp.launching.arguments import Fault
+from jwarp.launching.derive import refuse_race, switched_off
+from jwarp.launching.descriptor import Program, program_of
+from jwarp.launching.sizes import refuse_symbolic
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A repeated launch: the checks of the first hold for every call of the same kinds and shapes.
+
+    `converts` are the inputs that are no arrays of NumPy, and what makes arrays of them. Those that are
+    written must have no memory in common with the others, which calls with the same shapes can differ in.
+    """
+
+    native: _native.HostLaunch
+    converts: tuple[tuple[int, Callable[[Any], Any]], ...]
+    apart: tuple[tuple[int, int], ...]
+    outputs: tuple[int, ...]
+    names: tuple[str, ...] | None
+
+    def call(self, values: Sequence[Any]) -> Any:
+        """The outputs; None where the checks have to look at the arguments anew."""
+        if not compat.is_not_tracing():
+            return None
+        arrays = list(values)
+        for place, convert in self.converts:
+            made = convert(arrays[place])
+            if made is None:
+                return None
+            arrays[place] = np.asarray(made)
+        for p in self.outputs:
+            flags = arrays[p].flags
+            if not (flags.c_contiguous and flags.writeable):
+                return None
+        for p, q in self.apart:
+            if np.may_share_memory(arrays[p], arrays[q]):
+                return None
+        self.native(arrays)
+        results = tuple([values[p] for p in self.outputs])
+        return results if self.names is None else dict(zip(self.names, results, strict=True))
+
+
+class Forward(Ready):
+    """A launch on arrays in place."""
+
+    def __init__(self, call: Call):
+        super().__init__(call)
+        refuse_symbolic(call.program.name, [call.dims], "and arrays that are written in place have known sizes")
+        self._own = host_program(call.program)
+        program, threads = self._own.arranged(call.dims, call.block_dim)
+        self.run = InPlace(program, threads, read_places(program, call.matched), call.block_dim)
+        self._values = dict(enumerate(call.matched.values))
+        self._results = call.results(self._values)
+
+    def __call__(self) -> Any:
+        self.run()
+        return self._results
+
+    def change(self, given: Mapping[int, Any]) -> bool:
+        numbers: dict[int, np.ndarray] = {}
+        places: dict[int, Place] = {}
+        for p, value in given.items():
+            param = self._own.params[p]
+            if param.is_array:
+                found = read_place(param, value, is_output=p in self.call.matched.outputs)
+                if isinstance(found, Fault):
+                    return False
+                places[p] = found
+            elif isinstance(value, compat.Tracer):
+                return False
+            else:
+                numbers[p] = _number(param, value)
+        if places:
+            self.run.set_places(places)
+        for p, number in numbers.items():
+            self.run.places[p].array[...] = number
+        self._values.update(given)
+        self._results = self.call.results(self._values)
+        return True
+
+    def resize(self, dims: tuple[int, ...]) -> bool:
+        arranged, threads = self._own.arranged(dims, self.call.block_dim)
+        if arranged is not self.run.program:
+            return False
+        self.run.set_geometry(threads)
+        return True
+
+    def plan(self, values: Sequence[Any]) -> Plan | None:
+        program, outputs = self.run.program, self.call.matched.outputs
+        if self.run.launch.program is not program or program.shadowed:
+            return None
+        converts: list[tuple[int, Callable[[Any], Any]]] = []
+        for p, param in enumerate(program.params):
+            if self.run.places[p].array is values[p]:
+                continue
+            convert = _converter(param, values[p])
+            if convert is None:
+                return None
+            converts.append((p, convert))
+        arrays = [p for p, param in enumerate(program.params) if param.is_array]
+        apart = tuple((q, p) for q in outputs for p in arrays if p != q and (p not in outputs or p > q))
+        return Plan(self.run.one_call(), tuple(converts), apart, outputs, self.call.names)
+
+
+class Adjoint(Ready):
+    """The adjoint of a launch: gradients are added to arrays in place, those that have none are new arrays."""
+
+    def __init__(self, call: Call):
+        super().__init__(call)
+        program, request = call.program, call.gradients
+        if program.handwritten is not None:
+            raise LaunchError(
+                f"kernel '{program.name}': the adjoint of a kernel written in CUDA C++ is not added to NumPy arrays",
+                hint="pass JAX arrays, or True, as adj_inputs and JAX arrays as inputs and outputs",
+            )
+        self.contents, extents = read_contents(program, call.matched)
+        program, threads = program.arranged(call.dims, call.block_dim)
+        if request.wanted and not call.differentiable:
+            raise switched_off(program, next(iter(request.wanted)))
+        refuse_race(program, threads, extents)
+        faults: list[Fault] = []
+        cotangents: dict[int, np.ndarray] = {}
+        self.wanted: dict[int, np.ndarray] = {}
+        self.starts: dict[int, Any] = {}  # of gradients that have no array of the caller's
+        for p, given in (request.cotangents or {}).items():
+            if given is not None:
+                found = read_gradient(program.params[p], extents[p] or (), given, changes=False)
+                faults.append(found) if isinstance(found, Fault) else cotangents.setdefault(p, found)
+        for p, given in request.wanted.items():
+            if given is True or type(given) in (int, float):
+                self.starts[p] = 0.0 if given is True else given
+                given = np.zeros(extents[p] or () if given is True else (), program.dtypes[p])
+            found = read_gradient(program.params[p], extents[p] or (), given, changes=True)
+            faults.append(found) if isinstance(found, Fault) else self.wanted.setdefault(p, found)
+        arguments.raise_faults(program.name, faults)
+        self.run = InPlaceAdjoint(
+            program, threads, self.contents, extents, call.matched.outputs, self.wanted, cotangents, call.block_dim
+        )
+
+    def __call__(self) -> Any:
+        for p, start in self.starts.items():
+            self.wanted[p][...] = start
+        self.run()
+        wanted = self.call.gradients.wanted
+        return self.call.results({p: self.wanted[p].copy() if p in self.starts else x for p, x in wanted.items()})
+
+    def change(self, given: Mapping[int, Any]) -> bool:
+        changes: list[tuple[np.ndarray, np.ndarray]] = []
+        for p, value in given.items():
+            param, array = self.call.program.params[p], self.contents[p]
+            # What integers are decides how gradients are gathered.
+            if param.is_array or not param.dtype.is_float or array is None or isinstance(value, compat.Tracer):
+                return False
+            changes.append((array, _number(param, value)))
+        for array, number in changes:
+            array[...] = number
+        return True
+
+
+def _number(param: Param, value: Any) -> np.ndarray:
+    """What is written to the array of shape () that a launch reads a scalar from."""
+    return arguments.to_scalar(param.dtype, values.describe(value, param))
+
+
+def _converter(param: Param, value: Any) -> Callable[[Any], Any] | None:
+    """From values of this kind to what an array is made of, as cheap as it gets."""
+    is_view = param.is_array and not param.is_value and type(value) is compat.Array
+    return np.asarray if is_view else eager.converter(param, type(value))
+
+
+def host_program(program: Program) -> Program:
+    """The program that runs in this computer's memory: for a handwritten kernel, that of its kernel for the CPU.
+
+    Raises:
+        LaunchError: there is none.
+    """
+    definition = program.handwritten
+    if definition is None:
+        return program
+    if not isinstance(definition.cpu, Kernel):
+        raise LaunchError(
+            f"kernel '{program.name}' is written in CUDA C++, and there is no kernel for the CPU that could write to "
+            "NumPy arrays",
+            hint="pass shapes or JAX arrays as outputs, or give a @wp.kernel as cpu= of wp.cuda_kernel",
+        )
+    found = program_of(definition.cpu, program.settings)
+    written = [i for i in found.written if i not in definition.outputs]
+    if written:
+        raise LaunchError(
+            f"kernel '{program.name}': its kernel for the CPU, '{found.name}', writes to "
+            f"'{definition.params[written[0]].name}', which is no output"
+        )
+    return found

@@ -1,12 +1,16 @@
 """Settings that every test shares."""
 
 import atexit
+import ctypes
+import gc
 import os
 import shutil
 import tempfile
 
 import jax
 import pytest
+
+MUCH_MEMORY = 800 << 20  # bytes of a process
 
 # The tests, and the processes they start, keep compiled kernels to themselves. Must precede `import jwarp`.
 os.environ["JWARP_CACHE_DIR"] = tempfile.mkdtemp(prefix="jwarp-tests-")
@@ -15,6 +19,10 @@ atexit.register(shutil.rmtree, os.environ["JWARP_CACHE_DIR"], ignore_errors=True
 # Programs that tests start find the helpers as the tests themselves do.
 _HELPERS = os.path.join(os.path.dirname(__file__), "helpers")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_HELPERS, os.environ.get("PYTHONPATH", "")]))
+
+# XLA compiles thousands of small programs here, each of which runs once: three times as fast with these. What is
+# tested, the custom calls, is compiled by jwarp alone. Must precede the first use of a device.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
 
 # Two devices on any machine, for the tests of sharding. Must precede the first use of a device.
 jax.config.update("jax_num_cpu_devices", 2)
@@ -34,3 +42,19 @@ def pytest_addoption(parser):
 @pytest.fixture
 def update_golden(request) -> bool:
     return request.config.getoption("--update-golden")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def memory():
+    """Gives the memory of compiled programs back after a module, where there is much of it.
+
+    JAX keeps every program that it has compiled, and the allocator what was freed: without this, a process that runs
+    half of the tests grows to 4 GB.
+    """
+    yield
+    with open("/proc/self/statm") as file:
+        resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    if resident > MUCH_MEMORY:
+        jax.clear_caches()
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)

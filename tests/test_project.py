@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import logging
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,11 @@ def test_files_were_found():
     assert len(PYTHON_FILES) > 30
     assert len(RUNTIME_FILES) > 50
     assert len(NATIVE_FILES) > len(RUNTIME_FILES)
+
+
+def test_patterns_of_the_source_distribution_are_anchored():
+    """Without a slash in front, "cuda" took in build/**/cuda with 12 MB of object files."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["scikit-build"]
+    patterns = settings["sdist"]["include"] + settings["sdist"]["exclude"]
+    assert all(pattern.startswith("/") for pattern in patterns)
+    assert not {"/docs", "/tests"} & set(patterns)  # tests read the documentation

@@ -114,7 +114,7 @@ class Inlined(Cloner):
 
     def flat(self, param: int, node: Op) -> int:
         """Which component of the parameter by value, or of its gradient, an access means."""
-        shape = getattr(self.gradient.kernel.params[param].type, "element", ())
+        shape = getattr(self.gradient.kernel.params[param].type, "components", ())
         k = 0
         for x, extent in zip(node.args, shape, strict=False):  # what comes after is what is added
             assert isinstance(x, Const)

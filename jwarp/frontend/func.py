@@ -21,7 +21,7 @@ from jwarp.frontend.syntax.source import (
     parameter_span,
     read_source,
 )
-from jwarp.types import ArrayType, FloatMatrix, TileKind, as_type
+from jwarp.types import FloatMatrix, TileKind, as_type, user_type
 
 
 class Func:
@@ -118,7 +118,7 @@ class Func:
                 parameter_span(self.python, name or "return"),
                 "use int, float, bool, a wp scalar, vector or matrix type, an array of one, or typing.Any",
             )
-        return wanted.element if isinstance(wanted, ArrayType) and wanted.dims == 0 else wanted
+        return user_type(wanted)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.python(*args, **kwargs)

@@ -16,7 +16,7 @@ from jwarp.errors import CompileError, JwarpError, Span
 from jwarp.frontend.builtins import rows  # noqa: F401 defines them
 from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.func import Func, func
-from jwarp.frontend.lowering.statements import lower_kernel_source
+from jwarp.frontend.lowering.lower import lower_kernel_source
 from jwarp.frontend.syntax.source import (
     Source,
     annotations_of,

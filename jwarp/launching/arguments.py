@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
+from jwarp.frontend.kernel import Parameter
 from jwarp.ir.nodes import Param
 from jwarp.launching.sizes import Symbolic
 from jwarp.types import ArrayType, ScalarType, Type, bool_, float64, from_dtype, int64
@@ -73,7 +74,9 @@ def raise_faults(kernel_name: str, faults: Sequence[Fault]) -> None:
 # Which argument belongs to which parameter
 
 
-def match(kernel_name: str, params: Sequence[Any], written: Sequence[int], inputs: Any, outputs: Any) -> Matched:
+def match(
+    kernel_name: str, params: Sequence[Param | Parameter], written: Sequence[int], inputs: Any, outputs: Any
+) -> Matched:
     """Assign inputs and outputs to `params`; `written` are the parameters that the kernel stores to.
 
     An output's role is ZEROS here; `read_output` tells a shape from an initial content.
@@ -111,7 +114,7 @@ def match(kernel_name: str, params: Sequence[Any], written: Sequence[int], input
 
 
 def refuse_written_inputs(
-    kernel_name: str, params: Sequence[Any], written: Sequence[int], roles: Sequence[Role]
+    kernel_name: str, params: Sequence[Param | Parameter], written: Sequence[int], roles: Sequence[Role]
 ) -> None:
     """Raise LaunchError if the kernel stores to a parameter that was passed as an input only."""
     for index in written:

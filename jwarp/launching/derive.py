@@ -230,6 +230,12 @@ def gatherable(program: Program, geometry: Geometry, extents: Extents, scalars: 
     )  # fmt: skip
 
 
+def depends_on_integers(program: Program) -> bool:
+    """Whether `gatherable` may depend on the values of scalars."""
+    proofs, places = _stencils_of(program)
+    return bool(places) and bool(proofs.symbols.scalars)
+
+
 def _stencils_of(program: Program) -> tuple[Proofs, frozenset[int]]:
     known = program.derived.get("stencils")
     if known is None:

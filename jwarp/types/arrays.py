@@ -74,6 +74,11 @@ def as_type(annotation: Any) -> AnyType | None:
     return annotation if isinstance(annotation, ArrayType) else as_scalar(annotation)
 
 
+def user_type(kind: AnyType) -> AnyType | CompositeType:
+    """The type of a field or parameter as users write it: `wp.vec3` for a vector that is passed by value."""
+    return kind.element if isinstance(kind, ArrayType) and kind.dims == 0 else kind
+
+
 def _array_type(dtype: Any, ndim: Any) -> ArrayType | StructArrayType:
     is_composite = isinstance(dtype, CompositeType) and dtype is not Composite
     element = dtype if is_composite else as_scalar(dtype)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from jwarp.errors import KernelTypeError
-from jwarp.types.arrays import AnyType, ArrayType, StructArrayType, StructType, Type, as_type
+from jwarp.types.arrays import AnyType, ArrayType, StructArrayType, StructType, Type, as_type, user_type
+from jwarp.types.composites import CompositeType
 from jwarp.types.scalars import ScalarType
 
 # Called with every struct there is and is to come: JAX learns of them by it.
@@ -88,19 +89,11 @@ class Struct(metaclass=StructType):
         return f"{type(self)!r}({shown})"
 
 
-def user_type(kind: AnyType) -> Any:
-    """The type of a field or parameter as users write it: `wp.vec3` for a vector that is passed by value."""
-    return kind.element if isinstance(kind, ArrayType) and kind.dims == 0 else kind
-
-
 def _zero(field: AnyType) -> Any:
-    if isinstance(field, StructType):
-        return field()
-    if isinstance(field, ScalarType):
-        return {"float": 0.0, "bool": False}.get(field.kind, 0)
-    if isinstance(field, ArrayType) and field.dims == 0:
-        return field.element()
-    return None
+    kind = user_type(field)
+    if isinstance(kind, (StructType, CompositeType)):
+        return kind()
+    return {"float": 0.0, "bool": False}.get(kind.kind, 0) if isinstance(kind, ScalarType) else None
 
 
 def unchecked(kind: StructType, values: Mapping[str, Any] | list[Any] | tuple[Any, ...]) -> Any:
@@ -135,7 +128,7 @@ def struct(cls: type | None = None, **options: Any) -> Any:
             hint="make the other struct a field",
         )
     local = sys._getframe(1).f_locals
-    fields: dict[str, Any] = {}
+    fields: dict[str, AnyType] = {}
     for name, annotation in _annotations(cls, local).items():
         kind = as_type(annotation)
         if kind is None or annotation is cls:

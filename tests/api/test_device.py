@@ -40,18 +40,18 @@ def close(found, expected):
 
 
 def check_gradient(function, reference, x, order=2):
-    """The gradient of a sum with random weights, and that of its square."""
+    """The gradient of a sum with random weights, that of its square, and a batch of them."""
     weights = numbers(np.shape(reference(x)), seed=9)
-
-    def value(compute):
-        return lambda x: jnp.sum(weights * jnp.sin(compute(x)))
-
-    close(jax.grad(value(function))(x), jax.grad(value(reference))(x))
-    if order == 2:
-        twice = lambda compute: jax.grad(lambda x: jnp.sum(jax.grad(value(compute))(x) ** 2))  # noqa: E731
-        close(twice(function)(x), twice(reference)(x))
     xs = jnp.stack([x, 2 * x, -x])
-    close(jax.jit(jax.vmap(jax.grad(value(function))))(xs), jax.vmap(jax.grad(value(reference)))(xs))
+
+    def derivatives(compute, x, xs):
+        gradient = jax.grad(lambda x: jnp.sum(weights * jnp.sin(compute(x))))
+        found = [gradient(x), jax.vmap(gradient)(xs)]
+        return found + [jax.grad(lambda x: jnp.sum(gradient(x) ** 2))(x)] if order == 2 else found
+
+    # Compiled as a whole: operation by operation, most of the time would go into compiling each.
+    compiled = jax.jit(derivatives, static_argnums=0)
+    close(compiled(function, x, xs), compiled(reference, x, xs))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -81,11 +81,14 @@ def test_scan(shape, exclusive, reverse):
         return jnp.flip(found, -1) if reverse else found
 
     x = jnp.asarray(numbers(shape, seed=1))
+    reference = jax.jit(reference)
     function = lambda x: wp.device.scan(x, exclusive=exclusive, reverse=reverse)  # noqa: E731
     np.testing.assert_allclose(function(x), reference(x), rtol=1e-9, atol=1e-9)
     if x.size:
         weights = numbers(shape, seed=2)
-        gradients = [jax.grad(lambda x, f=f: jnp.sum(weights * jnp.sin(f(x))))(x) for f in (function, reference)]
+        gradients = [
+            jax.jit(jax.grad(lambda x, f=f: jnp.sum(weights * jnp.sin(f(x)))))(x) for f in (function, reference)
+        ]
         np.testing.assert_allclose(*gradients, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(jax.vmap(function)(jnp.stack([x, -x]))[1], reference(-x), rtol=1e-9, atol=1e-9)
     integers = jnp.asarray(numbers(shape, "int32"))
@@ -93,9 +96,10 @@ def test_scan(shape, exclusive, reverse):
 
 
 def by_segments(x, offsets):
-    """One sum after another."""
-    parts = [x[max(a, 0) : min(b, len(x))].sum(0) for a, b in itertools.pairwise(offsets)]
-    return jnp.stack(parts) if parts else jnp.zeros((0, *x.shape[1:]), x.dtype)
+    """The sums as products with a matrix of ones and zeros: one row for each segment."""
+    row = np.arange(len(x))
+    ones = np.array([(max(a, 0) <= row) & (row < b) for a, b in itertools.pairwise(offsets)], float)
+    return jnp.tensordot(ones.reshape(len(offsets) - 1, len(x)), x, 1)
 
 
 OFFSETS = ([0, 3, 3, 10], [2, 5, 9], [0], [0, 0], [4, 4, 4], [1, 10], [3, 40])
@@ -111,12 +115,8 @@ def test_segmented_sum(offsets, columns):
 
 
 def added(values, indices, size):
-    """One row after another."""
-    sums = jnp.zeros((size, *values.shape[1:]), values.dtype)
-    for k, index in enumerate(indices):
-        if 0 <= index < size:
-            sums = sums.at[index].add(values[k])
-    return sums
+    """The sums as a product with a matrix of ones and zeros; indices outside are those of no row."""
+    return jnp.tensordot((indices == jnp.arange(size)[:, None]).astype(values.dtype), values, 1)
 
 
 @pytest.mark.parametrize("size", [1, 6, 50_000])

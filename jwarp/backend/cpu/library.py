@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jwarp.caches import cached
-from jwarp.frontend.lowering.statements import lower_func
+from jwarp.frontend.lowering.lower import lower_func
 from jwarp.ir.nodes import Block, Kernel, Op, Value
 from jwarp.lib.expansions import EXPANSIONS
 from jwarp.passes.simplify import simplify

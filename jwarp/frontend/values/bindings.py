@@ -29,6 +29,7 @@ from jwarp.types import (
     from_dtype,
     int32,
     int64,
+    user_type,
 )
 
 
@@ -46,6 +47,7 @@ class Number:
 
     @property
     def type(self) -> ScalarType:
+        """The type that the number gets where nothing asks for another one."""
         if isinstance(self.value, bool):
             return bool_
         return int32 if isinstance(self.value, int) else float32
@@ -93,6 +95,7 @@ class ArrayRef:
 
     @property
     def is_local(self) -> bool:
+        """Whether it is an array of the thread's own."""
         return self.extents is not None
 
     def row(self, indices: tuple[Operand, ...]) -> ArrayRef:
@@ -112,6 +115,7 @@ class Composite:
 
     @property
     def rows(self) -> tuple[tuple[Operand, ...], ...]:
+        """The components of each row of a matrix; of others, all in one row."""
         width = self.type.shape[-1]
         return tuple(self.items[k : k + width] for k in range(0, len(self.items), width))
 
@@ -146,10 +150,12 @@ class TileRef:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape of what is shown."""
         return self.view.shape
 
     @property
     def type(self) -> TileKind:
+        """What the elements are, and the shape."""
         return TileKind(self.dtype, self.shape)
 
 
@@ -161,6 +167,7 @@ class StructValue:
     items: tuple[Binding, ...]
 
     def field(self, name: str) -> Binding:
+        """What the field of that name holds."""
         return self.items[list(self.type.fields).index(name)]
 
     def with_field(self, path: tuple[str, ...], value: Binding) -> StructValue:
@@ -187,6 +194,7 @@ class StructArray:
         return item.first if isinstance(item, StructArray) else item
 
     def field(self, name: str) -> ArrayRef | StructArray:
+        """The array of the field of that name of all elements."""
         return self.items[list(self.type.struct.fields).index(name)]
 
     def row(self, indices: tuple[Operand, ...]) -> StructArray:
@@ -223,6 +231,7 @@ class Unusable:
     hint: str = ""
 
     def error(self, span: Span) -> CompileError:
+        """What is raised where it is read."""
         return CompileError(self.reason, span, self.hint)
 
 
@@ -298,7 +307,7 @@ def _bind_struct(obj: Struct, name: str, span: Span) -> Binding:
             value = value.as_type(kind, span)
         if isinstance(kind, ArrayType) and kind.dims:
             value = Unusable(f"`{name}.{part}` is an array from outside", "arrays are parameters of the kernel")
-        wanted = kind.element if isinstance(kind, ArrayType) else kind
+        wanted = user_type(kind)
         if not isinstance(value, Unusable) and getattr(value, "type", None) is not wanted:
             raise KernelTypeError(f"`{name}.{part}` must be {wanted!r}, not {describe(value)}", span)
         items.append(value)

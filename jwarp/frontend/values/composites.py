@@ -117,6 +117,7 @@ def make_identity(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
 
 
 def positive(binding: Binding, what: str, span: Span) -> int:
+    """A positive integer that is known when the kernel is built."""
     value = binding.value if isinstance(binding, (Number, Const)) else None
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise KernelTypeError(f"{what} must be a positive constant integer", span)
@@ -284,6 +285,7 @@ def scaled(e: Emitter, symbol: str, name: str, x: Binding, y: Binding, span: Spa
 
 
 def total(e: Emitter, terms: Sequence[Operand], span: Span) -> Operand:
+    """The sum of one or more terms, added up from the first on."""
     result = terms[0]
     for term in terms[1:]:
         result = e.emit("add", result, term, span=span)

@@ -19,7 +19,7 @@ from jwarp.frontend.values.bindings import (
 )
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Operand, Param
-from jwarp.types import ArrayType, CompositeType, ScalarType, StructArrayType, StructType
+from jwarp.types import AnyType, CompositeType, ScalarType, StructArrayType, StructType, user_type
 
 
 class Emitter(Protocol):
@@ -32,7 +32,7 @@ class Emitter(Protocol):
 Arguments = Callable[[int, Param, Span], Binding]
 
 
-def bind_parameter(argument: Arguments, kind: Any, params: Iterator[tuple[int, Param]], span: Span) -> Binding:
+def bind_parameter(argument: Arguments, kind: AnyType, params: Iterator[tuple[int, Param]], span: Span) -> Binding:
     """The binding of a parameter as it is written, which takes up as many of `params` as it has parts.
 
     `argument` makes the binding of one part.
@@ -88,24 +88,25 @@ def construct(
     return StructValue(kind, tuple(items))
 
 
-def nothing(kind: Any, name: str) -> Binding:
+def nothing(kind: AnyType, name: str) -> Binding:
     """What a field holds that nobody gave a value."""
-    if isinstance(kind, StructType):
-        return StructValue(kind, tuple(nothing(inner, field) for field, inner in kind.fields.items()))
-    if isinstance(kind, ScalarType):
-        return zero(kind)
-    if kind.dims:
-        return Unusable(f"the field `{name}` has no array yet", "assign one to it")
-    return Composite(kind.element, (zero(kind.dtype),) * kind.element.size)
+    written = user_type(kind)
+    if isinstance(written, StructType):
+        return StructValue(written, tuple(nothing(inner, field) for field, inner in written.fields.items()))
+    if isinstance(written, ScalarType):
+        return zero(written)
+    if isinstance(written, CompositeType):
+        return Composite(written, (zero(written.dtype),) * written.size)
+    return Unusable(f"the field `{name}` has no array yet", "assign one to it")
 
 
-def fitted(e: Emitter, value: Binding, wanted: Any, what: str, span: Span) -> Binding:
+def fitted(e: Emitter, value: Binding, wanted: AnyType, what: str, span: Span) -> Binding:
     """`value` as the value of a field of type `wanted`: numbers convert, other things must have the type."""
     if isinstance(value, Number) and isinstance(wanted, ScalarType):
         if isinstance(value.value, float) and not wanted.is_float:
             raise KernelTypeError(f"{what} is {wanted}, not {value.value}", span, "convert it: int(x)")
         return e.convert(value, wanted, span)
-    expected = wanted.element if isinstance(wanted, ArrayType) and not wanted.dims else wanted
+    expected = user_type(wanted)
     if getattr(value, "type", None) is not expected and getattr(value, "type", None) != expected:
         hint = f"convert it: wp.{expected}(…)" if isinstance(expected, (ScalarType, CompositeType)) else ""
         raise KernelTypeError(f"{what} is {expected!r}, not {describe(value)}", span, hint)

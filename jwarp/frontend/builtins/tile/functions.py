@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 from collections.abc import Sequence
 from typing import Any
 
-from jwarp.errors import CompileError, KernelTypeError
+from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins import scalar
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin
 from jwarp.frontend.builtins.tile.calls import Given, define
@@ -43,7 +42,7 @@ def _function(given: Given, name: str) -> PythonRef:
 
 def _elementwise(
     given: Given, function: PythonRef, args: Sequence[tuple[Any, Sequence[Operand]] | Binding], shape: tuple[int, ...],
-    nodes: Sequence[ast.expr],
+    spans: Sequence[Span],
 ) -> tuple[Any, list[Operand]]:  # fmt: skip
     """The type and the components of what a function gives for each element.
 
@@ -62,7 +61,7 @@ def _elementwise(
             lanes |= {part: item for part, item in zip(parts, items, strict=True) if isinstance(part, Value)}
             placeholders.append(given.memory.composed(dtype, parts))
         locals = len(e.locals)
-        result = e.apply(function, placeholders, list(nodes), given.node)
+        result = e.apply(function, placeholders, list(spans), given.span)
     block = _checked(given, Block(tuple(nodes_inside)))
     if len(e.locals) > locals:
         raise given.error("a function that is applied to elements cannot have arrays of its own")
@@ -94,7 +93,7 @@ def _checked(given: Given, block: Block) -> Block:
 
 
 def _map(given: Given) -> TileRef:
-    function, node = _function(given, "op"), given.node
+    function = _function(given, "op")
     values = [given.values["a"], *given.values["args"]]
     first = values[0]
     if not isinstance(first, TileRef):
@@ -110,9 +109,7 @@ def _map(given: Given) -> TileRef:
             args.append((value.dtype, given.memory.read(value, span)))
         else:
             args.append(value)
-    positional = [a for a in node.args[1:] if not isinstance(a, ast.Starred)]
-    nodes = positional if len(positional) == len(values) else [node] * len(values)
-    dtype, items = _elementwise(given, function, args, first.shape, nodes)
+    dtype, items = _elementwise(given, function, args, first.shape, spans)
     return given.memory.made(dtype, first.shape, items, given.span)
 
 
@@ -219,11 +216,11 @@ def _combined(
     given: Given, function: PythonRef, sides: Sequence[tuple[Any, Sequence[Operand]]], shape: tuple[int, ...]
 ) -> tuple[Any, list[Operand]]:
     """What a function gives for two elements, or for each two of tiles of `shape`."""
-    nodes: list[ast.expr] = [given.node] * len(sides)
+    spans = [given.span] * len(sides)
     if shape:
-        return _elementwise(given, function, sides, shape, nodes)
+        return _elementwise(given, function, sides, shape, spans)
     args = [given.memory.composed(dtype, items) for dtype, items in sides]
-    result = given.e.apply(function, args, nodes, given.node)
+    result = given.e.apply(function, args, spans, given.span)
     scalars = None if isinstance(result, (tuple, TileRef)) else flatten(result, given.span)
     if scalars is None:
         raise given.error(f"the function must give one value, not {describe(result)}", name="op")

@@ -32,9 +32,11 @@ from jwarp.backend.cuda.nvrtc import (
     require,
     toolchain,
 )
+from jwarp.backend.cuda.rules import CUDA_RULES
 from jwarp.backend.cuda.shared import refuse_large
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
+from jwarp.backend.library import expansion
 from jwarp.backend.store import key_of
 from jwarp.caches import Cache
 from jwarp.config import Settings
@@ -91,11 +93,12 @@ class CudaKernel(AnalysedKernel):
     generator = "cuda"
 
     def optimized(self) -> Kernel:
-        """Elementary functions stay: CUDA has them all."""
+        """Elementary functions stay that CUDA has."""
         kernel = simplify(self.kernel)
         if kernel.block_dim:
             kernel = lower_tiles(kernel, units=routines(kernel), flat=True)
-        return simplify(expand(kernel, lambda op: None), flatten_branches=True)
+        kernel = expand(kernel, lambda op: None if op.name in CUDA_RULES else expansion(op))
+        return simplify(kernel, flatten_branches=True)
 
     def version(self, dims: tuple[int, ...], extents: Extents, *, flat: bool = False) -> str:
         """The version that a launch runs: `either`, where arguments decide that only the GPU knows.

@@ -11,7 +11,7 @@ from jwarp.types import ScalarType
 
 
 def expansion(node: Op) -> tuple[tuple[Value, ...], Block] | None:
-    """The library's form of an operation, or None if the target has an instruction for it."""
+    """The library's form of an operation; None if the library has none."""
     if not node.args:
         return None
     kind = node.args[0].type

@@ -8,7 +8,7 @@ import itertools
 import sys
 import types
 from collections.abc import Callable
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
 from jwarp.errors import CompileError
 from jwarp.frontend.syntax.outputs import Outputs
@@ -134,6 +134,19 @@ def _written_parameters(function: Callable) -> tuple[str, ...]:
     """The annotations of the parameters as they were written, or as Python shows them."""
     known = inspect.get_annotations(function)
     return tuple(repr(known.get(name)) for name in inspect.signature(function).parameters)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def func(function: F) -> F: ...
+
+
+@overload
+def func(
+    function: None = None, *, name: str | None = None, module: Any = None, inline: bool | None = None
+) -> Callable[[F], F]: ...
 
 
 def func(

@@ -19,12 +19,11 @@ from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel import Kernel
 from jwarp.ir.nodes import failure_texts
-from jwarp.launching.arguments import Role
 from jwarp.launching.batch_to_threads import spread_launch
 from jwarp.launching.descriptor import Descriptor, Extents, Program, encode
 from jwarp.launching.geometry import MAX_EXTENT
 from jwarp.launching.sizes import Symbolic, are_known
-from jwarp.wire import join_texts
+from jwarp.wire import Role, join_texts
 
 # Parameters, besides the operands in order of the kernel's parameters:
 #   launch          Descriptor

@@ -23,11 +23,10 @@ from jwarp.frontend.kernel import Kernel
 from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import MAX_BLOCK_DIM
-from jwarp.launching.arguments import Role
 from jwarp.launching.geometry import Geometry, blocks, fold
 from jwarp.launching.sizes import Formulas, is_known
 from jwarp.passes.instrument import instrument
-from jwarp.wire import Binding, encode_launch
+from jwarp.wire import Binding, Role, encode_launch
 
 # Settings that one kernel is launched under in a program; for others it is read once more.
 MAX_SETTINGS = 64

@@ -99,15 +99,15 @@ class Sweep:
             self.forward_scalar(node)
         elif node.name in WRITES:
             if node.attr in self.loaded:
-                self.builder.effect("save", *self.all(indices_of(node)), attr=self.slot(node.attr))
+                self.builder.effect("save", *self.all(indices_of(node)), attr=self.slot(node.array))
             made = self.fresh(node.result) if node.result is not None else None
             if node.attr in self.loaded:
-                self.builder.append(Op(node.name, args, self.slot(node.attr), made, node.span))
+                self.builder.append(Op(node.name, args, self.slot(node.array), made, node.span))
         elif node.name == "clear":
-            self.builder.effect("clear", attr=self.slot(node.attr))
+            self.builder.effect("clear", attr=self.slot(node.array))
         elif node.name == "load":
             assert node.result is not None
-            self.builder.append(Op("load", args, self.slot(node.attr), self.fresh(node.result), node.span))
+            self.builder.append(Op("load", args, self.slot(node.array), self.fresh(node.result), node.span))
         elif node.name == "detach":
             assert node.result is not None
             self.known[node.result] = self.builder.op("detach", args[0])
@@ -121,7 +121,7 @@ class Sweep:
     def forward_scalar(self, node: Op) -> None:
         """A scalar argument is one value, wherever it is read."""
         assert node.result is not None
-        first = self.scalars.setdefault(node.attr, node.result)
+        first = self.scalars.setdefault(node.array, node.result)
         self.known[node.result] = self.known.get(first) or self.fresh(first)
 
     def forward_if(self, node: If, taped: bool) -> None:
@@ -195,7 +195,7 @@ class Sweep:
 
     def changed_arrays(self, node: Node) -> list[Origin]:
         """The arrays that `node` stores to and that the kernel reads back."""
-        found = {n.attr: None for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
+        found = {n.array: None for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
         return [self.slot(p) for p in found if p in self.loaded]
 
     def push(self, tape: int, values: Iterable[Value], logs: Iterable[Origin], shape: tuple[int, ...]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from jwarp.analysis.ownership import Definitions, definitions_of, shifted_of
-from jwarp.ir.attributes import Origin
+from jwarp.ir.attributes import Attribute, Origin
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import CHANGES, Block, Const, For, If, Node, Op, Operand, Value, While, blocks, walk
@@ -63,7 +63,7 @@ def _key(
     node: Op, slots: Mapping[Origin, tuple[int, ...]], definitions: Definitions
 ) -> tuple[Offset, Component] | None:
     """The offsets of an addition from the thread's place, and the component that it adds to."""
-    axes = slots[node.attr]
+    axes = slots[node.origin]
     indices = node.args[:-1]
     shifted = [shifted_of(i, definitions) for i in indices[: len(axes)]]
     if any(s is None or s[0] != axis for s, axis in zip(shifted, axes, strict=True)):
@@ -182,7 +182,7 @@ class _Assembly:
             self.builder.append(If(inside, Block(rest.nodes), Block(), ()))
         return make_block(self.builder.nodes)
 
-    def read(self, name: str, attr: object) -> Value:
+    def read(self, name: str, attr: Attribute | None) -> Value:
         made = Value(int32)
         self.builder.append(Op(name, (), attr, made))
         return made
@@ -212,7 +212,7 @@ class _Assembly:
             kept = []
             for node in copy.nodes:
                 if isinstance(node, Op) and node.name == "tid" and node.result is not None:
-                    known[node.result] = self.shifted(node.attr, offsets[node.attr])
+                    known[node.result] = self.shifted(node.array, offsets[node.array])
                 else:
                     kept.append(node)
             there = Cloner(known).block(Block(tuple(kept), copy.yields))

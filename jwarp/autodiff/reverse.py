@@ -308,7 +308,7 @@ class _Reverse(Sweep):
         elif node.result is not None and node.result in self.active:
             g = self.gradients.get(node.result)
             if node.name == "param":
-                first = self.scalars[node.attr]
+                first = self.scalars[node.array]
                 if first is not node.result and g is not None:
                     del self.gradients[node.result]
                     self.gradients[first] = (
@@ -321,7 +321,7 @@ class _Reverse(Sweep):
     def reverse_value(self, node: Op, g: Operand) -> None:
         assert node.result is not None
         if node.name == "load":
-            self.add_to(node.attr, self.all(node.args), g, self.is_own(node.attr, node.args))
+            self.add_to(node.array, self.all(node.args), g, self.is_own(node.array, node.args))
             return
         if node.name == "detach":
             detached = node.told(Detached)
@@ -390,7 +390,7 @@ class _Reverse(Sweep):
     def reverse_write(self, node: Op) -> None:
         if node.attr in self.loaded:
             elements = [i for i in self.all(indices_of(node))[:1] if shape_of(i.type)]
-            self.builder.effect("undo", *elements, attr=self.slot(node.attr))
+            self.builder.effect("undo", *elements, attr=self.slot(node.array))
         if node.attr not in self.active.arrays:
             return
         rule = _WRITE_RULES.get(node.name)
@@ -407,15 +407,15 @@ class _Reverse(Sweep):
     def reverse_add(self, node: Op, slot: Origin, indices: tuple[Operand, ...]) -> None:
         self.accumulate(node.args[-1], self.load(slot, indices))
         if node.result is not None and node.result in self.gradients:
-            own = self.is_own(node.attr, indices_of(node))
-            self.add_to(node.attr, indices, self.gradients.pop(node.result), own)
+            own = self.is_own(node.array, indices_of(node))
+            self.add_to(node.array, indices, self.gradients.pop(node.result), own)
 
     def reverse_extremum(self, node: Op, slot: Origin, indices: tuple[Operand, ...]) -> None:
         """The cotangent goes to one of the values that equal the final one, whichever comes first."""
         others = {n.name for n in walk(self.kernel.body) if isinstance(n, Op) and n.attr == node.attr}
         if others & {"load", *WRITES} != {node.name} or node.result in self.used:
             raise order_refusal(self.kernel, node)
-        final = self.load(Origin("final", node.attr), indices)
+        final = self.load(Origin("final", node.array), indices)
         wins = self.builder.op("eq", self.operand(node.args[-1]), final)
         taken = Value(final.type)
         with self.builder.block() as nodes:

@@ -69,6 +69,10 @@ class HandwrittenKernel(Kernel):
             "differentiate it through its `adjoint`; wp.inspect shows the stages cuda, ptx, sass and resources",
         )
 
+    def __reduce__(self) -> Any:
+        """All that it was made of, for pickle: it does not know what name it has in a module."""
+        return type(self), (self.definition, tuple((p.name, p.type) for p in self.signature))
+
     def __repr__(self) -> str:
         params = ", ".join(f"{p.name}: {p.type}" for p in self.signature)
         return f"<wp.cuda_kernel {self.name}({params})>"

@@ -14,6 +14,7 @@ from jwarp.caches import MAX_SHAPES, Cache
 from jwarp.config import Settings, config
 from jwarp.errors import CompileError, JwarpError, Span
 from jwarp.frontend.builtins import rows  # noqa: F401 defines them
+from jwarp.frontend.by_name import ByName
 from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.func import Func, func
 from jwarp.frontend.lowering.lower import lower_kernel_source
@@ -48,7 +49,7 @@ class Parameter:
         return not has_arrays(self.type)
 
 
-class Kernel:
+class Kernel(ByName):
     """A kernel. Its code is read when it is first needed; numbers it names are captured now.
 
     `signature` has the parameters as they are written.

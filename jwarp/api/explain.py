@@ -18,9 +18,9 @@ from jwarp.bind.derivatives import derivative_p, launch_of_derivative
 from jwarp.bind.primitive import core_extents, launch_p
 from jwarp.errors import KernelTypeError
 from jwarp.frontend.kernel import Kernel
-from jwarp.launching.arguments import Role
 from jwarp.launching.batch_to_threads import spread_launch
 from jwarp.types import ScalarType
+from jwarp.wire import Role
 
 
 @dataclass(frozen=True)

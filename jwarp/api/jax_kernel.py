@@ -17,10 +17,11 @@ from jwarp.errors import KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.cuda_kernel import HandwrittenKernel
 from jwarp.frontend.kernel import Kernel, Parameter
 from jwarp.launching import arguments, geometry, grouping
-from jwarp.launching.arguments import Matched, Role
+from jwarp.launching.arguments import Matched
 from jwarp.launching.descriptor import program_of
 from jwarp.launching.keywords import refuse_keywords
 from jwarp.types import ArrayType
+from jwarp.wire import Role
 
 Dims = int | Sequence[int]
 OutputDims = Dims | Mapping[str, Dims]

@@ -11,8 +11,9 @@ from jwarp.errors import LaunchError
 from jwarp.frontend.kernel import Kernel
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, read_request
-from jwarp.launching.arguments import Matched, Role
+from jwarp.launching.arguments import Matched
 from jwarp.launching.descriptor import program_of
+from jwarp.wire import Role
 
 
 def read_call(

@@ -15,10 +15,11 @@ from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel import Kernel
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, has_gradient
-from jwarp.launching.arguments import Matched, Role
+from jwarp.launching.arguments import Matched
 from jwarp.launching.descriptor import program_of
 from jwarp.launching.record import LaunchDescriptor, Record, code_settings, slot_of
 from jwarp.launching.sizes import refuse_symbolic
+from jwarp.wire import Role
 
 
 class _Unset:

@@ -17,10 +17,11 @@ from jwarp.bind.prepare import prepare
 from jwarp.errors import KernelTypeError, LaunchError, NotDifferentiableError
 from jwarp.frontend.cuda_kernel import Definition
 from jwarp.frontend.kernel import Kernel
-from jwarp.launching.arguments import Matched, Role
+from jwarp.launching.arguments import Matched
 from jwarp.launching.derive import switched_off
 from jwarp.launching.descriptor import Descriptor, Program, program_of
 from jwarp.launching.handwritten_adjoint import Slot, slots_of
+from jwarp.wire import Role
 
 Shapes = tuple[tuple[int, ...], ...]
 

@@ -15,9 +15,9 @@ from jwarp.analysis.affine import Extents
 from jwarp.bind import compat
 from jwarp.bind.primitive import batched, bind, core_extents, launch_p
 from jwarp.errors import NotDifferentiableError
-from jwarp.launching.arguments import Role
 from jwarp.launching.derive import DerivedLaunch, Source, Variant, derive, gatherable, refuse_race, switched_off
 from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
+from jwarp.wire import Role
 
 # Parameters:
 #   launch          Descriptor of the launch that this is a derivative of

@@ -24,11 +24,12 @@ from jwarp.bind.primitive import (
 )
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel import Kernel
-from jwarp.launching.arguments import Role, refuse_written_inputs
+from jwarp.launching.arguments import refuse_written_inputs
 from jwarp.launching.descriptor import Descriptor, Program, descriptor_of, encode, program_of
 from jwarp.launching.geometry import fold
 from jwarp.launching.handwritten import configuration
 from jwarp.launching.sizes import refuse_symbolic
+from jwarp.wire import Role
 
 # Parameters as those of a launch of a generated kernel: `launch`, `zeros`, `batch`, `masks`, `side_effect`.
 # Every result has all batch axes.

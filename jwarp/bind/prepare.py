@@ -9,9 +9,10 @@ from typing import Any
 from jwarp.bind import compat, values
 from jwarp.errors import LaunchError
 from jwarp.launching import arguments
-from jwarp.launching.arguments import Argument, Fault, Matched, Role
+from jwarp.launching.arguments import Argument, Fault, Matched
 from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
 from jwarp.launching.sizes import refuse_symbolic
+from jwarp.wire import Role
 
 
 @dataclass(frozen=True)

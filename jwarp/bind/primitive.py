@@ -19,11 +19,11 @@ from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel import Kernel
 from jwarp.ir.nodes import failure_texts
-from jwarp.launching.arguments import Role
 from jwarp.launching.batch_to_threads import spread_launch
 from jwarp.launching.descriptor import Descriptor, Extents, Program, encode
 from jwarp.launching.geometry import MAX_EXTENT
 from jwarp.launching.sizes import Symbolic, are_known
+from jwarp.wire import Role, join_texts
 
 # Parameters, besides the operands in order of the kernel's parameters:
 #   launch          Descriptor
@@ -334,7 +334,7 @@ def call_cuda(
             shared=np.int64(shared),
             per_sm=np.int64(image.per_sm),
             grid=np.array(grid, np.int64),
-            failures="\0".join(text.replace("\0", "\\0") for text in failures),
+            failures=join_texts(failures),
         )
 
 

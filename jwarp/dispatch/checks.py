@@ -13,7 +13,7 @@ from jwarp.dispatch.call import Call
 from jwarp.dispatch.kinds import is_mutable
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
-from jwarp.launching.arguments import Role
+from jwarp.wire import Role
 
 
 def check_part(param: Param, value: Any, role: Role) -> arguments.Fault | None:

@@ -11,7 +11,6 @@ import numpy as np
 
 from jwarp import _native
 from jwarp.analysis.affine import Extents
-from jwarp.backend.compiled_base import XLA_DTYPES
 from jwarp.backend.cuda import compile as cuda
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import read_architectures
@@ -28,6 +27,7 @@ from jwarp.launching.arguments import Argument, Fault, Matched
 from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
 from jwarp.launching.handwritten import configuration
 from jwarp.types import ArrayType
+from jwarp.wire import DTYPES, join_texts
 
 # What the native module takes for a parameter: an address, the bytes of a value or None; dtype code; shape.
 Placed = tuple[int | bytes | None, int, tuple[int, ...]]
@@ -155,7 +155,7 @@ def _read_value(where: str, param: Param, value: Any) -> _Given | Fault:
         return Fault(
             LaunchError, f"{where} is not on the GPU that the outputs are on", "pass an array of the same library"
         )
-    return _Given(Place(array), (array.tobytes(), XLA_DTYPES[param.dtype.name], array.shape))
+    return _Given(Place(array), (array.tobytes(), DTYPES[param.dtype.name], array.shape))
 
 
 def _borrowed(where: str, value: Any, stream: int) -> cuda_arrays.Borrowed | Fault:
@@ -174,7 +174,7 @@ def _borrowed(where: str, value: Any, stream: int) -> cuda_arrays.Borrowed | Fau
 
 
 def _lying(param: Param, found: cuda_arrays.Borrowed, use: Use) -> _Given:
-    placed = (found.lent.address, XLA_DTYPES[param.dtype.name], found.outline.shape)
+    placed = (found.lent.address, DTYPES[param.dtype.name], found.outline.shape)
     return _Given(Place(found.outline, use), placed, found.lent)
 
 
@@ -193,7 +193,7 @@ def _shadow(program: Program, p: int, of: _Given) -> Placed:
     (param,) = (
         program.kernel.params[len(program.params) + k] for k, shadowed in enumerate(program.shadowed) if shadowed == p
     )
-    return None, XLA_DTYPES[param.dtype.name], of.place.array.shape
+    return None, DTYPES[param.dtype.name], of.place.array.shape
 
 
 def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int) -> _native.DeviceLaunch:
@@ -229,7 +229,7 @@ class _Recipe:
             shared=image.shared if self.shared is None else self.shared,
             per_sm=image.per_sm,
             grid=list(image.grid if self.grid is None else self.grid),
-            failures="\0".join(self.failures),
+            failures=join_texts(self.failures),
         )
 
 

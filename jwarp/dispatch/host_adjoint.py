@@ -9,10 +9,10 @@ import numpy as np
 
 from jwarp.analysis.affine import Extents
 from jwarp.dispatch.host_arrays import InPlace, Place, Use, refuse_shared
-from jwarp.launching.arguments import Role
 from jwarp.launching.derive import DerivedLaunch, Feed, Variant, depends_on_integers, derive, gatherable
 from jwarp.launching.descriptor import Program
 from jwarp.launching.geometry import Geometry
+from jwarp.wire import Role
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.caches import Cache
 from jwarp.errors import LaunchError
 from jwarp.ir.serialize import fingerprint
-from jwarp.launching.arguments import Role
 from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
 from jwarp.launching.geometry import MAX_EXTENT, Geometry
 from jwarp.passes.instrument import instrument
 from jwarp.passes.merge import merge_arrays
+from jwarp.wire import Role
 
 # Whether two arrays of any strides share an element can take long to find out; this is some milliseconds.
 OVERLAP_WORK = 100_000

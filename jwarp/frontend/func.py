@@ -8,7 +8,7 @@ import itertools
 import sys
 import types
 from collections.abc import Callable
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
 from jwarp.errors import CompileError
 from jwarp.frontend.by_name import ByName
@@ -50,6 +50,7 @@ class Func(ByName):
 
     @functools.cached_property
     def source(self) -> Source:
+        """The syntax tree, read when it is first needed."""
         return read_source(self.python, self._captured, self._lines)
 
     @property
@@ -77,6 +78,7 @@ class Func(ByName):
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
+        """The parameters."""
         signature = inspect.signature(self.python)
         for name, parameter in signature.parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -89,6 +91,7 @@ class Func(ByName):
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
+        """The annotations, with those written as text evaluated."""
         return annotations_of(self.python, self._captured)
 
     def declared(self, name: str) -> Any:
@@ -132,6 +135,19 @@ def _written_parameters(function: Callable) -> tuple[str, ...]:
     """The annotations of the parameters as they were written, or as Python shows them."""
     known = inspect.get_annotations(function)
     return tuple(repr(known.get(name)) for name in inspect.signature(function).parameters)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def func(function: F) -> F: ...
+
+
+@overload
+def func(
+    function: None = None, *, name: str | None = None, module: Any = None, inline: bool | None = None
+) -> Callable[[F], F]: ...
 
 
 def func(

@@ -8,7 +8,7 @@ import itertools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from jwarp.caches import MAX_SHAPES, Cache
 from jwarp.config import Settings, config
@@ -206,6 +206,23 @@ def _shown(annotation: Any) -> str:
     """The annotation as its author would write it."""
     plain = isinstance(annotation, type) and not hasattr(annotation, "__args__")
     return f"`{annotation.__qualname__}`" if plain else repr(annotation)
+
+
+@overload
+def kernel(function: Callable[..., Any]) -> Kernel: ...
+
+
+@overload
+def kernel(
+    function: None = None,
+    *,
+    enable_backward: bool = True,
+    module: Any = None,
+    module_options: Any = None,
+    launch_bounds: Any = None,
+    cuda_max_registers: Any = None,
+    grid_stride: Any = None,
+) -> Callable[[Callable[..., Any]], Kernel]: ...
 
 
 def kernel(

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from jwarp.ir.nodes import Kernel
 from jwarp.ir.serialize import fingerprint
-from jwarp.launching.arguments import Role
 from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.sizes import is_known
 from jwarp.passes.batch_to_threads import batch_to_threads
 from jwarp.passes.simplify import simplify
+from jwarp.wire import Role
 
 # A batch of fewer elements does not fill vectors.
 MIN_BATCH = 8

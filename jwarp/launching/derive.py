@@ -26,12 +26,12 @@ from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.ir.attributes import Origin
 from jwarp.ir.serialize import fingerprint
-from jwarp.launching.arguments import Role
 from jwarp.launching.descriptor import Program
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.sizes import are_known
 from jwarp.passes.instrument import instrument
 from jwarp.passes.simplify import simplify
+from jwarp.wire import Role
 
 
 @dataclass(frozen=True)

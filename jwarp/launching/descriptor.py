@@ -23,14 +23,13 @@ from jwarp.frontend.kernel import Kernel
 from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import MAX_BLOCK_DIM
-from jwarp.launching.arguments import Role
 from jwarp.launching.geometry import Geometry, blocks, fold
 from jwarp.launching.sizes import Formulas, is_known
 from jwarp.passes.instrument import instrument
+from jwarp.wire import Binding, Role, encode_launch
 
 # Settings that one kernel is launched under in a program; for others it is read once more.
 MAX_SETTINGS = 64
-FORMAT = 2
 # Threads of a block where neither the kernel nor the launch says.
 DEFAULT_BLOCK = 256
 
@@ -222,16 +221,16 @@ def encode(
     """
     operands, results = launch.operands, launch.results
     formulas = _formulas(launch, batch)
-    dims, extents = map(formulas.number, launch.geometry.dims), map(formulas.number, batch)
-    numbers = [FORMAT, *formulas.encoded, *dims, formulas.number(launch.geometry.repeat), len(batch), *extents]
-    numbers.append(len(launch.roles))
+    bindings = []
     for index, role in enumerate(launch.roles):
         operand = operands.index(index) if index in operands else -1
         result = results.index(index) if index in results else -1
         axes = masks[operand] if role is Role.READ else result_masks[result]
         mask = sum(1 << axis for axis, present in enumerate(axes) if present)
-        numbers += [operand, result, int(role), mask]
-    return np.array(numbers, np.int64)
+        bindings.append(Binding(operand, result, role, mask))
+    dims, extents = map(formulas.number, launch.geometry.dims), map(formulas.number, batch)
+    repeat = formulas.number(launch.geometry.repeat)
+    return encode_launch((*dims,), bindings, (*extents,), repeat, len(formulas.variables), formulas.steps)
 
 
 def variables_of(launch: Descriptor, batch: Sequence[int]) -> tuple[str, ...]:

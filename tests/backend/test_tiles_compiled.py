@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from exact_tiles import Maker
 from harness import TARGETS, VARIANTS, Compiled, Variant
+from launch_format import INPUT, ZEROS, make_launch
 from tile_kernels import COLUMNS, ROWS, Program, TileBuilder
 
 from jwarp import _native
@@ -22,7 +23,6 @@ from jwarp.ir.nodes import Const, Kernel, Op, Param, Value
 from jwarp.ir.operation import Stage
 from jwarp.ir.printing import format_kernel
 from jwarp.ir.verify import verify
-from jwarp.launching.descriptor import FORMAT
 from jwarp.types import FLOATS, INTS, ArrayType, bool_, float32, int32, tile_type
 
 SETTINGS = Settings(cache_dir="")
@@ -142,9 +142,8 @@ def test_a_batch_of_launches():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(5, 16, 32)).astype(np.float32), rng.normal(size=(32, 24)).astype(np.float32)
     out = np.empty((5, 16, 24), np.float32)
-    header = [FORMAT, 0, 0, 2, 3, 1, 1, 1, 1, 5, 3]
-    numbers = np.array([*header, 0, -1, 0, 1, 1, -1, 0, 0, -1, 0, 1, 1], np.int64)
-    _native.run_launch(made.fingerprint, numbers, [a, b, out], 1)
+    launch = make_launch((2, 3), [(0, -1, INPUT, 1), (1, -1, INPUT, 0), (-1, 0, ZEROS, 1)], batch=(5,))
+    _native.run_launch(made.fingerprint, launch, [a, b, out], 1)
     np.testing.assert_allclose(out, a @ b, rtol=1e-5, atol=1e-5)
 
 

@@ -28,10 +28,10 @@ from jwarp.errors import NO_SPAN, KernelWarning
 from jwarp.ir.nodes import written_params
 from jwarp.ir.ops import ELEMENTARY
 from jwarp.ir.serialize import fingerprint
-from jwarp.launching.arguments import Role
 from jwarp.launching.descriptor import Program, descriptor_of
 from jwarp.launching.geometry import fold
 from jwarp.types import SCALARS, ArrayType
+from jwarp.wire import Role
 
 pytestmark = pytest.mark.gpu
 

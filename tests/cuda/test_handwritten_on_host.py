@@ -17,10 +17,10 @@ import jwarp as wp
 from jwarp.api import device
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import device_folder
-from jwarp.launching.arguments import Role
 from jwarp.launching.descriptor import descriptor_of, program_of
 from jwarp.launching.geometry import fold
 from jwarp.launching.handwritten import configuration
+from jwarp.wire import Role
 
 ORDERS = (FORWARD, BACKWARD, 3)
 A, A2 = wp.array[float], wp.array2d[float]

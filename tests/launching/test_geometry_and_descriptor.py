@@ -7,10 +7,10 @@ from launch_format import IN_OUT, INPUT, ZEROS, make_launch
 from jwarp.config import Settings
 from jwarp.errors import NO_SPAN, LaunchError
 from jwarp.ir.nodes import Block, Kernel, Param
-from jwarp.launching.arguments import Role
 from jwarp.launching.descriptor import Descriptor, Program, encode
 from jwarp.launching.geometry import Geometry, fold, read_dim
 from jwarp.types import ArrayType, float32
+from jwarp.wire import Role
 
 PARAMS = (
     Param("x", ArrayType(float32, 2)),

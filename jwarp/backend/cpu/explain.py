@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 
 from jwarp.analysis.affine import Extents, evaluate
 from jwarp.analysis.conditions import condition_text
-from jwarp.analysis.ranges import Cover
 from jwarp.backend.cpu.compile import VERSIONS, CpuKernel
 from jwarp.ir.nodes import WRITES, Kernel, Op, Param, walk
 from jwarp.ir.printing import short_file
 from jwarp.types import shape_of
+from jwarp.wire import Cover
 
 MAX_SOURCE = 100
 MAX_FILL_PARAMS = 64  # the runtime's mask of outputs that a kernel zeroes itself

@@ -85,6 +85,7 @@ class _Call:
         self.positions: dict[str, int] = {}
 
     def param(self, name: str, kind: Any, feed: tuple[str, int, int]) -> int:
+        """Add a parameter, and say what feeds it; its number."""
         if isinstance(kind, CompositeType):
             kind = ArrayType(kind, 0)
         elif feed[0] == "gradient" and not isinstance(kind, ArrayType):
@@ -94,11 +95,13 @@ class _Call:
         return len(self.params) - 1
 
     def next_name(self, after: str) -> str:
+        """The name of the gradient function's next parameter."""
         if not self.names:
             raise KernelTypeError(f"`{self.gradient.name}` has too few parameters", self.span, f"it needs one {after}")
         return self.names.pop(0)
 
     def argument(self, name: str, binding: Binding) -> None:
+        """Add the parameters for an argument of the call."""
         own = self.next_name(f"for `{name}`")
         position = len(self.operands)
         if isinstance(binding, ArrayRef):
@@ -122,6 +125,7 @@ class _Call:
         self.positions[own] = self.param(own, kind, ("value", 0, position))
 
     def results(self, result: Binding) -> None:
+        """Add the parameters for the cotangents of the results."""
         position = 0
         for k, part in enumerate(result if isinstance(result, tuple) else (result,)):
             own = self.next_name(f"for the cotangent of result {k}")
@@ -137,6 +141,7 @@ class _Call:
             )
 
     def rebuilt(self, result: Binding, scalars: list[Operand]) -> Binding:
+        """The results made of other scalars, which are used up from the front."""
         if isinstance(result, tuple):
             return tuple(self.rebuilt(part, scalars) for part in result)
         if isinstance(result, Composite):
@@ -201,6 +206,7 @@ class _Call:
         ]
 
     def add_total(self, ctx: Context, total: Binding, index: int, span: Span) -> None:
+        """Add what has come together for a parameter by value to its gradient."""
         scalars = flatten(total, span) or []
         if isinstance(total, Composite):
             places: Sequence[tuple[Operand, ...]] = component_indices(total.type.shape)

@@ -94,7 +94,7 @@ def _checked(given: Given, block: Block) -> Block:
 
 def _map(given: Given) -> TileRef:
     function = _function(given, "op")
-    values = [given.values["a"], *given.values["args"]]
+    values = [given.values["a"], *given.values.get("args", ())]
     first = values[0]
     if not isinstance(first, TileRef):
         raise given.type_error("a", "a tile")
@@ -266,7 +266,9 @@ def _axpy(given: Given) -> Binding:
 # -- rows
 
 tile_map = define(
-    "tile_map(op: Callable[..., T], a: tile[Any], *args: Any) -> tile[T]",
+    """
+    tile_map(op: Callable[[T], Result], a: tile[T]) -> tile[Result]
+    tile_map(op: Callable[..., Any], a: tile[Any], *args: Any) -> tile[Any]""",
     """A new tile: a function, a `@wp.func` or a builtin, applied to each element of `a`.
 
     Its further arguments are elements of tiles of the same shape, or values that are the same for all.

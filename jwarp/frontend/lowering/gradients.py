@@ -12,6 +12,7 @@ from jwarp.frontend.func_grad import rewrite_adjoints, spelled
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, StructArray, StructValue, flatten
 from jwarp.frontend.values.composites import component_indices
+from jwarp.ir.attributes import Detached, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     WRITES,
@@ -57,7 +58,7 @@ def with_gradient(
     ctx.gradients.append(gradient)
     first = ctx.first_local
     written = {n.attr for node in body for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
-    ctx.builder.effect("rule", *made.operands, attr=(number, *sorted(a for a in written if a < first)))
+    ctx.builder.effect("rule", *made.operands, attr=Rule(number, tuple(sorted(a for a in written if a < first))))
     sources = [x for x in made.operands if isinstance(x, Value) and x.type.is_float]
     detached: list[Operand] = []
     for j, x in enumerate(scalars):
@@ -65,7 +66,7 @@ def with_gradient(
             detached.append(x)
             continue
         value = Value(x.type)
-        ctx.builder.append(Op("detach", (x, *sources), (number, j, *sums), value, span))
+        ctx.builder.append(Op("detach", (x, *sources), Detached(number, j, tuple(sums)), value, span))
         detached.append(value)
     return made.rebuilt(result, detached)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.cells import COMBINING
+from jwarp.ir.attributes import Iota, Reduction
 from jwarp.ir.lift import Lifter, Variation, effect_of
 from jwarp.ir.nodes import WRITES, Block, Const, For, Kernel, Node, Op, Operand, Value, walk_node
 from jwarp.ir.ops import OPS
@@ -158,7 +159,7 @@ class Lanes(Lifter):
 
         kind = tile_type(int32, self.shape)
         first = add("mul", add("tid", attr=node.attr), Const(int32, self.block_dim))
-        lanes = add("iota", attr=(self.shape, 0), type=kind)
+        lanes = add("iota", attr=Iota(self.shape, 0), type=kind)
         self.outside.add(node.result)
         self.lanes[node.result] = add("add", add("fill", first, attr=self.shape, type=kind), lanes, type=kind)
 
@@ -258,7 +259,7 @@ class Lanes(Lifter):
                 value = add("select", mask, value, nothing, to=value.type)
             if self.variation.any(indices):
                 return self.one_by_one(node, indices, value, out)
-            value = add("reduce", value, attr=(name, (0,)))
+            value = add("reduce", value, attr=Reduction(name, (0,)))
         indices = [self.plain(i) for i in indices]
         base = self.plain(tile)
         combined = add(name, add("take", base, *indices, to=value.type), value, to=value.type)

@@ -54,7 +54,7 @@ class Origin:
     - `gradient`: a gradient that starts as zeros
     - `tangent`: a tangent
     - `dim`: a dimension of the original launch, where there are more threads now
-    - `slot`: a local array of the derivative
+    - `checkpoint`: a local array of the derivative, for the states of a loop
     """
 
     kind: str
@@ -272,7 +272,7 @@ _WORDS = {
 }
 
 
-def encode(attr: Any) -> Any:
+def encode(attr: object) -> Any:
     """An attribute as numbers, texts, None and lists of such."""
     if isinstance(attr, tuple):
         return [encode(part) for part in attr]

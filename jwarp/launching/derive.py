@@ -17,6 +17,7 @@ from jwarp.analysis.ownership import owned_arrays, stencils
 from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import Proofs, prove
 from jwarp.analysis.tape_sizes import fits_thread
+from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.custom_gradients import authored_refusal, plain
 from jwarp.autodiff.derived_parameters import Derived, aligned
 from jwarp.autodiff.forward import jvp
@@ -152,7 +153,7 @@ def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
         rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
         raise authored_refusal(kernel, rule, "a second derivative")
     found, refusal = _firsts(kernel, variant)
-    origins = [_wiring(slot, variant) for slot in found[0].slots]
+    origins = [_wiring(origin, variant) for origin in found[0].origins]
     if variant.along:
         found, origins = _seconds(found, origins, variant)
     named, *others = (_named(d.kernel, program, variant) for d in found)
@@ -180,7 +181,7 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
     if not variant.is_adjoint:
         return [jvp(kernel, variant.given, variant.wanted, repeated=variant.repeated)], None
 
-    def adjoint(policy: str) -> Derived:
+    def adjoint(storage: Storage) -> Derived:
         return vjp(
             kernel,
             variant.wanted,
@@ -188,10 +189,10 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
             shared=variant.shared,
             repeated=variant.repeated,
             gathered=variant.gathered,
-            policy=policy,
+            storage=storage,
         )
 
-    taped = adjoint("tape")
+    taped = adjoint(Storage.TAPE)
     if kernel.block_dim and not fits_thread(taped.kernel):
         return [taped], NotDifferentiableError(
             f"kernel `{kernel.name}`: its derivative remembers more tiles of loops than a GPU has a place for",
@@ -202,7 +203,7 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
     if fits_thread(taped.kernel) or not variant.for_gpu:
         return [taped], None
     try:
-        return aligned([taped, adjoint("slots")]), None
+        return aligned([taped, adjoint(Storage.CHECKPOINTS)]), None
     except NotDifferentiableError as error:
         return [taped], error
 
@@ -327,13 +328,13 @@ def _wiring(slot: Origin, variant: Variant) -> Wiring:
 
 def _seconds(firsts: list[Derived], origins: list[Wiring], variant: Variant) -> tuple[list[Derived], list[Wiring]]:
     """The derivatives of first derivatives by the arguments of the kernel."""
-    slots = firsts[0].slots
+    slots = firsts[0].origins
     moving = {k for k, slot in enumerate(slots) if slot.kind in ("primal", "work") and slot.param in variant.along}
     # A thread that holds an extremum takes the cotangent of it, and does so again.
     taken = [k for k, slot in enumerate(slots) if slot.kind == "cotangent"]
     made = aligned([jvp(first.kernel, moving, repeated=variant.repeated, taken=taken) for first in firsts])
     found: list[Wiring] = []
-    for slot in made[0].slots:
+    for slot in made[0].origins:
         origin = origins[slot.param]
         if slot.kind != "tangent":
             found.append(origin._replace(result=None))

@@ -23,6 +23,7 @@ from jwarp.analysis.affine import (
     symbols_of,
 )
 from jwarp.errors import Span
+from jwarp.ir.attributes import Extent
 from jwarp.ir.nodes import Const, For, If, Kernel, Node, Op, Operand, Value, While
 from jwarp.ir.visit import Visitor
 from jwarp.types import ArrayType, ScalarType
@@ -472,7 +473,8 @@ def _param(a: _Analysis, node: Op) -> Number | None:
 
 
 def _shape(a: _Analysis, node: Op) -> Number:
-    return Number(Affine.of(a.symbols.extents[node.attr]))
+    extent = node.told(Extent)
+    return Number(Affine.of(a.symbols.extents[extent.array, extent.axis]))
 
 
 _FORMS = {

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.attributes import Origin
+from jwarp.ir.attributes import Extent, Origin
 from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import WRITES, Block, Const, Gradient, Kernel, Node, Op, Operand, walk
@@ -132,14 +132,14 @@ class Inlined(Cloner):
 
     def shape(self, node: Op) -> None:
         assert node.result is not None
-        param, axis = node.attr
-        number, prefix = self.row(param)
+        extent = node.told(Extent)
+        number, prefix = self.row(extent.array)
         local = self.caller.local(number)
         if local is not None:
-            self.known[node.result] = Const(int32, local.shape[axis + len(prefix)])
+            self.known[node.result] = Const(int32, local.shape[extent.axis + len(prefix)])
             return
         result = self.fresh(node.result)
-        self.builder.append(Op("shape", (), (number, axis + len(prefix)), result, node.span))
+        self.builder.append(Op("shape", (), Extent(number, extent.axis + len(prefix)), result, node.span))
 
 
 def authored_refusal(kernel: Kernel, node: Op, what: str) -> NotDifferentiableError:

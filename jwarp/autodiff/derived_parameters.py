@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.attributes import Origin
-from jwarp.ir.nodes import CHANGES, Block, For, If, Kernel, Local, Node, Op, Param, While, walk, written_params
+from jwarp.ir.attributes import Extent, Origin
+from jwarp.ir.nodes import Block, For, If, Kernel, Local, Node, Op, Param, While, renumbered, walk, written_params
 from jwarp.ir.verify import MAX_LOCAL_BYTES
 from jwarp.types import ArrayType, int32
 
@@ -37,7 +37,7 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = N
     ops = [n for n in walk(body) if isinstance(n, Op)]
     arrays = {n.attr for n in ops if isinstance(n.attr, Origin)}
     extents: dict[int, Origin] = {}
-    for p in sorted({n.attr[0] for n in ops if n.name == "shape"}):
+    for p in sorted({n.told(Extent).array for n in ops if n.name == "shape"}):
         # An extent can be read from whatever array has it.
         same = [Origin(kind, p) for kind in KINDS if Origin(kind, p) in arrays]
         extents[p] = same[0] if same else Origin("work" if p in written_params(kernel) else "primal", p)
@@ -55,7 +55,8 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = N
         if isinstance(node.attr, Origin):
             return dataclasses.replace(node, attr=numbers[node.attr])
         if node.name == "shape":
-            return dataclasses.replace(node, attr=(numbers[extents[node.attr[0]]], node.attr[1]))
+            extent = node.told(Extent)
+            return dataclasses.replace(node, attr=Extent(numbers[extents[extent.array]], extent.axis))
         return node
 
     params: list[Param] = []
@@ -93,17 +94,9 @@ def aligned(made: Sequence[Derived]) -> list[Derived]:
     for d in made:
         numbers = {old: slots.index(slot) for old, slot in enumerate(d.slots)}
         numbers |= {len(d.slots) + k: len(slots) + k for k in range(len(d.kernel.locals))}
-        body = map_ops(d.kernel.body, lambda op, numbers=numbers: _renumbered(op, numbers))  # type: ignore[misc]
+        body = map_ops(d.kernel.body, lambda op, numbers=numbers: renumbered(op, numbers.__getitem__))  # type: ignore[misc]
         found.append(Derived(dataclasses.replace(d.kernel, params=tuple(named), body=body), slots))
     return found
-
-
-def _renumbered(op: Op, numbers: Mapping[int, int]) -> Op:
-    if op.name == "shape":
-        return dataclasses.replace(op, attr=(numbers[op.attr[0]], op.attr[1]))
-    if op.name in ("param", "load", "inside", "save", "mark", *CHANGES):
-        return dataclasses.replace(op, attr=numbers[op.attr])
-    return op
 
 
 def _param(kernel: Kernel, slot: Origin, taken: set[str]) -> Param:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from jwarp.analysis.activity import Activity
 from jwarp.autodiff.custom_gradients import loaded_by_gradients
-from jwarp.ir.attributes import Origin
+from jwarp.ir.attributes import Origin, RecordField, RecordFields
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.nodes import (
     WRITES,
@@ -205,8 +205,8 @@ class Sweep:
         for slot in logs:
             marks.append(Value(with_shape(int64, shape)))
             self.builder.append(Op("mark", (), slot, marks[-1], self.builder.span))
-        flags = (*(0 for _ in values), *(1 for _ in logs))
-        self.builder.append(Op("push", (*values, *marks), (tape, *flags), None, self.builder.span))
+        uniform = (*(False for _ in values), *(True for _ in logs))
+        self.builder.append(Op("push", (*values, *marks), RecordFields(tape, uniform), None, self.builder.span))
 
     def restore(self, node: For | While, values: Iterable[Value], logs: Iterable[Origin]) -> list[Value]:
         """Take the last record of a loop's tape back: the values, after the logs were undone."""
@@ -214,7 +214,7 @@ class Sweep:
         wanted = [*values, *(Value(mark) for _ in logs)]
         fields = [Value(v.type, v.name) for v in wanted]
         for k, field in enumerate(fields):
-            self.builder.append(Op("top", (), (tape, k), field, self.builder.span))
+            self.builder.append(Op("top", (), RecordField(tape, k), field, self.builder.span))
         self.builder.append(Op("pop", (), tape, None, self.builder.span))
         logs = tuple(logs)
         for slot, length in zip(logs, fields[len(fields) - len(logs) :], strict=True):

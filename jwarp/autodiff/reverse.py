@@ -23,7 +23,7 @@ from jwarp.autodiff.forward_sweep import Sweep
 from jwarp.autodiff.gather import gather
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
-from jwarp.ir.attributes import Origin
+from jwarp.ir.attributes import Detached, Origin, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     WRITES,
@@ -324,7 +324,8 @@ class _Reverse(Sweep):
             self.add_to(node.attr, self.all(node.args), g, self.is_own(node.attr, node.args))
             return
         if node.name == "detach":
-            self.cotangents[node.attr[:2]] = g
+            detached = node.told(Detached)
+            self.cotangents[detached.rule, detached.result] = g
             return
         rules = rules_of(node)
         if rules is None or not node.result.type.is_float or any(a.type.is_int and a in self.active for a in node.args):
@@ -336,7 +337,7 @@ class _Reverse(Sweep):
 
     def reverse_call(self, node: Op) -> None:
         """Run the gradient that the author of a function wrote, for the results that have a cotangent."""
-        number, *written = node.attr
+        number, written = node.told(Rule).gradient, node.told(Rule).arrays
         gradient = self.kernel.gradients[number]
         found = {j: g for (k, j), g in self.cotangents.items() if k == number}
         self.cotangents = {key: g for key, g in self.cotangents.items() if key[0] != number}

@@ -11,7 +11,8 @@ from jwarp.backend.cpu.code import BODY, ENTRY, Code, memory_type, scalar_type
 from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.backend.cpu.shapes import VARYING
 from jwarp.errors import CompileError
-from jwarp.ir.nodes import For, Kernel, Op, walk
+from jwarp.ir.attributes import RecordFields
+from jwarp.ir.nodes import Block, For, Kernel, Op, walk
 from jwarp.types import ScalarType, bool_, int64
 from jwarp.wire import MAX_LOGS, TAPE, TAPES, offsets
 
@@ -46,9 +47,12 @@ def whole_tapes(kernel: Kernel) -> frozenset[int]:
     if not kernel.block_dim:
         return frozenset()
     loops = [n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None]
-    pushed = {n.attr[0] for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push"}
-    in_lanes = {n.attr[0] for loop in loops for n in walk(loop.body) if isinstance(n, Op) and n.name == "push"}
-    return frozenset(pushed - in_lanes)
+    return _pushed(kernel.body) - frozenset().union(*(_pushed(loop.body) for loop in loops))
+
+
+def _pushed(body: Block) -> frozenset[int]:
+    """The tapes that a block adds to."""
+    return frozenset(n.told(RecordFields).tape for n in walk(body) if isinstance(n, Op) and n.name == "push")
 
 
 class TapeMemory:
@@ -58,13 +62,14 @@ class TapeMemory:
         self.code, self.memory = code, memory
         ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
         self.whole = whole_tapes(kernel)
-        self.records = {
-            n.attr[0]: self.record(
-                [(x.type, bool(flag) or n.attr[0] in self.whole) for x, flag in zip(n.args, n.attr[1:], strict=True)]
-            )
-            for n in ops if n.name == "push"
-        }  # fmt: skip
-        logged = dict.fromkeys(n.attr for n in ops if n.name in ("save", "undo", "rollback", "mark"))
+        self.records: dict[int, Record] = {}
+        for n in ops:
+            if n.name == "push":
+                fields = n.told(RecordFields)
+                is_whole = fields.tape in self.whole
+                pairs = zip(n.args, fields.uniform, strict=True)
+                self.records[fields.tape] = self.record([(x.type, flag or is_whole) for x, flag in pairs])
+        logged = dict.fromkeys(n.array for n in ops if n.row.uses_log)
         if len(logged) > MAX_LOGS:
             raise CompileError(
                 f"kernel `{kernel.name}`: it keeps logs of {len(logged)} arrays, at most {MAX_LOGS} are possible",

@@ -25,6 +25,7 @@ from jwarp.types import CompositeType, ScalarType, StructType, as_scalar
 
 @expression(ast.Call)
 def call(ctx: Context, node: ast.Call) -> Binding:
+    """A call of whatever kernels can call."""
     span = ctx.span(node)
     if (method := _method(ctx, node.func)) is not None:
         owner, function = method

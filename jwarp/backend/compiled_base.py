@@ -22,7 +22,7 @@ from jwarp.analysis.summary import (
 )
 from jwarp.backend.generator import identity
 from jwarp.backend.store import Store, key_of
-from jwarp.config import Settings
+from jwarp.config import CODE_SETTINGS, Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel, failure_texts
 from jwarp.ir.serialize import fingerprint, to_bytes
@@ -33,8 +33,6 @@ from jwarp.wire import DTYPES, Alternative, Cover, Parameter, encode_plan, escap
 PROGRAM_FORMAT = 1
 # Vector code works on so many threads of a row at most, which stay together; a block is enough by itself.
 COLUMN_GROUP = 64
-# Settings that change the code; the others do not belong to a compiled kernel.
-CODE_SETTINGS = ("bounds", "debug", "fast_math")
 
 VERSIONS = ("fast", "checked")
 

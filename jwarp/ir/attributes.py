@@ -54,7 +54,7 @@ class Origin:
     - `gradient`: a gradient that starts as zeros
     - `tangent`: a tangent
     - `dim`: a dimension of the original launch, where there are more threads now
-    - `slot`: a local array of the derivative
+    - `checkpoint`: a local array of the derivative, for the states of a loop
     """
 
     kind: str

@@ -16,8 +16,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
 from jwarp.bind.primitive import _JITTED
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.derive import _DERIVED
+from jwarp.launching.descriptor import _LAUNCHES
 from jwarp.launching.geometry import fold
+from jwarp.launching.program import program_of
 from jwarp.launching.sizes import Formulas
 from jwarp.wire import Step
 
@@ -538,7 +540,7 @@ def test_what_is_kept_by_kernel_has_no_symbolic_sizes():
 
     def kept():
         program = program_of(scale, wp.config.settings)
-        return [len(x) for x in (scale.plans, program.descriptors, program.derived, _JITTED.of(scale))]
+        return [len(x) for x in (scale.plans, _LAUNCHES.of(program), _DERIVED.of(program), _JITTED.of(scale))]
 
     def function(x):
         y = wp.launch(scale, x.shape, [np.ones(4, np.float32), 2.0], [4])[0]

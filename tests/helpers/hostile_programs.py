@@ -22,7 +22,7 @@ from jwarp.config import Settings, config
 from jwarp.ir.nodes import Kernel, written_params
 from jwarp.ir.serialize import FORMAT, MAGIC, from_bytes
 from jwarp.launching.derive import Variant, derive
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.program import program_of
 
 SECONDS_EACH = 2.0  # of processor time
 

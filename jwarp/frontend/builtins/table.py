@@ -136,6 +136,7 @@ def library(forms: str) -> Callable[[Any], Any]:
     def described(function: Any) -> Any:
         row = LibraryFunction(forms, function.__doc__, function)
         LIBRARY[row.name] = row
+        function.__doc__, function.__signature__ = row.__doc__, row.__signature__  # for `help`
         return function
 
     return described

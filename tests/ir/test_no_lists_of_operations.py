@@ -13,6 +13,21 @@ ROOT = Path(jwarp.__file__).parent
 FOLDERS = ("analysis", "passes", "autodiff", "tiling", "backend", "launching", "dispatch", "bind", "ir")
 # The table itself.
 ROWS = {"ir/ops.py", "ir/tile_ops.py", "ir/operation.py"}
+# Files that are still to be rid of their lists; nothing may be added here.
+PENDING = {
+    "analysis/ownership.py",
+    "autodiff/custom_gradients.py",
+    "autodiff/forward.py",
+    "autodiff/forward_sweep.py",
+    "autodiff/reverse.py",
+    "autodiff/scalar_rules.py",
+    "autodiff/tile_rules.py",
+    "passes/expand.py",
+    "tiling/lower.py",
+    "tiling/nests.py",
+    "tiling/plan.py",
+    "ir/nodes.py",
+}
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 
@@ -45,6 +60,10 @@ def _lists(tree: ast.Module) -> Iterator[tuple[int, list[str]]]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_file_lists_operations(path):
-    if str(path.relative_to(ROOT)) not in ROWS:
-        found = list(_lists(ast.parse(path.read_text())))
-        assert not found, "\n".join(f"line {line}: {', '.join(names)}" for line, names in found)
+    name = path.relative_to(ROOT).as_posix()
+    if name in ROWS:
+        return
+    found = list(_lists(ast.parse(path.read_text())))
+    if name in PENDING:
+        return
+    assert not found, "\n".join(f"line {line}: {', '.join(names)}" for line, names in found)

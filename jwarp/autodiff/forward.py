@@ -12,14 +12,13 @@ from collections.abc import Container, Iterable
 from jwarp.analysis.activity import Activity, activity
 from jwarp.analysis.ownership import owned_arrays
 from jwarp.autodiff.custom_gradients import authored_refusal
-from jwarp.autodiff.derived_parameters import Derived, derived, map_ops
+from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.attributes import Origin
-from jwarp.ir.builder import Builder, make_block, zero
+from jwarp.ir.attributes import ArrayNumber, Origin, ParamNumber, RecordField, RecordFields
+from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
-    WRITES,
     Block,
     For,
     If,
@@ -30,12 +29,12 @@ from jwarp.ir.nodes import (
     Value,
     While,
     blocks,
-    indices_of,
     operands,
     used_values,
     walk,
     written_params,
 )
+from jwarp.ir.visit import Rebuilder, map_ops
 from jwarp.passes.prune import prune
 from jwarp.passes.simplify import simplify
 from jwarp.types import shape_of, with_shape
@@ -71,51 +70,43 @@ def jvp(
     return derived(kernel, body)
 
 
-class _Forward:
+class _Forward(Rebuilder):
     """`tangents` maps values to their tangents; one that has none there has tangent zero."""
 
     def __init__(self, kernel: Kernel, active: Activity, owned: frozenset[int]):
+        super().__init__()
         self.kernel, self.active, self.owned = kernel, active, owned
-        self.builder = Builder()
         self.tangents: dict[Value, Operand] = {}
         self.written = frozenset(written_params(kernel))
         self.used = used_values(kernel.body)
         pushes = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push")
-        self.pushes = {n.attr[0]: n for n in pushes}
+        self.pushes = {n.told(RecordFields).tape: n for n in pushes}
         self.marks = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "mark"}
 
     def tangent(self, x: Operand) -> Operand:
         return self.tangents.get(x, zero(x.type)) if isinstance(x, Value) else zero(x.type)
 
-    def slot(self, array: int) -> Origin:
+    def origin(self, array: int) -> Origin:
         local = array >= len(self.kernel.params)
         return Origin("work" if local or array in self.written else "primal", array)
 
     def cleared_locals(self) -> list[Node]:
         first = len(self.kernel.params)
         arrays = [Origin(kind, first + k) for k in range(len(self.kernel.locals)) for kind in ("work", "tangent")]
-        return [Op("clear", (), slot) for slot in arrays]
+        return [Op("clear", (), origin) for origin in arrays]
 
     def block(self, block: Block, yielding: Iterable[int] = ()) -> Block:
         """The block with tangents; those of its yields at positions `yielding` come after the others."""
         with self.builder.block() as nodes:
-            for node in block.nodes:
-                self.builder.span = node.span
-                self.node(node)
+            self.nodes(block)
             return make_block(nodes, [*block.yields, *(self.tangent(block.yields[k]) for k in yielding)])
 
-    def node(self, node: Node) -> None:
-        match node:
-            case Op():
-                self.op(node)
-            case If():
-                dual = [k for k, r in enumerate(node.results) if r in self.active]
-                made = self.fresh(node.results[k] for k in dual)
-                sides = [self.block(b, dual) for b in (node.then, node.orelse)]
-                self.bind((node.results[k] for k in dual), made)
-                self.builder.append(If(node.cond, sides[0], sides[1], (*node.results, *made), node.span))
-            case For() | While():
-                self.loop(node)
+    def branch(self, node: If) -> None:
+        dual = [k for k, r in enumerate(node.results) if r in self.active]
+        made = self.fresh(node.results[k] for k in dual)
+        sides = [self.block(b, dual) for b in (node.then, node.orelse)]
+        self.bind((node.results[k] for k in dual), made)
+        self.builder.append(If(node.cond, sides[0], sides[1], (*node.results, *made), node.span))
 
     def fresh(self, values: Iterable[Value]) -> tuple[Value, ...]:
         return tuple(Value(v.type, v.name) for v in values)
@@ -141,11 +132,11 @@ class _Forward:
         """The operation itself, on the arrays of the tangent kernel."""
         if node.name == "detach":
             return dataclasses.replace(node, args=node.args[:1], attr=None)
-        in_memory = node.name in ("load", "clear", "param", "save", "mark", "undo", "rollback", *WRITES)
-        return dataclasses.replace(node, attr=self.slot(node.attr)) if in_memory else node
+        in_memory = node.row.attribute in (ArrayNumber, ParamNumber)
+        return dataclasses.replace(node, attr=self.origin(node.number)) if in_memory else node
 
     def op(self, node: Op) -> None:
-        if node.name in ("assert", "check", "print", "rule"):
+        if node.row.effect in ("check", "print", "rule"):
             return
         if node.name in ("push", "top"):
             (self.push if node.name == "push" else self.top)(node)
@@ -179,60 +170,60 @@ class _Forward:
 
     # -- memory
 
-    def param(self, node: Op, slot: Origin) -> None:
-        self.result("param", (), slot, node)
+    def param(self, node: Op, origin: Origin) -> None:
+        self.result("param", (), origin, node)
 
-    def load(self, node: Op, slot: Origin) -> None:
-        self.result("load", node.args, slot, node)
+    def load(self, node: Op, origin: Origin) -> None:
+        self.result("load", node.args, origin, node)
 
-    def result(self, name: str, args: tuple[Operand, ...], slot: Origin, node: Op) -> None:
+    def result(self, name: str, args: tuple[Operand, ...], origin: Origin | RecordField, node: Op) -> None:
         """Append an operation on tangents that gives the tangent of what `node` gives."""
         assert node.result is not None
         (made,) = self.fresh([node.result])
-        self.builder.append(Op(name, args, slot, made, node.span))
+        self.builder.append(Op(name, args, origin, made, node.span))
         self.tangents[node.result] = made
 
-    def write(self, node: Op, slot: Origin) -> None:
+    def write(self, node: Op, origin: Origin) -> None:
         """A store, addition or exchange: the same with tangents."""
-        args = (*indices_of(node), self.tangent(node.args[-1]))
+        args = (*node.indices, self.tangent(node.args[-1]))
         if node.result is None or not self.is_used(node.result):
             if node.name == "atomic_add" and node.args[-1] not in self.tangents:
                 return  # the adjoint has nothing to do here either, and what it does not read is not kept
-            self.builder.append(Op(node.name, args, slot, None, node.span))
+            self.builder.append(Op(node.name, args, origin, None, node.span))
             return
         if node.attr not in self.owned:
             raise order_refusal(self.kernel, node)
-        self.result(node.name, args, slot, node)
+        self.result(node.name, args, origin, node)
 
     def is_used(self, value: Value) -> bool:
         return value in self.active and value in self.used
 
-    def extremum(self, node: Op, slot: Origin) -> None:
+    def extremum(self, node: Op, origin: Origin) -> None:
         """The tangent of an element is that of a value which equals the final one."""
-        others = {n.name for n in walk(self.kernel.body) if isinstance(n, Op) and n.attr == node.attr}
-        others &= {"load", *WRITES}
-        if others != {node.name} or (node.result is not None and self.is_used(node.result)):
+        ops = (n for n in walk(self.kernel.body) if isinstance(n, Op))
+        touching = {n.name for n in ops if n.row.is_access and n.attr == node.attr}
+        if touching != {node.name} or (node.result is not None and self.is_used(node.result)):
             raise order_refusal(self.kernel, node)
-        indices = indices_of(node)
-        final = Value(with_shape(self.kernel.array(node.attr).dtype, shape_of(indices[0].type)))
-        self.builder.append(Op("load", indices, Origin("final", node.attr), final, node.span))
+        indices = node.indices
+        final = Value(with_shape(self.kernel.array(node.array).dtype, shape_of(indices[0].type)))
+        self.builder.append(Op("load", indices, Origin("final", node.array), final, node.span))
         wins = self.builder.op("eq", node.args[-1], final)
         with self.builder.block() as nodes:
-            self.builder.append(Op("store", (*indices, self.tangent(node.args[-1])), slot, None, node.span))
+            self.builder.append(Op("store", (*indices, self.tangent(node.args[-1])), origin, None, node.span))
         self.builder.append(If(wins, make_block(nodes), Block(), (), node.span))
 
-    def refuse(self, node: Op, slot: Origin) -> None:
+    def refuse(self, node: Op, origin: Origin) -> None:
         raise order_refusal(self.kernel, node)
 
-    def same(self, node: Op, slot: Origin) -> None:
+    def same(self, node: Op, origin: Origin) -> None:
         """Logs of tangents grow and shrink with those of the values."""
-        self.builder.append(Op(node.name, node.args, slot, None, node.span))
+        self.builder.append(Op(node.name, node.args, origin, None, node.span))
 
-    def mark(self, node: Op, slot: Origin) -> None:
-        self.result("mark", (), slot, node)
+    def mark(self, node: Op, origin: Origin) -> None:
+        self.result("mark", (), origin, node)
 
-    def rollback(self, node: Op, slot: Origin) -> None:
-        self.builder.append(Op("rollback", (self.tangents[node.args[0]],), slot, None, node.span))  # type: ignore[index]
+    def rollback(self, node: Op, origin: Origin) -> None:
+        self.builder.append(Op("rollback", (self.tangents[node.args[0]],), origin, None, node.span))  # type: ignore[index]
 
     # -- the tape
 
@@ -241,19 +232,19 @@ class _Forward:
         return [k for k, x in enumerate(self.pushes[tape].args) if x in self.active or x in self.marks]
 
     def push(self, node: Op) -> None:
-        tape, *flags = node.attr
-        dual = self.dual_fields(tape)
+        record = node.told(RecordFields)
+        dual = self.dual_fields(record.tape)
         args = (*node.args, *(self.tangent(node.args[k]) for k in dual))
-        attr = (tape, *flags, *(flags[k] for k in dual))
+        attr = RecordFields(record.tape, (*record.uniform, *(record.uniform[k] for k in dual)))
         self.builder.append(Op("push", args, attr, None, node.span))
 
     def top(self, node: Op) -> None:
-        tape, position = node.attr
+        field = node.told(RecordField)
         self.builder.append(node)
-        dual = self.dual_fields(tape)
-        if position in dual:
-            field = len(self.pushes[tape].args) + dual.index(position)
-            self.result("top", (), (tape, field), node)  # type: ignore[arg-type]
+        dual = self.dual_fields(field.tape)
+        if field.field in dual:
+            made = len(self.pushes[field.tape].args) + dual.index(field.field)
+            self.result("top", (), RecordField(field.tape, made), node)
 
 
 _MEMORY_RULES = {
@@ -286,16 +277,16 @@ def refuse_order(kernel: Kernel, body: Block, owned: Container[int]) -> None:
     """Refuse a derivative that needs what an atomic operation found: it would find something else again."""
     used = {x for n in walk(body) for x in (*operands(n), *(y for b in blocks(n) for y in b.yields))}
     for node in walk(body):
-        if not isinstance(node, Op) or not node.name.startswith("atomic_") or node.result not in used:
+        if not isinstance(node, Op) or not node.row.is_atomic or node.result not in used:
             continue
-        slot = node.attr
-        if slot.kind == "work" and slot.param < len(kernel.params) and slot.param not in owned:
-            raise order_refusal(kernel, dataclasses.replace(node, attr=slot.param))
+        origin = node.origin
+        if origin.kind == "work" and origin.param < len(kernel.params) and origin.param not in owned:
+            raise order_refusal(kernel, dataclasses.replace(node, attr=origin.param))
 
 
 def order_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
     """A derivative of what depends on which thread comes first."""
-    name = kernel.array(node.attr).name
+    name = kernel.array(node.array).name
     return NotDifferentiableError(
         f"kernel `{kernel.name}`: the derivative of {node.name} on `{name}` is not known: what it finds there depends "
         "on the order of the threads",

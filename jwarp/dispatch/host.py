@@ -2,64 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from jwarp import _native
 from jwarp.bind import compat, values
-from jwarp.dispatch import eager
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.host_adjoint import InPlaceAdjoint
 from jwarp.dispatch.host_arguments import read_contents, read_gradient, read_place, read_places
 from jwarp.dispatch.host_arrays import InPlace, Place
+from jwarp.dispatch.host_plans import AdjointPlan, ForwardPlan, adjoint_plan, forward_plan
 from jwarp.dispatch.ready import Ready
-from jwarp.errors import LaunchError
-from jwarp.frontend.kernel import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
 from jwarp.launching.derive import refuse_race, switched_off
-from jwarp.launching.descriptor import Program, program_of
 from jwarp.launching.sizes import refuse_symbolic
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A repeated launch: the checks of the first hold for every call of the same kinds and shapes.
-
-    `converts` are the inputs that are no arrays of NumPy, and what makes arrays of them. Those that are
-    written must have no memory in common with the others, which calls with the same shapes can differ in.
-    """
-
-    native: _native.HostLaunch
-    converts: tuple[tuple[int, Callable[[Any], Any]], ...]
-    apart: tuple[tuple[int, int], ...]
-    outputs: tuple[int, ...]
-    names: tuple[str, ...] | None
-
-    def call(self, values: Sequence[Any]) -> Any:
-        """The outputs; None where the checks have to look at the arguments anew."""
-        if not compat.is_not_tracing():
-            return None
-        arrays = list(values)
-        for place, convert in self.converts:
-            made = convert(arrays[place])
-            if made is None:
-                return None
-            arrays[place] = np.asarray(made)
-        for p in self.outputs:
-            flags = arrays[p].flags
-            if not (flags.c_contiguous and flags.writeable):
-                return None
-        for p, q in self.apart:
-            if np.may_share_memory(arrays[p], arrays[q]):
-                return None
-        self.native(arrays)
-        results = tuple([values[p] for p in self.outputs])
-        return results if self.names is None else dict(zip(self.names, results, strict=True))
 
 
 class Forward(Ready):
@@ -68,7 +27,7 @@ class Forward(Ready):
     def __init__(self, call: Call):
         super().__init__(call)
         refuse_symbolic(call.program.name, [call.dims], "and arrays that are written in place have known sizes")
-        self._own = host_program(call.program)
+        self._own = call.program.on_host()
         program, threads = self._own.arranged(call.dims, call.block_dim)
         self.run = InPlace(program, threads, read_places(program, call.matched), call.block_dim)
         self._values = dict(enumerate(call.matched.values))
@@ -107,21 +66,8 @@ class Forward(Ready):
         self.run.set_geometry(threads)
         return True
 
-    def plan(self, values: Sequence[Any]) -> Plan | None:
-        program, outputs = self.run.program, self.call.matched.outputs
-        if self.run.launch.program is not program or program.shadowed:
-            return None
-        converts: list[tuple[int, Callable[[Any], Any]]] = []
-        for p, param in enumerate(program.params):
-            if self.run.places[p].array is values[p]:
-                continue
-            convert = _converter(param, values[p])
-            if convert is None:
-                return None
-            converts.append((p, convert))
-        arrays = [p for p, param in enumerate(program.params) if param.is_array]
-        apart = tuple((q, p) for q in outputs for p in arrays if p != q and (p not in outputs or p > q))
-        return Plan(self.run.one_call(), tuple(converts), apart, outputs, self.call.names)
+    def plan(self, values: Sequence[Any]) -> ForwardPlan | None:
+        return forward_plan(self.run, self.call.matched.outputs, values, self.call.names)
 
 
 class Adjoint(Ready):
@@ -129,12 +75,7 @@ class Adjoint(Ready):
 
     def __init__(self, call: Call):
         super().__init__(call)
-        program, request = call.program, call.gradients
-        if program.handwritten is not None:
-            raise LaunchError(
-                f"kernel '{program.name}': the adjoint of a kernel written in CUDA C++ is not added to NumPy arrays",
-                hint="pass JAX arrays, or True, as adj_inputs and JAX arrays as inputs and outputs",
-            )
+        program, request = call.program.on_host(adjoint=True), call.gradients
         self.contents, extents = read_contents(program, call.matched)
         program, threads = program.arranged(call.dims, call.block_dim)
         if request.wanted and not call.differentiable:
@@ -178,38 +119,16 @@ class Adjoint(Ready):
             array[...] = number
         return True
 
+    def plan(self, values: Sequence[Any]) -> AdjointPlan | None:
+        if any(start != 0.0 for start in self.starts.values()):
+            return None
+        request, count = self.call.gradients, len(self.call.matched.values)
+        cotangents = {p: count + k for k, p in enumerate(request.cotangents or {})}
+        after = count + len(cotangents)
+        gradients = {p: None if p in self.starts else after + k for k, p in enumerate(request.wanted)}
+        return adjoint_plan(self.run, values, cotangents, gradients, self.call.names)
+
 
 def _number(param: Param, value: Any) -> np.ndarray:
     """What is written to the array of shape () that a launch reads a scalar from."""
     return arguments.to_scalar(param.dtype, values.describe(value, param))
-
-
-def _converter(param: Param, value: Any) -> Callable[[Any], Any] | None:
-    """From values of this kind to what an array is made of, as cheap as it gets."""
-    is_view = param.is_array and not param.is_value and type(value) is compat.Array
-    return np.asarray if is_view else eager.converter(param, type(value))
-
-
-def host_program(program: Program) -> Program:
-    """The program that runs in this computer's memory: for a handwritten kernel, that of its kernel for the CPU.
-
-    Raises:
-        LaunchError: there is none.
-    """
-    definition = program.handwritten
-    if definition is None:
-        return program
-    if not isinstance(definition.cpu, Kernel):
-        raise LaunchError(
-            f"kernel '{program.name}' is written in CUDA C++, and there is no kernel for the CPU that could write to "
-            "NumPy arrays",
-            hint="pass shapes or JAX arrays as outputs, or give a @wp.kernel as cpu= of wp.cuda_kernel",
-        )
-    found = program_of(definition.cpu, program.settings)
-    written = [i for i in found.written if i not in definition.outputs]
-    if written:
-        raise LaunchError(
-            f"kernel '{program.name}': its kernel for the CPU, '{found.name}', writes to "
-            f"'{definition.params[written[0]].name}', which is no output"
-        )
-    return found

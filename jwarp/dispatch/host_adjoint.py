@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from jwarp.analysis.affine import Extents
 from jwarp.dispatch.host_arrays import InPlace, Place, Use, refuse_shared
-from jwarp.launching.arguments import Role
-from jwarp.launching.derive import Feed, Variant, derive, gatherable
-from jwarp.launching.descriptor import Program
+from jwarp.launching.derive import DerivedLaunch, Feed, Variant, depends_on_integers, derive, gatherable
 from jwarp.launching.geometry import Geometry
+from jwarp.launching.program import GeneratedProgram
+from jwarp.wire import Role
+
+
+@dataclass(frozen=True)
+class Need:
+    """The array that a parameter of the adjoint's kernel is given, and what for.
+
+    It is the `content` or the `cotangent` of a parameter of the launch, what the launch leaves in it (`final`),
+    the gradient that is `wanted` of it, or an array of zeros that nobody else sees (`own`).
+    """
+
+    kind: str
+    param: int
+    use: Use
+    shape: tuple[int, ...] = ()
+    # Of a cotangent that is worked on: the parameter that what comes of it is the gradient of.
+    result: int | None = None
 
 
 class InPlaceAdjoint:
@@ -28,7 +45,7 @@ class InPlaceAdjoint:
 
     def __init__(
         self,
-        program: Program,
+        program: GeneratedProgram,
         geometry: Geometry,
         contents: Sequence[np.ndarray | None],
         extents: Extents,
@@ -37,94 +54,115 @@ class InPlaceAdjoint:
         cotangents: Mapping[int, np.ndarray],
         block_dim: int | None = None,
     ):
+        self.program, self.outputs, self.geometry = program, outputs, geometry
         self.contents, self.extents, self.wanted, self.cotangents = contents, extents, wanted, cotangents
-        params = program.params
         refuse_shared(program, contents, outputs)
+        derived = derive(program, self._variant())
+        self.same = derived.same
+        self.needs = self._needs(derived) if derived.has_results else ()
+        self.forward: InPlace | None = None
+        self.run: InPlace | None = None
         self._before: list[Callable[[], None]] = []
         self._after: list[Callable[[], None]] = []
-        repeated = geometry.may_repeat
-        numbers = {
-            p: int(x)
-            for p, x in enumerate(contents)
-            if x is not None and not params[p].is_array and x.dtype.kind in "iu"
-        }
-        known = gatherable(program, geometry, extents, numbers)
-        variant = Variant(
-            "adjoint",
-            tuple(wanted),
-            tuple(cotangents),
-            fresh=tuple(p for p in outputs if contents[p] is None),
-            gathered=tuple(p for p in known if p in wanted),
-            gatherable=known,
-            repeated=repeated,
-        )
-        derived = derive(program, variant)
-        self.finals = self._forward(program, geometry, outputs, block_dim) if _reads_finals(derived.feeds) else {}
-        places = [self._place(feed, k, derived.program, geometry) for k, feed in enumerate(derived.feeds)]
-        self.run: Callable[[], None] | None = None
+        self._finals: dict[int, np.ndarray] = {}
+        if any(need.kind == "final" for need in self.needs):
+            self.forward = InPlace(program, geometry, [self._kept(p) for p in range(len(contents))], block_dim)
         if derived.has_results:
+            params = derived.program.params
+            places = [
+                Place(self._array(need, param.dtype.dtype), need.use)
+                for need, param in zip(self.needs, params, strict=True)
+            ]
             self.run = InPlace(derived.program, derived.covering(geometry, extents), places, block_dim)
-        for p in derived.same:
+        for p in self.same:
             self._after.append(_adding(cotangents[p], wanted[p]))
 
     def __call__(self) -> None:
         """Add the gradients once more."""
         for step in self._before:
             step()
+        if self.forward is not None:
+            self.forward()
         if self.run is not None:
             self.run()
         for step in self._after:
             step()
 
-    def _forward(
-        self, program: Program, geometry: Geometry, outputs: Sequence[int], block_dim: int | None
-    ) -> dict[int, np.ndarray]:
-        """What the launch leaves in its outputs, computed before each replay."""
-        finals, places = {}, []
-        for p, content in enumerate(self.contents):
-            if p in outputs:
-                finals[p] = np.empty(self.extents[p] or (), program.dtypes[p])
-                self._before.append(_copying(content, finals[p]))
-                places.append(Place(finals[p], Use.IN_OUT))
-            else:
-                assert content is not None
-                places.append(Place(content))
-        self._before.append(InPlace(program, geometry, places, block_dim))
-        return finals
+    @property
+    def depends_on_integers(self) -> bool:
+        """Whether the adjoint may be another one for other values of scalars."""
+        return depends_on_integers(self.program)
 
-    def _place(self, feed: Feed, k: int, program: Program, geometry: Geometry) -> Place:
-        """The array for parameter `k` of the adjoint's kernel."""
+    def _variant(self) -> Variant:
+        params, contents = self.program.params, self.contents
+        numbers = {
+            p: int(x)
+            for p, x in enumerate(contents)
+            if x is not None and not params[p].is_array and x.dtype.kind in "iu"
+        }
+        known = gatherable(self.program, self.geometry, self.extents, numbers)
+        return Variant(
+            "adjoint",
+            tuple(self.wanted),
+            tuple(self.cotangents),
+            fresh=tuple(p for p in self.outputs if contents[p] is None),
+            gathered=tuple(p for p in known if p in self.wanted),
+            gatherable=known,
+            repeated=self.geometry.may_repeat,
+        )
+
+    def _needs(self, derived: DerivedLaunch) -> tuple[Need, ...]:
+        is_arrays = (param.is_array for param in derived.program.params)
+        return tuple(self._need(feed, is_array) for feed, is_array in zip(derived.feeds, is_arrays, strict=True))
+
+    def _need(self, feed: Feed, is_array: bool) -> Need:
         kind, p = feed.source
-        param = program.params[k]
-        if kind == "dim":
-            return Place(np.asarray(geometry.dims[p], np.int32))
-        if kind == "final":
-            return Place(self.finals[p])
-        if kind == "primal":
+        if kind in ("dim", "final"):
+            return Need(kind, p, Use.READ)
+        if kind in ("primal", "given"):
+            kept = "content" if kind == "primal" else "cotangent"
+            if feed.role is Role.READ:
+                return Need(kept, p, Use.READ)
+            if kind == "primal" or feed.result is None:
+                return Need(kept, p, Use.COPY)
+            # It becomes the gradient of the initial content, which goes to another array.
+            return Need(kept, p, Use.IN_OUT, result=feed.result)
+        extents = self.extents[p]
+        shape = extents if extents is not None else (1,) if is_array else ()
+        if feed.role is Role.READ:
+            return Need("own", p, Use.READ, shape)
+        if feed.result is None:
+            return Need("own", p, Use.SCRATCH, shape)
+        return Need("wanted", feed.result, Use.ADD, shape)
+
+    def _array(self, need: Need, dtype: np.dtype) -> np.ndarray:
+        p = need.param
+        if need.kind == "content":
             content = self.contents[p]
             assert content is not None
-            return Place(content, Use.READ if feed.role is Role.READ else Use.COPY)
-        if kind == "given":
-            if feed.role is Role.READ:
-                return Place(self.cotangents[p])
-            if feed.result is None:
-                return Place(self.cotangents[p], Use.COPY)
-            # It becomes the gradient of the initial content, which goes to another array.
+            return content
+        if need.kind == "cotangent" and need.result is not None:
             work = np.empty_like(self.cotangents[p])
             self._before.append(_copying(self.cotangents[p], work))
-            self._after.append(_adding(work, self.wanted[feed.result]))
-            return Place(work, Use.IN_OUT)
-        extents = self.extents[p]
-        shape = extents if extents is not None else (1,) if param.is_array else ()
-        if feed.role is Role.READ:
-            return Place(np.zeros(shape, param.dtype.dtype))
-        if feed.result is None:
-            return Place(np.empty(shape, param.dtype.dtype), Use.SCRATCH)
-        return Place(self.wanted[feed.result].reshape(shape), Use.ADD)
+            self._after.append(_adding(work, self.wanted[need.result]))
+            return work
+        if need.kind == "cotangent":
+            return self.cotangents[p]
+        if need.kind == "final":
+            return self._finals[p]
+        if need.kind == "wanted":
+            return self.wanted[p].reshape(need.shape)
+        return np.asarray(self.geometry.dims[p], np.int32) if need.kind == "dim" else np.zeros(need.shape, dtype)
 
-
-def _reads_finals(feeds: Sequence[Feed]) -> bool:
-    return any(feed.source.kind == "final" for feed in feeds)
+    def _kept(self, p: int) -> Place:
+        """The array of a parameter of the launch itself, which is run before each replay."""
+        content = self.contents[p]
+        if p not in self.outputs:
+            assert content is not None
+            return Place(content)
+        self._finals[p] = np.empty(self.extents[p] or (), self.program.dtypes[p])
+        self._before.append(_copying(content, self._finals[p]))
+        return Place(self._finals[p], Use.IN_OUT)
 
 
 def _copying(source: np.ndarray | None, target: np.ndarray) -> Callable[[], None]:

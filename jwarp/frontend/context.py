@@ -12,7 +12,7 @@ from typing import Any
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.func import Func
 from jwarp.frontend.syntax.operators import SYMBOLS
-from jwarp.frontend.syntax.source import Source
+from jwarp.frontend.syntax.source import Source, count_loads
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -31,8 +31,9 @@ from jwarp.frontend.values.bindings import (
 )
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.frontend.values.composites import component_indices
+from jwarp.ir.attributes import Attribute, Extent
 from jwarp.ir.builder import Builder, zero
-from jwarp.ir.nodes import Const, Gradient, Local, Op, Operand, Value
+from jwarp.ir.nodes import Const, Gradient, Local, Op, Operand, Param, Value
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, int32, int64, uint32, uint64
 
@@ -49,11 +50,19 @@ class Frame:
     """One function being read: the kernel itself, or a function that is read where it is called."""
 
     source: Source
-    is_kernel: bool
+    is_kernel: bool = False
     env: dict[str, Binding] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)  # names that some path leaves without a value
     statics: dict[str, Any] = field(default_factory=dict)  # variables of unrolled loops
-    loads: dict[str, int] = field(default_factory=dict)
+
+    @functools.cached_property
+    def loads(self) -> dict[str, int]:
+        """How often each name is read."""
+        return count_loads(self.source.tree.body)
+
+
+# Calls a function that is an argument of a builtin with values that are written at some places, as does `apply`.
+Applied = Callable[["Context", PythonRef, list[Binding], list[Span], Span], Binding]
 
 
 class Context:
@@ -62,16 +71,22 @@ class Context:
     Rules get what they need here and know of each other by the tables that they stand in.
     """
 
-    # Calls a function that is an argument of a builtin.
-    apply: Callable[..., Binding]
-
-    def __init__(self, frame: Frame, max_unroll: int, first_local: int = 0, debug: bool = False, block_dim: int = 0):
+    def __init__(
+        self,
+        frame: Frame,
+        applied: Applied,
+        max_unroll: int,
+        first_local: int = 0,
+        debug: bool = False,
+        block_dim: int = 0,
+    ):
         """`first_local` is the number of the first local array: one for each parameter comes before.
 
         `debug`: emit the checks of asserts and unset variables, and compute nothing that may be not needed.
         `block_dim` is how many threads a block has, 0 where a kernel has no blocks and no tiles.
         """
         self.frame = frame
+        self.applied = applied
         self.max_unroll = max_unroll
         self.first_local = first_local
         self.debug = debug
@@ -105,7 +120,9 @@ class Context:
 
     # -- operations
 
-    def emit(self, name: str, *args: Operand, span: Span, attr: Any = None, type: ScalarType | None = None) -> Operand:
+    def emit(
+        self, name: str, *args: Operand, span: Span, attr: Attribute | None = None, type: ScalarType | None = None
+    ) -> Operand:
         """Append an operation of the language, checking what it takes in the user's words."""
         row = OPS[name]
         types_ = tuple(a.type for a in args)
@@ -189,14 +206,29 @@ class Context:
         if not self.block_dim:
             raise UsesTiles
 
-    # -- arrays
+    # -- functions
+
+    def apply(self, function: PythonRef, values: list[Binding], spans: list[Span], span: Span) -> Binding:
+        """What `function`, an argument of the call at `span`, gives for `values`, which are written at `spans`."""
+        return self.applied(self, function, values, spans, span)
+
+    # -- parameters and arrays
+
+    def parameter(self, index: int, param: Param, span: Span) -> Binding:
+        """What parameter `index` is: an array, or the value that was passed."""
+        if isinstance(param.type, ArrayType):
+            array = ArrayRef(index, param.name, param.type)
+            return self.load(array, (), span) if param.type.dims == 0 else array
+        value = Value(param.type, param.name)
+        self.builder.append(Op("param", (), index, value, span))
+        return value
 
     def extent(self, array: ArrayRef, axis: int, span: Span) -> Operand:
         """`array.shape[axis]`."""
         if array.extents is not None:
             return Const(int32, array.extents[axis])
         result = Value(int32)
-        self.builder.append(Op("shape", (), (array.index, len(array.prefix) + axis), result, span))
+        self.builder.append(Op("shape", (), Extent(array.index, len(array.prefix) + axis), result, span))
         return result
 
     def as_index(self, binding: Binding, array: ArrayRef, span: Span) -> Operand:

@@ -8,7 +8,7 @@ import itertools
 import sys
 import types
 from collections.abc import Callable
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
 from jwarp.errors import CompileError
 from jwarp.frontend.syntax.outputs import Outputs
@@ -49,6 +49,7 @@ class Func:
 
     @functools.cached_property
     def source(self) -> Source:
+        """The syntax tree, read when it is first needed."""
         return read_source(self.python, self._captured, self._lines)
 
     @property
@@ -76,6 +77,7 @@ class Func:
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
+        """The parameters."""
         signature = inspect.signature(self.python)
         for name, parameter in signature.parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -88,6 +90,7 @@ class Func:
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
+        """The annotations, with those written as text evaluated."""
         return annotations_of(self.python, self._captured)
 
     def declared(self, name: str) -> Any:
@@ -131,6 +134,19 @@ def _written_parameters(function: Callable) -> tuple[str, ...]:
     """The annotations of the parameters as they were written, or as Python shows them."""
     known = inspect.get_annotations(function)
     return tuple(repr(known.get(name)) for name in inspect.signature(function).parameters)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def func(function: F) -> F: ...
+
+
+@overload
+def func(
+    function: None = None, *, name: str | None = None, module: Any = None, inline: bool | None = None
+) -> Callable[[F], F]: ...
 
 
 def func(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.ir.nodes import Const
-from jwarp.ir.ops import OPS
+from jwarp.ir.ops import ELEMENTARY, OPS
 from jwarp.types import ScalarType, ValueType, bool_, float32, from_dtype, scalar_of
 
 Array = np.ndarray
@@ -168,6 +168,8 @@ def _bitcast(x: Array, target: ScalarType) -> Array:
 # One row per pure operation that is a function of its arguments. A rule takes arrays of one type and
 # returns an array of the result's; those typed by their target take that type as well.
 EVAL_RULES: dict[str, Callable[..., Any]] = {
+    # Elementary functions are NumPy's of their names, if it has them, but for those with rows below.
+    **{name: _through_float64(getattr(np, name)) for name in ELEMENTARY if hasattr(np, name)},
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
@@ -176,27 +178,13 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "mod": _mod,
     "min": _min,
     "max": _max,
-    "pow": _through_float64(np.power),
-    "atan2": _through_float64(np.arctan2),
     "copysign": np.copysign,
     "fma": _fma,
     "neg": np.negative,
     "abs": np.abs,
     "sqrt": np.sqrt,
-    "sin": _through_float64(np.sin),
-    "cos": _through_float64(np.cos),
-    "tan": _through_float64(np.tan),
     "asin": _clamped(np.arcsin),
     "acos": _clamped(np.arccos),
-    "atan": _through_float64(np.arctan),
-    "exp": _through_float64(np.exp),
-    "log": _through_float64(np.log),
-    "log2": _through_float64(np.log2),
-    "log10": _through_float64(np.log10),
-    "sinh": _through_float64(np.sinh),
-    "cosh": _through_float64(np.cosh),
-    "tanh": _through_float64(np.tanh),
-    "cbrt": _through_float64(np.cbrt),
     "erf": _through_float64(_special("erf")),
     "erfc": _through_float64(_special("erfc")),
     "erfinv": _through_float64(_erfinv),

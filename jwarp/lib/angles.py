@@ -198,3 +198,15 @@ def atan2_float64(y: float64, x: float64) -> float64:
     angle = where(ay > ax, HALF_PI_64 - (angle - HALF_PI_REST_64), angle)
     angle = where(cast(x, int64) < int64(0), PI_64 - (angle - PI_REST_64), angle)
     return copysign(angle, y)
+
+
+EXPANSIONS = {
+    ("asin", float32): asin_float32,
+    ("asin", float64): asin_float64,
+    ("acos", float32): acos_float32,
+    ("acos", float64): acos_float64,
+    ("atan", float32): atan_float32,
+    ("atan", float64): atan_float64,
+    ("atan2", float32): atan2_float32,
+    ("atan2", float64): atan2_float64,
+}

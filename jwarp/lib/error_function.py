@@ -287,3 +287,15 @@ def erfcinv_float64(x: float64) -> float64:
     """erfcinv(x) = erfinv(1 - x)."""
     rest = min(x, TWO - x)
     return inverse_at_ends(refined_inverse(ONE - x, rest), ONE - x, rest)
+
+
+EXPANSIONS = {
+    ("erf", float32): erf_float32,
+    ("erf", float64): erf_float64,
+    ("erfc", float32): erfc_float32,
+    ("erfc", float64): erfc_float64,
+    ("erfinv", float32): erfinv_float32,
+    ("erfinv", float64): erfinv_float64,
+    ("erfcinv", float32): erfcinv_float32,
+    ("erfcinv", float64): erfcinv_float64,
+}

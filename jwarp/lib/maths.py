@@ -297,3 +297,16 @@ def cbrt_float32(x: float32) -> float32:
     root = float32(a * (y * y))
     # Zero, infinities and NaN are their own roots.
     return where(abs(x) > 0.0 and abs(x) <= LARGEST, copysign(root, x), x)
+
+
+EXPANSIONS = {
+    ("exp", float32): exp_float32,
+    ("log", float32): log_float32,
+    ("log2", float32): log2_float32,
+    ("log10", float32): log10_float32,
+    ("sinh", float32): sinh_float32,
+    ("cosh", float32): cosh_float32,
+    ("tanh", float32): tanh_float32,
+    ("cbrt", float32): cbrt_float32,
+    ("pow", float32): pow_float32,
+}

@@ -381,3 +381,16 @@ def cbrt_float64(x: float64) -> float64:
     root = first + fma(step * step, y, step)
     root = where(tiny, root * UP_CBRT, root)
     return where(ax > ZERO and ax <= LARGEST, copysign(root, x), x)
+
+
+EXPANSIONS = {
+    ("exp", float64): exp_float64,
+    ("log", float64): log_float64,
+    ("log2", float64): log2_float64,
+    ("log10", float64): log10_float64,
+    ("sinh", float64): sinh_float64,
+    ("cosh", float64): cosh_float64,
+    ("tanh", float64): tanh_float64,
+    ("cbrt", float64): cbrt_float64,
+    ("pow", float64): pow_float64,
+}

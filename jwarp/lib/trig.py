@@ -219,3 +219,13 @@ def tan_float32(x: float32) -> float32:
     p = fma(p, z, float64(0.33333351571522896))
     t = r * fma(p, z, float64(1.0))
     return float32(where(odd, float64(-1.0) / t, t))
+
+
+EXPANSIONS = {
+    ("sin", float32): sin_float32,
+    ("cos", float32): cos_float32,
+    ("tan", float32): tan_float32,
+}
+
+# The forms of a sine and a cosine that are both taken of one value.
+PAIRED = {("sin", float32): sin_beside_cos_float32, ("cos", float32): cos_beside_sin_float32}

@@ -240,3 +240,10 @@ def tan_float64(x: float64) -> float64:
     # What the quotient of the first parts lacks.
     y = y + (fma(-y, lower, upper) + (upper_rest - y * lower_rest)) * inverse
     return cast(cast(y, int64) ^ (cast(x, int64) & SIGN), float64)
+
+
+EXPANSIONS = {
+    ("sin", float64): sin_float64,
+    ("cos", float64): cos_float64,
+    ("tan", float64): tan_float64,
+}

@@ -13,6 +13,7 @@ from jwarp.types.arrays import array4d as array4d
 from jwarp.types.arrays import as_type as as_type
 from jwarp.types.arrays import user_type as user_type
 from jwarp.types.composites import KINDS as KINDS
+from jwarp.types.composites import MAKERS as MAKERS
 from jwarp.types.composites import MATRIX as MATRIX
 from jwarp.types.composites import NAMED as NAMED
 from jwarp.types.composites import PLAIN as PLAIN
@@ -63,4 +64,5 @@ from jwarp.types.tiles import tile as tile
 from jwarp.types.tiles import tile_type as tile_type
 from jwarp.types.tiles import with_shape as with_shape
 
-globals().update(NAMED)
+globals().update(NAMED)  # vec3, mat33d, …
+globals().update(MAKERS)  # vector, matrix and those of other kinds

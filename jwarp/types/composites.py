@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copyreg
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -266,7 +267,10 @@ class FloatMatrix:
         return f"a {self.shape[0]} by {self.shape[1]} matrix of floats"
 
 
-# The types that have names of their own, by name; the names of the packages `jwarp` and `jwarp.types` among them.
+# What makes the types of each kind: names of `jwarp.types`.
+MAKERS: dict[str, Callable[..., CompositeType]] = {"vector": vector, "matrix": matrix}
+
+# The types that have names of their own: names of `jwarp` and of `jwarp.types`.
 NAMED: dict[str, CompositeType] = {
     f"{kind.stem}{'' if kind.shape else ''.join(map(str, shape))}{suffix}": composite(kind, shape, SUFFIXES[suffix])
     for kind in KINDS.values()

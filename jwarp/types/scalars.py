@@ -33,10 +33,12 @@ class ScalarType(type):
 
     @property
     def is_float(cls) -> bool:
+        """Whether it is one of the floating-point types."""
         return cls.kind == "float"
 
     @property
     def is_int(cls) -> bool:
+        """Whether it is an integer type, signed or not; bool is none."""
         return cls.kind in ("int", "uint")
 
     @property
@@ -51,7 +53,11 @@ class ScalarType(type):
 
 
 class Scalar(metaclass=ScalarType):
-    """Base of the scalar types. Called outside kernels, `wp.float32(x)` gives a NumPy scalar."""
+    """Base of the scalar types. Called outside kernels, `wp.float32(x)` gives a NumPy scalar of that dtype.
+
+    Raises:
+        KernelTypeError: the type does not have the value, such as -1 for an unsigned type.
+    """
 
     def __new__(cls, value: Any = 0) -> Any:
         try:
@@ -61,6 +67,7 @@ class Scalar(metaclass=ScalarType):
 
 
 def range_of(type_: ScalarType) -> str:
+    """A hint: the values of an integer type; empty for others."""
     return f"its values are {type_.min} to {type_.max}" if type_.is_int else ""
 
 

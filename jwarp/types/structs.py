@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 
 from jwarp.errors import KernelTypeError
 from jwarp.types.arrays import AnyType, ArrayType, StructArrayType, StructType, Type, as_type, user_type
@@ -103,6 +103,19 @@ def unchecked(kind: StructType, values: Mapping[str, Any] | list[Any] | tuple[An
     for name, value in pairs:
         object.__setattr__(made, name, value)
     return made
+
+
+Class = TypeVar("Class")
+
+
+@overload
+@dataclass_transform()
+def struct(cls: type[Class]) -> type[Class]: ...
+
+
+@overload
+@dataclass_transform()
+def struct(cls: None = None, **options: Any) -> Callable[[type[Class]], type[Class]]: ...
 
 
 def struct(cls: type | None = None, **options: Any) -> Any:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from jwarp.backend.cuda.copies import NO_COPIES, Copies
+from jwarp.ir.attributes import ArrayName
 from jwarp.ir.nodes import (
-    TILE_UNITS,
     WRITES,
     Block,
     Const,
@@ -18,6 +18,8 @@ from jwarp.ir.nodes import (
     Op,
     Value,
     While,
+    arrays_changed,
+    arrays_read,
     indices_of,
     used_values,
     walk,
@@ -40,7 +42,7 @@ class Access:
     thread t has those with numbers element + t, element + t + the block's threads and so on; None where that is open.
     """
 
-    array: int
+    array: ArrayName
     change: str
     who: str
     element: int | None = None
@@ -71,9 +73,9 @@ def first_lane(node: For) -> int | None:
 def is_told(kernel: Kernel, node: Op, written: Container[int], used: Container[Value]) -> bool:
     """Whether the first thread reads for all, in code that all run alike: other blocks may change what is there."""
     if node.name == "load":
-        return node.attr in written
+        return node.array in written
     is_asked = node.name.startswith("atomic_") and node.result is not None and node.result in used
-    return is_asked and is_common(kernel, node.attr)
+    return is_asked and is_common(kernel, node.array)
 
 
 def is_checked(loop: For) -> bool:
@@ -154,32 +156,32 @@ class _Search:
     def ends_with_barrier(self, node: Node) -> bool:
         """Whether the code of a node has a barrier after its accesses."""
         if isinstance(node, Op):
-            return node.name in TILE_UNITS or self.tells(node)
+            return node.row.is_unit or self.tells(node)
         assert isinstance(node, For)
         return bool(node.params) or is_checked(node) or id(node) in self.copies.of
 
     def of_op(self, node: Op) -> Accesses:
         """What an operation that all threads run alike accesses."""
-        if node.name in TILE_UNITS:
-            target, *sources = node.attr[: TILE_UNITS[node.name]]
-            return frozenset((Access(target, node.name, LANES), *(Access(x, "", LANES) for x in sources)))
+        if node.row.is_unit:
+            changed = (Access(x, node.name, LANES) for x in arrays_changed(node))
+            return frozenset((*changed, *(Access(x, "", LANES) for x in arrays_read(node))))
         told = self.tells(node)
         change = _change(node)
-        if change is None or not self.matters(node.attr):
+        if change is None or not self.matters(node.array):
             return NONE
         who = FIRST if change or told else ALL
-        own = Access(node.attr, change, who)
+        own = Access(node.array, change, who)
         return frozenset((own, Access(SLOT, "tell", FIRST))) if told else frozenset((own,))
 
     def of_lane(self, loop: For, node: Op) -> Accesses:
         """What an operation in a loop with lanes accesses."""
         change = _change(node)
-        if change is None or not self.matters(node.attr):
+        if change is None or not self.matters(node.array):
             return NONE
         indices = node.args if node.name == "save" else indices_of(node)
         own = node.name not in ("undo", "rollback") and len(indices) == 1 and indices[0] is loop.index
         own = own and id(loop) not in self.copies.of
-        return frozenset((Access(node.attr, change, LANES, first_lane(loop) if own else None),))
+        return frozenset((Access(node.array, change, LANES, first_lane(loop) if own else None),))
 
     def matters(self, array: int) -> bool:
         """Whether threads share an array that changes."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp.analysis.affine import Extents
-from jwarp.backend.compiled_base import CODE_SETTINGS, VERSIONS, AnalysedKernel
+from jwarp.backend.compiled_base import VERSIONS, AnalysedKernel
 from jwarp.backend.cuda.entry import (
     FLAT,
     HEADER,
@@ -32,12 +32,14 @@ from jwarp.backend.cuda.nvrtc import (
     require,
     toolchain,
 )
+from jwarp.backend.cuda.rules import CUDA_RULES
 from jwarp.backend.cuda.shared import refuse_large
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
+from jwarp.backend.library import expansion
 from jwarp.backend.store import key_of
 from jwarp.caches import Cache
-from jwarp.config import Settings
+from jwarp.config import CODE_SETTINGS, Settings
 from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
 from jwarp.passes.expand import expand
 from jwarp.passes.simplify import simplify
@@ -91,11 +93,12 @@ class CudaKernel(AnalysedKernel):
     generator = "cuda"
 
     def optimized(self) -> Kernel:
-        """Elementary functions stay: CUDA has them all."""
+        """Elementary functions stay that CUDA has."""
         kernel = simplify(self.kernel)
         if kernel.block_dim:
             kernel = lower_tiles(kernel, units=routines(kernel), flat=True)
-        return simplify(expand(kernel, lambda op: None), flatten_branches=True)
+        kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
+        return simplify(kernel, flatten_branches=True)
 
     def version(self, dims: tuple[int, ...], extents: Extents, *, flat: bool = False) -> str:
         """The version that a launch runs: `either`, where arguments decide that only the GPU knows.

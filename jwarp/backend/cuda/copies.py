@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
+from jwarp.ir.attributes import ArrayName
 from jwarp.ir.nodes import (
-    TILE_UNITS,
     Block,
     Const,
     For,
@@ -18,8 +18,9 @@ from jwarp.ir.nodes import (
     Op,
     Operand,
     Value,
+    arrays_changed,
+    arrays_read,
     blocks,
-    changed_arrays,
     failure_texts,
     operands,
     results,
@@ -71,8 +72,8 @@ class Copies:
 
 def find_copies(kernel: Kernel, trusted: Container[int]) -> Copies:
     """The copies of a lowered kernel: accesses that are not `trusted` may be where there is nothing to fetch."""
-    units = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name in TILE_UNITS]
-    read = {array for n in units for array in n.attr[1 : TILE_UNITS[n.name]]}
+    units = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_unit]
+    read = {array for n in units for array in arrays_read(n)}
     written = frozenset(written_params(kernel))
     found: dict[int, tuple[Copy, ...]] = {}
     for node in walk(kernel.body):
@@ -155,12 +156,12 @@ class _Reader:
     def copy(self, store: Op) -> Copy | None:
         index, value = store.args[0], store.args[-1]
         load = self.loads.get(value) if isinstance(value, Value) else None
-        local = self.kernel.local(store.attr)
+        local = self.kernel.local(store.array)
         if load is None or index is not self.loop.index or local is None or not local.shared:
             return None
         assert isinstance(self.loop.hi, Const)
         count = self.loop.hi.value
-        is_given = load.attr < len(self.kernel.params) and load.attr not in self.written and id(load) in self.trusted
+        is_given = load.array < len(self.kernel.params) and load.array not in self.written and id(load) in self.trusted
         if not is_given or count != local.size:
             return None
         places = [self.place(x) for x in load.args]
@@ -172,9 +173,9 @@ class _Reader:
         last = len(parts) - 1
         match [parts[axis] for axis in moving]:
             case [("whole", _)] if moving == [last]:
-                return Copy(store.attr, load.attr, 1, count, corner, last)
+                return Copy(store.array, load.array, 1, count, corner, last)
             case [("div", rows), ("mod", columns)] if moving[1] == last and rows == columns and count % columns == 0:
-                return Copy(store.attr, load.attr, count // columns, columns, corner, moving[0])
+                return Copy(store.array, load.array, count // columns, columns, corner, moving[0])
         return None
 
 
@@ -198,9 +199,9 @@ def _pipeline(kernel: Kernel, loop: For, copies: Mapping[int, tuple[Copy, ...]])
     return Pipeline(tuple(prefix), targets)
 
 
-def _uses(block: Block, skip: For | None = None) -> frozenset[int]:
+def _uses(block: Block, skip: For | None = None) -> frozenset[ArrayName]:
     """The arrays that a block uses, but for what a loop in it does."""
-    found: set[int] = set()
+    found: set[ArrayName] = set()
     for node in block.nodes:
         if node is skip:
             continue
@@ -211,8 +212,5 @@ def _uses(block: Block, skip: For | None = None) -> frozenset[int]:
     return frozenset(found)
 
 
-def _arrays(node: Op) -> set[int]:
-    if node.name in TILE_UNITS:
-        return set(node.attr[: TILE_UNITS[node.name]])
-    is_access = node.name in ("load", "save") or changed_arrays(node)
-    return {node.attr} if is_access else set()
+def _arrays(node: Op) -> set[ArrayName]:
+    return {*arrays_read(node), *arrays_changed(node)}

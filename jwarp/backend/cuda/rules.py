@@ -171,7 +171,14 @@ def _bitcast(node: Op, x: list[str]) -> str:
     return call(f"jw_bitcast<{C_TYPES[node.result.type]}>", x[0])
 
 
+# Elementary functions that CUDA's library has under their names; the others are written out, as `backend/library` says.
+_LIBRARY = (
+    "sin", "cos", "tan", "atan", "atan2", "exp", "log", "log2", "log10", "pow", "sinh", "cosh", "tanh", "cbrt",
+    "erf", "erfc", "erfinv", "erfcinv",
+)  # fmt: skip
+
 CUDA_RULES: dict[str, Rule] = {
+    **{name: _function(name) for name in _LIBRARY},
     "add": _arithmetic("+", "add"),
     "sub": _arithmetic("-", "sub"),
     "mul": _arithmetic("*", "mul"),
@@ -180,32 +187,14 @@ CUDA_RULES: dict[str, Rule] = {
     "mod": _mod,
     "min": _helper("min"),
     "max": _helper("max"),
-    "pow": _function("pow"),
-    "atan2": _function("atan2"),
     "copysign": _function("copysign"),
     "follow": lambda node, x: x[0],
     "fma": _function("fma"),
     "neg": _neg,
     "abs": _abs,
     "sqrt": _function("sqrt"),
-    "sin": _function("sin"),
-    "cos": _function("cos"),
-    "tan": _function("tan"),
     "asin": _helper("asin"),
     "acos": _helper("acos"),
-    "atan": _function("atan"),
-    "exp": _function("exp"),
-    "log": _function("log"),
-    "log2": _function("log2"),
-    "log10": _function("log10"),
-    "sinh": _function("sinh"),
-    "cosh": _function("cosh"),
-    "tanh": _function("tanh"),
-    "cbrt": _function("cbrt"),
-    "erf": _function("erf"),
-    "erfc": _function("erfc"),
-    "erfinv": _function("erfinv"),
-    "erfcinv": _function("erfcinv"),
     "floor": _function("floor"),
     "ceil": _function("ceil"),
     "trunc": _function("trunc"),

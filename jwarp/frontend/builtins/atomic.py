@@ -34,11 +34,11 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
             values = [composites.negated(caller, values[0], span)]
         return caller.atomic(operation, array, indices, values, spans[1:], span)
 
-    values = "compare: T | float, value: T | float" if compares else "value: T | float"
-    text = f"""{doc}, and give what the element held before, or zero where there is none.
+    values = "compare: T, value: T" if compares else "value: T"
+    text = f"""{doc}, in one indivisible step.
 
         There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
-        No other thread comes between the reading and the writing."""
+        Gives what the element held before; zero, where the array has no such element."""
     return define(indexed(f"{name}(arr: array[T], *index, {values}) -> T"), text, lower)
 
 

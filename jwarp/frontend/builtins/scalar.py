@@ -74,7 +74,7 @@ mul = _elementwise(
     mul(a: Number, b: Number) -> Number
     mul(a: Composite, b: Number) -> Composite
     mul(a: Number, b: Composite) -> Composite
-    mul(a: SquareMatrix, b: SquareMatrix) -> SquareMatrix
+    mul(a: AnyMatrix, b: AnyMatrix) -> AnyMatrix
     mul(a: Matrix[Any, AnyVector], b: AnyVector) -> AnyVector
     mul(a: AnyVector, b: Matrix[Any, AnyVector]) -> AnyVector
     mul(a: tile[T], b: Any) -> tile[T]

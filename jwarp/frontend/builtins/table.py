@@ -21,6 +21,20 @@ from jwarp.types import PYTHON_SCALARS, from_dtype
 Lower = Callable[[Context, list[Any], list[Span], Span], Binding]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How the arguments of a call are read."""
+
+    unpacks: bool = True  # whether `*v` may be among them
+    names: bool = True  # whether they may be given by name
+    constants: tuple[type, ...] = ()  # of which types Python constants may be among them, which are no values
+    texts: int = 0  # how many come first that are constant texts, None for anything else
+
+    @property
+    def has_values_only(self) -> bool:
+        return not self.constants and not self.texts
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Builtin(Described):
     """A function of the kernel language.
@@ -32,6 +46,7 @@ class Builtin(Described):
     operation: str = ""
     binds: bool = False  # whether `lower` takes one argument for each parameter, also for those left out
     outside: str = ""  # what to use instead outside kernels
+    reading: Reading = Reading()
 
     def arguments(
         self, args: list[Binding], spans: list[Span], named: dict[str, Binding], places: dict[str, Span], span: Span
@@ -121,6 +136,7 @@ def library(forms: str) -> Callable[[Any], Any]:
     def described(function: Any) -> Any:
         row = LibraryFunction(forms, function.__doc__, function)
         LIBRARY[row.name] = row
+        function.__doc__, function.__signature__ = row.__doc__, row.__signature__  # for `help`
         return function
 
     return described

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.lowering.control_flow import State
-from jwarp.frontend.values.bindings import Binding, Tile, Unusable, describe, flatten, holds_array, layout, rebuild
+from jwarp.frontend.context import Context
+from jwarp.frontend.lowering.control_flow import State, restore, state_of
+from jwarp.frontend.lowering.names import SET
+from jwarp.frontend.syntax.operators import BINARY_OPERATORS
+from jwarp.frontend.syntax.source import assigned_names, count_loads, partly_assigned_names, returns_value
+from jwarp.frontend.tiles.operators import IN_PLACE
+from jwarp.frontend.values.bindings import (
+    Binding,
+    StructValue,
+    Tile,
+    TileRef,
+    Unusable,
+    describe,
+    flatten,
+    holds_array,
+    layout,
+    rebuild,
+)
 from jwarp.frontend.values.cells import cells_of, with_origins
 from jwarp.ir.builder import FALSE, zero
-from jwarp.ir.nodes import Block, For, If, Node, Op, Operand, Value, While, blocks, used_values
-
-if TYPE_CHECKING:
-    from jwarp.frontend.lowering.control_flow import ControlFlowLowering
+from jwarp.ir.nodes import Block, For, Operand, Value, While, blocks, used_values
+from jwarp.ir.visit import Rebuilder
 
 
 class Carried:
@@ -21,23 +37,23 @@ class Carried:
 
     def __init__(
         self,
-        lowering: ControlFlowLowering,
+        ctx: Context,
         names: list[str],
         added: dict[str, Binding],
         outer_flags: dict[str, Binding | None],
         never_empty: bool,
         span: Span,
     ):
-        self.lowering, self.span, self.outer_flags = lowering, span, outer_flags
+        self.ctx, self.span, self.outer_flags = ctx, span, outer_flags
         for name in names:
-            lowering.frame.statics.pop(name, None)
+            ctx.frame.statics.pop(name, None)
         self.never_empty = never_empty
         self.added = {n for n in added if not n.startswith("$")}
-        self.before = lowering.state
+        self.before = state_of(ctx)
         self.bindings: dict[str, Binding] = {}
         self.others: list[str] = []
         init: list[Operand] = []
-        tiles = lowering.tiles
+        tiles = ctx.tiles
         for name in dict.fromkeys([*names, *added]):
             binding = tiles.loose(self.before.env.get(name), span)
             if binding is None and name in added:
@@ -70,9 +86,10 @@ class Carried:
         self.lost: dict[int, tuple[Unusable, list[Value]]] = {}  # cells that the body makes unusable
 
     def enter(self) -> None:
-        env = self.lowering.frame.env
+        """Let the names and tiles stand for what is carried, inside the loop."""
+        env = self.ctx.frame.env
         scalars: list[Operand] = list(self.params)
-        tiles = self.lowering.tiles
+        tiles = self.ctx.tiles
         for name, binding in self.bindings.items():
             env[name] = tiles.settled(rebuild(binding, scalars), self.span)
         for cell, tile in self.cells.items():
@@ -82,14 +99,14 @@ class Carried:
                 env[name] = Unusable(f"`{name}` is set in this loop, so that it does not stand for one thing here")
         env.setdefault("$break", FALSE)
         env["$continue"] = FALSE
-        self.lowering.frame.unset |= self.added  # until the body sets them
+        self.ctx.frame.unset |= self.added  # until the body sets them
 
     def next_values(self) -> list[Operand]:
         """The carried values at the end of the body."""
-        state = self.lowering.state
+        state = state_of(self.ctx)
         values: list[Operand] = []
         for name, binding in self.bindings.items():
-            after = self.lowering.tiles.loose(state.env[name], self.span)
+            after = self.ctx.tiles.loose(state.env[name], self.span)
             if isinstance(after, Unusable):
                 raise after.error(self.span)
             if layout(after, self.span) != layout(binding, self.span):
@@ -129,7 +146,7 @@ class Carried:
         """Let the names stand for what they are after the loop."""
         env = dict(self.before.env)
         scalars: list[Operand] = list(self.left)
-        tiles = self.lowering.tiles
+        tiles = self.ctx.tiles
         tiles.cells = dict(self.before.cells)
         for name, binding in self.bindings.items():
             env[name] = tiles.settled(rebuild(binding, scalars), self.span)
@@ -147,7 +164,78 @@ class Carried:
         env.update({flag: value for flag, value in self.outer_flags.items() if value is not None})
         carried = set(self.bindings)
         unset = self.before.unset - carried if self.never_empty else self.before.unset | self.added
-        self.lowering.state = State(env, unset | (self.unset_inside & carried), tiles.cells)
+        restore(self.ctx, State(env, unset | (self.unset_inside & carried), tiles.cells))
+
+
+def enter_loop(ctx: Context, loop: ast.For | ast.While, body: Callable[[], None], never_empty: bool) -> Carried:
+    """Enter a loop: decide what it carries, and let the names stand for that inside."""
+    names = [n for n in assigned_names([loop]) if not _is_only_changed(ctx, n, loop)]
+    parts = (n for n in partly_assigned_names([loop]) if n not in names)
+    names += [n for n in parts if n in ctx.frame.env and _is_changed_by_part(ctx.frame.env[n])]
+    # A continue is over when the next trip begins; whether a loop around is left is its own matter.
+    ctx.frame.env = {**ctx.frame.env}
+    outer = {flag: ctx.frame.env.pop(flag, None) for flag in ("$break", "$continue")}
+    if any(leaves_loop(s) for s in loop.body):
+        ctx.frame.env["$break"] = FALSE
+        ctx.frame.env.setdefault("$return", FALSE)
+        names += ["$break", "$return"]
+        if "$result" in ctx.frame.env:
+            names.append("$result")
+    if ctx.debug:
+        companions = [SET + n for n in names if not n.startswith("$")]
+        for companion in companions:
+            ctx.frame.env.setdefault(companion, FALSE)
+        names += companions
+    inside = count_loads([loop])
+    fresh = [n for n in names if n not in ctx.frame.env and ctx.frame.loads.get(n, 0) > inside.get(n, 0)]
+    returns = any(returns_value(n) for n in ast.walk(loop))
+    if returns and "$result" not in ctx.frame.env:
+        fresh.append("$result")
+    added = _types_after(ctx, names, body, fresh, ctx.span(loop)) if fresh else {}
+    carried = Carried(ctx, names, added, outer, never_empty, ctx.span(loop))
+    carried.enter()
+    return carried
+
+
+def _is_only_changed(ctx: Context, name: str, loop: ast.stmt) -> bool:
+    """Whether `name` is a tile that `loop` changes in place at most, as `a += b` does."""
+    if not isinstance(ctx.frame.env.get(name), TileRef):
+        return False
+    in_place = tuple(kind for kind, (_, operation) in BINARY_OPERATORS.items() if operation in IN_PLACE)
+    changes = [n for n in ast.walk(loop) if isinstance(n, ast.AugAssign) and isinstance(n.op, in_place)]
+    changed = {id(n.target) for n in changes}
+    stores = (n for n in ast.walk(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return all(id(n) in changed for n in stores if n.id == name)
+
+
+def _types_after(ctx: Context, names: list[str], body: Callable, fresh: list[str], span: Span) -> dict[str, Binding]:
+    """What `fresh` names stand for after the body, found by reading it once for nothing."""
+    before, arity, warnings, locals = state_of(ctx), ctx.tid_arity, dict(ctx.warnings), list(ctx.locals)
+    Carried(ctx, names, {}, {}, False, span).enter()
+    with ctx.builder.block():
+        body()
+        found = {n: ctx.tiles.loose(ctx.frame.env[n], span) for n in fresh if n in ctx.frame.env}
+    restore(ctx, before)
+    ctx.tid_arity, ctx.warnings, ctx.locals = arity, warnings, locals
+    return found
+
+
+def _is_changed_by_part(binding: Binding) -> bool:
+    """Whether to assign to a part of `binding` is to change a variable: not if it is to store to an array or tile."""
+    if isinstance(binding, TileRef):
+        return False
+    return isinstance(binding, StructValue) or not holds_array(binding)
+
+
+def leaves_loop(node: ast.stmt) -> bool:
+    """Whether `node` in a loop's body may end the loop."""
+    if isinstance(node, (ast.Break, ast.Return)):
+        return True
+    if isinstance(node, (ast.For, ast.While)):
+        return any(isinstance(n, ast.Return) for n in ast.walk(node))
+    if isinstance(node, ast.If):
+        return any(leaves_loop(s) for s in node.body + node.orelse)
+    return False
 
 
 def without_carried(node: For | While, positions: set[int]) -> For | While:
@@ -155,36 +243,13 @@ def without_carried(node: For | While, positions: set[int]) -> For | While:
     if not positions:
         return node
     kept = [k for k in range(len(node.params)) if k not in positions]
-    known: dict[Operand, Operand] = {node.params[k]: node.init[k] for k in positions}
+    inside = Rebuilder()
+    inside.known = {node.params[k]: node.init[k] for k in positions}
     parts: dict[str, Any] = {
         name: tuple(getattr(node, name)[k] for k in kept) for name in ("params", "init", "results")
     }
-    body = _with_operands(node.body, known)
+    body = inside.block(node.body)
     parts["body"] = Block(body.nodes, tuple(body.yields[k] for k in kept))
     if isinstance(node, While):
-        parts["cond"] = _with_operands(node.cond, known)
+        parts["cond"] = inside.block(node.cond)
     return dataclasses.replace(node, **parts)
-
-
-def _with_operands(block: Block, known: dict[Operand, Operand]) -> Block:
-    """The block with values exchanged."""
-
-    def these(xs: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        return tuple(known.get(x, x) for x in xs)
-
-    def inside(node: Node) -> Node:
-        match node:
-            case Op():
-                return dataclasses.replace(node, args=these(node.args))
-            case If():
-                (cond,) = these((node.cond,))
-                then, orelse = _with_operands(node.then, known), _with_operands(node.orelse, known)
-                return dataclasses.replace(node, cond=cond, then=then, orelse=orelse)
-            case For():
-                (lo, hi), body = these((node.lo, node.hi)), _with_operands(node.body, known)
-                return dataclasses.replace(node, lo=lo, hi=hi, init=these(node.init), body=body)
-            case While():
-                test, body = _with_operands(node.cond, known), _with_operands(node.body, known)
-                return dataclasses.replace(node, init=these(node.init), cond=test, body=body)
-
-    return Block(tuple(map(inside, block.nodes)), these(block.yields))

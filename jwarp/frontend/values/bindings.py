@@ -47,6 +47,7 @@ class Number:
 
     @property
     def type(self) -> ScalarType:
+        """The type that the number gets where nothing asks for another one."""
         if isinstance(self.value, bool):
             return bool_
         return int32 if isinstance(self.value, int) else float32
@@ -94,6 +95,7 @@ class ArrayRef:
 
     @property
     def is_local(self) -> bool:
+        """Whether it is an array of the thread's own."""
         return self.extents is not None
 
     def row(self, indices: tuple[Operand, ...]) -> ArrayRef:
@@ -113,6 +115,7 @@ class Composite:
 
     @property
     def rows(self) -> tuple[tuple[Operand, ...], ...]:
+        """The components of each row of a matrix; of others, all in one row."""
         width = self.type.shape[-1]
         return tuple(self.items[k : k + width] for k in range(0, len(self.items), width))
 
@@ -147,10 +150,12 @@ class TileRef:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The shape of what is shown."""
         return self.view.shape
 
     @property
     def type(self) -> TileKind:
+        """What the elements are, and the shape."""
         return TileKind(self.dtype, self.shape)
 
 
@@ -162,6 +167,7 @@ class StructValue:
     items: tuple[Binding, ...]
 
     def field(self, name: str) -> Binding:
+        """What the field of that name holds."""
         return self.items[list(self.type.fields).index(name)]
 
     def with_field(self, path: tuple[str, ...], value: Binding) -> StructValue:
@@ -188,6 +194,7 @@ class StructArray:
         return item.first if isinstance(item, StructArray) else item
 
     def field(self, name: str) -> ArrayRef | StructArray:
+        """The array of the field of that name of all elements."""
         return self.items[list(self.type.struct.fields).index(name)]
 
     def row(self, indices: tuple[Operand, ...]) -> StructArray:
@@ -224,6 +231,7 @@ class Unusable:
     hint: str = ""
 
     def error(self, span: Span) -> CompileError:
+        """What is raised where it is read."""
         return CompileError(self.reason, span, self.hint)
 
 

@@ -8,21 +8,11 @@ from typing import Any, Protocol
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, as_operand, describe
+from jwarp.ir.attributes import Attribute
 from jwarp.ir.builder import TRUE, zero
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import (
-    MATRIX,
-    VECTOR,
-    CompositeKind,
-    CompositeType,
-    ScalarType,
-    as_scalar,
-    float32,
-    int32,
-    matrix,
-    of_components,
-    vector,
-)
+from jwarp.types import CompositeType, ScalarType, as_scalar, float32, int32, matrix, of_components, vector
+from jwarp.types.composites import MATRIX, VECTOR, CompositeKind
 
 # What an index selects along one axis: a known position, a computed one, or the positions of a slice.
 Selector = int | Operand | range
@@ -31,7 +21,9 @@ Selector = int | Operand | range
 class Emitter(Protocol):
     """What the rules below need of the lowering."""
 
-    def emit(self, name: str, *args: Operand, span: Span, attr: Any = None, type: Any = None) -> Operand: ...
+    def emit(
+        self, name: str, *args: Operand, span: Span, attr: Attribute | None = None, type: Any = None
+    ) -> Operand: ...
     def scalar(self, binding: Binding, span: Span, role: str = "value") -> Operand: ...
 
 
@@ -117,6 +109,7 @@ def make_identity(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
 
 
 def positive(binding: Binding, what: str, span: Span) -> int:
+    """A positive integer that is known when the kernel is built."""
     value = binding.value if isinstance(binding, (Number, Const)) else None
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise KernelTypeError(f"{what} must be a positive constant integer", span)
@@ -284,6 +277,7 @@ def scaled(e: Emitter, symbol: str, name: str, x: Binding, y: Binding, span: Spa
 
 
 def total(e: Emitter, terms: Sequence[Operand], span: Span) -> Operand:
+    """The sum of one or more terms, added up from the first on."""
     result = terms[0]
     for term in terms[1:]:
         result = e.emit("add", result, term, span=span)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import first_fitting
-from jwarp.frontend.builtins.table import Builtin, added
+from jwarp.frontend.builtins.table import Builtin, Reading, added
 from jwarp.frontend.context import Context
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, PythonRef, TileRef, describe
 from jwarp.frontend.values.cells import TileMemory
@@ -29,7 +29,6 @@ class Given:
     values: dict[str, Any]
     spans: dict[str, Any]
     span: Span
-    node: ast.Call
 
     @property
     def memory(self) -> TileMemory:
@@ -155,12 +154,16 @@ Rule = Callable[[Given], Binding]
 Choice = Callable[[list[Binding], dict[str, Binding]], int]
 
 
+_WITH_TEXTS = Reading(constants=(str, NoneType))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class TileBuiltin(Builtin):
     """A function on tiles, whose rule gets its arguments by name."""
 
     rule: Rule = lambda given: ()
     choice: Choice | None = None
+    reading: Reading = _WITH_TEXTS
 
     def call(
         self,
@@ -169,9 +172,8 @@ class TileBuiltin(Builtin):
         spans: list[Span],
         named: dict[str, Binding],
         named_spans: dict[str, Span],
-        node: ast.Call,
+        span: Span,
     ) -> Binding:
-        span = e.span(node)
         e.require_tiles()
         forms = self.each_form if self.choice is None else [self.each_form[self.choice(args, named)]]
         try:
@@ -180,7 +182,7 @@ class TileBuiltin(Builtin):
         except TypeError as error:
             raise KernelTypeError(f"wp.{self.name}: {error}", span) from None
         bound.apply_defaults()
-        given = Given(self.name, e, dict(bound.arguments), places, span, node)
+        given = Given(self.name, e, dict(bound.arguments), places, span)
         if "storage" in given:
             given.text("storage", STORAGES)
         for flag in ("bounds_check", "aligned"):

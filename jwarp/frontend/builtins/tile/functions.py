@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 from collections.abc import Sequence
 from typing import Any
 
-from jwarp.errors import CompileError, KernelTypeError
+from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins import scalar
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin
 from jwarp.frontend.builtins.tile.calls import Given, define
 from jwarp.frontend.tiles.operators import binary
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, TileRef, describe, flatten
+from jwarp.ir.attributes import Reduction, Scan, Strided
 from jwarp.ir.builder import make_block
 from jwarp.ir.lift import effect_of, lift
 from jwarp.ir.nodes import Block, Const, For, Op, Operand, Value, walk
@@ -43,7 +43,7 @@ def _function(given: Given, name: str) -> PythonRef:
 
 def _elementwise(
     given: Given, function: PythonRef, args: Sequence[tuple[Any, Sequence[Operand]] | Binding], shape: tuple[int, ...],
-    nodes: Sequence[ast.expr],
+    spans: Sequence[Span],
 ) -> tuple[Any, list[Operand]]:  # fmt: skip
     """The type and the components of what a function gives for each element.
 
@@ -62,7 +62,7 @@ def _elementwise(
             lanes |= {part: item for part, item in zip(parts, items, strict=True) if isinstance(part, Value)}
             placeholders.append(given.memory.composed(dtype, parts))
         locals = len(e.locals)
-        result = e.apply(function, placeholders, list(nodes), given.node)
+        result = e.apply(function, placeholders, list(spans), given.span)
     block = _checked(given, Block(tuple(nodes_inside)))
     if len(e.locals) > locals:
         raise given.error("a function that is applied to elements cannot have arrays of its own")
@@ -94,8 +94,8 @@ def _checked(given: Given, block: Block) -> Block:
 
 
 def _map(given: Given) -> TileRef:
-    function, node = _function(given, "op"), given.node
-    values = [given.values["a"], *given.values["args"]]
+    function = _function(given, "op")
+    values = [given.values["a"], *given.values.get("args", ())]
     first = values[0]
     if not isinstance(first, TileRef):
         raise given.type_error("a", "a tile")
@@ -110,9 +110,7 @@ def _map(given: Given) -> TileRef:
             args.append((value.dtype, given.memory.read(value, span)))
         else:
             args.append(value)
-    positional = [a for a in node.args[1:] if not isinstance(a, ast.Starred)]
-    nodes = positional if len(positional) == len(values) else [node] * len(values)
-    dtype, items = _elementwise(given, function, args, first.shape, nodes)
+    dtype, items = _elementwise(given, function, args, first.shape, spans)
     return given.memory.made(dtype, first.shape, items, given.span)
 
 
@@ -134,7 +132,7 @@ def _reduced(given: Given, items: Sequence[Operand], operation: str, axis: int |
     for item in items:
         dims = len(item.type.shape)  # type: ignore[attr-defined]
         axes = tuple(range(dims)) if axis is None else (axis,)
-        result = memory.op("reduce", item, attr=(operation, axes), span=given.span)
+        result = memory.op("reduce", item, attr=Reduction(operation, axes), span=given.span)
         made.append(memory.fill(result, (1,), given.span) if len(axes) == dims else result)
     return made
 
@@ -189,7 +187,7 @@ def _folded(given: Given, function: PythonRef, dtype: Any, items: Sequence[Opera
     shape = items[0].type.shape  # type: ignore[attr-defined]
     if axis is None and len(shape) > 1:
         size = items[0].type.size  # type: ignore[attr-defined]
-        items = [memory.op("view", item, attr=((size,), 0, (1,)), span=span) for item in items]
+        items = [memory.op("view", item, attr=Strided((size,), 0, (1,)), span=span) for item in items]
         shape = (size,)
     axis = axis or 0
     rest = _kept(shape, axis)
@@ -219,11 +217,11 @@ def _combined(
     given: Given, function: PythonRef, sides: Sequence[tuple[Any, Sequence[Operand]]], shape: tuple[int, ...]
 ) -> tuple[Any, list[Operand]]:
     """What a function gives for two elements, or for each two of tiles of `shape`."""
-    nodes: list[ast.expr] = [given.node] * len(sides)
+    spans = [given.span] * len(sides)
     if shape:
-        return _elementwise(given, function, sides, shape, nodes)
+        return _elementwise(given, function, sides, shape, spans)
     args = [given.memory.composed(dtype, items) for dtype, items in sides]
-    result = given.e.apply(function, args, nodes, given.node)
+    result = given.e.apply(function, args, spans, given.span)
     scalars = None if isinstance(result, (tuple, TileRef)) else flatten(result, given.span)
     if scalars is None:
         raise given.error(f"the function must give one value, not {describe(result)}", name="op")
@@ -237,7 +235,7 @@ def _scan(given: Given, operation: str, exclusive: bool) -> TileRef:
     kind, item = given.scalar_tile("a")
     _kinds(given, "a", (item,), operation)
     assert kind.shape is not None
-    made = given.memory.op("scan", item, attr=(operation, False, exclusive), span=given.span)
+    made = given.memory.op("scan", item, attr=Scan(operation, False, exclusive), span=given.span)
     return given.memory.made(kind.scalar, kind.shape, (made,), given.span)
 
 
@@ -269,7 +267,9 @@ def _axpy(given: Given) -> Binding:
 # -- rows
 
 tile_map = define(
-    "tile_map(op: Callable[..., T], a: tile[Any], *args: Any) -> tile[T]",
+    """
+    tile_map(op: Callable[[T], Result], a: tile[T]) -> tile[Result]
+    tile_map(op: Callable[..., Any], a: tile[Any], *args: Any) -> tile[Any]""",
     """A new tile: a function, a `@wp.func` or a builtin, applied to each element of `a`.
 
     Its further arguments are elements of tiles of the same shape, or values that are the same for all.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from types import NoneType
 from typing import Any
 
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import indexed
-from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin
+from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin, Reading
 from jwarp.frontend.builtins.tile.calls import Given, define
 from jwarp.frontend.tiles import subscripts
 from jwarp.frontend.values import views
@@ -240,5 +241,10 @@ tile_extract = define(
     _extract,
 )
 
-PYTHON_BUILTINS[slice] = Builtin("slice(*bounds: int) -> slice", "A slice of constants, for `tile_view`.", _slice)
+PYTHON_BUILTINS[slice] = Builtin(
+    "slice(*bounds: int) -> slice",
+    "A slice of constants, for `tile_view`.",
+    _slice,
+    reading=Reading(constants=(NoneType,)),
+)
 assert "slice" not in BUILTINS

@@ -1,0 +1,1709 @@
+"""Kernels written in Python become JAX functions: `import jwarp as wp`.
+
+Made by `python -m jwarp.frontend.builtins.stub`: change the tables that it is made of.
+"""
+
+import builtins
+from collections.abc import Callable
+from typing import Any, overload
+
+from jwarp import types as types
+from jwarp.api import device as device
+from jwarp.api.check_grads import check_grads as check_grads
+from jwarp.api.cuda_kernel import cuda_kernel as cuda_kernel
+from jwarp.api.explain import explain as explain
+from jwarp.api.inspect import inspect as inspect
+from jwarp.api.jax_kernel import jax_kernel as jax_kernel
+from jwarp.api.launch import launch as launch
+from jwarp.api.launch import launch_tiled as launch_tiled
+from jwarp.api.record import Launch as Launch
+from jwarp.backend.events import CompileEvent as CompileEvent
+from jwarp.backend.events import record_compiles as record_compiles
+from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
+from jwarp.config import config as config
+from jwarp.errors import CompileError as CompileError
+from jwarp.errors import KernelTypeError as KernelTypeError
+from jwarp.errors import KernelWarning as KernelWarning
+from jwarp.errors import LaunchError as LaunchError
+from jwarp.errors import NotDifferentiableError as NotDifferentiableError
+from jwarp.frontend.builtins.annotations import (
+    AnyComposite,
+    AnyMatrix,
+    AnyVector,
+    Composite,
+    Float,
+    Index,
+    Int,
+    Matrix,
+    Number,
+    Offset,
+    Range,
+    Result,
+    Shape,
+    T,
+    ThreadIndex,
+    Vector,
+)
+from jwarp.frontend.builtins.annotations import array as array
+from jwarp.frontend.builtins.annotations import array1d as array1d
+from jwarp.frontend.builtins.annotations import array2d as array2d
+from jwarp.frontend.builtins.annotations import array3d as array3d
+from jwarp.frontend.builtins.annotations import array4d as array4d
+from jwarp.frontend.builtins.annotations import bfloat16 as bfloat16
+from jwarp.frontend.builtins.annotations import float16 as float16
+from jwarp.frontend.builtins.annotations import float32 as float32
+from jwarp.frontend.builtins.annotations import float64 as float64
+from jwarp.frontend.builtins.annotations import int8 as int8
+from jwarp.frontend.builtins.annotations import int16 as int16
+from jwarp.frontend.builtins.annotations import int32 as int32
+from jwarp.frontend.builtins.annotations import int64 as int64
+from jwarp.frontend.builtins.annotations import tile as tile
+from jwarp.frontend.builtins.annotations import uint8 as uint8
+from jwarp.frontend.builtins.annotations import uint16 as uint16
+from jwarp.frontend.builtins.annotations import uint32 as uint32
+from jwarp.frontend.builtins.annotations import uint64 as uint64
+from jwarp.frontend.builtins.control import constant as constant
+from jwarp.frontend.builtins.control import static as static
+from jwarp.frontend.func import Func as Func
+from jwarp.frontend.func import func as func
+from jwarp.frontend.func_grad import adjoint as adjoint
+from jwarp.frontend.func_grad import func_grad as func_grad
+from jwarp.frontend.kernel import Kernel as Kernel
+from jwarp.frontend.kernel import kernel as kernel
+from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
+from jwarp.types import struct as struct
+
+bool = builtins.bool
+pi: float
+PI: float
+half_pi: float
+HALF_PI: float
+tau: float
+TAU: float
+e: float
+E: float
+ln2: float
+LN2: float
+ln10: float
+LN10: float
+log2e: float
+LOG2E: float
+log10e: float
+LOG10E: float
+phi: float
+PHI: float
+inf: float
+INF: float
+nan: float
+NAN: float
+
+class vec2(Vector[float, mat22]):
+    """vec2 of float32."""
+
+    x: float
+    y: float
+    @overload
+    def __init__(self, v0: float, v1: float, /) -> None: ...
+    @overload
+    def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec2b(Vector[int8, Any]):
+    """vec2b of int8."""
+
+    x: int8
+    y: int8
+    @overload
+    def __init__(self, v0: int8 | int, v1: int8 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: int8 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec2ub(Vector[uint8, Any]):
+    """vec2ub of uint8."""
+
+    x: uint8
+    y: uint8
+    @overload
+    def __init__(self, v0: uint8 | int, v1: uint8 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: uint8 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec2s(Vector[int16, Any]):
+    """vec2s of int16."""
+
+    x: int16
+    y: int16
+    @overload
+    def __init__(self, v0: int16 | int, v1: int16 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: int16 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec2us(Vector[uint16, Any]):
+    """vec2us of uint16."""
+
+    x: uint16
+    y: uint16
+    @overload
+    def __init__(self, v0: uint16 | int, v1: uint16 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: uint16 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec2i(Vector[int, Any]):
+    """vec2i of int32."""
+
+    x: int
+    y: int
+    @overload
+    def __init__(self, v0: int, v1: int, /) -> None: ...
+    @overload
+    def __init__(self, value: int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec2ui(Vector[uint32, Any]):
+    """vec2ui of uint32."""
+
+    x: uint32
+    y: uint32
+    @overload
+    def __init__(self, v0: uint32 | int, v1: uint32 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: uint32 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec2l(Vector[int64, Any]):
+    """vec2l of int64."""
+
+    x: int64
+    y: int64
+    @overload
+    def __init__(self, v0: int64 | int, v1: int64 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: int64 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec2ul(Vector[uint64, Any]):
+    """vec2ul of uint64."""
+
+    x: uint64
+    y: uint64
+    @overload
+    def __init__(self, v0: uint64 | int, v1: uint64 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: uint64 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec2h(Vector[float16, mat22h]):
+    """vec2h of float16."""
+
+    x: float16
+    y: float16
+    @overload
+    def __init__(self, v0: float16 | float, v1: float16 | float, /) -> None: ...
+    @overload
+    def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
+
+vec2f = vec2
+
+class vec2d(Vector[float64, mat22d]):
+    """vec2d of float64."""
+
+    x: float64
+    y: float64
+    @overload
+    def __init__(self, v0: float64 | float, v1: float64 | float, /) -> None: ...
+    @overload
+    def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec3(Vector[float, mat33]):
+    """vec3 of float32."""
+
+    x: float
+    y: float
+    z: float
+    @overload
+    def __init__(self, v0: float, v1: float, v2: float, /) -> None: ...
+    @overload
+    def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec3b(Vector[int8, Any]):
+    """vec3b of int8."""
+
+    x: int8
+    y: int8
+    z: int8
+    @overload
+    def __init__(self, v0: int8 | int, v1: int8 | int, v2: int8 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: int8 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec3ub(Vector[uint8, Any]):
+    """vec3ub of uint8."""
+
+    x: uint8
+    y: uint8
+    z: uint8
+    @overload
+    def __init__(self, v0: uint8 | int, v1: uint8 | int, v2: uint8 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: uint8 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec3s(Vector[int16, Any]):
+    """vec3s of int16."""
+
+    x: int16
+    y: int16
+    z: int16
+    @overload
+    def __init__(self, v0: int16 | int, v1: int16 | int, v2: int16 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: int16 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec3us(Vector[uint16, Any]):
+    """vec3us of uint16."""
+
+    x: uint16
+    y: uint16
+    z: uint16
+    @overload
+    def __init__(self, v0: uint16 | int, v1: uint16 | int, v2: uint16 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: uint16 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec3i(Vector[int, Any]):
+    """vec3i of int32."""
+
+    x: int
+    y: int
+    z: int
+    @overload
+    def __init__(self, v0: int, v1: int, v2: int, /) -> None: ...
+    @overload
+    def __init__(self, value: int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec3ui(Vector[uint32, Any]):
+    """vec3ui of uint32."""
+
+    x: uint32
+    y: uint32
+    z: uint32
+    @overload
+    def __init__(self, v0: uint32 | int, v1: uint32 | int, v2: uint32 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: uint32 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec3l(Vector[int64, Any]):
+    """vec3l of int64."""
+
+    x: int64
+    y: int64
+    z: int64
+    @overload
+    def __init__(self, v0: int64 | int, v1: int64 | int, v2: int64 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: int64 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec3ul(Vector[uint64, Any]):
+    """vec3ul of uint64."""
+
+    x: uint64
+    y: uint64
+    z: uint64
+    @overload
+    def __init__(self, v0: uint64 | int, v1: uint64 | int, v2: uint64 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: uint64 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec3h(Vector[float16, mat33h]):
+    """vec3h of float16."""
+
+    x: float16
+    y: float16
+    z: float16
+    @overload
+    def __init__(self, v0: float16 | float, v1: float16 | float, v2: float16 | float, /) -> None: ...
+    @overload
+    def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
+
+vec3f = vec3
+
+class vec3d(Vector[float64, mat33d]):
+    """vec3d of float64."""
+
+    x: float64
+    y: float64
+    z: float64
+    @overload
+    def __init__(self, v0: float64 | float, v1: float64 | float, v2: float64 | float, /) -> None: ...
+    @overload
+    def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec4(Vector[float, mat44]):
+    """vec4 of float32."""
+
+    x: float
+    y: float
+    z: float
+    w: float
+    @overload
+    def __init__(self, v0: float, v1: float, v2: float, v3: float, /) -> None: ...
+    @overload
+    def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec4b(Vector[int8, Any]):
+    """vec4b of int8."""
+
+    x: int8
+    y: int8
+    z: int8
+    w: int8
+    @overload
+    def __init__(self, v0: int8 | int, v1: int8 | int, v2: int8 | int, v3: int8 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: int8 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec4ub(Vector[uint8, Any]):
+    """vec4ub of uint8."""
+
+    x: uint8
+    y: uint8
+    z: uint8
+    w: uint8
+    @overload
+    def __init__(self, v0: uint8 | int, v1: uint8 | int, v2: uint8 | int, v3: uint8 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: uint8 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec4s(Vector[int16, Any]):
+    """vec4s of int16."""
+
+    x: int16
+    y: int16
+    z: int16
+    w: int16
+    @overload
+    def __init__(self, v0: int16 | int, v1: int16 | int, v2: int16 | int, v3: int16 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: int16 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec4us(Vector[uint16, Any]):
+    """vec4us of uint16."""
+
+    x: uint16
+    y: uint16
+    z: uint16
+    w: uint16
+    @overload
+    def __init__(self, v0: uint16 | int, v1: uint16 | int, v2: uint16 | int, v3: uint16 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: uint16 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec4i(Vector[int, Any]):
+    """vec4i of int32."""
+
+    x: int
+    y: int
+    z: int
+    w: int
+    @overload
+    def __init__(self, v0: int, v1: int, v2: int, v3: int, /) -> None: ...
+    @overload
+    def __init__(self, value: int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec4ui(Vector[uint32, Any]):
+    """vec4ui of uint32."""
+
+    x: uint32
+    y: uint32
+    z: uint32
+    w: uint32
+    @overload
+    def __init__(self, v0: uint32 | int, v1: uint32 | int, v2: uint32 | int, v3: uint32 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: uint32 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec4l(Vector[int64, Any]):
+    """vec4l of int64."""
+
+    x: int64
+    y: int64
+    z: int64
+    w: int64
+    @overload
+    def __init__(self, v0: int64 | int, v1: int64 | int, v2: int64 | int, v3: int64 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: int64 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec4ul(Vector[uint64, Any]):
+    """vec4ul of uint64."""
+
+    x: uint64
+    y: uint64
+    z: uint64
+    w: uint64
+    @overload
+    def __init__(self, v0: uint64 | int, v1: uint64 | int, v2: uint64 | int, v3: uint64 | int, /) -> None: ...
+    @overload
+    def __init__(self, value: uint64 | int | Vector[Any, Any] = ..., /) -> None: ...
+
+class vec4h(Vector[float16, mat44h]):
+    """vec4h of float16."""
+
+    x: float16
+    y: float16
+    z: float16
+    w: float16
+    @overload
+    def __init__(
+        self, v0: float16 | float, v1: float16 | float, v2: float16 | float, v3: float16 | float, /
+    ) -> None: ...
+    @overload
+    def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
+
+vec4f = vec4
+
+class vec4d(Vector[float64, mat44d]):
+    """vec4d of float64."""
+
+    x: float64
+    y: float64
+    z: float64
+    w: float64
+    @overload
+    def __init__(
+        self, v0: float64 | float, v1: float64 | float, v2: float64 | float, v3: float64 | float, /
+    ) -> None: ...
+    @overload
+    def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
+
+class mat22(Matrix[float, vec2]):
+    """mat22 of float32."""
+    @overload
+    def __init__(self, m00: float, m01: float, m10: float, m11: float, /) -> None: ...
+    @overload
+    def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
+
+class mat22h(Matrix[float16, vec2h]):
+    """mat22h of float16."""
+    @overload
+    def __init__(
+        self, m00: float16 | float, m01: float16 | float, m10: float16 | float, m11: float16 | float, /
+    ) -> None: ...
+    @overload
+    def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
+
+mat22f = mat22
+
+class mat22d(Matrix[float64, vec2d]):
+    """mat22d of float64."""
+    @overload
+    def __init__(
+        self, m00: float64 | float, m01: float64 | float, m10: float64 | float, m11: float64 | float, /
+    ) -> None: ...
+    @overload
+    def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
+
+class mat33(Matrix[float, vec3]):
+    """mat33 of float32."""
+    @overload
+    def __init__(
+        self,
+        m00: float,
+        m01: float,
+        m02: float,
+        m10: float,
+        m11: float,
+        m12: float,
+        m20: float,
+        m21: float,
+        m22: float,
+        /,
+    ) -> None: ...
+    @overload
+    def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
+
+class mat33h(Matrix[float16, vec3h]):
+    """mat33h of float16."""
+    @overload
+    def __init__(
+        self,
+        m00: float16 | float,
+        m01: float16 | float,
+        m02: float16 | float,
+        m10: float16 | float,
+        m11: float16 | float,
+        m12: float16 | float,
+        m20: float16 | float,
+        m21: float16 | float,
+        m22: float16 | float,
+        /,
+    ) -> None: ...
+    @overload
+    def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
+
+mat33f = mat33
+
+class mat33d(Matrix[float64, vec3d]):
+    """mat33d of float64."""
+    @overload
+    def __init__(
+        self,
+        m00: float64 | float,
+        m01: float64 | float,
+        m02: float64 | float,
+        m10: float64 | float,
+        m11: float64 | float,
+        m12: float64 | float,
+        m20: float64 | float,
+        m21: float64 | float,
+        m22: float64 | float,
+        /,
+    ) -> None: ...
+    @overload
+    def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
+
+class mat44(Matrix[float, vec4]):
+    """mat44 of float32."""
+    @overload
+    def __init__(
+        self,
+        m00: float,
+        m01: float,
+        m02: float,
+        m03: float,
+        m10: float,
+        m11: float,
+        m12: float,
+        m13: float,
+        m20: float,
+        m21: float,
+        m22: float,
+        m23: float,
+        m30: float,
+        m31: float,
+        m32: float,
+        m33: float,
+        /,
+    ) -> None: ...
+    @overload
+    def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
+
+class mat44h(Matrix[float16, vec4h]):
+    """mat44h of float16."""
+    @overload
+    def __init__(
+        self,
+        m00: float16 | float,
+        m01: float16 | float,
+        m02: float16 | float,
+        m03: float16 | float,
+        m10: float16 | float,
+        m11: float16 | float,
+        m12: float16 | float,
+        m13: float16 | float,
+        m20: float16 | float,
+        m21: float16 | float,
+        m22: float16 | float,
+        m23: float16 | float,
+        m30: float16 | float,
+        m31: float16 | float,
+        m32: float16 | float,
+        m33: float16 | float,
+        /,
+    ) -> None: ...
+    @overload
+    def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
+
+mat44f = mat44
+
+class mat44d(Matrix[float64, vec4d]):
+    """mat44d of float64."""
+    @overload
+    def __init__(
+        self,
+        m00: float64 | float,
+        m01: float64 | float,
+        m02: float64 | float,
+        m03: float64 | float,
+        m10: float64 | float,
+        m11: float64 | float,
+        m12: float64 | float,
+        m13: float64 | float,
+        m20: float64 | float,
+        m21: float64 | float,
+        m22: float64 | float,
+        m23: float64 | float,
+        m30: float64 | float,
+        m31: float64 | float,
+        m32: float64 | float,
+        m33: float64 | float,
+        /,
+    ) -> None: ...
+    @overload
+    def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
+
+@overload
+def abs(x: Number) -> Number:
+    """|x|, component by component for vectors and matrices."""
+
+@overload
+def abs(x: Composite) -> Composite: ...
+def acos(x: Float) -> Float:
+    """The angle whose cosine is x, 0 to pi; x is clamped to [-1, 1]."""
+
+@overload
+def add(a: Number, b: Number) -> Number:
+    """a + b. Integers wrap around."""
+
+@overload
+def add(a: Composite, b: Composite) -> Composite: ...
+@overload
+def add(a: tile[T], b: tile[T]) -> tile[T]: ...
+def argmax(a: Vector[Any, Any]) -> uint32:
+    """The position of the first greatest component; NaNs are passed over."""
+
+def argmin(a: Vector[Any, Any]) -> uint32:
+    """The position of the first least component; NaNs are passed over."""
+
+def asin(x: Float) -> Float:
+    """The angle whose sine is x, -pi/2 to pi/2; x is clamped to [-1, 1]."""
+
+def atan(x: Float) -> Float:
+    """The angle whose tangent is x, -pi/2 to pi/2."""
+
+def atan2(y: Float, x: Float) -> Float:
+    """The angle of the point (x, y) in radians, -pi to pi."""
+
+@overload
+def atomic_add(arr: array[T], i: Index, value: T) -> T:
+    """Add to an element of an array, in one indivisible step.
+
+    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
+    Gives what the element held before; zero, where the array has no such element.
+    """
+
+@overload
+def atomic_add(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
+@overload
+def atomic_add(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
+@overload
+def atomic_add(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
+@overload
+def atomic_and(arr: array[T], i: Index, value: T) -> T:
+    """Combine an element of an array of integers by bitwise and, in one indivisible step.
+
+    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
+    Gives what the element held before; zero, where the array has no such element.
+    """
+
+@overload
+def atomic_and(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
+@overload
+def atomic_and(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
+@overload
+def atomic_and(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
+@overload
+def atomic_cas(arr: array[T], i: Index, compare: T, value: T) -> T:
+    """Store a value in an element of an array where it equals `compare` bit by bit, in one indivisible step.
+
+    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
+    Gives what the element held before; zero, where the array has no such element.
+    """
+
+@overload
+def atomic_cas(arr: array2d[T], i: Index, j: Index, compare: T, value: T) -> T: ...
+@overload
+def atomic_cas(arr: array3d[T], i: Index, j: Index, k: Index, compare: T, value: T) -> T: ...
+@overload
+def atomic_cas(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, compare: T, value: T) -> T: ...
+@overload
+def atomic_exch(arr: array[T], i: Index, value: T) -> T:
+    """Store a value in an element of an array, in one indivisible step.
+
+    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
+    Gives what the element held before; zero, where the array has no such element.
+    """
+
+@overload
+def atomic_exch(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
+@overload
+def atomic_exch(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
+@overload
+def atomic_exch(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
+@overload
+def atomic_max(arr: array[T], i: Index, value: T) -> T:
+    """Store the larger of the value and an element of an array, in one indivisible step.
+
+    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
+    Gives what the element held before; zero, where the array has no such element.
+    """
+
+@overload
+def atomic_max(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
+@overload
+def atomic_max(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
+@overload
+def atomic_max(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
+@overload
+def atomic_min(arr: array[T], i: Index, value: T) -> T:
+    """Store the smaller of the value and an element of an array, in one indivisible step.
+
+    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
+    Gives what the element held before; zero, where the array has no such element.
+    """
+
+@overload
+def atomic_min(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
+@overload
+def atomic_min(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
+@overload
+def atomic_min(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
+@overload
+def atomic_or(arr: array[T], i: Index, value: T) -> T:
+    """Combine an element of an array of integers by bitwise or, in one indivisible step.
+
+    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
+    Gives what the element held before; zero, where the array has no such element.
+    """
+
+@overload
+def atomic_or(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
+@overload
+def atomic_or(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
+@overload
+def atomic_or(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
+@overload
+def atomic_sub(arr: array[T], i: Index, value: T) -> T:
+    """Subtract from an element of an array, in one indivisible step.
+
+    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
+    Gives what the element held before; zero, where the array has no such element.
+    """
+
+@overload
+def atomic_sub(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
+@overload
+def atomic_sub(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
+@overload
+def atomic_sub(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
+@overload
+def atomic_xor(arr: array[T], i: Index, value: T) -> T:
+    """Combine an element of an array of integers by bitwise exclusive or, in one indivisible step.
+
+    There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
+    Gives what the element held before; zero, where the array has no such element.
+    """
+
+@overload
+def atomic_xor(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
+@overload
+def atomic_xor(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
+@overload
+def atomic_xor(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
+@overload
+def bit_and(a: Int, b: Int) -> Int:
+    """a & b: bitwise and, of bools and."""
+
+@overload
+def bit_and(a: Composite, b: Composite) -> Composite: ...
+@overload
+def bit_and(a: tile[T], b: tile[T]) -> tile[T]: ...
+def bit_count(x: Int) -> int:
+    """How many bits of x are set, as int32."""
+
+@overload
+def bit_or(a: Int, b: Int) -> Int:
+    """a | b: bitwise or, of bools or."""
+
+@overload
+def bit_or(a: Composite, b: Composite) -> Composite: ...
+@overload
+def bit_or(a: tile[T], b: tile[T]) -> tile[T]: ...
+@overload
+def bit_xor(a: Int, b: Int) -> Int:
+    """a ^ b: bitwise exclusive or, of bools `!=`."""
+
+@overload
+def bit_xor(a: Composite, b: Composite) -> Composite: ...
+@overload
+def bit_xor(a: tile[T], b: tile[T]) -> tile[T]: ...
+def block_dim() -> int:
+    """How many threads a block of this launch has."""
+
+def cast(a: Any, dtype: type[T]) -> T:
+    """The bits of a number, or of each component, read as another type of the same width.
+
+    To convert the value, call the type: wp.float32(x).
+    """
+
+def cbrt(x: Float) -> Float:
+    """The cube root of x, negative where x is."""
+
+def ceil(x: Float) -> Float:
+    """The smallest integer not below x, as a float."""
+
+def clamp(x: Number, low: Number, high: Number) -> Number:
+    """The value between low and high that is nearest to x."""
+
+def copysign(x: Float, y: Float) -> Float:
+    """|x| with the sign of y."""
+
+def cos(x: Float) -> Float:
+    """The cosine of x radians."""
+
+def cosh(x: Float) -> Float:
+    """The hyperbolic cosine of x."""
+
+def cross(a: AnyVector, b: AnyVector) -> AnyVector:
+    """The cross product of two vectors of length 3."""
+
+def cw_div(a: Composite, b: Composite) -> Composite:
+    """The quotient of two vectors or matrices of one type, component by component."""
+
+def cw_mul(a: Composite, b: Composite) -> Composite:
+    """The product of two vectors or matrices of one type, component by component."""
+
+def ddot(a: Matrix[Number, Any], b: Matrix[Number, Any]) -> Number:
+    """The sum of the products of the entries of two matrices of one type."""
+
+def degrees(x: Float) -> Float:
+    """x radians in degrees."""
+
+def determinant(a: Matrix[Float, Any]) -> Float:
+    """The determinant of a square matrix of floats with at most 4 rows, by expansion along the first."""
+
+def diag(vec: Vector[Any, AnyMatrix]) -> AnyMatrix:
+    """The matrix with `vec` on the diagonal."""
+
+@overload
+def div(a: Number, b: Number) -> Number:
+    """a / b. Integers are truncated towards zero; an integer over 0 is -1, all bits set."""
+
+@overload
+def div(a: Composite, b: Number) -> Composite: ...
+@overload
+def div(a: Number, b: Composite) -> Composite: ...
+@overload
+def div(a: tile[T], b: Any) -> tile[T]: ...
+@overload
+def div(a: Any, b: tile[T]) -> tile[T]: ...
+@overload
+def div_approx(a: Number, b: Number) -> Number:
+    """The same as `div`: a / b, correctly rounded."""
+
+@overload
+def div_approx(a: Composite, b: Number) -> Composite: ...
+@overload
+def div_approx(a: Number, b: Composite) -> Composite: ...
+@overload
+def div_approx(a: tile[T], b: Any) -> tile[T]: ...
+@overload
+def div_approx(a: Any, b: tile[T]) -> tile[T]: ...
+def dot(a: Vector[Number, Any], b: Vector[Number, Any]) -> Number:
+    """The sum of the products of the components of two vectors of one type."""
+
+@overload
+def eig3(A: mat33) -> tuple[mat33, vec3]:
+    """Q, d with A == Q @ diag(d) @ transpose(Q) for symmetric A, where Q is a rotation.
+
+    The eigenvalues are in no particular order. Of any other matrix it decomposes the symmetric part.
+    """
+
+@overload
+def eig3(A: mat33, Q: mat33, d: vec3) -> None: ...
+@overload
+def eig3(A: mat33d) -> tuple[mat33d, vec3d]: ...
+@overload
+def eig3(A: mat33d, Q: mat33d, d: vec3d) -> None: ...
+@overload
+def eig3(A: mat33h) -> tuple[mat33h, vec3h]: ...
+@overload
+def eig3(A: mat33h, Q: mat33h, d: vec3h) -> None: ...
+@overload
+def empty(shape: int, dtype: type[float] = float) -> array[float]:
+    """An array of this thread's own, all zeros.
+
+    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+
+    Raises:
+        CompileError: the shape is not constant.
+        KernelTypeError: `dtype` is no such type.
+    """
+
+@overload
+def empty(shape: int, dtype: type[T]) -> array[T]: ...
+@overload
+def empty(shape: tuple[int], dtype: type[float] = float) -> array[float]: ...
+@overload
+def empty(shape: tuple[int], dtype: type[T]) -> array[T]: ...
+@overload
+def empty(shape: tuple[int, int], dtype: type[float] = float) -> array2d[float]: ...
+@overload
+def empty(shape: tuple[int, int], dtype: type[T]) -> array2d[T]: ...
+@overload
+def empty(shape: tuple[int, int, int], dtype: type[float] = float) -> array3d[float]: ...
+@overload
+def empty(shape: tuple[int, int, int], dtype: type[T]) -> array3d[T]: ...
+@overload
+def empty(shape: tuple[int, int, int, int], dtype: type[float] = float) -> array4d[float]: ...
+@overload
+def empty(shape: tuple[int, int, int, int], dtype: type[T]) -> array4d[T]: ...
+def erf(x: Float) -> Float:
+    """The error function of x."""
+
+def erfc(x: Float) -> Float:
+    """1 - erf(x), without its cancellation."""
+
+def erfcinv(x: Float) -> Float:
+    """The inverse of erfc: infinite at 0 and 2, NaN outside."""
+
+def erfinv(x: Float) -> Float:
+    """The inverse of erf: infinite at -1 and 1, NaN outside."""
+
+def exp(x: Float) -> Float:
+    """e to the power x."""
+
+def floor(x: Float) -> Float:
+    """The largest integer not above x, as a float."""
+
+def floordiv(a: Number, b: Number) -> Number:
+    """a // b: the quotient rounded down; an integer over 0 is -1, all bits set."""
+
+def fma(x: Float, y: Float, z: Float) -> Float:
+    """x * y + z, rounded once where the target has the instruction."""
+
+def frac(x: Float) -> Float:
+    """x - trunc(x), which has the sign of x."""
+
+def get_diag(mat: Matrix[Any, AnyVector]) -> AnyVector:
+    """The diagonal of a square matrix."""
+
+def identity(n: int, dtype: Any) -> Any:
+    """The n by n matrix of a scalar type with ones on the diagonal and zeros elsewhere; n is a constant."""
+
+def inverse(a: AnyMatrix) -> AnyMatrix:
+    """The inverse of a square matrix of floats with at most 4 rows, by cofactors; zero where it is singular."""
+
+def inverse_approx(a: AnyMatrix) -> AnyMatrix:
+    """The same as `inverse`."""
+
+@overload
+def invert(a: Int) -> Int:
+    """~a: bitwise complement, of bools not."""
+
+@overload
+def invert(a: Composite) -> Composite: ...
+@overload
+def isfinite(a: Float) -> bool:
+    """Whether a, or every component of it, is neither infinite nor NaN."""
+
+@overload
+def isfinite(a: AnyComposite) -> bool: ...
+@overload
+def isinf(a: Float) -> bool:
+    """Whether a, or any component of it, is infinite."""
+
+@overload
+def isinf(a: AnyComposite) -> bool: ...
+@overload
+def isnan(a: Float) -> bool:
+    """Whether a, or any component of it, is NaN."""
+
+@overload
+def isnan(a: AnyComposite) -> bool: ...
+def len(a: Any) -> int:
+    """The extent of the first dimension of an array, a tile, a vector or a matrix; of a tuple, how many it has."""
+
+def length(a: Vector[Float, Any]) -> Float:
+    """The square root of the sum of the squares of the components of a vector of floats."""
+
+def length_sq(a: Vector[Number, Any]) -> Number:
+    """The sum of the squares of the components of a vector."""
+
+@overload
+def lerp(a: Float, b: Float, t: Float) -> Float:
+    """a * (1 - t) + b * t: a at t = 0, b at t = 1."""
+
+@overload
+def lerp(a: Composite, b: Composite, t: Float) -> Composite: ...
+def log(x: Float) -> Float:
+    """The natural logarithm of x; NaN where x is negative."""
+
+def log10(x: Float) -> Float:
+    """The logarithm of x to base 10; NaN where x is negative."""
+
+def log2(x: Float) -> Float:
+    """The logarithm of x to base 2; NaN where x is negative."""
+
+@overload
+def lower_bound(arr: array[Number], value: Number) -> int:
+    """The index of the first element of a sorted array that is not below `value`; that of the last if all are.
+
+    It looks at the elements from `arr_begin` up to, and without, `arr_end`, or at all.
+    """
+
+@overload
+def lower_bound(arr: array[Number], arr_begin: int, arr_end: int, value: Number) -> int: ...
+@overload
+def lshift(a: Int, b: Int) -> Int:
+    """a << b; 0 where b is not below the width of the type in bits."""
+
+@overload
+def lshift(a: Composite, b: Composite) -> Composite: ...
+def matrix(*values: Any, shape: tuple[int, int] | None = None, dtype: Any = None) -> Any:
+    """A matrix of `values`, row by row: none for zeros, one for all, or one for each; or a matrix to be converted.
+
+    `shape`, two constants, is left out where a matrix is given; `dtype`, a scalar type, follows from the values.
+    """
+
+def matrix_from_cols(*args: Vector[Any, Any]) -> Any:
+    """The matrix with these columns, vectors of one type."""
+
+def matrix_from_rows(*args: Vector[Any, Any]) -> Any:
+    """The matrix with these rows, vectors of one type."""
+
+@overload
+def max(a: Number, b: Number) -> Number:
+    """The larger of a and b, component by component for vectors and matrices; of one vector, its greatest component.
+
+    NaN if either is; 0 is above -0.
+    """
+
+@overload
+def max(a: Composite, b: Composite) -> Composite: ...
+@overload
+def max(a: Vector[Number, Any]) -> Number: ...
+@overload
+def min(a: Number, b: Number) -> Number:
+    """The smaller of a and b, component by component for vectors and matrices; of one vector, its least component.
+
+    NaN if either is; -0 is below 0.
+    """
+
+@overload
+def min(a: Composite, b: Composite) -> Composite: ...
+@overload
+def min(a: Vector[Number, Any]) -> Number: ...
+@overload
+def mod(a: Number, b: Number) -> Number:
+    """The remainder of a / b with the sign of a, as in C; a itself for integers where b is 0."""
+
+@overload
+def mod(a: Composite, b: Composite) -> Composite: ...
+@overload
+def mul(a: Number, b: Number) -> Number:
+    """a * b: of numbers, of a number and each component, or the product of matrices.
+
+    Integers wrap around. Two vectors have no product: see `dot`, `cross`, `outer` and `cw_mul`.
+    """
+
+@overload
+def mul(a: Composite, b: Number) -> Composite: ...
+@overload
+def mul(a: Number, b: Composite) -> Composite: ...
+@overload
+def mul(a: AnyMatrix, b: AnyMatrix) -> AnyMatrix: ...
+@overload
+def mul(a: Matrix[Any, AnyVector], b: AnyVector) -> AnyVector: ...
+@overload
+def mul(a: AnyVector, b: Matrix[Any, AnyVector]) -> AnyVector: ...
+@overload
+def mul(a: tile[T], b: Any) -> tile[T]: ...
+@overload
+def mul(a: Any, b: tile[T]) -> tile[T]: ...
+@overload
+def neg(x: Number) -> Number:
+    """-x."""
+
+@overload
+def neg(x: Composite) -> Composite: ...
+@overload
+def neg(x: tile[T]) -> tile[T]: ...
+def nonzero(x: Number) -> Number:
+    """0 where x is 0, else 1."""
+
+def norm_huber(v: Vector[Float, Any], delta: float = 1.0) -> Float:
+    """Half the square of |v| up to delta, from there on linear."""
+
+def norm_l1(v: Vector[Float, Any]) -> Float:
+    """The sum of the absolute values of the components."""
+
+def norm_l2(v: Vector[Float, Any]) -> Float:
+    """The length of v."""
+
+def norm_pseudo_huber(v: Vector[Float, Any], delta: float = 1.0) -> Float:
+    """delta * sqrt(1 + |v|**2 / delta**2), a smooth form of the Huber norm, which is delta at zero."""
+
+def normalize(a: AnyVector) -> AnyVector:
+    """The vector of floats a / length(a); zero where the length is zero."""
+
+def outer(a: Vector[Any, AnyMatrix], b: Vector[Any, AnyMatrix]) -> AnyMatrix:
+    """The matrix of the products a[i] * b[j] of two vectors with components of one type, maybe of different lengths."""
+
+@overload
+def pos(x: Number) -> Number:
+    """x itself."""
+
+@overload
+def pos(x: Composite) -> Composite: ...
+def pow(x: Float, y: Float) -> Float:
+    """x to the power y."""
+
+def print(*values: Any) -> None:
+    """Write a line with texts, numbers, vectors and matrices to the standard output for each thread."""
+
+def printf(fmt: str, *args: Any) -> None:
+    """Write text to the standard output for each thread, formatted as in C.
+
+    `fmt` is a constant text with %d %i %u %x %X %o %c %f %e %g and %%; there is one number for each.
+
+    Raises:
+        CompileError: the format is not constant, or asks for another number of values.
+        KernelTypeError: a value is no number, or of the wrong kind.
+    """
+
+@overload
+def qr3(A: mat33) -> tuple[mat33, mat33]:
+    """Q, R with A == Q @ R, where Q is a rotation and R upper triangular.
+
+    The first two entries on the diagonal of R are not negative.
+    """
+
+@overload
+def qr3(A: mat33, Q: mat33, R: mat33) -> None: ...
+@overload
+def qr3(A: mat33d) -> tuple[mat33d, mat33d]: ...
+@overload
+def qr3(A: mat33d, Q: mat33d, R: mat33d) -> None: ...
+@overload
+def qr3(A: mat33h) -> tuple[mat33h, mat33h]: ...
+@overload
+def qr3(A: mat33h, Q: mat33h, R: mat33h) -> None: ...
+def radians(x: Float) -> Float:
+    """x degrees in radians."""
+
+@overload
+def range(stop: Index, /) -> Range:
+    """The integers that a for statement runs over; a loop over constants may be unrolled."""
+
+@overload
+def range(start: Index, stop: Index, step: Index = 1, /) -> Range: ...
+def rint(x: Float) -> Float:
+    """The integer nearest to x as a float; halves go to the even one."""
+
+def round(x: Float) -> Float:
+    """The integer nearest to x as a float; halves go away from zero."""
+
+@overload
+def rshift(a: Int, b: Int) -> Int:
+    """a >> b, arithmetic for signed integers; all sign bits where b is not below the width of the type in bits."""
+
+@overload
+def rshift(a: Composite, b: Composite) -> Composite: ...
+def select(cond: Any, value_if_false: T, value_if_true: T) -> T:
+    """As `where`, with the values in the other order."""
+
+@overload
+def sign(x: Number) -> Number:
+    """-1 where x < 0, else 1; of each component for vectors and matrices."""
+
+@overload
+def sign(x: Composite) -> Composite: ...
+def sin(x: Float) -> Float:
+    """The sine of x radians."""
+
+def sinh(x: Float) -> Float:
+    """The hyperbolic sine of x."""
+
+def skew(vec: Vector[Any, AnyMatrix]) -> AnyMatrix:
+    """The matrix m of a vector of length 3 for which m @ x == cross(vec, x)."""
+
+def smooth_normalize(v: AnyVector, delta: float = 1.0) -> AnyVector:
+    """v divided by its pseudo-Huber norm."""
+
+@overload
+def smoothstep(a: Float, b: Float, x: Float) -> Float:
+    """A smooth rise from 0 at x = a to 1 at x = b, and constant outside.
+
+    It is p * p * (3 - 2 * p) where p is (x - a) / (b - a), clamped to [0, 1].
+    """
+
+@overload
+def smoothstep(a: Composite, b: Composite, x: Float) -> Composite: ...
+def sqrt(x: Float) -> Float:
+    """The square root of x; NaN where x is negative."""
+
+def step(x: Number) -> Number:
+    """1 where x < 0, else 0."""
+
+@overload
+def sub(a: Number, b: Number) -> Number:
+    """a - b. Integers wrap around."""
+
+@overload
+def sub(a: Composite, b: Composite) -> Composite: ...
+@overload
+def sub(a: tile[T], b: tile[T]) -> tile[T]: ...
+@overload
+def svd2(A: mat22) -> tuple[mat22, vec2, mat22]:
+    """U, sigma, V with A == U @ diag(sigma) @ transpose(V); sigma[0] >= sigma[1] >= 0.
+
+    V is a rotation, U a rotation where the determinant of A is not negative, else a reflection.
+    """
+
+@overload
+def svd2(A: mat22, U: mat22, sigma: vec2, V: mat22) -> None: ...
+@overload
+def svd2(A: mat22d) -> tuple[mat22d, vec2d, mat22d]: ...
+@overload
+def svd2(A: mat22d, U: mat22d, sigma: vec2d, V: mat22d) -> None: ...
+@overload
+def svd2(A: mat22h) -> tuple[mat22h, vec2h, mat22h]: ...
+@overload
+def svd2(A: mat22h, U: mat22h, sigma: vec2h, V: mat22h) -> None: ...
+@overload
+def svd3(A: mat33) -> tuple[mat33, vec3, mat33]:
+    """U, sigma, V with A == U @ diag(sigma) @ transpose(V), where U and V are rotations.
+
+    sigma decreases in magnitude; its last component has the sign of the determinant, the others are not negative.
+    """
+
+@overload
+def svd3(A: mat33, U: mat33, sigma: vec3, V: mat33) -> None: ...
+@overload
+def svd3(A: mat33d) -> tuple[mat33d, vec3d, mat33d]: ...
+@overload
+def svd3(A: mat33d, U: mat33d, sigma: vec3d, V: mat33d) -> None: ...
+@overload
+def svd3(A: mat33h) -> tuple[mat33h, vec3h, mat33h]: ...
+@overload
+def svd3(A: mat33h, U: mat33h, sigma: vec3h, V: mat33h) -> None: ...
+def tan(x: Float) -> Float:
+    """The tangent of x radians."""
+
+def tanh(x: Float) -> Float:
+    """The hyperbolic tangent of x."""
+
+def tid() -> ThreadIndex:
+    """This thread's coordinates in the launch, each an int32.
+
+    `i = wp.tid()` for a launch of one dimension, `i, j = wp.tid()` and so on for up to four.
+
+    Raises:
+        CompileError: it is called in a function, or with several numbers of coordinates in one kernel.
+    """
+
+@overload
+def tile_arange(*args: float, dtype: type[float] = float, storage: str = "register") -> tile[float]:
+    """A tile of one dimension with the numbers of a range: (stop), (start, stop) or (start, stop, step), constants.
+
+    Raises:
+        KernelTypeError: the range is empty, or a number does not fit `dtype`.
+        CompileError: a number is not constant.
+    """
+
+@overload
+def tile_arange(*args: float, dtype: type[T], storage: str = "register") -> tile[T]: ...
+def tile_argmax(a: tile[Any]) -> tile[int]:
+    """The number of the first largest element, counted row by row, as a tile of one int32."""
+
+def tile_argmin(a: tile[Any]) -> tile[int]:
+    """The number of the first smallest element, counted row by row, as a tile of one int32."""
+
+def tile_assign(dst: tile[Any], src: tile[Any], offset: Offset = None) -> None:
+    """Copy a tile into a part of another one, from `offset` on, with the elements converted."""
+
+def tile_astype(t: tile[Any], dtype: type[T]) -> tile[T]:
+    """A new tile with the elements of a tile of scalars converted to a scalar type."""
+
+@overload
+def tile_atomic_add(a: array[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]:
+    """Add a tile to the part of an array from `offset` on, each element in one indivisible step.
+
+    Gives the tile of what the elements held before; those outside of the array are dropped, and zero.
+    """
+
+@overload
+def tile_atomic_add(a: array2d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]: ...
+@overload
+def tile_atomic_add(a: array3d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]: ...
+@overload
+def tile_atomic_add(a: array4d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]: ...
+@overload
+def tile_atomic_add_indexed(
+    a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
+) -> tile[T]:
+    """As `tile_atomic_add`, where the int32 in the tile `indices` are the indices along `axis`."""
+
+@overload
+def tile_atomic_add_indexed(
+    a: array2d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
+) -> tile[T]: ...
+@overload
+def tile_atomic_add_indexed(
+    a: array3d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
+) -> tile[T]: ...
+@overload
+def tile_atomic_add_indexed(
+    a: array4d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
+) -> tile[T]: ...
+def tile_axpy(alpha: Any, src: tile[T], dest: tile[T]) -> None:
+    """dest += alpha * src, for two tiles that are alike."""
+
+def tile_broadcast(a: tile[T], shape: Shape) -> tile[T]:
+    """A view of another shape that repeats dimensions of extent 1, and has new ones in front."""
+
+def tile_cholesky(A: tile[T], fill_mode: str = "lower") -> tile[T]:
+    """The triangular factor of a symmetric positive definite tile `A` of float32 or float64.
+
+    It is L of L @ L.T == A for the fill mode "lower", U of U.T @ U == A for "upper".
+    """
+
+def tile_cholesky_inplace(A: tile[T], fill_mode: str = "lower") -> None:
+    """The triangular factor of a symmetric positive definite tile `A` of float32 or float64.
+
+    It is L of L @ L.T == A for the fill mode "lower", U of U.T @ U == A for "upper".
+
+    It takes the place of `A`.
+    """
+
+def tile_cholesky_solve(L: tile[T], y: tile[T], fill_mode: str = "lower") -> tile[T]:
+    """The x of A @ x == y, where `L` is what `tile_cholesky` gave for A with the same fill mode.
+
+    `y` has one or two dimensions; the columns of two are solved for one by one.
+    """
+
+def tile_cholesky_solve_inplace(L: tile[T], y: tile[T], fill_mode: str = "lower") -> None:
+    """The x of A @ x == y, where `L` is what `tile_cholesky` gave for A with the same fill mode.
+
+    `y` has one or two dimensions; the columns of two are solved for one by one.
+
+    It takes the place of `y`.
+    """
+
+def tile_diag_add(a: tile[T], d: tile[T]) -> tile[T]:
+    """A new tile: the square tile `a` with the tile `d` of one dimension added to the diagonal."""
+
+def tile_dot(a: tile[Any], b: tile[Any]) -> tile[Any]:
+    """The sum of the products of the elements, and of their components, of two tiles that are alike: one element."""
+
+@overload
+def tile_empty(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]:
+    """A tile that is to be written; what is not holds zeros.
+
+    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+    `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
+    """
+
+@overload
+def tile_empty(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]: ...
+@overload
+def tile_extract(a: tile[Any], i: Index) -> Any:
+    """An element of a tile, with one index for each dimension; with more, a component of it: a[i, j]."""
+
+@overload
+def tile_extract(a: tile[Any], i: Index, j: Index) -> Any: ...
+@overload
+def tile_extract(a: tile[Any], i: Index, j: Index, k: Index) -> Any: ...
+@overload
+def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index) -> Any: ...
+@overload
+def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index, m: Index) -> Any: ...
+@overload
+def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index, m: Index, n: Index) -> Any: ...
+def tile_from_thread(shape: Shape, value: T, thread_idx: Index, storage: str = "register") -> tile[T]:
+    """A tile of the value, a number, vector or matrix, that one thread of the block has."""
+
+@overload
+def tile_full(shape: Shape, value: Any, dtype: type[T], storage: str = "register") -> tile[T]:
+    """A tile of one value, a number, vector or matrix.
+
+    `shape` is a constant integer, or a tuple of up to four. With a scalar type `dtype` a number is converted.
+    """
+
+@overload
+def tile_full(shape: Shape, value: T, dtype: None = None, storage: str = "register") -> tile[T]: ...
+@overload
+def tile_load(
+    a: array[T],
+    shape: Shape,
+    offset: Offset = None,
+    storage: str = "register",
+    bounds_check: bool = True,
+    aligned: bool = False,
+) -> tile[T]:
+    """The part of an array of `shape` from `offset` on; elements outside of the array are zero.
+
+    The array has as many dimensions as the tile; a[i] is the row of one. What `bounds_check`, `aligned` and `storage`
+    promise changes no result.
+    """
+
+@overload
+def tile_load(
+    a: array2d[T],
+    shape: Shape,
+    offset: Offset = None,
+    storage: str = "register",
+    bounds_check: bool = True,
+    aligned: bool = False,
+) -> tile[T]: ...
+@overload
+def tile_load(
+    a: array3d[T],
+    shape: Shape,
+    offset: Offset = None,
+    storage: str = "register",
+    bounds_check: bool = True,
+    aligned: bool = False,
+) -> tile[T]: ...
+@overload
+def tile_load(
+    a: array4d[T],
+    shape: Shape,
+    offset: Offset = None,
+    storage: str = "register",
+    bounds_check: bool = True,
+    aligned: bool = False,
+) -> tile[T]: ...
+@overload
+def tile_load_indexed(
+    a: array[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
+) -> tile[T]:
+    """As `tile_load`, where the int32 in the tile `indices` are the indices along `axis`.
+
+    An index that is negative or too large stands for zeros.
+    """
+
+@overload
+def tile_load_indexed(
+    a: array2d[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
+) -> tile[T]: ...
+@overload
+def tile_load_indexed(
+    a: array3d[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
+) -> tile[T]: ...
+@overload
+def tile_load_indexed(
+    a: array4d[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
+) -> tile[T]: ...
+def tile_lower_solve(L: tile[T], y: tile[T]) -> tile[T]:
+    """The x of L @ x == y for a lower triangular tile `L`; `y` has one or two dimensions."""
+
+def tile_lower_solve_inplace(L: tile[T], y: tile[T]) -> None:
+    """The x of L @ x == y for a lower triangular tile `L`; `y` has one or two dimensions.
+
+    It takes the place of `y`.
+    """
+
+@overload
+def tile_map(op: Callable[[T], Result], a: tile[T]) -> tile[Result]:
+    """A new tile: a function, a `@wp.func` or a builtin, applied to each element of `a`.
+
+    Its further arguments are elements of tiles of the same shape, or values that are the same for all.
+
+    Raises:
+        KernelTypeError: the shapes differ, or the function gives no number, vector or matrix.
+    """
+
+@overload
+def tile_map(op: Callable[..., Any], a: tile[Any], *args: Any) -> tile[Any]: ...
+@overload
+def tile_matmul(a: tile[T], b: tile[T], alpha: float = 1.0, precision: str = "default") -> tile[T]:
+    """The product of tiles of floats with two dimensions.
+
+    A new tile alpha * a @ b; with a tile `out`, that becomes alpha * a @ b + beta * out.
+
+    Elements of 16 bits are added up in float32 where `out` has that type. With `precision="tf32"` products of
+    float32 may be taken with fewer digits.
+
+    Raises:
+        KernelTypeError: the shapes do not fit, or the elements are no floats.
+    """
+
+@overload
+def tile_matmul(
+    a: tile[Any], b: tile[Any], out: tile[Any], alpha: float = 1.0, beta: float = 1.0, precision: str = "default"
+) -> None: ...
+def tile_max(a: tile[T]) -> tile[T]:
+    """The largest element of a tile of numbers, as a tile of one element."""
+
+def tile_min(a: tile[T]) -> tile[T]:
+    """The smallest element of a tile of numbers, as a tile of one element."""
+
+@overload
+def tile_ones(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]:
+    """A tile of ones.
+
+    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+    `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
+    """
+
+@overload
+def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]: ...
+def tile_reduce(op: Callable[[T, T], T], a: tile[T], axis: int | None = None) -> tile[T]:
+    """The elements combined by a function of two along an axis, which is left out of the shape; or all.
+
+    Sums, extrema and the like by a builtin are taken in any order, other functions from the first element on.
+    """
+
+def tile_reshape(t: tile[T], shape: Shape) -> tile[T]:
+    """A view of another shape with as many elements, row by row; one extent may be -1."""
+
+def tile_scan_exclusive(a: tile[T]) -> tile[T]:
+    """A new tile: for each element the sum of those before it, row by row; 0 for the first."""
+
+def tile_scan_inclusive(a: tile[T]) -> tile[T]:
+    """A new tile: for each element the sum up to and with it, row by row."""
+
+def tile_scan_max_inclusive(a: tile[T]) -> tile[T]:
+    """A new tile: for each element the largest one up to it, row by row."""
+
+def tile_scan_min_inclusive(a: tile[T]) -> tile[T]:
+    """A new tile: for each element the smallest one up to it, row by row."""
+
+@overload
+def tile_scatter_add(a: tile[T], i: Index, value: T, has_value: bool, atomic: bool = True) -> None:
+    """Each thread that has a value adds it to an element of a tile: one index for each dimension."""
+
+@overload
+def tile_scatter_add(a: tile[T], i: Index, j: Index, value: T, has_value: bool, atomic: bool = True) -> None: ...
+@overload
+def tile_scatter_add(
+    a: tile[T], i: Index, j: Index, k: Index, value: T, has_value: bool, atomic: bool = True
+) -> None: ...
+@overload
+def tile_scatter_add(
+    a: tile[T], i: Index, j: Index, k: Index, l: Index, value: T, has_value: bool, atomic: bool = True
+) -> None: ...
+@overload
+def tile_scatter_masked(a: tile[T], i: Index, value: T, has_value: bool) -> None:
+    """Each thread that has a value writes it to an element of a tile: one index for each dimension."""
+
+@overload
+def tile_scatter_masked(a: tile[T], i: Index, j: Index, value: T, has_value: bool) -> None: ...
+@overload
+def tile_scatter_masked(a: tile[T], i: Index, j: Index, k: Index, value: T, has_value: bool) -> None: ...
+@overload
+def tile_scatter_masked(a: tile[T], i: Index, j: Index, k: Index, l: Index, value: T, has_value: bool) -> None: ...
+def tile_slice_indexed(t: tile[T], indices: Any) -> tile[T]:
+    """t[indices]: the rows that a tile of int32 among the indices names, as a new tile."""
+
+def tile_squeeze(t: tile[T], axis: Shape | None = None) -> tile[T]:
+    """A view without the dimensions of extent 1, all or those given; one dimension stays."""
+
+@overload
+def tile_store(
+    a: array[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
+) -> None:
+    """Write a tile to the part of an array from `offset` on; elements outside of the array are dropped."""
+
+@overload
+def tile_store(
+    a: array2d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
+) -> None: ...
+@overload
+def tile_store(
+    a: array3d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
+) -> None: ...
+@overload
+def tile_store(
+    a: array4d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
+) -> None: ...
+@overload
+def tile_store_indexed(a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None:
+    """As `tile_store`, where the int32 in the tile `indices` are the indices along `axis`.
+
+    What has an index that is negative or too large is dropped.
+    """
+
+@overload
+def tile_store_indexed(a: array2d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None: ...
+@overload
+def tile_store_indexed(a: array3d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None: ...
+@overload
+def tile_store_indexed(a: array4d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None: ...
+def tile_sum(a: tile[T], axis: int | None = None) -> tile[T]:
+    """The sum of the elements along an axis, which is left out of the shape; or of all, a tile of one element."""
+
+def tile_transpose(a: tile[T]) -> tile[T]:
+    """A view of a tile of two dimensions with rows and columns exchanged."""
+
+def tile_upper_solve(U: tile[T], z: tile[T]) -> tile[T]:
+    """The x of U @ x == z for an upper triangular tile `U`; `z` has one or two dimensions."""
+
+def tile_upper_solve_inplace(U: tile[T], z: tile[T]) -> None:
+    """The x of U @ x == z for an upper triangular tile `U`; `z` has one or two dimensions.
+
+    It takes the place of `z`.
+    """
+
+def tile_view(t: tile[T], offset: Any, shape: Shape | None = None) -> tile[T]:
+    """A view of a part of a tile, which is changed with it.
+
+    With `shape`, as many elements from `offset` on; without, t[offset]: integers leave their axes out, slices keep
+    them.
+    """
+
+@overload
+def tile_zeros(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]:
+    """A tile of zeros.
+
+    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+    `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
+    """
+
+@overload
+def tile_zeros(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]: ...
+def trace(a: Matrix[Number, Any]) -> Number:
+    """The sum of the diagonal of a square matrix."""
+
+def transpose(a: AnyMatrix) -> AnyMatrix:
+    """The matrix with rows and columns exchanged."""
+
+def trunc(x: Float) -> Float:
+    """x without its fraction."""
+
+def unot(a: Number) -> bool:
+    """Whether a is zero or False: `not a`."""
+
+def untile(a: tile[T]) -> T:
+    """This thread's number, vector or matrix in a tile whose last axis has an element for each thread of the block."""
+
+def vector(*values: Any, length: int | None = None, dtype: Any = None) -> Any:
+    """A vector of `values`: none for zeros, one for all components, or one for each; or a vector to be converted.
+
+    `length`, a constant, and `dtype`, a scalar type, follow from the values where they are left out.
+    """
+
+def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
+    """`value_if_true` where the condition holds, else `value_if_false`; both have one type and are computed.
+
+    The condition is a bool, a number, or an array, which holds where it has elements.
+    """
+
+@overload
+def zeros(shape: int, dtype: type[float] = float) -> array[float]:
+    """An array of this thread's own, all zeros.
+
+    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+
+    Raises:
+        CompileError: the shape is not constant.
+        KernelTypeError: `dtype` is no such type.
+    """
+
+@overload
+def zeros(shape: int, dtype: type[T]) -> array[T]: ...
+@overload
+def zeros(shape: tuple[int], dtype: type[float] = float) -> array[float]: ...
+@overload
+def zeros(shape: tuple[int], dtype: type[T]) -> array[T]: ...
+@overload
+def zeros(shape: tuple[int, int], dtype: type[float] = float) -> array2d[float]: ...
+@overload
+def zeros(shape: tuple[int, int], dtype: type[T]) -> array2d[T]: ...
+@overload
+def zeros(shape: tuple[int, int, int], dtype: type[float] = float) -> array3d[float]: ...
+@overload
+def zeros(shape: tuple[int, int, int], dtype: type[T]) -> array3d[T]: ...
+@overload
+def zeros(shape: tuple[int, int, int, int], dtype: type[float] = float) -> array4d[float]: ...
+@overload
+def zeros(shape: tuple[int, int, int, int], dtype: type[T]) -> array4d[T]: ...
+
+Function = Callable[..., Any]
+__version__: str

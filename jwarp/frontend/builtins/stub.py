@@ -1,0 +1,165 @@
+"""Writes `jwarp/__init__.pyi`, what type checkers and editors read, of the tables: `python -m` this module.
+
+The names that `jwarp/__init__.py` imports are imported by the stub too; those that come from a table are written out.
+It needs ruff, which lays the text out.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import jwarp.types
+from jwarp.constants import CONSTANTS
+from jwarp.frontend.builtins.signatures import Described
+from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
+from jwarp.types import NAMED, SCALARS, CompositeType, ScalarType, float32, int32
+
+PACKAGE = Path(jwarp.types.__file__).parent.parent
+PATH = PACKAGE / "__init__.pyi"
+ANNOTATIONS = Path(__file__).with_name("annotations.pyi")
+
+_HEADER = '''"""Kernels written in Python become JAX functions: `import jwarp as wp`.
+
+Made by `python -m jwarp.frontend.builtins.stub`: change the tables that it is made of.
+"""
+
+import builtins
+from collections.abc import Callable
+from typing import Any, overload
+'''
+
+_FOOTER = """
+Function = Callable[..., Any]
+__version__: str
+"""
+
+
+def written() -> str:
+    """The text of the stub."""
+    known = _defined(ANNOTATIONS)
+    public = [name for name in known if name in (*_TYPES, *SCALARS)]
+    rows = [row for name, row in sorted((BUILTINS | LIBRARY).items()) if name not in public]
+    body = "\n".join([*_composites(), *(text for row in rows for text in _function(row))])
+    used = [name for name in known if name not in public and re.search(rf"\b{name}\b", body)]
+    parts = [
+        _HEADER,
+        *_imports(known),
+        *(f"from jwarp.frontend.builtins.annotations import {name}" for name in used),
+        *(f"from jwarp.frontend.builtins.annotations import {name} as {name}" for name in public),
+        "bool = builtins.bool",
+        *(f"{name}: float" for name in CONSTANTS),
+        body,
+        _FOOTER,
+    ]
+    return _formatted("\n".join(parts))
+
+
+_TYPES = ("array", "array1d", "array2d", "array3d", "array4d", "tile")
+
+
+def _defined(path: Path) -> list[str]:
+    """The names that a file defines at its top level."""
+    found = []
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef):
+            found.append(node.name)
+        elif isinstance(node, ast.Assign):
+            found += [target.id for target in node.targets if isinstance(target, ast.Name)]
+    return found
+
+
+def _imports(known: list[str]) -> Iterator[str]:
+    """The imports of the package's public names that no table has, as the package itself has them."""
+    for node in ast.parse((PACKAGE / "__init__.py").read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if alias.asname == alias.name and alias.name not in known:
+                    yield f"from {node.module} import {alias.name} as {alias.name}"
+
+
+# -- vectors and matrices
+
+
+def _composites() -> Iterator[str]:
+    """A class for each vector or matrix type, and another name for a type that has two."""
+    first: dict[CompositeType, str] = {}
+    for name, kind in NAMED.items():
+        if kind in first:
+            yield f"{name} = {first[kind]}"
+        else:
+            first[kind] = name
+            yield _class(name, kind)
+
+
+def _class(name: str, kind: CompositeType) -> str:
+    component = _scalar(kind.dtype)
+    rank = len(kind.shape)
+    base = "Vector" if rank == 1 else "Matrix"
+    # The square matrix of as many rows, or the vector that is a row.
+    other = next(
+        (n for n, t in NAMED.items() if t.dtype is kind.dtype and t.shape == kind.shape[:1] * (3 - rank)), "Any"
+    )
+    number = "float" if kind.dtype.is_float else "int"
+    given = component if component == number else f"{component} | {number}"  # numbers are converted
+    fields = [f"{field}: {component}" for field in kind.kind.components[: kind.size]]
+    parameters = ", ".join(f"{field}: {given}" for field in _entries(kind))
+    return "\n    ".join(
+        [
+            f"class {name}({base}[{component}, {other}]):",
+            f'"""{inspect.getdoc(kind)}"""',
+            *fields,
+            "@overload",
+            f"def __init__(self, {parameters}, /) -> None: ...",
+            "@overload",
+            f"def __init__(self, value: {given} | {base}[Any, Any] = ..., /) -> None: ...",
+        ]
+    )
+
+
+def _entries(kind: CompositeType) -> list[str]:
+    """Names of the components, as parameters."""
+    if len(kind.shape) == 1:
+        return [f"v{i}" for i in range(kind.size)]
+    return [f"m{i}{j}" for i in range(kind.shape[0]) for j in range(kind.shape[1])]
+
+
+def _scalar(kind: ScalarType) -> str:
+    return "float" if kind is float32 else "int" if kind is int32 else kind.name
+
+
+# -- functions
+
+
+def _function(row: Described) -> Iterator[str]:
+    """The definition of a function, or one for each of its forms; the first has the text."""
+    for number, form in enumerate(row.each_form):
+        if len(row.each_form) > 1:
+            yield "@overload"
+        if number:
+            yield f"def {form.text}: ..."
+        else:
+            yield f"def {form.text}:\n{textwrap.indent(_quoted(row.doc), '    ')}"
+
+
+def _quoted(doc: str) -> str:
+    text = inspect.cleandoc(doc)
+    return f'"""{text}\n"""' if "\n" in text else f'"""{text}"""'
+
+
+def _formatted(text: str) -> str:
+    """The text as ruff lays it out."""
+    for command in (["check", "--fix", "--quiet", "--select", "I"], ["format"]):
+        run = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(PATH), "-"]
+        text = subprocess.run(run, input=text, capture_output=True, text=True, check=True).stdout
+    return text
+
+
+if __name__ == "__main__":
+    PATH.write_text(written())

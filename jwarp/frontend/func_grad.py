@@ -1,0 +1,165 @@
+"""`@wp.func_grad`: a function that says the gradient of another one, and `wp.adjoint` in its body."""
+
+from __future__ import annotations
+
+import ast
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeGuard
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.func import Func
+from jwarp.frontend.syntax.source import Source, check_function
+
+
+class Adjoint:
+    """`wp.adjoint[x]` in a function under `@wp.func_grad`: the gradient of `x`, to be added to."""
+
+    def __getitem__(self, name: Any) -> Any:
+        raise KernelTypeError("wp.adjoint[…] can only be used in a function under @wp.func_grad")
+
+    def __repr__(self) -> str:
+        return "wp.adjoint"
+
+
+adjoint = Adjoint()
+
+
+def func_grad(function: Any) -> Callable[[Callable], Func]:
+    """Give `function`, a `@wp.func`, a gradient of its own for reverse mode.
+
+    The decorated function takes the arguments of `function` and then one cotangent for each of its results,
+    and adds to the gradients of the arguments: `wp.adjoint[x] += …` for a scalar, vector or matrix `x`,
+    `wp.adjoint[a][i] += …` for an element of an array. It reads arrays and writes none. Arguments that it does
+    not mention have gradient zero. It is used wherever `function` is called from now on; of several overloads
+    it belongs to the one with the same annotations.
+
+    Forward mode and second derivatives through such a call raise NotDifferentiableError.
+
+    Raises:
+        KernelTypeError: `function` is no `@wp.func`, or none of its overloads has these parameters.
+    """
+    if not isinstance(function, Func):
+        raise KernelTypeError(
+            f"@wp.func_grad needs a function under @wp.func, not {getattr(function, '__name__', function)!r}",
+            hint="write @wp.func_grad(f) above the gradient of f",
+        )
+
+    def decorate(gradient: Callable) -> Func:
+        check_function(gradient, "@wp.func_grad")
+        made = Func(gradient)
+        fitting = [f for f in function.overloads if _belongs(made, f)]
+        if not fitting:
+            raise KernelTypeError(
+                f"`{made.name}` is no gradient of `{function.name}`: its first parameters must be those of "
+                f"{'; '.join(f.heading for f in function.overloads)}",
+                hint="after them comes one cotangent for each result",
+            )
+        fitting[-1].gradient = made
+        return made
+
+    return decorate
+
+
+def _belongs(gradient: Func, function: Func) -> bool:
+    count = len(function.wanted)
+    first = gradient.wanted[:count]
+    return len(gradient.wanted) >= count and all(
+        x is None or y is None or x == y for x, y in zip(first, function.wanted, strict=True)
+    )
+
+
+def spelled(name: str) -> str:
+    """How `wp.adjoint[name]` is named as a variable and in messages."""
+    return f"wp.adjoint[{name}]"
+
+
+def rewrite_adjoints(gradient: Func) -> Adjoints:
+    """Make each `wp.adjoint[x]` in the body of `gradient` a variable, once."""
+    known = _REWRITTEN.get(gradient)
+    if known is None:
+        known = Adjoints(gradient.source)
+        tree = gradient.source.tree
+        tree.body = [known.visit(statement) for statement in tree.body]
+        _REWRITTEN[gradient] = known
+    return known
+
+
+_REWRITTEN: weakref.WeakKeyDictionary[Func, Adjoints] = weakref.WeakKeyDictionary()
+
+
+class Adjoints(ast.NodeTransformer):
+    """Finds `wp.adjoint[x]` where something is added to it, or where an array of gradients is passed on."""
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.found: dict[str, Span] = {}
+        self.passed: set[str] = set()
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        node.value = self.visit(node.value)
+        node.target = self.target(node.target, isinstance(node.op, (ast.Add, ast.Sub)))
+        return node
+
+    def target(self, node: Any, adds: bool) -> Any:
+        """The target of an assignment with the `wp.adjoint[x]` that it starts with made a variable."""
+        if self.is_adjoint(node):
+            if not adds:
+                raise self.refusal(node)
+            return self.variable(node, ast.Store())
+        if isinstance(node, (ast.Subscript, ast.Attribute)):
+            if isinstance(node, ast.Subscript):
+                node.slice = self.visit(node.slice)
+            owner = node.value
+            node.value = (
+                self.variable(owner, ast.Load()) if adds and self.is_adjoint(owner) else self.target(owner, adds)
+            )
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        for k, arg in enumerate(node.args):
+            if self.is_adjoint(arg):
+                node.args[k] = self.variable(arg, ast.Load())
+                self.passed.add(node.args[k].id)  # type: ignore[attr-defined]
+            else:
+                node.args[k] = self.visit(arg)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if self.is_adjoint(node):
+            raise self.refusal(node)
+        return self.generic_visit(node)
+
+    def is_adjoint(self, node: ast.AST) -> TypeGuard[ast.Subscript]:
+        """Whether `node` is `wp.adjoint[…]`."""
+        if not isinstance(node, ast.Subscript):
+            return False
+        owner, names = node.value, []
+        while isinstance(owner, ast.Attribute):
+            names.append(owner.attr)
+            owner = owner.value
+        if not isinstance(owner, ast.Name):
+            return False
+        try:
+            found = self.source.lookup(owner.id)
+        except KeyError:
+            return False
+        for name in reversed(names):
+            found = getattr(found, name, None)
+        return found is adjoint
+
+    def variable(self, node: ast.Subscript, context: ast.expr_context) -> ast.Name:
+        """The variable that `wp.adjoint[x]` becomes."""
+        if not isinstance(node.slice, ast.Name):
+            raise CompileError(
+                "wp.adjoint[…] takes the name of a parameter", self.source.span(node),
+                "index behind it: wp.adjoint[a][i]",
+            )  # fmt: skip
+        self.found.setdefault(node.slice.id, self.source.span(node))
+        return ast.copy_location(ast.Name(spelled(node.slice.id), context), node)
+
+    def refusal(self, node: ast.AST) -> CompileError:
+        """The error for anything but an addition."""
+        return CompileError(
+            "a gradient can only be added to", self.source.span(node), "write wp.adjoint[x] += …, or -= …"
+        )

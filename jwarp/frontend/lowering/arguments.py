@@ -1,0 +1,77 @@
+"""Reads the arguments of a call."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jwarp.errors import KernelTypeError, Span
+from jwarp.frontend.builtins.table import Reading
+from jwarp.frontend.context import Context
+from jwarp.frontend.lowering.rules import lower
+from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, describe
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of a call in order and by name, and where they and the call itself are written."""
+
+    values: list[Binding]
+    spans: list[Span]
+    named: dict[str, Binding]
+    named_spans: dict[str, Span]
+    keyword_span: Span  # of the first that has a name, with it
+    span: Span
+
+    def after(self, first: Binding) -> Arguments:
+        """The arguments after a first one, which is what a method is called on."""
+        return dataclasses.replace(self, values=[first, *self.values], spans=[self.span, *self.spans])
+
+
+def read_arguments(ctx: Context, node: ast.Call, reading: Reading) -> Arguments:
+    """The arguments of a call, read in this way. `*v` is one for each component of a vector or tuple."""
+    constants = reading.constants
+    values: list[Binding] = []
+    spans: list[Span] = []
+    for position, arg in enumerate(node.args):
+        span = ctx.span(arg)
+        items: Sequence[Binding]
+        if position < reading.texts:
+            items = (PythonRef(_constant_text(ctx, arg)),)
+        elif isinstance(arg, ast.Starred):
+            items = _items(_argument(ctx, arg.value, constants), span)
+        else:
+            items = (_argument(ctx, arg, constants),)
+        values += items
+        spans += [span] * len(items)
+    named = {str(k.arg): _argument(ctx, k.value, constants) for k in node.keywords}
+    named_spans = {str(k.arg): ctx.span(k.value) for k in node.keywords}
+    keyword_span = ctx.span(node.keywords[0] if node.keywords else node)
+    return Arguments(values, spans, named, named_spans, keyword_span, ctx.span(node))
+
+
+def _constant_text(ctx: Context, node: ast.expr) -> str | None:
+    """The constant text that `node` is, written out or by name; else None."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    found = lower(ctx, node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+    return found.object if isinstance(found, PythonRef) and isinstance(found.object, str) else None
+
+
+def _argument(ctx: Context, node: ast.expr, constants: tuple[type, ...]) -> Binding:
+    if isinstance(node, ast.Constant) and isinstance(node.value, constants):
+        return PythonRef(node.value)
+    return lower(ctx, node)
+
+
+def _items(value: Binding, span: Span) -> Sequence[Binding]:
+    """What `*value` stands for."""
+    if isinstance(value, Composite) and len(value.type.shape) == 1:
+        return value.items
+    if isinstance(value, tuple):
+        return value
+    raise KernelTypeError(
+        f"`*` unpacks a vector or a tuple, not {describe(value)}", span, "write the values one by one"
+    )

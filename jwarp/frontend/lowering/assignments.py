@@ -1,0 +1,172 @@
+"""Lowers assignments: of names, tuples of names, and places, as `=` and as `+=`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.builtins.control import tid
+from jwarp.frontend.context import Context
+from jwarp.frontend.lowering import places
+from jwarp.frontend.lowering.names import assign, read_name
+from jwarp.frontend.lowering.operators import combined
+from jwarp.frontend.lowering.rules import lower, statement, unsupported
+from jwarp.frontend.syntax.operators import BINARY_OPERATORS
+from jwarp.frontend.tiles import operators, subscripts
+from jwarp.frontend.values import composites
+from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, PythonRef, Shape, TileRef, describe, layout
+from jwarp.frontend.values.cells import holds_tile
+from jwarp.ir.ops import OPS
+from jwarp.types import bool_
+
+# The augmented assignments that are atomic on elements of arrays, where threads may share one.
+ATOMIC_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "add",  # of the negated value
+    ast.BitAnd: "and",
+    ast.BitOr: "or",
+    ast.BitXor: "xor",
+}
+
+
+# -- a = b
+
+
+@statement(ast.Assign)
+def assignment(ctx: Context, node: ast.Assign) -> None:
+    """`a = b = value`."""
+    targets, value = node.targets, node.value
+    if len(targets) == 1 and isinstance(targets[0], ast.Tuple) and _is_tid(ctx, value):
+        with ctx.at(value):
+            binding = ctx.tid(len(targets[0].elts), ctx.span(value))
+    else:
+        first = targets[0]
+        ctx.assigned_name = first.id if isinstance(first, ast.Name) else ""
+        binding = lower(ctx, value)
+        ctx.assigned_name = ""
+        if holds_tile(binding):
+            binding = _assigned_tile(ctx, targets, value, binding)
+    for target in targets:
+        _store_to(ctx, target, binding, ctx.span(value))
+
+
+def _is_tid(ctx: Context, node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call) or node.args or node.keywords:
+        return False
+    callee = lower(ctx, node.func)
+    return isinstance(callee, PythonRef) and callee.object is tid
+
+
+def _assigned_tile(ctx: Context, targets: list[ast.expr], value: ast.expr, binding: Binding) -> Binding:
+    """What an assignment of a tile gives a name: a copy of what another name stands for, else the tile itself."""
+    if len(targets) > 1:
+        raise CompileError("a tile is assigned to one name at a time", ctx.span(targets[1]), "write b = a after it")
+    return ctx.tiles.copied(binding, ctx.span(value)) if isinstance(value, (ast.Name, ast.Tuple)) else binding
+
+
+def _store_to(ctx: Context, target: ast.expr, binding: Binding, span: Span) -> None:
+    """Let a target stand for, or hold, a value that is written at `span`."""
+    rule = _TARGETS.get(type(target))
+    if rule is None:
+        raise places.not_assignable(ctx, target)
+    rule(ctx, target, binding, span)
+
+
+def _to_name(ctx: Context, target: ast.Name, binding: Binding, span: Span) -> None:
+    assign(ctx, target.id, binding, ctx.span(target))
+
+
+def _to_items(ctx: Context, target: ast.Tuple | ast.List, binding: Binding, span: Span) -> None:
+    parts = _unpacked(ctx, binding, len(target.elts), ctx.span(target))
+    for item, part in zip(target.elts, parts, strict=True):
+        _store_to(ctx, item, part, span)
+
+
+def _to_place(ctx: Context, target: ast.expr, binding: Binding, span: Span) -> None:
+    if tile := places.tile_place(ctx, target):
+        subscripts.assign(ctx, tile, binding, span)
+    else:
+        places.change(ctx, places.place_of(ctx, target), "store", binding, span)
+
+
+def _to_rest(ctx: Context, target: ast.Starred, binding: Binding, span: Span) -> None:
+    raise unsupported(ctx, target)
+
+
+_TARGETS: dict[type[ast.expr], Callable[[Context, Any, Binding, Span], None]] = {
+    ast.Name: _to_name,
+    ast.Tuple: _to_items,
+    ast.List: _to_items,
+    ast.Subscript: _to_place,
+    ast.Attribute: _to_place,
+    ast.Starred: _to_rest,
+}
+
+
+def _unpacked(ctx: Context, binding: Binding, count: int, span: Span) -> tuple:
+    """The `count` parts of a tuple, a shape, a vector or a matrix."""
+    if isinstance(binding, Shape):
+        ref = binding.array
+        binding = tuple(ctx.extent(ref, axis, span) for axis in range(ref.type.dims))
+    if isinstance(binding, Composite):
+        binding = tuple(composites.read(ctx, binding, (k,), span) for k in range(binding.type.shape[0]))
+    if not isinstance(binding, tuple):
+        raise KernelTypeError(f"{describe(binding)} cannot be unpacked into {count} names", span)
+    if len(binding) != count:
+        raise CompileError(f"{len(binding)} values cannot be unpacked into {count} names", span)
+    return binding
+
+
+# -- a += b
+
+
+@statement(ast.AugAssign)
+def augmented_assignment(ctx: Context, node: ast.AugAssign) -> None:
+    """`a += value`; atomic on elements of arrays, for the operators that have such an operation."""
+    target = node.target
+    if isinstance(target, ast.Name):
+        return _augment_name(ctx, target, node)
+    if tile := places.tile_place(ctx, target):
+        return _augment_tile(ctx, tile, node)
+    operator, span, value_span = node.op, ctx.span(node), ctx.span(node.value)
+    place = places.place_of(ctx, target)
+    value = lower(ctx, node.value)
+    atomic = _atomic_operation(place, operator, span)
+    if atomic:
+        if isinstance(operator, ast.Sub) and layout(value, value_span) is place.kind:
+            value = composites.negated(ctx, value, span)
+        return places.change(ctx, place, atomic, value, value_span)
+    result = combined(ctx, operator, places.read(ctx, place, span), value, node)
+    return places.change(ctx, place, "store", result, value_span)
+
+
+def _augment_name(ctx: Context, target: ast.Name, node: ast.AugAssign) -> None:
+    current = read_name(ctx, target.id, ctx.span(target))
+    value, (symbol, name) = lower(ctx, node.value), BINARY_OPERATORS[type(node.op)]
+    if isinstance(current, TileRef) and name in operators.IN_PLACE:
+        operators.change(ctx, symbol, name, current, value, ctx.span(node))
+    else:
+        assign(ctx, target.id, combined(ctx, node.op, current, value, node), ctx.span(target))
+
+
+def _augment_tile(ctx: Context, place: subscripts.TilePlace, node: ast.AugAssign) -> None:
+    span, (symbol, name) = ctx.span(node), BINARY_OPERATORS[type(node.op)]
+    value = lower(ctx, node.value)
+    if not subscripts.change_in_place(ctx, place, name, symbol, value, span, ctx.span(node.value)):
+        result = combined(ctx, node.op, subscripts.held(ctx, place, span), value, node)
+        subscripts.assign(ctx, place, result, span)
+
+
+def _atomic_operation(place: places.Place, operator: ast.operator, span: Span) -> str:
+    """The atomic operation that `place operator= …` is; empty where it reads, computes and stores."""
+    if not isinstance(place.array, ArrayRef) or place.indices is None or type(operator) not in ATOMIC_OPERATORS:
+        return ""
+    dtype, name = place.array.type.dtype, f"atomic_{ATOMIC_OPERATORS[type(operator)]}"
+    if dtype.kind in OPS[name].kinds:
+        return name
+    if dtype is bool_ and name == "atomic_add":
+        hint = "use an int array; on bool there are |=, &= and ^=, which are not atomic"
+        raise KernelTypeError(f"`{place.name}` holds bool, which has no arithmetic", span, hint)
+    return ""

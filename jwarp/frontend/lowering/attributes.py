@@ -1,0 +1,112 @@
+"""Lowers attributes: one rule for each kind of thing that has some."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Callable
+from typing import Any
+
+from jwarp.errors import CompileError, JwarpError, Span
+from jwarp.frontend.context import Context
+from jwarp.frontend.lowering.names import suggestion
+from jwarp.frontend.lowering.rules import expression, lower
+from jwarp.frontend.values import composites, structs
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    Composite,
+    Number,
+    PythonRef,
+    Shape,
+    StructArray,
+    StructValue,
+    TileRef,
+    bind_python,
+    describe,
+)
+from jwarp.types import CompositeType
+
+
+@expression(ast.Attribute)
+def attribute(ctx: Context, node: ast.Attribute) -> Binding:
+    """`x.name`."""
+    span = ctx.span(node)
+    if node.attr == "value" and (member := _enum_member(ctx, node.value)) is not None:
+        return bind_python(member.value, ast.unparse(node), span)
+    owner = lower(ctx, node.value)
+    rule = _ATTRIBUTES.get(type(owner))
+    if rule is None:
+        raise _missing(owner, node.attr, span)
+    return rule(owner, node, span)
+
+
+def _enum_member(ctx: Context, node: ast.expr) -> enum.Enum | None:
+    """The member that `Color.RED` is, which stands for its value everywhere else."""
+    owner = lower(ctx, node.value) if isinstance(node, ast.Attribute) else None
+    if not isinstance(owner, PythonRef) or not isinstance(owner.object, type):
+        return None
+    member = getattr(owner.object, node.attr, None) if isinstance(node, ast.Attribute) else None
+    return member if isinstance(member, enum.Enum) else None
+
+
+def _missing(owner: Binding, name: str, span: Span) -> CompileError:
+    return CompileError(f"{describe(owner)} has no attribute `{name}`", span)
+
+
+def _of_array(owner: ArrayRef, node: ast.Attribute, span: Span) -> Binding:
+    if node.attr == "shape":
+        return Shape(owner)
+    if node.attr == "dtype":
+        return PythonRef(owner.type.element)
+    raise CompileError(f"arrays have no attribute `{node.attr}` in kernels", span, "there are `shape` and `dtype`")
+
+
+def _of_struct_array(owner: StructArray, node: ast.Attribute, span: Span) -> Binding:
+    return Shape(owner.first) if node.attr == "shape" else structs.field(owner, node.attr, span)
+
+
+def _of_struct(owner: StructValue, node: ast.Attribute, span: Span) -> Binding:
+    return structs.field(owner, node.attr, span)
+
+
+def _of_tile(owner: TileRef, node: ast.Attribute, span: Span) -> Binding:
+    if node.attr == "shape":
+        return tuple(Number(n) for n in owner.shape)
+    if node.attr == "dtype":
+        return PythonRef(owner.dtype)
+    raise _missing(owner, node.attr, span)
+
+
+def _of_composite(owner: Composite, node: ast.Attribute, span: Span) -> Binding:
+    if node.attr == "dtype":
+        return PythonRef(owner.type.dtype)
+    if node.attr == "length" and len(owner.type.shape) == 1:
+        return Number(owner.type.size)
+    return owner.items[composites.named(owner.type, node.attr, span)]
+
+
+def _of_python(owner: PythonRef, node: ast.Attribute, span: Span) -> Binding:
+    if isinstance(owner.object, CompositeType) and node.attr == "length" and len(owner.object.shape) == 1:
+        return Number(owner.object.shape[0])
+    try:
+        return bind_python(getattr(owner.object, node.attr), ast.unparse(node), span)
+    except AttributeError as error:
+        if str(error).endswith("not available yet"):
+            raise CompileError(str(error), span) from None
+        what = ast.unparse(node.value)
+        raise CompileError(f"`{what}` has no attribute `{node.attr}`", span, suggestion(node.attr)) from None
+    except JwarpError:
+        raise
+    except Exception as error:
+        raise CompileError(f"reading `{ast.unparse(node)}` failed: {type(error).__name__}: {error}", span) from error
+
+
+_ATTRIBUTES: dict[type, Callable[[Any, ast.Attribute, Span], Binding]] = {
+    ArrayRef: _of_array,
+    StructArray: _of_struct_array,
+    StructValue: _of_struct,
+    TileRef: _of_tile,
+    Composite: _of_composite,
+    PythonRef: _of_python,
+}

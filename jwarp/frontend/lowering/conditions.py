@@ -1,0 +1,139 @@
+"""Lowers comparisons, `and`, `or` and `x if condition else y`, of which a part may be skipped."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.context import Context
+from jwarp.frontend.lowering.rules import expression, lower, lower_condition, unsupported
+from jwarp.frontend.syntax.operators import COMPARISONS
+from jwarp.frontend.values import composites
+from jwarp.frontend.values.bindings import Binding, Composite, describe, holds_array, layout, rebuild
+from jwarp.frontend.values.cells import with_origins
+from jwarp.ir.builder import FALSE, TRUE, make_block
+from jwarp.ir.lift import effect_of
+from jwarp.ir.nodes import Const, If, Node, Op, Operand, Value
+from jwarp.types import ScalarType, bool_, int32
+
+# A branch of at most this many pure operations is computed without a branch.
+MAX_EAGER_OPS = 8
+
+
+@expression(ast.Compare)
+def comparison(ctx: Context, node: ast.Compare) -> Binding:
+    """`a < b < c`."""
+    for operator in node.ops:
+        if type(operator) not in COMPARISONS:
+            raise unsupported(ctx, node, type(operator))
+    return _chain(ctx, node, lower(ctx, node.left), 0)
+
+
+def _chain(ctx: Context, node: ast.Compare, left: Binding, position: int) -> Operand:
+    """The comparisons of `node` from `position` on; a later operand counts only where those before hold."""
+    right = lower(ctx, node.comparators[position])
+    holds = _compared(ctx, node.ops[position], left, right, node)
+    if position == len(node.ops) - 1:
+        return holds
+    return _logical(ctx, True, holds, lambda: _chain(ctx, node, right, position + 1), ctx.span(node))
+
+
+def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, node: ast.Compare) -> Operand:
+    span, (symbol, name) = ctx.span(node), COMPARISONS[type(operator)]
+    if isinstance(left, Composite) or isinstance(right, Composite):
+        same = composites.equal(ctx, symbol, left, right, span)
+        return same if name == "eq" else ctx.emit("not", same, span=span)
+    x, y = ctx.scalar(left, ctx.span(node.left)), ctx.scalar(right, span)
+    if x.type is y.type is bool_ and name not in ("eq", "ne"):  # False is less than True
+        x, y = (ctx.emit("cast", operand, span=span, type=int32) for operand in (x, y))
+        return ctx.emit(name, x, y, span=span)
+    common = _common_type(x.type, y.type)
+    if common is None:
+        return ctx.emit(name, x, y, span=span)
+    return ctx.emit(name, ctx.convert(left, common, span), ctx.convert(right, common, span), span=span)
+
+
+def _common_type(x: ScalarType, y: ScalarType) -> ScalarType | None:
+    """The type in which numbers of two types are compared, as in C++; None where that could change an integer."""
+    floats = [t for t in (x, y) if t.is_float]
+    if bool_ in (x, y) or (len(floats) == 2 and x.bits == y.bits):
+        return None
+    if len(floats) == 1:
+        return floats[0]
+    narrow, wide = sorted((x, y), key=lambda t: t.bits)
+    return wide if narrow.kind in (wide.kind, "uint") and (narrow.bits < wide.bits) else None
+
+
+@expression(ast.BoolOp)
+def logical(ctx: Context, node: ast.BoolOp) -> Binding:
+    """`a and b`, `a or b`."""
+    is_and, result = isinstance(node.op, ast.And), lower_condition(ctx, node.values[0])
+    for item in node.values[1:]:
+        result = _logical(ctx, is_and, result, functools.partial(lower_condition, ctx, item), ctx.span(node))
+    return result
+
+
+def _logical(ctx: Context, is_and: bool, first: Operand, second: Callable[[], Operand], span: Span) -> Operand:
+    """`first and second()` (or `or`), where the second is evaluated only if the first leaves it open."""
+    if isinstance(first, Const) and first.value is not is_and:
+        return first
+    with unchanged_tiles(ctx, span), ctx.builder.block() as nodes:
+        operand = second()
+    if is_eager(ctx, nodes):
+        ctx.builder.extend(nodes)
+        return ctx.emit("and" if is_and else "or", first, operand, span=span)
+    then, orelse = make_block(nodes, (operand,)), make_block([], (FALSE if is_and else TRUE,))
+    merged = Value(bool_)
+    ctx.builder.append(If(first, *((then, orelse) if is_and else (orelse, then)), (merged,), span))
+    return merged
+
+
+def is_eager(ctx: Context, nodes: list[Node]) -> bool:
+    """Whether running `nodes` where they are not needed costs little and does nothing."""
+    pure = all(isinstance(n, Op) and effect_of(n) == "pure" for n in nodes)
+    return pure and len(nodes) <= (0 if ctx.debug else MAX_EAGER_OPS)
+
+
+@expression(ast.IfExp)
+def choice(ctx: Context, node: ast.IfExp) -> Binding:
+    """`x if condition else y`; both are computed where that costs little."""
+    cond, span, tiles = lower_condition(ctx, node.test), ctx.span(node), ctx.tiles
+    if isinstance(cond, Const):
+        chosen = tiles.loose(lower(ctx, node.body if cond.value else node.orelse), span)
+        return tiles.settled(chosen, span)
+    with unchanged_tiles(ctx, span):
+        with ctx.builder.block() as then:
+            x = tiles.loose(lower(ctx, node.body), span)
+            xs = ctx.scalars(x, ctx.span(node.body))
+        with ctx.builder.block() as orelse:
+            y = tiles.loose(lower(ctx, node.orelse), span)
+            ys = ctx.scalars(y, ctx.span(node.orelse))
+    if layout(x, span) != layout(y, span):
+        raise KernelTypeError(
+            f"the two values have types {describe(x)} and {describe(y)}",
+            span,
+            "write an if statement that uses each array" if holds_array(x) else "convert one of them",
+        )
+    if not then and not orelse:
+        merged = [ctx.emit("select", cond, *pair, span=span) for pair in zip(xs, ys, strict=True)]
+    else:
+        results = tuple(Value(v.type) for v in xs)
+        ctx.builder.append(If(cond, make_block(then, xs), make_block(orelse, ys), results, span))
+        merged = list(results)
+    return tiles.settled(with_origins(rebuild(x, merged), x, y), span)
+
+
+@contextlib.contextmanager
+def unchanged_tiles(ctx: Context, span: Span) -> Iterator[None]:
+    """Refuse changes of tiles in a part of an expression that a condition may skip."""
+    before = dict(ctx.tiles.cells)
+    yield
+    if any(ctx.tiles.cells[cell] is not held for cell, held in before.items()):
+        raise CompileError(
+            "a tile is changed in a part of an expression that depends on a condition",
+            span,
+            "write an if statement",
+        )

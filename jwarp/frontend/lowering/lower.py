@@ -1,0 +1,100 @@
+"""Lowers a whole kernel, or a scalar function of the library, from its syntax tree to IR."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from jwarp.errors import CompileError, KernelWarning
+from jwarp.frontend.context import Context, Frame
+from jwarp.frontend.func import Func
+from jwarp.frontend.lowering import (
+    assignments,
+    attributes,
+    calls,
+    conditions,
+    control_flow,
+    loops,
+    names,
+    operators,
+    statements,
+    subscripts,
+)
+from jwarp.frontend.lowering.control_flow import lower_statements
+from jwarp.frontend.lowering.inlining import result_of
+from jwarp.frontend.syntax.source import Source
+from jwarp.frontend.values import structs
+from jwarp.ir.nodes import Block, Kernel, Param, Value, blocks
+from jwarp.ir.signs import drop_sign_tests
+from jwarp.types import ScalarType
+
+# The files whose rules make up the language.
+RULES = (assignments, attributes, calls, conditions, control_flow, loops, names, operators, statements, subscripts)
+
+# Loops over the coefficients of a polynomial.
+MAX_LIBRARY_UNROLL = 40
+
+# Later stages walk the IR recursively, and Python's stack is shared with whatever calls a launch.
+MAX_NESTING = 120
+
+
+def lower_func(function: Func, types: tuple[ScalarType, ...]) -> tuple[tuple[Value, ...], Block]:
+    """The IR of a scalar function, as its parameters and the block that yields its result."""
+    params = tuple(Value(t, name) for t, name in zip(types, function.signature.parameters, strict=True))
+    frame = Frame(function.source, env={param.name: param for param in params})
+    ctx = Context(frame, calls.apply, MAX_LIBRARY_UNROLL)
+    ctx.stack.append(function)
+    lower_statements(ctx, function.source.tree.body)
+    span = ctx.span(function.source.tree)
+    result = ctx.scalar(result_of(ctx, function, span), span)
+    assert not ctx.locals  # they would be the kernel's, which is another one for each use
+    return params, Block(tuple(ctx.builder.nodes), (result,))
+
+
+def _check_nesting(block: Block, name: str, left: int) -> None:
+    for node in block.nodes:
+        for inner in blocks(node):
+            if left == 0:
+                raise CompileError(
+                    f"`{name}` has branches and loops nested more than {MAX_NESTING} deep",
+                    node.span,
+                    "each elif and each early return or continue nests what follows it: move parts to a @wp.func, "
+                    "or look values up in an array",
+                )
+            _check_nesting(inner, name, left - 1)
+
+
+def lower_kernel_source(
+    source: Source,
+    signature: Sequence[Any],
+    params: tuple[Param, ...],
+    max_unroll: int,
+    debug: bool,
+    block_dim: int = 0,
+) -> Kernel:
+    """The IR of the kernel that `source` is, with the parameters `signature`, in the IR `params`.
+
+    With a `block_dim`, it is what one thread of a block does; `blocks.by_blocks` makes IR of that.
+
+    Raises:
+        UsesTiles: the kernel uses tiles, and there is no `block_dim`.
+    """
+    ctx = Context(Frame(source, is_kernel=True), calls.apply, max_unroll, len(params), debug, block_dim)
+    span, parts = ctx.span(source.tree), iter(enumerate(params))
+    for argument in signature:
+        binding = structs.bind_parameter(ctx.parameter, argument.type, parts, span)
+        ctx.frame.env[argument.name] = binding
+    try:
+        lower_statements(ctx, source.tree.body)
+    except RecursionError:
+        raise CompileError(f"`{source.name}` is nested too deeply", span, "move parts of it to a @wp.func") from None
+    for where, name in ctx.warnings:
+        shown = name if name.startswith("the ") else f"`{name}`"
+        message = f"{where}: {shown} may have no value here; it then reads as zero"
+        warnings.warn_explicit(message, KernelWarning, where.file, where.line)
+    body = Block(tuple(ctx.builder.nodes))
+    _check_nesting(body, source.name, MAX_NESTING)
+    arity, gradients = max(1, ctx.tid_arity), tuple(ctx.gradients)
+    made = Kernel(source.name, params, arity, body, span, tuple(ctx.locals), gradients=gradients)
+    return drop_sign_tests(made, ctx.tiles.sign_tests)

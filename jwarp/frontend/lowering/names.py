@@ -1,0 +1,98 @@
+"""Lowers constants, names and tuples, and lets names stand for values."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.builtins.table import BUILTINS
+from jwarp.frontend.context import Context
+from jwarp.frontend.lowering.rules import expression, lower
+from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, Unusable, bind_python, describe, layout
+from jwarp.ir.builder import FALSE, TRUE
+from jwarp.ir.nodes import Operand
+
+# In debug mode `x` has a companion of this name, a bool that is true where `x` has been set.
+SET = "$set "
+
+
+@expression(ast.Constant)
+def constant(ctx: Context, node: ast.Constant) -> Binding:
+    """A number or bool, which has no type yet."""
+    if isinstance(node.value, (bool, int, float)):
+        return Number(node.value)
+    raise CompileError(
+        f"the constant {node.value!r} has no meaning in a kernel",
+        ctx.span(node),
+        "kernels compute with numbers and bools; write math.inf for infinity, math.nan for NaN",
+    )
+
+
+@expression(ast.Tuple)
+def tuple_of(ctx: Context, node: ast.Tuple) -> Binding:
+    """Several values."""
+    return tuple(lower(ctx, item) for item in node.elts)
+
+
+@expression(ast.Name)
+def name(ctx: Context, node: ast.Name) -> Binding:
+    """A variable, or what a name from outside stands for."""
+    return read_name(ctx, node.id, ctx.span(node))
+
+
+def read_name(ctx: Context, name: str, span: Span) -> Binding:
+    """What a name stands for: a variable, or a Python object from outside."""
+    frame = ctx.frame
+    if name in frame.env:
+        if name in frame.unset:
+            ctx.warnings[(span, name)] = None
+            if ctx.debug:
+                ctx.builder.check(_is_set(ctx, name, span), f"`{name}` has no value here")
+        binding = frame.env[name]
+        if isinstance(binding, Unusable):
+            raise binding.error(span)
+        return binding
+    code = frame.source.function.__code__
+    if name in code.co_varnames or name in code.co_cellvars:
+        raise CompileError(f"`{name}` has no value yet at this point", span, "assign to it before it is read")
+    try:
+        found = frame.source.lookup(name)
+    except KeyError:
+        raise CompileError(f"`{name}` is not defined", span, suggestion(name)) from None
+    return bind_python(found, name, span)
+
+
+def _is_set(ctx: Context, name: str, span: Span) -> Operand:
+    """Whether this thread has given the variable a value; only debug mode keeps that."""
+    return ctx.scalar(ctx.frame.env.get(SET + name, FALSE), span)
+
+
+def suggestion(name: str) -> str:
+    """The builtin that a wrong name may have meant."""
+    close = difflib.get_close_matches(name, BUILTINS, 1)
+    return f"did you mean wp.{close[0]}?" if close else ""
+
+
+def assign(ctx: Context, name: str, binding: Binding, span: Span) -> None:
+    """Let `name` stand for `binding`. A name keeps its type."""
+    if binding == ():
+        raise CompileError("there is no value to assign", span, "a function gives one with `return`")
+    if isinstance(binding, Unusable):
+        raise binding.error(span)
+    frame = ctx.frame
+    frame.statics.pop(name, None)
+    before = frame.env.get(name)
+    arrays = isinstance(before, ArrayRef) and isinstance(binding, ArrayRef)
+    if before is not None and not isinstance(before, Unusable) and not arrays:
+        old, new = layout(before, span), layout(binding, span)
+        if old is not None and old != new:
+            raise KernelTypeError(
+                f"`{name}` is {describe(before)} and cannot become {describe(binding)}",
+                span,
+                "convert the value, or use another name",
+            )
+    frame.env[name] = binding
+    frame.unset.discard(name)
+    if ctx.debug:
+        frame.env[SET + name] = TRUE

@@ -1,0 +1,98 @@
+"""Reads the body of a loop over constants once for each trip, where that is short or `wp.static` asks for it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+from collections.abc import Iterator
+
+from jwarp.errors import CompileError
+from jwarp.frontend.builtins.control import static
+from jwarp.frontend.context import Context
+from jwarp.frontend.lowering.control_flow import branch, lower_statements, not_jumped
+from jwarp.frontend.lowering.names import assign
+from jwarp.frontend.lowering.rules import lower
+from jwarp.frontend.syntax.source import may_jump
+from jwarp.frontend.values.bindings import Number, PythonRef
+from jwarp.ir.builder import FALSE, TRUE
+from jwarp.ir.nodes import Const
+from jwarp.types import ScalarType
+
+# Unrolling stops where it would read more than this many syntax nodes.
+MAX_UNROLLED_NODES = 4_000
+
+
+def unroll(ctx: Context, loop: ast.For, name: str, trips: range, kind: ScalarType | None) -> bool:
+    """Read the body once for each value of the variable, if it is worth it."""
+    nodes = [n for s in loop.body for n in ast.walk(s)]
+    # Jumps make a loop of its own of what need not be unrolled.
+    jumps = any(may_jump(s) for s in loop.body)
+    must = bool(_statics_of(ctx, loop, name)) if jumps else any(_is_static(ctx, n) for n in nodes)
+    count = max(0, -((trips.start - trips.stop) // trips.step))  # len() ends at 2^63
+    fits = count <= ctx.max_unroll and len(nodes) * count * ctx.unrolled <= MAX_UNROLLED_NODES
+    if not (must or (fits and not jumps)):
+        return False
+    if must and len(nodes) * count * ctx.unrolled > 10 * MAX_UNROLLED_NODES:
+        raise CompileError(f"a loop of {count} trips is too long to unroll", ctx.span(loop))
+    outer, ctx.unrolled = ctx.unrolled, ctx.unrolled * max(1, count)
+    flags = {flag: ctx.frame.env.pop(flag, None) for flag in ("$break", "$continue")}
+    _read_trips(ctx, loop, name, trips, kind)
+    for flag, value in flags.items():
+        ctx.frame.env.pop(flag, None)
+        if value is not None:
+            ctx.frame.env[flag] = value
+    ctx.unrolled = outer
+    return True
+
+
+def _read_trips(ctx: Context, loop: ast.For, name: str, trips: range, kind: ScalarType | None) -> None:
+    """Read the body for each of the trips, as long as no jump has left the loop."""
+    for position, k in enumerate(trips):
+        number = Number(k) if kind is None else Const(kind, k)
+        ctx.frame.env["$break"] = ctx.frame.env["$continue"] = FALSE
+        assign(ctx, name, number, ctx.span(loop.target))
+        ctx.frame.statics[name] = k
+        lower_statements(ctx, loop.body)
+        stays = not_jumped(ctx, ("$return", "$break"), ctx.span(loop))
+        if stays != TRUE:  # decided when the kernel runs, or known to have left
+            rest = functools.partial(_read_trips, ctx, loop, name, trips[position + 1 :], kind)
+            return branch(ctx, stays, rest, lambda: None, ctx.span(loop))
+    return None
+
+
+def check_not_static(ctx: Context, loop: ast.For, name: str) -> None:
+    """Refuse `wp.static` of the variable of a loop whose bounds are not constants."""
+    for node in _statics_of(ctx, loop, name):
+        raise CompileError(
+            f"wp.static needs the value of `{name}`, whose loop cannot be unrolled: its bounds are not constants",
+            ctx.span(node),
+            f"compute with `{name}` without wp.static, or loop over constants",
+        )
+
+
+def _statics_of(ctx: Context, loop: ast.For, name: str) -> list[ast.AST]:
+    """The `wp.static` expressions of a loop's body that read its variable `name`."""
+    inside = itertools.chain.from_iterable(_walk_unshadowed(s, name) for s in loop.body)
+    statics = [node for node in inside if _is_static(ctx, node)]
+    return [s for s in statics if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(s))]
+
+
+def _is_static(ctx: Context, node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+    if name != "static":
+        return False
+    callee = lower(ctx, node.func)
+    return isinstance(callee, PythonRef) and callee.object is static
+
+
+def _walk_unshadowed(node: ast.AST, name: str) -> Iterator[ast.AST]:
+    """What is inside `node`, except for loops that have a variable `name` of their own."""
+    yield node
+    inside = ast.iter_child_nodes(node)
+    if isinstance(node, ast.For) and isinstance(node.target, ast.Name) and node.target.id == name:
+        inside = iter([node.iter])
+    for child in inside:
+        yield from _walk_unshadowed(child, name)

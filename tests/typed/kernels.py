@@ -1,0 +1,146 @@
+"""A program with most of what kernels have, as its author would write it: type checkers find nothing in it."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jwarp as wp
+
+TILE = wp.constant(8)
+GRAVITY = wp.vec3(0.0, -9.81, 0.0)
+
+
+@wp.struct
+class Material:
+    stiffness: float
+    damping: float
+    rest: wp.vec3
+    weights: wp.array[float]
+
+
+@wp.struct
+class Body:
+    material: Material
+    frame: wp.mat33
+
+
+@wp.func
+def pull(x: wp.vec3, y: wp.vec3, stiffness: float) -> wp.vec3:
+    d = y - x
+    size = wp.length(d)
+    if size > 0.0:
+        return stiffness * (d / size)
+    return wp.vec3()
+
+
+@wp.func
+def halves(x: float) -> tuple[float, float]:
+    return 0.5 * x, x - 0.5 * x
+
+
+@wp.func
+def applied(f: wp.Function, x: float) -> float:
+    result: float = f(x)
+    return result
+
+
+@wp.func(name="square")
+def squared(x: wp.float64) -> wp.float64:
+    return x * x
+
+
+@wp.func
+def longest(v: Any, lower: int) -> int:
+    return lower + int(wp.argmax(v))
+
+
+@wp.kernel
+def step(
+    x: wp.array[wp.vec3],
+    v: wp.array[wp.vec3],
+    neighbours: wp.array2d[int],
+    body: Body,
+    dt: float,
+    new_x: wp.array[wp.vec3],
+    energy: wp.array[float],
+) -> None:
+    i = wp.tid()
+    force = wp.vec3(0.0) + GRAVITY
+    for k in range(neighbours.shape[1]):
+        j = neighbours[i, k]
+        if j < 0 or j >= x.shape[0]:
+            continue
+        force += pull(x[i], x[j], body.material.stiffness)
+    force -= body.material.damping * v[i]
+    turned = body.frame @ (x[i] - body.material.rest)
+    turned = wp.transpose(body.frame) * turned + wp.cross(turned, force)
+    spin = wp.outer(turned, turned) - wp.identity(n=3, dtype=float)
+    spin[0, 1] = spin[1, 0] + wp.trace(spin)
+    row = spin[2]
+    row.x = wp.max(row.x, 0.0)
+    row[1] = wp.sin(row.y) + wp.clamp(row.z, 0.0, 1.0)
+    new_x[i] = x[i] + dt * v[i] + (dt * dt) * (force + row)
+    weight = body.material.weights[i]
+    wp.atomic_add(energy, 0, 0.5 * weight * wp.dot(v[i], v[i]))
+
+
+@wp.kernel(enable_backward=False)
+def counts(values: wp.array2d[wp.float64], bits: wp.array[wp.uint32], out: wp.array2d[wp.float64]) -> None:
+    i, j = wp.tid()
+    local = wp.zeros(4, dtype=wp.float64)
+    grid = wp.zeros(shape=(2, 2), dtype=float)
+    for k in range(4):
+        local[k] = squared(values[i, j]) * wp.float64(k)
+    a, b = halves(float(values[i, j]))
+    grid[0, 1] = applied(wp.cos, a + b)
+    n = bits[i] & wp.uint32(0xFF)
+    if n > wp.uint32(3) and not wp.isnan(values[i, j]):
+        bits[i] = n >> wp.uint32(1)
+    row = out[i]
+    row[j] = wp.where(values[i, j] > 0.0, local[3], wp.float64(grid[0, 1]))
+    out[i, j] += wp.sqrt(values[i, j])
+    index = i * 2
+    index = index + longest(wp.vec2(a, b), 0)
+    wp.atomic_max(out, i, j, wp.float64(index))
+    wp.printf("%d\n", index)
+
+
+@wp.kernel
+def blocks(a: wp.array2d[float], b: wp.array2d[float], c: wp.array2d[float], total: wp.array[float]) -> None:
+    i, j = wp.tid()
+    left = wp.tile_load(a, shape=(TILE, TILE), offset=(i * TILE, 0))
+    right = wp.tile_load(b, shape=(TILE, TILE), offset=(0, j * TILE))
+    product = wp.tile_zeros(shape=(TILE, TILE), dtype=float)
+    wp.tile_matmul(left, right, product)
+    product = 2.0 * product + wp.tile_map(wp.sin, left)
+    wp.tile_store(c, product, offset=(i * TILE, j * TILE))
+    wp.tile_atomic_add(total, wp.tile_sum(product))
+
+
+@wp.kernel
+def factors(m: wp.array[wp.mat33], out: wp.array[wp.vec3]) -> None:
+    i = wp.tid()
+    u, s, v = wp.svd3(m[i])
+    m[i] = u @ wp.diag(s) @ wp.transpose(v)
+    out[i] = wp.get_diag(wp.inverse(m[i])) * wp.determinant(u)
+
+
+def main() -> None:
+    n = 16
+    x = jnp.zeros((n, 3))
+    material = Material(stiffness=10.0, damping=0.1, rest=wp.vec3(), weights=jnp.ones(n))
+    body = Body(material, frame=wp.mat33(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0))
+    neighbours = jnp.zeros((n, 4), jnp.int32)
+    moved, energy = wp.launch(step, n, [x, x, neighbours, body, 0.1], [(n, 3), (1,)])
+    stepped = wp.jax_kernel(step, num_outputs=2, launch_dims=n, output_dims={"new_x": n, "energy": 1})
+    moved, energy = jax.jit(stepped)(x, x, neighbours, body, 0.1)
+    recorded = wp.launch(factors, 2, [np.zeros((2, 3, 3))], [(2, 3)], record_cmd=True)
+    recorded.launch()
+    with wp.config(bounds="unchecked"):
+        print(wp.inspect(step), wp.sin(1.0), wp.pi, moved, energy)
+
+
+if __name__ == "__main__":
+    main()

@@ -347,13 +347,13 @@ class _BlockScheduler:
 
     def pop(self, node: Op) -> None:
         """Take a record away; its tiles, which lie below its scalars, are read as they are taken away."""
-        fields = self.scheduler.pushes[node.attr].args
+        fields = self.scheduler.pushes[node.number].args
         if not all(shape_of(x.type) for x in fields):
             self.scalar(node)
         for k in reversed(range(len(fields))):
             if shape_of(fields[k].type):
                 made = self.tops.pop(RecordField(node.number, k), None) or Value(fields[k].type)
-                taken = Op("retrieve", (), self.scheduler.tape(node.attr, k), made, node.span)
+                taken = Op("retrieve", (), self.scheduler.tape(node.number, k), made, node.span)
                 self.mapped(taken, shape_of(made.type))
 
     def undo(self, node: Op) -> None:

@@ -109,20 +109,16 @@ def _missing(key: Any) -> Any:
 
 
 class PerOwner(Generic[R, K, V]):
-    """A cache for each object that owns one, which ends with its owner. Values must not refer to the owner."""
+    """A cache for each object that owns one, among its attributes, so that it ends with its owner."""
 
     def __init__(self, name: str, bound: int | str):
         self.name, self.bound = name, bound
-        self._caches: weakref.WeakKeyDictionary[R, Cache[K, V]] = weakref.WeakKeyDictionary()
-        self._lock = threading.Lock()
 
     def of(self, owner: R) -> Cache[K, V]:
         """The cache of this owner."""
-        found = self._caches.get(owner)
-        if found is None:
-            with self._lock:
-                found = self._caches.setdefault(owner, Cache(self.name, self.bound))
-        return found
+        attributes = vars(owner)
+        found: Cache[K, V] | None = attributes.get(self.name)
+        return attributes.setdefault(self.name, Cache(self.name, self.bound)) if found is None else found
 
 
 def cached(bound: int | str) -> Callable[[Callable[P, R]], functools._lru_cache_wrapper[R]]:

@@ -27,6 +27,10 @@ class Settings:
     cuda_arch: str = ""
 
 
+# The settings that change the code of a kernel in IR, and those that change what a launch of a kernel runs at all.
+CODE_SETTINGS = ("bounds", "debug", "fast_math")
+LAUNCH_SETTINGS = (*CODE_SETTINGS, "max_unroll")
+
 _CHOICES = {"bounds": ("safe", "error", "unchecked")}
 _FIELDS = {f.name: f for f in dataclasses.fields(Settings)}
 _TYPES = {name: type(getattr(Settings(), name)) for name in _FIELDS}

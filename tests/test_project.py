@@ -13,6 +13,7 @@ from importlinter import cli
 
 ROOT = Path(__file__).parent.parent
 PYTHON_FILES = sorted((ROOT / "jwarp").rglob("*.py"))
+FRONTEND_FILES = [p for p in PYTHON_FILES if "frontend" in p.parts]
 RUNTIME = ROOT / "cuda" / "runtime"
 RUNTIME_FILES = sorted(p for p in RUNTIME.rglob("*.[hc]*") if "third_party" not in p.parts)
 NATIVE_FILES = sorted([*RUNTIME_FILES, *(ROOT / "cuda" / "device").rglob("*.cuh")])
@@ -35,6 +36,11 @@ def test_lower_layers_do_not_import_higher_ones(monkeypatch):
         for logger in logging.Logger.manager.loggerDict.values():
             if isinstance(logger, logging.Logger):
                 logger.disabled = False
+
+
+@pytest.mark.parametrize("path", FRONTEND_FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_import_is_for_type_checkers_only(path):
+    assert "TYPE_CHECKING" not in path.read_text(), "such an import would be one up, or one in a circle"
 
 
 @pytest.mark.parametrize("path", PYTHON_FILES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from jwarp.ir.attributes import Detached, RecordField, RecordFields
 from jwarp.ir.nodes import Block, For, If, Kernel, Op, Operand, Value, While
 from jwarp.ir.visit import Visitor
 
@@ -34,7 +35,7 @@ def activity(kernel: Kernel, wanted: Iterable[int], given: Iterable[int], carrie
 
 def _sources_in_memory(node: Op) -> tuple[int, ...]:
     """The arrays that the result of a pure operation depends on by what its rule says."""
-    return node.attr[2:] if node.name == "detach" and node.attr is not None else ()
+    return node.told(Detached).arrays if node.name == "detach" and node.attr is not None else ()
 
 
 @dataclass
@@ -42,7 +43,7 @@ class _Flow(Visitor):
     carries: Carries
     values: set[Value]
     arrays: set[int]
-    fields: set[tuple[int, int]] = dataclasses.field(default_factory=set)
+    fields: set[RecordField] = dataclasses.field(default_factory=set)
 
     @property
     def size(self) -> int:
@@ -91,7 +92,8 @@ class _Varied(_Flow):
 
     def op(self, node: Op) -> None:
         if node.name == "push":
-            self.fields.update((node.attr[0], k) for k, x in enumerate(node.args) if x in self.values)
+            tape = node.told(RecordFields).tape
+            self.fields.update(RecordField(tape, k) for k, x in enumerate(node.args) if x in self.values)
             return
         if node.row.is_write and any(x in self.values for x in node.values):
             self.arrays.add(node.array)
@@ -103,7 +105,7 @@ class _Varied(_Flow):
         if node.name == "param" or node.row.is_access:
             return node.attr in self.arrays
         if node.name == "top":
-            return node.attr in self.fields
+            return node.told(RecordField) in self.fields
         if not node.args:
             return False
         if not self.arrays.isdisjoint(_sources_in_memory(node)):
@@ -128,7 +130,8 @@ class _Useful(_Flow):
     def sources(self, node: Op) -> Iterable[Operand]:
         """The operands that what is given depends on through an operation; notes such arrays and fields."""
         if node.name == "push":
-            return [x for k, x in enumerate(node.args) if (node.attr[0], k) in self.fields]
+            tape = node.told(RecordFields).tape
+            return [x for k, x in enumerate(node.args) if RecordField(tape, k) in self.fields]
         is_used = node.result in self.values
         if node.name == "param" or node.row.is_access:
             if is_used:
@@ -137,7 +140,7 @@ class _Useful(_Flow):
         if not is_used:
             return ()
         if node.name == "top":
-            self.fields.add(node.attr)
+            self.fields.add(node.told(RecordField))
             return ()
         if not node.args:
             return ()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from jwarp.ir.attributes import Iota
 from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value, touched_by_gradients, walk
 from jwarp.ir.signs import Signs
 from jwarp.types import int32, int64, scalar_of, shape_of
@@ -107,8 +108,8 @@ class ThreadIndices:
             case "tid":
                 return Form({node.attr: 1}, {}, 0)  # type: ignore[union-attr]
             case "iota":
-                shape, axis = node.attr  # type: ignore[union-attr]
-                return Form({}, {axis: (1, shape[axis])}, 0)
+                iota = node.told(Iota)  # type: ignore[union-attr]
+                return Form({}, {iota.axis: (1, iota.shape[iota.axis])}, 0)
             case "fill" | "cast":
                 return self.form(node.args[0])  # type: ignore[union-attr]
             case "add" | "sub" | "mul":

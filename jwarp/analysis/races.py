@@ -9,6 +9,7 @@ import numpy as np
 
 from jwarp.analysis.affine import Extents
 from jwarp.errors import Span
+from jwarp.ir.attributes import Extent
 from jwarp.ir.evaluate import as_array, evaluate
 from jwarp.ir.nodes import Block, Const, If, Kernel, Op, Operand, Value
 from jwarp.types import ArrayType
@@ -87,9 +88,10 @@ class _Search:
         elif node.name == "tid":
             self.values[node.result] = self.coordinates[node.attr].astype(np.int32)
         elif node.name == "shape":
-            shape = self.extents[node.attr[0]]
+            extent = node.told(Extent)
+            shape = self.extents[extent.array]
             assert shape is not None
-            self.values[node.result] = np.array(shape[node.attr[1]], np.int32)
+            self.values[node.result] = np.array(shape[extent.axis], np.int32)
         elif node.row.is_pure and node.args:
             args = [self.value(x) for x in node.args]
             if not any(x is None for x in args):

@@ -7,7 +7,6 @@ to lie inside an array the two are equal. Conditions of branches and loops bound
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
@@ -24,22 +23,16 @@ from jwarp.analysis.affine import (
     symbols_of,
 )
 from jwarp.errors import Span
+from jwarp.ir.attributes import Extent
 from jwarp.ir.nodes import Const, For, If, Kernel, Node, Op, Operand, Value, While
 from jwarp.ir.visit import Visitor
 from jwarp.types import ArrayType, ScalarType
+from jwarp.wire import Cover
 
 # A proof tries at most so many bounds of one atom, replaces so many atoms in turn, and takes so many steps.
 MAX_BOUNDS = 3
 MAX_DEPTH = 8
 MAX_STEPS = 300
-
-
-class Cover(enum.IntEnum):
-    """What all accesses to a parameter have in common; the numbers are those of the native runtime."""
-
-    UNKNOWN = 0
-    STORED = 1  # every thread stores to the element of its own coordinates, and nothing else happens
-    OWN = 2  # every access is to the element of the thread's own coordinates
 
 
 @dataclass(frozen=True)
@@ -480,7 +473,8 @@ def _param(a: _Analysis, node: Op) -> Number | None:
 
 
 def _shape(a: _Analysis, node: Op) -> Number:
-    return Number(Affine.of(a.symbols.extents[node.attr]))
+    extent = node.told(Extent)
+    return Number(Affine.of(a.symbols.extents[extent.array, extent.axis]))
 
 
 _FORMS = {

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.analysis.affine import Affine, Condition, Symbol, symbols_of
-from jwarp.analysis.ranges import Cover, Proofs, UnconditionalAccess
+from jwarp.analysis.ranges import Proofs, UnconditionalAccess
 from jwarp.analysis.sums import sums_of, weight_of
 from jwarp.ir.nodes import Kernel
 from jwarp.types import int32
+from jwarp.wire import Cover
 
 Reach = tuple[int, int]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jwarp.ir.attributes import BlockMatmul
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, While, used_values, walk
 
 # Tenths of a nanosecond, as vector code takes them per thread.
@@ -43,8 +44,8 @@ def _node_weight(node: Node, unknown: int) -> int:
     """`unknown` is how many trips a loop is taken to make where only the launch knows."""
     match node:
         case Op(name="tile_matmul"):
-            m, n, k = node.attr[3:6]
-            return max(1, m * n * k // _PRODUCTS)
+            told = node.told(BlockMatmul)
+            return max(1, told.m * told.n * told.k // _PRODUCTS)
         case Op():
             row = node.row
             return _ATOMIC if row.is_atomic else _ACCESS if row.is_access else _OPERATION

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
+from jwarp.ir.attributes import RecordFields
 from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, While, blocks, walk
 from jwarp.ir.operation import Memory
 from jwarp.types import ScalarType, shape_of
@@ -32,7 +33,7 @@ def _bytes(type_: ScalarType) -> int:
 def tape_fields(kernel: Kernel) -> dict[int, tuple[ScalarType, ...]]:
     """The types of the fields of each tape, by its number."""
     pushes = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push")
-    return {n.attr[0]: tuple(x.type for x in n.args) for n in pushes}
+    return {n.told(RecordFields).tape: tuple(x.type for x in n.args) for n in pushes}
 
 
 def logged_arrays(kernel: Kernel) -> tuple[int, ...]:
@@ -46,7 +47,7 @@ def record_counts(block: Block) -> Mapping[tuple[str, int], int] | None:
     for node in block.nodes:
         if isinstance(node, Op):
             if node.row.adds in (Memory.TAPE, Memory.LOG):
-                total[node.name, node.attr[0] if node.row.uses_tape else node.array] += 1
+                total[node.name, node.told(RecordFields).tape if node.row.uses_tape else node.array] += 1
             continue
         trips = _trips(node)
         for inner in blocks(node):

@@ -14,7 +14,7 @@ import numpy as np
 
 from jwarp.api.launch import launch
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.frontend.kernel import Kernel
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import Struct
 
 # By dtype: step relative to the values, rtol, atol. Large steps drown rounding, extrapolation mends their error.

@@ -11,10 +11,10 @@ from typing import Any
 from jwarp.backend.cuda.handwritten import refused_option
 from jwarp.errors import KernelTypeError, LaunchError, Span
 from jwarp.frontend.cuda_kernel import Definition, Grid, HandwrittenKernel
-from jwarp.frontend.kernel import Kernel
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launching.handwritten import read_block, read_grid, read_shared
-from jwarp.launching.handwritten_adjoint import slots_of
+from jwarp.launching.handwritten_adjoint import parameters_of
 from jwarp.types import StructArrayType, StructType, Type, as_type
 
 Headers = Mapping[str, str] | str | os.PathLike | Sequence[str | os.PathLike] | None
@@ -199,7 +199,7 @@ def _caller() -> Span:
 
 def _check_adjoint(definition: Definition) -> None:
     if isinstance(definition.adjoint, Kernel):
-        slots_of(definition, definition.adjoint)
+        parameters_of(definition, definition.adjoint)
     elif definition.adjoint is not None and not callable(definition.adjoint):
         raise KernelTypeError(
             f"kernel '{definition.name}': adjoint must be a kernel or a JAX function, got "

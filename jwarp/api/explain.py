@@ -17,10 +17,11 @@ from jwarp.bind import compat, values
 from jwarp.bind.derivatives import derivative_p, launch_of_derivative
 from jwarp.bind.primitive import core_extents, launch_p
 from jwarp.errors import KernelTypeError
-from jwarp.frontend.kernel import Kernel
-from jwarp.launching.arguments import Role
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.launching.batch import Batch
 from jwarp.launching.batch_to_threads import spread_launch
 from jwarp.types import ScalarType
+from jwarp.wire import Role
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def _scalars(params: Mapping[str, Any], operands: Sequence[Any]) -> tuple[tuple[
     """The integer arguments of a launch that are the same for the whole batch and known here."""
     launch = params["launch"]
     found = []
-    for index, mask, value in zip(launch.operands, params["masks"], operands, strict=True):
+    for index, mask, value in zip(launch.operands, params["batch"].operands, operands, strict=True):
         type_ = launch.program.kernel.params[index].type
         if isinstance(type_, ScalarType) and type_.is_int and not any(mask):
             given = values.describe(value)
@@ -164,14 +165,13 @@ def _scalars(params: Mapping[str, Any], operands: Sequence[Any]) -> tuple[tuple[
 
 def _explain(found: _Found) -> LaunchExplanation:
     params = dict(found.params)
-    launch = params["launch"]
-    batch, shapes, masks = params["batch"], params["zeros"], params["masks"]
-    spread = spread_launch(launch, shapes, batch, masks, params["result_masks"])
+    launch, shapes, batch = params["launch"], params["zeros"], params["batch"]
+    spread = spread_launch(launch, shapes, batch)
     if spread is not None:
         launch, shapes = spread
-        batch, masks = (), ((),) * len(masks)
+        batch = Batch.none(len(batch.operands), len(batch.results))
     program, geometry = launch.program, launch.geometry
-    extents = core_extents(found.avals, launch, shapes, masks)
+    extents = core_extents(found.avals, launch, shapes, batch)
     zeros = [index for index, role in enumerate(launch.roles) if role is Role.ZEROS]
     kernel = lower_kernel(program.kernel, program.settings)
-    return explain_launch(kernel, geometry.dims, geometry.repeat, batch, extents, zeros, dict(found.scalars))
+    return explain_launch(kernel, geometry.dims, geometry.repeat, batch.extents, extents, zeros, dict(found.scalars))

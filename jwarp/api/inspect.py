@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jwarp.backend.cpu.compile import lower_kernel
@@ -11,11 +11,10 @@ from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.inspect import cuda_text, handwritten_text
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.frontend.cuda_kernel import HandwrittenKernel
-from jwarp.frontend.kernel import Kernel
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.printing import format_kernel
 from jwarp.launching.derive import Variant, derive
-from jwarp.launching.descriptor import Program, program_of
+from jwarp.launching.program import GeneratedProgram, HandwrittenProgram, Program, program_of
 from jwarp.launching.record import Record
 from jwarp.passes.simplify import simplify
 
@@ -51,12 +50,15 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
         raise KernelTypeError(f"wp.inspect takes a @wp.kernel or a wp.Launch, not {type(kernel).__name__}")
     if stage not in STAGES:
         raise LaunchError(f"there is no stage {stage!r}", hint=f"there are {', '.join(STAGES)}")
-    settings = config.settings
-    if isinstance(kernel, HandwrittenKernel):
-        return _handwritten(kernel, stage, adjoint)
-    program = program_of(kernel, settings)
+    program = program_of(kernel, config.settings)
+    return _TEXTS[type(program)](program, stage, adjoint)
+
+
+def _generated(program: GeneratedProgram, stage: str, adjoint: Any) -> str:
+    """What becomes of a kernel written in Python."""
+    settings = program.settings
     if adjoint is not None and adjoint is not False:
-        program = _adjoint(program, adjoint)
+        program = _adjoint(program, adjoint, for_gpu=stage in CUDA_STAGES)
     if stage in CUDA_STAGES:
         return cuda_text(program.gpu_kernel, settings, stage)
     ir = program.kernel
@@ -66,21 +68,23 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
     return str(module) if stage == "llvm" else target_machine(host_target()).emit_assembly(module)
 
 
-def _handwritten(kernel: HandwrittenKernel, stage: str, adjoint: Any) -> str:
+def _handwritten(program: HandwrittenProgram, stage: str, adjoint: Any) -> str:
     """The author's text with what is around it, and what NVRTC makes of it, in blocks as the author says."""
     if stage not in CUDA_STAGES:
         raise LaunchError(
-            f"kernel '{kernel.name}' is written in CUDA C++, which has no stage {stage!r}",
+            f"kernel '{program.name}' is written in CUDA C++, which has no stage {stage!r}",
             hint=f"there are {', '.join(CUDA_STAGES)}",
         )
     if adjoint:
-        raise LaunchError(f"kernel '{kernel.name}' is written in CUDA C++: its adjoint is inspected by itself")
-    program = program_of(kernel, config.settings)
-    made = Handwritten(kernel.definition, program.kernel, program.settings)
+        raise LaunchError(f"kernel '{program.name}' is written in CUDA C++: its adjoint is inspected by itself")
+    made = Handwritten(program.definition, program.kernel, program.settings)
     return handwritten_text(made, stage)
 
 
-def _adjoint(program: Program, adjoint: Any) -> Program:
+_TEXTS: dict[type[Program], Callable[..., str]] = {GeneratedProgram: _generated, HandwrittenProgram: _handwritten}
+
+
+def _adjoint(program: GeneratedProgram, adjoint: Any, *, for_gpu: bool) -> GeneratedProgram:
     """The program of the adjoint by the parameters that are asked for."""
     floats = {p.name: k for k, p in enumerate(program.params) if p.dtype.is_float}
     outputs = tuple(p for p in program.written if p in floats.values())
@@ -95,4 +99,4 @@ def _adjoint(program: Program, adjoint: Any) -> Program:
             )
         inputs = tuple(floats[name] for name in names)
     fresh = tuple(p for p in outputs if p not in inputs)
-    return derive(program, Variant("adjoint", inputs, outputs, fresh=fresh)).program
+    return derive(program, Variant("adjoint", inputs, outputs, fresh=fresh, for_gpu=for_gpu)).program

@@ -13,13 +13,13 @@ from jwarp.config import config
 from jwarp.dispatch import eager, route
 from jwarp.dispatch.call import Call, check_kernel
 from jwarp.errors import KernelTypeError, KernelWarning, LaunchError
-from jwarp.frontend.cuda_kernel import HandwrittenKernel
-from jwarp.frontend.kernel import Kernel
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments, geometry, grouping
-from jwarp.launching.arguments import Matched, Role
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.arguments import Matched
 from jwarp.launching.keywords import refuse_keywords
+from jwarp.launching.program import program_of
 from jwarp.types import ArrayType
+from jwarp.wire import Role
 
 Dims = int | Sequence[int]
 OutputDims = Dims | Mapping[str, Dims]
@@ -81,8 +81,7 @@ def jax_kernel(
     name = kernel.name
     refuse_keywords(f"kernel '{name}': wp.jax_kernel", unknown, _KEYWORDS)
     _warn_without_effect(vmap_method=vmap_method, module_preload_mode=module_preload_mode)
-    if isinstance(kernel, HandwrittenKernel):
-        num_outputs, in_out_argnames = _declared(kernel, num_outputs, in_out_argnames)
+    num_outputs, in_out_argnames = kernel.wrapped_outputs(num_outputs, in_out_argnames)
     in_outs = _read_in_outs(kernel, in_out_argnames)
     count = _read_num_outputs(kernel, num_outputs, len(in_outs))
     first_output = len(kernel.signature) - count + len(in_outs)
@@ -157,14 +156,6 @@ _KEYWORDS = (
     "num_outputs", "in_out_argnames", "block_dim", "enable_backward", "module_preload_mode", "has_side_effect",
     *_CALL_KEYWORDS,
 )  # fmt: skip
-
-
-def _declared(kernel: HandwrittenKernel, num_outputs: int, names: Sequence[str] | None) -> tuple[int, Sequence[str]]:
-    """The outputs as the kernel's author said them, where the defaults would be others."""
-    definition = kernel.definition
-    if num_outputs == 1 and not names:
-        return len(definition.outputs), [definition.params[p].name for p in definition.in_outs]
-    return num_outputs, names or ()
 
 
 def _read_in_outs(kernel: Kernel, names: Sequence[str] | None) -> list[int]:

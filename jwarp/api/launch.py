@@ -10,7 +10,7 @@ from jwarp.api.record import record
 from jwarp.dispatch import eager, route
 from jwarp.dispatch.call import check_kernel
 from jwarp.errors import LaunchError
-from jwarp.frontend.kernel import Kernel
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry
 from jwarp.launching.keywords import refuse_keywords
 from jwarp.types import MAX_DIMS

@@ -8,11 +8,12 @@ from jwarp.config import config
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.checks import has_content
 from jwarp.errors import LaunchError
-from jwarp.frontend.kernel import Kernel
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, read_request
-from jwarp.launching.arguments import Matched, Role
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.arguments import Matched
+from jwarp.launching.program import program_of
+from jwarp.wire import Role
 
 
 def read_call(

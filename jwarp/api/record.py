@@ -12,13 +12,14 @@ from jwarp.dispatch import checks, route
 from jwarp.dispatch.call import Call, check_kernel
 from jwarp.dispatch.ready import Ready
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.frontend.kernel import Kernel
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, has_gradient
-from jwarp.launching.arguments import Matched, Role
-from jwarp.launching.descriptor import program_of
-from jwarp.launching.record import LaunchDescriptor, Record, code_settings, slot_of
+from jwarp.launching.arguments import Matched
+from jwarp.launching.program import program_of
+from jwarp.launching.record import LaunchDescriptor, Record, code_settings, info_of
 from jwarp.launching.sizes import refuse_symbolic
+from jwarp.wire import Role
 
 
 class _Unset:
@@ -82,10 +83,10 @@ class Launch(Record):
         program = self._program
         refuse_symbolic(program.name, [self._dim or ()], "and a descriptor is of a launch of known size")
         roles = [self._role_name(u, leaf) for u in range(len(self._values)) for leaf in self._parts(u)]
-        slots = tuple(slot_of(param, role) for param, role in zip(self.kernel.params, roles, strict=True))
+        infos = tuple(info_of(param, role) for param, role in zip(self.kernel.params, roles, strict=True))
         variant = f"adjoint({', '.join(self.wanted)})" if self.adjoint else "forward"
         settings = code_settings(program.settings)
-        return LaunchDescriptor(program.name, program.fingerprint, variant, self._dim, self.block_dim, slots, settings)
+        return LaunchDescriptor(program.name, program.fingerprint, variant, self._dim, self.block_dim, infos, settings)
 
     def _role_name(self, index: int, leaf: Any) -> str:
         if leaf is UNSET:

@@ -1,4 +1,4 @@
-"""The storage policy `slots`: a loop is reversed from a few of its states, running again from the nearest one.
+"""Checkpoints: a loop is reversed from a few of its states, running again from the nearest one.
 
 What a trip starts with is kept in a fixed number of slots of local arrays, the earliest trips at the bottom
 of a stack. To reach a trip, the loop runs on from the top of the stack and leaves states on its way, as many
@@ -9,43 +9,46 @@ revolve", 2000, with equal distances instead of binomial ones.)
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from jwarp.autodiff.forward_sweep import ForwardSweep
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Origin
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Block, Const, For, If, Local, Op, Operand, Value, While, walk, walk_node
+from jwarp.ir.operation import Memory
 from jwarp.types import ArrayType, ScalarType, int32, int64
-
-if TYPE_CHECKING:
-    from jwarp.autodiff.reverse import _Reverse
 
 SLOTS = 32
 
 
-class Slots:
-    """The local arrays of all loops of one adjoint kernel."""
+class Storage(enum.Enum):
+    """Where an adjoint keeps what the trips of loops started with, for going back through them."""
 
-    def __init__(self, reverse: _Reverse):
-        self.reverse = reverse
+    TAPE = "a record for every trip, on a tape that grows"
+    CHECKPOINTS = "a fixed number of states, from which loops run again to the trip that is wanted"
+
+
+class Checkpoints:
+    """The local arrays of all loops of one adjoint kernel, which `sweep` builds."""
+
+    def __init__(self, sweep: ForwardSweep):
+        self.sweep = sweep
         self.locals: dict[Origin, Local] = {}
 
     def array(self, type: ScalarType, size: int = SLOTS) -> Origin:
-        slot = Origin("slot", len(self.locals))
-        self.locals[slot] = Local(f"slot_{slot.param}", ArrayType(type, 1), (size,))
-        return slot
+        """One more local array, of `size` elements."""
+        number = len(self.locals)
+        made = Origin("checkpoint", number)
+        self.locals[made] = Local(f"checkpoint_{number}", ArrayType(type, 1), (size,))
+        return made
 
-    def open(self, node: For | While) -> Checkpoints:
+    def open(self, node: For | While) -> LoopCheckpoints:
         """The checkpoints of a loop that is about to be reversed: its first state is the first."""
-        made = Checkpoints(
-            self.reverse,
-            node,
-            tuple(self.array(p.type) for p in node.params),
-            self.array(int64),
-            self.array(int32, 1),
-        )
+        values = tuple(self.array(p.type) for p in node.params)
+        made = LoopCheckpoints(self.sweep, node, values, self.array(int64), self.array(int32, 1))
         made.begin()
         return made
 
@@ -56,9 +59,9 @@ class Slots:
         """
         loops = (n for n in walk(body) if isinstance(n, For | While))
         for node in (inner for loop in loops for inner in walk_node(loop)):
-            if isinstance(node, Op) and node.name in ("push", "save"):
+            if isinstance(node, Op) and node.row.adds in (Memory.TAPE, Memory.LOG):
                 raise NotDifferentiableError(
-                    f"kernel `{self.reverse.kernel.name}`: a loop overwrites an array and reads it again, which needs "
+                    f"kernel `{self.sweep.kernel.name}`: a loop overwrites an array and reads it again, which needs "
                     "a record of unknown length",
                     node.span,
                     "store to another array than the one that is read",
@@ -66,26 +69,27 @@ class Slots:
 
 
 @dataclass(frozen=True)
-class Checkpoints:
+class LoopCheckpoints:
     """The stack of one loop: `values` by carried value, the trips that they start, and how many there are."""
 
-    reverse: _Reverse
+    sweep: ForwardSweep
     node: For | While
     values: tuple[Origin, ...]
     trips: Origin
     depth: Origin
 
     def begin(self) -> None:
-        self.save(Const(int32, 0), Const(int64, 0), self.reverse.all(self.node.init))
+        self.save(Const(int32, 0), Const(int64, 0), self.sweep.operands(self.node.init))
         self.store(self.depth, Const(int32, 0), Const(int32, 1))
 
     def reach(self, trip: Operand) -> list[Value]:
         """What `trip` started with. Trips are asked for from the last to the first."""
-        do, builder = self.reverse.builder.op, self.reverse.builder
+        do, builder = self.sweep.builder.op, self.sweep.builder
         one = Const(int32, 1)
-        depth = self.load(self.depth, Const(int32, 0))
+        depth = self.load(self.depth, Const(int32, 0), int32)
         top = do("sub", depth, one)
-        init = (self.load(self.trips, top), depth, *(self.load(v, top) for v in self.values))
+        start = (self.load(v, top, p.type) for v, p in zip(self.values, self.node.params, strict=True))
+        init = (self.load(self.trips, top, int64), depth, *start)
         params = [Value(x.type) for x in init]
         made = [Value(x.type) for x in init]
         at, used, *state = params
@@ -97,14 +101,14 @@ class Checkpoints:
         builder.append(While(tuple(params), init, cond, make_block(nodes, following), tuple(made), self.node.span))
         reached, used, *fields = made
         # The state of this trip is needed no more.
-        last = self.load(self.trips, do("sub", used, one))
+        last = self.load(self.trips, do("sub", used, one), int64)
         spent = do("select", do("eq", last, reached), one, Const(int32, 0))
         self.store(self.depth, Const(int32, 0), do("sub", used, spent))
         return fields
 
     def advance(self, trip: Operand, at: Value, used: Value, state: Sequence[Value]) -> list[Operand]:
         """Run some trips on from `at`, and keep the state if a slot is free and it is not the one wanted."""
-        do, builder, node = self.reverse.builder.op, self.reverse.builder, self.node
+        do, builder, node = self.sweep.builder.op, self.sweep.builder, self.node
         free = do("sub", Const(int32, SLOTS), used)
         distance = do("sub", trip, at)
         parts = do("cast", do("add", do("div", free, Const(int32, 2)), Const(int32, 1)), type=int64)
@@ -113,14 +117,14 @@ class Checkpoints:
         steps = do("select", has_room, some, distance)
         index, params = Value(int64), [Value(s.type) for s in state]
         made = [Value(s.type) for s in state]
-        outer = dict(self.reverse.known)
+        outer = dict(self.sweep.known)
         with builder.block() as nodes:
             now = do("add", at, index)
-            self.reverse.set_index(node, now)
-            self.reverse.known.update(zip(node.params, params, strict=True))
-            self.reverse.forward_block(node.body, taped=False)
-            yields = self.reverse.all(node.body.yields)
-        self.reverse.known = outer
+            self.sweep.set_index(node, now)
+            self.sweep.known.update(zip(node.params, params, strict=True))
+            self.sweep.run(node.body, taped=False)
+            yields = self.sweep.operands(node.body.yields)
+        self.sweep.known = outer
         zero = Const(int64, 0)
         body = make_block(nodes, yields)
         builder.append(For(index, zero, steps, 1, tuple(params), tuple(state), body, tuple(made), node.span))
@@ -137,14 +141,13 @@ class Checkpoints:
 
     def save(self, place: Operand, trip: Operand, state: Sequence[Operand]) -> None:
         self.store(self.trips, place, trip)
-        for slot, value in zip(self.values, state, strict=True):
-            self.store(slot, place, value)
+        for array, value in zip(self.values, state, strict=True):
+            self.store(array, place, value)
 
-    def store(self, slot: Origin, place: Operand, value: Operand) -> None:
-        self.reverse.builder.effect("store", place, value, attr=slot)
+    def store(self, array: Origin, place: Operand, value: Operand) -> None:
+        self.sweep.builder.effect("store", place, value, attr=array)
 
-    def load(self, slot: Origin, place: Operand) -> Value:
-        assert self.reverse.slots is not None
-        made = Value(self.reverse.slots.locals[slot].dtype)
-        self.reverse.builder.append(Op("load", (place,), slot, made, self.node.span))
+    def load(self, array: Origin, place: Operand, type: ScalarType) -> Value:
+        made = Value(type)
+        self.sweep.builder.append(Op("load", (place,), array, made, self.node.span))
         return made

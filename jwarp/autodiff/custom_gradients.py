@@ -6,24 +6,27 @@ import dataclasses
 from collections.abc import Callable
 
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.attributes import Origin
+from jwarp.ir.attributes import Extent, Origin
 from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import WRITES, Block, Const, Gradient, Kernel, Node, Op, Operand, walk
+from jwarp.ir.nodes import Block, Const, Gradient, Kernel, Node, Op, Operand, walk
 from jwarp.passes.simplify import simplify
 from jwarp.types import int32
+
+# Operations that say something of derivatives alone: without these they are their first operand, or nothing.
+_FOR_DERIVATIVES = ("rule", "detach", "follow")
 
 
 def plain(kernel: Kernel) -> Kernel:
     """`kernel` as it runs: without what only its derivatives need."""
-    if not any(isinstance(n, Op) and n.name in ("rule", "detach", "follow") for n in walk(kernel.body)):
+    if not any(isinstance(n, Op) and n.name in _FOR_DERIVATIVES for n in walk(kernel.body)):
         return kernel
     return simplify(dataclasses.replace(kernel, body=_Plain().block(kernel.body), gradients=()))
 
 
 class _Plain(Cloner):
     def nodes(self, node: Node) -> list[Node]:
-        if not isinstance(node, Op) or node.name not in ("rule", "detach", "follow"):
+        if not isinstance(node, Op) or node.name not in _FOR_DERIVATIVES:
             return [self.node(node)]
         if node.result is not None:
             self.known[node.result] = self.operand(node.args[0])
@@ -43,8 +46,8 @@ def loaded_by_gradients(kernel: Kernel) -> frozenset[int]:
 class Inlined(Cloner):
     """Builds the kernel of a gradient into an adjoint.
 
-    `args` are the operands of the rule in the adjoint, `cotangents` those of its results; `slot` maps an array
-    of the caller to that of the adjoint. Contributions go to `add` (position of the operand, value) and
+    `args` are the operands of the rule in the adjoint, `cotangents` those of its results; `origin` maps an
+    array of the caller to that of the adjoint. Contributions go to `add` (position of the operand, value) and
     `add_to` (array, indices, value).
     """
 
@@ -55,14 +58,14 @@ class Inlined(Cloner):
         gradient: Gradient,
         args: tuple[Operand, ...],
         cotangents: tuple[Operand, ...],
-        slot: Callable[[int], Origin],
+        origin: Callable[[int], Origin],
         add: Callable[[int, Operand], None],
         add_to: Callable[[int, tuple[Operand, ...], Operand], None],
     ):
         super().__init__()
         self.builder = builder
         self.caller, self.gradient, self.args, self.cotangents = caller, gradient, args, cotangents
-        self.slot, self.add, self.add_to = slot, add, add_to
+        self.origin, self.add, self.add_to = origin, add, add_to
 
     def run(self) -> None:
         """Build it where the builder is."""
@@ -85,7 +88,7 @@ class Inlined(Cloner):
             self.known[node.result] = self.component(node.attr, 0)
         elif node.name == "load":
             self.load(node)
-        elif node.name in WRITES:
+        elif node.row.is_write:
             self.write(node)
         elif node.name == "shape":
             self.shape(node)
@@ -110,7 +113,7 @@ class Inlined(Cloner):
             return
         number, prefix = self.row(node.attr)
         indices = (*prefix, *self.operands(node.args))
-        self.builder.append(Op("load", indices, self.slot(number), self.fresh(node.result), node.span))
+        self.builder.append(Op("load", indices, self.origin(number), self.fresh(node.result), node.span))
 
     def flat(self, param: int, node: Op) -> int:
         """Which component of the parameter by value, or of its gradient, an access means."""
@@ -132,14 +135,14 @@ class Inlined(Cloner):
 
     def shape(self, node: Op) -> None:
         assert node.result is not None
-        param, axis = node.attr
-        number, prefix = self.row(param)
+        extent = node.told(Extent)
+        number, prefix = self.row(extent.array)
         local = self.caller.local(number)
         if local is not None:
-            self.known[node.result] = Const(int32, local.shape[axis + len(prefix)])
+            self.known[node.result] = Const(int32, local.shape[extent.axis + len(prefix)])
             return
         result = self.fresh(node.result)
-        self.builder.append(Op("shape", (), (number, axis + len(prefix)), result, node.span))
+        self.builder.append(Op("shape", (), Extent(number, extent.axis + len(prefix)), result, node.span))
 
 
 def authored_refusal(kernel: Kernel, node: Op, what: str) -> NotDifferentiableError:

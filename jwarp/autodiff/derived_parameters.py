@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.attributes import Origin
-from jwarp.ir.nodes import CHANGES, Block, For, If, Kernel, Local, Node, Op, Param, While, walk, written_params
+from jwarp.ir.attributes import Extent, Origin
+from jwarp.ir.nodes import Block, Kernel, Local, Op, Param, renumbered, walk, written_params
 from jwarp.ir.verify import MAX_LOCAL_BYTES
+from jwarp.ir.visit import map_ops
 from jwarp.types import ArrayType, int32
 
 # In the order in which a derived kernel has its parameters; `name` gets the prefix.
 KINDS = {
     "primal": "", "work": "", "final": "final_", "cotangent": "adj_", "gradient": "adj_", "tangent": "dot_",
-    "dim": "dim", "slot": "slot_",
+    "dim": "dim", "checkpoint": "checkpoint_",
 }  # fmt: skip
 
 
@@ -24,11 +25,11 @@ class Derived:
     """A kernel made from another one, and what each of its parameters is."""
 
     kernel: Kernel
-    slots: tuple[Origin, ...]
+    origins: tuple[Origin, ...]
 
 
 def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = None) -> Derived:
-    """The kernel of `body`, which names arrays of `kernel` by slots, with the parameters that it uses.
+    """The kernel of `body`, which names arrays of `kernel` by their origins, with the parameters that it uses.
 
     `more` are local arrays that the kernel does not have.
     """
@@ -37,31 +38,32 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = N
     ops = [n for n in walk(body) if isinstance(n, Op)]
     arrays = {n.attr for n in ops if isinstance(n.attr, Origin)}
     extents: dict[int, Origin] = {}
-    for p in sorted({n.attr[0] for n in ops if n.name == "shape"}):
+    for p in sorted({n.told(Extent).array for n in ops if n.name == "shape"}):
         # An extent can be read from whatever array has it.
         same = [Origin(kind, p) for kind in KINDS if Origin(kind, p) in arrays]
         extents[p] = same[0] if same else Origin("work" if p in written_params(kernel) else "primal", p)
         arrays.add(extents[p])
     order = list(KINDS)
 
-    def is_local(slot: Origin) -> bool:
-        return slot in more or (slot.kind != "dim" and slot.param >= count)
+    def is_local(origin: Origin) -> bool:
+        return origin in more or (origin.kind != "dim" and origin.param >= count)
 
     in_order = sorted(arrays, key=lambda s: (is_local(s), order.index(s.kind), s.param))
-    slots = tuple(s for s in in_order if not is_local(s))
-    numbers = {slot: k for k, slot in enumerate(in_order)}
+    origins = tuple(s for s in in_order if not is_local(s))
+    numbers = {origin: k for k, origin in enumerate(in_order)}
 
     def renumber(node: Op) -> Op:
         if isinstance(node.attr, Origin):
             return dataclasses.replace(node, attr=numbers[node.attr])
         if node.name == "shape":
-            return dataclasses.replace(node, attr=(numbers[extents[node.attr[0]]], node.attr[1]))
+            extent = node.told(Extent)
+            return dataclasses.replace(node, attr=Extent(numbers[extents[extent.array]], extent.axis))
         return node
 
     params: list[Param] = []
-    for slot in slots:
-        params.append(_param(kernel, slot, {p.name for p in params}))
-    locals_ = tuple(more[s] if s in more else _local(kernel, s) for s in in_order[len(slots) :])
+    for origin in origins:
+        params.append(_param(kernel, origin, {p.name for p in params}))
+    locals_ = tuple(more[s] if s in more else _local(kernel, s) for s in in_order[len(origins) :])
     if sum(local.size * local.dtype.bits // 8 for local in locals_) > MAX_LOCAL_BYTES:
         raise NotDifferentiableError(
             f"kernel `{kernel.name}`: its local arrays and their gradients need more than {MAX_LOCAL_BYTES} bytes "
@@ -69,74 +71,49 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = N
             kernel.span,
             "make the local arrays smaller, or pass arrays as parameters",
         )
-    exact = kernel.exact or any(slot.kind == "final" for slot in slots)
+    exact = kernel.exact or any(origin.kind == "final" for origin in origins)
     content = map_ops(body, renumber)
     made = Kernel(kernel.name, tuple(params), kernel.tid_dims, content, kernel.span, locals_, exact=exact,
                   block_dim=kernel.block_dim)  # fmt: skip
-    return Derived(made, slots)
+    return Derived(made, origins)
 
 
 def aligned(made: Sequence[Derived]) -> list[Derived]:
     """The same kernels with one list of parameters: what any of them uses."""
-    if len({d.slots for d in made}) == 1:
+    if len({d.origins for d in made}) == 1:
         return list(made)
     order = list(KINDS)
-    params = {slot: param for d in made for slot, param in zip(d.slots, d.kernel.params, strict=True)}
-    slots = tuple(sorted(params, key=lambda s: (order.index(s.kind), s.param)))
+    params = {origin: param for d in made for origin, param in zip(d.origins, d.kernel.params, strict=True)}
+    origins = tuple(sorted(params, key=lambda s: (order.index(s.kind), s.param)))
     named: list[Param] = []
-    for slot in slots:
-        name = params[slot].name
+    for origin in origins:
+        name = params[origin].name
         while name in {p.name for p in named}:
             name += "_"
-        named.append(dataclasses.replace(params[slot], name=name))
+        named.append(dataclasses.replace(params[origin], name=name))
     found = []
     for d in made:
-        numbers = {old: slots.index(slot) for old, slot in enumerate(d.slots)}
-        numbers |= {len(d.slots) + k: len(slots) + k for k in range(len(d.kernel.locals))}
-        body = map_ops(d.kernel.body, lambda op, numbers=numbers: _renumbered(op, numbers))  # type: ignore[misc]
-        found.append(Derived(dataclasses.replace(d.kernel, params=tuple(named), body=body), slots))
+        numbers = {old: origins.index(origin) for old, origin in enumerate(d.origins)}
+        numbers |= {len(d.origins) + k: len(origins) + k for k in range(len(d.kernel.locals))}
+        body = map_ops(d.kernel.body, lambda op, numbers=numbers: renumbered(op, numbers.__getitem__))  # type: ignore[misc]
+        found.append(Derived(dataclasses.replace(d.kernel, params=tuple(named), body=body), origins))
     return found
 
 
-def _renumbered(op: Op, numbers: Mapping[int, int]) -> Op:
-    if op.name == "shape":
-        return dataclasses.replace(op, attr=(numbers[op.attr[0]], op.attr[1]))
-    if op.name in ("param", "load", "inside", "save", "mark", *CHANGES):
-        return dataclasses.replace(op, attr=numbers[op.attr])
-    return op
-
-
-def _param(kernel: Kernel, slot: Origin, taken: set[str]) -> Param:
-    if slot.kind == "dim":
-        return Param(f"dim{slot.param}", int32)
-    param = kernel.params[slot.param]
+def _param(kernel: Kernel, origin: Origin, taken: set[str]) -> Param:
+    if origin.kind == "dim":
+        return Param(f"dim{origin.param}", int32)
+    param = kernel.params[origin.param]
     type = param.type
-    if slot.kind == "gradient" and not isinstance(type, ArrayType):
+    if origin.kind == "gradient" and not isinstance(type, ArrayType):
         type = ArrayType(type, 1)
-    name = KINDS[slot.kind] + param.name
+    name = KINDS[origin.kind] + param.name
     while name in taken:
         name += "_"
     return Param(name, type)
 
 
-def _local(kernel: Kernel, slot: Origin) -> Local:
-    local = kernel.array(slot.param)
+def _local(kernel: Kernel, origin: Origin) -> Local:
+    local = kernel.array(origin.param)
     assert isinstance(local, Local)
-    return dataclasses.replace(local, name=KINDS[slot.kind] + local.name)
-
-
-def map_ops(block: Block, change: Callable[[Op], Op]) -> Block:
-    """The block with every operation replaced by what `change` makes of it."""
-
-    def node(n: Node) -> Node:
-        match n:
-            case Op():
-                return change(n)
-            case If():
-                return dataclasses.replace(n, then=map_ops(n.then, change), orelse=map_ops(n.orelse, change))
-            case For():
-                return dataclasses.replace(n, body=map_ops(n.body, change))
-            case While():
-                return dataclasses.replace(n, cond=map_ops(n.cond, change), body=map_ops(n.body, change))
-
-    return Block(tuple(node(n) for n in block.nodes), block.yields)
+    return dataclasses.replace(local, name=KINDS[origin.kind] + local.name)

@@ -16,7 +16,7 @@ from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.attributes import ArrayNumber, Origin, ParamNumber
+from jwarp.ir.attributes import ArrayNumber, Origin, ParamNumber, RecordField, RecordFields
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     Block,
@@ -80,7 +80,7 @@ class _Forward(Rebuilder):
         self.written = frozenset(written_params(kernel))
         self.used = used_values(kernel.body)
         pushes = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push")
-        self.pushes = {n.attr[0]: n for n in pushes}
+        self.pushes = {n.told(RecordFields).tape: n for n in pushes}
         self.marks = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "mark"}
 
     def tangent(self, x: Operand) -> Operand:
@@ -176,7 +176,7 @@ class _Forward(Rebuilder):
     def load(self, node: Op, origin: Origin) -> None:
         self.result("load", node.args, origin, node)
 
-    def result(self, name: str, args: tuple[Operand, ...], origin: Origin, node: Op) -> None:
+    def result(self, name: str, args: tuple[Operand, ...], origin: Origin | RecordField, node: Op) -> None:
         """Append an operation on tangents that gives the tangent of what `node` gives."""
         assert node.result is not None
         (made,) = self.fresh([node.result])
@@ -232,19 +232,19 @@ class _Forward(Rebuilder):
         return [k for k, x in enumerate(self.pushes[tape].args) if x in self.active or x in self.marks]
 
     def push(self, node: Op) -> None:
-        tape, *flags = node.attr
-        dual = self.dual_fields(tape)
+        record = node.told(RecordFields)
+        dual = self.dual_fields(record.tape)
         args = (*node.args, *(self.tangent(node.args[k]) for k in dual))
-        attr = (tape, *flags, *(flags[k] for k in dual))
+        attr = RecordFields(record.tape, (*record.uniform, *(record.uniform[k] for k in dual)))
         self.builder.append(Op("push", args, attr, None, node.span))
 
     def top(self, node: Op) -> None:
-        tape, position = node.attr
+        field = node.told(RecordField)
         self.builder.append(node)
-        dual = self.dual_fields(tape)
-        if position in dual:
-            field = len(self.pushes[tape].args) + dual.index(position)
-            self.result("top", (), (tape, field), node)  # type: ignore[arg-type]
+        dual = self.dual_fields(field.tape)
+        if field.field in dual:
+            made = len(self.pushes[field.tape].args) + dual.index(field.field)
+            self.result("top", (), RecordField(field.tape, made), node)
 
 
 _MEMORY_RULES = {

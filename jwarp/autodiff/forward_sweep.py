@@ -8,10 +8,9 @@ from collections.abc import Iterable
 
 from jwarp.analysis.activity import Activity
 from jwarp.autodiff.custom_gradients import loaded_by_gradients
-from jwarp.ir.attributes import Origin
-from jwarp.ir.builder import Builder, make_block, zero
+from jwarp.ir.attributes import ArrayNumber, Origin, RecordField, RecordFields
+from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
-    WRITES,
     Block,
     Const,
     For,
@@ -22,36 +21,35 @@ from jwarp.ir.nodes import (
     Operand,
     Value,
     While,
-    blocks,
-    indices_of,
-    operands,
     results,
+    used_values,
     walk,
     walk_node,
 )
-from jwarp.types import int64, shape_of, with_shape
+from jwarp.ir.visit import Rebuilder
+from jwarp.types import ValueType, int64, shape_of, with_shape
 
 
-class Sweep:
+class ForwardSweep(Rebuilder):
     """`known` maps the kernel's values to those of the adjoint kernel that is being built.
 
-    `written` are the parameters that the kernel stored to before it was simplified.
+    `written` are the parameters that the kernel stored to before it was simplified. What is built can be reversed
+    where `taped` says so: loops then leave a record of each trip, if `is_taped`, and branches all that they compute.
     """
 
     def __init__(self, kernel: Kernel, active: Activity, written: frozenset[int], *, is_taped: bool):
+        super().__init__()
         self.kernel, self.active, self.written, self.is_taped = kernel, active, written, is_taped
-        self.builder = Builder()
-        self.known: dict[Value, Operand] = {}
+        self.taped = True
         self.scalars: dict[int, Value] = {}
         self.tapes = itertools.count()
         self.tape_of: dict[int, int] = {}  # by id of a loop: the tape that it filled last
         self.trips_of: dict[int, Value] = {}  # by id of a while loop: stands for its number of trips
         ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
-        self.used = {x for n in walk(kernel.body) for x in operands(n)}
-        self.used |= {y for n in walk(kernel.body) for b in blocks(n) for y in b.yields}
+        self.used = used_values(kernel.body)
         # An atomic operation whose result is used reads, too.
         self.loaded = frozenset(
-            n.attr for n in ops if n.name == "load" or (n.name in WRITES and n.result in self.used)
+            n.array for n in ops if n.row.is_access and (not n.row.is_write or n.result in self.used)
         ) | loaded_by_gradients(kernel)
         self.busy = frozenset(id(n) for n in walk(kernel.body) if self.is_busy(n))
 
@@ -59,81 +57,70 @@ class Sweep:
         """Whether the reverse sweep has something to do with `node`: values may also just pass through."""
         return any(
             any(r in self.active for r in results(inner))
-            or (isinstance(inner, Op) and inner.name in WRITES and inner.attr in self.active.arrays)
+            or (isinstance(inner, Op) and inner.row.is_write and inner.array in self.active.arrays)
             for inner in walk_node(node)
         )
 
     def operand(self, x: Operand) -> Operand:
         return self.known[x] if isinstance(x, Value) else x
 
-    def all(self, xs: Iterable[Operand]) -> tuple[Operand, ...]:
-        return tuple(self.operand(x) for x in xs)
-
     def fresh(self, value: Value) -> Value:
         made = Value(value.type, value.name)
         self.known[value] = made
         return made
 
-    def slot(self, array: int) -> Origin:
+    def origin(self, array: int) -> Origin:
         """The array of the adjoint kernel that holds what array `array` holds in the kernel."""
         local = array >= len(self.kernel.params)
         return Origin("work" if local or array in self.written else "primal", array)
 
-    def forward_block(self, block: Block, taped: bool) -> None:
+    def run(self, block: Block, taped: bool) -> None:
         """Run a block again; if `taped`, so that it can be reversed in this place."""
-        for node in block.nodes:
-            self.builder.span = node.span
-            match node:
-                case Op():
-                    self.forward_op(node)
-                case If():
-                    self.forward_if(node, taped)
-                case For() | While():
-                    self.forward_loop(node, taped)
+        outer, self.taped = self.taped, taped
+        self.nodes(block)
+        self.taped = outer
 
-    def forward_op(self, node: Op) -> None:
-        args = self.all(node.args)
-        if node.name in ("assert", "check", "print", "rule"):
+    def op(self, node: Op) -> None:
+        row, result, span = node.row, node.result, node.span
+        if row.effect in ("check", "print", "rule"):
             return
+        args = self.operands(node.args)
         if node.name == "param":
-            self.forward_scalar(node)
-        elif node.name in WRITES:
-            if node.attr in self.loaded:
-                self.builder.effect("save", *self.all(indices_of(node)), attr=self.slot(node.attr))
-            made = self.fresh(node.result) if node.result is not None else None
-            if node.attr in self.loaded:
-                self.builder.append(Op(node.name, args, self.slot(node.attr), made, node.span))
-        elif node.name == "clear":
-            self.builder.effect("clear", attr=self.slot(node.attr))
-        elif node.name == "load":
-            assert node.result is not None
-            self.builder.append(Op("load", args, self.slot(node.attr), self.fresh(node.result), node.span))
+            self.scalar(node)
+        elif row.is_write:
+            made = self.fresh(result) if result is not None else None
+            if node.array in self.loaded:
+                self.builder.effect("save", *self.operands(node.indices), attr=self.origin(node.array))
+                self.builder.append(Op(node.name, args, self.origin(node.array), made, span))
+        elif row.attribute is ArrayNumber:  # a load or a clear
+            made = self.fresh(result) if result is not None else None
+            self.builder.append(Op(node.name, args, self.origin(node.array), made, span))
         elif node.name == "detach":
-            assert node.result is not None
-            self.known[node.result] = self.builder.op("detach", args[0])
-        elif node.args:
-            assert node.result is not None
-            self.known[node.result] = self.builder.op(node.name, *args, attr=node.attr, type=node.result.type)
+            assert result is not None
+            self.known[result] = self.builder.op("detach", args[0])
+        elif args:
+            assert result is not None
+            self.known[result] = self.builder.op(node.name, *args, attr=node.attr, type=result.type)
         else:
-            assert node.result is not None
-            self.builder.append(Op(node.name, (), node.attr, self.fresh(node.result), node.span))
+            assert result is not None
+            self.builder.append(Op(node.name, (), node.attr, self.fresh(result), span))
 
-    def forward_scalar(self, node: Op) -> None:
+    def scalar(self, node: Op) -> None:
         """A scalar argument is one value, wherever it is read."""
         assert node.result is not None
         first = self.scalars.setdefault(node.attr, node.result)
         self.known[node.result] = self.known.get(first) or self.fresh(first)
 
-    def forward_if(self, node: If, taped: bool) -> None:
+    def branch(self, node: If) -> None:
         """A branch also results in what it computes inside, for the reverse sweep."""
         outer = self.known
         sides: list[tuple[list[Node], tuple[Operand, ...], dict[Value, Operand]]] = []
         for block in (node.then, node.orelse):
             self.known = dict(outer)
             with self.builder.block() as nodes:
-                self.forward_block(block, taped)
+                self.nodes(block)
             inner = {v: x for v, x in self.known.items() if v not in outer}
-            sides.append((nodes, self.all(block.yields), inner if taped else {}))
+            sides.append((nodes, self.operands(block.yields), inner if self.taped else {}))
         self.known = outer
         defined = [{x for n in nodes for x in results(n)} for nodes, _, _ in sides]
         made: list[Value] = [self.fresh(r) for r in node.results]
@@ -151,14 +138,15 @@ class Sweep:
         then, orelse = (make_block(nodes, y) for (nodes, _, _), y in zip(sides, yields, strict=True))
         self.builder.append(If(self.operand(node.cond), then, orelse, tuple(made), node.span))
 
-    def forward_loop(self, node: For | While, taped: bool) -> None:
+    def loop(self, node: For | While) -> None:
+        taped = self.taped
         taped_trips = taped and id(node) in self.busy
         changed = self.changed_arrays(node)
         if taped and changed and not taped_trips:
             self.tape_of[id(node)] = next(self.tapes)
             self.push(self.tape_of[id(node)], (), changed, self.control_shape(node))
         outer = dict(self.known)
-        init = self.all(node.init)
+        init = self.operands(node.init)
         limits = (self.operand(node.lo), self.operand(node.hi)) if isinstance(node, For) else None
         params = [self.fresh(p) for p in node.params]
         made_results = [Value(r.type, r.name) for r in node.results]
@@ -167,15 +155,15 @@ class Sweep:
         cond = Block()
         if isinstance(node, While):
             with self.builder.block() as nodes:
-                self.forward_block(node.cond, taped=False)
-            cond = make_block(nodes, self.all(node.cond.yields))
+                self.run(node.cond, taped=False)
+            cond = make_block(nodes, self.operands(node.cond.yields))
         count = Value(with_shape(int64, self.control_shape(node)))
         with self.builder.block() as nodes:
             if taped_trips and self.is_taped:
                 self.tape_of[id(node)] = next(self.tapes)
                 self.push(self.tape_of[id(node)], params, changed, self.control_shape(node))
-            self.forward_block(node.body, taped=False)
-            yields = list(self.all(node.body.yields))
+            self.run(node.body, taped=False)
+            yields = list(self.operands(node.body.yields))
             following = self.builder.op("add", count, Const(count.type, 1))
         self.known = known
         if isinstance(node, For):
@@ -189,24 +177,31 @@ class Sweep:
                          (*made_results, trips), node.span)  # fmt: skip
         self.builder.append(loop)
 
+    def set_index(self, node: For | While, trip: Operand) -> None:
+        """Let the index of a counted loop stand for what it is in trip number `trip`."""
+        if isinstance(node, For):
+            at = self.builder.op("cast", trip, type=node.index.type)
+            offset = self.builder.op("mul", at, _wrapped(node.index.type, node.step))
+            self.known[node.index] = self.builder.op("add", self.operand(node.lo), offset)
+
     def control_shape(self, node: For | While) -> tuple[int, ...]:
         """The shape of what decides how often each element goes through a loop."""
         return shape_of(node.index.type if isinstance(node, For) else node.cond.yields[0].type)
 
     def changed_arrays(self, node: Node) -> list[Origin]:
         """The arrays that `node` stores to and that the kernel reads back."""
-        found = {n.attr: None for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
-        return [self.slot(p) for p in found if p in self.loaded]
+        found = {n.array: None for n in walk_node(node) if isinstance(n, Op) and n.row.is_write}
+        return [self.origin(p) for p in found if p in self.loaded]
 
     def push(self, tape: int, values: Iterable[Value], logs: Iterable[Origin], shape: tuple[int, ...]) -> None:
         """Add a record of values and of the lengths of logs to a tape, for each element of tiles of `shape`."""
         values, logs = tuple(values), tuple(logs)
         marks = []
-        for slot in logs:
+        for log in logs:
             marks.append(Value(with_shape(int64, shape)))
-            self.builder.append(Op("mark", (), slot, marks[-1], self.builder.span))
-        flags = (*(0 for _ in values), *(1 for _ in logs))
-        self.builder.append(Op("push", (*values, *marks), (tape, *flags), None, self.builder.span))
+            self.builder.append(Op("mark", (), log, marks[-1], self.builder.span))
+        uniform = (*(False for _ in values), *(True for _ in logs))
+        self.builder.append(Op("push", (*values, *marks), RecordFields(tape, uniform), None, self.builder.span))
 
     def restore(self, node: For | While, values: Iterable[Value], logs: Iterable[Origin]) -> list[Value]:
         """Take the last record of a loop's tape back: the values, after the logs were undone."""
@@ -214,11 +209,11 @@ class Sweep:
         wanted = [*values, *(Value(mark) for _ in logs)]
         fields = [Value(v.type, v.name) for v in wanted]
         for k, field in enumerate(fields):
-            self.builder.append(Op("top", (), (tape, k), field, self.builder.span))
+            self.builder.append(Op("top", (), RecordField(tape, k), field, self.builder.span))
         self.builder.append(Op("pop", (), tape, None, self.builder.span))
         logs = tuple(logs)
-        for slot, length in zip(logs, fields[len(fields) - len(logs) :], strict=True):
-            self.builder.append(Op("rollback", (length,), slot, None, self.builder.span))
+        for log, length in zip(logs, fields[len(fields) - len(logs) :], strict=True):
+            self.builder.append(Op("rollback", (length,), log, None, self.builder.span))
         return fields[: len(fields) - len(logs)]
 
     def is_uniform(self, x: Operand) -> bool:
@@ -231,7 +226,13 @@ class Sweep:
         for node in walk(self.kernel.body):
             if not isinstance(node, Op) or node.result is None:
                 continue
-            fixed = node.name not in ("load", *WRITES) and all(isinstance(x, Const) or x in found for x in node.args)
+            fixed = not node.row.is_access and all(isinstance(x, Const) or x in found for x in node.args)
             if node.name in ("param", "shape") or (node.args and fixed):
                 found.add(node.result)
         return frozenset(found)
+
+
+def _wrapped(type: ValueType, number: int) -> Const:
+    """A number as a constant of an integer type, modulo 2^bits."""
+    number &= (1 << type.bits) - 1
+    return Const(type, number - (1 << type.bits) if number > type.max else number)

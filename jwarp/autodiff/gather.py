@@ -6,13 +6,15 @@ is its neighbours that add: thread j sums up what threads j + 1 and j - 1 have f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 
 from jwarp.analysis.ownership import Definitions, definitions_of, shifted_of
-from jwarp.ir.attributes import Origin
+from jwarp.ir.attributes import ArrayName, Origin
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import CHANGES, Block, Const, For, If, Node, Op, Operand, Value, While, blocks, walk
+from jwarp.ir.nodes import Block, Const, If, Node, Op, Operand, Value, blocks, changed_arrays, walk
+from jwarp.ir.operation import Memory
+from jwarp.ir.visit import Rewriter
 from jwarp.passes.prune import prune
 from jwarp.types import ScalarType, bool_, int32
 
@@ -28,42 +30,42 @@ def gather(body: Block, axes: Mapping[int, tuple[int, ...]], returned: frozenset
     """`body` with the gradients of the parameters in `axes` gathered; unchanged where that does not pay.
 
     `axes` has the launch axis of every index of the parameter. The kernel is then to be launched over all
-    elements of these arrays, and gets the dimensions of the original launch as slots of kind `dim`.
+    elements of these arrays, and gets the dimensions of the original launch as origins of kind `dim`.
     """
     definitions = definitions_of(body)
-    slots = {Origin("gradient", p): axes[p] for p in axes}
-    adds = [n for n in walk(body) if isinstance(n, Op) and n.name == "atomic_add" and n.attr in slots]
-    touched = {n.attr for n in walk(body) if isinstance(n, Op) and n.attr in slots and n not in adds}
-    if not adds or touched or any(_key(n, slots, definitions) is None for n in adds):
+    targets = {Origin("gradient", p): axes[p] for p in axes}
+    adds = [n for n in walk(body) if isinstance(n, Op) and n.name == "atomic_add" and n.attr in targets]
+    touched = {n.attr for n in walk(body) if isinstance(n, Op) and n.attr in targets and n not in adds}
+    if not adds or touched or any(_key(n, targets, definitions) is None for n in adds):
         return body
-    rest = prune(_without(body, slots), returned - set(slots))
+    rest = prune(_Without(targets).block(body), returned - set(targets))
     copies: dict[Origin, dict[Offset, Block]] = {}
     components: dict[Origin, list[Component]] = {}
-    for slot in slots:
-        keys = [_key(n, slots, definitions) for n in adds if n.attr == slot]
+    for target in targets:
+        keys = [_key(n, targets, definitions) for n in adds if n.attr == target]
         parts = list(dict.fromkeys(k[1] for k in keys if k))
-        components[slot] = parts
-        copies[slot] = {}
+        components[target] = parts
+        copies[target] = {}
         for offset in dict.fromkeys(k[0] for k in keys if k):
-            copy = _Collector(slot, offset, parts, slots, definitions).collected(body)
+            copy = _Collector(target, offset, parts, targets, definitions).collected(body)
             if copy is None:
                 return body
-            copies[slot][offset] = copy
+            copies[target][offset] = copy
     size = sum(_count(copy) for group in copies.values() for copy in group.values())
     if size > MAX_OPS or size > MAX_GROWTH * max(_count(body), 10) or _has_state(rest):
         return body
     # A thread reads for its neighbours what no thread may change in the same launch.
-    read = {slot for group in copies.values() for copy in group.values() for slot in _attributes(copy, ("load",))}
-    if not read.isdisjoint(_attributes(rest, CHANGES)):
+    read = {array for group in copies.values() for copy in group.values() for array in _arrays_loaded(copy)}
+    if not read.isdisjoint(array for node in rest.nodes for array in changed_arrays(node)):
         return body
-    return _Assembly(definitions).whole(rest, slots, copies, components)
+    return _Assembly(definitions).whole(rest, targets, copies, components)
 
 
 def _key(
-    node: Op, slots: Mapping[Origin, tuple[int, ...]], definitions: Definitions
+    node: Op, targets: Mapping[Origin, tuple[int, ...]], definitions: Definitions
 ) -> tuple[Offset, Component] | None:
     """The offsets of an addition from the thread's place, and the component that it adds to."""
-    axes = slots[node.attr]
+    axes = targets[node.attr]
     indices = node.args[:-1]
     shifted = [shifted_of(i, definitions) for i in indices[: len(axes)]]
     if any(s is None or s[0] != axis for s, axis in zip(shifted, axes, strict=True)):
@@ -71,9 +73,8 @@ def _key(
     return tuple(s[1] for s in shifted if s), indices[len(axes) :]
 
 
-def _attributes(block: Block, names: Collection[str]) -> set[object]:
-    """What the operations of these names are about: for those on memory, the slots."""
-    return {n.attr for n in walk(block) if isinstance(n, Op) and n.name in names}
+def _arrays_loaded(block: Block) -> set[ArrayName]:
+    return {n.attr for n in walk(block) if isinstance(n, Op) and n.name == "load"}
 
 
 def _count(block: Block) -> int:
@@ -82,19 +83,17 @@ def _count(block: Block) -> int:
 
 def _has_state(block: Block) -> bool:
     """Whether the block has loops or keeps anything in memory: then it is not repeated or split."""
-    return any(isinstance(n, (For, While)) or (isinstance(n, Op) and n.name in ("push", "save")) for n in walk(block))
+    return any(n.row.adds is not Memory.NONE if isinstance(n, Op) else not isinstance(n, If) for n in walk(block))
 
 
-def _without(block: Block, slots: Mapping[Origin, tuple[int, ...]]) -> Block:
-    """The block without the additions to `slots`."""
-    nodes: list[Node] = []
-    for node in block.nodes:
-        if isinstance(node, Op) and node.attr in slots:
-            continue
-        if isinstance(node, If):
-            node = If(node.cond, _without(node.then, slots), _without(node.orelse, slots), node.results, node.span)
-        nodes.append(node)
-    return Block(tuple(nodes), block.yields)
+class _Without(Rewriter):
+    """Leaves out the additions to `targets`."""
+
+    def __init__(self, targets: Mapping[Origin, tuple[int, ...]]):
+        self.targets = targets
+
+    def nodes(self, node: Node) -> Iterable[Node]:
+        return () if isinstance(node, Op) and node.attr in self.targets else super().nodes(node)
 
 
 class _Collector:
@@ -102,30 +101,30 @@ class _Collector:
 
     def __init__(
         self,
-        slot: Origin,
+        target: Origin,
         offset: Offset,
         components: list[Component],
-        slots: Mapping[Origin, tuple[int, ...]],
+        targets: Mapping[Origin, tuple[int, ...]],
         definitions: Definitions,
     ):
-        self.slot, self.offset, self.components = slot, offset, components
-        self.slots, self.definitions = slots, definitions
+        self.target, self.offset, self.components = target, offset, components
+        self.targets, self.definitions = targets, definitions
 
     def collected(self, body: Block) -> Block | None:
         """The block that yields the sums; None if it does more than compute them."""
-        type = next(n.args[-1].type for n in walk(body) if isinstance(n, Op) and n.attr == self.slot)
+        type = next(n.args[-1].type for n in walk(body) if isinstance(n, Op) and n.attr == self.target)
         nodes, totals = self.block(body, [None] * len(self.components))
         made = prune(make_block(nodes, [zero(type) if t is None else t for t in totals]), ())
-        changes = any(isinstance(n, Op) and n.name in CHANGES for n in walk(made))
+        changes = any(changed_arrays(node) for node in made.nodes)
         return None if changes or _has_state(made) else made
 
     def block(self, block: Block, totals: list[Operand | None]) -> tuple[list[Node], list[Operand | None]]:
         builder, totals = Builder(), list(totals)
         for node in block.nodes:
             builder.span = node.span
-            if isinstance(node, Op) and node.attr in self.slots:
-                key = _key(node, self.slots, self.definitions)
-                if node.attr == self.slot and key is not None and key[0] == self.offset:
+            if isinstance(node, Op) and node.attr in self.targets:
+                key = _key(node, self.targets, self.definitions)
+                if node.attr == self.target and key is not None and key[0] == self.offset:
                     k = self.components.index(key[1])
                     before = totals[k]
                     totals[k] = node.args[-1] if before is None else builder.op("add", before, node.args[-1])
@@ -167,16 +166,16 @@ class _Assembly:
     def whole(
         self,
         rest: Block,
-        slots: Mapping[Origin, tuple[int, ...]],
+        targets: Mapping[Origin, tuple[int, ...]],
         copies: Mapping[Origin, Mapping[Offset, Block]],
         components: Mapping[Origin, list[Component]],
     ) -> Block:
-        axes = sorted({axis for order in slots.values() for axis in order})
+        axes = sorted({axis for order in targets.values() for axis in order})
         for axis in axes:
             self.coordinates[axis] = self.read("tid", axis)
             self.dims[axis] = self.read("param", Origin("dim", axis))
-        for slot, order in slots.items():
-            self.store(slot, order, copies[slot], components[slot])
+        for target, order in targets.items():
+            self.store(target, order, copies[target], components[target])
         if rest.nodes:
             inside = self.inside(dict.fromkeys(axes, 0))
             self.builder.append(If(inside, Block(rest.nodes), Block(), ()))
@@ -202,7 +201,7 @@ class _Assembly:
         return holds
 
     def store(
-        self, slot: Origin, order: tuple[int, ...], copies: Mapping[Offset, Block], components: list[Component]
+        self, target: Origin, order: tuple[int, ...], copies: Mapping[Offset, Block], components: list[Component]
     ) -> None:
         totals: list[Operand | None] = [None] * len(components)
         for offset, copy in copies.items():
@@ -225,4 +224,4 @@ class _Assembly:
         place = tuple(self.coordinates[axis] for axis in order)
         for component, total in zip(components, totals, strict=True):
             assert total is not None
-            self.builder.effect("store", *place, *component, total, attr=slot)
+            self.builder.effect("store", *place, *component, total, attr=target)

@@ -15,18 +15,17 @@ from typing import Any
 
 from jwarp.analysis.activity import Activity, activity
 from jwarp.analysis.ownership import ThreadIndices, owned_arrays, stencils
-from jwarp.autodiff.checkpoints import Checkpoints, Slots
+from jwarp.autodiff.checkpoints import Checkpoints, LoopCheckpoints, Storage
 from jwarp.autodiff.custom_gradients import Inlined, loaded_by_gradients, memory_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order
-from jwarp.autodiff.forward_sweep import Sweep
+from jwarp.autodiff.forward_sweep import ForwardSweep
 from jwarp.autodiff.gather import gather
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
-from jwarp.ir.attributes import Origin
+from jwarp.ir.attributes import Detached, Origin, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
-    WRITES,
     Block,
     Const,
     For,
@@ -39,7 +38,6 @@ from jwarp.ir.nodes import (
     Value,
     While,
     blocks,
-    indices_of,
     inner_params,
     operands,
     results,
@@ -62,7 +60,7 @@ def vjp(
     shared: Iterable[int] = (),
     repeated: bool = False,
     gathered: Iterable[int] = (),
-    policy: str = "tape",
+    storage: Storage = Storage.TAPE,
 ) -> Derived:
     """The adjoint of `kernel`: gradients of the parameters `wanted` from cotangents of the arrays `given`.
 
@@ -70,8 +68,7 @@ def vjp(
     the same coordinates; both make sums of what would else be one thread's own. The gradients of parameters
     `gathered`, which `stencils` knows and whose loads are in range, are stored once for each element.
 
-    With the policy `tape`, loops keep what every trip started with on a tape that grows; with `slots`, in a
-    fixed number of slots, from which they run again to the trip that is wanted.
+    `storage` says where loops keep what their trips started with.
 
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
@@ -80,11 +77,11 @@ def vjp(
     kernel = simplify(speculate(simplify(kernel)))
     wanted, given = frozenset(wanted), frozenset(given)
     owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
-    reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given, carries), written, owned, policy)
+    reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given, carries), written, owned, storage)
     return reverse.adjoint(kernel, {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned})
 
 
-class _Reverse(Sweep):
+class _Reverse(ForwardSweep):
     """`gradients` maps the kernel's values to what has been added up for them so far."""
 
     def __init__(
@@ -94,10 +91,10 @@ class _Reverse(Sweep):
         active: Activity,
         written: frozenset[int],
         owned: frozenset[int],
-        policy: str,
+        storage: Storage,
     ):
-        self.slots = Slots(self) if policy == "slots" else None
-        super().__init__(kernel, active, written, is_taped=self.slots is None)
+        super().__init__(kernel, active, written, is_taped=storage is Storage.TAPE)
+        self.checkpoints = Checkpoints(self) if storage is Storage.CHECKPOINTS else None
         self.wanted, self.owned, self.indices = wanted, owned, ThreadIndices(kernel)
         self.gradients: dict[Value, Operand] = {}
         self.cotangents: dict[tuple[int, int], Operand] = {}  # of results of calls with their own gradients
@@ -110,17 +107,17 @@ class _Reverse(Sweep):
                 self.builder.effect("clear", attr=Origin(kind, k))
         cleared = self.builder.nodes
         with self.builder.block() as nodes:
-            self.forward_block(kernel.body, taped=True)
+            self.run(kernel.body, taped=True)
             self.reverse_block(kernel.body)
             for p, value in self.scalars.items():
                 if value in self.gradients:
                     self.builder.effect("atomic_add", zero(int64), self.gradients[value], attr=Origin("gradient", p))
-        slots = [Op("clear", (), slot) for slot in (self.slots.locals if self.slots else {})]
-        body = make_block([*cleared, *slots, *self.scalar_reads(), *nodes])
+        more = self.checkpoints.locals if self.checkpoints is not None else {}
+        body = make_block([*cleared, *(Op("clear", (), array) for array in more), *self.scalar_reads(), *nodes])
         returned = {Origin("gradient", p) for p in self.wanted} | {Origin("cotangent", p) for p in self.wanted}
         body = prune(body, returned)
-        if self.slots is not None:
-            self.slots.refuse_tape(body)
+        if self.checkpoints is not None:
+            self.checkpoints.refuse_tape(body)
         body = prune(drop_dead_stores(body), returned)
         body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         if gathered:
@@ -128,7 +125,7 @@ class _Reverse(Sweep):
             body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         body = prune(body, returned)
         refuse_order(kernel, body, self.owned)
-        return derived(kernel, body, self.slots.locals if self.slots else {})
+        return derived(kernel, body, more)
 
     def scalar_reads(self) -> list[Node]:
         reads: list[Node] = []
@@ -213,7 +210,7 @@ class _Reverse(Sweep):
             longest = Value(long)
             self.builder.append(Op("lane_max", (trips,), None, longest, span))
         last = self.builder.op("sub", longest, Const(long, 1))
-        checkpoints = self.slots.open(node) if self.slots is not None else None
+        checkpoints = self.checkpoints.open(node) if self.checkpoints is not None else None
         trip = Value(long)
         params = [Value(x.type) for x in init]
         with self.builder.block() as nodes:
@@ -237,7 +234,7 @@ class _Reverse(Sweep):
         for k, total in zip(carried, totals, strict=False):
             self.accumulate(node.init[k], total)
 
-    def enter_trip(self, node: For | While, trip: Value, checkpoints: Checkpoints | None) -> None:
+    def enter_trip(self, node: For | While, trip: Value, checkpoints: LoopCheckpoints | None) -> None:
         """Let the loop's index and what it carries stand for what they were when a trip started."""
         if checkpoints is not None:
             fields = checkpoints.reach(trip)
@@ -247,15 +244,9 @@ class _Reverse(Sweep):
         for k, (param, field) in enumerate(zip(node.params, fields, strict=True)):
             self.known[param] = self.counted(node, k, trip) or field
 
-    def set_index(self, node: For | While, trip: Operand) -> None:
-        if isinstance(node, For):
-            at = self.builder.op("cast", trip, type=node.index.type)
-            offset = self.builder.op("mul", at, _wrapped(node.index.type, node.step))
-            self.known[node.index] = self.builder.op("add", self.operand(node.lo), offset)
-
     def reverse_trip(self, node: For | While, gradients: dict[Any, Value]) -> list[Operand]:
         """Repeat and reverse one trip; the gradients of what it started with and used."""
-        self.forward_block(node.body, taped=True)
+        self.run(node.body, taped=True)
         self.gradients = {v: g for v, g in gradients.items() if isinstance(v, Value)}
         carried = [k for k in gradients if not isinstance(k, Value)]
         for k in carried:
@@ -298,7 +289,7 @@ class _Reverse(Sweep):
         return self.kernel.block_dim > 0 and not shape_of(trips.type)
 
     def reverse_op(self, node: Op) -> None:
-        if node.name in WRITES:
+        if node.row.is_write:
             self.reverse_write(node)
         elif node.name == "rule":
             self.reverse_call(node)
@@ -321,22 +312,23 @@ class _Reverse(Sweep):
     def reverse_value(self, node: Op, g: Operand) -> None:
         assert node.result is not None
         if node.name == "load":
-            self.add_to(node.attr, self.all(node.args), g, self.is_own(node.attr, node.args))
+            self.add_to(node.attr, self.operands(node.args), g, self.is_own(node.attr, node.args))
             return
         if node.name == "detach":
-            self.cotangents[node.attr[:2]] = g
+            detached = node.told(Detached)
+            self.cotangents[detached.rule, detached.result] = g
             return
         rules = rules_of(node)
         if rules is None or not node.result.type.is_float or any(a.type.is_int and a in self.active for a in node.args):
             raise bits_refusal(self.kernel, node)
-        applied = Applied(self.builder, self.all(node.args), self.operand(node.result), node.name, node.attr)
+        applied = Applied(self.builder, self.operands(node.args), self.operand(node.result), node.name, node.attr)
         for x, rule in zip(node.args, rules, strict=True):
             if rule is not None and isinstance(x, Value) and x in self.active:
                 self.accumulate(x, rule.reverse(applied, g))
 
     def reverse_call(self, node: Op) -> None:
         """Run the gradient that the author of a function wrote, for the results that have a cotangent."""
-        number, *written = node.attr
+        number, written = node.told(Rule).gradient, node.told(Rule).arrays
         gradient = self.kernel.gradients[number]
         found = {j: g for (k, j), g in self.cotangents.items() if k == number}
         self.cotangents = {key: g for key, g in self.cotangents.items() if key[0] != number}
@@ -356,22 +348,22 @@ class _Reverse(Sweep):
                 self.add_to(array, indices, g, self.is_own(array, ()))
 
         inlined = Inlined(
-            self.builder, self.kernel, gradient, self.all(node.args), cotangents, self.slot,
+            self.builder, self.kernel, gradient, self.operands(node.args), cotangents, self.origin,
             lambda k, g: self.accumulate(node.args[k], g), add_to,
         )  # fmt: skip
         inlined.run()
 
     # -- memory in reverse
 
-    def adjoint_slot(self, array: int) -> Origin:
+    def adjoint_origin(self, array: int) -> Origin:
         """The array that holds the gradient of array `array`."""
         if array >= len(self.kernel.params):
             return Origin("gradient", array)
         return Origin("cotangent" if array in self.written else "gradient", array)
 
-    def load(self, slot: Origin, indices: tuple[Operand, ...]) -> Value:
-        made = Value(with_shape(self.kernel.array(slot.param).dtype, shape_of(indices[0].type)))
-        self.builder.append(Op("load", indices, slot, made, self.builder.span))
+    def load(self, origin: Origin, indices: tuple[Operand, ...]) -> Value:
+        made = Value(with_shape(self.kernel.array(origin.param).dtype, shape_of(indices[0].type)))
+        self.builder.append(Op("load", indices, origin, made, self.builder.span))
         return made
 
     def is_own(self, array: int, indices: tuple[Operand, ...]) -> bool:
@@ -380,45 +372,46 @@ class _Reverse(Sweep):
 
     def add_to(self, array: int, indices: tuple[Operand, ...], g: Operand, own: bool) -> None:
         """Add `g` to the gradient of an element."""
-        slot = self.adjoint_slot(array)
+        origin = self.adjoint_origin(array)
         if own:
-            self.builder.effect("store", *indices, self.builder.op("add", self.load(slot, indices), g), attr=slot)
+            self.builder.effect("store", *indices, self.builder.op("add", self.load(origin, indices), g), attr=origin)
         else:
-            self.builder.effect("atomic_add", *indices, g, attr=slot)
+            self.builder.effect("atomic_add", *indices, g, attr=origin)
 
     def reverse_write(self, node: Op) -> None:
         if node.attr in self.loaded:
-            elements = [i for i in self.all(indices_of(node))[:1] if shape_of(i.type)]
-            self.builder.effect("undo", *elements, attr=self.slot(node.attr))
+            elements = [i for i in self.operands(node.indices)[:1] if shape_of(i.type)]
+            self.builder.effect("undo", *elements, attr=self.origin(node.attr))
         if node.attr not in self.active.arrays:
             return
         rule = _WRITE_RULES.get(node.name)
         if rule is None or (node.result is not None and node.result in self.active and node.attr not in self.owned):
             raise order_refusal(self.kernel, node)
-        rule(self, node, self.adjoint_slot(node.attr), self.all(indices_of(node)))
+        rule(self, node, self.adjoint_origin(node.attr), self.operands(node.indices))
 
-    def reverse_store(self, node: Op, slot: Origin, indices: tuple[Operand, ...]) -> None:
-        g = self.load(slot, indices)
+    def reverse_store(self, node: Op, origin: Origin, indices: tuple[Operand, ...]) -> None:
+        g = self.load(origin, indices)
         before = self.gradients.pop(node.result, None) if node.result is not None else None
         self.accumulate(node.args[-1], g)
-        self.builder.effect("store", *indices, before or zero(g.type), attr=slot)
+        self.builder.effect("store", *indices, before or zero(g.type), attr=origin)
 
-    def reverse_add(self, node: Op, slot: Origin, indices: tuple[Operand, ...]) -> None:
-        self.accumulate(node.args[-1], self.load(slot, indices))
+    def reverse_add(self, node: Op, origin: Origin, indices: tuple[Operand, ...]) -> None:
+        self.accumulate(node.args[-1], self.load(origin, indices))
         if node.result is not None and node.result in self.gradients:
-            own = self.is_own(node.attr, indices_of(node))
+            own = self.is_own(node.attr, node.indices)
             self.add_to(node.attr, indices, self.gradients.pop(node.result), own)
 
-    def reverse_extremum(self, node: Op, slot: Origin, indices: tuple[Operand, ...]) -> None:
+    def reverse_extremum(self, node: Op, origin: Origin, indices: tuple[Operand, ...]) -> None:
         """The cotangent goes to one of the values that equal the final one, whichever comes first."""
-        others = {n.name for n in walk(self.kernel.body) if isinstance(n, Op) and n.attr == node.attr}
-        if others & {"load", *WRITES} != {node.name} or node.result in self.used:
+        ops = (n for n in walk(self.kernel.body) if isinstance(n, Op))
+        touching = {n.name for n in ops if n.row.is_access and n.attr == node.attr}
+        if touching != {node.name} or node.result in self.used:
             raise order_refusal(self.kernel, node)
         final = self.load(Origin("final", node.attr), indices)
         wins = self.builder.op("eq", self.operand(node.args[-1]), final)
         taken = Value(final.type)
         with self.builder.block() as nodes:
-            self.builder.append(Op("atomic_exch", (*indices, zero(final.type)), slot, taken, node.span))
+            self.builder.append(Op("atomic_exch", (*indices, zero(final.type)), origin, taken, node.span))
         made = Value(final.type)
         self.builder.append(
             If(wins, make_block(nodes, [taken]), make_block([], [zero(final.type)]), (made,), node.span)
@@ -438,9 +431,3 @@ _WRITE_RULES = {
 def _components(param: Param) -> int:
     """How many scalars a parameter by value has."""
     return math.prod(param.type.components) if isinstance(param.type, ArrayType) else 1
-
-
-def _wrapped(type: Any, number: int) -> Const:
-    """A number as a constant of an integer type, modulo 2^bits."""
-    number &= (1 << type.bits) - 1
-    return Const(type, number - (1 << type.bits) if number > type.max else number)

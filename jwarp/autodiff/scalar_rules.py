@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
+from jwarp.ir.attributes import Attribute
 from jwarp.ir.builder import Builder, nearest, zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import ScalarType
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,12 @@ class Applied:
     args: tuple[Operand, ...]
     result: Operand
     name: str = ""
-    attr: Any = None
+    attr: Attribute | None = None
+
+    def told(self, kind: type[A]) -> A:
+        """The attribute, which is of this kind."""
+        assert isinstance(self.attr, kind)
+        return self.attr
 
     def do(self, name: str, *args: Operand | float) -> Operand:
         """Build an operation; Python numbers are rounded to the type of the result."""

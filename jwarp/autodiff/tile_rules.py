@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from jwarp.autodiff.scalar_rules import DERIVATIVES, Applied, Rule
 from jwarp.errors import NotDifferentiableError
+from jwarp.ir.attributes import Iota, Reduction, Scan, Strided, Transposes, Triangle
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Op, Operand, Value
 from jwarp.ir.tile_types import dense_strides
@@ -62,18 +63,18 @@ def _both(rule: Rule) -> Directions | None:
 
 def reshaped(a: Applied, x: Operand, shape: tuple[int, ...]) -> Operand:
     """The elements of `x` in order, as a tile of `shape`."""
-    return x if shape_of(x.type) == shape else a.builder.op("view", x, attr=(shape, 0, dense_strides(shape)))
+    return x if shape_of(x.type) == shape else a.builder.op("view", x, attr=Strided(shape, 0, dense_strides(shape)))
 
 
 def transposed(a: Applied, x: Operand) -> Operand:
     """The transpose of a matrix."""
     rows, columns = shape_of(x.type)
-    return a.builder.op("view", x, attr=((columns, rows), 0, (1, columns)))
+    return a.builder.op("view", x, attr=Strided((columns, rows), 0, (1, columns)))
 
 
 def _iota(a: Applied, shape: tuple[int, ...], axis: int = 0) -> Operand:
     made = Value(with_shape(int32, shape))
-    a.builder.append(Op("iota", (), (shape, axis), made, a.builder.span))
+    a.builder.append(Op("iota", (), Iota(shape, axis), made, a.builder.span))
     return made
 
 
@@ -88,28 +89,28 @@ def _spread_over(a: Applied, x: Operand, shape: tuple[int, ...], axes: tuple[int
         return a.builder.op("fill", x, attr=shape)
     kept = iter(dense_strides(shape_of(x.type)))
     strides = tuple(0 if axis in axes else next(kept) for axis in range(len(shape)))
-    return a.builder.op("view", x, attr=(shape, 0, strides))
+    return a.builder.op("view", x, attr=Strided(shape, 0, strides))
 
 
 def _sum(a: Applied, x: Operand, axes: tuple[int, ...]) -> Operand:
-    return a.builder.op("reduce", x, attr=("add", axes))
+    return a.builder.op("reduce", x, attr=Reduction("add", axes))
 
 
 # -- tiles made of others
 
 
 def _filled(a: Applied, g: Operand) -> Operand:
-    return _sum(a, g, tuple(range(len(a.attr))))
+    return _sum(a, g, tuple(range(len(shape_of(a.result.type)))))
 
 
 def _viewed(a: Applied, g: Operand) -> Operand:
-    _, offset, strides = a.attr
-    return a.builder.op("spread", g, attr=(shape_of(a.args[0].type), offset, strides))
+    view = a.told(Strided)
+    return a.builder.op("spread", g, attr=Strided(shape_of(a.args[0].type), view.offset, view.strides))
 
 
 def _unspread(a: Applied, g: Operand) -> Operand:
-    _, offset, strides = a.attr
-    return a.builder.op("view", g, attr=(shape_of(a.args[0].type), offset, strides))
+    view = a.told(Strided)
+    return a.builder.op("view", g, attr=Strided(shape_of(a.args[0].type), view.offset, view.strides))
 
 
 def _again(a: Applied, t: Operand) -> Operand:
@@ -152,13 +153,14 @@ _VALUE = Directions(
 
 
 def _reduce(node: Op) -> Rules:
-    if node.attr[0] == "add":
-        return (Directions(lambda a, g: _spread_over(a, g, shape_of(a.args[0].type), a.attr[1]), _again),)
-    if node.attr[0] not in ("min", "max"):
+    operation, axes = node.told(Reduction).operation, node.told(Reduction).axes
+    if operation == "add":
+        return (Directions(lambda a, g: _spread_over(a, g, shape_of(a.args[0].type), axes), _again),)
+    if operation not in ("min", "max"):
 
         def refuse(a: Applied, g: Operand) -> Operand:
             raise NotDifferentiableError(
-                f"the derivative of {node.attr[0]} over a whole tile is not known",
+                f"the derivative of {operation} over a whole tile is not known",
                 node.span,
                 "multiply the elements in a loop",
             )
@@ -167,40 +169,41 @@ def _reduce(node: Op) -> Rules:
 
     def chosen(a: Applied) -> Operand:
         """Which elements the results are: the first ones of those that are equal."""
-        shape, axes = shape_of(a.args[0].type), a.attr[1]
+        shape = shape_of(a.args[0].type)
         equal = a.builder.op("eq", a.args[0], _spread_over(a, a.result, shape, axes))
         numbers = _numbers(a, shape)
         candidates = a.builder.op("select", equal, numbers, Const(numbers.type, int32.max))
-        first = a.builder.op("reduce", candidates, attr=("min", axes))
+        first = a.builder.op("reduce", candidates, attr=Reduction("min", axes))
         return a.builder.op("eq", numbers, _spread_over(a, first, shape, axes))
 
     def reverse(a: Applied, g: Operand) -> Operand:
         shape = shape_of(a.args[0].type)
-        whole = _spread_over(a, g, shape, a.attr[1])
+        whole = _spread_over(a, g, shape, axes)
         return a.builder.op("select", chosen(a), whole, zero(whole.type))
 
     def forward(a: Applied, t: Operand) -> Operand:
-        return _sum(a, a.builder.op("select", chosen(a), t, zero(t.type)), a.attr[1])
+        return _sum(a, a.builder.op("select", chosen(a), t, zero(t.type)), axes)
 
     return (Directions(reverse, forward),)
 
 
 def _scan(node: Op) -> Rules:
-    kind, is_reverse, exclusive = node.attr
+    scan = node.told(Scan)
+    kind, is_reverse = scan.operation, scan.reverse
     if kind == "add":
-        other = (kind, not is_reverse, exclusive)
+        other = Scan(kind, not is_reverse, scan.exclusive)
         return (Directions(lambda a, g: a.builder.op("scan", g, attr=other), _again),)
 
     def sources(a: Applied) -> Operand:
         """The number of the element that each result is: the first of those that are equal."""
         x, shape = a.args[0], shape_of(a.args[0].type)
-        before = a.builder.op("scan", x, attr=(kind, is_reverse, True))
+        before = a.builder.op("scan", x, attr=Scan(kind, is_reverse, True))
         leads = a.builder.op("gt" if kind == "max" else "lt", x, before)
         numbers = _numbers(a, shape)
         # An index outside stands for no element.
         none = Const(numbers.type, int32.max if is_reverse else int32.min)
         found = a.builder.op("select", leads, numbers, none)
-        return a.builder.op("scan", found, attr=("min" if is_reverse else "max", is_reverse, exclusive))
+        return a.builder.op("scan", found, attr=Scan("min" if is_reverse else "max", is_reverse, scan.exclusive))
 
     def flat(a: Applied, x: Operand) -> Operand:
         return reshaped(a, x, (math.prod(shape_of(x.type)),))
@@ -222,11 +225,11 @@ def _scan(node: Op) -> Rules:
 def _product(a: Applied, x: Operand, y: Operand, flags: tuple[bool, bool]) -> Operand:
     """op(x) @ op(y), of the type of both."""
     rows, columns = shape_of(x.type)[flags[0]], shape_of(y.type)[not flags[1]]
-    return a.builder.op("matmul", x, y, zero(with_shape(scalar_of(x.type), (rows, columns))), attr=flags)
+    return a.builder.op("matmul", x, y, zero(with_shape(scalar_of(x.type), (rows, columns))), attr=Transposes(*flags))
 
 
 def _matmul(node: Op) -> Rules:
-    ta, tb = node.attr
+    ta, tb = node.told(Transposes).a, node.told(Transposes).b
 
     def rounded(a: Applied, g: Operand) -> Operand:
         """The cotangent as an operand: of the type of the operands, as products have one type of these."""
@@ -264,7 +267,7 @@ def _triangle(a: Applied, x: Operand, lower: bool, diagonal: float = 1.0) -> Ope
 
 
 def _solve(a: Applied, t: Operand, b: Operand, lower: bool, flipped: bool) -> Operand:
-    return a.builder.op("tri_solve", t, b, attr=(lower, flipped))
+    return a.builder.op("tri_solve", t, b, attr=Triangle(lower, flipped))
 
 
 def _cholesky_reverse(a: Applied, g: Operand) -> Operand:
@@ -291,7 +294,7 @@ def _cholesky_forward(a: Applied, t: Operand) -> Operand:
 
 
 def _tri_solve(node: Op) -> Rules:
-    lower, flipped = node.attr
+    lower, flipped = node.told(Triangle).lower, node.told(Triangle).transposed
 
     def columns(a: Applied, x: Operand) -> Operand:
         shape = shape_of(x.type)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import itertools
 import json
 from collections.abc import Collection, Mapping, Sequence
 
@@ -23,27 +22,19 @@ from jwarp.analysis.summary import (
 )
 from jwarp.backend.generator import identity
 from jwarp.backend.store import Store, key_of
-from jwarp.config import Settings
+from jwarp.config import CODE_SETTINGS, Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel, failure_texts
 from jwarp.ir.serialize import fingerprint, to_bytes
 from jwarp.passes.hoist import hoist
 from jwarp.types import ArrayType
+from jwarp.wire import DTYPES, Alternative, Cover, Parameter, encode_plan, escape
 
 PROGRAM_FORMAT = 1
-PLAN_FORMAT = 3
 # Vector code works on so many threads of a row at most, which stay together; a block is enough by itself.
-COLUMN_UNIT = 64
-# Settings that change the code; the others do not belong to a compiled kernel.
-CODE_SETTINGS = ("bounds", "debug", "fast_math")
+COLUMN_GROUP = 64
 
 VERSIONS = ("fast", "checked")
-
-# FFI dtype codes of XLA, for what the runtime checks buffers against.
-XLA_DTYPES = {
-    "bool": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "uint8": 6, "uint16": 7, "uint32": 8,
-    "uint64": 9, "float16": 10, "float32": 11, "float64": 12, "bfloat16": 16,
-}  # fmt: skip
 
 
 class AnalysedKernel:
@@ -90,7 +81,7 @@ class AnalysedKernel:
     @functools.cached_property
     def failures(self) -> list[str]:
         """What the native runtime says where a check fails."""
-        return [f"kernel '{self.kernel.name}': {text}" for text in failure_texts(self.kernel)]
+        return [escape(f"kernel '{self.kernel.name}': {text}") for text in failure_texts(self.kernel)]
 
     @functools.cached_property
     def _symbols(self) -> Symbols:
@@ -99,7 +90,7 @@ class AnalysedKernel:
     @functools.cached_property
     def plan(self) -> np.ndarray:
         """What the native runtime has to know, as int64 numbers."""
-        clauses = [sorted(map(_encode, clause)) for clause in self.condition]
+        clauses = [sorted(map(_alternative, clause), key=_order) for clause in self.condition]
         facts = self.summary
         return plan_numbers(self.kernel, facts.weight, facts.covers, facts.sums, clauses)
 
@@ -162,26 +153,32 @@ def plan_numbers(
     weight: int,
     covers: Sequence[int] = (),
     sums: Collection[int] = (),
-    clauses: Sequence[list[list[int]]] = (),
+    clauses: Sequence[Sequence[Alternative]] = (),
 ) -> np.ndarray:
     """The plan of a kernel with these facts; without `covers`, threads may touch any element."""
-    unit = 1 if kernel.block_dim else COLUMN_UNIT
-    numbers = [PLAN_FORMAT, kernel.tid_dims, weight, unit, len(kernel.params)]
-    for p, param in enumerate(kernel.params):
-        rank = param.type.ndim if isinstance(param.type, ArrayType) else 0
-        cover = covers[p] if covers else 0
-        numbers += [int(param.is_array), rank, XLA_DTYPES[param.dtype.name], cover, int(p in sums)]
-    numbers.append(len(clauses))
-    for clause in sorted(clauses):
-        numbers += [len(clause), *itertools.chain.from_iterable(clause)]
-    return np.array(numbers, np.int64)
+    parameters = (
+        Parameter(
+            param.is_array,
+            param.type.ndim if isinstance(param.type, ArrayType) else 0,
+            DTYPES[param.dtype.name],
+            covers[p] if covers else Cover.UNKNOWN,
+            p in sums,
+        )
+        for p, param in enumerate(kernel.params)
+    )
+    in_order = sorted(clauses, key=lambda clause: [_order(alternative) for alternative in clause])
+    return encode_plan(kernel.tid_dims, parameters, in_order, weight, 1 if kernel.block_dim else COLUMN_GROUP)
 
 
-def _encode(form: Affine) -> list[int]:
-    """One alternative of a clause for the native runtime: terms, then the constant."""
+def _order(alternative: Alternative) -> tuple[int, Sequence[tuple[int, int]], int]:
+    return len(alternative.terms), alternative.terms, alternative.constant
+
+
+def _alternative(form: Affine) -> Alternative:
+    """One alternative of a clause for the native runtime."""
     terms = []
     for symbol, c in form.terms:
         assert isinstance(symbol, Symbol)
         terms.append((symbol.index, c))
     terms.sort()
-    return [len(terms), *itertools.chain.from_iterable(terms), form.constant]
+    return Alternative(terms, form.constant)

@@ -15,7 +15,7 @@ import numpy as np
 from jwarp.caches import cached
 
 # Everything between a kernel's IR and its machine code. The frontend reads the library.
-PARTS = ("types", "ir", "frontend", "lib", "analysis", "passes", "tiling", "backend")
+PARTS = ("types", "ir", "frontend", "lib", "analysis", "passes", "tiling", "backend", "wire.py")
 
 _PACKAGE = Path(__file__).parent.parent
 _imported = time.time()

@@ -13,45 +13,44 @@ import numpy as np
 
 from jwarp.analysis.affine import Extents
 from jwarp.bind import compat
-from jwarp.bind.primitive import batched, bind, core_extents, launch_p
+from jwarp.bind.devices import may_have_gpu
+from jwarp.bind.primitive import Shapes, bind, core_extents, launch_p
 from jwarp.errors import NotDifferentiableError
-from jwarp.launching.arguments import Role
+from jwarp.launching.batch import Batch, Mask
 from jwarp.launching.derive import DerivedLaunch, Source, Variant, derive, gatherable, refuse_race, switched_off
-from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
+from jwarp.launching.descriptor import Descriptor, descriptor_of
+from jwarp.launching.program import GeneratedProgram
+from jwarp.wire import Role
+
+Launch = Descriptor[GeneratedProgram]
 
 # Parameters:
 #   launch          Descriptor of the launch that this is a derivative of
 #   variant         which derivative
 #   sources         what each operand is
 #   extents         shapes of the launch's parameters without batch axes, () for scalars
-#   batch           extents of the batch axes, outermost first
-#   masks           for each operand, which batch axes it has
-#   result_masks    the same for each result; one that lacks an axis is summed over it
+#   batch           Batch of these operands and results
 # One result for each parameter of `variant.wanted`, in order. Linear in the operands `given`, and in those `along`.
 derivative_p = compat.Primitive("jwarp_derivative")
 derivative_p.multiple_results = True
 
-Mask = tuple[bool, ...]
-
 
 def launch_of_derivative(
     *operands: Any,
-    launch: Descriptor,
+    launch: Launch,
     variant: Variant,
     sources: tuple[Source, ...],
     extents: Extents,
-    batch: tuple[int, ...],
-    masks: tuple[Mask, ...],
-    result_masks: tuple[Mask, ...],
+    batch: Batch,
 ) -> list[Any]:
     """The derivative as a launch of its kernel."""
     derived = derive(launch.program, variant)
-    given = {source: (x, mask) for source, x, mask in zip(sources, operands, masks, strict=True)}
-    wanted = dict(zip(variant.wanted, result_masks, strict=True))
+    given = {source: (x, mask) for source, x, mask in zip(sources, operands, batch.operands, strict=True)}
+    wanted = dict(zip(variant.wanted, batch.results, strict=True))
     results = _launched(launch, derived, given, wanted, extents, batch) if derived.has_results else {}
     outs = []
     for p, mask in wanted.items():
-        shape = (*batched(batch, mask), *(extents[p] or ()))
+        shape = (*batch.shape(mask), *(extents[p] or ()))
         if p in results:
             x, own = results[p]
             outs.append(jnp.reshape(_fitted(x, own, mask, batch), shape))
@@ -63,15 +62,14 @@ def launch_of_derivative(
 
 
 def _launched(
-    launch: Descriptor,
+    launch: Launch,
     derived: DerivedLaunch,
     given: Mapping[Source, tuple[Any, Mask]],
     wanted: Mapping[int, Mask],
     extents: Extents,
-    batch: tuple[int, ...],
+    batch: Batch,
 ) -> dict[int, tuple[Any, Mask]]:
     """Launch the kernel of a derivative; the results by parameter of the original, with their batch axes."""
-    full = (True,) * len(batch)
     operands: list[Any] = []
     masks: list[Mask] = []
     zeros: list[tuple[int, ...]] = []
@@ -85,29 +83,27 @@ def _launched(
         role = feed.role
         if feed.source.kind == "dim":
             operands.append(np.int32(launch.geometry.dims[p]))
-            masks.append((False,) * len(batch))
+            masks.append(batch.nothing)
         elif feed.source.kind != "zeros":
             x, mask = given[feed.source]
             if role is Role.IN_OUT:
-                x, mask = _fitted(x, mask, full, batch), full
+                x, mask = _fitted(x, mask, batch.all, batch), batch.all
             operands.append(x)
             masks.append(mask)
         elif role is Role.READ:
             operands.append(jnp.zeros(shape, param.dtype.dtype))
-            masks.append((False,) * len(batch))
+            masks.append(batch.nothing)
         else:
             zeros.append(shape)
         roles.append(role)
         if role is not Role.READ:
-            result_masks.append(wanted[feed.result] if feed.is_sum and feed.result is not None else full)
+            result_masks.append(wanted[feed.result] if feed.is_sum and feed.result is not None else batch.all)
     made = descriptor_of(derived.program, derived.covering(launch.geometry, extents), tuple(roles), launch.block_dim)
     results = launch_p.bind(
         *operands,
         launch=made,
         zeros=tuple(zeros),
-        batch=batch,
-        masks=tuple(masks),
-        result_masks=tuple(result_masks),
+        batch=Batch(batch.extents, tuple(masks), tuple(result_masks)),
         differentiable=False,
         side_effect=False,
     )
@@ -119,15 +115,15 @@ def _launched(
     return found
 
 
-def _fitted(x: Any, own: Mask, wanted: Mask, batch: tuple[int, ...]) -> Any:
+def _fitted(x: Any, own: Mask, wanted: Mask, batch: Batch) -> Any:
     """`x` with the batch axes of `wanted`: summed over the others, repeated along those that it lacks."""
     if own == wanted:
         return x
-    extra = tuple(sum(own[:k]) for k in range(len(batch)) if own[k] and not wanted[k])
+    extra = tuple(sum(own[:k]) for k in range(len(own)) if own[k] and not wanted[k])
     x, own = jnp.sum(x, extra), tuple(a and b for a, b in zip(own, wanted, strict=True))
     inside = jnp.shape(x)[sum(own) :]
-    missing = [sum(wanted[:k]) for k in range(len(batch)) if wanted[k] and not own[k]]
-    return jnp.broadcast_to(jnp.expand_dims(x, missing), (*batched(batch, wanted), *inside))
+    missing = [sum(wanted[:k]) for k in range(len(wanted)) if wanted[k] and not own[k]]
+    return jnp.broadcast_to(jnp.expand_dims(x, missing), (*batch.shape(wanted), *inside))
 
 
 # Types, batching, lowering
@@ -135,17 +131,11 @@ def _fitted(x: Any, own: Mask, wanted: Mask, batch: tuple[int, ...]) -> Any:
 
 @derivative_p.def_abstract_eval
 def _abstract_eval(
-    *avals: Any,
-    launch: Descriptor,
-    variant: Variant,
-    extents: Extents,
-    batch: tuple[int, ...],
-    result_masks: tuple[Mask, ...],
-    **_: Any,
+    *avals: Any, launch: Launch, variant: Variant, extents: Extents, batch: Batch, **_: Any
 ) -> list[Any]:
     return [
-        compat.output_aval((*batched(batch, mask), *(extents[p] or ())), launch.program.dtypes[p], avals)
-        for p, mask in zip(variant.wanted, result_masks, strict=True)
+        compat.output_aval((*batch.shape(mask), *(extents[p] or ())), launch.program.dtypes[p], avals)
+        for p, mask in zip(variant.wanted, batch.results, strict=True)
     ]
 
 
@@ -155,20 +145,13 @@ def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
 
 
 def _batch(
-    operands: Sequence[Any],
-    axes: Sequence[int | None],
-    *,
-    batch: tuple[int, ...],
-    masks: tuple[Mask, ...],
-    result_masks: tuple[Mask, ...],
-    **params: Any,
+    operands: Sequence[Any], axes: Sequence[int | None], *, batch: Batch, **params: Any
 ) -> tuple[list[Any], list[int]]:
     """One launch for the whole batch, whose results all have its axis."""
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     moved = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True)]
-    params["masks"] = tuple((axis is not None, *mask) for axis, mask in zip(axes, masks, strict=True))
-    params["result_masks"] = tuple((True, *mask) for mask in result_masks)
-    results = derivative_p.bind(*moved, batch=(size, *batch), **params)
+    wider = batch.wider(size, [axis is not None for axis in axes])
+    results = derivative_p.bind(*moved, batch=wider, **params)
     return results, [0] * len(results)
 
 
@@ -186,19 +169,18 @@ def _launch_jvp(
     primals: Sequence[Any],
     tangents: Sequence[Any],
     *,
-    launch: Descriptor,
-    zeros: tuple[tuple[int, ...], ...],
-    batch: tuple[int, ...],
-    masks: tuple[Mask, ...],
+    launch: Launch,
+    zeros: Shapes,
+    batch: Batch,
     differentiable: bool,
     **params: Any,
 ) -> tuple[list[Any], list[Any]]:
-    params.update(launch=launch, zeros=zeros, batch=batch, masks=masks, differentiable=differentiable)
+    params.update(launch=launch, zeros=zeros, batch=batch, differentiable=differentiable)
     results = launch_p.bind(*primals, **params)
     program = launch.program
     moving = {
         p: (tangent, mask)
-        for p, tangent, mask in zip(launch.operands, tangents, masks, strict=True)
+        for p, tangent, mask in zip(launch.operands, tangents, batch.operands, strict=True)
         if not compat.is_known_zero(tangent)
     }
     floats = tuple(p for p in launch.results if jnp.issubdtype(program.dtypes[p], jnp.floating))
@@ -206,17 +188,19 @@ def _launch_jvp(
         return results, [compat.zero_tangent(result) for result in results]
     if not differentiable:
         raise switched_off(program, next(iter(moving)))
-    full = (True,) * len(batch)
+    full = batch.all
     fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)
-    values = {Source("primal", p): (x, m) for p, x, m in zip(launch.operands, primals, masks, strict=True)}
+    values = {Source("primal", p): (x, m) for p, x, m in zip(launch.operands, primals, batch.operands, strict=True)}
     values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
     values |= {Source("given", p): pair for p, pair in moving.items()}
-    extents = core_extents([jax.typeof(x) for x in primals], launch, zeros, masks)
+    extents = core_extents([jax.typeof(x) for x in primals], launch, zeros, batch)
     refuse_race(program, launch.geometry, extents)
-    repeated = launch.geometry.may_repeat
     known = gatherable(program, launch.geometry, extents, _known_integers(launch, primals))
-    variant = Variant("tangent", floats, tuple(moving), fresh=fresh, gatherable=known, repeated=repeated)
-    outs = _bind(launch, variant, values, extents, batch, dict.fromkeys(floats, full))
+    variant = Variant(
+        "tangent", floats, tuple(moving), fresh=fresh, gatherable=known,
+        repeated=launch.geometry.may_repeat, for_gpu=may_have_gpu(),
+    )  # fmt: skip
+    outs = _bind(launch, variant, values, extents, batch.extents, dict.fromkeys(floats, full))
     made = dict(zip(floats, outs, strict=True))
     pairs = zip(launch.results, results, strict=True)
     return results, [made[p] if p in made else compat.zero_tangent(result) for p, result in pairs]
@@ -234,7 +218,7 @@ def _known_integers(launch: Descriptor, primals: Sequence[Any]) -> dict[int, int
 
 
 def _bind(
-    launch: Descriptor,
+    launch: Launch,
     variant: Variant,
     values: Mapping[Source, tuple[Any, Mask]],
     extents: Extents,
@@ -251,13 +235,11 @@ def _bind(
         variant=variant,
         sources=tuple(kept),
         extents=extents,
-        batch=batch,
-        masks=tuple(mask for _, mask in kept.values()),
-        result_masks=tuple(result_masks[p] for p in variant.wanted),
+        batch=Batch(batch, tuple(mask for _, mask in kept.values()), tuple(result_masks[p] for p in variant.wanted)),
     )
 
 
-def _read(program: Program, variant: Variant) -> frozenset[Source]:
+def _read(program: GeneratedProgram, variant: Variant) -> frozenset[Source]:
     """The primal operands that a derivative or any transpose of it reads, so that it can be transposed later."""
     found: set[Source] = set()
     refusals = []
@@ -289,15 +271,15 @@ def _faces(variant: Variant) -> list[Variant]:
 
 
 def bind_adjoint(
-    launch: Descriptor,
+    launch: Launch,
     operands: Sequence[Any],
-    zeros: tuple[tuple[int, ...], ...],
-    wanted: tuple[int, ...],
-    given: Mapping[int, Any],
+    zeros: Shapes,
+    wanted: Sequence[int],
+    cotangents: Mapping[int, Any],
     *,
     differentiable: bool = True,
 ) -> list[Any]:
-    """Gradients of the parameters `wanted` from the cotangents `given` of outputs; that of others is zero."""
+    """Gradients of the parameters `wanted` from `cotangents` of outputs; that of others is zero."""
     program = launch.program
     if not wanted:
         return []
@@ -305,15 +287,16 @@ def bind_adjoint(
         raise switched_off(program, wanted[0])
     extents = launch.extents([jnp.shape(x) for x in operands], zeros)
     refuse_race(program, launch.geometry, extents)
-    repeated = launch.geometry.may_repeat
     known = gatherable(program, launch.geometry, extents, _known_integers(launch, operands))
     fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)
     gathered = tuple(p for p in known if p in wanted)
-    fixed = {"fresh": fresh, "gathered": gathered, "gatherable": known}
-    variant = Variant("adjoint", wanted, tuple(given), **fixed, repeated=repeated)
+    variant = Variant(
+        "adjoint", tuple(wanted), tuple(cotangents), fresh=fresh, gathered=gathered, gatherable=known,
+        repeated=launch.geometry.may_repeat, for_gpu=may_have_gpu(),
+    )  # fmt: skip
     values: dict[Source, tuple[Any, Mask]] = {}
     values |= {Source("primal", p): (x, ()) for p, x in zip(launch.operands, operands, strict=True)}
-    values |= {Source("given", p): (x, ()) for p, x in given.items()}
+    values |= {Source("given", p): (x, ()) for p, x in cotangents.items()}
     if any(source.kind == "final" for source in _read(program, variant)):
         finals = bind(operands, launch, zeros)
         values |= {Source("final", p): (x, ()) for p, x in zip(launch.results, finals, strict=True)}
@@ -327,29 +310,28 @@ def _transposed(variant: Variant, wanted: Iterable[int], given: Iterable[int], a
     """The variant of the transpose, with gradients `wanted` from cotangents `given`."""
     order = "2" if variant.along else ""
     kind = ("tangent" if variant.is_adjoint else "adjoint") + order
-    found = (tuple(wanted), tuple(given), tuple(along))
-    fixed = {"fresh": variant.fresh, "gatherable": variant.gatherable}
-    return Variant(kind, *found, **fixed, repeated=variant.repeated)
+    return dataclasses.replace(
+        variant, kind=kind, wanted=tuple(wanted), given=tuple(given), along=tuple(along), shared=(), gathered=()
+    )
 
 
 def _derivative_jvp(
     primals: Sequence[Any],
     tangents: Sequence[Any],
     *,
-    launch: Descriptor,
+    launch: Launch,
     variant: Variant,
     sources: tuple[Source, ...],
     extents: Extents,
-    batch: tuple[int, ...],
-    masks: tuple[Mask, ...],
-    result_masks: tuple[Mask, ...],
+    batch: Batch,
 ) -> tuple[list[Any], list[Any]]:
-    values = {s: (x, m) for s, x, m in zip(sources, primals, masks, strict=True)}
-    moving = {s: (t, m) for s, t, m in zip(sources, tangents, masks, strict=True) if not compat.is_known_zero(t)}
-    wanted = dict(zip(variant.wanted, result_masks, strict=True))
+    values = {s: (x, m) for s, x, m in zip(sources, primals, batch.operands, strict=True)}
+    pairs = zip(sources, tangents, batch.operands, strict=True)
+    moving = {s: (t, m) for s, t, m in pairs if not compat.is_known_zero(t)}
+    wanted = dict(zip(variant.wanted, batch.results, strict=True))
 
     def bound(changed: Variant, values: Mapping[Source, tuple[Any, Mask]]) -> list[Any]:
-        return _bind(launch, changed, values, extents, batch, wanted)
+        return _bind(launch, changed, values, extents, batch.extents, wanted)
 
     results = bound(variant, values)
     parts = []
@@ -380,24 +362,22 @@ compat.ad.primitive_jvps[derivative_p] = _derivative_jvp
 def _transpose(
     cotangents: Sequence[Any],
     *operands: Any,
-    launch: Descriptor,
+    launch: Launch,
     variant: Variant,
     sources: tuple[Source, ...],
     extents: Extents,
-    batch: tuple[int, ...],
-    masks: tuple[Mask, ...],
-    result_masks: tuple[Mask, ...],
+    batch: Batch,
 ) -> list[Any]:
     linear = [compat.ad.is_undefined_primal(x) for x in operands]
     kind = next(s.kind for s, is_linear in zip(sources, linear, strict=True) if is_linear)
-    pairs = zip(sources, operands, masks, linear, strict=True)
+    pairs = zip(sources, operands, batch.operands, linear, strict=True)
     values = {s: (x, m) for s, x, m, is_linear in pairs if not is_linear}
     primals = {s: pair for s, pair in values.items() if s.kind in ("primal", "final")}
     others = {s.param: pair for s, pair in values.items() if s.kind in ("given", "along")}
-    wanted = {s.param: m for s, m, is_linear in zip(sources, masks, linear, strict=True) if is_linear}
+    wanted = {s.param: m for s, m, is_linear in zip(sources, batch.operands, linear, strict=True) if is_linear}
     arriving = {
         p: (ct, m)
-        for p, ct, m in zip(variant.wanted, cotangents, result_masks, strict=True)
+        for p, ct, m in zip(variant.wanted, cotangents, batch.results, strict=True)
         if not isinstance(ct, compat.ad.Zero)
     }
     if not arriving:
@@ -411,7 +391,7 @@ def _transpose(
     changed = dataclasses.replace(changed, shared=shared, gathered=gathered)
     primals |= {Source("given", p): pair for p, pair in given.items()}
     primals |= {Source("along", p): pair for p, pair in along.items()}
-    outs = iter(_bind(launch, changed, primals, extents, batch, wanted))
+    outs = iter(_bind(launch, changed, primals, extents, batch.extents, wanted))
     return [next(outs) if is_linear else None for is_linear in linear]
 
 
@@ -445,6 +425,7 @@ def _drop_unused(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
     if all(used):
         return [True] * len(eqn.invars), eqn
     variant: Variant = params["variant"]
+    batch: Batch = params["batch"]
     wanted = tuple(p for p, is_used in zip(variant.wanted, used, strict=True) if is_used)
     narrower = dataclasses.replace(variant, wanted=wanted)
     read = _read(params["launch"].program, narrower)
@@ -453,8 +434,11 @@ def _drop_unused(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
         params,
         variant=narrower,
         sources=tuple(s for s, keep in zip(params["sources"], kept, strict=True) if keep),
-        masks=tuple(m for m, keep in zip(params["masks"], kept, strict=True) if keep),
-        result_masks=tuple(m for m, is_used in zip(params["result_masks"], used, strict=True) if is_used),
+        batch=dataclasses.replace(
+            batch,
+            operands=tuple(m for m, keep in zip(batch.operands, kept, strict=True) if keep),
+            results=tuple(m for m, is_used in zip(batch.results, used, strict=True) if is_used),
+        ),
     )
     invars = [x for x, keep in zip(eqn.invars, kept, strict=True) if keep]
     outvars = [x for x, is_used in zip(eqn.outvars, used, strict=True) if is_used]

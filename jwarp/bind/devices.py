@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 
+from jwarp.backend.cuda import nvrtc
 from jwarp.backend.cuda.nvrtc import read_architectures
 from jwarp.caches import cached
 
@@ -25,3 +26,8 @@ def _of_gpus() -> tuple[str, ...]:
         return ()
     found = {f"sm_{str(gpu.compute_capability).replace('.', '')}" for gpu in gpus}
     return tuple(sorted(found, key=lambda name: int(name.removeprefix("sm_"))))
+
+
+def may_have_gpu() -> bool:
+    """Whether code can be made for GPUs, so that what is traced may come to run on one."""
+    return nvrtc.is_installed()

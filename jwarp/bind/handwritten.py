@@ -2,49 +2,51 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.bind import compat
-from jwarp.bind.devices import architectures
 from jwarp.bind.primitive import (
-    batched_operands,
-    call_cuda,
+    Shapes,
+    add_batching,
     core_extents,
+    is_empty,
     launch_p,
+    lower_cuda,
     lower_nothing,
     refuse_long,
+    result_avals,
     run_eagerly,
 )
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.frontend.kernel import Kernel
-from jwarp.launching.arguments import Role, refuse_written_inputs
-from jwarp.launching.descriptor import Descriptor, Program, descriptor_of, encode, program_of
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.launching.arguments import refuse_written_inputs
+from jwarp.launching.batch import Batch
+from jwarp.launching.descriptor import Descriptor, descriptor_of
 from jwarp.launching.geometry import fold
 from jwarp.launching.handwritten import configuration
+from jwarp.launching.program import HandwrittenProgram, program_of
 from jwarp.launching.sizes import refuse_symbolic
+from jwarp.wire import Role
 
-# Parameters as those of a launch of a generated kernel: `launch`, `zeros`, `batch`, `masks`, `side_effect`.
+Launch = Descriptor[HandwrittenProgram]
+
+# Parameters as those of a launch of a generated kernel: `launch`, `zeros`, `batch`, `side_effect`.
 # Every result has all batch axes.
 handwritten_p = compat.Primitive("jwarp_handwritten")
 handwritten_p.multiple_results = True
 
 
-def unbatched(launch: Descriptor, zeros: tuple[tuple[int, ...], ...], side_effect: bool) -> dict[str, Any]:
+def unbatched(launch: Launch, zeros: Shapes, side_effect: bool) -> dict[str, Any]:
     """The parameters of a launch without batch axes."""
-    return {
-        "launch": launch,
-        "zeros": zeros,
-        "batch": (),
-        "masks": ((),) * len(launch.operands),
-        "side_effect": side_effect,
-    }
+    batch = Batch.none(len(launch.operands), len(launch.results))
+    return {"launch": launch, "zeros": zeros, "batch": batch, "side_effect": side_effect}
 
 
 @handwritten_p.def_impl
@@ -53,90 +55,30 @@ def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
 
 
 @handwritten_p.def_abstract_eval
-def _abstract_eval(
-    *avals: Any,
-    launch: Descriptor,
-    zeros: tuple[tuple[int, ...], ...],
-    batch: tuple[int, ...],
-    masks: tuple[tuple[bool, ...], ...],
-    **_: Any,
-) -> list[Any]:
+def _abstract_eval(*avals: Any, launch: Launch, zeros: Shapes, batch: Batch, **_: Any) -> list[Any]:
     program = launch.program
     shapes = (launch.geometry.dims, *zeros, *(aval.shape for aval in avals))
     refuse_symbolic(program.name, shapes, "which handwritten kernels do not take")
-    extents = core_extents(avals, launch, zeros, masks)
+    extents = core_extents(avals, launch, zeros, batch)
     refuse_long(program, extents)
-    configuration(launch)
-    made = ((*batch, *(extents[p] or ())) for p in launch.results)
-    return [compat.output_aval(shape, program.dtypes[p], avals) for p, shape in zip(launch.results, made, strict=True)]
+    configuration(program.definition, dims_of(launch), launch.block_dim)
+    return result_avals(avals, launch, extents, batch)
 
 
-def _is_empty(launch: Descriptor, batch: Sequence[int]) -> bool:
-    """Whether the launch has no threads."""
-    return 0 in (*launch.geometry.dims, *batch)
+def dims_of(launch: Launch) -> tuple[int, ...]:
+    """The launch dimensions, as many as were given."""
+    return launch.geometry.dims[: launch.program.kernel.tid_dims]
 
 
-def _batch(
-    operands: Sequence[Any],
-    axes: Sequence[int | None],
-    *,
-    launch: Descriptor,
-    batch: tuple[int, ...],
-    masks: tuple[tuple[bool, ...], ...],
-    **params: Any,
-) -> tuple[list[Any], list[int]]:
-    size, moved, wider = batched_operands(operands, axes, launch, masks)
-    results = handwritten_p.bind(*moved, launch=launch, batch=(size, *batch), masks=wider, **params)
-    return results, [0] * len(results)
-
-
-compat.batching.primitive_batchers[handwritten_p] = _batch
-
-
-# On a GPU
-
-
-def _lower_cuda(
-    ctx: Any,
-    *operands: Any,
-    launch: Descriptor,
-    zeros: tuple[tuple[int, ...], ...],
-    batch: tuple[int, ...],
-    masks: tuple[tuple[bool, ...], ...],
-    side_effect: bool,
-) -> Any:
-    if _is_empty(launch, batch):
-        return lower_nothing(ctx, *operands, launch=launch)
-    program, config = launch.program, configuration(launch)
-    assert program.handwritten is not None
-    kernel = Handwritten(program.handwritten, program.kernel, program.settings)
-    image = kernel.image(architectures(program.settings.cuda_arch), config.block)
-    numbers = encode(launch, batch, masks, _all(launch, batch))
-    return call_cuda(
-        ctx, operands, launch, image, kernel.plan, numbers,
-        shared=config.shared, grid=config.grid, side_effect=side_effect,
-    )  # fmt: skip
-
-
-def _all(launch: Descriptor, batch: Sequence[int]) -> tuple[tuple[bool, ...], ...]:
-    return ((True,) * len(batch),) * len(launch.results)
+add_batching(handwritten_p)
 
 
 # On the CPU
 
 
-def _lower_cpu(
-    ctx: Any,
-    *operands: Any,
-    launch: Descriptor,
-    zeros: tuple[tuple[int, ...], ...],
-    batch: tuple[int, ...],
-    masks: tuple[tuple[bool, ...], ...],
-    side_effect: bool,
-) -> Any:
-    definition = launch.program.handwritten
-    assert definition is not None
-    if _is_empty(launch, batch):
+def _lower_cpu(ctx: Any, *operands: Any, launch: Launch, zeros: Shapes, batch: Batch, side_effect: bool) -> Any:
+    definition = launch.program.definition
+    if is_empty(launch, batch):
         return lower_nothing(ctx, *operands, launch=launch)
     if definition.cpu is None:
         raise LaunchError(
@@ -145,35 +87,31 @@ def _lower_cpu(
             "give cpu= to wp.cuda_kernel: a @wp.kernel with the same parameters, or a JAX function of the inputs",
         )
     if isinstance(definition.cpu, Kernel):
-        compute = _of_kernel(definition.cpu, launch, zeros, batch, masks, side_effect)
+        compute = _of_kernel(definition.cpu, launch, zeros, batch, side_effect)
     else:
-        compute = _of_function(definition.cpu, launch, zeros, batch, masks)
+        compute = _of_function(definition.cpu, launch, zeros, batch)
     return compat.mlir.lower_fun(compute, multiple_results=True)(ctx, *operands)
 
 
 def _of_kernel(
-    kernel: Kernel,
-    launch: Descriptor,
-    zeros: tuple[tuple[int, ...], ...],
-    batch: tuple[int, ...],
-    masks: tuple[tuple[bool, ...], ...],
-    side_effect: bool,
+    kernel: Kernel, launch: Launch, zeros: Shapes, batch: Batch, side_effect: bool
 ) -> Callable[..., list[Any]]:
     """The launch of a generated kernel in the place of a handwritten one."""
     program, roles = program_of(kernel, launch.program.settings), list(launch.roles)
-    dims = launch.geometry.dims[: launch.program.kernel.tid_dims]
     refuse_written_inputs(program.name, program.params, program.written, roles)
     # Checks of debug mode note what they find in arrays of their own.
     roles += [Role.ZEROS] * len(program.shadowed)
     fresh = dict(zip((p for p, role in enumerate(launch.roles) if role is Role.ZEROS), zeros, strict=True))
 
     def compute(*operands: Any) -> list[Any]:
-        given = [x.shape[sum(mask) :] for x, mask in zip(operands, masks, strict=True)]
+        given = [x.shape[sum(mask) :] for x, mask in zip(operands, batch.operands, strict=True)]
         whole = dict(zip(launch.operands, given, strict=True)) | fresh
         own = (*zeros, *(whole[p] for p in program.shadowed))
-        made = descriptor_of(program, fold(dims, program.kernel.tid_dims, program.name), tuple(roles))
+        geometry = fold(dims_of(launch), program.kernel.tid_dims, program.name)
+        made = descriptor_of(program, geometry, tuple(roles))
+        axes = dataclasses.replace(batch, results=(batch.all,) * len(made.results))
         results = launch_p.bind(
-            *operands, launch=made, zeros=own, batch=batch, masks=masks, result_masks=_all(made, batch),
+            *operands, launch=made, zeros=own, batch=axes,
             differentiable=False, side_effect=side_effect or program.lasts,
         )  # fmt: skip
         return results[: len(launch.results)]
@@ -181,17 +119,10 @@ def _of_kernel(
     return compute
 
 
-def _of_function(
-    function: Callable,
-    launch: Descriptor,
-    zeros: tuple[tuple[int, ...], ...],
-    batch: tuple[int, ...],
-    masks: tuple[tuple[bool, ...], ...],
-) -> Callable[..., list[Any]]:
+def _of_function(function: Callable, launch: Launch, zeros: Shapes, batch: Batch) -> Callable[..., list[Any]]:
     """The author's JAX function in the place of the launch, once for each batch element."""
     program = launch.program
-    assert program.handwritten is not None
-    inputs = program.handwritten.inputs
+    inputs = program.definition.inputs
     fresh = dict(zip((p for p, role in enumerate(launch.roles) if role is Role.ZEROS), zeros, strict=True))
 
     def one(*operands: Any) -> tuple[Any, ...]:
@@ -199,17 +130,16 @@ def _of_function(
         # What the kernel changes may start as zeros.
         given |= {p: jnp.zeros(shape, program.dtypes[p]) for p, shape in fresh.items() if p in inputs}
         shapes = {p: fresh[p] if p in fresh else given[p].shape for p in launch.results}
-        dims = launch.geometry.dims[: program.kernel.tid_dims]
-        call = with_keywords(function, dim=dims, output_shapes=tuple(shapes.values()))
+        call = with_keywords(function, dim=dims_of(launch), output_shapes=tuple(shapes.values()))
         found = call(*(given[p] for p in inputs))
         return _checked(program, found, shapes)
 
-    for axis in reversed(range(len(batch))):
-        one = jax.vmap(one, tuple(0 if mask[axis] else None for mask in masks), axis_size=batch[axis])
+    for axis, size in reversed(list(enumerate(batch.extents))):
+        one = jax.vmap(one, tuple(0 if mask[axis] else None for mask in batch.operands), axis_size=size)
     return lambda *operands: list(one(*operands))
 
 
-def _checked(program: Program, found: Any, shapes: Mapping[int, tuple[int, ...]]) -> tuple[Any, ...]:
+def _checked(program: HandwrittenProgram, found: Any, shapes: Mapping[int, tuple[int, ...]]) -> tuple[Any, ...]:
     """The results of the function for the CPU, one for each output."""
     results = tuple(found) if isinstance(found, (tuple, list)) else (found,)
     names = ", ".join(program.params[p].name for p in shapes)
@@ -244,4 +174,4 @@ def with_keywords(function: Callable, **offered: Any) -> Callable:
 
 
 compat.mlir.register_lowering(handwritten_p, _lower_cpu, platform="cpu")
-compat.mlir.register_lowering(handwritten_p, _lower_cuda, platform="cuda", inline=False)
+compat.mlir.register_lowering(handwritten_p, lower_cuda, platform="cuda", inline=False)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jwarp.bind import compat, values
-from jwarp.errors import LaunchError
 from jwarp.launching import arguments
-from jwarp.launching.arguments import Argument, Fault, Matched, Role
-from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
+from jwarp.launching.arguments import Argument, Fault, Matched
+from jwarp.launching.descriptor import Descriptor, descriptor_of
+from jwarp.launching.program import Program
 from jwarp.launching.sizes import refuse_symbolic
+from jwarp.wire import Role
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def prepare(program: Program, dims: tuple[int, ...], matched: Matched, block_dim
     """
     program, threads = program.arranged(dims, block_dim)
     roles, operands, zeros = _read(program, matched)
-    _refuse_content(program, matched, roles)
+    program.refuse_content(roles)
     if compat.is_not_tracing():
         refuse_symbolic(program.name, (dims, *zeros), "and nothing is being exported")
     return Prepared(descriptor_of(program, threads, roles, block_dim), operands, zeros)
@@ -62,18 +62,3 @@ def _read(program: Program, matched: Matched) -> tuple[tuple[Role, ...], list[An
     roles += [Role.ZEROS] * len(program.shadowed)
     zeros += [shapes[index] for index in program.shadowed]
     return tuple(roles), operands, tuple(zeros)
-
-
-def _refuse_content(program: Program, matched: Matched, roles: Sequence[Role]) -> None:
-    """Only what its author says it reads has an initial content to a handwritten kernel."""
-    definition = program.handwritten
-    if definition is None:
-        return
-    for p in definition.outputs:
-        if roles[p] is Role.IN_OUT and p not in definition.in_outs:
-            name = definition.params[p].name
-            raise LaunchError(
-                f"kernel '{program.name}', output '{name}': an array was given for it to start from, and the kernel is "
-                "not said to read it",
-                hint=f"pass a shape, or make the kernel with in_out_argnames=('{name}',)",
-            )

@@ -9,28 +9,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jwarp.analysis.affine import Extents
 from jwarp.backend.cpu.compile import lower_kernel
-from jwarp.backend.cuda import compile as cuda
 from jwarp.bind import compat
 from jwarp.bind.devices import architectures
 from jwarp.bind.register import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
 from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import LaunchError
-from jwarp.frontend.kernel import Kernel
-from jwarp.ir.nodes import failure_texts
-from jwarp.launching.arguments import Role
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.launching.batch import Batch
 from jwarp.launching.batch_to_threads import spread_launch
-from jwarp.launching.descriptor import Descriptor, Extents, Program, encode
+from jwarp.launching.descriptor import Descriptor, encode
 from jwarp.launching.geometry import MAX_EXTENT
+from jwarp.launching.program import GeneratedProgram, Program
 from jwarp.launching.sizes import Symbolic, are_known
+from jwarp.wire import Role
+
+Shapes = tuple[tuple[int, ...], ...]
 
 # Parameters, besides the operands in order of the kernel's parameters:
 #   launch          Descriptor
 #   zeros           shapes of the outputs that start as zeros, without batch axes
-#   batch           extents of the batch axes, outermost first
-#   masks           for each operand, which batch axes it has (in front, in their order)
-#   result_masks    the same for each result; one that lacks an axis is summed over it
+#   batch           Batch
 #   differentiable  False where the user switched gradients off
 #   side_effect     True where XLA must keep a call whose results are not used
 # One result for each parameter of role ZEROS or IN_OUT, in order, with all batch axes.
@@ -41,8 +42,8 @@ launch_p.multiple_results = True
 
 def bind(
     operands: Sequence[Any],
-    launch: Descriptor,
-    zeros: tuple[tuple[int, ...], ...],
+    launch: Descriptor[GeneratedProgram],
+    zeros: Shapes,
     *,
     differentiable: bool = True,
     side_effect: bool = False,
@@ -52,20 +53,18 @@ def bind(
     return launch_p.bind(*compat.placed_alike(operands), **params)
 
 
-def _unbatched(launch: Descriptor, zeros: Any, differentiable: bool, side_effect: bool) -> dict[str, Any]:
+def _unbatched(launch: Descriptor, zeros: Shapes, differentiable: bool, side_effect: bool) -> dict[str, Any]:
     return {
         "launch": launch,
         "zeros": zeros,
-        "batch": (),
-        "masks": ((),) * len(launch.operands),
-        "result_masks": ((),) * len(launch.results),
+        "batch": Batch.none(len(launch.operands), len(launch.results)),
         "differentiable": differentiable,
         "side_effect": side_effect,
     }
 
 
 def eager(
-    launch: Descriptor, zeros: tuple[tuple[int, ...], ...], *, differentiable: bool = True, side_effect: bool = False
+    launch: Descriptor[GeneratedProgram], zeros: Shapes, *, differentiable: bool = True, side_effect: bool = False
 ) -> Callable[..., list[Any]]:
     """The function of concrete operands that `bind` runs, for who calls it again and again."""
     return reporting(jitted(launch_p, _unbatched(launch, zeros, differentiable, side_effect)))
@@ -147,43 +146,32 @@ def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
 # Types
 
 
-def core_extents(
-    avals: Sequence[Any],
-    launch: Descriptor,
-    zeros: Sequence[tuple[int, ...]],
-    masks: Sequence[Sequence[bool]],
-) -> Extents:
+def core_extents(avals: Sequence[Any], launch: Descriptor, zeros: Shapes, batch: Batch) -> Extents:
     """The extents of each parameter of a launch, None for scalars, without batch axes."""
-    return launch.extents([a.shape[sum(mask) :] for a, mask in zip(avals, masks, strict=True)], zeros)
+    return launch.extents([a.shape[sum(mask) :] for a, mask in zip(avals, batch.operands, strict=True)], zeros)
 
 
 @launch_p.def_effectful_abstract_eval
 def _abstract_eval(
-    *avals: Any,
-    launch: Descriptor,
-    zeros: tuple[tuple[int, ...], ...],
-    batch: tuple[int, ...],
-    masks: tuple[tuple[bool, ...], ...],
-    result_masks: tuple[tuple[bool, ...], ...],
-    **_: Any,
+    *avals: Any, launch: Descriptor[GeneratedProgram], zeros: Shapes, batch: Batch, **_: Any
 ) -> tuple[list[Any], set[Any]]:
     program = launch.program
-    own = (launch.geometry.dims, (launch.geometry.repeat,), batch)
+    own = (launch.geometry.dims, (launch.geometry.repeat,), batch.extents)
     refuse_other_scopes(program.name, (*own, *zeros, *(aval.shape for aval in avals)))
-    extents = core_extents(avals, launch, zeros, masks)
+    extents = core_extents(avals, launch, zeros, batch)
     refuse_long(program, extents)
-    if launch.geometry.repeat and 0 not in batch:
-        lower_kernel(program.kernel, program.settings).check(launch.geometry.dims, extents)
-    results = [
-        compat.output_aval((*batched(batch, mask), *(extents[index] or ())), program.dtypes[index], avals)
-        for index, mask in zip(launch.results, result_masks, strict=True)
+    if 0 not in batch.extents:
+        program.check(launch.geometry, extents)
+    return result_avals(avals, launch, extents, batch), {compat.print_effect} if program.lasts else set()
+
+
+def result_avals(avals: Sequence[Any], launch: Descriptor, extents: Extents, batch: Batch) -> list[Any]:
+    """The types of the results of a launch."""
+    pairs = zip(launch.results, batch.results, strict=True)
+    return [
+        compat.output_aval((*batch.shape(mask), *(extents[p] or ())), launch.program.dtypes[p], avals)
+        for p, mask in pairs
     ]
-    return results, {compat.print_effect} if program.lasts else set()
-
-
-def batched(batch: Sequence[int], mask: Sequence[bool]) -> tuple[int, ...]:
-    """The batch axes that a mask selects."""
-    return tuple(size for size, present in zip(batch, mask, strict=True) if present)
 
 
 def refuse_long(program: Program, extents: Extents) -> None:
@@ -199,43 +187,39 @@ def refuse_long(program: Program, extents: Extents) -> None:
 # Batching
 
 
-def _batch(
-    operands: Sequence[Any],
-    axes: Sequence[int | None],
-    *,
-    launch: Descriptor,
-    batch: tuple[int, ...],
-    masks: tuple[tuple[bool, ...], ...],
-    result_masks: tuple[tuple[bool, ...], ...],
-    **params: Any,
-) -> tuple[list[Any], list[int]]:
-    """One launch for the whole batch: an operand without the batch axis is neither copied nor broadcast."""
-    size, moved, new_masks = batched_operands(operands, axes, launch, masks)
-    wider = tuple((True, *mask) for mask in result_masks)
-    params.update(launch=launch, batch=(size, *batch), masks=new_masks, result_masks=wider)
-    results = launch_p.bind(*moved, **params)
-    return results, [0] * len(results)
+def add_batching(primitive: compat.Primitive) -> None:
+    """Give a primitive of launches its rule."""
+
+    def rule(
+        operands: Sequence[Any], axes: Sequence[int | None], *, launch: Descriptor, batch: Batch, **params: Any
+    ) -> tuple[list[Any], list[int]]:
+        """One launch for the whole batch: an operand without the batch axis is neither copied nor broadcast."""
+        moved, wider = batched_operands(operands, axes, launch, batch)
+        results = primitive.bind(*moved, launch=launch, batch=wider, **params)
+        return results, [0] * len(results)
+
+    compat.batching.primitive_batchers[primitive] = rule
 
 
 def batched_operands(
-    operands: Sequence[Any], axes: Sequence[int | None], launch: Descriptor, masks: Sequence[tuple[bool, ...]]
-) -> tuple[int, list[Any], tuple[tuple[bool, ...], ...]]:
-    """The extent of a new batch axis, the operands with that in front, and which batch axes they have."""
+    operands: Sequence[Any], axes: Sequence[int | None], launch: Descriptor, batch: Batch
+) -> tuple[list[Any], Batch]:
+    """The operands with a new batch axis in front, and which axes there are then."""
     size = next(op.shape[axis] for op, axis in zip(operands, axes, strict=True) if axis is not None)
-    moved, new_masks = [], []
-    for index, operand, axis, mask in zip(launch.operands, operands, axes, masks, strict=True):
+    moved, present = [], []
+    for index, operand, axis in zip(launch.operands, operands, axes, strict=True):
+        is_written = launch.roles[index] is Role.IN_OUT
         if axis is not None:
             operand = jnp.moveaxis(operand, axis, 0)
-        elif launch.roles[index] is Role.IN_OUT:
+        elif is_written:
             # Each element of the batch writes to its own copy.
             operand = jnp.broadcast_to(operand, (size, *operand.shape))
-        batched = axis is not None or launch.roles[index] is Role.IN_OUT
         moved.append(operand)
-        new_masks.append((batched, *mask))
-    return size, moved, tuple(new_masks)
+        present.append(axis is not None or is_written)
+    return moved, batch.wider(size, present)
 
 
-compat.batching.primitive_batchers[launch_p] = _batch
+add_batching(launch_p)
 
 
 # Lowering
@@ -244,21 +228,19 @@ compat.batching.primitive_batchers[launch_p] = _batch
 def _lower_cpu(
     ctx: Any,
     *operands: Any,
-    launch: Descriptor,
-    zeros: tuple[tuple[int, ...], ...],
-    batch: tuple[int, ...],
-    masks: tuple[tuple[bool, ...], ...],
-    result_masks: tuple[tuple[bool, ...], ...],
-    differentiable: bool,
+    launch: Descriptor[GeneratedProgram],
+    zeros: Shapes,
+    batch: Batch,
     side_effect: bool,
+    **_: Any,
 ) -> Any:
-    spread = spread_launch(launch, zeros, batch, masks, result_masks)
+    spread = spread_launch(launch, zeros, batch)
     if spread is not None:
         launch, zeros = spread
-        batch, masks, result_masks = (), ((),) * len(masks), ((),) * len(result_masks)
+        batch = Batch.none(len(batch.operands), len(batch.results))
     kernel = lower_kernel(launch.program.kernel, launch.program.settings)
-    kernel.require(launch.geometry.dims, core_extents(ctx.avals_in, launch, zeros, masks))
-    ctx, operands = lower_variables(ctx, operands, launch, batch)
+    kernel.require(launch.geometry.dims, core_extents(ctx.avals_in, launch, zeros, batch))
+    ctx, operands = lower_variables(ctx, operands, launch, batch.extents)
     call = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=side_effect)
     with compat.named_operation(_shown_name(launch.program)):
         return call(
@@ -267,7 +249,7 @@ def _lower_cpu(
             kernel=launch.program.name,
             fingerprint=kernel.fingerprint,
             program=kernel.program,
-            launch=encode(launch, batch, masks, result_masks),
+            launch=encode(launch, batch.extents, batch.operands, batch.results),
         )
 
 
@@ -277,65 +259,40 @@ def _shown_name(program: Program) -> str:
     return f"jwarp.{program.name}" + (f".{variant}" if variant != "forward" else "")
 
 
-def _lower_cuda(
-    ctx: Any,
-    *operands: Any,
-    launch: Descriptor,
-    zeros: tuple[tuple[int, ...], ...],
-    batch: tuple[int, ...],
-    masks: tuple[tuple[bool, ...], ...],
-    result_masks: tuple[tuple[bool, ...], ...],
-    differentiable: bool,
-    side_effect: bool,
-) -> Any:
-    program, geometry = launch.program, launch.geometry
-    if 0 in (*geometry.dims, *batch, geometry.repeat):
-        return lower_nothing(ctx, *operands, launch=launch)
-    kernel = cuda.lower_kernel(program.gpu_kernel, program.settings)
-    extents, flat = core_extents(ctx.avals_in, launch, zeros, masks), not batch and geometry.repeat == 1
-    version = kernel.version(geometry.dims, extents, flat=flat)
-    image = kernel.image(version, architectures(program.settings.cuda_arch), launch.block_dim)
-    ctx, operands = lower_variables(ctx, operands, launch, batch)
-    # Who may fail is waited for, and so is no part of a CUDA graph.
-    target = CUDA_DEBUG_TARGET if kernel.has_checks else CUDA_TARGET
-    numbers, failures = encode(launch, batch, masks, result_masks), failure_texts(kernel.kernel)
-    return call_cuda(
-        ctx, operands, launch, image, kernel.plan, numbers,
-        target=target, shared=image.shared, grid=image.grid, failures=failures, side_effect=side_effect,
-    )  # fmt: skip
-
-
-def call_cuda(
-    ctx: Any,
-    operands: Sequence[Any],
-    launch: Descriptor,
-    image: cuda.Image,
-    plan: np.ndarray,
-    numbers: np.ndarray,
-    *,
-    target: str = CUDA_TARGET,
-    shared: int = 0,
-    grid: Sequence[int] = (),
-    failures: Sequence[str] = (),
-    side_effect: bool = False,
+def lower_cuda(
+    ctx: Any, *operands: Any, launch: Descriptor, zeros: Shapes, batch: Batch, side_effect: bool, **_: Any
 ) -> Any:
     """The custom call that launches an image; the native module's handler says what each attribute is."""
+    program, geometry = launch.program, launch.geometry
+    if is_empty(launch, batch):
+        return lower_nothing(ctx, *operands, launch=launch)
+    extents = core_extents(ctx.avals_in, launch, zeros, batch)
+    version = program.gpu_version(geometry, extents, flat=not batch.extents)
+    code = program.gpu_code(version, geometry, launch.block_dim, architectures(program.settings.cuda_arch))
+    ctx, operands = lower_variables(ctx, operands, launch, batch.extents)
+    # Who may fail is waited for, and so is no part of a CUDA graph.
+    target = CUDA_DEBUG_TARGET if code.failures else CUDA_TARGET
     call = jax.ffi.ffi_lowering(target, operand_output_aliases=launch.aliases, has_side_effect=side_effect)
-    with compat.named_operation(_shown_name(launch.program)):
+    with compat.named_operation(_shown_name(program)):
         return call(
             ctx,
             *operands,
-            kernel=launch.program.name,
-            entry=image.entry,
-            image=image.content,
-            plan=plan,
-            launch=numbers,
-            block=np.int64(image.block),
-            shared=np.int64(shared),
-            per_sm=np.int64(image.per_sm),
-            grid=np.array(grid, np.int64),
-            failures="\0".join(text.replace("\0", "\\0") for text in failures),
+            kernel=program.name,
+            entry=code.image.entry,
+            image=code.image.content,
+            plan=code.plan,
+            launch=encode(launch, batch.extents, batch.operands, batch.results),
+            block=np.int64(code.image.block),
+            shared=np.int64(code.shared),
+            per_sm=np.int64(code.image.per_sm),
+            grid=np.array(code.grid, np.int64),
+            failures=code.failure_text,
         )
+
+
+def is_empty(launch: Descriptor, batch: Batch) -> bool:
+    """Whether the launch has no threads."""
+    return 0 in (*launch.geometry.dims, *batch.extents, launch.geometry.repeat)
 
 
 def lower_nothing(ctx: Any, *operands: Any, launch: Descriptor) -> Any:
@@ -351,4 +308,4 @@ def lower_nothing(ctx: Any, *operands: Any, launch: Descriptor) -> Any:
 
 # What is inlined, JAX names after the primitive.
 compat.mlir.register_lowering(launch_p, _lower_cpu, platform="cpu", inline=False)
-compat.mlir.register_lowering(launch_p, _lower_cuda, platform="cuda", inline=False)
+compat.mlir.register_lowering(launch_p, lower_cuda, platform="cuda", inline=False)

@@ -11,11 +11,11 @@ import jax
 
 from jwarp.dispatch.kinds import Kind, is_mutable, kind_of
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.frontend.kernel import Kernel
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import grouping
 from jwarp.launching.adjoints import Request
 from jwarp.launching.arguments import Matched
-from jwarp.launching.descriptor import Program
+from jwarp.launching.program import Program
 
 
 @dataclass(frozen=True)

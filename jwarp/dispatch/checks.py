@@ -6,14 +6,13 @@ from typing import Any
 
 import jax
 
-from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind import compat, values
 from jwarp.dispatch import cuda_arrays, host_arguments
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.kinds import is_mutable
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
-from jwarp.launching.arguments import Role
+from jwarp.wire import Role
 
 
 def check_part(param: Param, value: Any, role: Role) -> arguments.Fault | None:
@@ -47,8 +46,8 @@ def check_extents(call: Call) -> None:
     Raises:
         LaunchError: there is one.
     """
-    if any(is_borrowed(x) for x in call.given.values) or call.program.handwritten is not None:
-        return  # told in each launch, or the author's affair
+    if any(is_borrowed(x) for x in call.given.values):
+        return  # told in each launch
     program, threads = call.program.arranged(call.dims, call.block_dim)
     matched = call.matched
     shapes = [
@@ -56,9 +55,7 @@ def check_extents(call: Call) -> None:
         for p, (param, value) in enumerate(zip(program.params, matched.values, strict=True))
     ]
     extents = tuple(s if param.is_array else None for param, s in zip(program.params, shapes, strict=True))
-    if threads.repeat:
-        hidden = tuple(shapes[p] for p in program.shadowed)
-        lower_kernel(program.kernel, program.settings).check(threads.dims, extents + hidden)
+    program.check(threads, (*extents, *(shapes[p] for p in program.shadowed)))
 
 
 def _shape(param: Param, value: Any, *, is_output: bool) -> tuple[int, ...]:

@@ -10,15 +10,15 @@ import ml_dtypes
 import numpy as np
 
 import jwarp._native as _native
-from jwarp.backend.compiled_base import XLA_DTYPES
 from jwarp.dispatch.dlpack import VERSION
 from jwarp.errors import LaunchError
+from jwarp.wire import DTYPES
 
 DEVICES = (2, 13)  # DLPack's numbers of CUDA's memory, and of managed memory
 LEGACY, PER_THREAD = 1, 2  # CUDA's own numbers of its two default streams, which are DLPack's as well
 
 _DTYPES = {
-    code: np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name) for name, code in XLA_DTYPES.items()
+    code: np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name) for name, code in DTYPES.items()
 }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,23 +11,22 @@ import numpy as np
 
 from jwarp import _native
 from jwarp.analysis.affine import Extents
-from jwarp.backend.compiled_base import XLA_DTYPES
-from jwarp.backend.cuda import compile as cuda
-from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import read_architectures
 from jwarp.bind import values
+from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.dispatch import cuda_arrays
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.host_arguments import refuse_tracing
 from jwarp.dispatch.host_arrays import Place, Use, without_aliases
 from jwarp.dispatch.ready import Ready
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.ir.nodes import Param, failure_texts
+from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
-from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
-from jwarp.launching.handwritten import configuration
+from jwarp.launching.descriptor import Descriptor, descriptor_of
+from jwarp.launching.program import Program
 from jwarp.types import ArrayType
+from jwarp.wire import DTYPES
 
 # What the native module takes for a parameter: an address, the bytes of a value or None; dtype code; shape.
 Placed = tuple[int | bytes | None, int, tuple[int, ...]]
@@ -155,7 +154,7 @@ def _read_value(where: str, param: Param, value: Any) -> _Given | Fault:
         return Fault(
             LaunchError, f"{where} is not on the GPU that the outputs are on", "pass an array of the same library"
         )
-    return _Given(Place(array), (array.tobytes(), XLA_DTYPES[param.dtype.name], array.shape))
+    return _Given(Place(array), (array.tobytes(), DTYPES[param.dtype.name], array.shape))
 
 
 def _borrowed(where: str, value: Any, stream: int) -> cuda_arrays.Borrowed | Fault:
@@ -174,7 +173,7 @@ def _borrowed(where: str, value: Any, stream: int) -> cuda_arrays.Borrowed | Fau
 
 
 def _lying(param: Param, found: cuda_arrays.Borrowed, use: Use) -> _Given:
-    placed = (found.lent.address, XLA_DTYPES[param.dtype.name], found.outline.shape)
+    placed = (found.lent.address, DTYPES[param.dtype.name], found.outline.shape)
     return _Given(Place(found.outline, use), placed, found.lent)
 
 
@@ -193,71 +192,35 @@ def _shadow(program: Program, p: int, of: _Given) -> Placed:
     (param,) = (
         program.kernel.params[len(program.params) + k] for k, shadowed in enumerate(program.shadowed) if shadowed == p
     )
-    return None, XLA_DTYPES[param.dtype.name], of.place.array.shape
+    return None, DTYPES[param.dtype.name], of.place.array.shape
+
+
+_COMPILED: PerOwner[Program, tuple, _native.DeviceLaunch] = PerOwner("launches on GPUs in place", MAX_SHAPES)
 
 
 def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int) -> _native.DeviceLaunch:
     """The launch for arrays of these shapes on that device, compiled once."""
-    program = launch.program
-    names = program.settings.cuda_arch or "sm_{}{}".format(*_native.cuda_capability(device))
-    make = _generated if program.handwritten is None else _handwritten
-    recipe = make(launch, shapes, read_architectures(names))
-    known = program.derived.get(recipe.key)
-    return known if known is not None else program.derived.setdefault(recipe.key, recipe.compiled(launch))
-
-
-@dataclass(frozen=True)
-class _Recipe:
-    """How a launch is compiled: `key` is what the result depends on, `grid` the blocks of a grid of its own."""
-
-    key: Hashable
-    image: Callable[[], cuda.Image]
-    plan: np.ndarray
-    shared: int | None = None
-    grid: tuple[int, ...] | None = None
-    failures: tuple[str, ...] = ()
-
-    def compiled(self, launch: Descriptor) -> _native.DeviceLaunch:
-        image = self.image()
-        return _native.DeviceLaunch(
-            kernel=launch.program.name,
-            entry=image.entry,
-            image=image.content,
-            plan=self.plan,
-            launch=launch.numbers,
-            block=image.block,
-            shared=image.shared if self.shared is None else self.shared,
-            per_sm=image.per_sm,
-            grid=list(image.grid if self.grid is None else self.grid),
-            failures="\0".join(self.failures),
-        )
-
-
-def _generated(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectures: tuple[str, ...]) -> _Recipe:
     program, geometry = launch.program, launch.geometry
-    kernel = cuda.lower_kernel(program.gpu_kernel, program.settings)
+    names = program.settings.cuda_arch or "sm_{}{}".format(*_native.cuda_capability(device))
+    architectures = read_architectures(names)
     extents: Extents = tuple(
         shape if param.is_array else None for param, shape in zip(program.kernel.params, shapes, strict=True)
     )
-    if geometry.repeat:
-        kernel.check(geometry.dims, extents)
-    version = kernel.version(geometry.dims, extents, flat=geometry.repeat == 1)
-    return _Recipe(
-        key=("cuda", launch, version, architectures),
-        image=lambda: kernel.image(version, architectures, launch.block_dim),
-        plan=kernel.plan,
-        failures=failure_texts(kernel.kernel),
-    )
+    version = program.gpu_version(geometry, extents, flat=True)
 
+    def made() -> _native.DeviceLaunch:
+        code = program.gpu_code(version, geometry, launch.block_dim, architectures)
+        return _native.DeviceLaunch(
+            kernel=program.name,
+            entry=code.image.entry,
+            image=code.image.content,
+            plan=code.plan,
+            launch=launch.numbers,
+            block=code.image.block,
+            shared=code.shared,
+            per_sm=code.image.per_sm,
+            grid=list(code.grid),
+            failures=code.failure_text,
+        )
 
-def _handwritten(launch: Descriptor, shapes: Sequence[tuple[int, ...]], architectures: tuple[str, ...]) -> _Recipe:
-    definition, config = launch.program.handwritten, configuration(launch)
-    assert definition is not None
-    kernel = Handwritten(definition, launch.program.kernel, launch.program.settings)
-    return _Recipe(
-        key=("cuda", launch, architectures),
-        image=lambda: kernel.image(architectures, config.block),
-        plan=kernel.plan,
-        shared=config.shared,
-        grid=config.grid,
-    )
+    return _COMPILED.of(program).made((launch.key, version, architectures), made)

@@ -10,7 +10,7 @@ import numpy as np
 from jwarp.bind import compat
 from jwarp.config import config
 from jwarp.dispatch.ready import Plan, Ready
-from jwarp.frontend.kernel import Kernel
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launching import grouping
 

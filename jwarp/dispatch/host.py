@@ -14,13 +14,10 @@ from jwarp.dispatch.host_arguments import read_contents, read_gradient, read_pla
 from jwarp.dispatch.host_arrays import InPlace, Place
 from jwarp.dispatch.host_plans import AdjointPlan, ForwardPlan, adjoint_plan, forward_plan
 from jwarp.dispatch.ready import Ready
-from jwarp.errors import LaunchError
-from jwarp.frontend.kernel import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
 from jwarp.launching.derive import refuse_race, switched_off
-from jwarp.launching.descriptor import Program, program_of
 from jwarp.launching.sizes import refuse_symbolic
 
 
@@ -30,7 +27,7 @@ class Forward(Ready):
     def __init__(self, call: Call):
         super().__init__(call)
         refuse_symbolic(call.program.name, [call.dims], "and arrays that are written in place have known sizes")
-        self._own = host_program(call.program)
+        self._own = call.program.on_host()
         program, threads = self._own.arranged(call.dims, call.block_dim)
         self.run = InPlace(program, threads, read_places(program, call.matched), call.block_dim)
         self._values = dict(enumerate(call.matched.values))
@@ -78,12 +75,7 @@ class Adjoint(Ready):
 
     def __init__(self, call: Call):
         super().__init__(call)
-        program, request = call.program, call.gradients
-        if program.handwritten is not None:
-            raise LaunchError(
-                f"kernel '{program.name}': the adjoint of a kernel written in CUDA C++ is not added to NumPy arrays",
-                hint="pass JAX arrays, or True, as adj_inputs and JAX arrays as inputs and outputs",
-            )
+        program, request = call.program.on_host(adjoint=True), call.gradients
         self.contents, extents = read_contents(program, call.matched)
         program, threads = program.arranged(call.dims, call.block_dim)
         if request.wanted and not call.differentiable:
@@ -140,28 +132,3 @@ class Adjoint(Ready):
 def _number(param: Param, value: Any) -> np.ndarray:
     """What is written to the array of shape () that a launch reads a scalar from."""
     return arguments.to_scalar(param.dtype, values.describe(value, param))
-
-
-def host_program(program: Program) -> Program:
-    """The program that runs in this computer's memory: for a handwritten kernel, that of its kernel for the CPU.
-
-    Raises:
-        LaunchError: there is none.
-    """
-    definition = program.handwritten
-    if definition is None:
-        return program
-    if not isinstance(definition.cpu, Kernel):
-        raise LaunchError(
-            f"kernel '{program.name}' is written in CUDA C++, and there is no kernel for the CPU that could write to "
-            "NumPy arrays",
-            hint="pass shapes or JAX arrays as outputs, or give a @wp.kernel as cpu= of wp.cuda_kernel",
-        )
-    found = program_of(definition.cpu, program.settings)
-    written = [i for i in found.written if i not in definition.outputs]
-    if written:
-        raise LaunchError(
-            f"kernel '{program.name}': its kernel for the CPU, '{found.name}', writes to "
-            f"'{definition.params[written[0]].name}', which is no output"
-        )
-    return found

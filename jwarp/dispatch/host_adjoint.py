@@ -9,10 +9,10 @@ import numpy as np
 
 from jwarp.analysis.affine import Extents
 from jwarp.dispatch.host_arrays import InPlace, Place, Use, refuse_shared
-from jwarp.launching.arguments import Role
 from jwarp.launching.derive import DerivedLaunch, Feed, Variant, depends_on_integers, derive, gatherable
-from jwarp.launching.descriptor import Program
 from jwarp.launching.geometry import Geometry
+from jwarp.launching.program import GeneratedProgram
+from jwarp.wire import Role
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class InPlaceAdjoint:
 
     def __init__(
         self,
-        program: Program,
+        program: GeneratedProgram,
         geometry: Geometry,
         contents: Sequence[np.ndarray | None],
         extents: Extents,

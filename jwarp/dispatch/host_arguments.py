@@ -16,7 +16,7 @@ from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
-from jwarp.launching.descriptor import Program
+from jwarp.launching.program import Program
 from jwarp.types import ArrayType
 
 

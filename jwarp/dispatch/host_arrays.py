@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -11,21 +10,20 @@ import numpy as np
 
 import jwarp._native as _native
 from jwarp.analysis.affine import Extents
-from jwarp.autodiff.custom_gradients import plain as runnable
 from jwarp.backend.cpu.compile import lower_kernel
-from jwarp.caches import Cache
+from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import LaunchError
-from jwarp.ir.serialize import fingerprint
-from jwarp.launching.arguments import Role
-from jwarp.launching.descriptor import Descriptor, Program, descriptor_of
+from jwarp.launching.descriptor import Descriptor, LaunchKey, descriptor_of
 from jwarp.launching.geometry import MAX_EXTENT, Geometry
-from jwarp.passes.instrument import instrument
-from jwarp.passes.merge import merge_arrays
+from jwarp.launching.program import Program
+from jwarp.wire import Role
 
 # Whether two arrays of any strides share an element can take long to find out; this is some milliseconds.
 OVERLAP_WORK = 100_000
-# So many shapes of one kernel are remembered as checked.
-MAX_READY = 1000
+
+_CHECKED: PerOwner[Program, tuple[LaunchKey, Extents], bool] = PerOwner(
+    "launches in place that are checked", MAX_SHAPES
+)
 
 
 class Use(enum.Enum):
@@ -155,7 +153,8 @@ def _prepare(launch: Descriptor, places: Sequence[Place]) -> None:
     extents: Extents = tuple(
         place.array.shape if param.is_array else None for param, place in zip(kernel.params, places, strict=True)
     )
-    if extents in launch.ready:
+    checked = _CHECKED.of(launch.program)
+    if (launch.key, extents) in checked:
         return
     for param, shape in zip(kernel.params, extents, strict=True):
         if shape and max(shape) > MAX_EXTENT:
@@ -167,9 +166,7 @@ def _prepare(launch: Descriptor, places: Sequence[Place]) -> None:
     if launch.geometry.repeat:
         lowered.check(launch.geometry.dims, extents)
     lowered.require(launch.geometry.dims, extents)
-    if len(launch.ready) >= MAX_READY:
-        launch.ready.clear()
-    launch.ready.add(extents)
+    checked.keep((launch.key, extents), True)
 
 
 # Arrays that share memory
@@ -195,14 +192,8 @@ def without_aliases(program: Program, places: Sequence[Place]) -> Program:
             if other.use.changes:
                 raise _overlap_error(program, q, f"and '{program.params[p].name}' are the same array")
             if written.use is Use.IN_OUT and other.use is Use.READ:
-                if program.handwritten is not None:
-                    raise LaunchError(
-                        f"kernel '{program.name}', output '{program.params[q].name}' and '{program.params[p].name}' "
-                        "are the same array, and a kernel written in CUDA C++ takes them for different ones",
-                        hint="pass a copy of one of them, or make them one in-out parameter",
-                    )
                 same.append((p, q))
-    return _merged(program, tuple(same)) if same else program
+    return program.merged(tuple(same))
 
 
 def refuse_shared(program: Program, contents: Sequence[np.ndarray | None], outputs: Sequence[int]) -> None:
@@ -271,26 +262,3 @@ def _identical(a: np.ndarray, b: np.ndarray) -> bool:
         return (x.__array_interface__["data"][0], x.dtype, x.shape, steps)
 
     return view(a) == view(b)
-
-
-def _merged(program: Program, pairs: tuple[tuple[int, int], ...]) -> Program:
-    """The program with reads of p made reads of q for each pair (p, q); made once."""
-    key = ("merged", pairs)
-    known = program.derived.get(key)
-    if known is not None:
-        return known
-    settings, plain = program.settings, merge_arrays(program.unchecked or program.kernel, dict(pairs))
-    # A kernel of a derivative has no checks of its own: those are in the launch that it belongs to.
-    checked = program.unchecked is not None
-    bounds = checked and (settings.debug or settings.bounds == "error")
-    made = instrument(runnable(plain), bounds=bounds, values=checked and settings.debug)
-    merged = dataclasses.replace(
-        program,
-        fingerprint=fingerprint(made.kernel),
-        kernel=made.kernel,
-        shadowed=made.shadowed,
-        unchecked=plain if checked else None,
-        descriptors=Cache(program.descriptors.name, program.descriptors.bound),
-        derived={},
-    )
-    return program.derived.setdefault(key, merged)

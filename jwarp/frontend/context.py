@@ -31,6 +31,7 @@ from jwarp.frontend.values.bindings import (
 )
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.frontend.values.composites import component_indices
+from jwarp.ir.attributes import Extent
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.nodes import Const, Gradient, Local, Op, Operand, Param, Value
 from jwarp.ir.ops import OPS
@@ -225,7 +226,7 @@ class Context:
         if array.extents is not None:
             return Const(int32, array.extents[axis])
         result = Value(int32)
-        self.builder.append(Op("shape", (), (array.index, len(array.prefix) + axis), result, span))
+        self.builder.append(Op("shape", (), Extent(array.index, len(array.prefix) + axis), result, span))
         return result
 
     def as_index(self, binding: Binding, array: ArrayRef, span: Span) -> Operand:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from jwarp.config import Settings
 from jwarp.errors import NO_SPAN, CompileError, Span
-from jwarp.frontend.kernel import Kernel, Parameter
+from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.ir import nodes
 from jwarp.types import Type
 
@@ -51,16 +50,11 @@ class Definition:
 class HandwrittenKernel(Kernel):
     """What `wp.cuda_kernel` makes. It is launched like a kernel that is written in Python, and has no IR."""
 
+    made_by = "wp.cuda_kernel"
+
     def __init__(self, definition: Definition, signature: tuple[tuple[str, Type], ...]):
-        # Not the constructor of `Kernel`, which reads a Python function.
+        super().__init__(definition.name, tuple(Parameter(*parameter) for parameter in signature), definition.span)
         self.definition = definition
-        self.name = self.__name__ = definition.name
-        self.enable_backward = True
-        self.span = definition.span
-        self.signature = tuple(Parameter(*parameter) for parameter in signature)
-        self._irs = {}
-        self._tiled = False
-        self._lock = threading.Lock()
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         raise CompileError(
@@ -69,6 +63,14 @@ class HandwrittenKernel(Kernel):
             "differentiate it through its `adjoint`; wp.inspect shows the stages cuda, ptx, sass and resources",
         )
 
-    def __repr__(self) -> str:
-        params = ", ".join(f"{p.name}: {p.type}" for p in self.signature)
-        return f"<wp.cuda_kernel {self.name}({params})>"
+    def outputs(self, settings: Settings) -> tuple[int, ...]:
+        return self.definition.outputs
+
+    def may_read(self, output: int) -> bool:
+        return output in self.definition.in_outs
+
+    def wrapped_outputs(self, num_outputs: int, in_outs: Sequence[str] | None) -> tuple[int, Sequence[str] | None]:
+        """As the kernel's author said, where the defaults would be others."""
+        if num_outputs == 1 and not in_outs:
+            return len(self.definition.outputs), [self.definition.params[p].name for p in self.definition.in_outs]
+        return num_outputs, in_outs

@@ -49,6 +49,7 @@ class Func:
 
     @functools.cached_property
     def source(self) -> Source:
+        """The syntax tree, read when it is first needed."""
         return read_source(self.python, self._captured, self._lines)
 
     @property
@@ -76,6 +77,7 @@ class Func:
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
+        """The parameters."""
         signature = inspect.signature(self.python)
         for name, parameter in signature.parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -88,6 +90,7 @@ class Func:
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
+        """The annotations, with those written as text evaluated."""
         return annotations_of(self.python, self._captured)
 
     def declared(self, name: str) -> Any:

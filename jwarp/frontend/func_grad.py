@@ -134,6 +134,7 @@ class Adjoints(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def is_adjoint(self, node: ast.AST) -> TypeGuard[ast.Subscript]:
+        """Whether `node` is `wp.adjoint[…]`."""
         if not isinstance(node, ast.Subscript):
             return False
         owner, names = node.value, []
@@ -151,6 +152,7 @@ class Adjoints(ast.NodeTransformer):
         return found is adjoint
 
     def variable(self, node: ast.Subscript, context: ast.expr_context) -> ast.Name:
+        """The variable that `wp.adjoint[x]` becomes."""
         if not isinstance(node.slice, ast.Name):
             raise CompileError(
                 "wp.adjoint[…] takes the name of a parameter", self.source.span(node),
@@ -160,6 +162,7 @@ class Adjoints(ast.NodeTransformer):
         return ast.copy_location(ast.Name(spelled(node.slice.id), context), node)
 
     def refusal(self, node: ast.AST) -> CompileError:
+        """The error for anything but an addition."""
         return CompileError(
             "a gradient can only be added to", self.source.span(node), "write wp.adjoint[x] += …, or -= …"
         )

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, overload
 
-from jwarp.caches import MAX_SHAPES, Cache
+from jwarp.caches import Cache
 from jwarp.config import Settings, config
 from jwarp.errors import CompileError, JwarpError, Span
 from jwarp.frontend.builtins import rows  # noqa: F401 defines them
 from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.func import Func, func
+from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.frontend.lowering.lower import lower_kernel_source
 from jwarp.frontend.syntax.source import (
     Source,
@@ -29,70 +28,34 @@ from jwarp.frontend.syntax.source import (
 )
 from jwarp.frontend.tiles.blocks import by_blocks
 from jwarp.ir import nodes
-from jwarp.types import AnyType, StructArrayType, StructType, as_type, has_arrays, leaves
+from jwarp.types import as_type
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter as it is written. One of a struct is taken apart into several of the IR."""
-
-    name: str
-    type: AnyType
-
-    @property
-    def is_value(self) -> bool:
-        """Whether it is a number, vector, matrix or struct of such, passed by value."""
-        return not has_arrays(self.type)
-
-
-class Kernel:
-    """A kernel. Its code is read when it is first needed; numbers it names are captured now.
-
-    `signature` has the parameters as they are written.
-    """
+class PythonKernel(Kernel):
+    """A kernel written in Python. Its code is read when it is first needed; numbers it names are captured now."""
 
     _tiled: bool | None = None  # whether it uses tiles, once that is known
 
     def __init__(self, function: Callable, enable_backward: bool = True):
         functools.update_wrapper(self, function)
         self.python = function
-        self.name = function.__name__
-        self.enable_backward = enable_backward
-        self.span = Span(file_of(function), function.__code__.co_firstlineno)
         self._captured = capture(function)
         self._lines = file_lines(function)
-        self.signature = _parameters(function, self._captured)
+        span = Span(file_of(function), function.__code__.co_firstlineno)
+        super().__init__(function.__name__, _parameters(function, self._captured), span, enable_backward)
         assert self.params is not None  # a struct that arrays cannot hold is refused now
-        self._irs: dict[tuple, nodes.Kernel] = {}
         self._lock = threading.Lock()
 
     @functools.cached_property
-    def params(self) -> tuple[nodes.Param, ...]:
-        """The parameters of the IR."""
-        return tuple(nodes.Param(*leaf) for a in self.signature for leaf in leaves(a.name, a.type))
-
-    @functools.cached_property
-    def groups(self) -> tuple[range, ...]:
-        """Which parameters of the IR each one of the signature is taken apart into."""
-        counts = (len(list(leaves(a.name, a.type))) for a in self.signature)
-        return tuple(range(*pair) for pair in itertools.pairwise(itertools.accumulate(counts, initial=0)))
-
-    @functools.cached_property
-    def has_structs(self) -> bool:
-        """Whether some parameter is a struct or an array of structs."""
-        return any(isinstance(a.type, (StructType, StructArrayType)) for a in self.signature)
+    def _irs(self) -> Cache[tuple, nodes.Kernel]:
+        return Cache("IR of a kernel", "settings that change it, and sizes of blocks")
 
     @functools.cached_property
     def source(self) -> Source:
         return read_source(self.python, self._captured, self._lines)
-
-    @functools.cached_property
-    def plans(self) -> Cache[Any, Any]:
-        """What launches keep for the next one alike."""
-        return Cache("repeated launches of a kernel", MAX_SHAPES)
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force).
@@ -127,16 +90,12 @@ class Kernel:
         key = (settings.max_unroll, settings.debug, block_dim)
         thread, lanes = self._lowered(key), (*key, lane_axis)
         with self._lock:
-            if lanes not in self._irs:
-                self._irs[lanes] = by_blocks(thread, block_dim, lane_axis)
-            return self._irs[lanes]
+            return self._irs.made(lanes, lambda: by_blocks(thread, block_dim, lane_axis))
 
     def _lowered(self, key: tuple) -> nodes.Kernel:
         """What one thread does, under the settings and for the size of the block that `key` has."""
         with self._lock:
-            if key not in self._irs:
-                self._irs[key] = lower_kernel_source(self.source, self.signature, self.params, *key)
-            return self._irs[key]
+            return self._irs.made(key, lambda: lower_kernel_source(self.source, self.signature, self.params, *key))
 
     def _some_blocks(self, settings: Settings) -> nodes.Kernel:
         """The IR for a common size of the block; if its tiles fit none such, the error is that for the first."""
@@ -149,12 +108,8 @@ class Kernel:
         assert first is not None
         raise first
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"kernel `{self.name}` is launched, not called: wp.launch({self.name}, dim, …)")
-
-    def __repr__(self) -> str:
-        params = ", ".join(f"{p.name}: {p.type}" for p in self.signature)
-        return f"<wp.kernel {self.name}({params})>"
+    def outputs(self, settings: Settings) -> tuple[int, ...]:
+        return nodes.written_params(self.ir(settings))
 
 
 def _parameters(function: Callable, captured: dict) -> tuple[Parameter, ...]:
@@ -254,7 +209,7 @@ def kernel(
     if function is None:
         return functools.partial(kernel, enable_backward=enable_backward)
     check_function(function, "@wp.kernel")
-    return Kernel(function, enable_backward)
+    return PythonKernel(function, enable_backward)
 
 
-__all__ = ["Func", "Kernel", "func", "kernel"]
+__all__ = ["Func", "PythonKernel", "func", "kernel"]

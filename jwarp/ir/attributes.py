@@ -7,8 +7,13 @@ renumbering follow the annotations, and know no operation by name.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,7 @@ class Origin:
     - `gradient`: a gradient that starts as zeros
     - `tangent`: a tangent
     - `dim`: a dimension of the original launch, where there are more threads now
-    - `slot`: a local array of the derivative
+    - `checkpoint`: a local array of the derivative, for the states of a loop
     """
 
     kind: str
@@ -58,3 +63,269 @@ class Origin:
 
 # What stands for an array: its number, or where it comes from while a derivative is made.
 ArrayName = int | Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Of `shape`: the axis of an array."""
+
+    array: ArrayNumber
+    axis: Axis
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFields:
+    """Of `push`: the tape, and which of the values are the same for all threads that run in step."""
+
+    tape: TapeNumber
+    uniform: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordField:
+    """Of `top`: one field of the last record of the tape."""
+
+    tape: TapeNumber
+    field: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Of `rule`: the gradient of the kernel that is meant, and the arrays that are written on the way."""
+
+    gradient: int
+    arrays: tuple[ArrayNumber, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Detached:
+    """Of `detach`: which result of which rule of the kernel the value is, and the arrays that it comes from."""
+
+    rule: int
+    result: int
+    arrays: tuple[ArrayNumber, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Iota:
+    """Of `iota`: the shape of the tile, and the axis along which it counts."""
+
+    shape: Shape
+    axis: Axis
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """Of `view` and `spread`: a tile of `shape`, and where in another one, flattened, its elements are or come from.
+
+    Element (i, j…) of the view is element offset + i * strides[0] + j * strides[1]… of the other tile.
+    """
+
+    shape: Shape
+    offset: int
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """Of `reduce`: what combines the elements, along which axes."""
+
+    operation: Combiner
+    axes: tuple[Axis, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Of `scan`: what combines the elements; from the last one on, and without the element itself."""
+
+    operation: Combiner
+    reverse: bool
+    exclusive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Transposes:
+    """Of `matmul`: which factors are transposed before."""
+
+    a: bool
+    b: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Triangle:
+    """Of `tri_solve`: which triangle is read, and whether its transpose stands in the equation."""
+
+    lower: bool
+    transposed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMatmul:
+    """Of `tile_matmul`: the arrays, and the extents of a product of m x k and k x n; whether it is added to c."""
+
+    c: Target
+    a: Source
+    b: Source
+    m: int
+    n: int
+    k: int
+    accumulate: bool
+    transposes: Transposes
+
+
+@dataclass(frozen=True, slots=True)
+class BlockScan:
+    """Of `tile_scan`: arrays of `size` elements."""
+
+    target: Target
+    source: Source
+    size: int
+    scan: Scan
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCholesky:
+    """Of `tile_cholesky`: matrices of n x n elements."""
+
+    target: Target
+    source: Source
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSolve:
+    """Of `tile_solve`: n x m right-hand sides, which become the solutions, and an n x n matrix."""
+
+    target: Target
+    triangle: Source
+    n: int
+    m: int
+    system: Triangle
+
+
+Attribute = (
+    int | str | Shape | Origin | Extent | RecordFields | RecordField | Rule | Detached | Iota | Strided | Reduction
+    | Scan | Transposes | Triangle | BlockMatmul | BlockScan | BlockCholesky | BlockSolve
+)  # fmt: skip
+
+
+class BadAttribute(ValueError):
+    """Data that is no attribute of the kind that it should be."""
+
+
+@functools.cache
+def fields_of(kind: Any) -> tuple[tuple[str, Any], ...]:
+    """The names and kinds of the fields of a dataclass; () of any other kind."""
+    if not dataclasses.is_dataclass(kind):
+        return ()
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return tuple((f.name, hints[f.name]) for f in dataclasses.fields(kind))
+
+
+def role_of(kind: Any) -> Role | None:
+    """What a number or text of this kind stands for; None of other kinds."""
+    return next((m for m in getattr(kind, "__metadata__", ()) if isinstance(m, Role)), None)
+
+
+def _item(kind: Any) -> Any:
+    """The kind of the items of a kind of tuples; None of other kinds."""
+    return typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else None
+
+
+def _plain(kind: Any) -> Any:
+    """The type of a number, flag or text."""
+    return kind.__origin__ if role_of(kind) is not None else kind
+
+
+def conforms(attr: Any, kind: Any) -> bool:
+    """Whether `attr` is of this kind, down to its parts; numbers of things are at least 0."""
+    if kind is None:
+        return attr is None
+    if isinstance(kind, types.UnionType):
+        return any(conforms(attr, None if k is types.NoneType else k) for k in kind.__args__)
+    if parts := fields_of(kind):
+        return type(attr) is kind and all(conforms(getattr(attr, name), part) for name, part in parts)
+    if item := _item(kind):
+        return type(attr) is tuple and all(conforms(part, item) for part in attr)
+    return type(attr) is _plain(kind) and (role_of(kind) is None or type(attr) is not int or attr >= 0)
+
+
+def described(kind: Any) -> str:
+    """What an attribute of this kind is, in words."""
+    if isinstance(kind, types.UnionType):
+        return " or ".join(described(None if k is types.NoneType else k) for k in kind.__args__)
+    if role := role_of(kind):
+        return _WORDS[role.what]
+    if parts := fields_of(kind):
+        return f"{kind.__name__}({', '.join(name for name, _ in parts)})"
+    return "nothing" if kind is None else str(kind)
+
+
+_WORDS = {
+    "array": "the number of an array",
+    "parameter": "the number of a parameter",
+    "tape": "the number of a tape",
+    "axis": "the number of an axis",
+    "text": "a text",
+    "format": "a format text",
+    "operation": "the name of an operation",
+}
+
+
+def encode(attr: Any) -> Any:
+    """An attribute as numbers, texts, None and lists of such."""
+    if isinstance(attr, tuple):
+        return [encode(part) for part in attr]
+    kind: Any = type(attr)
+    parts = fields_of(kind)
+    return [encode(getattr(attr, name)) for name, _ in parts] if parts else attr
+
+
+def decode(content: Any, kind: Any) -> Any:
+    """The attribute of a kind that `encode` was given.
+
+    Raises:
+        BadAttribute: the content is not that of such an attribute.
+    """
+    made = _decoded(content, kind)
+    if not conforms(made, kind):
+        raise BadAttribute(f"{content!r} is no attribute of this operation")
+    return made
+
+
+def _decoded(content: Any, kind: Any) -> Any:
+    if isinstance(kind, types.UnionType):
+        kind = None if content is None else next(k for k in kind.__args__ if k is not types.NoneType)
+    parts = fields_of(kind)
+    if not isinstance(content, list):
+        return content
+    if parts and len(parts) == len(content):
+        return kind(*(_decoded(x, part) for x, (_, part) in zip(content, parts, strict=True)))
+    return tuple(_decoded(x, _item(kind)) for x in content)
+
+
+def numbers_in(attr: Any, kind: Any) -> Iterator[tuple[Role, int]]:
+    """The numbers of arrays, parameters and tapes in an attribute, with their roles."""
+    if isinstance(attr, Origin):
+        return
+    if (role := role_of(kind)) is not None:
+        yield role, attr
+    elif item := _item(kind):
+        for part in attr:
+            yield from numbers_in(part, item)
+    elif attr is not None:
+        made: Any = type(attr)
+        for name, part in fields_of(made):
+            yield from numbers_in(getattr(attr, name), part)
+
+
+def with_numbers(attr: Any, kind: Any, change: Callable[[Any], Any]) -> Any:
+    """The attribute with `change` done to every array and parameter that it names, by number or origin."""
+    if (role := role_of(kind)) is not None:
+        return change(attr) if role.what in ("array", "parameter") else attr
+    if item := _item(kind):
+        return tuple(with_numbers(part, item, change) for part in attr)
+    made: Any = type(attr)
+    if attr is None or not (parts := fields_of(made)):
+        return attr
+    return made(*(with_numbers(getattr(attr, name), part, change) for name, part in parts))

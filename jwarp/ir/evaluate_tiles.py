@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.ir.attributes import Iota, Reduction, Scan, Shape, Strided, Transposes, Triangle
 from jwarp.ir.evaluate import evaluate
 from jwarp.types import ValueType, float32, from_dtype, scalar_of, shape_of
 
@@ -20,12 +21,12 @@ def evaluate_tile(name: str, args: tuple[Array, ...], attr: Any, result: ValueTy
         return np.asarray(TILE_RULES[name](args, attr, result))
 
 
-def _fill(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
-    return np.full(attr, args[0], result.dtype)
+def _fill(args: tuple[Array, ...], shape: Shape, result: ValueType) -> Array:
+    return np.full(shape, args[0], result.dtype)
 
 
-def _iota(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
-    return np.indices(attr[0], np.int32)[attr[1]]
+def _iota(args: tuple[Array, ...], iota: Iota, result: ValueType) -> Array:
+    return np.indices(iota.shape, np.int32)[iota.axis]
 
 
 def places(shape: tuple[int, ...], offset: int, strides: tuple[int, ...]) -> Array:
@@ -33,15 +34,14 @@ def places(shape: tuple[int, ...], offset: int, strides: tuple[int, ...]) -> Arr
     return offset + np.tensordot(np.array(strides, np.int64), np.indices(shape), 1)
 
 
-def _view(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
-    return args[0].reshape(-1)[places(*attr)]
+def _view(args: tuple[Array, ...], view: Strided, result: ValueType) -> Array:
+    return args[0].reshape(-1)[places(view.shape, view.offset, view.strides)]
 
 
-def _spread(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
-    shape, offset, strides = attr
-    whole = np.zeros(shape, args[0].dtype).reshape(-1)
-    np.add.at(whole, places(args[0].shape, offset, strides).reshape(-1), args[0].reshape(-1))
-    return whole.reshape(shape)
+def _spread(args: tuple[Array, ...], view: Strided, result: ValueType) -> Array:
+    whole = np.zeros(view.shape, args[0].dtype).reshape(-1)
+    np.add.at(whole, places(args[0].shape, view.offset, view.strides).reshape(-1), args[0].reshape(-1))
+    return whole.reshape(view.shape)
 
 
 def _inside(tile: Array, indices: tuple[Array, ...]) -> tuple[Array, tuple[Array, ...]]:
@@ -56,21 +56,21 @@ def _inside(tile: Array, indices: tuple[Array, ...]) -> tuple[Array, tuple[Array
     return there, tuple(index[there] for index in wrapped)
 
 
-def _take(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+def _take(args: tuple[Array, ...], nothing: None, result: ValueType) -> Array:
     there, element = _inside(args[0], args[1:])
     taken = np.zeros(shape_of(result), args[0].dtype)
     taken[there] = args[0][element]
     return taken
 
 
-def _put(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+def _put(args: tuple[Array, ...], nothing: None, result: ValueType) -> Array:
     there, element = _inside(args[0], args[1:-1])
     changed = args[0].copy()
     changed[element] = args[-1][there]
     return changed
 
 
-def _put_add(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+def _put_add(args: tuple[Array, ...], nothing: None, result: ValueType) -> Array:
     there, element = _inside(args[0], args[1:-1])
     changed = args[0].copy()
     np.add.at(changed, element, args[-1][there])
@@ -83,16 +83,16 @@ def _combine(kind: str, x: Array, y: Array) -> Array:
     return evaluate(kind, (x, y), scalar)
 
 
-def _reduce(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
-    kind, axes = attr
+def _reduce(args: tuple[Array, ...], reduction: Reduction, result: ValueType) -> Array:
+    axes = reduction.axes
     tile = np.moveaxis(args[0], axes, range(len(axes)))
     rows = tile.reshape(-1, *tile.shape[len(axes) :])
-    return functools.reduce(functools.partial(_combine, kind), rows)
+    return functools.reduce(functools.partial(_combine, reduction.operation), rows)
 
 
-def _arg(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+def _arg(args: tuple[Array, ...], operation: str, result: ValueType) -> Array:
     # Both take the first NaN, if there is one.
-    return np.asarray((np.argmin if attr == "min" else np.argmax)(args[0]), np.int32)
+    return np.asarray((np.argmin if operation == "min" else np.argmax)(args[0]), np.int32)
 
 
 def neutral(kind: str, scalar: Any) -> Any:
@@ -104,26 +104,26 @@ def neutral(kind: str, scalar: Any) -> Any:
     return scalar.max if kind == "min" else scalar.min
 
 
-def _scan(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
-    kind, reverse, exclusive = attr
+def _scan(args: tuple[Array, ...], scan: Scan, result: ValueType) -> Array:
+    kind, reverse = scan.operation, scan.reverse
     given = args[0].reshape(-1)[:: -1 if reverse else 1]
     running, total = np.empty_like(given), np.asarray(neutral(kind, scalar_of(result))).astype(given.dtype)
     for k, x in enumerate(given):
         following = _combine(kind, total, x)
-        running[k] = total if exclusive else following
+        running[k] = total if scan.exclusive else following
         total = following
     return running[:: -1 if reverse else 1].reshape(args[0].shape)
 
 
-def _matmul(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+def _matmul(args: tuple[Array, ...], transposes: Transposes, result: ValueType) -> Array:
     a, b, c = args
     is_half = result.is_float and a.dtype.itemsize == 2
     wide = float32.dtype if is_half else a.dtype
-    x, y = ((m.T if flag else m).astype(wide) for m, flag in zip((a, b), attr, strict=True))
+    x, y = ((m.T if flag else m).astype(wide) for m, flag in zip((a, b), (transposes.a, transposes.b), strict=True))
     return (x @ y + c.astype(wide)).astype(c.dtype)
 
 
-def _cholesky(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+def _cholesky(args: tuple[Array, ...], nothing: None, result: ValueType) -> Array:
     a = args[0]
     factor = np.zeros_like(a)
     for j in range(len(a)):
@@ -133,9 +133,9 @@ def _cholesky(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
     return factor
 
 
-def _tri_solve(args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+def _tri_solve(args: tuple[Array, ...], triangle: Triangle, result: ValueType) -> Array:
     t, b = args
-    lower, transposed = attr
+    lower, transposed = triangle.lower, triangle.transposed
     t = (np.tril if lower else np.triu)(t)
     t = t.T if transposed else t
     solved = np.zeros_like(b)

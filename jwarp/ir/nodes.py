@@ -10,19 +10,18 @@ scalar. Inside mapped control flow, elements go their own ways.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from jwarp.errors import NO_SPAN, Span
-from jwarp.ir.attributes import ArrayName, ArrayNumber, Origin
+from jwarp.ir.attributes import ArrayName, ArrayNumber, Origin, numbers_in, with_numbers
 from jwarp.ir.operation import Operation
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, ScalarType, Type, ValueType
 
-# What works on whole shared arrays, and on how many: `attr` begins with their numbers, first that which it changes.
-TILE_UNITS = {"tile_matmul": 3, "tile_scan": 2, "tile_cholesky": 2, "tile_solve": 2}
 # For files that do not ask the rows yet.
 ATOMICS = tuple(name.removeprefix("atomic_") for name, row in OPS.items() if row.is_atomic)
 WRITES = tuple(name for name, row in OPS.items() if row.is_write)
@@ -57,12 +56,15 @@ class Const:
 Operand = Value | Const
 
 
+A = TypeVar("A")
+
+
 @dataclass(frozen=True, slots=True)
 class Op:
     """One row of the table of operations, `row`, applied to `args`.
 
     `attr` is what is known at compile time, of the type that the row says: read it as the `array` that the
-    operation is about, as a `number` of something else, or as a `text`.
+    operation is about, as a `number` of something else, as a `text`, or as the dataclass that it is `told`.
     """
 
     name: str
@@ -98,6 +100,11 @@ class Op:
     def text(self) -> str:
         """The attribute, where it is a text."""
         assert isinstance(self.attr, str)
+        return self.attr
+
+    def told(self, kind: type[A]) -> A:
+        """The attribute, which is of this kind."""
+        assert isinstance(self.attr, kind)
         return self.attr
 
     @property
@@ -362,16 +369,28 @@ def rounds_as_written(kernel: Kernel) -> bool:
 
 def arrays_read(node: Op) -> tuple[ArrayName, ...]:
     """The arrays whose elements an operation reads; an atomic one reads what it changes."""
-    if not node.row.reads_elements:
+    row = node.row
+    if not row.reads_elements:
         return ()
-    return (node.attr,) if node.row.attribute is ArrayNumber else node.attr[1 : TILE_UNITS[node.name]]
+    if row.attribute is ArrayNumber:
+        return (node.attr,)
+    return tuple(number for role, number in numbers_in(node.attr, row.attribute) if role.reads)
 
 
 def arrays_changed(node: Op) -> tuple[ArrayName, ...]:
     """The arrays whose elements an operation changes."""
-    if not node.row.changes_elements:
+    row = node.row
+    if not row.changes_elements:
         return ()
-    return (node.attr,) if node.row.attribute is ArrayNumber else node.attr[:1]
+    if row.attribute is ArrayNumber:
+        return (node.attr,)
+    return tuple(number for role, number in numbers_in(node.attr, row.attribute) if role.writes)
+
+
+def renumbered(node: Op, change: Callable[[ArrayName], ArrayName]) -> Op:
+    """The operation on other arrays and parameters: `change` says which stands for which."""
+    attr = with_numbers(node.attr, node.row.attribute, change)
+    return node if attr == node.attr else dataclasses.replace(node, attr=attr)
 
 
 def changed_arrays(node: Node) -> set[ArrayName]:

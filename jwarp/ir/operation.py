@@ -77,7 +77,8 @@ class Operation:
     `attribute` is the type of its attribute, or None. `indices` are the operands that are indices of an element; the
     values come after them. `reads` and `writes` say what memory it looks at and changes, `adds` and `takes` of which it
     adds a record or takes the last one away: of elements and logs, those of the array that its attribute names. It may
-    occur in the `stages`. With `collects`, it takes operands of several shapes, which it only keeps together.
+    occur in the `stages`. With `collects`, it takes operands of several
+    shapes, which it only keeps together. One that `is_unit` works on whole shared arrays.
 
     `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
     result of a pure operation may be NaN where no operand is.
@@ -100,6 +101,7 @@ class Operation:
     is_elementary: bool = False
     makes_nan: bool = True
     collects: bool = False
+    is_unit: bool = False
     # What follows, for code that asks often.
     is_pure: bool = field(init=False)
     is_tile: bool = field(init=False)

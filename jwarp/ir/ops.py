@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from jwarp.ir.attributes import ArrayNumber, Axis, FormatText, ParamNumber, TapeNumber, Text
+from jwarp.ir.attributes import (
+    ArrayNumber,
+    Axis,
+    Detached,
+    Extent,
+    FormatText,
+    ParamNumber,
+    RecordField,
+    RecordFields,
+    Rule,
+    TapeNumber,
+    Text,
+)
 from jwarp.ir.operation import (
     ANY,
     BITS,
@@ -143,7 +155,8 @@ _TABLE: list[Operation] = [
         0,
         ANY,
         lambda _: int32,
-        "extent of the array parameter attr[0] along axis attr[1]",
+        "extent of the array parameter along the axis",
+        attribute=Extent,
         reads=Memory.EXTENTS,
     ),
     Operation(
@@ -248,9 +261,9 @@ _TABLE: list[Operation] = [
         None,
         ANY,
         None,
-        "add a record of the values `args` to the thread's tape attr[0]; attr[1:] says which of them are the same for"
-        " all lanes",
+        "add a record of the values `args` to the thread's tape",
         effect="write",
+        attribute=RecordFields,
         adds=Memory.TAPE,
         stages=FROM_DERIVATIVES,
         collects=True,
@@ -260,8 +273,9 @@ _TABLE: list[Operation] = [
         0,
         ANY,
         None,
-        "field attr[1] of the record that was last added to tape attr[0] and not taken away",
+        "the field of the record that was last added to the tape and not taken away",
         effect="look",
+        attribute=RecordField,
         typed_by="tape",
         reads=Memory.TAPE,
         stages=FROM_DERIVATIVES,
@@ -330,9 +344,9 @@ _TABLE: list[Operation] = [
         None,
         ANY,
         None,
-        "the `detach`ed values after it have the derivative that gradient attr[0] of the kernel is, of `args`;"
-        " attr[1:] are the arrays that were written on the way to them",
+        "the `detach`ed values after it have the derivative that the gradient is, of `args`",
         effect="rule",
+        attribute=Rule,
         collects=True,
     ),
     Operation(
@@ -340,9 +354,10 @@ _TABLE: list[Operation] = [
         None,
         FLOAT,
         lambda args: args[0],
-        "the value args[0]. Its derivative is zero by that, and as the `rule` before says by args[1:] and the arrays"
-        " attr[2:], of which it is result attr[1] of rule attr[0]; attr is None where there is no rule",
+        "the value args[0]. Its derivative is zero by that, and as the `rule` before says by args[1:] and by arrays;"
+        " without an attribute there is no rule",
         effect="look",
+        attribute=Detached | None,
     ),
     Operation(
         "lane_max",

@@ -7,11 +7,11 @@ import json
 import linecache
 import os
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from jwarp.errors import Span
+from jwarp.ir.attributes import conforms, fields_of, role_of
 from jwarp.ir.nodes import (
-    TILE_UNITS,
-    WRITES,
     Block,
     Const,
     For,
@@ -22,8 +22,8 @@ from jwarp.ir.nodes import (
     Operand,
     Value,
     While,
-    indices_of,
 )
+from jwarp.ir.ops import OPS
 from jwarp.types import bool_, float32, int32
 
 COMMENT_COLUMN = 44
@@ -48,6 +48,12 @@ def format_constant(constant: Const) -> str:
 def short_file(span: Span) -> str:
     """The name of the span's file without its folders."""
     return os.path.basename(span.file.replace("\\", "/"))
+
+
+def _is_memory(kind: Any) -> bool:
+    """Whether a field of an attribute is an array or tape."""
+    role = role_of(kind)
+    return role is not None and role.what in ("array", "tape")
 
 
 class _Printer:
@@ -105,37 +111,42 @@ class _Printer:
         return text if node.result is None else f"{self.define(node.result)} = {text}"
 
     def parts(self, node: Op) -> Iterable[str]:
-        """What follows the name of an operation."""
-        match node.name:
-            case "load":
-                return (f"{self.param(node.attr)}[{self.operands(node.args)}]",)
-            case name if name in WRITES:
-                indices = indices_of(node)
-                values = self.operands(node.args[len(indices) :])
-                return (f"{self.param(node.attr)}[{self.operands(indices)}], {values}",)
-            case "param" | "clear":
-                return (self.param(node.attr),)
-            case "shape":
-                return (self.param(node.attr[0]), str(node.attr[1]))
-            case "save" | "inside":
-                return (f"{self.param(node.attr)}[{self.operands(node.args)}]",)
-            case name if name in TILE_UNITS:
-                count = TILE_UNITS[name]
-                arrays = ", ".join(map(self.param, node.attr[:count]))
-                return (f"{arrays} {node.attr[count:]}",)
-            case "mark" | "undo" | "rollback":
-                return (self.param(node.attr), self.operands(node.args))
-            case "push":
-                return (f"tape {node.attr[0]}, {self.operands(node.args)}",)
-            case "top":
-                return (f"tape {node.attr[0]} field {node.attr[1]}",)
-            case "pop":
-                return (f"tape {node.attr}",)
-            case "check":
-                return (f"{self.operands(node.args)}, {json.dumps(node.attr, ensure_ascii=False)}",)
-            case "print":
-                return (", ".join((json.dumps(node.attr, ensure_ascii=False), *map(self.operand, node.args))),)
-        return (self.operands(node.args), "" if node.attr is None else str(node.attr))
+        """What follows the name of an operation: the array or tape that it is about, operands, what else it is told."""
+        row = OPS.get(node.name)
+        operands = self.operands(node.args)
+        if row is None or node.attr is None or not conforms(node.attr, row.attribute):
+            return (operands, "" if node.attr is None else str(node.attr))
+        role = role_of(row.attribute)
+        if role is None:
+            fields = fields_of(row.attribute) or (("", row.attribute),)
+            told = [(kind, self.told(name, getattr(node.attr, name, node.attr), kind)) for name, kind in fields]
+            about = [text for kind, text in told if _is_memory(kind)]
+            return (", ".join(about), operands, *(text for kind, text in told if not _is_memory(kind)))
+        about = [self.told("", node.attr, row.attribute)]
+        if row.indices is not None:
+            values = [self.operand(x) for x in node.values]
+            return (", ".join([f"{about[0]}[{self.operands(node.indices)}]", *values]),)
+        if role.what == "text":  # the condition comes first
+            return (f"{operands}, {about[0]}",)
+        return (", ".join(filter(None, (*about, operands))),) if role.what == "format" else (*about, operands)
+
+    def told(self, name: str, attr: Any, kind: Any) -> str:
+        """An attribute, or the field of this name of one."""
+        role, parts = role_of(kind), fields_of(kind)
+        if role is not None and role.what in ("array", "parameter"):
+            return self.param(attr)
+        if role is not None and role.what == "operation":
+            return str(attr)
+        if isinstance(attr, str):
+            return json.dumps(attr, ensure_ascii=False)
+        if isinstance(attr, bool):
+            return name if attr else ""
+        if parts:
+            return " ".join(filter(None, (self.told(n, getattr(attr, n), part) for n, part in parts)))
+        if isinstance(attr, tuple) and attr and isinstance(attr[0], bool):
+            attr = tuple(k for k, flag in enumerate(attr) if flag)  # which of the operands
+            return f"{name} {list(attr)}" if attr else ""
+        return f"{name} {list(attr) if isinstance(attr, tuple) else attr}".lstrip()
 
     def carried(self, node: For | While) -> str:
         if not node.params:

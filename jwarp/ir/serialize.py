@@ -9,7 +9,9 @@ import zlib
 from typing import Any
 
 from jwarp.errors import NO_SPAN, Span
+from jwarp.ir.attributes import decode, encode
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Local, Node, Op, Operand, Param, Value, While
+from jwarp.ir.ops import OPS
 from jwarp.ir.printing import short_file
 from jwarp.ir.tile_types import check_shape
 from jwarp.ir.verify import verify
@@ -26,7 +28,7 @@ from jwarp.types import (
     tile_type,
 )
 
-FORMAT = 4
+FORMAT = 5
 MAGIC = b"jwir"
 MAX_SIZE = 16 << 20
 MAX_NUMBER = (1 << 31) - 1
@@ -116,7 +118,7 @@ class _Encoder:
         match node:
             case Op():
                 args = self.operands(node.args)
-                attr = _listed(node.attr)
+                attr = encode(node.attr)
                 result = None if node.result is None else self.define(node.result)
                 content = [args, attr, result]
                 return [node.name, content, self.span(node.span)]
@@ -224,9 +226,11 @@ class _Decoder:
                 carried = (self.defined(params), self.operands(init))
                 return While(*carried, cond, body, self.defined(results), place)
         args, attr, result = _list(parts)
-        attr = _tupled(attr)
+        row = OPS.get(_text(name))
+        if row is None:
+            raise ValueError(f"damaged kernel data: there is no operation {name!r}")
         made = None if result is None else self.value(result)
-        return Op(_text(name), self.operands(args), attr, made, place)
+        return Op(name, self.operands(args), decode(attr, row.attribute), made, place)
 
     def value(self, number: Any) -> Value:
         return self.values[_number(number)]
@@ -245,15 +249,6 @@ class _Decoder:
 
     def operands(self, contents: Any) -> tuple[Operand, ...]:
         return tuple(self.operand(c) for c in _list(contents))
-
-
-def _listed(attr: Any) -> Any:
-    """An attribute with lists for tuples."""
-    return [_listed(part) for part in attr] if isinstance(attr, tuple) else attr
-
-
-def _tupled(attr: Any) -> Any:
-    return tuple(_tupled(part) for part in attr) if isinstance(attr, list) else attr
 
 
 def _element(array: ArrayType) -> list:

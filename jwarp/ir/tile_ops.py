@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from jwarp.ir.attributes import TapeNumber
+from jwarp.ir.attributes import (
+    BlockCholesky,
+    BlockMatmul,
+    BlockScan,
+    BlockSolve,
+    Combiner,
+    Iota,
+    Reduction,
+    Scan,
+    Shape,
+    Strided,
+    TapeNumber,
+    Transposes,
+    Triangle,
+)
 from jwarp.ir.operation import ANY, BEFORE_LOWERING, BITS, FLOAT, NUMBER, Memory, Operation, Stage
 
 # Of operations on the elements of a tile: the tile comes first, and a value last.
@@ -11,30 +25,26 @@ _READING, _TILING = frozenset({Stage.READING}), frozenset({Stage.TILING})
 _LOWERED = frozenset({Stage.TILING, Stage.LOWERED})
 
 TILE_TABLE: list[Operation] = [
-    Operation(name, arity, kinds, None, doc, effect="tile", typed_by="attr", indices=indices, stages=BEFORE_LOWERING)
-    for name, arity, kinds, indices, doc in (
-        ("fill", 1, ANY, None, "a tile of shape `attr`, all of whose elements are x"),
-        ("iota", 0, ANY, None, "int32 tile of shape attr[0]: the index of each element along axis attr[1]"),
-        (
-            "view",
-            1,
-            ANY,
-            None,
-            "`attr` is (shape, offset, strides): element (i, j…) of the result, which has that shape, is element"
-            " offset + i * strides[0] + j * strides[1]… of the flattened tile",
-        ),
+    Operation(name, arity, kinds, None, doc, effect="tile", typed_by="attr", attribute=attribute, indices=indices,
+              stages=BEFORE_LOWERING)
+    for name, arity, kinds, attribute, indices, doc in (
+        ("fill", 1, ANY, Shape, None, "a tile of the shape, all of whose elements are x"),
+        ("iota", 0, ANY, Iota, None, "int32 tile: the index of each element along the axis"),
+        ("view", 1, ANY, Strided, None, "a tile of elements of the tile x"),
         (
             "spread",
             1,
             NUMBER,
+            Strided,
             None,
-            "the transpose of `view` with the attr (…, offset, strides): a tile of shape attr[0], zero but for the"
-            " elements that such a view would take, to which those of the argument are added",
+            "the transpose of `view`: a tile of the shape, zero but for the elements that a view of the shape of x"
+            " would take from it, to which those of x are added",
         ),
         (
             "take",
             None,
             ANY,
+            None,
             _AFTER_TILE,
             "args (tile, indices…): the element there; for indices that are tiles, a tile of elements. Negative"
             " indices count from the end; outside the tile, zero",
@@ -43,6 +53,7 @@ TILE_TABLE: list[Operation] = [
             "put",
             None,
             ANY,
+            None,
             _BETWEEN,
             "args (tile, indices…, value): the tile with another element, or other elements, there",
         ),
@@ -50,50 +61,41 @@ TILE_TABLE: list[Operation] = [
             "put_add",
             None,
             NUMBER,
+            None,
             _BETWEEN,
             "args (tile, indices…, value): the tile with value added to the element(s) there",
         ),
-        (
-            "reduce",
-            1,
-            ANY,
-            None,
-            "`attr` is (operation, axes): the elements along the axes combined; all of them: a scalar",
-        ),
+        ("reduce", 1, ANY, Reduction, None, "the elements along the axes combined; all of them: a scalar"),
         (
             "arg",
             1,
             NUMBER,
+            Combiner,
             None,
-            "number of the first element that is the `attr`, min or max, of the flattened tile; of NaNs, the first",
+            "number of the first element that is the min or max of the flattened tile; of NaNs, the first",
         ),
         (
             "scan",
             1,
             NUMBER,
+            Scan,
             None,
-            "`attr` is (operation, reverse, exclusive): each element combined with those before it in the flattened"
-            " tile (after it, if reverse); exclusive leaves out the element itself",
+            "each element combined with those before it in the flattened tile (after it, if reverse); exclusive leaves"
+            " out the element itself",
         ),
         (
             "matmul",
             3,
             NUMBER,
+            Transposes,
             None,
-            "args (a, b, c): a @ b + c, a or b transposed before as `attr` says. Sums of floats of 16 bits are made in"
-            " float32 and rounded once",
+            "args (a, b, c): a @ b + c, a or b transposed before. Sums of floats of 16 bits are made in float32 and"
+            " rounded once",
         ),
-        ("cholesky", 1, FLOAT, None, "the lower triangular L of L @ L.T == x; reads the lower triangle of x"),
-        (
-            "tri_solve",
-            2,
-            FLOAT,
-            None,
-            "args (t, b): x of t @ x == b for a triangular t; `attr` is (lower, transposed): which triangle is read,"
-            " and whether t.T stands in the equation",
-        ),
+        ("cholesky", 1, FLOAT, None, None, "the lower triangular L of L @ L.T == x; reads the lower triangle of x"),
+        ("tri_solve", 2, FLOAT, Triangle, None, "args (t, b): x of t @ x == b for a triangular t"),
     )
-]
+]  # fmt: skip
 
 # What only the frontend has, where threads of a block and tiles meet.
 TILE_TABLE += [
@@ -149,29 +151,21 @@ TILE_TABLE += [
         None,
         doc,
         effect="write",
+        attribute=attribute,
         reads=Memory.ELEMENTS,
         writes=Memory.ELEMENTS,
         stages=_LOWERED,
+        is_unit=True,
     )
-    for name, doc in (
+    for name, attribute, doc in (
         (
             "tile_matmul",
-            "`attr` is (c, a, b, m, n, k, accumulate, transpose_a, transpose_b): the shared array c becomes the m x n"
-            " product of a and b, or that is added to it; they hold the rows of matrices one after the other",
+            BlockMatmul,
+            "the shared array c becomes the product of a and b, or that is added to it; they hold the rows of matrices"
+            " one after the other",
         ),
-        (
-            "tile_scan",
-            "`attr` is (target, source, size, kind, reverse, exclusive): the shared array `target` becomes what `scan`"
-            " gives",
-        ),
-        (
-            "tile_cholesky",
-            "`attr` is (target, source, n): the shared array `target` becomes what `cholesky` gives for n x n",
-        ),
-        (
-            "tile_solve",
-            "`attr` is (target, triangle, n, m, lower, transposed): the shared array `target`, n x m numbers, becomes"
-            " what `tri_solve` gives for it",
-        ),
+        ("tile_scan", BlockScan, "the shared array becomes what `scan` gives for another one"),
+        ("tile_cholesky", BlockCholesky, "the shared array becomes what `cholesky` gives for another one"),
+        ("tile_solve", BlockSolve, "the shared array becomes what `tri_solve` gives for it"),
     )
 ]

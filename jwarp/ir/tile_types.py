@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jwarp.ir.attributes import Iota, Reduction, Scan, Shape, Strided, Transposes, Triangle
 from jwarp.ir.ops import COMBINERS, SCANS
 from jwarp.types import MAX_DIMS, MAX_TILE_ELEMENTS, TileType, ValueType, bool_, int32, scalar_of, shape_of, with_shape
 
@@ -49,44 +50,37 @@ def _tile(type_: ValueType, rank: int | None = None) -> TileType:
     return type_
 
 
-def _attrs(attr: Any, count: int) -> tuple:
-    _require(type(attr) is tuple and len(attr) == count, f"attr must have {count} parts, not {attr!r}")
-    return attr
-
-
-def _fill(types: tuple[ValueType, ...], attr: Any) -> ValueType:
+def _fill(types: tuple[ValueType, ...], shape: Shape) -> ValueType:
     _require(not shape_of(types[0]), f"{types[0]} is no scalar")
-    return with_shape(scalar_of(types[0]), check_shape(attr))
+    return with_shape(scalar_of(types[0]), check_shape(shape))
 
 
-def _iota(types: tuple[ValueType, ...], attr: Any) -> ValueType:
-    shape, axis = _attrs(attr, 2)
-    check_shape(shape)
-    _require(type(axis) is int and 0 <= axis < len(shape), f"there is no axis {axis!r}")
-    return with_shape(int32, shape)
+def _iota(types: tuple[ValueType, ...], iota: Iota) -> ValueType:
+    check_shape(iota.shape)
+    _require(0 <= iota.axis < len(iota.shape), f"there is no axis {iota.axis!r}")
+    return with_shape(int32, iota.shape)
 
 
-def _places(attr: Any, shape: tuple[int, ...], size: int) -> None:
+def _places(view: Strided, shape: tuple[int, ...], size: int) -> None:
     """Check that a view of `shape` into `size` elements stays inside."""
-    _, offset, strides = attr
-    numbers = type(strides) is tuple and all(type(n) is int for n in (offset, *strides))
-    _require(numbers and len(strides) == len(shape), f"a view needs an offset and {len(shape)} strides, not {attr!r}")
+    offset, strides = view.offset, view.strides
+    _require(len(strides) == len(shape), f"a view needs an offset and {len(shape)} strides, not {view!r}")
     ends = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
     low, high = offset + sum(min(e, 0) for e in ends), offset + sum(max(e, 0) for e in ends)
-    _require(low >= 0 and high < size, f"the view {attr!r} leaves its tile of {size} elements")
+    _require(low >= 0 and high < size, f"the view {view!r} leaves its tile of {size} elements")
 
 
-def _view(types: tuple[ValueType, ...], attr: Any) -> ValueType:
+def _view(types: tuple[ValueType, ...], view: Strided) -> ValueType:
     tile = _tile(types[0])
-    shape = check_shape(_attrs(attr, 3)[0])
-    _places(attr, shape, tile.size)
+    shape = check_shape(view.shape)
+    _places(view, shape, tile.size)
     return with_shape(tile.scalar, shape)
 
 
-def _spread(types: tuple[ValueType, ...], attr: Any) -> ValueType:
+def _spread(types: tuple[ValueType, ...], view: Strided) -> ValueType:
     tile = _tile(types[0])
-    shape = check_shape(_attrs(attr, 3)[0])
-    _places(attr, tile.shape, math.prod(shape))
+    shape = check_shape(view.shape)
+    _places(view, tile.shape, math.prod(shape))
     return with_shape(tile.scalar, shape)
 
 
@@ -101,56 +95,49 @@ def _indexed(types: tuple[ValueType, ...], values: int) -> tuple[TileType, tuple
     return tile, shapes.pop()
 
 
-def _take(types: tuple[ValueType, ...], attr: Any) -> ValueType:
-    _require(attr is None, "has no attr")
+def _take(types: tuple[ValueType, ...], nothing: None) -> ValueType:
     tile, shape = _indexed(types, 0)
     return with_shape(tile.scalar, shape)
 
 
-def _put(types: tuple[ValueType, ...], attr: Any) -> ValueType:
-    _require(attr is None, "has no attr")
+def _put(types: tuple[ValueType, ...], nothing: None) -> ValueType:
     tile, _ = _indexed(types, 1)
     _require(scalar_of(types[-1]) is tile.scalar, f"{types[-1]} is put into {tile}")
     return tile
 
 
-def _combines(kind: Any, tile: TileType, kinds: tuple[str, ...]) -> None:
+def _combines(kind: str, tile: TileType, kinds: tuple[str, ...]) -> None:
     _require(kind in kinds, f"{kind!r} is none of {', '.join(kinds)}")
     logical = kind in ("and", "or", "xor")
     fits = (tile.scalar is bool_ or tile.is_int) if logical else tile.scalar is not bool_
     _require(fits, f"{kind} does not take {tile}")
 
 
-def _reduce(types: tuple[ValueType, ...], attr: Any) -> ValueType:
-    tile = _tile(types[0])
-    kind, axes = _attrs(attr, 2)
-    _combines(kind, tile, COMBINERS)
-    known = type(axes) is tuple and all(type(n) is int and 0 <= n < len(tile.shape) for n in axes)
+def _reduce(types: tuple[ValueType, ...], reduction: Reduction) -> ValueType:
+    tile, axes = _tile(types[0]), reduction.axes
+    _combines(reduction.operation, tile, COMBINERS)
+    known = all(0 <= n < len(tile.shape) for n in axes)
     ascending = known and all(x < y for x, y in itertools.pairwise(axes))
     _require(ascending and len(axes) > 0, f"{axes!r} are no axes of {tile}")
     return with_shape(tile.scalar, tuple(n for axis, n in enumerate(tile.shape) if axis not in axes))
 
 
-def _arg(types: tuple[ValueType, ...], attr: Any) -> ValueType:
+def _arg(types: tuple[ValueType, ...], operation: str) -> ValueType:
     _tile(types[0])
-    _require(attr in ("min", "max"), f"{attr!r} is neither min nor max")
+    _require(operation in ("min", "max"), f"{operation!r} is neither min nor max")
     return int32
 
 
-def _scan(types: tuple[ValueType, ...], attr: Any) -> ValueType:
+def _scan(types: tuple[ValueType, ...], scan: Scan) -> ValueType:
     tile = _tile(types[0])
-    kind, *flags = _attrs(attr, 3)
-    _combines(kind, tile, SCANS)
-    _require(all(type(f) is bool for f in flags), f"attr must be (operation, reverse, exclusive), not {attr!r}")
+    _combines(scan.operation, tile, SCANS)
     return tile
 
 
-def _matmul(types: tuple[ValueType, ...], attr: Any) -> ValueType:
+def _matmul(types: tuple[ValueType, ...], transposes: Transposes) -> ValueType:
     a, b, c = (_tile(t, 2) for t in types)
-    flags = _attrs(attr, 2)
-    _require(all(type(f) is bool for f in flags), f"attr must be two flags, not {attr!r}")
-    m, k = a.shape[::-1] if flags[0] else a.shape
-    inner, n = b.shape[::-1] if flags[1] else b.shape
+    m, k = a.shape[::-1] if transposes.a else a.shape
+    inner, n = b.shape[::-1] if transposes.b else b.shape
     _require(k == inner and c.shape == (m, n), f"a product of {m}x{k} and {inner}x{n} does not fit {c}")
     _require(a.scalar is b.scalar and a.scalar is not bool_, f"{a} and {b} are not multiplied")
     wide = a.is_float and a.bits == 16 and c.is_float and c.bits == 32
@@ -158,17 +145,14 @@ def _matmul(types: tuple[ValueType, ...], attr: Any) -> ValueType:
     return c
 
 
-def _cholesky(types: tuple[ValueType, ...], attr: Any) -> ValueType:
-    _require(attr is None, "has no attr")
+def _cholesky(types: tuple[ValueType, ...], nothing: None) -> ValueType:
     tile = _tile(types[0], 2)
     _require(tile.shape[0] == tile.shape[1] and tile.bits >= 32, f"{tile} has no such factor")
     return tile
 
 
-def _tri_solve(types: tuple[ValueType, ...], attr: Any) -> ValueType:
+def _tri_solve(types: tuple[ValueType, ...], _: Triangle) -> ValueType:
     t, b = _tile(types[0], 2), _tile(types[1])
-    flags = _attrs(attr, 2)
-    _require(all(type(f) is bool for f in flags), f"attr must be two flags, not {attr!r}")
     square = t.shape[0] == t.shape[1] == b.shape[0] and len(b.shape) <= 2
     _require(square and t.scalar is b.scalar and t.bits >= 32, f"{t} and {b} are no system of equations")
     return b

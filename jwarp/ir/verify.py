@@ -9,9 +9,21 @@ from typing import Any
 import numpy as np
 
 from jwarp.errors import Span
+from jwarp.ir.attributes import (
+    BlockCholesky,
+    BlockMatmul,
+    BlockScan,
+    BlockSolve,
+    Detached,
+    Extent,
+    RecordField,
+    RecordFields,
+    Rule,
+    conforms,
+    described,
+)
 from jwarp.ir.formats import conversions
 from jwarp.ir.nodes import (
-    TILE_UNITS,
     Block,
     Const,
     For,
@@ -24,6 +36,8 @@ from jwarp.ir.nodes import (
     Param,
     Value,
     While,
+    arrays_changed,
+    arrays_read,
     operands,
     results,
     walk,
@@ -120,23 +134,22 @@ def _element(kernel: Kernel, node: Op, indices: Sequence[Operand]) -> ValueType:
 
 
 def _check_tid(kernel: Kernel, node: Op) -> None:
-    _axis(node.attr, kernel.tid_dims)
+    _axis(node.number, kernel.tid_dims)
 
 
 def _check_param(kernel: Kernel, node: Op) -> ScalarType:
-    param = _parameter(kernel, node.attr)
+    param = _parameter(kernel, node.number)
     if isinstance(param.type, ArrayType):
         raise _Fault(f"parameter {param.name} is not a scalar")
     return param.type
 
 
 def _check_shape(kernel: Kernel, node: Op) -> None:
-    if type(node.attr) is not tuple or len(node.attr) != 2:
-        raise _Fault(f"attr must be (parameter, axis), not {node.attr!r}")
-    param = _parameter(kernel, node.attr[0])
+    extent = node.told(Extent)
+    param = _parameter(kernel, extent.array)
     if not isinstance(param.type, ArrayType):
         raise _Fault(f"parameter {param.name} is not an array")
-    _axis(node.attr[1], param.type.ndim)
+    _axis(extent.axis, param.type.ndim)
 
 
 def _check_load(kernel: Kernel, node: Op) -> ValueType:
@@ -159,29 +172,27 @@ def _check_clear(kernel: Kernel, node: Op) -> None:
 
 
 def _check_push(kernel: Kernel, node: Op) -> None:
-    attr = node.attr
-    if type(attr) is not tuple or not attr or any(type(n) is not int or n < 0 for n in attr):
-        raise _Fault(f"attr must be the tape and a flag for each value, not {attr!r}")
-    if len(attr) != len(node.args) + 1 or len(attr) > MAX_FIELDS:
-        raise _Fault(f"{len(attr) - 1} flags for {len(node.args)} values, of which there may be {MAX_FIELDS}")
+    flags = node.told(RecordFields).uniform
+    if len(flags) != len(node.args) or len(flags) >= MAX_FIELDS:
+        raise _Fault(f"{len(flags)} flags for {len(node.args)} values, of which there may be {MAX_FIELDS}")
 
 
 def _check_top(kernel: Kernel, node: Op) -> ValueType:
-    attr = node.attr
-    if type(attr) is not tuple or len(attr) != 2:
-        raise _Fault(f"attr must be (tape, field), not {attr!r}")
-    record = _record(kernel, attr[0])
-    _axis(attr[1], len(record.args))
-    return record.args[attr[1]].type
+    field = node.told(RecordField)
+    record = _record(kernel, field.tape)
+    if not 0 <= field.field < len(record.args):
+        raise _Fault(f"tape {field.tape} has no field {field.field}")
+    return record.args[field.field].type
 
 
 def _check_pop(kernel: Kernel, node: Op) -> None:
-    _record(kernel, node.attr)
+    _record(kernel, node.number)
 
 
-def _record(kernel: Kernel, tape: Any) -> Op:
+def _record(kernel: Kernel, tape: int) -> Op:
     """The operation that adds records to a tape."""
-    found = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push" and n.attr[:1] == (tape,)]
+    found = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push"]
+    found = [n for n in found if n.told(RecordFields).tape == tape]
     if len(found) != 1:
         raise _Fault(f"tape {tape!r} has {len(found)} operations that add records")
     return found[0]
@@ -205,49 +216,54 @@ def _check_tile(kernel: Kernel, node: Op) -> ValueType:
 
 
 def _check_unit(kernel: Kernel, node: Op) -> None:
-    numbers, flags, sizes = _UNIT_RULES[node.name]
-    attr = node.attr
-    fits = type(attr) is tuple and len(attr) == numbers + len(flags)
-    if not fits or any(type(n) is not int or n < 0 for n in attr[:numbers]):
-        raise _Fault(f"attr must be {numbers} numbers and {len(flags)} flags, not {attr!r}")
-    pairs = zip(attr[numbers:], flags, strict=True)
-    if any(type(flag) is not type(allowed[0]) or flag not in allowed for flag, allowed in pairs):
-        raise _Fault(f"attr has other flags than it may: {attr!r}")
-    count = TILE_UNITS[node.name]
-    for number, size in zip(attr[:count], sizes(*attr[count:numbers]), strict=True):
-        local = kernel.local(number) if _array(kernel, number) else None
+    arrays = (*arrays_changed(node), *arrays_read(node))
+    for number, size in zip(arrays, _UNIT_SIZES[node.name](node), strict=True):
+        local = kernel.local(number) if isinstance(number, int) and _array(kernel, number) else None
         if local is None or not local.shared or local.size != size or size < 1:
             raise _Fault(f"array {number!r} holds no {size} elements of a block")
-    if count == 2 and attr[0] == attr[1]:
+    if len(arrays) == 2 and len(set(arrays)) == 1:
         raise _Fault("works on two arrays")
 
 
-_FLAG = (False, True)
-# Of operations on whole shared arrays: how many numbers `attr` has in front, what its flags may be after these, and
-# how many elements the arrays have by the numbers that are no arrays.
-_UNIT_RULES: dict[str, tuple[int, tuple[tuple, ...], Callable[..., tuple[int, ...]]]] = {
-    "tile_matmul": (6, (_FLAG,) * 3, lambda m, n, k: (m * n, m * k, k * n)),
-    "tile_scan": (3, (SCANS, _FLAG, _FLAG), lambda size: (size, size)),
-    "tile_cholesky": (3, (), lambda n: (n * n, n * n)),
-    "tile_solve": (4, (_FLAG,) * 2, lambda n, m: (n * m, n * n)),
+def _matmul_sizes(node: Op) -> tuple[int, ...]:
+    told = node.told(BlockMatmul)
+    return told.m * told.n, told.m * told.k, told.k * told.n
+
+
+def _scan_sizes(node: Op) -> tuple[int, ...]:
+    told = node.told(BlockScan)
+    if told.scan.operation not in SCANS:
+        raise _Fault(f"{told.scan.operation!r} is none of {', '.join(SCANS)}")
+    return told.size, told.size
+
+
+def _cholesky_sizes(node: Op) -> tuple[int, ...]:
+    return node.told(BlockCholesky).n ** 2, node.told(BlockCholesky).n ** 2
+
+
+def _solve_sizes(node: Op) -> tuple[int, ...]:
+    told = node.told(BlockSolve)
+    return told.n * told.m, told.n * told.n
+
+
+# How many elements the arrays have that an operation on whole arrays changes and reads.
+_UNIT_SIZES: dict[str, Callable[[Op], tuple[int, ...]]] = {
+    "tile_matmul": _matmul_sizes,
+    "tile_scan": _scan_sizes,
+    "tile_cholesky": _cholesky_sizes,
+    "tile_solve": _solve_sizes,
 }
 
 
-def _check_no_attr(kernel: Kernel, node: Op) -> None:
-    if node.attr is not None:
-        raise _Fault(f"has no attr, but here it is {node.attr!r}")
-
-
-def _numbers(attr: Any, least: int) -> None:
-    if type(attr) is not tuple or len(attr) < least or any(type(n) is not int or n < 0 for n in attr):
-        raise _Fault(f"attr must be at least {least} numbers, not {attr!r}")
+def _check_nothing(kernel: Kernel, node: Op) -> None:
+    """The type of the attribute says all."""
 
 
 def _check_rule(kernel: Kernel, node: Op) -> None:
-    _numbers(node.attr, 1)
-    if node.attr[0] >= len(kernel.gradients):
-        raise _Fault(f"there is no gradient {node.attr[0]}")
-    for array in node.attr[1:]:
+    rule = node.told(Rule)
+    if not 0 <= rule.gradient < len(kernel.gradients):
+        raise _Fault(f"there is no gradient {rule.gradient}")
+    for array in rule.arrays:
         _array(kernel, array)
 
 
@@ -255,8 +271,7 @@ def _check_detach(kernel: Kernel, node: Op) -> None:
     if not node.args:
         raise _Fault("has no operand")
     if node.attr is not None:
-        _numbers(node.attr, 2)
-        for array in node.attr[2:]:
+        for array in node.told(Detached).arrays:
             _array(kernel, array)
     elif len(node.args) > 1:
         raise _Fault("has sources, but no rule")
@@ -266,16 +281,11 @@ def _check_inside(kernel: Kernel, node: Op) -> None:
     _element(kernel, node, node.args)
 
 
-def _check_check(kernel: Kernel, node: Op) -> None:
-    if type(node.attr) is not str:
-        raise _Fault(f"attr must be text, not {node.attr!r}")
-
-
 def _check_print(kernel: Kernel, node: Op) -> None:
-    if type(node.attr) is not str or "\0" in node.attr:
-        raise _Fault(f"attr must be a format text, not {node.attr!r}")
+    if "\0" in node.text:
+        raise _Fault("the format text ends too early")
     try:
-        wanted = conversions(node.attr)
+        wanted = conversions(node.text)
     except ValueError as error:
         raise _Fault(str(error)) from None
     if len(wanted) != len(node.args) or not all(w.takes(a.type) for w, a in zip(wanted, node.args, strict=True)):
@@ -287,11 +297,10 @@ def _check_bitcast(node: Op, result: ValueType) -> None:
         raise _Fault("the result must have as many bits as the argument")
 
 
-# Rules beyond the table of operations, and the result type where a parameter decides it.
-# An operation without a row here has no `attr`.
+# Rules beyond the table of operations and the types of attributes, and the result type where a parameter decides it.
 ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     **{name: _check_tile for name, row in OPS.items() if row.is_tile and Stage.DERIVED in row.stages},
-    **dict.fromkeys(TILE_UNITS, _check_unit),
+    **{name: _check_unit for name, row in OPS.items() if row.is_unit},
     "tid": _check_tid,
     "param": _check_param,
     "shape": _check_shape,
@@ -304,12 +313,12 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     "mark": _check_logged,
     "undo": _check_logged,
     "rollback": _check_logged,
-    "thread": _check_no_attr,
+    "thread": _check_nothing,
     "rule": _check_rule,
     "detach": _check_detach,
-    "lane_max": _check_no_attr,
+    "lane_max": _check_nothing,
     "inside": _check_inside,
-    "check": _check_check,
+    "check": _check_nothing,
     "print": _check_print,
     **{name: _check_write for name, row in OPS.items() if row.is_write},
 }
@@ -451,11 +460,11 @@ class _Verifier:
             raise _Fault(f"is no operation for the single elements of a tile of shape {self.mapped}")
         if not row.is_tile and row.shape_of(tuple(a.type for a in node.args)) is None:
             raise _Fault(f"does not take operands of several shapes: {', '.join(str(a.type) for a in node.args)}")
-        from_attr = None
-        if rule := ATTR_RULES.get(node.name):
-            from_attr = rule(self.kernel, node)
-        elif node.attr is not None:
-            raise _Fault(f"has no attr, but here it is {node.attr!r}")
+        if not conforms(node.attr, row.attribute):
+            wanted = "has no attr" if row.attribute is None else f"attr must be {described(row.attribute)}"
+            raise _Fault(f"{wanted}, but here it is {node.attr!r}")
+        rule = ATTR_RULES.get(node.name)
+        from_attr = rule(self.kernel, node) if rule else None
         self.result(node, row, from_attr)
         if node.name == "clear":
             self.cleared.add(node.attr)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.frontend.kernel import Kernel
+from jwarp.frontend.kernel_base import Kernel
 
 
 @dataclass(frozen=True)

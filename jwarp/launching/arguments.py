@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +15,7 @@ from jwarp.frontend.kernel import Parameter
 from jwarp.ir.nodes import Param
 from jwarp.launching.sizes import Symbolic
 from jwarp.types import ArrayType, ScalarType, Type, bool_, float64, from_dtype, int64
-
-
-class Role(enum.IntEnum):
-    """What a launch does with a parameter; the numbers are those of the native module."""
-
-    READ = 0
-    ZEROS = 1
-    IN_OUT = 2
+from jwarp.wire import Role
 
 
 @dataclass(frozen=True, slots=True)

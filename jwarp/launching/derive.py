@@ -14,24 +14,27 @@ from typing import NamedTuple
 
 from jwarp.analysis.affine import Extents, evaluate
 from jwarp.analysis.ownership import owned_arrays, stencils
-from jwarp.analysis.races import find_race
+from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import Proofs, prove
 from jwarp.analysis.tape_sizes import fits_thread
+from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.custom_gradients import authored_refusal, plain
 from jwarp.autodiff.derived_parameters import Derived, aligned
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
-from jwarp.backend.cuda import nvrtc
+from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.ir.attributes import Origin
-from jwarp.ir.serialize import fingerprint
-from jwarp.launching.arguments import Role
-from jwarp.launching.descriptor import Program
 from jwarp.launching.geometry import Geometry
+from jwarp.launching.program import GeneratedProgram, Program
 from jwarp.launching.sizes import are_known
 from jwarp.passes.instrument import instrument
 from jwarp.passes.simplify import simplify
+from jwarp.wire import Role
+
+# Derivatives of one kernel: by which parameters, of which outputs, with what shared by a batch.
+MAX_VARIANTS = 256
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class Variant:
     `given` are what v or w is for, `along` what u is for, and `wanted` the results. Parameters `shared` are
     the same for a whole batch, so that their gradients are summed over it, `fresh` start as zeros, the
     gradients of `gathered`, some of those that are `gatherable`, are stored by element, and `repeated` says
-    that several threads have the same coordinates.
+    that several threads have the same coordinates. With `for_gpu` a GPU may run it: what needs a tape then has
+    another form beside it that needs none.
     """
 
     kind: str
@@ -53,6 +57,12 @@ class Variant:
     gathered: tuple[int, ...] = ()
     gatherable: tuple[int, ...] = ()
     repeated: bool = False
+    for_gpu: bool = False
+
+    def __repr__(self) -> str:
+        """Short, as it is shown with each derivative of a jaxpr."""
+        inputs = " ".join(map(str, self.given)) + (f" along {' '.join(map(str, self.along))}" if self.along else "")
+        return f"{self.kind}({inputs} -> {' '.join(map(str, self.wanted))})"
 
     @property
     def is_adjoint(self) -> bool:
@@ -77,6 +87,9 @@ class Source(NamedTuple):
     kind: str
     param: int
 
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.param}"
+
 
 @dataclass(frozen=True)
 class Feed:
@@ -98,7 +111,7 @@ class DerivedLaunch:
     `gathered` has arrays and the launch axis of each of their indices: the launch covers their elements.
     """
 
-    program: Program
+    program: GeneratedProgram
     feeds: tuple[Feed, ...]
     same: frozenset[int]
     gathered: tuple[tuple[int, tuple[int, ...]], ...] = ()
@@ -122,23 +135,25 @@ class DerivedLaunch:
         return dataclasses.replace(geometry, dims=tuple(dims))
 
 
-def derive(program: Program, variant: Variant) -> DerivedLaunch:
+_DERIVED: PerOwner[GeneratedProgram, Variant, DerivedLaunch] = PerOwner("derivatives of a program", MAX_VARIANTS)
+
+
+def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     """The launch that computes a derivative of `program`; made once.
 
     Raises:
         NotDifferentiableError: there is no exact rule for an operation of the kernel.
     """
-    known = program.derived.get(variant)
-    return known if known is not None else program.derived.setdefault(variant, _derive(program, variant))
+    return _DERIVED.of(program).made(variant, lambda: _derive(program, variant))
 
 
-def _derive(program: Program, variant: Variant) -> DerivedLaunch:
-    kernel = program.unchecked or program.kernel
+def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
+    kernel = program.differentiated
     if variant.along and kernel.gradients:
         rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
         raise authored_refusal(kernel, rule, "a second derivative")
     found, refusal = _firsts(kernel, variant)
-    origins = [_wiring(slot, variant) for slot in found[0].slots]
+    origins = [_wiring(origin, variant) for origin in found[0].origins]
     if variant.along:
         found, origins = _seconds(found, origins, variant)
     named, *others = (_named(d.kernel, program, variant) for d in found)
@@ -152,9 +167,7 @@ def _derive(program: Program, variant: Variant) -> DerivedLaunch:
         feeds.append(Feed(source, role, origin.result if k in written else None, origin.is_sum))
     results = {feed.result for feed in feeds}
     same = frozenset(variant.wanted) & frozenset(() if variant.along else variant.given) - results
-    own = Program(
-        program.name, fingerprint(named), program.span, program.settings, named, written, program.owner, on_gpu=on_gpu
-    )
+    own = GeneratedProgram(named, program.settings, program.owner, on_gpu=on_gpu)
     gathers = any(feed.source.kind == "dim" for feed in feeds)
     places = stencils(simplify(kernel)) if gathers else {}
     return DerivedLaunch(own, tuple(feeds), same, tuple((p, places[p]) for p in variant.gathered if p in places))
@@ -168,7 +181,7 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
     if not variant.is_adjoint:
         return [jvp(kernel, variant.given, variant.wanted, repeated=variant.repeated)], None
 
-    def adjoint(policy: str) -> Derived:
+    def adjoint(storage: Storage) -> Derived:
         return vjp(
             kernel,
             variant.wanted,
@@ -176,27 +189,27 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
             shared=variant.shared,
             repeated=variant.repeated,
             gathered=variant.gathered,
-            policy=policy,
+            storage=storage,
         )
 
-    taped = adjoint("tape")
+    taped = adjoint(Storage.TAPE)
     if kernel.block_dim and not fits_thread(taped.kernel):
         return [taped], NotDifferentiableError(
             f"kernel `{kernel.name}`: its derivative remembers more tiles of loops than a GPU has a place for",
             kernel.span,
             "take it on the CPU, or store what loops carry to an array",
         )
-    # Where nothing compiles for a GPU, no launch should hold on to more than the one adjoint reads.
-    if fits_thread(taped.kernel) or not nvrtc.is_installed():
+    # Where no GPU runs it, no launch should hold on to more than the one adjoint reads.
+    if fits_thread(taped.kernel) or not variant.for_gpu:
         return [taped], None
     try:
-        return aligned([taped, adjoint("slots")]), None
+        return aligned([taped, adjoint(Storage.CHECKPOINTS)]), None
     except NotDifferentiableError as error:
         return [taped], error
 
 
-def _named(kernel: nodes.Kernel, program: Program, variant: Variant) -> nodes.Kernel:
-    described = variant.describe(program.unchecked or program.kernel)
+def _named(kernel: nodes.Kernel, program: GeneratedProgram, variant: Variant) -> nodes.Kernel:
+    described = variant.describe(program.differentiated)
     named = dataclasses.replace(plain(kernel), variant=described)
     if program.settings.debug or program.settings.bounds == "error":
         # JAX drops the launch itself where only its gradient is used, and its checks with it. NaNs are not looked
@@ -205,7 +218,9 @@ def _named(kernel: nodes.Kernel, program: Program, variant: Variant) -> nodes.Ke
     return named
 
 
-def gatherable(program: Program, geometry: Geometry, extents: Extents, scalars: Mapping[int, int]) -> tuple[int, ...]:
+def gatherable(
+    program: GeneratedProgram, geometry: Geometry, extents: Extents, scalars: Mapping[int, int]
+) -> tuple[int, ...]:
     """The parameters whose gradients can be gathered in a launch, with known values of `scalars`.
 
     They are read at constant distances from each thread's place, and never outside: an index that counts
@@ -214,9 +229,10 @@ def gatherable(program: Program, geometry: Geometry, extents: Extents, scalars: 
     dims = geometry.dims
     if geometry.may_repeat or not are_known((dims, *extents)):
         return ()
-    proofs, places = _stencils_of(program)
-    if not places:
+    found = _stencils_of(program)
+    if found is None:
         return ()
+    proofs, places = found
     known: dict[int, int | None] = dict(enumerate(dims))
     known |= {symbol.index: scalars.get(p) for p, symbol in proofs.symbols.scalars.items()}
     for (p, axis), symbol in proofs.symbols.extents.items():
@@ -230,32 +246,42 @@ def gatherable(program: Program, geometry: Geometry, extents: Extents, scalars: 
     )  # fmt: skip
 
 
-def depends_on_integers(program: Program) -> bool:
+def depends_on_integers(program: GeneratedProgram) -> bool:
     """Whether `gatherable` may depend on the values of scalars."""
-    proofs, places = _stencils_of(program)
-    return bool(places) and bool(proofs.symbols.scalars)
+    found = _stencils_of(program)
+    return found is not None and bool(found[0].symbols.scalars)
 
 
-def _stencils_of(program: Program) -> tuple[Proofs, frozenset[int]]:
-    known = program.derived.get("stencils")
-    if known is None:
-        kernel = simplify(program.unchecked or program.kernel)
+_Stencils = tuple[Proofs, frozenset[int]] | None
+
+_STENCILS: PerOwner[GeneratedProgram, str, _Stencils] = PerOwner("what is proved of stencils", "one for a program")
+
+
+def _stencils_of(program: GeneratedProgram) -> _Stencils:
+    """What is proved of the accesses of a kernel that reads arrays at constant distances, and those arrays."""
+
+    def made() -> _Stencils:
+        kernel = simplify(program.differentiated)
         places = frozenset(stencils(kernel)) - owned_arrays(kernel)
-        known = program.derived.setdefault("stencils", (prove(kernel) if places else None, places))
-    return known
+        return (prove(kernel), places) if places else None
+
+    return _STENCILS.of(program).made("forward", made)
 
 
-def refuse_race(program: Program, geometry: Geometry, extents: Extents) -> None:
+_RACES: PerOwner[GeneratedProgram, tuple[Geometry, Extents], Race | None] = PerOwner("races of a program", MAX_SHAPES)
+
+
+def refuse_race(program: GeneratedProgram, geometry: Geometry, extents: Extents) -> None:
     """Two threads that store to one element leave one value there, and nobody knows whose.
 
     With symbolic sizes, no such threads are certain.
     """
     if not are_known((geometry.dims, (geometry.repeat,), *extents)):
         return
-    kernel, key = program.unchecked or program.kernel, ("race", geometry, extents)
-    if key not in program.derived:
-        program.derived[key] = find_race(kernel, geometry.dims, extents, geometry.may_repeat)
-    race = program.derived[key]
+    kernel = program.differentiated
+    race = _RACES.of(program).made(
+        (geometry, extents), lambda: find_race(kernel, geometry.dims, extents, geometry.may_repeat)
+    )
     if race is None or not kernel.params[race.param].dtype.is_float:
         return
     first, second = race.threads
@@ -302,13 +328,13 @@ def _wiring(slot: Origin, variant: Variant) -> Wiring:
 
 def _seconds(firsts: list[Derived], origins: list[Wiring], variant: Variant) -> tuple[list[Derived], list[Wiring]]:
     """The derivatives of first derivatives by the arguments of the kernel."""
-    slots = firsts[0].slots
+    slots = firsts[0].origins
     moving = {k for k, slot in enumerate(slots) if slot.kind in ("primal", "work") and slot.param in variant.along}
     # A thread that holds an extremum takes the cotangent of it, and does so again.
     taken = [k for k, slot in enumerate(slots) if slot.kind == "cotangent"]
     made = aligned([jvp(first.kernel, moving, repeated=variant.repeated, taken=taken) for first in firsts])
     found: list[Wiring] = []
-    for slot in made[0].slots:
+    for slot in made[0].origins:
         origin = origins[slot.param]
         if slot.kind != "tangent":
             found.append(origin._replace(result=None))

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.frontend.kernel import Kernel
-from jwarp.launching.arguments import Matched, Role, refuse_written_inputs
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.launching.arguments import Matched, refuse_written_inputs
 from jwarp.launching.sizes import Symbolic
 from jwarp.types import AnyType, ArrayType, Struct, StructArrayType, StructType, leaves, unchecked
+from jwarp.wire import Role
 
 
 def changed_parameters(kernel: Kernel, written: Sequence[int]) -> tuple[int, ...]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from jwarp.errors import LaunchError
 from jwarp.frontend.cuda_kernel import Definition
-from jwarp.launching.descriptor import Descriptor
 
 MAX_BLOCK = 1024
 # Of the axes x and y; batch elements run along z.
@@ -26,16 +25,13 @@ class Configuration:
     shared: int
 
 
-def configuration(launch: Descriptor) -> Configuration:
-    """The configuration of a launch.
+def configuration(definition: Definition, dims: tuple[int, ...], block_dim: int | None) -> Configuration:
+    """The configuration of a launch over `dims`, in blocks as its author says where `block_dim` is None.
 
     Raises:
         LaunchError: what the author said of it is impossible for these launch dimensions.
     """
-    definition, kernel = launch.program.handwritten, launch.program.kernel
-    assert definition is not None
-    dims = launch.geometry.dims[: kernel.tid_dims]
-    block = read_block(definition.name, definition.block_dim if launch.block_dim is None else launch.block_dim)
+    block = read_block(definition.name, definition.block_dim if block_dim is None else block_dim)
     if 0 in dims:
         # Nothing runs, and what the author's functions say of it does not matter.
         return Configuration(block, (1, 1), 0)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from jwarp.config import config
 from jwarp.errors import KernelTypeError
-from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
-from jwarp.frontend.kernel import Kernel
-from jwarp.ir.nodes import Param, written_params
+from jwarp.frontend.cuda_kernel import Definition
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.ir.nodes import Param
 from jwarp.types import ArrayType, Type
 
 PREFIX = "adj_"
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class AdjointParameter:
     """What a parameter of the adjoint is of parameter `param` of the kernel.
 
     `kind` is `input` (its value before the launch), `result` (after it), `cotangent`, `gradient`, or `changed`: a
@@ -26,14 +26,14 @@ class Slot:
     param: int
 
 
-def slots_of(definition: Definition, adjoint: Kernel) -> tuple[Slot, ...]:
-    """The slots of the adjoint's parameters.
+def parameters_of(definition: Definition, adjoint: Kernel) -> tuple[AdjointParameter, ...]:
+    """What the adjoint's parameters are.
 
     Raises:
         KernelTypeError: a parameter has no name or type of an adjoint, or a cotangent is not asked for.
     """
-    slots = tuple(_slot(definition, adjoint, p, param) for p, param in enumerate(adjoint.params))
-    taken = {slot.param for slot in slots if slot.kind in ("cotangent", "changed")}
+    found = tuple(_parameter(definition, adjoint, p, param) for p, param in enumerate(adjoint.params))
+    taken = {known.param for known in found if known.kind in ("cotangent", "changed")}
     for p in definition.outputs:
         if definition.params[p].dtype.is_float and p not in taken:
             name = definition.params[p].name
@@ -43,22 +43,22 @@ def slots_of(definition: Definition, adjoint: Kernel) -> tuple[Slot, ...]:
                 definition.span,
                 "add it; an adjoint takes inputs by their names, then cotangents of outputs, then gradients of inputs",
             )
-    return slots
+    return found
 
 
-def _slot(definition: Definition, adjoint: Kernel, index: int, param: Param) -> Slot:
+def _parameter(definition: Definition, adjoint: Kernel, index: int, param: Param) -> AdjointParameter:
     names = [p.name for p in definition.params]
     if param.name in names:
         p = names.index(param.name)
-        if index in outputs_of(adjoint):
+        if index in adjoint.outputs(config.settings):
             raise _unknown(definition, adjoint, param, "is an output, and only gradients are")
-        slot = Slot("input" if p in definition.inputs else "result", p)
+        slot = AdjointParameter("input" if p in definition.inputs else "result", p)
         expected: Type = definition.params[p].type
     elif param.name.startswith(PREFIX) and param.name.removeprefix(PREFIX) in names:
         p = names.index(param.name.removeprefix(PREFIX))
         if not definition.params[p].dtype.is_float:
             raise _unknown(definition, adjoint, param, f"belongs to '{names[p]}', which has no gradient")
-        slot, expected = Slot(_kind(definition, adjoint, index, p), p), _as_array(definition.params[p].type)
+        slot, expected = AdjointParameter(_kind(definition, adjoint, index, p), p), _as_array(definition.params[p].type)
     else:
         raise _unknown(definition, adjoint, param, "is no name of an adjoint's parameter")
     if param.type != expected:
@@ -67,7 +67,7 @@ def _slot(definition: Definition, adjoint: Kernel, index: int, param: Param) -> 
 
 
 def _kind(definition: Definition, adjoint: Kernel, index: int, p: int) -> str:
-    is_output = index in outputs_of(adjoint)
+    is_output = index in adjoint.outputs(config.settings)
     if p in definition.outputs and p not in definition.in_outs:
         if is_output:
             raise _unknown(definition, adjoint, adjoint.params[index], "is a cotangent, and so no output")
@@ -75,18 +75,10 @@ def _kind(definition: Definition, adjoint: Kernel, index: int, p: int) -> str:
     if p in definition.in_outs:
         if not is_output:
             return "cotangent"
-        reads = not isinstance(adjoint, HandwrittenKernel) or index in adjoint.definition.in_outs
-        return "changed" if reads else "gradient"
+        return "changed" if adjoint.may_read(index) else "gradient"
     if not is_output:
         raise _unknown(definition, adjoint, adjoint.params[index], "is a gradient, and so must be an output")
     return "gradient"
-
-
-def outputs_of(adjoint: Kernel) -> tuple[int, ...]:
-    """The parameters that an adjoint writes."""
-    if isinstance(adjoint, HandwrittenKernel):
-        return adjoint.definition.outputs
-    return written_params(adjoint.ir(config.settings))
 
 
 def _as_array(type: Type) -> ArrayType:

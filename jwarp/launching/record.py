@@ -8,23 +8,20 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from jwarp.config import Settings
+from jwarp.config import LAUNCH_SETTINGS, Settings
 from jwarp.errors import LaunchError
-from jwarp.frontend.kernel import Kernel
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.types import MAX_DIMS, SCALARS, ArrayType
 
 MAGIC = b"jwarp launch 1\n"
 DIGEST = 16
 
-# The settings that change code.
-CODE_SETTINGS = ("bounds", "debug", "fast_math", "max_unroll")
-
 ROLES = ("in", "out", "inout", "unset")
 
 
 @dataclass(frozen=True)
-class Slot:
+class ParamInfo:
     """One parameter of a launch: `kind` is `scalar`, `value` (a vector or matrix) or `array`.
 
     `rank` counts the axes of a JAX array, component axes included; `role` is `in`, `out` (from zeros), `inout`,
@@ -51,7 +48,7 @@ class LaunchDescriptor:
     variant: str
     dims: tuple[int, ...] | None
     block_dim: int | None
-    params: tuple[Slot, ...]
+    params: tuple[ParamInfo, ...]
     settings: tuple[tuple[str, Any], ...]
 
     def to_bytes(self) -> bytes:
@@ -86,16 +83,16 @@ class Record:
         raise NotImplementedError
 
 
-def slot_of(param: Param, role: str) -> Slot:
-    """The entry of a parameter."""
+def info_of(param: Param, role: str) -> ParamInfo:
+    """What a descriptor says of a parameter."""
     if isinstance(param.type, ArrayType):
-        return Slot(param.name, "value" if param.is_value else "array", param.dtype.name, param.type.ndim, role)
-    return Slot(param.name, "scalar", param.dtype.name, 0, role)
+        return ParamInfo(param.name, "value" if param.is_value else "array", param.dtype.name, param.type.ndim, role)
+    return ParamInfo(param.name, "scalar", param.dtype.name, 0, role)
 
 
 def code_settings(settings: Settings) -> tuple[tuple[str, Any], ...]:
     """The settings of a descriptor."""
-    return tuple((name, getattr(settings, name)) for name in CODE_SETTINGS)
+    return tuple((name, getattr(settings, name)) for name in LAUNCH_SETTINGS)
 
 
 def _decode(data: bytes) -> LaunchDescriptor:
@@ -111,15 +108,15 @@ def _decode(data: bytes) -> LaunchDescriptor:
         _expect(isinstance(dims, list) and len(dims) <= MAX_DIMS and all(_is_extent(n) for n in dims), "dims")
         dims = tuple(dims)
     _expect(block_dim is None or _is_extent(block_dim), "block_dim")
-    slots = tuple(Slot(*entry) for entry in params)
-    for slot in slots:
-        texts = all(isinstance(x, str) for x in (slot.name, slot.kind, slot.dtype, slot.role))
-        _expect(texts and slot.dtype in SCALARS and slot.role in ROLES and _is_extent(slot.rank), "a parameter")
-        _expect(slot.kind in ("scalar", "value", "array"), "a kind")
-    _expect([name for name, _ in settings] == list(CODE_SETTINGS), "settings")
+    infos = tuple(ParamInfo(*entry) for entry in params)
+    for info in infos:
+        texts = all(isinstance(x, str) for x in (info.name, info.kind, info.dtype, info.role))
+        _expect(texts and info.dtype in SCALARS and info.role in ROLES and _is_extent(info.rank), "a parameter")
+        _expect(info.kind in ("scalar", "value", "array"), "a kind")
+    _expect([name for name, _ in settings] == list(LAUNCH_SETTINGS), "settings")
     _expect(all(isinstance(value, (str, bool, int)) for _, value in settings), "settings")
     pairs = tuple((name, value) for name, value in settings)
-    return LaunchDescriptor(kernel, fingerprint, variant, dims, block_dim, slots, pairs)
+    return LaunchDescriptor(kernel, fingerprint, variant, dims, block_dim, infos, pairs)
 
 
 def _is_extent(n: Any) -> bool:

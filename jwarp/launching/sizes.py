@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jwarp.errors import LaunchError
+from jwarp.wire import Step
 
 
 class Symbolic(abc.ABC):  # noqa: B024 - a name for a type that is registered by who knows it
@@ -37,9 +38,7 @@ def refuse_symbolic(kernel_name: str, shapes: Iterable[Sequence[Any]], why: str)
         )
 
 
-# The steps of a formula, by their numbers in the native module; a constant and a variable have an operand.
-_CONSTANT, _VARIABLE, _ADD, _MULTIPLY = 0, 1, 2, 3
-_FUNCTIONS = {"floordiv": 4, "mod": 5, "max": 6, "min": 7}
+_FUNCTIONS = {"floordiv": Step.FLOORDIV, "mod": Step.MOD, "max": Step.MAX, "min": Step.MIN}
 _MAX_POWER = 32
 
 
@@ -52,19 +51,11 @@ class Formulas:
         names = (n.id for tree in trees.values() for n in ast.walk(tree) if isinstance(n, ast.Name))
         self.variables = tuple(sorted(set(names) - set(_FUNCTIONS)))
         self._numbers = {text: -1 - k for k, text in enumerate(trees)}
-        self._steps = [self._compiled(text, tree) for text, tree in trees.items()]
+        self.steps = [self._compiled(text, tree) for text, tree in trees.items()]
 
     def number(self, size: Any) -> int:
         """A size in a launch: itself, or a negative number that names its formula."""
         return self._numbers[str(size)] if isinstance(size, Symbolic) else size
-
-    @property
-    def encoded(self) -> list[int]:
-        """The number of variables and all formulas, each after the number of its steps."""
-        numbers = [len(self.variables), len(self._steps)]
-        for steps in self._steps:
-            numbers += [len(steps), *(number for step in steps for number in step)]
-        return numbers
 
     def _parsed(self, text: str) -> ast.expr:
         try:
@@ -81,19 +72,19 @@ class Formulas:
         def steps(node: ast.AST) -> list[tuple[int, ...]]:
             match node:
                 case ast.Constant(value=int(number)) if abs(number) < 2**63:
-                    return [(_CONSTANT, number)]
+                    return [(Step.CONSTANT, number)]
                 case ast.Name(id=name) if name in self.variables:
-                    return [(_VARIABLE, self.variables.index(name))]
+                    return [(Step.VARIABLE, self.variables.index(name))]
                 case ast.UnaryOp(op=ast.USub(), operand=x):
-                    return [*steps(x), (_CONSTANT, -1), (_MULTIPLY,)]
+                    return [*steps(x), (Step.CONSTANT, -1), (Step.MULTIPLY,)]
                 case ast.BinOp(left=x, op=ast.Add(), right=y):
-                    return [*steps(x), *steps(y), (_ADD,)]
+                    return [*steps(x), *steps(y), (Step.ADD,)]
                 case ast.BinOp(left=x, op=ast.Sub(), right=y):
-                    return [*steps(x), *steps(y), (_CONSTANT, -1), (_MULTIPLY,), (_ADD,)]
+                    return [*steps(x), *steps(y), (Step.CONSTANT, -1), (Step.MULTIPLY,), (Step.ADD,)]
                 case ast.BinOp(left=x, op=ast.Mult(), right=y):
-                    return [*steps(x), *steps(y), (_MULTIPLY,)]
+                    return [*steps(x), *steps(y), (Step.MULTIPLY,)]
                 case ast.BinOp(left=x, op=ast.Pow(), right=ast.Constant(value=int(n))) if 1 <= n <= _MAX_POWER:
-                    return [*(steps(x) * n), *([(_MULTIPLY,)] * (n - 1))]
+                    return [*(steps(x) * n), *([(Step.MULTIPLY,)] * (n - 1))]
                 case ast.Call(func=ast.Name(id=name), args=[x, y], keywords=[]) if name in _FUNCTIONS:
                     return [*steps(x), *steps(y), (_FUNCTIONS[name],)]
             raise self._refusal(text)

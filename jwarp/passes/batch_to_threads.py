@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Container
 
-from jwarp.ir.attributes import ArrayNumber
+from jwarp.ir.attributes import ArrayNumber, Extent
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Const, Kernel, Node, Op, Param, Value, failure_texts, prints, walk
 from jwarp.types import MAX_DIMS, ArrayType, int32
@@ -51,9 +51,9 @@ class _Batcher(Cloner):
             return []
         made = self.node(node)
         assert isinstance(made, Op)
-        if node.name == "shape" and node.attr[0] in self.batched:
-            param, axis = node.attr
-            return [dataclasses.replace(made, attr=(param, axis + 1))]
+        if node.name == "shape" and node.told(Extent).array in self.batched:
+            extent = node.told(Extent)
+            return [dataclasses.replace(made, attr=Extent(extent.array, extent.axis + 1))]
         at_indices = node.row.indices is not None and node.row.attribute is ArrayNumber
         if not (at_indices or node.name == "param") or node.attr not in self.batched:
             return [made]

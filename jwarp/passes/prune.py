@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Container
 
-from jwarp.ir.attributes import ArrayName
+from jwarp.ir.attributes import ArrayName, RecordField, RecordFields
 from jwarp.ir.nodes import Block, If, Op, blocks
 from jwarp.passes.liveness import Liveness, Sweep, at
 
@@ -30,7 +30,7 @@ class _Liveness(Liveness):
     def __init__(self, body: Block, returned: Container[ArrayName]):
         super().__init__()
         self.returned = returned
-        self.fields: set[tuple[int, int]] = set()
+        self.fields: set[RecordField] = set()
         self.tapes: set[int] = set()
         self.undone: set[ArrayName] = set()
         self.last_read: dict[ArrayName, int] = {}
@@ -49,7 +49,7 @@ class _Liveness(Liveness):
             if isinstance(node, Op):
                 self.place[id(node)] = (len(self.place), loops)
                 if node.name == "push":
-                    self.pushes.setdefault(node.attr[0], []).append(node)
+                    self.pushes.setdefault(node.told(RecordFields).tape, []).append(node)
             inner = loops if isinstance(node, (Op, If)) else (*loops, id(node))
             for owned in blocks(node):
                 self.number(owned, inner)
@@ -61,7 +61,7 @@ class _Liveness(Liveness):
         if node.name == "save":
             return node.attr in self.undone
         if row.uses_tape:
-            return (node.attr[0] if node.name == "push" else node.attr) in self.tapes
+            return (node.told(RecordFields).tape if node.name == "push" else node.attr) in self.tapes
         return row.is_lasting
 
     def is_read_after(self, node: Op) -> bool:
@@ -70,14 +70,15 @@ class _Liveness(Liveness):
 
     def mark_op(self, node: Op) -> None:
         if node.name == "push":
-            tape = node.attr[0]
-            self.need(x for k, x in enumerate(node.args) if (tape, k) in self.fields)
+            tape = node.told(RecordFields).tape
+            self.need(x for k, x in enumerate(node.args) if RecordField(tape, k) in self.fields)
             return
         self.need(node.args)
         row = node.row
         if node.name == "top":
-            self.fields.add(node.attr)
-            self.tapes.add(node.attr[0])
+            field = node.told(RecordField)
+            self.fields.add(field)
+            self.tapes.add(field.tape)
         elif row.uses_log and row.changes_elements:
             self.undone.add(node.attr)
         elif row.is_access and (not row.is_write or node.result in self.values):
@@ -88,7 +89,7 @@ class _Liveness(Liveness):
     def kept_fields(self, tape: int) -> list[int]:
         """The fields of a tape's records that something reads."""
         count = max(len(push.args) for push in self.pushes[tape])
-        return [k for k in range(count) if (tape, k) in self.fields]
+        return [k for k in range(count) if RecordField(tape, k) in self.fields]
 
 
 class _Sweep(Sweep):
@@ -98,10 +99,14 @@ class _Sweep(Sweep):
 
     def op(self, node: Op) -> Op:
         if node.name == "push":
-            tape, *flags = node.attr
+            record = node.told(RecordFields)
+            tape = record.tape
             kept = self.liveness.kept_fields(tape)
-            return dataclasses.replace(node, args=at(node.args, kept), attr=(tape, *at(tuple(flags), kept)))
+            return dataclasses.replace(
+                node, args=at(node.args, kept), attr=RecordFields(tape, at(record.uniform, kept))
+            )
         if node.name == "top":
-            tape, position = node.attr
-            return dataclasses.replace(node, attr=(tape, self.liveness.kept_fields(tape).index(position)))
+            field = node.told(RecordField)
+            left = self.liveness.kept_fields(field.tape).index(field.field)
+            return dataclasses.replace(node, attr=RecordField(field.tape, left))
         return node

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 
+from jwarp.ir.attributes import Iota, Reduction, Strided
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.evaluate_tiles import places
@@ -41,9 +42,9 @@ class _Simpler(Cloner):
             return []
         match node:
             case Op(name="arg"):
-                made = _first(builder, self.operands(node.args)[0], node.attr)
+                made = _first(builder, self.operands(node.args)[0], node.text)
             case Op(name="spread"):
-                made = _spread(builder, self.operands(node.args)[0], node.attr)
+                made = _spread(builder, self.operands(node.args)[0], node.told(Strided))
             case Op(name="add") if id(node) in self.additions:
                 return [self.addition(node)]
             case _:
@@ -85,38 +86,38 @@ def _is_mostly_zero(node: Op) -> bool:
     if node.name != "spread":
         return False
     # A spread of all elements, each to its own place, is a view, which costs nothing.
-    _, offset, strides = node.attr
-    numbers = places(shape_of(node.args[0].type), offset, strides)
+    view = node.told(Strided)
+    numbers = places(shape_of(node.args[0].type), view.offset, view.strides)
     return np.unique(numbers).size == numbers.size < size_of(result_of(node).type)
 
 
 def _first(builder: Builder, x: Operand, kind: str) -> Operand:
     """The number of the first element that is the minimum or maximum; of the first NaN, if there is one."""
     shape = shape_of(x.type)
-    best = builder.op("reduce", x, attr=(kind, tuple(range(len(shape)))))
-    number = builder.op("iota", attr=((size_of(x.type),), 0))
-    number = builder.op("view", number, attr=(shape, 0, row_major(shape)))
+    best = builder.op("reduce", x, attr=Reduction(kind, tuple(range(len(shape)))))
+    number = builder.op("iota", attr=Iota((size_of(x.type),), 0))
+    number = builder.op("view", number, attr=Strided(shape, 0, row_major(shape)))
     filled = builder.op("fill", best, attr=shape)
     hit = builder.op("eq", x, filled)
     if x.type.is_float:
         is_nan = builder.op("ne", filled, filled)
         hit = builder.op("or", hit, builder.op("and", is_nan, builder.op("ne", x, x)))
     found = builder.op("select", hit, number, Const(tile_type(int32, shape), int32.max))
-    return builder.op("reduce", found, attr=("min", tuple(range(len(shape)))))
+    return builder.op("reduce", found, attr=Reduction("min", tuple(range(len(shape)))))
 
 
-def _spread(builder: Builder, x: Operand, attr: tuple) -> Operand:
+def _spread(builder: Builder, x: Operand, view: Strided) -> Operand:
     """Elements with one place are added up first."""
-    shape, offset, strides = attr
+    shape, strides = view.shape, view.strides
     extents = shape_of(x.type)
     alike = tuple(k for k, (n, s) in enumerate(zip(extents, strides, strict=True)) if s == 0 and n > 1)
     if not alike:
-        return builder.op("spread", x, attr=attr)
-    total = builder.op("reduce", x, attr=("add", alike))
+        return builder.op("spread", x, attr=view)
+    total = builder.op("reduce", x, attr=Reduction("add", alike))
     kept = tuple(s for k, s in enumerate(strides) if k not in alike)
     if kept:
-        return builder.op("spread", total, attr=(shape, offset, kept))
-    rest = offset
+        return builder.op("spread", total, attr=Strided(shape, view.offset, kept))
+    rest = view.offset
     indices: list[Operand] = []
     for extent in reversed(shape):
         indices.insert(0, Const(int32, rest % extent))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jwarp.ir.attributes import Iota, Strided
 from jwarp.ir.evaluate_tiles import places
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, blocks
 from jwarp.ir.ops import ELEMENTARY, OPS
@@ -148,10 +149,11 @@ class Forms:
             case "fill":
                 return Filled(node.args[0])
             case "iota":
-                shape, axis = node.attr
-                return Counted(0, tuple(int(k == axis and n > 1) for k, n in enumerate(shape)))
+                iota = node.told(Iota)
+                return Counted(0, tuple(int(k == iota.axis and n > 1) for k, n in enumerate(iota.shape)))
             case "view":
-                return self._seen(node.args[0], places(*node.attr))
+                view = node.told(Strided)
+                return self._seen(node.args[0], places(view.shape, view.offset, view.strides))
             case "spread":
                 return self._placed(node, type)
             case "spread_add":
@@ -180,13 +182,13 @@ class Forms:
 
     def _placed(self, node: Op, type: TileType) -> Form | None:
         """A spread that gives every element a new place is a view."""
-        shape, offset, strides = node.attr
-        numbers = places(shape_of(node.args[0].type), offset, strides).reshape(-1)
+        view = node.told(Strided)
+        numbers = places(shape_of(node.args[0].type), view.offset, view.strides).reshape(-1)
         if numbers.size != type.size or np.unique(numbers).size != numbers.size:
             return None
         back = np.empty_like(numbers)
         back[numbers] = np.arange(numbers.size)
-        back = back.reshape(shape)
+        back = back.reshape(view.shape)
         return self._seen(node.args[0], back) if fit(back) is not None else None
 
     def _computed(self, node: Op) -> Form | None:

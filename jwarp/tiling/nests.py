@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jwarp.ir.attributes import RecordField, Reduction, Strided
 from jwarp.ir.builder import make_block
 from jwarp.ir.evaluate_tiles import places
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, results, walk_node
@@ -160,12 +161,14 @@ class NestWriter:
         return tuple(strides.get(k, 0) for k in range(len(self.shape)))
 
     def spread_strides(self, node: Op) -> Strides:
-        return tuple(s if n > 1 else 0 for s, n in zip(node.attr[2], self.shape, strict=True))
+        return tuple(s if n > 1 else 0 for s, n in zip(node.told(Strided).strides, self.shape, strict=True))
 
     # -- loops
 
     def write(self) -> None:
-        done = self.level(0, {n: neutral(n.attr[0], scalar_of(result_of(n).type)) for n in self.whole})
+        done = self.level(
+            0, {n: neutral(n.told(Reduction).operation, scalar_of(result_of(n).type)) for n in self.whole}
+        )
         for node, total in done.items():
             assert node.result is not None
             self.lowering.known[node.result] = total
@@ -174,7 +177,9 @@ class NestWriter:
         """The loops from number k on; what is carried through them, before and after."""
         if k != self.split or not self.partial:
             return self.loop(k, carried)
-        started: dict[Op, Operand] = {n: neutral(n.attr[0], scalar_of(result_of(n).type)) for n in self.partial}
+        started: dict[Op, Operand] = {
+            n: neutral(n.told(Reduction).operation, scalar_of(result_of(n).type)) for n in self.partial
+        }
         done = self.loop(k, {**carried, **started})
         for node in self.partial:
             assert node.result is not None
@@ -195,7 +200,7 @@ class NestWriter:
             after = self.level(k + 1, dict(zip(carried, params, strict=True)))
         self.position = outer
         self.counters.pop()
-        lanes = tuple(n.attr[0] for n in carried) if loop.lanes else None
+        lanes = tuple(n.told(Reduction).operation for n in carried) if loop.lanes else None
         bounds = Const(int32, lo), Const(int32, hi)
         body = make_block(nodes, after.values())
         self.builder.append(
@@ -246,7 +251,7 @@ class NestWriter:
         for node in self.nest.nodes:
             self.builder.span = node.span
             if isinstance(node, Op) and node.name == "reduce":
-                after[node] = self.builder.op(node.attr[0], carried[node], self.element(node.args[0]))
+                after[node] = self.builder.op(node.told(Reduction).operation, carried[node], self.element(node.args[0]))
             else:
                 self.node(node)
         if self.written:
@@ -346,7 +351,7 @@ class NestWriter:
                 self.spread(node)
             case "retrieve":
                 assert result is not None
-                self.builder.append(Op("top", (), (node.attr, 0), self.fresh(result), node.span))
+                self.builder.append(Op("top", (), RecordField(node.number, 0), self.fresh(result), node.span))
                 self.builder.append(Op("pop", (), node.attr, None, node.span))
             case "rule":
                 pass
@@ -359,8 +364,9 @@ class NestWriter:
         """Add to the element that a view would take, which is another one for each element at hand."""
         target, x = node.args
         assert isinstance(target, Value)
-        place = self.number(node.attr[1], self.spread_strides(node))
-        numbers = places(self.shape, node.attr[1], node.attr[2])
+        view = node.told(Strided)
+        place = self.number(view.offset, self.spread_strides(node))
+        numbers = places(self.shape, view.offset, view.strides)
         if np.unique(numbers).size == numbers.size:
             value = self.element(x)
             if node.name == "spread_add":

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from jwarp.ir.attributes import RecordField, RecordFields, Reduction, Transposes
 from jwarp.ir.nodes import (
     WRITES,
     Block,
@@ -68,11 +69,15 @@ class Move:
 
 @dataclass
 class Unit:
-    """An operation on whole tiles: `reads` are in memory, and so is the result, `target`."""
+    """An operation on whole tiles: `reads` are in memory, and so is the result, `target`.
+
+    A product that is to `accumulate` is added to what the target holds.
+    """
 
     node: Op
     reads: tuple[Value, ...]
     target: Value
+    accumulate: bool = False
 
 
 @dataclass
@@ -106,7 +111,9 @@ class Planner:
     def __init__(self, kernel: Kernel, forms: Forms):
         self.kernel, self.forms = kernel, forms
         self.stored: set[Value] = set()
-        self.pushes = {n.attr[0]: n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push"}
+        self.pushes = {
+            n.told(RecordFields).tape: n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push"
+        }
         self.tapes: dict[tuple[int, int], int] = {}  # of the fields that are tiles: each has one of its own
 
     def tape(self, tape: int, position: int) -> int:
@@ -156,7 +163,7 @@ class _BlockPlan:
         self.readable: dict[int, int] = {}
         self.writable: dict[int, int] = {}
         self.ordered = 0
-        self.tops: dict[tuple[int, int], Value] = {}  # tiles that are still on a tape
+        self.tops: dict[RecordField, Value] = {}  # tiles that are still on a tape
 
     # -- nodes
 
@@ -319,7 +326,7 @@ class _BlockPlan:
     # -- operations with rules of their own
 
     def plan_reduce(self, node: Op) -> None:
-        _, axes = node.attr
+        axes = node.told(Reduction).axes
         shape = shape_of(node.args[0].type)
         self.mapped(node, shape, axes if len(axes) < len(shape) else ())
 
@@ -390,7 +397,8 @@ class _BlockPlan:
         a, b, c = node.args
         assert node.result is not None
         flags, reads = [], []
-        for x, flag in zip((a, b), node.attr, strict=True):
+        transposes = node.told(Transposes)
+        for x, flag in ((a, transposes.a), (b, transposes.b)):
             transposed = self.transposed(x)
             flags.append(flag != (transposed is not None))
             reads.append(transposed or self.in_memory(x))
@@ -398,8 +406,8 @@ class _BlockPlan:
         accumulate = not (isinstance(form, Filled) and isinstance(form.value, Const) and form.value.value == 0)
         if accumulate:
             self.move(node.result, c)
-        node = dataclasses.replace(node, attr=(accumulate, *flags))
-        self.late(Unit(node, tuple(reads), result_of(node)), node)
+        node = dataclasses.replace(node, attr=Transposes(*flags))
+        self.late(Unit(node, tuple(reads), result_of(node), accumulate), node)
 
     def transposed(self, x: Operand) -> Value | None:
         """The matrix in memory that `x` is the transpose of."""
@@ -415,24 +423,25 @@ class _BlockPlan:
 
     def plan_push(self, node: Op) -> None:
         """Each tile gets records of its elements, before the record of the scalars."""
-        tape, *flags = node.attr
+        record = node.told(RecordFields)
         for k, x in enumerate(node.args):
             if shape_of(x.type):
-                self.mapped(Op("push", (x,), (self.planner.tape(tape, k), 0), None, node.span), shape_of(x.type))
-        scalars = [(x, flag) for x, flag in zip(node.args, flags, strict=True) if not shape_of(x.type)]
+                own = RecordFields(self.planner.tape(record.tape, k), (False,))
+                self.mapped(Op("push", (x,), own, None, node.span), shape_of(x.type))
+        scalars = [(x, flag) for x, flag in zip(node.args, record.uniform, strict=True) if not shape_of(x.type)]
         if scalars:
             args, kept = zip(*scalars, strict=True)
-            self.scalar(dataclasses.replace(node, args=args, attr=(tape, *kept)))
+            self.scalar(dataclasses.replace(node, args=args, attr=RecordFields(record.tape, kept)))
 
     def plan_top(self, node: Op) -> None:
         assert node.result is not None
         if shape_of(result_of(node).type):
-            self.tops[node.attr] = node.result
+            self.tops[node.told(RecordField)] = node.result
             return
-        tape, position = node.attr
-        before = self.planner.pushes[tape].args[:position]
-        position -= sum(1 for x in before if shape_of(x.type))
-        self.scalar(dataclasses.replace(node, attr=(tape, position)))
+        field = node.told(RecordField)
+        before = self.planner.pushes[field.tape].args[: field.field]
+        scalar = sum(1 for x in before if not shape_of(x.type))
+        self.scalar(dataclasses.replace(node, attr=RecordField(field.tape, scalar)))
 
     def plan_pop(self, node: Op) -> None:
         """Take a record away; its tiles, which lie below its scalars, are read as they are taken away."""
@@ -441,7 +450,7 @@ class _BlockPlan:
             self.scalar(node)
         for k in reversed(range(len(fields))):
             if shape_of(fields[k].type):
-                made = self.tops.pop((node.attr, k), None) or Value(fields[k].type)
+                made = self.tops.pop(RecordField(node.number, k), None) or Value(fields[k].type)
                 taken = Op("retrieve", (), self.planner.tape(node.attr, k), made, node.span)
                 self.mapped(taken, shape_of(made.type))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from jwarp.ir.attributes import Attribute, BlockCholesky, BlockMatmul, BlockScan, BlockSolve, Scan, Transposes, Triangle
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.evaluate_tiles import neutral
 from jwarp.ir.matmul import Request
@@ -26,18 +27,33 @@ def write_unit(lowering: Lowering, unit: Unit) -> None:
     if name == "matmul":
         m, n = _shape(unit.target)
         k = _tile(unit.reads[0]).size // m
-        lowering.effect("tile_matmul", attr=(*arrays, m, n, k, *unit.node.attr))
+        c, a, b = arrays
+        matmul = BlockMatmul(c, a, b, m, n, k, unit.accumulate, unit.node.told(Transposes))
+        lowering.effect("tile_matmul", attr=matmul)
     elif ROUTINES[name] in lowering.units:
-        lowering.effect(ROUTINES[name], attr=(*arrays, *_EXTENTS[name](unit), *(unit.node.attr or ())))
+        lowering.effect(ROUTINES[name], attr=_TOLD[name](unit, *arrays))
     else:
         _LOOPS[name](lowering, unit)
 
 
-# The extents that a routine is told.
-_EXTENTS: dict[str, Callable[[Unit], tuple[int, ...]]] = {
-    "scan": lambda unit: (_tile(unit.target).size,),
-    "cholesky": lambda unit: _shape(unit.target)[:1],
-    "tri_solve": lambda unit: (*_shape(unit.target), 1)[:2],
+def _told_scan(unit: Unit, target: int, source: int) -> BlockScan:
+    return BlockScan(target, source, _tile(unit.target).size, unit.node.told(Scan))
+
+
+def _told_cholesky(unit: Unit, target: int, source: int) -> BlockCholesky:
+    return BlockCholesky(target, source, _shape(unit.target)[0])
+
+
+def _told_solve(unit: Unit, target: int, triangle: int) -> BlockSolve:
+    n, m = (*_shape(unit.target), 1)[:2]
+    return BlockSolve(target, triangle, n, m, unit.node.told(Triangle))
+
+
+# What a routine is told of an operation on two arrays.
+_TOLD: dict[str, Callable[[Unit, int, int], Attribute]] = {
+    "scan": _told_scan,
+    "cholesky": _told_cholesky,
+    "tri_solve": _told_solve,
 }
 
 
@@ -87,17 +103,18 @@ def _number(x: Operand | int) -> Operand:
 
 def _scan(lowering: Lowering, unit: Unit) -> None:
     w, (source,), target = _Writer(lowering), unit.reads, unit.target
-    kind, reverse, exclusive = unit.node.attr
+    scan = unit.node.told(Scan)
+    kind = scan.operation
     type, size = _tile(target).scalar, _tile(target).size
     start = Const(type, (float if type.is_float else int)(neutral(kind, type)))
 
     def body(i: Value, carried: Sequence[Value]) -> list[Operand]:
         (total,) = carried
         following = w.do(kind, total, lowering.load(source, i))
-        lowering.store(target, i, total if exclusive else following)
+        lowering.store(target, i, total if scan.exclusive else following)
         return [following]
 
-    ends = (size - 1, -1, -1) if reverse else (0, size, 1)
+    ends = (size - 1, -1, -1) if scan.reverse else (0, size, 1)
     w.loop(ends[0], ends[1], body, [start], ends[2])
 
 
@@ -148,7 +165,7 @@ def _cholesky(lowering: Lowering, unit: Unit) -> None:
 def _solve(lowering: Lowering, unit: Unit) -> None:
     """Row after row, in place of the right-hand side, which the target holds."""
     w, (triangle,), target = _Writer(lowering), unit.reads, unit.target
-    lower, transposed = unit.node.attr
+    lower, transposed = unit.node.told(Triangle).lower, unit.node.told(Triangle).transposed
     forward = lower != transposed
     n, *rest = _shape(target)
     m = rest[0] if rest else 1
@@ -191,6 +208,7 @@ _LOOPS: dict[str, Callable[[Lowering, Unit], None]] = {"scan": _scan, "cholesky"
 
 def request_of(kernel: Kernel, node: Op) -> Request:
     """The product that an operation `tile_matmul` asks for."""
-    c, a, b, m, n, k, accumulate, transpose_a, transpose_b = node.attr
-    x, y, z = (kernel.array(number).dtype for number in (a, b, c))
-    return Request(x, y, z, m, n, k, transpose_a, transpose_b, accumulate)
+    told = node.told(BlockMatmul)
+    x, y, z = (kernel.array(number).dtype for number in (told.a, told.b, told.c))
+    flags = told.transposes
+    return Request(x, y, z, told.m, told.n, told.k, flags.a, flags.b, told.accumulate)

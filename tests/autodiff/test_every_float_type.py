@@ -95,7 +95,7 @@ class Made:
     def __init__(self, derived: Derived):
         verify(derived.kernel)
         assert CudaKernel(derived.kernel, Settings(cache_dir="")).unit("checked", 256).text
-        self.keys = [(slot.kind, slot.param) for slot in derived.slots]
+        self.keys = [(slot.kind, slot.param) for slot in derived.origins]
         self.compiled = Compiled(derived.kernel, Variant("4", "fast"))
 
     def __call__(self, given: dict[tuple[str, int], np.ndarray], *wanted: tuple[str, int]) -> np.ndarray:

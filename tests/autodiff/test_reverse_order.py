@@ -28,7 +28,7 @@ def test_the_branch_that_ran_last_is_reversed_first():
     x, w = rng.uniform(0.3, 1.2, 23), rng.normal(size=23)
     adjoint = vjp(both_branches_loop.ir(), [0], [1])
     given = {Origin("primal", 0): x, Origin("cotangent", 1): w, Origin("gradient", 0): np.zeros(23)}
-    results = run(adjoint.kernel, (23,), [given[slot] for slot in adjoint.slots])
-    gradient = results[adjoint.slots.index(Origin("gradient", 0))]
+    results = run(adjoint.kernel, (23,), [given[slot] for slot in adjoint.origins])
+    gradient = results[adjoint.origins.index(Origin("gradient", 0))]
     ends = [run(both_branches_loop.ir(), (23,), [x + h, x])[1] for h in (1e-6, -1e-6)]
     np.testing.assert_allclose(gradient, w * (ends[0] - ends[1]) / 2e-6, rtol=1e-6)

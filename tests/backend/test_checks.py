@@ -17,7 +17,7 @@ from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning
 from jwarp.ir.verify import verify
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.program import program_of
 
 DEBUG = Settings(cache_dir="", debug=True)
 NARROW = [v for v in VARIANTS if v.version == "launcher"]

@@ -23,6 +23,7 @@ from gradient_sources import INPUTS, OUTPUTS, Writer, arguments
 from harness import VARIANTS, Compiled
 from kernel_sources import load
 
+from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.derived_parameters import Derived
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
@@ -96,7 +97,7 @@ class Launch:
     def operands(self, derived: Derived, given: Values) -> list:
         """What each parameter of a derived kernel is given: the values themselves, or zeros of their shape."""
         found, final = [], self.outputs(self.args)
-        for slot, param in zip(derived.slots, derived.kernel.params, strict=True):
+        for slot, param in zip(derived.origins, derived.kernel.params, strict=True):
             value = self.args[slot.param]
             if slot.kind in ("primal", "work"):
                 found.append(value)
@@ -112,7 +113,7 @@ class Launch:
         return run(kernel, self.dims, operands, trace)
 
     def slots(self, derived: Derived, results: list) -> dict[Origin, np.ndarray]:
-        arrays = [s for s, p in zip(derived.slots, derived.kernel.params, strict=True) if p.is_array]
+        arrays = [s for s, p in zip(derived.origins, derived.kernel.params, strict=True) if p.is_array]
         return dict(zip(arrays, results, strict=True))
 
 
@@ -217,7 +218,7 @@ def check_mixed(
 def check_slots(launch: Launch, expected: Values, w: Values, source: str) -> None:
     """The policy of fixed slots gives the same gradients, or refuses."""
     try:
-        slots = vjp(launch.ir, INPUTS, launch.written, policy="slots")
+        slots = vjp(launch.ir, INPUTS, launch.written, storage=Storage.CHECKPOINTS)
     except NotDifferentiableError:
         return
     verify(slots.kernel)
@@ -231,11 +232,11 @@ def check_code(launch: Launch, derived: Derived, w: Values, seed: int, source: s
     variant = random.Random(seed).choice(VARIANTS)
     operands = launch.operands(derived, w)
     results = launch.run(derived.kernel, operands)
-    if any(slot.kind == "final" for slot in derived.slots):
+    if any(slot.kind == "final" for slot in derived.origins):
         # Functions are rounded otherwise in compiled code, and which value an atomic took is a question of bits.
         arrays = [p for p, param in enumerate(launch.ir.params) if param.is_array]
         final = dict(zip(arrays, Compiled(launch.ir, variant).run(launch.dims, launch.args), strict=True))
-        pairs = zip(derived.slots, operands, strict=True)
+        pairs = zip(derived.origins, operands, strict=True)
         operands = [final[slot.param] if slot.kind == "final" else x for slot, x in pairs]
     found = Compiled(derived.kernel, variant).run(launch.dims, operands, threads=1 + seed % 2)
     for slot, x, y in zip(launch.slots(derived, results), found, results, strict=True):
@@ -246,7 +247,7 @@ def check_code(launch: Launch, derived: Derived, w: Values, seed: int, source: s
 def check_second(launch: Launch, reverse: Derived, w: Values, source: str) -> str:
     """The tangent of the adjoint, against differences of gradients."""
     moving = tuple(
-        k for k, (slot, param) in enumerate(zip(reverse.slots, reverse.kernel.params, strict=True))
+        k for k, (slot, param) in enumerate(zip(reverse.origins, reverse.kernel.params, strict=True))
         if slot.kind in ("primal", "work", "cotangent") and param.dtype.is_float
     )  # fmt: skip
     inner = Launch(reverse.kernel, launch.dims, launch.operands(reverse, w), launch.rng)
@@ -262,17 +263,17 @@ def check_second(launch: Launch, reverse: Derived, w: Values, source: str) -> st
     def gradients_at(step: float, trace: list) -> Values:
         operands = moved(inner.args, direction, step)
         args = list(launch.args)
-        for slot, value in zip(reverse.slots, operands, strict=True):
+        for slot, value in zip(reverse.origins, operands, strict=True):
             if slot.kind in ("primal", "work"):
                 args[slot.param] = value
         final = launch.outputs(args)
-        pairs = zip(reverse.slots, operands, strict=True)
+        pairs = zip(reverse.origins, operands, strict=True)
         return inner.outputs([final[slot.param] if slot.kind == "final" else x for slot, x in pairs], trace)
 
     slopes = Slopes(gradients_at)
     if not slopes.are_smooth:
         return "first order"
-    for k, slot in enumerate(reverse.slots):
+    for k, slot in enumerate(reverse.origins):
         if slot.kind in ("gradient", "cotangent"):
             found = tangents.get(Origin("tangent", k), np.zeros_like(slopes.values[k]))
             slopes.compare(k, found, f"{slot}\n{source}")

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fenced import Fenced
+from harness import whole_launch
 from hostile_programs import gather
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from jwarp import _native
 from jwarp.backend.cpu.compile import CpuKernel, compile_program
 from jwarp.config import Settings, config
-from jwarp.launching.descriptor import FORMAT, program_of
+from jwarp.launching.program import program_of
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 PROGRAMS = int(os.environ.get("JWARP_HOSTILE_PROGRAMS", "200"))
@@ -100,6 +101,5 @@ def test_a_program_cannot_waive_the_checks_of_the_process_that_loads_it(tmp_path
     x, at = np.ones(4, np.float32), np.array([0, 3, 2**31 - 1, -(2**31)], np.int32)
     arrays = [x, at, np.array(0, np.int32), np.zeros(4, np.float32), np.zeros(4, np.float32)]
     fenced = [Fenced(a, at_end=True).array for a in arrays]
-    numbers = [FORMAT, 0, 0, 4, 1, 1, 1, 1, 0, 4, 0, -1, 0, 0, 1, -1, 0, 0, 2, -1, 0, 0, 3, 0, 2, 0]
-    _native.run_launch(waived.fingerprint, np.array(numbers, np.int64), fenced, 1)
+    _native.run_launch(waived.fingerprint, whole_launch(waived.kernel, (4,)), fenced, 1)
     np.testing.assert_array_equal(fenced[4], [3.0, 3.0, 2.0, 1.0])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from exact_tiles import Maker
 from harness import TARGETS, VARIANTS, Compiled, Variant
+from launch_format import INPUT, ZEROS, make_launch
 from tile_kernels import COLUMNS, ROWS, Program, TileBuilder
 
 from jwarp import _native
@@ -17,12 +18,12 @@ from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.events import record_compiles
 from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
+from jwarp.ir.attributes import Reduction, Strided, Transposes
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Const, Kernel, Op, Param, Value
 from jwarp.ir.operation import Stage
 from jwarp.ir.printing import format_kernel
 from jwarp.ir.verify import verify
-from jwarp.launching.descriptor import FORMAT
 from jwarp.types import FLOATS, INTS, ArrayType, bool_, float32, int32, tile_type
 
 SETTINGS = Settings(cache_dir="")
@@ -94,10 +95,10 @@ def test_element_types(type_):
     x = Value(tile_type(type_, (37,)))
     places = (b.op("add", b.op("fill", b.op("mul", b.tid(), Const(int32, 37)), attr=(37,)), b.iota((37,))),)
     b.append(Op("load", places, 0, x))
-    backwards = b.op("view", x, attr=((37,), 36, (-1,)))
+    backwards = b.op("view", x, attr=Strided((37,), 36, (-1,)))
     b.effect("store", *places, backwards, attr=1)
     kind = "xor" if type_ is bool_ else "add"
-    b.effect("store", b.tid(), b.op("reduce", x, attr=(kind, (0,))), attr=2)
+    b.effect("store", b.tid(), b.op("reduce", x, attr=Reduction(kind, (0,))), attr=2)
     kernel = Kernel("t", tuple(Param(n, ArrayType(type_, 1)) for n in "xyz"), 1, make_block(b.nodes), block_dim=32)
     verify(kernel)
     x = np.random.default_rng(0).integers(0, 4, 111).astype(type_.dtype)
@@ -117,7 +118,7 @@ def test_reductions_of_floats(kind, size):
     x = Value(tile_type(float32, (size,)))
     row = b.op("fill", b.tid(), attr=(size,))
     b.append(Op("load", (row, b.iota((size,))), 0, x))
-    b.effect("store", b.tid(), b.op("reduce", x, attr=(kind, (0,))), attr=1)
+    b.effect("store", b.tid(), b.op("reduce", x, attr=Reduction(kind, (0,))), attr=1)
     params = (Param("x", ArrayType(float32, 2)), Param("y", ArrayType(float32, 1)))
     kernel = Kernel("t", params, 1, make_block(b.nodes), block_dim=32)
     x = np.random.default_rng(size).normal(1, 0.1, (4, size)).astype(np.float32)
@@ -142,9 +143,8 @@ def test_a_batch_of_launches():
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(5, 16, 32)).astype(np.float32), rng.normal(size=(32, 24)).astype(np.float32)
     out = np.empty((5, 16, 24), np.float32)
-    header = [FORMAT, 0, 0, 2, 3, 1, 1, 1, 1, 5, 3]
-    numbers = np.array([*header, 0, -1, 0, 1, 1, -1, 0, 0, -1, 0, 1, 1], np.int64)
-    _native.run_launch(made.fingerprint, numbers, [a, b, out], 1)
+    launch = make_launch((2, 3), [(0, -1, INPUT, 1), (1, -1, INPUT, 0), (-1, 0, ZEROS, 1)], batch=(5,))
+    _native.run_launch(made.fingerprint, launch, [a, b, out], 1)
     np.testing.assert_allclose(out, a @ b, rtol=1e-5, atol=1e-5)
 
 
@@ -155,7 +155,7 @@ def product() -> Kernel:
     x, y = Value(tile_type(float32, (8, 32))), Value(tile_type(float32, (32, 8)))
     b.append(Op("load", b.places((8, 32), row, Const(int32, 0)), 0, x))
     b.append(Op("load", b.places((32, 8), Const(int32, 0), column), 1, y))
-    made = b.op("matmul", x, y, Const(tile_type(float32, (8, 8)), 0.0), attr=(False, False))
+    made = b.op("matmul", x, y, Const(tile_type(float32, (8, 8)), 0.0), attr=Transposes(False, False))
     b.effect("store", *b.places((8, 8), row, column), made, attr=2)
     params = tuple(Param(name, ArrayType(float32, 2)) for name in "abc")
     return Kernel("product", params, 2, make_block(b.nodes), block_dim=32)

@@ -11,12 +11,12 @@ import pytest
 from harness import TARGETS
 from kernel_sources import Writer, load
 
-from jwarp.analysis.ranges import Cover
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning
 from jwarp.ir.nodes import WRITES, Op, walk
+from jwarp.wire import Cover
 
 PATTERNS = {
     "gather": r"= call .*@llvm\.masked\.gather",

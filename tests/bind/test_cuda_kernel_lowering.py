@@ -15,7 +15,7 @@ from jwarp.backend.cuda import nvrtc
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.bind.compat import DisabledSafetyCheck
 from jwarp.bind.register import CUDA_TARGET
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.program import program_of
 
 pytestmark = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 ARCHITECTURES = nvrtc.DEFAULT_ARCHITECTURES

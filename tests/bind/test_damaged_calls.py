@@ -12,7 +12,7 @@ import jwarp as wp
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.bind.register import TARGET
 from jwarp.config import config
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.program import program_of
 
 X = np.arange(8, dtype=np.float32)
 # As jwarp writes it: no formulas, dim, repeat, no batch, and operand, result, kind, batch axes of each parameter.

@@ -13,7 +13,7 @@ from processes import run as run_process
 import jwarp as wp
 from jwarp import _native
 from jwarp.backend.cpu.compile import compile_program, lower_kernel
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.program import program_of
 
 N = 70
 RNG = np.random.default_rng(11)
@@ -43,6 +43,13 @@ def scatter(x: wp.array[float], k: wp.array[int], y: wp.array[float]):
 def limited(x: wp.array[float]):
     i = wp.tid()
     assert x[i] < 2.0, "not below two"
+
+
+@wp.kernel
+def between(x: wp.array[float]):
+    i = wp.tid()
+    assert x[i] < 2.0, "not\0below two"
+    assert x[i] > 0.0, "not above zero"
 
 
 def launch_gather(x, k):
@@ -125,6 +132,15 @@ def test_jax_kernel_and_nan():
         # A NaN that comes in is not made here.
         assert np.isnan(function(X.at[68].set(jnp.nan))[0][68])
     assert np.isnan(function(X.at[68].set(-1.0))[0][68])
+
+
+def test_a_zero_character_ends_no_text():
+    with wp.config(debug=True):
+        for value, text in ((3.0, "not\\0below two"), (-1.0, "not above zero")):
+            for launch in (wp.launch, jax.jit(lambda kernel, n, x: wp.launch(kernel, n, x), static_argnums=(0, 1))):
+                with pytest.raises(RuntimeError) as caught:
+                    jax.block_until_ready(launch(between, 1, [jnp.full(1, value)]))
+                assert str(caught.value).endswith(f"assertion failed: {text}, thread (0)")
 
 
 def test_races_leave_the_results_alone():

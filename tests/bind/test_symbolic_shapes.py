@@ -16,9 +16,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
 from jwarp.bind.primitive import _JITTED
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.derive import _DERIVED
+from jwarp.launching.descriptor import _LAUNCHES
 from jwarp.launching.geometry import fold
+from jwarp.launching.program import program_of
 from jwarp.launching.sizes import Formulas
+from jwarp.wire import Step
 
 pytest.importorskip("flatbuffers", reason="jax.export needs it to serialise")
 
@@ -294,9 +297,9 @@ def test_formulas_are_jaxs_expressions(tree, values):
         assert number == expected
         return
     known = [dict(zip(names, values, strict=True))[name] for name in formulas.variables]
-    count, total, length, *steps = formulas.encoded
-    assert (number, count, total) == (-1, len(known), 1)
-    assert stacked(steps, length, known) == expected
+    (steps,) = formulas.steps
+    assert number == -1
+    assert stacked(steps, known) == expected
 
 
 def built(tree, values, core):
@@ -316,16 +319,19 @@ def built(tree, values, core):
     ]()
 
 
-def stacked(steps, length, known):
-    stack, steps = [], iter(steps)
-    for _ in range(length):
-        step = next(steps)
-        if step <= 1:
-            stack.append(next(steps) if step == 0 else known[next(steps)])
+def stacked(steps, known):
+    stack = []
+    for step, *number in steps:
+        if step in (Step.CONSTANT, Step.VARIABLE):
+            stack.append(number[0] if step == Step.CONSTANT else known[number[0]])
             continue
         y, x = stack.pop(), stack.pop()
-        stack.append([x + y, x * y, x // y if y else 0, x % y if y else 0, max(x, y), min(x, y)][step - 2])
-    assert len(stack) == 1 and next(steps, None) is None
+        results = {
+            Step.ADD: x + y, Step.MULTIPLY: x * y, Step.FLOORDIV: x // y if y else 0, Step.MOD: x % y if y else 0,
+            Step.MAX: max(x, y), Step.MIN: min(x, y),
+        }  # fmt: skip
+        stack.append(results[step])
+    assert len(stack) == 1
     return stack[0]
 
 
@@ -534,7 +540,7 @@ def test_what_is_kept_by_kernel_has_no_symbolic_sizes():
 
     def kept():
         program = program_of(scale, wp.config.settings)
-        return [len(x) for x in (scale.plans, program.descriptors, program.derived, _JITTED.of(scale))]
+        return [len(x) for x in (scale.plans, _LAUNCHES.of(program), _DERIVED.of(program), _JITTED.of(scale))]
 
     def function(x):
         y = wp.launch(scale, x.shape, [np.ones(4, np.float32), 2.0], [4])[0]

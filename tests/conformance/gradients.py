@@ -10,7 +10,6 @@ import argparse
 import collections
 import dataclasses
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from warp_adapter import WarpKernel
 import jwarp
 from jwarp.backend.interpreter.machine import run
 from jwarp.errors import NotDifferentiableError
-from jwarp.frontend.kernel import Kernel, Parameter
+from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.ir import nodes
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Const, Operand, Value, written_params
@@ -66,12 +65,13 @@ class WideKernel(Kernel):
         made = [dataclasses.replace(local, type=wide(local.type)) for local in ir.locals]
         self.wide = dataclasses.replace(ir, params=params, locals=tuple(made), body=_Widened().block(ir.body))
         verify(self.wide)
-        self.python, self.name, self.enable_backward, self.span = kernel.python, kernel.name, True, kernel.span
-        self._irs, self._lock = {}, threading.Lock()
-        self.signature = tuple(Parameter(p.name, p.type) for p in params)
+        super().__init__(kernel.name, tuple(Parameter(p.name, p.type) for p in params), kernel.span)
 
     def ir(self, settings: Any = None) -> nodes.Kernel:
         return self.wide
+
+    def outputs(self, settings: Any) -> tuple[int, ...]:
+        return nodes.written_params(self.wide)
 
 
 def check(kernel: WarpKernel, launch: Launch, rng: np.random.Generator) -> Outcome:

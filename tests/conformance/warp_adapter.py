@@ -21,7 +21,8 @@ import jwarp
 from jwarp.errors import Span
 from jwarp.frontend.builtins.table import Builtin
 from jwarp.frontend.func import Func
-from jwarp.frontend.kernel import Kernel, Parameter
+from jwarp.frontend.kernel import PythonKernel
+from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.frontend.syntax.outputs import Outputs
 from jwarp.frontend.syntax.source import Source, annotations_of, capture, file_lines, file_of, read_source
 from jwarp.frontend.values import composites
@@ -226,22 +227,22 @@ def _annotation(annotation: Any) -> Any:
     return Any if annotation is Function else translate(annotation)
 
 
-class WarpKernel(Kernel):
+class WarpKernel(PythonKernel):
     """A `@warp.kernel`, not generic. After its own parameters it has one that counts failed expectations."""
 
     def __init__(self, kernel: warp.Kernel):
         function = kernel.func
         functools.update_wrapper(self, function)
-        self.python, self.name, self.enable_backward = function, function.__name__, False
-        self.span = Span(file_of(function), function.__code__.co_firstlineno)
-        self._irs, self._lock = {}, threading.Lock()
+        self.python, self._lock = function, threading.Lock()
         params = []
         for label, annotation in kernel.adj.arg_types.items():
             kind = as_type(translate(annotation))
             if kind is None:
                 raise Refused(f"parameters of type {annotation!r}")
             params.append(Parameter(label, kind))
-        self.signature = (*params, Parameter(FAILURES, ArrayType(int32, 1)))
+        span = Span(file_of(function), function.__code__.co_firstlineno)
+        signature = (*params, Parameter(FAILURES, ArrayType(int32, 1)))
+        Kernel.__init__(self, function.__name__, signature, span, enable_backward=False)
 
     @functools.cached_property
     def source(self) -> Source:

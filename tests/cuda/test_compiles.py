@@ -15,7 +15,7 @@ from jwarp.backend.cuda.nvrtc import DEFAULT_ARCHITECTURES, Rejected, Unit, as_c
 from jwarp.config import Settings, config
 from jwarp.errors import KernelWarning, NotDifferentiableError
 from jwarp.launching.derive import Variant, derive
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.program import program_of
 from jwarp.types import SCALARS
 
 pytestmark = pytest.mark.usefixtures("compiler")

@@ -24,14 +24,14 @@ import jwarp as wp
 from jwarp.backend.interpreter.machine import run
 from jwarp.bind import primitive
 from jwarp.config import config
-from jwarp.errors import NO_SPAN, KernelWarning
+from jwarp.errors import KernelWarning
 from jwarp.ir.nodes import written_params
 from jwarp.ir.ops import ELEMENTARY
-from jwarp.ir.serialize import fingerprint
-from jwarp.launching.arguments import Role
-from jwarp.launching.descriptor import Program, descriptor_of
+from jwarp.launching.descriptor import descriptor_of
 from jwarp.launching.geometry import fold
+from jwarp.launching.program import GeneratedProgram
 from jwarp.types import SCALARS, ArrayType
+from jwarp.wire import Role
 
 pytestmark = pytest.mark.gpu
 
@@ -50,7 +50,7 @@ def gpu():
 def launched(kernel, dims, args, device):
     """The array parameters after a launch of IR on a device, as `interpreter.run` gives them."""
     written = written_params(kernel)
-    program = Program(kernel.name, fingerprint(kernel), NO_SPAN, config.settings, kernel, written)
+    program = GeneratedProgram(kernel, config.settings)
     roles = tuple(Role.IN_OUT if p in written else Role.READ for p in range(len(kernel.params)))
     launch = descriptor_of(program, fold(dims, kernel.tid_dims, kernel.name), roles)
     operands = [jax.device_put(np.asarray(a, p.dtype.dtype), device) for p, a in zip(kernel.params, args, strict=True)]

@@ -17,10 +17,8 @@ import jwarp as wp
 from jwarp.api import device
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import device_folder
-from jwarp.launching.arguments import Role
-from jwarp.launching.descriptor import descriptor_of, program_of
-from jwarp.launching.geometry import fold
 from jwarp.launching.handwritten import configuration
+from jwarp.launching.program import program_of
 
 ORDERS = (FORWARD, BACKWARD, 3)
 A, A2 = wp.array[float], wp.array2d[float]
@@ -53,8 +51,7 @@ class OnHost:
             given[p] = np.zeros(whole, kernel.params[p].dtype.dtype) if whole is not None else output
         arrays = [np.array(a, p.dtype.dtype, order="C") for a, p in zip(given, kernel.params, strict=True)]
         program, _ = program_of(kernel, wp.config.settings).arranged(tuple(dims), None)
-        roles = tuple(Role.ZEROS if p in definition.outputs else Role.READ for p in range(len(arrays)))
-        config = configuration(descriptor_of(program, fold(dims, len(dims), "k"), roles, self.block))
+        config = configuration(program.definition, tuple(dims), self.block)
         axes = axes or [
             [True] * len(batch) if p in definition.outputs else [False] * len(batch) for p in range(len(arrays))
         ]

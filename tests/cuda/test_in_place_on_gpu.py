@@ -1,6 +1,7 @@
 """Launches in place on arrays of other libraries on a GPU, with a stand-in for the driver that runs the kernels."""
 
 import gc
+import itertools
 import re
 
 import numpy as np
@@ -242,6 +243,35 @@ def test_several_outputs_are_of_one_kind():
             wp.launch(two, 5, [x], [y, other])
     with pytest.raises(wp.LaunchError, match=re.escape("output 'y' and 'z' are the same array")):
         wp.launch(two, 5, [x], [y, y])
+
+
+@own_process
+def test_failed_checks_with_texts_of_any_characters():
+    @wp.kernel
+    def between(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        assert x[i] < 2.0, "not\0below two"
+        assert x[i] > 0.0, "not above zero"
+        y[i] = x[i]
+
+    def run(words, _shape):
+        import ctypes
+
+        given = Words.read(words, symbols=7, parameters=3)  # one is for the check of races
+        ctypes.c_uint64.from_address(given.failure).value = next(sites)
+
+    driver().register("jwarp_between", run)
+    wp.config.cuda_arch = "sm_90"
+    told, sites = [], itertools.count(1)
+    for _ in range(9):
+        with wp.config(debug=True), pytest.raises(RuntimeError) as caught:
+            wp.launch(between, 1, [Lender(floats(1))], [Lender(floats(1))])
+        told.append(str(caught.value))
+    texts = [text.split("failed: ")[1].split(", thread")[0] for text in told if "assertion failed" in text]
+    assert texts == ["not\\0below two", "not above zero"]
+    # Accesses are checked as well: each site has a text, and there are none beyond them.
+    assert "a check failed" not in told[0]
+    assert told[-1].endswith("'between': a check failed, thread (0)")
 
 
 @own_process

@@ -156,8 +156,8 @@ def test_a_text_of_a_check_is_one_text():
 def test_the_adjoint_of_a_loop_runs_again_instead_of_keeping_a_tape():
     text, events = lowered(jax.grad(lambda x: steps(x, 1000)[0].sum()), X)
     assert calls(text) == ["jwarp_cuda_v1"] and [e.variant for e in events] == ["adjoint(x)"]
-    assert "double slot_" not in wp.inspect(recurrence, "cuda", adjoint=True)
-    assert "slot_0[32]" in wp.inspect(recurrence, "cuda", adjoint=True)
+    assert "double checkpoint_" not in wp.inspect(recurrence, "cuda", adjoint=True)
+    assert "checkpoint_0[32]" in wp.inspect(recurrence, "cuda", adjoint=True)
 
 
 def test_what_a_gpu_cannot_remember_is_refused_with_its_line():

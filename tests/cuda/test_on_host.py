@@ -28,7 +28,7 @@ from jwarp.errors import KernelWarning
 from jwarp.ir.nodes import failure_texts
 from jwarp.ir.ops import ELEMENTARY
 from jwarp.launching.derive import Variant, derive
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.program import program_of
 from jwarp.types import SCALARS, ArrayType
 
 LONG = os.environ.get("JWARP_FUZZ") == "long"

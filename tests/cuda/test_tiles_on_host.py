@@ -100,11 +100,11 @@ def test_derivatives_of_random_kernels(group):
     all_made = zip(derived, *compiled(kernels, ["flat checked"] * len(kernels)), strict=True)
     for k, (d, made, text, host) in enumerate(all_made):
         values = np.random.default_rng(k)
-        args = [values.normal(size=(ROWS, COLUMNS)) for _ in d.slots]
+        args = [values.normal(size=(ROWS, COLUMNS)) for _ in d.origins]
         expected = run(made.kernel, (3,), args)
         for order in (FORWARD, BACKWARD, 1 + k):
             found = launched(made, host, (3,), args, order)
-            for slot, x, y in zip(d.slots, found, expected, strict=True):
+            for slot, x, y in zip(d.origins, found, expected, strict=True):
                 message = f"{slot}, order {order}\n{format_kernel(made.kernel)}\n{text}"
                 np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-8 * (1 + np.abs(y).max()), err_msg=message)
 

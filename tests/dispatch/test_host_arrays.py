@@ -9,7 +9,7 @@ from jwarp.config import config
 from jwarp.dispatch.host_arrays import InPlace, Place, Use
 from jwarp.launching import geometry
 from jwarp.launching.derive import Variant, derive
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.program import program_of
 
 
 @wp.kernel

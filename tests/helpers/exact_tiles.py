@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jwarp.ir.attributes import Iota, Reduction, Scan, Strided, Transposes
 from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Op, Operand, Param, Value, While
 from jwarp.types import (
@@ -125,7 +126,7 @@ class Maker:
         if not shape:
             return const
         if rng.random() < 0.5 and scalar is int32:
-            return self.b.op("iota", attr=(shape, rng.randrange(len(shape))))
+            return self.b.op("iota", attr=Iota(shape, rng.randrange(len(shape))))
         return Const(with_shape(scalar, shape), const.value)
 
     def tile(self, scalar: ScalarType | None = None) -> Operand:
@@ -145,7 +146,7 @@ class Maker:
                 base = self.rng.choice([Const(int32, 0), Const(int32, 0), Const(int32, 2), base])
             index = self.b.op("fill", base, attr=shape)
             if at >= 0:
-                index = self.b.op("add", index, self.b.op("iota", attr=(shape, at)))
+                index = self.b.op("add", index, self.b.op("iota", attr=Iota(shape, at)))
             found.append(index)
         return found
 
@@ -249,7 +250,7 @@ class Maker:
             offset = (shape[-1] - 1) * strides[-1]
             strides = [*strides[:-1], -strides[-1]]
         if math.prod(shape) <= 1024:
-            self.keep(self.b.op("view", x, attr=(shape, offset, tuple(strides))))
+            self.keep(self.b.op("view", x, attr=Strided(shape, offset, tuple(strides))))
 
     def some_indices(self, tile_shape: tuple[int, ...], shape: tuple[int, ...]) -> list[Operand]:
         """Indices into a tile, mostly inside."""
@@ -278,7 +279,7 @@ class Maker:
         rank = len(shape_of(x.type))
         axes = tuple(sorted(self.rng.sample(range(rank), self.rng.randint(1, rank))))
         kinds = ["and", "or", "xor"] if scalar_of(x.type) is bool_ else ["add", "min", "max"]
-        self.keep(self.limited(self.b.op("reduce", x, attr=(self.rng.choice(kinds), axes))))
+        self.keep(self.limited(self.b.op("reduce", x, attr=Reduction(self.rng.choice(kinds), axes))))
 
     def arg(self) -> None:
         x = self.tile(self.rng.choice(TYPES))
@@ -286,7 +287,7 @@ class Maker:
 
     def scan(self) -> None:
         x = self.tile(self.rng.choice(TYPES))
-        attr = (self.rng.choice(["add", "min", "max"]), self.rng.random() < 0.5, self.rng.random() < 0.3)
+        attr = Scan(self.rng.choice(["add", "min", "max"]), self.rng.random() < 0.5, self.rng.random() < 0.3)
         self.keep(self.limited(self.b.op("scan", x, attr=attr)))
 
     def spread(self) -> None:
@@ -296,7 +297,7 @@ class Maker:
         strides = [math.prod(extra[k + 1 :]) for k in range(len(extra))]
         if self.rng.random() < 0.3:
             strides[self.rng.randrange(len(strides))] = 0
-        self.keep(self.limited(self.b.op("spread", x, attr=(extra, 0, tuple(strides)))))
+        self.keep(self.limited(self.b.op("spread", x, attr=Strided(extra, 0, tuple(strides)))))
 
     def product(self) -> None:
         scalar = self.rng.choice([float32, float64, int32])
@@ -309,7 +310,7 @@ class Maker:
             if self.rng.random() < 0.6
             else Const(tile_type(scalar, (m, n)), scalar.dtype.type(0).item())
         )
-        self.keep(self.limited(self.b.op("matmul", a, b, c, attr=flags)))
+        self.keep(self.limited(self.b.op("matmul", a, b, c, attr=Transposes(*flags))))
 
     # -- control flow
 

@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from harness import Compiled
+from harness import Compiled, whole_launch
 
 from jwarp import _native
 from jwarp.ir.nodes import written_params
-from jwarp.launching.descriptor import FORMAT
 
 _PAGE = mmap.PAGESIZE
-_READ, _IN_OUT = 0, 2
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
@@ -42,13 +40,7 @@ def run(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any], at_end: 
     written = written_params(kernel)
     fenced = [Fenced(np.asarray(a, p.dtype.dtype), at_end) for p, a in zip(kernel.params, args, strict=True)]
     results = [Fenced(fenced[p].array, at_end) for p in written]
-    read = (*dims, *[1] * 4)[: kernel.tid_dims]
-    numbers = [FORMAT, 0, 0, *read, *[1] * (4 - kernel.tid_dims), 1, 0, len(fenced)]
-    for p in range(len(fenced)):
-        is_written = p in written
-        result = written.index(p) if is_written else -1
-        numbers += [p, result, _IN_OUT if is_written else _READ, 0]
     arrays = [f.array for f in (*fenced, *results)]
-    _native.run_launch(compiled.fingerprint, np.array(numbers, np.int64), arrays, 1)
+    _native.run_launch(compiled.fingerprint, whole_launch(kernel, dims[: kernel.tid_dims]), arrays, 1)
     final = {p: results[k] for k, p in enumerate(written)}
     return [np.array(final.get(p, fenced[p]).array) for p, param in enumerate(kernel.params) if param.is_array]

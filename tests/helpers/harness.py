@@ -10,6 +10,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
+from launch_format import IN_OUT, INPUT, ZEROS, make_launch
 
 from jwarp import _native
 from jwarp.backend.cpu.code import Options
@@ -19,11 +20,9 @@ from jwarp.backend.cpu.target import Target, host_target, target_machine
 from jwarp.config import Settings
 from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Kernel, written_params
-from jwarp.launching.descriptor import FORMAT
 
 _GUARD = 256
 _GUARD_BYTE = 0xA5
-_READ, _ZEROS, _IN_OUT = 0, 1, 2
 _HOST = host_target()
 
 _serial = itertools.count()
@@ -102,22 +101,12 @@ class Compiled:
         written = written_params(self.kernel)
         given = [_guarded(np.asarray(a, p.dtype.dtype)) for p, a in zip(self.kernel.params, args, strict=True)]
         results = [_guarded(given[p]) for p in written]
-        padded = (*dims, *[1] * (4 - len(dims)))[:4]
-        repeat = int(np.prod(dims[self.kernel.tid_dims :], dtype=np.int64))
-        numbers = [FORMAT, 0, 0, *padded[: self.kernel.tid_dims], *[1] * (4 - self.kernel.tid_dims), repeat]
-        numbers += [0, len(given)]
         operands = [p for p in range(len(given)) if p not in zeros or p not in written]
-        for p in range(len(given)):
-            result = written.index(p) if p in written else -1
-            if p in zeros and p in written:
-                results[result].view(np.uint8)[...] = _GUARD_BYTE
-                numbers += [-1, result, _ZEROS, 0]
-            else:
-                numbers += [operands.index(p), result, _IN_OUT if p in written else _READ, 0]
+        for p in {*zeros} & {*written}:
+            results[written.index(p)].view(np.uint8)[...] = _GUARD_BYTE
+        launch = whole_launch(self.kernel, dims, zeros)
         _native.set_thread_limit(0, eager=threads > 1)
-        _native.run_launch(
-            self.fingerprint, np.array(numbers, np.int64), [*(given[p] for p in operands), *results], threads
-        )
+        _native.run_launch(self.fingerprint, launch, [*(given[p] for p in operands), *results], threads)
         _native.set_thread_limit(0)
         for array in [*given, *results]:
             _check_guards(array)
@@ -125,6 +114,22 @@ class Compiled:
             assert value.tobytes() == np.asarray(args[p], value.dtype).tobytes(), "an input has changed"
         final = {p: results[k] for k, p in enumerate(written)}
         return [final.get(p, given[p]) for p, param in enumerate(self.kernel.params) if param.is_array]
+
+
+def whole_launch(kernel: Kernel, dims: Sequence[int], zeros: Sequence[int] = ()) -> np.ndarray:
+    """A launch of a kernel without batch axes: its parameters are the operands, those that it writes the results too.
+
+    `zeros` are outputs that are no operands and start as zeros. Dims beyond those of `tid()` repeat the launch.
+    """
+    written = written_params(kernel)
+    operands = [p for p in range(len(kernel.params)) if p not in zeros or p not in written]
+    bindings = []
+    for p in range(len(kernel.params)):
+        role = (ZEROS if p in zeros else IN_OUT) if p in written else INPUT
+        operand = operands.index(p) if p in operands else -1
+        bindings.append((operand, written.index(p) if p in written else -1, role, 0))
+    read, rest = dims[: kernel.tid_dims], dims[kernel.tid_dims :]
+    return make_launch((*read,), bindings, repeat=int(np.prod(rest, dtype=np.int64)))
 
 
 @functools.cache

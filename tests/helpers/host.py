@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from launch_format import BATCH_AXES, SITE_BITS, WORDS
 
 from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.nvrtc import device_folder
@@ -129,8 +130,18 @@ def pack(
     repeat, threads = math.prod(dims[tid_dims:]), math.prod(dims[:tid_dims])
     batched = batched or [[False] * len(batch)] * len(params)
     items = math.prod(batch)
-    words = [repeat * items * threads, items, threads, failure.ctypes.data if failure is not None else 0]
-    words += [*[1] * (4 - len(batch)), *batch]
+    head = {
+        "total": (repeat * items * threads,),
+        "items": (items,),
+        "threads": (threads,),
+        "failure": (failure.ctypes.data if failure is not None else 0,),
+        "batch": (*[1] * (BATCH_AXES - len(batch)), *batch),
+        "symbols": (),
+    }
+    words: list[int] = []
+    for name, at in WORDS.items():
+        assert len(words) == at
+        words += head[name]
     words += (*dims[:tid_dims], 1, 1, 1, 1)[:4]
     cores = [array.shape[sum(axes) :] for array, axes in zip(arrays, batched, strict=True)]
     for param, core in zip(params, cores, strict=True):
@@ -139,12 +150,12 @@ def pack(
         elif param.type.is_int and param.type is not uint64:
             words.append(0)
     words += [array.ctypes.data for array in arrays]
-    strides = np.zeros((4, len(params)), np.int64)
+    strides = np.zeros((BATCH_AXES, len(params)), np.int64)
     for p, (array, core, axes) in enumerate(zip(arrays, cores, batched, strict=True)):
         step = math.prod(core) * array.itemsize
         for k in reversed(range(len(batch))):
             if axes[k]:
-                strides[4 - len(batch) + k, p] = step
+                strides[BATCH_AXES - len(batch) + k, p] = step
                 step *= batch[k]
     # Kernels take a copy of a struct, which may be longer than what is used of it.
     return np.array([*words, *strides.ravel(), 0], np.int64)
@@ -185,7 +196,7 @@ def run_host(
     grid = blocks or max(1, -(-int(words[0]) // (1 if kernel.block_dim else block)))
     host.run(words, (min(grid, 64),), (kernel.block_dim or block,), shared, order=order)
     if failure[0] != 2**64 - 1:
-        thread, site = divmod(int(failure[0]), 1 << 12)
+        thread, site = divmod(int(failure[0]), 1 << SITE_BITS)
         raise RuntimeError(f"thread {thread}: {failures[site - 1]}")
     for array, given, p in zip(arrays, args, itertools.count(), strict=False):
         _check_guards(array)

@@ -13,6 +13,7 @@ import zlib
 
 import numpy as np
 from fenced import Fenced
+from harness import whole_launch
 
 import jwarp as wp
 from jwarp import _native
@@ -21,11 +22,9 @@ from jwarp.config import Settings, config
 from jwarp.ir.nodes import Kernel, written_params
 from jwarp.ir.serialize import FORMAT, MAGIC, from_bytes
 from jwarp.launching.derive import Variant, derive
-from jwarp.launching.descriptor import FORMAT as LAUNCH_FORMAT
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.program import program_of
 
 SECONDS_EACH = 2.0  # of processor time
-READ, ZEROS, IN_OUT = 0, 1, 2
 
 
 @wp.kernel
@@ -118,12 +117,8 @@ def launch(made: CpuKernel, fingerprint: str, rng: random.Random, at_end: bool) 
             data = values.standard_normal(shape)
         arrays.append(np.asarray(data).astype(param.dtype.dtype))
     dims = [rng.choice((1, 5, 9, 40)) for _ in range(kernel.tid_dims)]
-    numbers = [LAUNCH_FORMAT, 0, 0, *dims, *[1] * (4 - len(dims)), 1, 0, len(arrays)]
-    for p in range(len(arrays)):
-        result = written.index(p) if p in written else -1
-        numbers += [p, result, IN_OUT if p in written else READ, 0]
     fenced = [Fenced(array, at_end).array for array in (*arrays, *(arrays[p] for p in written))]
-    _native.run_launch(fingerprint, np.array(numbers, np.int64), fenced, 1)
+    _native.run_launch(fingerprint, whole_launch(kernel, dims), fenced, 1)
 
 
 def main(first: int, last: int) -> None:

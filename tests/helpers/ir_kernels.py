@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jwarp.errors import Span
+from jwarp.ir.attributes import Extent
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Op, Param, Value, While
 from jwarp.types import ArrayType, ScalarType, bool_, float32, float64, int32, uint8
 
@@ -112,7 +113,7 @@ def transpose():
     """y[j, i] = double(x[i, j]) + i * shape(x)[1] + j, with an assertion"""
     b = Nodes()
     i, j = b.tid(0), b.tid(1)
-    width = b("shape", attr=(0, 1), type_=int32)
+    width = b("shape", attr=Extent(0, 1), type_=int32)
     b("check", b("lt", j, width, type_=bool_), attr="j < x.shape[1]")
     flat = b("add", b("mul", i, width, type_=int32), j, type_=int32)
     wide = b("cast", b("load", i, j, attr=0), type_=float64)

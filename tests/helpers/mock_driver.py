@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from launch_format import BATCH_AXES, WORDS
+
 _RUN = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_longlong), ctypes.POINTER(ctypes.c_uint))
 
 
@@ -90,11 +92,14 @@ class Words:
 
     @classmethod
     def read(cls, words: ctypes._Pointer, symbols: int, parameters: int) -> Words:
-        after = 8 + symbols
-        strides = tuple(tuple(words[after + parameters * (1 + k) : after + parameters * (2 + k)]) for k in range(4))
-        total, items, threads, failure = words[:4]
+        first, batch = WORDS["symbols"], WORDS["batch"]
+        after = first + symbols
+        strides = tuple(
+            tuple(words[after + parameters * (1 + k) : after + parameters * (2 + k)]) for k in range(BATCH_AXES)
+        )
+        total, items, threads, failure = (words[WORDS[n]] for n in ("total", "items", "threads", "failure"))
         return cls(
-            total, items, threads, failure, tuple(words[4:8]), tuple(words[8:after]),
+            total, items, threads, failure, tuple(words[batch:first]), tuple(words[first:after]),
             tuple(words[after : after + parameters]), strides,
         )  # fmt: skip
 
@@ -106,7 +111,8 @@ class Words:
                 item //= extent
             assert item == 0
             addresses = tuple(
-                base + sum(index[k] * self.strides[k][p] for k in range(4)) for p, base in enumerate(self.arrays)
+                base + sum(index[k] * self.strides[k][p] for k in range(BATCH_AXES))
+                for p, base in enumerate(self.arrays)
             )
             yield Thread(n, n % self.threads, addresses)
 

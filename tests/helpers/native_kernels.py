@@ -12,7 +12,7 @@ import numpy as np
 from launch_format import ARRAY as ARRAY
 from launch_format import F32 as F32
 from launch_format import F64 as F64
-from launch_format import INPUT, SCALAR, STORED, UNKNOWN, ZEROS, make_launch
+from launch_format import INPUT, SCALAR, STORED, UNKNOWN, ZEROS, make_launch, wire
 from launch_format import OWN as OWN
 from launch_format import PRED as PRED
 from launch_format import S32 as S32
@@ -25,18 +25,18 @@ _serial = itertools.count()
 _kept_alive: list[object] = []
 
 
+_MEMBERS = {
+    "operands": ctypes.POINTER(ctypes.c_void_p),
+    "symbols": ctypes.POINTER(ctypes.c_int64),
+    "fill": ctypes.c_uint64,
+    "tapes": ctypes.c_void_p,
+}
+
+
 class Frame(ctypes.Structure):
     """Mirror of the struct that an entry is called with."""
 
-    _fields_ = (
-        ("operands", ctypes.POINTER(ctypes.c_void_p)),
-        ("symbols", ctypes.POINTER(ctypes.c_int64)),
-        ("row_begin", ctypes.c_int64),
-        ("row_end", ctypes.c_int64),
-        ("column_begin", ctypes.c_int64),
-        ("column_end", ctypes.c_int64),
-        ("fill", ctypes.c_uint64),
-    )
+    _fields_ = tuple((name, _MEMBERS.get(name, ctypes.c_int64)) for name, _ in wire.FRAME)
 
     @property
     def rows(self) -> slice:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from jwarp.ir.attributes import Iota, Reduction, Scan, Strided, Transposes, Triangle
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.nodes import Const, For, If, Kernel, Op, Param, Value, While
 from jwarp.ir.verify import verify
@@ -16,7 +17,7 @@ class TileBuilder(Builder):
 
     def iota(self, shape, axis=0):
         made = Value(tile_type(int32, shape))
-        self.append(Op("iota", (), (shape, axis), made))
+        self.append(Op("iota", (), Iota(shape, axis), made))
         return made
 
     def tid(self, axis=0):
@@ -165,11 +166,11 @@ class Program:
             extents.append(2)
             strides.append(0)
         order = rng.permutation(len(extents))
-        attr = (tuple(extents[k] for k in order), offset, tuple(strides[k] for k in order))
+        attr = Strided(tuple(extents[k] for k in order), offset, tuple(strides[k] for k in order))
         if rng.random() < 0.6:
             self.tiles.append(b.op("view", tile, attr=attr))
         else:
-            self.tiles.append(b.op("spread", self.tile(attr[0]), attr=(shape, *attr[1:])))
+            self.tiles.append(b.op("spread", self.tile(attr.shape), attr=Strided(shape, attr.offset, attr.strides)))
 
     def taken(self):
         tile = self.tile()
@@ -192,13 +193,13 @@ class Program:
         tile = self.tile()
         rank = len(tile.type.shape)
         axes = tuple(axis for axis in range(rank) if self.rng.random() < 0.6) or tuple(range(rank))
-        made = self.builder.op("reduce", tile, attr=(self.pick(["add", "min", "max"]), axes))
+        made = self.builder.op("reduce", tile, attr=Reduction(self.pick(["add", "min", "max"]), axes))
         (self.tiles if shape_of(made.type) else self.scalars).append(made)
 
     def scanned(self):
         flags = (bool(self.rng.random() < 0.5), bool(self.rng.random() < 0.4))
         kind = self.pick(["add", "min", "max"])
-        made = self.builder.op("scan", self.tile(), attr=(kind, *flags))
+        made = self.builder.op("scan", self.tile(), attr=Scan(kind, *flags))
         if kind != "add" and flags[1]:  # the first element is infinite
             limit = self.builder.constant(made, 5)
             made = self.builder.op("max", self.builder.op("min", made, limit), self.builder.op("neg", limit))
@@ -212,7 +213,7 @@ class Program:
         b = self.tile((columns, inner) if tb else (inner, columns))
         kind = tile_type(float64, (rows, columns))
         c = zero(kind) if self.rng.random() < 0.5 else self.tile((rows, columns))
-        self.tiles.append(self.builder.op("matmul", a, b, c, attr=(ta, tb)))
+        self.tiles.append(self.builder.op("matmul", a, b, c, attr=Transposes(ta, tb)))
 
     def solved(self):
         """A Cholesky factor of x @ x.T + 3, and the solution of equations by it."""
@@ -222,11 +223,11 @@ class Program:
         kind = tile_type(float64, (n, n))
         same = b.op("eq", b.iota((n, n), 0), b.iota((n, n), 1))
         diagonal = b.op("select", same, Const(kind, 3.0), Const(kind, 0.0))
-        factor = b.op("cholesky", b.op("matmul", x, x, diagonal, attr=(False, True)))
+        factor = b.op("cholesky", b.op("matmul", x, x, diagonal, attr=Transposes(False, True)))
         lower, flipped = (bool(self.rng.random() < 0.5) for _ in range(2))
-        matrix = factor if lower else b.op("view", factor, attr=((n, n), 0, (1, n)))
+        matrix = factor if lower else b.op("view", factor, attr=Strided((n, n), 0, (1, n)))
         right = self.tile(self.pick([(n,), (n, 2)]))
-        self.tiles += [factor, b.op("tri_solve", matrix, right, attr=(lower, flipped))]
+        self.tiles += [factor, b.op("tri_solve", matrix, right, attr=Triangle(lower, flipped))]
 
     # -- control flow
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jwarp.ir.attributes import Extent, Iota, Reduction, Transposes
 from jwarp.ir.builder import Builder, make_block
 from jwarp.ir.nodes import Const, For, Kernel, Op, Param, Value
 from jwarp.types import ArrayType, ScalarType, float32, int32, tile_type, with_shape
@@ -17,12 +18,12 @@ class Tiles(Builder):
 
     def extent(self, array, axis):
         made = Value(int32)
-        self.append(Op("shape", (), (array, axis), made))
+        self.append(Op("shape", (), Extent(array, axis), made))
         return made
 
     def places(self, shape, *corner):
         return [
-            self.op("add", self.op("fill", x, attr=shape), self.op("iota", attr=(shape, axis)))
+            self.op("add", self.op("fill", x, attr=shape), self.op("iota", attr=Iota(shape, axis)))
             for axis, x in enumerate(corner)
         ]
 
@@ -49,9 +50,9 @@ def softmax(columns=1024, block_dim=128, type: ScalarType = float32):
     row = b.tid(0)
     shape = (1, columns)
     x = b.load(0, type, shape, row, Const(int32, 0))
-    top = b.op("reduce", x, attr=("max", (0, 1)))
+    top = b.op("reduce", x, attr=Reduction("max", (0, 1)))
     e = b.op("exp", b.op("sub", x, b.op("fill", top, attr=shape)))
-    total = b.op("reduce", e, attr=("add", (0, 1)))
+    total = b.op("reduce", e, attr=Reduction("add", (0, 1)))
     b.store(1, b.op("div", e, b.op("fill", total, attr=shape)), row, Const(int32, 0))
     return b.kernel("softmax", [("x", type), ("y", type)], 1, block_dim)
 
@@ -66,7 +67,7 @@ def product(type: ScalarType, sums: ScalarType, m=64, n=64, k=64, block_dim=128)
     with b.block() as nodes:
         at = times(b, index, k)
         following = b.op("matmul", b.load(0, type, (m, k), i, at), b.load(1, type, (k, n), at, j), param,
-                         attr=(False, False))  # fmt: skip
+                         attr=Transposes(False, False))  # fmt: skip
     b.append(For(index, Const(int32, 0), steps, 1, (param,), (start,), make_block(nodes, [following]), (result,)))
     b.store(2, result, i, j)
     return b.kernel("product", [("a", type), ("b", type), ("c", sums)], 2, block_dim)

@@ -8,6 +8,7 @@ import pytest
 from ir_kernels import Nodes, arrays, const
 
 from jwarp.errors import Span
+from jwarp.ir.attributes import Extent
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Op, Param, Value, While
 from jwarp.ir.printing import format_constant, format_kernel
 from jwarp.ir.verify import InvalidIR, verify
@@ -150,11 +151,11 @@ OPERATIONS = {
     "has a result, but here it has none": op("add", 1.0, 1.0),
     "has no attr": op("add", 1.0, 1.0, attr=3, result=float32),
     "axis 1 is not one of 1": op("tid", attr=1, result=int32),
-    "axis None": op("tid", result=int32),
-    "axis True": op("tid", attr=True, result=int32),
+    "attr must be the number of an axis, but here it is None": op("tid", result=int32),
+    "attr must be the number of an axis, but here it is True": op("tid", attr=True, result=int32),
     "gives int32, not int64": op("tid", attr=0, result=int64),
     "there is no array 3": op("load", 1, attr=3, result=float32),
-    "there is no array -1": op("load", 1, attr=-1, result=float32),
+    "attr must be the number of an array, but here it is -1": op("load", 1, attr=-1, result=float32),
     "parameter k is not an array": op("load", 1, attr=1, result=float32),
     "parameter x is not a scalar": op("param", attr=0, result=float32),
     "gives float32, not float64": op("param", attr=1, result=float64),
@@ -166,9 +167,9 @@ OPERATIONS = {
     "0 indices for an array of 1": op("store", 1.0, attr=0),
     "has no result": op("store", 0, 1.0, attr=0, result=float32),
     "takes arguments": op("store", attr=0),
-    "attr must be (parameter, axis)": op("shape", attr=0, result=int32),
-    "axis 2 is not one of 2": op("shape", attr=(2, 2), result=int32),
-    "attr must be text": op("check", True, attr=1),
+    "attr must be Extent(array, axis)": op("shape", attr=0, result=int32),
+    "axis 2 is not one of 2": op("shape", attr=Extent(2, 2), result=int32),
+    "attr must be a text": op("check", True, attr=1),
     "indices for an array of 2": op("inside", 1, attr=2, result=bool_),
     "gives bool, not int32": op("inside", 1, attr=0, result=int32),
     "there is no array 7": op("inside", 1, attr=7, result=bool_),

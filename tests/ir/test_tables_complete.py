@@ -8,7 +8,6 @@ from jwarp.backend.interpreter import machine
 from jwarp.ir import tile_types
 from jwarp.ir.evaluate import EVAL_RULES
 from jwarp.ir.evaluate_tiles import TILE_RULES
-from jwarp.ir.nodes import TILE_UNITS
 from jwarp.ir.operation import Stage
 from jwarp.ir.ops import ELEMENTARY, OPS
 from jwarp.ir.verify import ATTR_RULES
@@ -20,7 +19,7 @@ LAUNCH_FACTS = {"tid", "param", "shape", "thread"}
 TILE = {name for name, row in OPS.items() if row.is_tile and Stage.DERIVED in row.stages}
 # What a whole kernel may have, between the frontend and the backends.
 LASTING = {name for name, row in OPS.items() if row.stages & {Stage.DERIVED, Stage.LOWERED}}
-UNITS = set(TILE_UNITS)
+UNITS = {name for name, row in OPS.items() if row.is_unit}
 PURE = {name for name, row in OPS.items() if row.effect == "pure"}
 
 

@@ -5,12 +5,13 @@ import pytest
 from launch_format import IN_OUT, INPUT, ZEROS, make_launch
 
 from jwarp.config import Settings
-from jwarp.errors import NO_SPAN, LaunchError
+from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Block, Kernel, Param
-from jwarp.launching.arguments import Role
-from jwarp.launching.descriptor import Descriptor, Program, encode
+from jwarp.launching.descriptor import Descriptor, encode
 from jwarp.launching.geometry import Geometry, fold, read_dim
+from jwarp.launching.program import GeneratedProgram
 from jwarp.types import ArrayType, float32
+from jwarp.wire import Role
 
 PARAMS = (
     Param("x", ArrayType(float32, 2)),
@@ -22,7 +23,7 @@ PARAMS = (
 
 def descriptor(**changes):
     kernel = Kernel("mix", PARAMS, 2, Block())
-    program = Program("mix", "abc", NO_SPAN, Settings(), kernel, (2, 3))
+    program = GeneratedProgram(kernel, Settings())
     fields = {
         "program": program,
         "geometry": Geometry((2, 3, 1, 1), 5),

@@ -11,7 +11,7 @@ import pytest
 import jwarp as wp
 from jwarp.config import Settings
 from jwarp.ir.nodes import walk
-from jwarp.launching.descriptor import program_of
+from jwarp.launching.program import program_of
 
 WIDTHS = {"svd2": 2, "svd3": 3, "qr3": 3, "eig3": 3}
 

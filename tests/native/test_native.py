@@ -87,7 +87,7 @@ def test_batch_axes_and_masks(seed: int, threads: int) -> None:
     np.testing.assert_array_equal(result, expected)
 
 
-@pytest.mark.parametrize("column_unit", [1, 64])
+@pytest.mark.parametrize("column_group", [1, 64])
 @pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize(
     ("dims", "batch", "repeat"),
@@ -101,7 +101,7 @@ def test_batch_axes_and_masks(seed: int, threads: int) -> None:
     ],
 )
 def test_every_thread_runs_exactly_once(
-    dims: tuple[int, ...], batch: tuple[int, ...], repeat: int, threads: int, column_unit: int
+    dims: tuple[int, ...], batch: tuple[int, ...], repeat: int, threads: int, column_group: int
 ) -> None:
     """The rectangles of all calls cover each row and column once per batch element and repeat."""
     rows, columns = int(np.prod(dims[:-1])), dims[-1]
@@ -112,7 +112,7 @@ def test_every_thread_runs_exactly_once(
         assert 0 <= frame.column_begin < frame.column_end <= columns
         frame.array(0, (rows, columns), np.int32)[frame.rows, frame.columns] += 1
 
-    plan = make_plan(len(dims), [(ARRAY, len(dims), S32, UNKNOWN)], column_unit=column_unit)
+    plan = make_plan(len(dims), [(ARRAY, len(dims), S32, UNKNOWN)], column_group=column_group)
     fingerprint = register(plan, body)
     launch = make_launch(dims, [(0, 0, IN_OUT, (1 << len(batch)) - 1)], batch, repeat)
     _native.set_thread_limit(0, eager=threads > 1)
@@ -206,11 +206,11 @@ def test_clauses_on_dimensions_and_extents(seed: int) -> None:
     assert set(run_versions(plan, launch, operands)) == {"fast" if holds else "checked"}
 
 
-@pytest.mark.parametrize(("column_unit", "calls"), [(1, 10), (64, 1)])
-def test_columns_that_stay_together(column_unit: int, calls: int) -> None:
+@pytest.mark.parametrize(("column_group", "calls"), [(1, 10), (64, 1)])
+def test_columns_that_stay_together(column_group: int, calls: int) -> None:
     """Of ten blocks in a row each may go to another thread; ten threads are part of one vector."""
     spans: list[tuple[int, int]] = []
-    plan = make_plan(1, [(ARRAY, 1, F32, UNKNOWN)], column_unit=column_unit)
+    plan = make_plan(1, [(ARRAY, 1, F32, UNKNOWN)], column_group=column_group)
     fingerprint = register(plan, lambda frame: spans.append((frame.column_begin, frame.column_end)))
     _native.set_thread_limit(0, eager=True)
     _native.run_launch(fingerprint, make_launch([10], [(0, -1, INPUT, 0)]), [np.zeros(1, np.float32)], 2)
@@ -435,8 +435,8 @@ def test_extents_beyond_int32_are_refused() -> None:
         (make_launch([2], [(0, -1, INPUT, 0), (-1, 0, ZEROS, 0)], repeat=2**62), "too large"),
         (make_launch([2**31], [(0, -1, INPUT, 0), (-1, 0, ZEROS, 0)]), "a launch dimension"),
         (make_launch([4], [(0, -1, INPUT, 1), (-1, 0, ZEROS, 0)]), "batch mask"),
-        (make_launch([4], [(0, -1, ZEROS, 0), (-1, 0, ZEROS, 0)]), "init 1"),
-        (make_launch([4], [(-1, -1, INPUT, 0), (-1, 0, ZEROS, 0)]), "init 0"),
+        (make_launch([4], [(0, -1, ZEROS, 0), (-1, 0, ZEROS, 0)]), "role 1"),
+        (make_launch([4], [(-1, -1, INPUT, 0), (-1, 0, ZEROS, 0)]), "role 0"),
         (make_launch([4], [(-1, 0, ZEROS, 0), (-1, 0, ZEROS, 0)]), "exactly one parameter"),
         (make_launch([4], [(0, -1, INPUT, 0), (-1, 1, ZEROS, 0)]), "exactly one parameter"),
         (make_launch([4], [(0, 0, IN_OUT, 0), (-1, 1, ZEROS, 0)]), "scalar"),

@@ -14,6 +14,7 @@ from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
 from jwarp.backend.interpreter.machine import run
 from jwarp.errors import KernelTypeError
+from jwarp.ir.attributes import Reduction, Scan, Transposes, Triangle
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import Const, For, Kernel, Op, Param, Value, walk
 from jwarp.ir.operation import Stage
@@ -90,7 +91,7 @@ def product(m: int, n: int, k: int) -> Kernel:
         at = b.op("mul", step, Const(int32, k))
         x = loaded(b, 0, (m, k), row, at)
         y = loaded(b, 1, (k, n), at, column)
-        following = b.op("matmul", x, y, total, attr=(False, False))
+        following = b.op("matmul", x, y, total, attr=Transposes(False, False))
     body = make_block(nodes, [following])
     b.append(For(step, Const(int32, 0), Const(int32, 4), 1, (total,), (start,), body, (result,)))
     b.effect("store", *b.places((m, n), row, column), result, attr=2)
@@ -116,7 +117,7 @@ def test_a_product_is_added_up_in_place():
 def test_the_sum_of_a_product_needs_no_tile():
     b = TileBuilder()
     x, y = (loaded(b, k, (8, 32), b.tid(), Const(int32, 0)) for k in range(2))
-    total = b.op("reduce", b.op("mul", x, y), attr=("add", (0, 1)))
+    total = b.op("reduce", b.op("mul", x, y), attr=Reduction("add", (0, 1)))
     b.effect("store", b.tid(), Const(int32, 0), total, attr=2)
     kernel = finished(b, arrays("x y out"))
     assert lower_tiles(kernel).locals == ()
@@ -175,8 +176,8 @@ def test_routines_of_a_backend():
     b = TileBuilder()
     x = loaded(b, 0, (6, 6), b.tid(), Const(int32, 0), float64)
     factor = b.op("cholesky", x)
-    solved = b.op("tri_solve", factor, x, attr=(True, False))
-    running = b.op("scan", solved, attr=("add", False, True))
+    solved = b.op("tri_solve", factor, x, attr=Triangle(True, False))
+    running = b.op("scan", solved, attr=Scan("add", False, True))
     b.effect("store", *b.places((6, 6), b.tid(), Const(int32, 0)), running, attr=1)
     kernel = finished(b, arrays("x y", float64))
     lowered = lower_tiles(kernel, units=("tile_scan", "tile_cholesky", "tile_solve"), flat=True)

@@ -12,13 +12,6 @@ namespace jwarp {
 // A program for a stack of integers.
 class Formula {
  public:
-  // Throws Fault when the numbers are no formula over so many variables.
-  Formula(Reader& reader, int64_t variables);
-
-  // Throws Fault, beginning with `where`, when a number on the way does not fit into int64 or a divisor is 0.
-  int64_t value(const int64_t* variables, const std::string& where) const;
-
- private:
   enum class Operation : int64_t {
     kConstant = 0,
     kVariable = 1,
@@ -29,6 +22,14 @@ class Formula {
     kMax = 6,
     kMin = 7,
   };
+
+  // Throws Fault when the numbers are no formula over so many variables.
+  Formula(Reader& reader, int64_t variables);
+
+  // Throws Fault, beginning with `where`, when a number on the way does not fit into int64 or a divisor is 0.
+  int64_t value(const int64_t* variables, const std::string& where) const;
+
+ private:
   struct Step {
     Operation operation;
     int64_t number;  // the constant, or which variable; else 0

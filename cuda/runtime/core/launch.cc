@@ -9,7 +9,6 @@
 namespace jwarp {
 namespace {
 
-constexpr int64_t kFormat = 2;
 constexpr int64_t kMaxBatchAxes = 32;
 constexpr int64_t kMaxBuffers = 4096;
 constexpr int64_t kMaxVariables = 64;
@@ -20,13 +19,13 @@ Binding read_binding(Reader& reader, int64_t batch_axes) {
   Binding binding;
   binding.operand = reader.next("an operand index", -1, kMaxBuffers);
   binding.result = reader.next("a result index", -1, kMaxBuffers);
-  binding.init = static_cast<Init>(reader.next("an init", 0, 2));
+  binding.role = static_cast<Role>(reader.next("a role", 0, 2));
   binding.mask = reader.next("a batch mask", 0, (int64_t{1} << batch_axes) - 1);
-  const bool needs_operand = binding.init != Init::kZeros;
-  const bool needs_result = binding.init != Init::kInput;
+  const bool needs_operand = binding.role != Role::kZeros;
+  const bool needs_result = binding.role != Role::kRead;
   if (needs_operand != (binding.operand >= 0) || needs_result != (binding.result >= 0)) {
-    invalid("the launch is damaged: a parameter has init " +
-            std::to_string(static_cast<int64_t>(binding.init)) + ", operand " +
+    invalid("the launch is damaged: a parameter has role " +
+            std::to_string(static_cast<int64_t>(binding.role)) + ", operand " +
             std::to_string(binding.operand) + " and result " + std::to_string(binding.result));
   }
   return binding;

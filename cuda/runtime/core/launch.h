@@ -10,17 +10,17 @@
 
 namespace jwarp {
 
-// What a parameter holds before the first thread runs.
-enum class Init : int64_t {
-  kInput = 0,   // an operand, only read
-  kZeros = 1,   // a result that starts as zeros
-  kInOut = 2,   // a result that starts as its operand's content
+// What a launch does with a parameter.
+enum class Role : int64_t {
+  kRead = 0,   // an operand, only read
+  kZeros = 1,  // a result that starts as zeros
+  kInOut = 2,  // a result that starts as its operand's content
 };
 
 struct Binding {
   int64_t operand;  // index of the XLA operand, -1 if none
   int64_t result;   // index of the XLA result, -1 if none
-  Init init;
+  Role role;
   int64_t mask;  // bit k: the buffer has batch axis k
 
   bool has_axis(int64_t axis) const { return (mask >> axis) & 1; }
@@ -28,6 +28,8 @@ struct Binding {
 
 class Launch {
  public:
+  static constexpr int64_t kFormat = 2;
+
   // Throws Fault when the numbers are no launch.
   Launch(const int64_t* numbers, int64_t size);
 

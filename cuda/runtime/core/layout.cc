@@ -95,8 +95,8 @@ void Layout::fit_operands(const Plan& plan, const Launch& launch, const Buffers&
     operand.dtype = parameter.dtype;
     operand.dims.assign(buffer.dims, buffer.dims + buffer.rank);
     operand.bytes = product(buffer.dims, buffer.rank, item_size(parameter.dtype));
-    operand.needs_zeros = binding.init == Init::kZeros;
-    if (binding.init == Init::kInOut &&
+    operand.needs_zeros = binding.role == Role::kZeros;
+    if (binding.role == Role::kInOut &&
         !same_shape(buffers.operand(binding.operand), operand.dtype, operand.dims)) {
       invalid(name + " starts as an operand of another shape or dtype than its result");
     }

@@ -7,11 +7,9 @@
 namespace jwarp {
 namespace {
 
-constexpr int64_t kFormat = 3;
 constexpr int64_t kMaxRank = 32;
 constexpr int64_t kMaxParameters = 4096;
 constexpr int64_t kMaxWeight = int64_t{1} << 40;
-constexpr int64_t kMaxColumnGroup = 64;
 
 // An overflow counts as "does not hold": the checked version is right whatever the numbers are.
 bool holds(const Alternative& alternative, const int64_t* symbols) {

@@ -40,6 +40,9 @@ using Clause = std::vector<Alternative>;
 
 class Plan {
  public:
+  static constexpr int64_t kFormat = 3;
+  static constexpr int64_t kMaxColumnGroup = 64;
+
   // Throws Fault when the numbers are no plan.
   Plan(const int64_t* numbers, int64_t size);
 

@@ -7,7 +7,7 @@
 
 namespace jwarp::cpu {
 
-// One rectangle of threads of one batch element. The code generator lays out the same struct.
+// One rectangle of threads of one batch element. The code generator lays out the same struct, see jwarp/wire.py.
 struct Frame {
   void* const* operands;   // one data pointer per kernel parameter
   const int64_t* symbols;  // launch dimensions, extents and integer scalars, in the order of Plan

@@ -257,9 +257,9 @@ void fill_zeros(void* data, int64_t bytes, Pool& pool) {
 void set_initial_contents(const CpuLayout& layout, const Buffers& buffers, Pool& pool) {
   for (const CpuLayout::Operand& operand : layout.operands) {
     const Binding& binding = operand.binding;
-    if (binding.init == Init::kZeros) prepare_pages(buffers.result(binding.result).data, operand.bytes, pool);
+    if (binding.role == Role::kZeros) prepare_pages(buffers.result(binding.result).data, operand.bytes, pool);
     if (operand.needs_zeros) fill_zeros(buffers.result(binding.result).data, operand.bytes, pool);
-    if (binding.init == Init::kInOut && operand.bytes > 0) {
+    if (binding.role == Role::kInOut && operand.bytes > 0) {
       const void* source = buffers.operand(binding.operand).data;
       void* target = buffers.result(binding.result).data;
       if (source != target) std::memmove(target, source, operand.bytes);

@@ -5,7 +5,7 @@
 
 namespace jwarp::cpu {
 
-// The code generator lays out the same structs.
+// The code generator lays out the same structs, see jwarp/wire.py.
 struct Tape {
   char* data;
   int64_t top;  // bytes in use

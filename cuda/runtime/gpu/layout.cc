@@ -22,12 +22,12 @@ size_t count_words(const Plan& plan) {
 }
 
 GpuLayout::GpuLayout(const Plan& plan, const Launch& launch, const Buffers& buffers, int64_t block,
-                       const std::vector<int64_t>& own_grid)
+                     const std::vector<int64_t>& own_grid)
     : Layout(plan, launch, buffers) {
   if (std::find(own_grid.begin(), own_grid.end(), 0) != own_grid.end()) threads = 0;
   if (own_grid.size() == kOwnAxes) {
     // A grid of the user's need not have all the threads of the launch.
-    for (Operand& operand : operands) operand.needs_zeros = operand.binding.init == Init::kZeros;
+    for (Operand& operand : operands) operand.needs_zeros = operand.binding.role == Role::kZeros;
   }
   std::vector<Axis> axes;
   if (threads > 0) axes = merged_axes();

@@ -17,7 +17,6 @@ constexpr int64_t kMaxShared = int64_t{1} << 30;
 constexpr int64_t kMaxPerSm = 1 << 16;
 constexpr int64_t kMaxGrid[] = {INT32_MAX, 65535};
 constexpr size_t kMaxWords = 32764 / sizeof(int64_t);  // what the driver takes as parameters of a kernel
-constexpr int kSiteBits = 12;
 constexpr uint64_t kNoFailure = UINT64_MAX;
 
 void require(bool right, const Code& code, const char* name, int64_t value) {
@@ -136,7 +135,7 @@ void CallSite::set_initial_contents(const GpuLayout& layout, const Buffers& buff
     const Address target = address_of(buffers.of(operand.binding));
     const auto bytes = static_cast<size_t>(operand.bytes);
     if (operand.needs_zeros) cuda.check(cuda.fill_bytes(target, 0, bytes, stream), "cuMemsetD8Async", name_);
-    if (operand.binding.init != Init::kInOut) continue;
+    if (operand.binding.role != Role::kInOut) continue;
     const Address source = address_of(buffers.operand(operand.binding.operand));
     if (source == target) continue;
     cuda.check(cuda.copy_on_device(target, source, bytes, stream), "cuMemcpyDtoDAsync", name_);

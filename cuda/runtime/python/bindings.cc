@@ -21,6 +21,7 @@
 #include "python/gil.h"
 #include "python/gpu_bindings.h"
 #include "python/host_launch.h"
+#include "python/wire_format.h"
 #include "xla/cpu_handler.h"
 
 namespace py = pybind11;
@@ -111,6 +112,7 @@ PYBIND11_MODULE(_native, m) {
         "Sets how many threads share a launch; 0 is all of the pool. Eager shares even short launches.");
   m.def("ffi_api_version", [] { return std::make_tuple(XLA_FFI_API_MAJOR, XLA_FFI_API_MINOR); },
         "Major and minor version of the XLA headers that this module was built with.");
+  m.def("wire_format", &jwarp::wire_format, "The numbers that Python has to know as well, by group and name.");
   m.def("run_launch", &jwarp::run_launch, py::arg("fingerprint"), py::arg("launch"), py::arg("operands"),
         py::arg("threads") = 1, "Runs a launch on NumPy arrays, operands then results, without XLA.");
 

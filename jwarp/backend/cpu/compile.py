@@ -11,7 +11,7 @@ import llvmlite.binding as llvm
 
 import jwarp._native as _native
 from jwarp.analysis.affine import Extents
-from jwarp.backend.compiled_base import CODE_SETTINGS, PROGRAM_FORMAT, VERSIONS, AnalysedKernel
+from jwarp.backend.compiled_base import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.gemm_cache import addresses, requests_from_bytes, requests_to_bytes
@@ -23,7 +23,7 @@ from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
 from jwarp.backend.store import key_of
 from jwarp.caches import Cache
-from jwarp.config import Settings, config
+from jwarp.config import CODE_SETTINGS, Settings, config
 from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
 from jwarp.ir.serialize import from_bytes

@@ -22,6 +22,7 @@ from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.backend.cpu.shared import BlockMemory
 from jwarp.backend.cpu.tape import TapeMemory, lane_max
+from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.nodes import (
     ATOMICS,
     WRITES,
@@ -180,7 +181,8 @@ class BodyEmitter:
 
     def shape(self, node: Op) -> None:
         assert node.result is not None
-        wide = self.memory.extent(*node.attr)
+        extent = node.told(Extent)
+        wide = self.memory.extent(extent.array, extent.axis)
         self.bind(node.result, self.code.define(f"trunc i64 {wide} to i32", ENTRY), level=ENTRY)
 
     # -- memory
@@ -253,15 +255,15 @@ class BodyEmitter:
 
     def push(self, node: Op) -> None:
         lanes = [self.lanes(x) for x in node.args]
-        flags = node.attr[1:]
-        if node.attr[0] in self.tape.whole:
-            flags = [1] * len(lanes)
-        texts = [x.text if flag else self.vector(x) for x, flag in zip(lanes, flags, strict=True)]
-        self.tape.push(node.attr[0], texts)
+        record = node.told(RecordFields)
+        uniform = [True] * len(lanes) if record.tape in self.tape.whole else record.uniform
+        texts = [x.text if is_uniform else self.vector(x) for x, is_uniform in zip(lanes, uniform, strict=True)]
+        self.tape.push(record.tape, texts)
 
     def top(self, node: Op) -> None:
         assert node.result is not None
-        self.bind(node.result, self.tape.top(*node.attr))
+        field = node.told(RecordField)
+        self.bind(node.result, self.tape.top(field.tape, field.field))
 
     def pop(self, node: Op) -> None:
         self.tape.pop(node.attr)

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jwarp.analysis.affine import ALWAYS
-from jwarp.analysis.ranges import Cover, Proofs
+from jwarp.analysis.ranges import Proofs
 from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
 from jwarp.backend.cpu.emit import BodyEmitter
 from jwarp.backend.cpu.memory import ZEROS, Memory
 from jwarp.backend.cpu.shapes import UNIFORM, Shape, shapes_of
 from jwarp.ir.nodes import Kernel, walk
 from jwarp.types import int32
+from jwarp.wire import FRAME, Cover, type_of
 
-RANGE = ("row.begin", "row.end", "col.begin", "col.end")
-# The struct that the runtime passes. What follows the numbers is where a failed check leaves its place.
-NUMBERS = (*RANGE, "fill", "first.thread")
-FAILURE = ("site", "row", "column")
-FRAME = f"{{ ptr, ptr, {', '.join(['i64'] * len(NUMBERS))}, ptr, [{len(FAILURE)} x i64] }}"
+# The members of the frame that are read at once. A failed check writes to those after them.
+READ = FRAME[: next(k for k, (name, _) in enumerate(FRAME) if name == "failed_site")]
+NAMES = {name: name.replace("column", "col").replace("_", ".") for name, _ in READ}
+NUMBERS = tuple(NAMES[name] for name, type in READ if type == "i64")
 
 
 @dataclass(frozen=True)
@@ -89,15 +89,16 @@ def _trampoline(kernel: Kernel, name: str) -> list[str]:
     """Unpack the frame; parameters of a function can be told not to overlap, loaded pointers cannot."""
     lines = ["entry:"]
     args = []
-    fields = [("operands", "ptr"), ("symbols", "ptr"), *((n, "i64") for n in NUMBERS), ("tapes", "ptr")]
-    for k, (field, type) in enumerate(fields):
-        lines.append(f"  %{field}.at = getelementptr inbounds {FRAME}, ptr %frame, i32 0, i32 {k}")
-        lines.append(f"  %{field} = load {type}, ptr %{field}.at, align 8")
+    frame = type_of(FRAME)
+    for k, (field, type) in enumerate(READ):
+        value = NAMES[field]
+        lines.append(f"  %{value}.at = getelementptr inbounds {frame}, ptr %frame, i32 0, i32 {k}")
+        lines.append(f"  %{value} = load {type}, ptr %{value}.at, align 8")
     for k in range(len(kernel.params)):
         lines.append(f"  %p{k}.at = getelementptr inbounds ptr, ptr %operands, i64 {k}")
         lines.append(f"  %p{k} = load ptr, ptr %p{k}.at, align 8")
         args.append(f"ptr %p{k}")
-    lines.append(f"  %failure = getelementptr inbounds {FRAME}, ptr %frame, i32 0, i32 {len(fields)}")
+    lines.append(f"  %failure = getelementptr inbounds {frame}, ptr %frame, i32 0, i32 {len(READ)}")
     args += ["ptr %symbols", "ptr %failure", *(f"i64 %{n}" for n in NUMBERS), "ptr %tapes"]
     return [*lines, f"  call void @{name}.rows({', '.join(args)})", "  ret void"]
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from jwarp.analysis.affine import Extents, evaluate
 from jwarp.analysis.conditions import condition_text
-from jwarp.analysis.ranges import Cover
 from jwarp.backend.cpu.compile import VERSIONS, CpuKernel
+from jwarp.ir.attributes import RecordFields
 from jwarp.ir.nodes import WRITES, Kernel, Op, Param, walk
 from jwarp.ir.printing import short_file
 from jwarp.types import shape_of
+from jwarp.wire import Cover
 
 MAX_SOURCE = 100
 MAX_FILL_PARAMS = 64  # the runtime's mask of outputs that a kernel zeroes itself
@@ -218,7 +219,8 @@ def _taped(kernel: Kernel) -> dict[int, int]:
     sizes: dict[int, int] = {}
     for node in _ops(kernel):
         if node.name == "push":
-            values = (x.type for x, flag in zip(node.args, node.attr[1:], strict=True) if not flag)
+            pairs = zip(node.args, node.told(RecordFields).uniform, strict=True)
+            values = (x.type for x, is_uniform in pairs if not is_uniform)
             own = (t.bits // 8 * math.prod(shape_of(t)) for t in values)
             sizes[node.span.line] = sizes.get(node.span.line, 0) + sum(own)
     return sizes

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from jwarp.analysis.ranges import Proofs
+from jwarp.ir.attributes import RecordField, RecordFields
 from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, walk
 from jwarp.types import int32
 
@@ -52,8 +53,13 @@ class _Analysis:
         self.kernel: Kernel = proofs.kernel
         self.shapes: dict[Value, Shape] = {}
         self.limits: dict[Value, Limits] = {}
-        pushes = [n for n in walk(self.kernel.body) if isinstance(n, Op) and n.name == "push"]
-        self.uniform_fields = {(n.attr[0], k) for n in pushes for k, flag in enumerate(n.attr[1:]) if flag}
+        pushes = [n.told(RecordFields) for n in walk(self.kernel.body) if isinstance(n, Op) and n.name == "push"]
+        self.uniform_fields = {
+            RecordField(record.tape, k)
+            for record in pushes
+            for k, is_uniform in enumerate(record.uniform)
+            if is_uniform
+        }
         self.has_lanes = not self.kernel.block_dim
 
     def shape(self, x: Operand) -> Shape:
@@ -148,7 +154,7 @@ class _Analysis:
         if node.name == "load" and self.kernel.local(node.attr) is not None and not self.kernel.block_dim:
             return VARYING  # every lane has an array of its own
         if node.name == "top":
-            return UNIFORM if node.attr in self.uniform_fields else VARYING
+            return UNIFORM if node.told(RecordField) in self.uniform_fields else VARYING
         if node.name == "lane_max" or all(a.is_uniform for a in args):
             return UNIFORM
         rule = _LINEAR.get(node.name)

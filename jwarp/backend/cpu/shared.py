@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jwarp.backend.cpu.code import ENTRY, Code, memory_type
 from jwarp.backend.cpu.memory import Memory
+from jwarp.ir.attributes import BlockMatmul
 from jwarp.ir.nodes import Kernel, Local, Op
 from jwarp.tiling.units import request_of
 
@@ -32,6 +33,6 @@ class BlockMemory:
     def product(self, node: Op) -> None:
         """Call the code that is made for this product of matrices."""
         request = request_of(self.kernel, node)
-        c, a, b = node.attr[:3]
+        told = node.told(BlockMatmul)
         self.code.declare("void", request.symbol, ["ptr", "ptr", "ptr"])
-        self.code.line(f"call void @{request.symbol}(ptr %p{a}, ptr %p{b}, ptr %p{c})")
+        self.code.line(f"call void @{request.symbol}(ptr %p{told.a}, ptr %p{told.b}, ptr %p{told.c})")

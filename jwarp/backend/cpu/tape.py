@@ -10,19 +10,15 @@ from dataclasses import dataclass
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, memory_type, scalar_type
 from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.backend.cpu.shapes import VARYING
-from jwarp.ir.nodes import For, Kernel, Op, walk
+from jwarp.errors import CompileError
+from jwarp.ir.attributes import RecordFields
+from jwarp.ir.nodes import Block, For, Kernel, Op, walk
 from jwarp.types import ScalarType, bool_, int64
+from jwarp.wire import MAX_LOGS, TAPE, TAPES, offsets
 
-TAPE = "{ ptr, i64, i64 }"
-MAX_LOGS = 64
-# Where the struct of the runtime has the tapes, after a function and a flag.
-FIRST_TAPE = 16
-TAPE_BYTES = 24
 ALIGNMENT = 64
-
-
-# The members of a descriptor.
-_MEMBERS = (("data", "ptr"), ("top", "i64"), ("capacity", "i64"))
+_TAPE_BYTES = 8 * len(TAPE)
+_TYPES, _OFFSETS = dict(TAPE), offsets(TAPE)
 
 
 def _member(stack: int, name: str) -> str:
@@ -51,9 +47,12 @@ def whole_tapes(kernel: Kernel) -> frozenset[int]:
     if not kernel.block_dim:
         return frozenset()
     loops = [n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None]
-    pushed = {n.attr[0] for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push"}
-    in_lanes = {n.attr[0] for loop in loops for n in walk(loop.body) if isinstance(n, Op) and n.name == "push"}
-    return frozenset(pushed - in_lanes)
+    return _pushed(kernel.body) - frozenset().union(*(_pushed(loop.body) for loop in loops))
+
+
+def _pushed(body: Block) -> frozenset[int]:
+    """The tapes that a block adds to."""
+    return frozenset(n.told(RecordFields).tape for n in walk(body) if isinstance(n, Op) and n.name == "push")
 
 
 class TapeMemory:
@@ -63,13 +62,20 @@ class TapeMemory:
         self.code, self.memory = code, memory
         ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
         self.whole = whole_tapes(kernel)
-        self.records = {
-            n.attr[0]: self.record(
-                [(x.type, bool(flag) or n.attr[0] in self.whole) for x, flag in zip(n.args, n.attr[1:], strict=True)]
+        self.records: dict[int, Record] = {}
+        for n in ops:
+            if n.name == "push":
+                fields = n.told(RecordFields)
+                is_whole = fields.tape in self.whole
+                pairs = zip(n.args, fields.uniform, strict=True)
+                self.records[fields.tape] = self.record([(x.type, flag or is_whole) for x, flag in pairs])
+        logged = dict.fromkeys(n.array for n in ops if n.row.uses_log)
+        if len(logged) > MAX_LOGS:
+            raise CompileError(
+                f"kernel `{kernel.name}`: it keeps logs of {len(logged)} arrays, at most {MAX_LOGS} are possible",
+                kernel.span,
+                "let a derivative go through fewer arrays that are written over: split the kernel",
             )
-            for n in ops if n.name == "push"
-        }  # fmt: skip
-        logged = dict.fromkeys(n.attr for n in ops if n.name in ("save", "undo", "rollback", "mark"))
         self.stack_of = {array: k for k, array in enumerate(logged, 1)}
         self.log_records = {
             array: self.record([(int64, False), (memory.arrays[array].dtype, False)]) for array in logged
@@ -82,7 +88,7 @@ class TapeMemory:
             grow = code.define("load ptr, ptr %tapes, align 8", ENTRY)
             code.define(f"call i1 {grow}(ptr %tapes, i64 {stack}, i64 {max(size, 1 << 16)})", ENTRY)
             # The descriptor lives in registers while the kernel runs.
-            for name, type in _MEMBERS:
+            for name, type in TAPE:
                 code.line(f"{_member(stack, name)} = alloca {type}, align 8", ENTRY)
             self.reload(stack, ENTRY)
         self.stacks = tuple(sizes)
@@ -103,15 +109,15 @@ class TapeMemory:
 
     def reload(self, stack: int, level: int = BODY) -> None:
         """Read where the runtime has the memory of a stack, and how much."""
-        for name, offset in (("data", 0), ("capacity", 16)):
-            place = FIRST_TAPE + TAPE_BYTES * stack + offset
+        for name in ("data", "capacity"):
+            place = 8 * len(TAPES) + _TAPE_BYTES * stack + _OFFSETS[name]
             at = self.code.define(f"getelementptr i8, ptr %tapes, i64 {place}", level)
-            type = dict(_MEMBERS)[name]
+            type = _TYPES[name]
             loaded = self.code.define(f"load {type}, ptr {at}, align 8", level)
             self.code.line(f"store {type} {loaded}, ptr {_member(stack, name)}, align 8", level)
 
     def member(self, stack: int, name: str) -> str:
-        type = dict(_MEMBERS)[name]
+        type = _TYPES[name]
         return self.code.define(f"load {type}, ptr {_member(stack, name)}, align 8")
 
     # -- one stack

@@ -6,8 +6,8 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from jwarp.backend.cuda.copies import NO_COPIES, Copies
+from jwarp.ir.attributes import ArrayName
 from jwarp.ir.nodes import (
-    TILE_UNITS,
     WRITES,
     Block,
     Const,
@@ -18,6 +18,8 @@ from jwarp.ir.nodes import (
     Op,
     Value,
     While,
+    arrays_changed,
+    arrays_read,
     indices_of,
     used_values,
     walk,
@@ -40,7 +42,7 @@ class Access:
     thread t has those with numbers element + t, element + t + the block's threads and so on; None where that is open.
     """
 
-    array: int
+    array: ArrayName
     change: str
     who: str
     element: int | None = None
@@ -154,15 +156,15 @@ class _Search:
     def ends_with_barrier(self, node: Node) -> bool:
         """Whether the code of a node has a barrier after its accesses."""
         if isinstance(node, Op):
-            return node.name in TILE_UNITS or self.tells(node)
+            return node.row.is_unit or self.tells(node)
         assert isinstance(node, For)
         return bool(node.params) or is_checked(node) or id(node) in self.copies.of
 
     def of_op(self, node: Op) -> Accesses:
         """What an operation that all threads run alike accesses."""
-        if node.name in TILE_UNITS:
-            target, *sources = node.attr[: TILE_UNITS[node.name]]
-            return frozenset((Access(target, node.name, LANES), *(Access(x, "", LANES) for x in sources)))
+        if node.row.is_unit:
+            changed = (Access(x, node.name, LANES) for x in arrays_changed(node))
+            return frozenset((*changed, *(Access(x, "", LANES) for x in arrays_read(node))))
         told = self.tells(node)
         change = _change(node)
         if change is None or not self.matters(node.attr):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp.analysis.affine import Extents
-from jwarp.backend.compiled_base import CODE_SETTINGS, VERSIONS, AnalysedKernel
+from jwarp.backend.compiled_base import VERSIONS, AnalysedKernel
 from jwarp.backend.cuda.entry import (
     FLAT,
     HEADER,
@@ -39,7 +39,7 @@ from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
 from jwarp.backend.store import key_of
 from jwarp.caches import Cache
-from jwarp.config import Settings
+from jwarp.config import CODE_SETTINGS, Settings
 from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
 from jwarp.passes.expand import expand
 from jwarp.passes.simplify import simplify

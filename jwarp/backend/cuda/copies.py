@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
+from jwarp.ir.attributes import ArrayName
 from jwarp.ir.nodes import (
-    TILE_UNITS,
     Block,
     Const,
     For,
@@ -18,8 +18,9 @@ from jwarp.ir.nodes import (
     Op,
     Operand,
     Value,
+    arrays_changed,
+    arrays_read,
     blocks,
-    changed_arrays,
     failure_texts,
     operands,
     results,
@@ -71,8 +72,8 @@ class Copies:
 
 def find_copies(kernel: Kernel, trusted: Container[int]) -> Copies:
     """The copies of a lowered kernel: accesses that are not `trusted` may be where there is nothing to fetch."""
-    units = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name in TILE_UNITS]
-    read = {array for n in units for array in n.attr[1 : TILE_UNITS[n.name]]}
+    units = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_unit]
+    read = {array for n in units for array in arrays_read(n)}
     written = frozenset(written_params(kernel))
     found: dict[int, tuple[Copy, ...]] = {}
     for node in walk(kernel.body):
@@ -198,9 +199,9 @@ def _pipeline(kernel: Kernel, loop: For, copies: Mapping[int, tuple[Copy, ...]])
     return Pipeline(tuple(prefix), targets)
 
 
-def _uses(block: Block, skip: For | None = None) -> frozenset[int]:
+def _uses(block: Block, skip: For | None = None) -> frozenset[ArrayName]:
     """The arrays that a block uses, but for what a loop in it does."""
-    found: set[int] = set()
+    found: set[ArrayName] = set()
     for node in block.nodes:
         if node is skip:
             continue
@@ -211,8 +212,5 @@ def _uses(block: Block, skip: For | None = None) -> frozenset[int]:
     return frozenset(found)
 
 
-def _arrays(node: Op) -> set[int]:
-    if node.name in TILE_UNITS:
-        return set(node.attr[: TILE_UNITS[node.name]])
-    is_access = node.name in ("load", "save") or changed_arrays(node)
-    return {node.attr} if is_access else set()
+def _arrays(node: Op) -> set[ArrayName]:
+    return {*arrays_read(node), *arrays_changed(node)}

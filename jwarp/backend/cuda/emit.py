@@ -10,6 +10,7 @@ from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.records import Log, Tape, logs_of, tapes_of
 from jwarp.backend.cuda.rules import C_TYPES, CUDA_RULES, bare, literal
 from jwarp.errors import NO_SPAN
+from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.builder import TRUE
 from jwarp.ir.formats import Conversion, parse
 from jwarp.ir.nodes import (
@@ -225,7 +226,8 @@ class BodyEmitter:
 
     def shape(self, node: Op) -> None:
         assert node.result is not None
-        self.values[node.result] = self.extent(*node.attr)
+        extent = node.told(Extent)
+        self.values[node.result] = self.extent(extent.array, extent.axis)
 
     def extent(self, array: int, axis: int) -> str:
         local = self.kernel.local(array)
@@ -321,15 +323,16 @@ class BodyEmitter:
     # -- records of what was
 
     def push(self, node: Op) -> None:
-        tape = self.tapes[node.attr[0]]
+        tape = self.tapes[node.told(RecordFields).tape]
         for field, value in zip(tape.fields, node.args, strict=True):
             self.line(f"{field}[{tape.size}] = {bare(self.text(value))};")
         self.line(f"++{tape.size};")
 
     def top(self, node: Op) -> None:
         assert node.result is not None
-        tape = self.tapes[node.attr[0]]
-        read = f"{tape.fields[node.attr[1]]}[{tape.size} - 1]"
+        field = node.told(RecordField)
+        tape = self.tapes[field.tape]
+        read = f"{tape.fields[field.field]}[{tape.size} - 1]"
         self.define(node.result, f"{read} != 0" if node.result.type is bool_ else read)
 
     def pop(self, node: Op) -> None:

@@ -14,7 +14,8 @@ from jwarp.backend.cuda.emit import BodyEmitter
 from jwarp.backend.cuda.rules import C_TYPES, bare, memory_type
 from jwarp.backend.cuda.shared import SCRATCH, SLOT
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.nodes import TILE_UNITS, Const, For, Kernel, Node, Op, Operand, Value, walk
+from jwarp.ir.attributes import BlockCholesky, BlockMatmul, BlockScan, BlockSolve
+from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk
 from jwarp.tiling.nests import neutral
 
 IS_FIRST = "threadIdx.x == 0"
@@ -48,7 +49,7 @@ class TileEmitter(BodyEmitter):
     def node(self, node: Node) -> None:
         if id(node) in self.waiting:
             self.line("__syncthreads();")
-        if isinstance(node, Op) and node.name in TILE_UNITS:
+        if isinstance(node, Op) and node.row.is_unit:
             self.span = node.span
             UNIT_RULES[node.name](self, node)
         else:
@@ -225,29 +226,32 @@ class TileEmitter(BodyEmitter):
         self.line("__syncthreads();")
 
     def product(self, node: Op) -> None:
-        c, a, b, m, n, k, accumulate, *transposed = node.attr
-        types = (C_TYPES[self.kernel.array(x).dtype] for x in (a, b, c))
-        given = ", ".join(self.names[x] for x in (a, b, c))
-        self.routine("gemm", *types, m, n, k, *transposed, accumulate, self.block_dim, given=given)
+        told = node.told(BlockMatmul)
+        arrays, extents = (told.a, told.b, told.c), (told.m, told.n, told.k)
+        types = (C_TYPES[self.kernel.array(x).dtype] for x in arrays)
+        flags = (told.transposes.a, told.transposes.b, told.accumulate)
+        given = ", ".join(self.names[x] for x in arrays)
+        self.routine("gemm", *types, *extents, *flags, self.block_dim, given=given)
 
     def scan(self, node: Op) -> None:
-        target, source, size, kind, is_reverse, is_exclusive = node.attr
-        self.copy(target, source)
-        type, operation = C_TYPES[self.kernel.array(target).dtype], f"jw::tile::{OPERATIONS[kind]}"
-        given = f"{self.names[target]}, {size}, ({type}*){SCRATCH}"
-        self.routine("block_scan", operation, self.block_dim, is_exclusive, is_reverse, given=given)
+        told = node.told(BlockScan)
+        target, scan = told.target, told.scan
+        self.copy(target, told.source)
+        type, operation = C_TYPES[self.kernel.array(target).dtype], f"jw::tile::{OPERATIONS[scan.operation]}"
+        given = f"{self.names[target]}, {told.size}, ({type}*){SCRATCH}"
+        self.routine("block_scan", operation, self.block_dim, scan.exclusive, scan.reverse, given=given)
 
     def cholesky(self, node: Op) -> None:
-        target, source, n = node.attr
-        self.copy(target, source)
-        type = C_TYPES[self.kernel.array(target).dtype]
-        self.routine("cholesky", type, n, self.block_dim, given=self.names[target])
+        told = node.told(BlockCholesky)
+        self.copy(told.target, told.source)
+        type = C_TYPES[self.kernel.array(told.target).dtype]
+        self.routine("cholesky", type, told.n, self.block_dim, given=self.names[told.target])
 
     def solve(self, node: Op) -> None:
-        target, triangle, n, m, *flags = node.attr
-        type = C_TYPES[self.kernel.array(target).dtype]
-        given = f"{self.names[triangle]}, {self.names[target]}"
-        self.routine("tri_solve", type, n, m, *flags, self.block_dim, given=given)
+        told = node.told(BlockSolve)
+        type, flags = C_TYPES[self.kernel.array(told.target).dtype], (told.system.lower, told.system.transposed)
+        given = f"{self.names[told.triangle]}, {self.names[told.target]}"
+        self.routine("tri_solve", type, told.n, told.m, *flags, self.block_dim, given=given)
 
 
 UNIT_RULES: dict[str, Callable[[TileEmitter, Op], None]] = {

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.ir.attributes import BlockCholesky, BlockMatmul, BlockScan, BlockSolve, Extent, RecordField, RecordFields
 from jwarp.ir.evaluate import as_array, evaluate
 from jwarp.ir.evaluate_tiles import evaluate_tile
 from jwarp.ir.formats import Conversion, parse
-from jwarp.ir.nodes import ATOMICS, TILE_UNITS, Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
+from jwarp.ir.nodes import ATOMICS, Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, shape_of
 
@@ -198,9 +199,8 @@ class _Interpreter:
     def param(self, param: int, args: tuple, active: Array) -> Array:
         return self.data[param]
 
-    def shape(self, attr: tuple[int, int], args: tuple, active: Array) -> Array:
-        param, axis = attr
-        return np.array(self.data[param].shape[axis], np.int32)
+    def shape(self, extent: Extent, args: tuple, active: Array) -> Array:
+        return np.array(self.data[extent.array].shape[extent.axis], np.int32)
 
     def load(self, array: int, args: tuple[Array, ...], active: Array) -> Array:
         there, element = self.inside(array, args, active)
@@ -230,11 +230,11 @@ class _Interpreter:
         before[there] = found
         return before
 
-    def push(self, attr: tuple[int, ...], args: tuple[Array, ...], active: Array) -> None:
+    def push(self, fields: RecordFields, args: tuple[Array, ...], active: Array) -> None:
         self.tape.append(args)
 
-    def top(self, attr: tuple[int, int], args: tuple, active: Array) -> Array:
-        return self.tape[-1][attr[1]]
+    def top(self, field: RecordField, args: tuple, active: Array) -> Array:
+        return self.tape[-1][field.field]
 
     def pop(self, attr: int, args: tuple, active: Array) -> None:
         self.tape.pop()
@@ -263,28 +263,27 @@ class _Interpreter:
     def thread(self, attr: None, args: tuple, active: Array) -> Array:
         return np.asarray(self.number, np.int64) if self.kernel.block_dim else np.arange(self.threads, dtype=np.int64)
 
-    def tile_matmul(self, attr: tuple, args: tuple, active: Array) -> None:
-        c, a, b, m, n, k, accumulate, *transposed = attr
-        shapes = ((k, m) if transposed[0] else (m, k), (n, k) if transposed[1] else (k, n), (m, n))
-        x, y, start = (self.data[p].reshape(shape) for p, shape in zip((a, b, c), shapes, strict=True))
-        start = start if accumulate else np.zeros_like(start)
-        product = evaluate_tile("matmul", (x, y, start), tuple(transposed), self.kernel.array(c).dtype)
-        self.data[c].reshape(m, n)[:] = product
+    def tile_matmul(self, told: BlockMatmul, args: tuple, active: Array) -> None:
+        m, n, k, flags = told.m, told.n, told.k, told.transposes
+        x = self.data[told.a].reshape((k, m) if flags.a else (m, k))
+        y = self.data[told.b].reshape((n, k) if flags.b else (k, n))
+        total = self.data[told.c].reshape(m, n)
+        start = total if told.accumulate else np.zeros_like(total)
+        total[:] = evaluate_tile("matmul", (x, y, start), flags, self.kernel.array(told.c).dtype)
 
-    def tile_scan(self, attr: tuple, args: tuple, active: Array) -> None:
-        target, source, _, *rest = attr
-        self.data[target][:] = evaluate_tile("scan", (self.data[source],), tuple(rest), self.kernel.array(target).dtype)
+    def tile_scan(self, told: BlockScan, args: tuple, active: Array) -> None:
+        type = self.kernel.array(told.target).dtype
+        self.data[told.target][:] = evaluate_tile("scan", (self.data[told.source],), told.scan, type)
 
-    def tile_cholesky(self, attr: tuple, args: tuple, active: Array) -> None:
-        target, source, n = attr
-        given = (self.data[source].reshape(n, n),)
-        self.data[target].reshape(n, n)[:] = evaluate_tile("cholesky", given, None, self.kernel.array(target).dtype)
+    def tile_cholesky(self, told: BlockCholesky, args: tuple, active: Array) -> None:
+        n, type = told.n, self.kernel.array(told.target).dtype
+        given = (self.data[told.source].reshape(n, n),)
+        self.data[told.target].reshape(n, n)[:] = evaluate_tile("cholesky", given, None, type)
 
-    def tile_solve(self, attr: tuple, args: tuple, active: Array) -> None:
-        target, triangle, n, m, *flags = attr
-        right = self.data[target].reshape(n, m)
-        given = (self.data[triangle].reshape(n, n), right)
-        right[:] = evaluate_tile("tri_solve", given, tuple(flags), self.kernel.array(target).dtype)
+    def tile_solve(self, told: BlockSolve, args: tuple, active: Array) -> None:
+        right = self.data[told.target].reshape(told.n, told.m)
+        given = (self.data[told.triangle].reshape(told.n, told.n), right)
+        right[:] = evaluate_tile("tri_solve", given, told.system, self.kernel.array(told.target).dtype)
 
     def check(self, text: str, args: tuple[Array, ...], active: Array) -> None:
         failing = np.flatnonzero(active & ~args[0])
@@ -352,7 +351,7 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     **{f"atomic_{name}": _atomic(name) for name in ATOMICS},
     **{name: getattr(_Interpreter, name) for name in ("push", "top", "pop", "save", "mark", "undo", "rollback")},
     "lane_max": _Interpreter.lane_max,
-    **{name: getattr(_Interpreter, name) for name in TILE_UNITS},
+    **{name: getattr(_Interpreter, name) for name, row in OPS.items() if row.is_unit},
     "rule": lambda interpreter, attr, args, active: None,
     "detach": lambda interpreter, attr, args, active: args[0],
     "inside": _Interpreter.is_inside,

@@ -36,6 +36,7 @@ ATOMIC_OPERATORS: dict[type[ast.operator], str] = {
 
 @statement(ast.Assign)
 def assignment(ctx: Context, node: ast.Assign) -> None:
+    """`a = b = value`."""
     targets, value = node.targets, node.value
     if len(targets) == 1 and isinstance(targets[0], ast.Tuple) and _is_tid(ctx, value):
         with ctx.at(value):
@@ -123,6 +124,7 @@ def _unpacked(ctx: Context, binding: Binding, count: int, span: Span) -> tuple:
 
 @statement(ast.AugAssign)
 def augmented_assignment(ctx: Context, node: ast.AugAssign) -> None:
+    """`a += value`; atomic on elements of arrays, for the operators that have such an operation."""
     target = node.target
     if isinstance(target, ast.Name):
         return _augment_name(ctx, target, node)

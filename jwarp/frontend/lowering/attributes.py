@@ -30,6 +30,7 @@ from jwarp.types import CompositeType
 
 @expression(ast.Attribute)
 def attribute(ctx: Context, node: ast.Attribute) -> Binding:
+    """`x.name`."""
     span = ctx.span(node)
     if node.attr == "value" and (member := _enum_member(ctx, node.value)) is not None:
         return bind_python(member.value, ast.unparse(node), span)

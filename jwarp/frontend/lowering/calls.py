@@ -14,6 +14,7 @@ from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin, Re
 from jwarp.frontend.builtins.tile.calls import TileBuiltin
 from jwarp.frontend.context import Context, spelling
 from jwarp.frontend.func import Func
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.lowering.arguments import Arguments, read_arguments
 from jwarp.frontend.lowering.inlining import call_function
 from jwarp.frontend.lowering.rules import expression, lower, unsupported
@@ -25,6 +26,7 @@ from jwarp.types import CompositeType, ScalarType, StructType, as_scalar
 
 @expression(ast.Call)
 def call(ctx: Context, node: ast.Call) -> Binding:
+    """A call of whatever kernels can call."""
     span = ctx.span(node)
     if (method := _method(ctx, node.func)) is not None:
         owner, function = method
@@ -134,7 +136,7 @@ def _not_callable(function: Any, span: Span) -> CompileError:
     """The error for a call of a Python object that kernels cannot call."""
     name = getattr(function, "__name__", getattr(function, "name", repr(function)))
     hint = ""
-    if hasattr(function, "enable_backward"):  # a kernel: its class is defined on top of this one
+    if isinstance(function, Kernel):
         return CompileError(
             f"`{name}` is a kernel, which only a launch can run", span, "make what both need a @wp.func"
         )

@@ -28,7 +28,8 @@ from jwarp.frontend.values.bindings import (
 )
 from jwarp.frontend.values.cells import cells_of, with_origins
 from jwarp.ir.builder import FALSE, zero
-from jwarp.ir.nodes import Block, For, If, Node, Op, Operand, Value, While, blocks, used_values
+from jwarp.ir.nodes import Block, For, Operand, Value, While, blocks, used_values
+from jwarp.ir.visit import Rebuilder
 
 
 class Carried:
@@ -85,6 +86,7 @@ class Carried:
         self.lost: dict[int, tuple[Unusable, list[Value]]] = {}  # cells that the body makes unusable
 
     def enter(self) -> None:
+        """Let the names and tiles stand for what is carried, inside the loop."""
         env = self.ctx.frame.env
         scalars: list[Operand] = list(self.params)
         tiles = self.ctx.tiles
@@ -241,36 +243,13 @@ def without_carried(node: For | While, positions: set[int]) -> For | While:
     if not positions:
         return node
     kept = [k for k in range(len(node.params)) if k not in positions]
-    known: dict[Operand, Operand] = {node.params[k]: node.init[k] for k in positions}
+    inside = Rebuilder()
+    inside.known = {node.params[k]: node.init[k] for k in positions}
     parts: dict[str, Any] = {
         name: tuple(getattr(node, name)[k] for k in kept) for name in ("params", "init", "results")
     }
-    body = _with_operands(node.body, known)
+    body = inside.block(node.body)
     parts["body"] = Block(body.nodes, tuple(body.yields[k] for k in kept))
     if isinstance(node, While):
-        parts["cond"] = _with_operands(node.cond, known)
+        parts["cond"] = inside.block(node.cond)
     return dataclasses.replace(node, **parts)
-
-
-def _with_operands(block: Block, known: dict[Operand, Operand]) -> Block:
-    """The block with values exchanged."""
-
-    def these(xs: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        return tuple(known.get(x, x) for x in xs)
-
-    def inside(node: Node) -> Node:
-        match node:
-            case Op():
-                return dataclasses.replace(node, args=these(node.args))
-            case If():
-                (cond,) = these((node.cond,))
-                then, orelse = _with_operands(node.then, known), _with_operands(node.orelse, known)
-                return dataclasses.replace(node, cond=cond, then=then, orelse=orelse)
-            case For():
-                (lo, hi), body = these((node.lo, node.hi)), _with_operands(node.body, known)
-                return dataclasses.replace(node, lo=lo, hi=hi, init=these(node.init), body=body)
-            case While():
-                test, body = _with_operands(node.cond, known), _with_operands(node.body, known)
-                return dataclasses.replace(node, init=these(node.init), cond=test, body=body)
-
-    return Block(tuple(map(inside, block.nodes)), these(block.yields))

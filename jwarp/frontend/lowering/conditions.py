@@ -25,6 +25,7 @@ MAX_EAGER_OPS = 8
 
 @expression(ast.Compare)
 def comparison(ctx: Context, node: ast.Compare) -> Binding:
+    """`a < b < c`."""
     for operator in node.ops:
         if type(operator) not in COMPARISONS:
             raise unsupported(ctx, node, type(operator))
@@ -68,6 +69,7 @@ def _common_type(x: ScalarType, y: ScalarType) -> ScalarType | None:
 
 @expression(ast.BoolOp)
 def logical(ctx: Context, node: ast.BoolOp) -> Binding:
+    """`a and b`, `a or b`."""
     is_and, result = isinstance(node.op, ast.And), lower_condition(ctx, node.values[0])
     for item in node.values[1:]:
         result = _logical(ctx, is_and, result, functools.partial(lower_condition, ctx, item), ctx.span(node))
@@ -97,6 +99,7 @@ def is_eager(ctx: Context, nodes: list[Node]) -> bool:
 
 @expression(ast.IfExp)
 def choice(ctx: Context, node: ast.IfExp) -> Binding:
+    """`x if condition else y`; both are computed where that costs little."""
     cond, span, tiles = lower_condition(ctx, node.test), ctx.span(node), ctx.tiles
     if isinstance(cond, Const):
         chosen = tiles.loose(lower(ctx, node.body if cond.value else node.orelse), span)

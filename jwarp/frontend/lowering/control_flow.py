@@ -32,6 +32,7 @@ class State:
 
     @property
     def has_returned(self) -> bool:
+        """Whether the function certainly has returned."""
         return self.env.get("$return") == TRUE
 
     @property
@@ -96,11 +97,13 @@ def not_jumped(ctx: Context, flags: tuple[str, ...], span: Span) -> Operand:
 
 @statement(ast.Break)
 def break_(ctx: Context, node: ast.Break) -> None:
+    """Set the flag of the loop."""
     _set_flag(ctx, "$break", node)
 
 
 @statement(ast.Continue)
 def continue_(ctx: Context, node: ast.Continue) -> None:
+    """Set the flag of the trip."""
     _set_flag(ctx, "$continue", node)
 
 
@@ -112,6 +115,7 @@ def _set_flag(ctx: Context, flag: str, node: ast.stmt) -> None:
 
 @statement(ast.Return)
 def return_(ctx: Context, node: ast.Return) -> None:
+    """Set the flag of the function, and keep the result."""
     span = ctx.span(node)
     if returns_value(node):
         assert node.value is not None
@@ -133,6 +137,7 @@ def return_(ctx: Context, node: ast.Return) -> None:
 
 @statement(ast.If)
 def if_(ctx: Context, node: ast.If) -> None:
+    """Read both branches, or the one that a constant condition chooses."""
     _if(ctx, node, node.body, node.orelse)
 
 

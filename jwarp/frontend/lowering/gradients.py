@@ -12,6 +12,7 @@ from jwarp.frontend.func_grad import rewrite_adjoints, spelled
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, StructArray, StructValue, flatten
 from jwarp.frontend.values.composites import component_indices
+from jwarp.ir.attributes import Detached, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     WRITES,
@@ -57,7 +58,7 @@ def with_gradient(
     ctx.gradients.append(gradient)
     first = ctx.first_local
     written = {n.attr for node in body for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
-    ctx.builder.effect("rule", *made.operands, attr=(number, *sorted(a for a in written if a < first)))
+    ctx.builder.effect("rule", *made.operands, attr=Rule(number, tuple(sorted(a for a in written if a < first))))
     sources = [x for x in made.operands if isinstance(x, Value) and x.type.is_float]
     detached: list[Operand] = []
     for j, x in enumerate(scalars):
@@ -65,7 +66,7 @@ def with_gradient(
             detached.append(x)
             continue
         value = Value(x.type)
-        ctx.builder.append(Op("detach", (x, *sources), (number, j, *sums), value, span))
+        ctx.builder.append(Op("detach", (x, *sources), Detached(number, j, tuple(sums)), value, span))
         detached.append(value)
     return made.rebuilt(result, detached)
 
@@ -85,6 +86,7 @@ class _Call:
         self.positions: dict[str, int] = {}
 
     def param(self, name: str, kind: Any, feed: tuple[str, int, int]) -> int:
+        """Add a parameter, and say what feeds it; its number."""
         if isinstance(kind, CompositeType):
             kind = ArrayType(kind, 0)
         elif feed[0] == "gradient" and not isinstance(kind, ArrayType):
@@ -94,11 +96,13 @@ class _Call:
         return len(self.params) - 1
 
     def next_name(self, after: str) -> str:
+        """The name of the gradient function's next parameter."""
         if not self.names:
             raise KernelTypeError(f"`{self.gradient.name}` has too few parameters", self.span, f"it needs one {after}")
         return self.names.pop(0)
 
     def argument(self, name: str, binding: Binding) -> None:
+        """Add the parameters for an argument of the call."""
         own = self.next_name(f"for `{name}`")
         position = len(self.operands)
         if isinstance(binding, ArrayRef):
@@ -122,6 +126,7 @@ class _Call:
         self.positions[own] = self.param(own, kind, ("value", 0, position))
 
     def results(self, result: Binding) -> None:
+        """Add the parameters for the cotangents of the results."""
         position = 0
         for k, part in enumerate(result if isinstance(result, tuple) else (result,)):
             own = self.next_name(f"for the cotangent of result {k}")
@@ -137,6 +142,7 @@ class _Call:
             )
 
     def rebuilt(self, result: Binding, scalars: list[Operand]) -> Binding:
+        """The results made of other scalars, which are used up from the front."""
         if isinstance(result, tuple):
             return tuple(self.rebuilt(part, scalars) for part in result)
         if isinstance(result, Composite):
@@ -201,6 +207,7 @@ class _Call:
         ]
 
     def add_total(self, ctx: Context, total: Binding, index: int, span: Span) -> None:
+        """Add what has come together for a parameter by value to its gradient."""
         scalars = flatten(total, span) or []
         if isinstance(total, Composite):
             places: Sequence[tuple[Operand, ...]] = component_indices(total.type.shape)

@@ -30,6 +30,7 @@ def _loop_else(ctx: Context, loop: ast.For | ast.While) -> CompileError:
 
 @statement(ast.For)
 def for_(ctx: Context, loop: ast.For) -> None:
+    """A loop over a range: unrolled, counted, or conditional if a jump may leave it."""
     span = ctx.span(loop)
     if loop.orelse:
         raise _loop_else(ctx, loop)
@@ -162,6 +163,7 @@ def _trip_count(ctx: Context, lo: Operand, hi: Operand, step: Operand, span: Spa
 
 @statement(ast.While)
 def while_(ctx: Context, loop: ast.While) -> None:
+    """A loop while a condition holds."""
     if loop.orelse:
         raise _loop_else(ctx, loop)
 

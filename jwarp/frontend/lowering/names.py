@@ -19,6 +19,7 @@ SET = "$set "
 
 @expression(ast.Constant)
 def constant(ctx: Context, node: ast.Constant) -> Binding:
+    """A number or bool, which has no type yet."""
     if isinstance(node.value, (bool, int, float)):
         return Number(node.value)
     raise CompileError(
@@ -30,11 +31,13 @@ def constant(ctx: Context, node: ast.Constant) -> Binding:
 
 @expression(ast.Tuple)
 def tuple_of(ctx: Context, node: ast.Tuple) -> Binding:
+    """Several values."""
     return tuple(lower(ctx, item) for item in node.elts)
 
 
 @expression(ast.Name)
 def name(ctx: Context, node: ast.Name) -> Binding:
+    """A variable, or what a name from outside stands for."""
     return read_name(ctx, node.id, ctx.span(node))
 
 

@@ -16,6 +16,7 @@ from jwarp.types import bool_
 
 @expression(ast.UnaryOp)
 def unary(ctx: Context, node: ast.UnaryOp) -> Binding:
+    """`-x`, `+x`, `~x`, `not x`."""
     span = ctx.span(node)
     operand = lower(ctx, node.operand)
     if isinstance(node.op, ast.Not):
@@ -40,6 +41,7 @@ def unary(ctx: Context, node: ast.UnaryOp) -> Binding:
 
 @expression(ast.BinOp)
 def binary(ctx: Context, node: ast.BinOp) -> Binding:
+    """`x + y` and the like."""
     return combined(ctx, node.op, lower(ctx, node.left), lower(ctx, node.right), node)
 
 

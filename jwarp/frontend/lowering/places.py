@@ -45,9 +45,11 @@ class Place:
     variable: str = ""  # the variable's name
 
     def element(self, indices: tuple[Operand, ...]) -> Place:
+        """The element at `indices` of a place that is an array."""
         return dataclasses.replace(self, indices=indices)
 
     def select(self, selectors: tuple[Selector, ...]) -> Place:
+        """Components of the place."""
         return dataclasses.replace(self, selectors=(*self.selectors, *selectors))
 
     def field(self, name: str, span: Span) -> Place:

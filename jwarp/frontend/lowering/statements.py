@@ -17,6 +17,7 @@ def pass_(ctx: Context, node: ast.Pass) -> None:
 
 @statement(ast.Expr)
 def expression_statement(ctx: Context, node: ast.Expr) -> None:
+    """A call, for what it does."""
     value = node.value
     if isinstance(value, ast.IfExp):  # for what its calls do
         choice = ast.If(value.test, [ast.Expr(value.body)], [ast.Expr(value.orelse)])
@@ -32,6 +33,7 @@ def expression_statement(ctx: Context, node: ast.Expr) -> None:
 
 @statement(ast.Assert)
 def assertion(ctx: Context, node: ast.Assert) -> None:
+    """A condition that debug mode checks."""
     message = node.msg
     shown = str(message.value) if isinstance(message, ast.Constant) else ast.unparse(node.test)
     holds = lower_condition(ctx, node.test)

@@ -27,6 +27,7 @@ from jwarp.types import CompositeType
 
 @expression(ast.Subscript)
 def subscript(ctx: Context, node: ast.Subscript) -> Binding:
+    """`x[…]`."""
     owner = lower(ctx, node.value)
     rule = _SUBSCRIPTS.get(type(owner))
     if rule is None:

@@ -30,6 +30,7 @@ class Source:
 
     @property
     def name(self) -> str:
+        """The function's name."""
         return self.function.__name__
 
     def span(self, node: ast.AST) -> Span:

@@ -9,6 +9,7 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.cells import COMBINING
+from jwarp.ir.attributes import Iota, Reduction
 from jwarp.ir.lift import Lifter, Variation, effect_of
 from jwarp.ir.nodes import WRITES, Block, Const, For, Kernel, Node, Op, Operand, Value, walk_node
 from jwarp.ir.ops import OPS
@@ -50,6 +51,7 @@ class LaneVariation(Variation):
 
 
 def is_tile(x: Operand | None) -> bool:
+    """Whether an operand is a tile."""
     return x is not None and isinstance(x.type, TileType)
 
 
@@ -68,6 +70,7 @@ class Lanes(Lifter):
     # -- what must be the same for all lanes
 
     def together(self, span: Span) -> CompileError:
+        """The error for a tile operation that some lanes only would reach."""
         assert self.control is not None
         return CompileError(
             f"{_TOGETHER}; here they may not, for the condition at line {self.control.line} differs between them",
@@ -117,6 +120,7 @@ class Lanes(Lifter):
             super().op(node, out)
 
     def tile_op(self, node: Op, out: list[Node]) -> None:
+        """Append an operation on tiles, which is made once for the block."""
         if self.mapped:
             raise self.together(node.span)
         args = tuple(self.same(a, node.span) for a in node.args)
@@ -141,6 +145,7 @@ class Lanes(Lifter):
         return self.lane_variation.is_each(node)
 
     def op_tid(self, node: Op, out: list[Node]) -> None:
+        """The coordinate along which lanes lie becomes a tile; the others are the block's."""
         place = out if self.before is None else self.before
         if node.attr != self.lane_axis:
             place.append(node)
@@ -154,27 +159,31 @@ class Lanes(Lifter):
 
         kind = tile_type(int32, self.shape)
         first = add("mul", add("tid", attr=node.attr), Const(int32, self.block_dim))
-        lanes = add("iota", attr=(self.shape, 0), type=kind)
+        lanes = add("iota", attr=Iota(self.shape, 0), type=kind)
         self.outside.add(node.result)
         self.lanes[node.result] = add("add", add("fill", first, attr=self.shape, type=kind), lanes, type=kind)
 
     def op_collect(self, node: Op, out: list[Node]) -> None:
+        """What the lanes have for a scalar becomes a tile of the block."""
         if self.mapped:
             raise self.together(node.span)
         assert node.result is not None
         self.replaced[node.result] = self.lane(node.args[0], out, node.span)
 
     def op_own(self, node: Op, out: list[Node]) -> None:
+        """A tile of the block becomes what each lane has."""
         assert node.result is not None
         self.outside.add(node.result)
         self.lanes[node.result] = self.plain(node.args[0])
 
     def op_print(self, node: Op, out: list[Node]) -> None:
+        """Each lane prints its line."""
         if not node.args:  # each lane prints, for which there must be something to map
             node = dataclasses.replace(node, args=(Const(bool_, True),), attr=f"{node.attr}%.0s")
         self.lift(node, out)
 
     def op_rule(self, node: Op, out: list[Node]) -> None:
+        """Refuse a call of a function with a gradient of its own."""
         raise CompileError(
             "functions with a gradient of their own are not available yet in kernels with tiles", node.span
         )
@@ -182,6 +191,7 @@ class Lanes(Lifter):
     # -- elements of tiles
 
     def op_take(self, node: Op, out: list[Node]) -> None:
+        """An element of a tile, at an index that may differ between lanes."""
         tile, *indices = node.args
         assert node.result is not None
         place = out
@@ -216,6 +226,7 @@ class Lanes(Lifter):
         return True
 
     def put(self, node: Op, out: list[Node]) -> None:
+        """Change an element of a tile, at an index that may differ between lanes."""
         if self.mapped:
             raise self.together(node.span)
         tile, *rest = node.args
@@ -248,7 +259,7 @@ class Lanes(Lifter):
                 value = add("select", mask, value, nothing, to=value.type)
             if self.variation.any(indices):
                 return self.one_by_one(node, indices, value, out)
-            value = add("reduce", value, attr=(name, (0,)))
+            value = add("reduce", value, attr=Reduction(name, (0,)))
         indices = [self.plain(i) for i in indices]
         base = self.plain(tile)
         combined = add(name, add("take", base, *indices, to=value.type), value, to=value.type)

@@ -162,6 +162,7 @@ class Masked:
         return tile
 
     def op(self, name: str, args: tuple[Operand, ...], out: list[Node], node: Node) -> Value:
+        """Append an operation without attributes; its result."""
         made = Value(args[-1].type)
         out.append(Op(name, args, None, made, node.span))
         return made
@@ -224,6 +225,7 @@ class Masked:
                 raise lifter.changes(node)
 
     def put(self, node: Op, out: list[Node], mask: Operand) -> None:
+        """Append a change of an element by the lanes of the mask."""
         tile, *rest = node.args
         if any(isinstance(x.type, TileType) for x in rest):  # rows and other views are the block's
             raise self.lifter.together(node.span)

@@ -78,6 +78,7 @@ def _mismatch(symbol: str, a: Composite, b: Composite, span: Span) -> KernelType
 
 
 def negated(ctx: Context, x: TileRef, span: Span) -> TileRef:
+    """`-x` of a tile: a new tile."""
     items = [ctx.emit("neg", item, span=span) for item in ctx.tiles.read(x, span)]
     return ctx.tiles.made(x.dtype, x.shape, items, span)
 

@@ -15,6 +15,7 @@ from jwarp.frontend.tiles.operators import BITS as BITWISE
 from jwarp.frontend.tiles.operators import IN_PLACE, change
 from jwarp.frontend.values import composites, views
 from jwarp.frontend.values.bindings import Binding, Composite, TileRef, describe, flatten
+from jwarp.ir.attributes import Strided
 from jwarp.ir.nodes import Operand
 from jwarp.ir.operation import BITS, NUMBER
 from jwarp.ir.tile_types import dense_strides
@@ -102,7 +103,7 @@ def along_axis(ctx: Context, tile: TileRef, shape: tuple[int, ...], axis: int, s
     """A tile of one axis repeated over the other axes of `shape`."""
     (item,) = ctx.tiles.read(tile, span)
     strides = tuple(int(k == axis) for k in range(len(shape)))
-    return item if len(shape) == 1 else ctx.tiles.op("view", item, attr=(shape, 0, strides), span=span)
+    return item if len(shape) == 1 else ctx.tiles.op("view", item, attr=Strided(shape, 0, strides), span=span)
 
 
 def component_selectors(type: CompositeType, given: Sequence[Entry], span: Span) -> tuple[composites.Selector, ...]:

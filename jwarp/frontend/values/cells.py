@@ -17,6 +17,7 @@ from typing import Any
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.bindings import Binding, Composite, Tile, TileRef, Unusable, as_operand, describe
 from jwarp.frontend.values.views import Along, View, by_axes, whole
+from jwarp.ir.attributes import Iota, Strided
 from jwarp.ir.builder import FALSE, TRUE, Builder
 from jwarp.ir.nodes import Const, Op, Operand, Value
 from jwarp.ir.tile_types import Misfit, dense_strides
@@ -92,7 +93,7 @@ class TileMemory:
     def iota(self, shape: tuple[int, ...], axis: int, span: Span) -> Operand:
         if shape[axis] == 1:
             return Const(tile_type(int32, shape), 0)
-        return self.op("iota", attr=(shape, axis), span=span)
+        return self.op("iota", attr=Iota(shape, axis), span=span)
 
     def linear(
         self, shape: tuple[int, ...], first: int, start: Operand | None, dim: int | None, step: int, span: Span
@@ -213,7 +214,7 @@ class TileMemory:
         if view.is_whole(math.prod(shape)) and view.shape == shape:
             return held.items
         if not view.moving and view.shape:
-            attr = (view.shape, view.offset, view.strides)
+            attr = Strided(view.shape, view.offset, view.strides)
             return tuple(self.op("view", item, attr=attr, span=span) for item in held.items)
         if not view.moving and all(isinstance(item, Const) or item in self.filled for item in held.items):
             return tuple(self._one_of(item) for item in held.items)
@@ -263,7 +264,7 @@ class TileMemory:
         if name == "put" and view.is_whole(math.prod(shape)):
             if view.shape == shape:
                 return new
-            return self.op("view", new, attr=(shape, 0, dense_strides(shape)), span=span)
+            return self.op("view", new, attr=Strided(shape, 0, dense_strides(shape)), span=span)
         flat, indices = self.indices(view, shape, span)
         source = self._flattened(old, span) if flat else old
         if name in COMBINING:
@@ -272,11 +273,11 @@ class TileMemory:
             changed = self.op(name, source, *indices, new, span=span)
         if shape_of(changed.type) == shape:
             return changed
-        return self.op("view", changed, attr=(shape, 0, dense_strides(shape)), span=span)
+        return self.op("view", changed, attr=Strided(shape, 0, dense_strides(shape)), span=span)
 
     def _flattened(self, tile: Operand, span: Span) -> Operand:
         shape = shape_of(tile.type)
-        return tile if len(shape) == 1 else self.op("view", tile, attr=((math.prod(shape),), 0, (1,)), span=span)
+        return tile if len(shape) == 1 else self.op("view", tile, attr=Strided((math.prod(shape),), 0, (1,)), span=span)
 
     # -- bindings across branches, loops and calls
 

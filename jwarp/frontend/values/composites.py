@@ -10,19 +10,8 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, as_operand, describe
 from jwarp.ir.builder import TRUE, zero
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import (
-    MATRIX,
-    VECTOR,
-    CompositeKind,
-    CompositeType,
-    ScalarType,
-    as_scalar,
-    float32,
-    int32,
-    matrix,
-    of_components,
-    vector,
-)
+from jwarp.types import CompositeType, ScalarType, as_scalar, float32, int32, matrix, of_components, vector
+from jwarp.types.composites import MATRIX, VECTOR, CompositeKind
 
 # What an index selects along one axis: a known position, a computed one, or the positions of a slice.
 Selector = int | Operand | range

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from jwarp.frontend.builtins.tile.calls import FILL_MODES, Given, define
 from jwarp.frontend.values.bindings import Binding, Number, TileRef
+from jwarp.ir.attributes import Strided, Transposes, Triangle
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.ir.tile_types import dense_strides
@@ -93,7 +94,7 @@ class _Product:
         return self.given.memory.fill(scalar, self.shape, self.given.where(name)), known
 
     def plus(self, c: Operand) -> Operand:
-        return self.given.memory.op("matmul", *self.factors, c, attr=self.turned, span=self.span)
+        return self.given.memory.op("matmul", *self.factors, c, attr=Transposes(*self.turned), span=self.span)
 
     def alone(self) -> Operand:
         """alpha * a @ b, not rounded to the type of the result yet."""
@@ -141,7 +142,7 @@ def _square(given: Given, name: str) -> Operand:
 
 def _turned(given: Given, item: Operand) -> Operand:
     n = shape_of(item.type)[0]
-    return given.memory.op("view", item, attr=((n, n), 0, (1, n)), span=given.span)
+    return given.memory.op("view", item, attr=Strided((n, n), 0, (1, n)), span=given.span)
 
 
 def _cholesky(given: Given) -> tuple[Operand, ...]:
@@ -165,7 +166,7 @@ def _solver(given: Given, matrix: str, vector: str) -> tuple[Operand, Operand]:
 
 
 def _solve(given: Given, t: Operand, b: Operand, lower: bool, transposed: bool) -> Operand:
-    return given.memory.op("tri_solve", t, b, attr=(lower, transposed), span=given.span)
+    return given.memory.op("tri_solve", t, b, attr=Triangle(lower, transposed), span=given.span)
 
 
 def _cholesky_solve(given: Given) -> tuple[Operand, ...]:
@@ -203,7 +204,7 @@ def _diag_add(given: Given) -> TileRef:
     if len(shape) != 2 or shape[0] != shape[1] or diagonal != TileKind(kind.dtype, shape[:1]):
         raise given.error(f"`a` must be a square tile and `d` one of a row of it, not {kind} and {diagonal}")
     memory, span, n = given.memory, given.span, shape[0]
-    spread = (memory.op("spread", x, attr=(shape, 0, (n + 1,)), span=span) for x in added)
+    spread = (memory.op("spread", x, attr=Strided(shape, 0, (n + 1,)), span=span) for x in added)
     made = [given.e.emit("add", x, y, span=span) for x, y in zip(items, spread, strict=True)]
     return memory.made(kind.dtype, shape, made, span)
 

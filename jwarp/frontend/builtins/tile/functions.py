@@ -12,6 +12,7 @@ from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin
 from jwarp.frontend.builtins.tile.calls import Given, define
 from jwarp.frontend.tiles.operators import binary
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, TileRef, describe, flatten
+from jwarp.ir.attributes import Reduction, Scan, Strided
 from jwarp.ir.builder import make_block
 from jwarp.ir.lift import effect_of, lift
 from jwarp.ir.nodes import Block, Const, For, Op, Operand, Value, walk
@@ -131,7 +132,7 @@ def _reduced(given: Given, items: Sequence[Operand], operation: str, axis: int |
     for item in items:
         dims = len(item.type.shape)  # type: ignore[attr-defined]
         axes = tuple(range(dims)) if axis is None else (axis,)
-        result = memory.op("reduce", item, attr=(operation, axes), span=given.span)
+        result = memory.op("reduce", item, attr=Reduction(operation, axes), span=given.span)
         made.append(memory.fill(result, (1,), given.span) if len(axes) == dims else result)
     return made
 
@@ -186,7 +187,7 @@ def _folded(given: Given, function: PythonRef, dtype: Any, items: Sequence[Opera
     shape = items[0].type.shape  # type: ignore[attr-defined]
     if axis is None and len(shape) > 1:
         size = items[0].type.size  # type: ignore[attr-defined]
-        items = [memory.op("view", item, attr=((size,), 0, (1,)), span=span) for item in items]
+        items = [memory.op("view", item, attr=Strided((size,), 0, (1,)), span=span) for item in items]
         shape = (size,)
     axis = axis or 0
     rest = _kept(shape, axis)
@@ -234,7 +235,7 @@ def _scan(given: Given, operation: str, exclusive: bool) -> TileRef:
     kind, item = given.scalar_tile("a")
     _kinds(given, "a", (item,), operation)
     assert kind.shape is not None
-    made = given.memory.op("scan", item, attr=(operation, False, exclusive), span=given.span)
+    made = given.memory.op("scan", item, attr=Scan(operation, False, exclusive), span=given.span)
     return given.memory.made(kind.scalar, kind.shape, (made,), given.span)
 
 

@@ -18,6 +18,7 @@ from jwarp.frontend.tiles.subscripts import along_axis
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, Number, TileRef, describe, flatten
 from jwarp.frontend.values.composites import component_indices
 from jwarp.frontend.values.views import moved
+from jwarp.ir.attributes import Strided
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Block, Const, If, Operand, Value
 from jwarp.ir.operation import NUMBER
@@ -139,7 +140,9 @@ def _untile(given: Given) -> Binding:
     items = memory.read(ref, span)
     if axes:
         shape, count = (width,), math.prod(axes)
-        items = tuple(memory.op("view", items[0], attr=(shape, k * width, (1,)), span=span) for k in range(count))
+        items = tuple(
+            memory.op("view", items[0], attr=Strided(shape, k * width, (1,)), span=span) for k in range(count)
+        )
     own = [memory.append("own", (item,), None, types.scalar_of(item.type), given.span) for item in items]
     if not axes:
         return memory.composed(ref.dtype, own)

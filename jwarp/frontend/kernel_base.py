@@ -1,0 +1,104 @@
+"""What every kernel is, whatever it is written in: a name, parameters, and IR if it has a body to read."""
+
+from __future__ import annotations
+
+import abc
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jwarp.caches import MAX_SHAPES, Cache
+from jwarp.config import Settings
+from jwarp.errors import Span
+from jwarp.ir import nodes
+from jwarp.types import AnyType, StructArrayType, StructType, has_arrays, leaves
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter as it is written. One of a struct is taken apart into several of the IR."""
+
+    name: str
+    type: AnyType
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it is a number, vector, matrix or struct of such, passed by value."""
+        return not has_arrays(self.type)
+
+
+class Kernel(abc.ABC):
+    """A kernel, to be launched: what `@wp.kernel` and `wp.cuda_kernel` make.
+
+    `signature` has the parameters as they are written, `span` says where that is.
+    """
+
+    made_by = "@wp.kernel"
+
+    def __init__(self, name: str, signature: tuple[Parameter, ...], span: Span, enable_backward: bool = True):
+        self.name = self.__name__ = name
+        self.signature = signature
+        self.span = span
+        self.enable_backward = enable_backward
+
+    @functools.cached_property
+    def params(self) -> tuple[nodes.Param, ...]:
+        """The parameters of the IR."""
+        return tuple(nodes.Param(*leaf) for a in self.signature for leaf in leaves(a.name, a.type))
+
+    @functools.cached_property
+    def groups(self) -> tuple[range, ...]:
+        """Which parameters of the IR each one of the signature is taken apart into."""
+        counts = (len(list(leaves(a.name, a.type))) for a in self.signature)
+        return tuple(range(*pair) for pair in itertools.pairwise(itertools.accumulate(counts, initial=0)))
+
+    @functools.cached_property
+    def has_structs(self) -> bool:
+        """Whether some parameter is a struct or an array of structs."""
+        return any(isinstance(a.type, (StructType, StructArrayType)) for a in self.signature)
+
+    @functools.cached_property
+    def plans(self) -> Cache[Any, Any]:
+        """What launches keep for the next one alike."""
+        return Cache("repeated launches of a kernel", MAX_SHAPES)
+
+    @abc.abstractmethod
+    def ir(self, settings: Settings | None = None) -> nodes.Kernel:
+        """The kernel as IR under `settings` (by default those in force).
+
+        Raises:
+            CompileError: it has none, or is not written in the kernel language.
+        """
+
+    @property
+    def uses_tiles(self) -> bool:
+        """Whether its threads work in blocks, and there is IR for each size of them."""
+        return False
+
+    def block_ir(self, settings: Settings | None, block_dim: int, lane_axis: int | None) -> nodes.Kernel:
+        """A kernel with tiles as IR that is run once for each block of `block_dim` threads.
+
+        `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such.
+        """
+        raise NotImplementedError(f"{self!r} has no blocks")
+
+    @abc.abstractmethod
+    def outputs(self, settings: Settings) -> tuple[int, ...]:
+        """The parameters of the IR that it writes."""
+
+    def may_read(self, output: int) -> bool:
+        """Whether what an output starts from may count."""
+        return True
+
+    def wrapped_outputs(self, num_outputs: int, in_outs: Sequence[str] | None) -> tuple[int, Sequence[str] | None]:
+        """The number of outputs of `wp.jax_kernel`, and which of them are inputs too, from what it was told."""
+        return num_outputs, in_outs
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"kernel `{self.name}` is launched, not called: wp.launch({self.name}, dim, …)")
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{p.name}: {p.type}" for p in self.signature)
+        return f"<{self.made_by.removeprefix('@')} {self.name}({params})>"

@@ -1,0 +1,150 @@
+"""Launches, plans and structs are the same to Python and to the native module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pytest
+from host import compile_host
+from launch_format import ARRAY, BATCH_AXES, F32, IN_OUT, INPUT, OWN, SCALAR, SITE_BITS, WORDS, make_launch, make_plan
+from native_kernels import new_fingerprint, python_entry, register
+
+from jwarp import _native, wire
+from jwarp.backend.compiled_base import COLUMN_GROUP
+from jwarp.types import MAX_DIMS, SCALARS
+
+
+def named(numbers: Iterable[wire.Role | wire.Cover | wire.Step]) -> dict[str, int]:
+    return {number.name.lower(): int(number) for number in numbers}
+
+
+def laid_out(struct: tuple[tuple[str, str], ...]) -> dict[str, int]:
+    return {**wire.offsets(struct), "bytes": 8 * len(struct)}
+
+
+def test_numbers_are_those_of_the_native_module() -> None:
+    head, tape = 8 * len(wire.TAPES), 8 * len(wire.TAPE)
+    assert _native.wire_format() == {
+        "formats": {"launch": wire.LAUNCH_FORMAT, "plan": wire.PLAN_FORMAT},
+        "limits": {
+            "dims": MAX_DIMS,
+            "column_group": COLUMN_GROUP,
+            "tapes": 1 + wire.MAX_LOGS,
+            "site_bits": SITE_BITS,
+            "gpu_batch_axes": BATCH_AXES,
+        },
+        "roles": named(wire.Role),
+        "covers": named(wire.Cover),
+        "steps": named(wire.Step),
+        "dtypes": wire.DTYPES,
+        "frame": laid_out(wire.FRAME),
+        "tape": laid_out(wire.TAPE),
+        "tapes": {**wire.offsets(wire.TAPES), "tapes": head, "bytes": head + tape * (1 + wire.MAX_LOGS)},
+        "words": WORDS,
+    }
+
+
+def test_every_dtype_has_a_code() -> None:
+    assert set(SCALARS) == set(wire.DTYPES)
+
+
+FORMULA = [(wire.Step.VARIABLE, 0), (wire.Step.CONSTANT, 2), (wire.Step.ADD,)]
+LAUNCH = {
+    "dims": (-1, 3, 1, 1),
+    "bindings": [wire.Binding(0, -1, INPUT, 1), wire.Binding(1, 0, IN_OUT, 3)],
+    "batch": (4, 5),
+    "repeat": 1,
+    "variables": 1,
+    "formulas": [FORMULA],
+}
+PLAN = {
+    "tid_dims": 2,
+    "parameters": [wire.Parameter(False, 0, F32, 0, False), wire.Parameter(True, 2, F32, OWN, True)],
+    "clauses": [[wire.Alternative([(0, 2), (5, -1)], 3), wire.Alternative([], 0)], [wire.Alternative([(1, 1)], 0)]],
+    "weight": 7,
+    "column_group": 64,
+}
+KERNEL = register(make_plan(2, [(SCALAR, 0, F32, 0), (ARRAY, 2, F32, OWN)]), lambda frame: None)
+
+
+def decode_launch(numbers: np.ndarray) -> None:
+    _native.HostLaunch(KERNEL, b"", numbers, [0, 1], [1])
+
+
+def decode_plan(numbers: np.ndarray) -> None:
+    _native.register_kernel(new_fingerprint(), numbers, python_entry(lambda frame: None), 0)
+
+
+@pytest.mark.parametrize(
+    ("decode", "fields"),
+    [(decode_launch, [*wire.launch_fields(**LAUNCH)]), (decode_plan, [*wire.plan_fields(**PLAN)])],
+    ids=["launch", "plan"],
+)
+def test_fields_come_in_the_same_order(decode: Callable[[np.ndarray], None], fields: list[wire.Field]) -> None:
+    """Cut off before a field, the numbers are refused for want of it, or for a count of more than is left."""
+    names = [name for name, _ in fields]
+    numbers = np.array([number for _, number in fields], np.int64)
+    decode(numbers)
+    wanted = set()
+    for end in range(len(numbers)):
+        with pytest.raises(ValueError, match="is damaged") as refused:
+            decode(numbers[:end])
+        text = str(refused.value)
+        missing = re.search(r"it ends before (.*)$", text)
+        if missing is not None:
+            assert missing[1] == names[end]
+            wanted.add(missing[1])
+            continue
+        count = re.search(r"damaged: (the number of .*) is \d+, not between", text)
+        assert count is not None, text
+        assert count[1] in names[:end]
+    assert len(wanted) > len(set(names)) // 2
+
+
+@pytest.mark.parametrize(
+    ("decode", "fields"),
+    [(decode_launch, [*wire.launch_fields(**LAUNCH)]), (decode_plan, [*wire.plan_fields(**PLAN)])],
+    ids=["launch", "plan"],
+)
+def test_a_damaged_field_is_named(decode: Callable[[np.ndarray], None], fields: list[wire.Field]) -> None:
+    numbers = np.array([number for _, number in fields], np.int64)
+    unlimited = {"a constant", "a coefficient"}  # and the kind of a step decides what follows it
+    for k, (name, _) in enumerate(fields):
+        if name in unlimited:
+            continue
+        damaged = numbers.copy()
+        damaged[k] = -(2**62)
+        with pytest.raises(ValueError) as refused:
+            decode(damaged)
+        said = str(refused.value)
+        assert name in said or (name == "the format" and "has format" in said) or "no dtype with code" in said
+
+
+def test_encoders_are_the_fields() -> None:
+    np.testing.assert_array_equal(wire.encode_launch(**LAUNCH), [n for _, n in wire.launch_fields(**LAUNCH)])
+    np.testing.assert_array_equal(wire.encode_plan(**PLAN), [n for _, n in wire.plan_fields(**PLAN)])
+    np.testing.assert_array_equal(make_launch((-1, 3), LAUNCH["bindings"], (4, 5), 1, 1, [FORMULA]),
+                                  wire.encode_launch(**LAUNCH))  # fmt: skip
+
+
+def test_texts_keep_their_places() -> None:
+    """A zero character in one does not part it."""
+    texts = ["a", "b\0c", "", "d"]
+    joined = wire.join_texts(texts)
+    assert joined.split("\0") == ["a", "b\\0c", "", "d"]
+
+
+def test_words_are_those_of_the_device_header() -> None:
+    """What a kernel for CUDA reads, by the compiler that the tests have."""
+    members = ("total", "items", "threads", "failure", "batch", "symbols", "arrays", "strides")
+    lines = [f"  ((long long*)args.arrays[0])[{k}] = (char*)&args.{m} - (char*)&args;" for k, m in enumerate(members)]
+    head = 'extern "C" __global__ void __launch_bounds__(32)\nk(const __grid_constant__ jw_args<3, 2> args) {'
+    (host,) = compile_host(["\n".join([head, *lines, "}"])])
+    found = np.zeros(len(members), np.int64)
+    pointer = WORDS["symbols"] + 3
+    words = np.zeros(pointer + 2 * (1 + BATCH_AXES) + 1, np.int64)
+    words[pointer] = found.ctypes.data
+    host.run(words, (1,), (1,))
+    assert [8 * at for at in (*WORDS.values(), pointer, pointer + 2)] == found.tolist()

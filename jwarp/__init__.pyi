@@ -69,8 +69,8 @@ from jwarp.frontend.func import Func as Func
 from jwarp.frontend.func import func as func
 from jwarp.frontend.func_grad import adjoint as adjoint
 from jwarp.frontend.func_grad import func_grad as func_grad
-from jwarp.frontend.kernel import Kernel as Kernel
 from jwarp.frontend.kernel import kernel as kernel
+from jwarp.frontend.kernel_base import Kernel as Kernel
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.types import struct as struct
 

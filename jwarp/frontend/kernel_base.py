@@ -12,6 +12,7 @@ from typing import Any
 from jwarp.caches import MAX_SHAPES, Cache
 from jwarp.config import Settings
 from jwarp.errors import Span
+from jwarp.frontend.by_name import ByName
 from jwarp.ir import nodes
 from jwarp.types import AnyType, StructArrayType, StructType, has_arrays, leaves
 
@@ -29,7 +30,7 @@ class Parameter:
         return not has_arrays(self.type)
 
 
-class Kernel(abc.ABC):
+class Kernel(ByName, abc.ABC):
     """A kernel, to be launched: what `@wp.kernel` and `wp.cuda_kernel` make.
 
     `signature` has the parameters as they are written, `span` says where that is.

@@ -272,7 +272,7 @@ _WORDS = {
 }
 
 
-def encode(attr: Any) -> Any:
+def encode(attr: object) -> Any:
     """An attribute as numbers, texts, None and lists of such."""
     if isinstance(attr, tuple):
         return [encode(part) for part in attr]

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 from host import BACKWARD, FORWARD, compile_host
+from launch_format import BATCH_AXES, WORDS
 
 ORDERS = (FORWARD, BACKWARD, 3, 17)
 
@@ -407,3 +408,20 @@ def test_functions_of_numbers(hosts):
     found = np.zeros(11, np.float32)
     launch(hosts["numbers"], np.array([np.nan, -3.5], np.float32), found, block=(1,))
     assert found.tolist() == [2, 2, 2, 0, -3, -4, 0, 0, 0.25, -6, 10 + 12 + 16 + 4 + 8]
+
+
+# Arguments
+
+
+def test_words_are_those_of_the_device_header() -> None:
+    """What a kernel for CUDA reads, by the compiler that the tests have."""
+    members = ("total", "items", "threads", "failure", "batch", "symbols", "arrays", "strides")
+    lines = [f"  ((long long*)args.arrays[0])[{k}] = (char*)&args.{m} - (char*)&args;" for k, m in enumerate(members)]
+    head = 'extern "C" __global__ void __launch_bounds__(32)\nk(const __grid_constant__ jw_args<3, 2> args) {'
+    (host,) = compile_host(["\n".join([head, *lines, "}"])])
+    found = np.zeros(len(members), np.int64)
+    pointer = WORDS["symbols"] + 3
+    words = np.zeros(pointer + 2 * (1 + BATCH_AXES) + 1, np.int64)
+    words[pointer] = found.ctypes.data
+    host.run(words, (1,), (1,))
+    assert [8 * at for at in (*WORDS.values(), pointer, pointer + 2)] == found.tolist()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
-from host import compile_host
 from launch_format import ARRAY, BATCH_AXES, F32, IN_OUT, INPUT, OWN, SCALAR, SITE_BITS, WORDS, make_launch, make_plan
 from native_kernels import new_fingerprint, python_entry, register
 
@@ -134,17 +133,3 @@ def test_texts_keep_their_places() -> None:
     texts = ["a", "b\0c", "", "d"]
     joined = wire.join_texts(texts)
     assert joined.split("\0") == ["a", "b\\0c", "", "d"]
-
-
-def test_words_are_those_of_the_device_header() -> None:
-    """What a kernel for CUDA reads, by the compiler that the tests have."""
-    members = ("total", "items", "threads", "failure", "batch", "symbols", "arrays", "strides")
-    lines = [f"  ((long long*)args.arrays[0])[{k}] = (char*)&args.{m} - (char*)&args;" for k, m in enumerate(members)]
-    head = 'extern "C" __global__ void __launch_bounds__(32)\nk(const __grid_constant__ jw_args<3, 2> args) {'
-    (host,) = compile_host(["\n".join([head, *lines, "}"])])
-    found = np.zeros(len(members), np.int64)
-    pointer = WORDS["symbols"] + 3
-    words = np.zeros(pointer + 2 * (1 + BATCH_AXES) + 1, np.int64)
-    words[pointer] = found.ctypes.data
-    host.run(words, (1,), (1,))
-    assert [8 * at for at in (*WORDS.values(), pointer, pointer + 2)] == found.tolist()

@@ -1,4 +1,4 @@
-// The threads of a launch that runs outside XLA.
+// Threads that one call outside XLA starts and joins.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Large pages for large outputs.
+// Asking the system for large pages, and touching them.
 #include "cpu/pages.h"
 
 #if defined(__linux__)

@@ -1,4 +1,4 @@
-// The threads of launches that run outside XLA.
+// Threads that are kept for launches outside XLA.
 #pragma once
 
 #include <condition_variable>

@@ -10,6 +10,7 @@
 
 #include "core/dtype.h"
 #include "core/fault.h"
+#include "gpu/stream_memory.h"
 #include "python/arrays.h"
 #include "python/gil.h"
 
@@ -107,28 +108,6 @@ class Arguments {
   std::vector<void*> pointers_;
   int64_t operand_count_;
   int64_t own_bytes_ = 0;
-};
-
-// Memory in the order of a stream: what was put on the stream before may still use it after it is given back.
-class StreamMemory {
- public:
-  StreamMemory(const Driver& driver, int64_t bytes, Stream stream, const std::string& kernel)
-      : driver_(driver), stream_(stream) {
-    if (bytes == 0) return;
-    driver.check(driver.memory_alloc_on(&address_, static_cast<size_t>(bytes), stream), "cuMemAllocAsync", kernel);
-  }
-  ~StreamMemory() {
-    if (address_ != 0) driver_.memory_free_on(address_, stream_);
-  }
-  StreamMemory(const StreamMemory&) = delete;
-  StreamMemory& operator=(const StreamMemory&) = delete;
-
-  Address get() const { return address_; }
-
- private:
-  const Driver& driver_;
-  const Stream stream_;
-  Address address_ = 0;
 };
 
 // Objects, and the event after which nothing on the GPU uses their memory. Touched with the GIL only, and

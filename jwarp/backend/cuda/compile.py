@@ -97,7 +97,7 @@ class CudaKernel(AnalysedKernel):
         kernel = simplify(self.kernel)
         if kernel.block_dim:
             kernel = lower_tiles(kernel, units=routines(kernel), flat=True)
-        kernel = expand(kernel, lambda op: None if op.name in CUDA_RULES else expansion(op))
+        kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
         return simplify(kernel, flatten_branches=True)
 
     def version(self, dims: tuple[int, ...], extents: Extents, *, flat: bool = False) -> str:

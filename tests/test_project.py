@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import functools
+import importlib
 import logging
+import pkgutil
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
 from importlinter import cli
+
+import jwarp
 
 ROOT = Path(__file__).parent.parent
 PYTHON_FILES = sorted((ROOT / "jwarp").rglob("*.py"))
@@ -66,6 +71,15 @@ def test_a_native_file_includes_only_lower_folders(path):
         if not name.startswith("xla/ffi/api/"):  # XLA's own header
             assert (RUNTIME / name).is_file(), f"paths begin at {RUNTIME.name}/"
             assert name.split("/")[0] in INCLUDED[folder] | {folder}, name
+
+
+@pytest.mark.parametrize("module", list(pkgutil.walk_packages(jwarp.__path__, "jwarp.")), ids=lambda m: m.name)
+def test_no_public_name_hides_a_module(module):
+    """`import jwarp.launch.descriptor as d` failed where `jwarp.launch` was the function."""
+    if module.name in ("jwarp.__main__", "jwarp.config"):
+        return  # a program; and a file whose one public name is that of the file
+    imported = importlib.import_module(module.name)
+    assert functools.reduce(getattr, module.name.split(".")[1:], jwarp) is imported
 
 
 def test_files_were_found():

@@ -135,7 +135,7 @@ class _Useful(_Flow):
         is_used = node.result in self.values
         if node.name == "param" or node.row.is_access:
             if is_used:
-                self.arrays.add(node.attr)
+                self.arrays.add(node.array)
             return node.values if node.row.is_write and node.attr in self.arrays else ()
         if not is_used:
             return ()

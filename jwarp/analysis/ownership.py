@@ -30,7 +30,7 @@ def shifted_of(index: Operand, definitions: Definitions) -> Shifted | None:
         return None
     node = definitions[index]
     if node.name == "tid":
-        return node.attr, 0
+        return node.array, 0
     if node.name == "cast":
         return shifted_of(node.args[0], definitions)
     signs = {"add": (1, 1), "sub": (None, -1)}.get(node.name)
@@ -106,7 +106,7 @@ class ThreadIndices:
         node = self.definitions.get(index)
         match node.name if node is not None else "":
             case "tid":
-                return Form({node.attr: 1}, {}, 0)  # type: ignore[union-attr]
+                return Form({node.array: 1}, {}, 0)  # type: ignore[union-attr]
             case "iota":
                 iota = node.told(Iota)  # type: ignore[union-attr]
                 return Form({}, {iota.axis: (1, iota.shape[iota.axis])}, 0)

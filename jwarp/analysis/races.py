@@ -81,12 +81,12 @@ class _Search:
 
     def op(self, node: Op, active: np.ndarray | None) -> None:
         if node.name == "store":
-            if active is not None and node.attr < len(self.kernel.params):
+            if active is not None and node.array < len(self.kernel.params):
                 self.store(node, active)
         elif node.result is None:
             return
         elif node.name == "tid":
-            self.values[node.result] = self.coordinates[node.attr].astype(np.int32)
+            self.values[node.result] = self.coordinates[node.array].astype(np.int32)
         elif node.name == "shape":
             extent = node.told(Extent)
             shape = self.extents[extent.array]
@@ -100,8 +100,8 @@ class _Search:
 
     def store(self, node: Op, active: np.ndarray) -> None:
         indices = [self.value(x) for x in node.args[:-1]]
-        shape = self.extents[node.attr]
-        param = self.kernel.params[node.attr]
+        shape = self.extents[node.array]
+        param = self.kernel.params[node.array]
         if any(x is None for x in indices) or shape is None or not shape or not isinstance(param.type, ArrayType):
             return
         inside, wrapped = active, []
@@ -119,17 +119,17 @@ class _Search:
 
     def claim(self, node: Op, elements: np.ndarray, threads: np.ndarray, shape: tuple[int, ...]) -> None:
         """Note who stores where; one who was there before, or comes twice, makes a race."""
-        known = self.owners.get(node.attr)
+        known = self.owners.get(node.array)
         pairs = np.stack([elements, threads], 1)
         both = pairs if known is None else np.concatenate([known, pairs])
         both = np.unique(both, axis=0)
-        self.owners[node.attr] = both
+        self.owners[node.array] = both
         repeated = np.flatnonzero(both[1:, 0] == both[:-1, 0])
         if repeated.size and self.race is None:
             k = int(repeated[0])
             element = tuple(int(x) for x in np.unravel_index(int(both[k, 0]), shape))
             first, second = (self.thread(int(both[k + side, 1])) for side in (0, 1))
-            self.race = Race(node.attr, element, (first, second), node.span)
+            self.race = Race(node.array, element, (first, second), node.span)
 
     def thread(self, number: int) -> tuple[int, ...]:
         return tuple(int(c[number]) for c in self.coordinates)

@@ -389,9 +389,9 @@ _OPPOSITES = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": 
 
 def _tid(a: _Analysis, node: Op) -> None:
     assert node.result is not None
-    last = Affine.of(a.symbols.dims[node.attr]) - 1
+    last = Affine.of(a.symbols.dims[node.array]) - 1
     a.facts[node.result] = Facts([Bound(Affine.number(0))], [Bound(last)])
-    a.coordinates[node.result] = node.attr
+    a.coordinates[node.result] = node.array
 
 
 def _add(a: _Analysis, node: Op) -> Number:
@@ -468,7 +468,7 @@ def _mask(a: _Analysis, node: Op) -> None:
 
 
 def _param(a: _Analysis, node: Op) -> Number | None:
-    symbol = a.symbols.scalars.get(node.attr)
+    symbol = a.symbols.scalars.get(node.array)
     return None if symbol is None else Number(Affine.of(symbol))
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jwarp.bind import compat, values
@@ -13,7 +14,7 @@ from jwarp.config import config
 from jwarp.dispatch import eager, route
 from jwarp.dispatch.call import Call, check_kernel
 from jwarp.errors import KernelTypeError, KernelWarning, LaunchError
-from jwarp.frontend.kernel_base import Kernel
+from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.keywords import refuse_keywords
@@ -38,7 +39,7 @@ def jax_kernel(
     module_preload_mode: Any = None,
     has_side_effect: bool = False,
     **unknown: Any,
-) -> Callable[..., tuple[Any, ...]]:
+) -> KernelFunction:
     """Make a JAX function that launches `kernel`.
 
     The last parameters of the kernel are its outputs; the function takes values for the others, and
@@ -63,14 +64,17 @@ def jax_kernel(
         unknown: Any other keyword is refused, with what to do instead.
 
     Returns:
-        A function of the input values. `launch_dims=` and `output_dims=` may be given for a single call.
-        Arrays must have exactly the dtype and rank of their parameter; scalars may be traced.
+        A function of the input values, by position or by the parameter's name. `launch_dims=` and `output_dims=`
+        may be given for a single call; a parameter that has one of these names is given by position.
+        Arrays must have exactly the dtype and rank of their parameter (those of vectors and matrices have the
+        components as last axes); scalars may be traced. The results have the dtype of their parameter. It is pickled
+        as the kernel and the keywords.
 
     Raises:
         KernelTypeError: `kernel` is none, an output or in-out parameter is a scalar; at a call, an argument
             has another kind, dtype or rank than its parameter.
-        LaunchError: Counts or names do not fit the kernel's parameters; at a call, the count of arguments,
-            a shape, or an array that the kernel writes though it is an input.
+        LaunchError: Counts or names do not fit the kernel's parameters; at a call, the count or names of
+            arguments, a shape, or an array that the kernel writes though it is an input.
         NotDifferentiableError: A gradient is asked for along a path that has no exact rule.
 
     Example:
@@ -78,74 +82,165 @@ def jax_kernel(
         >>> (y,) = jax.jit(scale_fn)(jnp.arange(4.0), 2.0)
     """
     check_kernel(kernel, "wp.jax_kernel")
-    name = kernel.name
-    refuse_keywords(f"kernel '{name}': wp.jax_kernel", unknown, _KEYWORDS)
+    refuse_keywords(f"kernel '{kernel.name}': wp.jax_kernel", unknown, _KEYWORDS)
     _warn_without_effect(vmap_method=vmap_method, module_preload_mode=module_preload_mode)
-    num_outputs, in_out_argnames = kernel.wrapped_outputs(num_outputs, in_out_argnames)
-    in_outs = _read_in_outs(kernel, in_out_argnames)
-    count = _read_num_outputs(kernel, num_outputs, len(in_outs))
-    first_output = len(kernel.signature) - count + len(in_outs)
-    _check_outputs(kernel, in_outs, first_output)
-    block = geometry.read_block_dim(block_dim, name)
-    if launch_dims is not None:
-        geometry.read_dim(launch_dims, name, "launch_dims")
-    inputs = kernel.signature[:first_output]
-    pure_outputs = range(first_output, len(kernel.signature))
-    _check_output_names(kernel, output_dims, pure_outputs)
-    first_array = next((i for i, param in enumerate(inputs) if not param.is_value), None)
-    roles = [Role.IN_OUT if i in in_outs else Role.READ for i in range(first_output)]
-    roles += [Role.ZEROS] * len(pure_outputs)
-    outputs = (*sorted(in_outs), *pure_outputs)
-    differentiable = enable_backward and kernel.enable_backward
-    identity = object()  # of this function among the repeated calls of its kernel
-    default_dims, default_output_dims = launch_dims, output_dims
+    return KernelFunction(
+        kernel,
+        num_outputs,
+        launch_dims=launch_dims,
+        output_dims=output_dims,
+        in_out_argnames=in_out_argnames,
+        block_dim=block_dim,
+        enable_backward=enable_backward,
+        has_side_effect=has_side_effect,
+    )
 
-    def call(
+
+class KernelFunction:
+    """A kernel as a JAX function: what `wp.jax_kernel` makes. It is pickled as its kernel and the keywords."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        num_outputs: int,
+        *,
+        launch_dims: Dims | None,
+        output_dims: OutputDims | None,
+        in_out_argnames: Sequence[str] | None,
+        block_dim: int | None,
+        enable_backward: bool,
+        has_side_effect: bool,
+    ):
+        self.kernel, self.num_outputs = kernel, num_outputs
+        self.keywords = {
+            "launch_dims": launch_dims,
+            "output_dims": output_dims,
+            "in_out_argnames": in_out_argnames,
+            "block_dim": block_dim,
+            "enable_backward": enable_backward,
+            "has_side_effect": has_side_effect,
+        }
+        num_outputs, in_out_argnames = kernel.wrapped_outputs(num_outputs, in_out_argnames)
+        in_outs = _read_in_outs(kernel, in_out_argnames)
+        count = _read_num_outputs(kernel, num_outputs, len(in_outs))
+        first_output = len(kernel.signature) - count + len(in_outs)
+        _check_outputs(kernel, in_outs, first_output)
+        self._inputs, self._fresh = kernel.signature[:first_output], range(first_output, len(kernel.signature))
+        self._block_dim = geometry.read_block_dim(block_dim, kernel.name)
+        if launch_dims is not None:
+            geometry.read_dim(launch_dims, kernel.name, "launch_dims")
+        _check_output_names(kernel, output_dims, self._fresh)
+        self._launch_dims, self._output_dims = launch_dims, output_dims
+        roles = [Role.IN_OUT if i in in_outs else Role.READ for i in range(first_output)]
+        self._roles = (*roles, *(Role.ZEROS for _ in self._fresh))
+        self._outputs = (*in_outs, *self._fresh)
+        self._differentiable = enable_backward and kernel.enable_backward
+        self._has_structs, self._has_side_effect = kernel.has_structs, bool(has_side_effect)
+        self._identity = object()  # of this function among the repeated calls of its kernel
+        self.__name__ = self.__qualname__ = kernel.name
+        self.__signature__ = _signature(self._inputs)
+        self.__doc__ = f"Launch kernel '{kernel.name}' with ({self._input_names}) as a JAX function."
+
+    def __call__(
+        self,
         *args: Any,
         launch_dims: Dims | None = None,
         output_dims: OutputDims | None = None,
         vmap_method: Any = None,
-        **unknown: Any,
+        **named: Any,
     ) -> tuple[Any, ...]:
-        if unknown:
-            refuse_keywords(f"kernel '{name}'", unknown, _CALL_KEYWORDS, [param.name for param in kernel.signature])
-        _warn_without_effect(vmap_method=vmap_method)
+        if named:
+            args = self._in_order(args, named)
+        if vmap_method is not None:
+            _warn_without_effect(vmap_method=vmap_method)
         key = None
-        if launch_dims is None and output_dims is None and not kernel.has_structs:
-            key = eager.key_of(args, identity)
-            plan = eager.find(kernel, key)
+        if launch_dims is None and output_dims is None and not self._has_structs:
+            key = eager.key_of(args, self._identity)
+            plan = eager.find(self.kernel, key)
             found = None if plan is None else plan.call(args)
             if found is not None:
                 return found
-        if len(args) != first_output:
-            names = ", ".join(param.name for param in inputs)
-            raise LaunchError(f"kernel '{name}' takes {first_output} arguments ({names}), got {len(args)}")
-        dims = default_dims if launch_dims is None else launch_dims
-        if dims is None:
-            dims = _dims_from_argument(kernel, first_array, args)
-        threads = geometry.read_dim(dims, name, "launch_dims")
-        shapes = default_output_dims if output_dims is None else output_dims
-        if output_dims is not None:
-            _check_output_names(kernel, output_dims, pure_outputs)
-        shapes = threads if shapes is None else shapes
-        output_values = [_shape_of(kernel, index, shapes) for index in pure_outputs]
+        call = self._read(args, launch_dims, output_dims)
+        return route.run(call, None, call.given.values, key)
 
-        given = Matched(tuple(roles), (*args, *output_values), outputs)
-        made = Call(
+    def _read(self, args: Sequence[Any], launch_dims: Dims | None, output_dims: OutputDims | None) -> Call:
+        kernel = self.kernel
+        if len(args) != len(self._inputs):
+            raise LaunchError(
+                f"kernel '{kernel.name}' takes {len(self._inputs)} arguments ({self._input_names}), got {len(args)}"
+            )
+        dims = self._launch_dims if launch_dims is None else launch_dims
+        if dims is None:
+            dims = _dims_from_argument(kernel, self._inputs, args)
+        threads = geometry.read_dim(dims, kernel.name, "launch_dims")
+        if output_dims is not None:
+            _check_output_names(kernel, output_dims, self._fresh)
+        shapes = self._output_dims if output_dims is None else output_dims
+        made = [_shape_of(kernel, u, threads if shapes is None else shapes) for u in self._fresh]
+        return Call(
             kernel,
             program_of(kernel, config.settings),
             threads,
-            given,
-            block_dim=block,
-            differentiable=differentiable,
-            side_effect=bool(has_side_effect),
+            Matched(self._roles, (*args, *made), self._outputs),
+            block_dim=self._block_dim,
+            differentiable=self._differentiable,
+            side_effect=self._has_side_effect,
             is_functional=True,
         )
-        return route.run(made, None, given.values, key)
 
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"Launch kernel '{name}' with ({', '.join(p.name for p in inputs)}) as a JAX function."
-    return call
+    @property
+    def _input_names(self) -> str:
+        return ", ".join(param.name for param in self._inputs)
+
+    def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """All values in order, from those by position and those by the parameter's name."""
+        where, places = f"kernel '{self.kernel.name}'", {param.name: u for u, param in enumerate(self._inputs)}
+        values = dict(enumerate(args))
+        for name, value in named.items():
+            if name in places and places[name] in values:
+                raise LaunchError(f"{where}, parameter '{name}' is given twice, by position and by name")
+            if name in places:
+                values[places[name]] = value
+        outputs = [self.kernel.signature[u].name for u in self._fresh]
+        for name in outputs:
+            if name in named:
+                raise LaunchError(
+                    f"{where}, parameter '{name}' is an output, which comes back",
+                    hint=f"leave it out; in_out_argnames=['{name}'] of wp.jax_kernel lets it start from an array",
+                )
+        others = {name: value for name, value in named.items() if name not in places}
+        refuse_keywords(where, others, (*places, *_CALL_KEYWORDS))
+        missing = [name for name, u in places.items() if u not in values]
+        if missing:
+            raise LaunchError(f"{where}: nothing is given for {', '.join(map(repr, missing))}")
+        # More of them than there are parameters are refused where all are there.
+        return tuple(values[u] for u in sorted(values))
+
+    def __reduce__(self) -> Any:
+        return _again, (self.kernel, self.num_outputs, self.keywords)
+
+    def __copy__(self) -> KernelFunction:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> KernelFunction:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<wp.jax_kernel of {self.kernel.name}({self._input_names})>"
+
+
+def _signature(inputs: Sequence[Parameter]) -> inspect.Signature:
+    """What may be passed: for `help`, and for the names of arguments in JAX's messages."""
+    options = ("launch_dims", "output_dims")
+    is_free = not any(param.name in options for param in inputs)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if is_free else inspect.Parameter.POSITIONAL_ONLY
+    positional = [inspect.Parameter(param.name, kind) for param in inputs]
+    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in options if is_free]
+    return inspect.Signature([*positional, *named])
+
+
+def _again(kernel: Kernel, num_outputs: int, keywords: Mapping[str, Any]) -> KernelFunction:
+    return KernelFunction(kernel, num_outputs, **keywords)
 
 
 # What is checked when the function is made
@@ -252,7 +347,8 @@ def _warn_without_effect(**keywords: Any) -> None:
 # What is worked out at each call
 
 
-def _dims_from_argument(kernel: Kernel, first_array: int | None, args: Sequence[Any]) -> tuple[int, ...]:
+def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Sequence[Any]) -> tuple[int, ...]:
+    first_array = next((u for u, param in enumerate(inputs) if not param.is_value), None)
     if first_array is None:
         raise LaunchError(
             f"kernel '{kernel.name}' has no array argument to take launch_dims from", hint="pass launch_dims="

@@ -38,8 +38,8 @@ def loaded_by_gradients(kernel: Kernel) -> frozenset[int]:
     found = set()
     for gradient in kernel.gradients:
         for node in walk(gradient.kernel.body):
-            if isinstance(node, Op) and node.name == "load" and gradient.feeds[node.attr][0] == "array":
-                found.add(gradient.feeds[node.attr][1])
+            if isinstance(node, Op) and node.name == "load" and gradient.feeds[node.array][0] == "array":
+                found.add(gradient.feeds[node.array][1])
     return frozenset(found)
 
 
@@ -85,7 +85,7 @@ class Inlined(Cloner):
             self.builder.append(self.node(node))
         elif node.name == "param":
             assert node.result is not None
-            self.known[node.result] = self.component(node.attr, 0)
+            self.known[node.result] = self.component(node.array, 0)
         elif node.name == "load":
             self.load(node)
         elif node.row.is_write:
@@ -108,10 +108,10 @@ class Inlined(Cloner):
 
     def load(self, node: Op) -> None:
         assert node.result is not None
-        if self.gradient.feeds[node.attr][0] != "array":
-            self.known[node.result] = self.component(node.attr, self.flat(node.attr, node))
+        if self.gradient.feeds[node.array][0] != "array":
+            self.known[node.result] = self.component(node.array, self.flat(node.array, node))
             return
-        number, prefix = self.row(node.attr)
+        number, prefix = self.row(node.array)
         indices = (*prefix, *self.operands(node.args))
         self.builder.append(Op("load", indices, self.origin(number), self.fresh(node.result), node.span))
 
@@ -126,7 +126,7 @@ class Inlined(Cloner):
 
     def write(self, node: Op) -> None:
         value = self.operand(node.args[-1])
-        of = self.gradient.feeds[node.attr][1]
+        of = self.gradient.feeds[node.array][1]
         if self.gradient.feeds[of][0] == "value":
             self.add(self.gradient.feeds[of][2] + self.flat(of, node), value)
         else:

@@ -205,8 +205,8 @@ class _Forward(Rebuilder):
         if touching != {node.name} or (node.result is not None and self.is_used(node.result)):
             raise order_refusal(self.kernel, node)
         indices = node.indices
-        final = Value(with_shape(self.kernel.array(node.attr).dtype, shape_of(indices[0].type)))
-        self.builder.append(Op("load", indices, Origin("final", node.attr), final, node.span))
+        final = Value(with_shape(self.kernel.array(node.array).dtype, shape_of(indices[0].type)))
+        self.builder.append(Op("load", indices, Origin("final", node.array), final, node.span))
         wins = self.builder.op("eq", node.args[-1], final)
         with self.builder.block() as nodes:
             self.builder.append(Op("store", (*indices, self.tangent(node.args[-1])), origin, None, node.span))
@@ -286,7 +286,7 @@ def refuse_order(kernel: Kernel, body: Block, owned: Container[int]) -> None:
 
 def order_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
     """A derivative of what depends on which thread comes first."""
-    name = kernel.array(node.attr).name
+    name = kernel.array(node.array).name
     return NotDifferentiableError(
         f"kernel `{kernel.name}`: the derivative of {node.name} on `{name}` is not known: what it finds there depends "
         "on the order of the threads",

@@ -108,7 +108,7 @@ class ForwardSweep(Rebuilder):
     def scalar(self, node: Op) -> None:
         """A scalar argument is one value, wherever it is read."""
         assert node.result is not None
-        first = self.scalars.setdefault(node.attr, node.result)
+        first = self.scalars.setdefault(node.array, node.result)
         self.known[node.result] = self.known.get(first) or self.fresh(first)
 
     def branch(self, node: If) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from jwarp.analysis.ownership import Definitions, definitions_of, shifted_of
-from jwarp.ir.attributes import ArrayName, Origin
+from jwarp.ir.attributes import ArrayName, Attribute, Origin
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Block, Const, If, Node, Op, Operand, Value, blocks, changed_arrays, walk
@@ -65,7 +65,7 @@ def _key(
     node: Op, targets: Mapping[Origin, tuple[int, ...]], definitions: Definitions
 ) -> tuple[Offset, Component] | None:
     """The offsets of an addition from the thread's place, and the component that it adds to."""
-    axes = targets[node.attr]
+    axes = targets[node.origin]
     indices = node.args[:-1]
     shifted = [shifted_of(i, definitions) for i in indices[: len(axes)]]
     if any(s is None or s[0] != axis for s, axis in zip(shifted, axes, strict=True)):
@@ -74,7 +74,7 @@ def _key(
 
 
 def _arrays_loaded(block: Block) -> set[ArrayName]:
-    return {n.attr for n in walk(block) if isinstance(n, Op) and n.name == "load"}
+    return {n.origin for n in walk(block) if isinstance(n, Op) and n.name == "load"}
 
 
 def _count(block: Block) -> int:
@@ -181,7 +181,7 @@ class _Assembly:
             self.builder.append(If(inside, Block(rest.nodes), Block(), ()))
         return make_block(self.builder.nodes)
 
-    def read(self, name: str, attr: object) -> Value:
+    def read(self, name: str, attr: Attribute | None) -> Value:
         made = Value(int32)
         self.builder.append(Op(name, (), attr, made))
         return made
@@ -211,7 +211,7 @@ class _Assembly:
             kept = []
             for node in copy.nodes:
                 if isinstance(node, Op) and node.name == "tid" and node.result is not None:
-                    known[node.result] = self.shifted(node.attr, offsets[node.attr])
+                    known[node.result] = self.shifted(node.number, offsets[node.number])
                 else:
                     kept.append(node)
             there = Cloner(known).block(Block(tuple(kept), copy.yields))

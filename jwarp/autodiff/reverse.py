@@ -299,7 +299,7 @@ class _Reverse(ForwardSweep):
         elif node.result is not None and node.result in self.active:
             g = self.gradients.get(node.result)
             if node.name == "param":
-                first = self.scalars[node.attr]
+                first = self.scalars[node.array]
                 if first is not node.result and g is not None:
                     del self.gradients[node.result]
                     self.gradients[first] = (
@@ -312,7 +312,7 @@ class _Reverse(ForwardSweep):
     def reverse_value(self, node: Op, g: Operand) -> None:
         assert node.result is not None
         if node.name == "load":
-            self.add_to(node.attr, self.operands(node.args), g, self.is_own(node.attr, node.args))
+            self.add_to(node.array, self.operands(node.args), g, self.is_own(node.array, node.args))
             return
         if node.name == "detach":
             detached = node.told(Detached)
@@ -398,8 +398,8 @@ class _Reverse(ForwardSweep):
     def reverse_add(self, node: Op, origin: Origin, indices: tuple[Operand, ...]) -> None:
         self.accumulate(node.args[-1], self.load(origin, indices))
         if node.result is not None and node.result in self.gradients:
-            own = self.is_own(node.attr, node.indices)
-            self.add_to(node.attr, indices, self.gradients.pop(node.result), own)
+            own = self.is_own(node.array, node.indices)
+            self.add_to(node.array, indices, self.gradients.pop(node.result), own)
 
     def reverse_extremum(self, node: Op, origin: Origin, indices: tuple[Operand, ...]) -> None:
         """The cotangent goes to one of the values that equal the final one, whichever comes first."""
@@ -407,7 +407,7 @@ class _Reverse(ForwardSweep):
         touching = {n.name for n in ops if n.row.is_access and n.attr == node.attr}
         if touching != {node.name} or node.result in self.used:
             raise order_refusal(self.kernel, node)
-        final = self.load(Origin("final", node.attr), indices)
+        final = self.load(Origin("final", node.array), indices)
         wins = self.builder.op("eq", self.operand(node.args[-1]), final)
         taken = Value(final.type)
         with self.builder.block() as nodes:

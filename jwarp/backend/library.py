@@ -5,22 +5,25 @@ from __future__ import annotations
 from jwarp.caches import cached
 from jwarp.frontend.lowering.lower import lower_func
 from jwarp.ir.nodes import Block, Kernel, Op, Value
-from jwarp.lib.expansions import EXPANSIONS
+from jwarp.lib.expansions import EXPANSIONS, PAIRED
 from jwarp.passes.simplify import simplify
 from jwarp.types import ScalarType
 
 
-def expansion(node: Op) -> tuple[tuple[Value, ...], Block] | None:
-    """The library's form of an operation; None if the library has none."""
+def expansion(node: Op, is_paired: bool) -> tuple[tuple[Value, ...], Block] | None:
+    """The library's form of an operation; None if the library has none.
+
+    One that `is_paired` is a sine beside a cosine of the same value, or the other way round.
+    """
     if not node.args:
         return None
     kind = node.args[0].type
-    beside = f"{node.name} {node.attr}"
-    name = beside if node.attr is not None and (beside, kind) in EXPANSIONS else node.name
-    return _form(name, kind, len(node.args)) if (name, kind) in EXPANSIONS else None
+    key = (node.name, kind)
+    is_paired = is_paired and key in PAIRED
+    return _form(node.name, kind, len(node.args), is_paired) if key in EXPANSIONS else None
 
 
 @cached("functions of the library by type")
-def _form(name: str, kind: ScalarType, arity: int) -> tuple[tuple[Value, ...], Block]:
-    params, body = lower_func(EXPANSIONS[name, kind], (kind,) * arity)
+def _form(name: str, kind: ScalarType, arity: int, is_paired: bool) -> tuple[tuple[Value, ...], Block]:
+    params, body = lower_func((PAIRED if is_paired else EXPANSIONS)[name, kind], (kind,) * arity)
     return params, simplify(Kernel(name, (), 1, body)).body

@@ -31,7 +31,7 @@ from jwarp.frontend.values.bindings import (
 )
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.frontend.values.composites import component_indices
-from jwarp.ir.attributes import Extent
+from jwarp.ir.attributes import Attribute, Extent
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.nodes import Const, Gradient, Local, Op, Operand, Param, Value
 from jwarp.ir.ops import OPS
@@ -120,7 +120,9 @@ class Context:
 
     # -- operations
 
-    def emit(self, name: str, *args: Operand, span: Span, attr: Any = None, type: ScalarType | None = None) -> Operand:
+    def emit(
+        self, name: str, *args: Operand, span: Span, attr: Attribute | None = None, type: ScalarType | None = None
+    ) -> Operand:
         """Append an operation of the language, checking what it takes in the user's words."""
         row = OPS[name]
         types_ = tuple(a.type for a in args)

@@ -63,6 +63,10 @@ class HandwrittenKernel(Kernel):
             "differentiate it through its `adjoint`; wp.inspect shows the stages cuda, ptx, sass and resources",
         )
 
+    def __reduce__(self) -> Any:
+        """All that it was made of, for pickle: it does not know what name it has in a module."""
+        return type(self), (self.definition, tuple((p.name, p.type) for p in self.signature))
+
     def outputs(self, settings: Settings) -> tuple[int, ...]:
         return self.definition.outputs
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
 from jwarp.errors import CompileError
+from jwarp.frontend.by_name import ByName
 from jwarp.frontend.syntax.outputs import Outputs
 from jwarp.frontend.syntax.source import (
     Source,
@@ -24,7 +25,7 @@ from jwarp.frontend.syntax.source import (
 from jwarp.types import FloatMatrix, TileKind, as_type, user_type
 
 
-class Func:
+class Func(ByName):
     """A function of the kernel language. Outside kernels it is the Python function itself.
 
     A call that stands alone may name `outputs` as further arguments: variables that get the results.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import numpy as np
 
 from jwarp.errors import NO_SPAN, Span
+from jwarp.ir.attributes import Attribute
 from jwarp.ir.evaluate import as_constant, fold
 from jwarp.ir.nodes import Block, Const, Node, Op, Operand, Value
 from jwarp.ir.ops import OPS
@@ -58,7 +58,7 @@ class Builder:
         finally:
             self._open.pop()
 
-    def op(self, name: str, *args: Operand, attr: Any = None, type: ValueType | None = None) -> Operand:
+    def op(self, name: str, *args: Operand, attr: Attribute | None = None, type: ValueType | None = None) -> Operand:
         """Append operation `name` and return its result, or the value that it folds to."""
         row = OPS[name]
         types = tuple(a.type for a in args)
@@ -80,7 +80,7 @@ class Builder:
         if holds != TRUE:
             self.effect("check", holds, attr=f"{short_file(self.span)}:{self.span.line}: {text}")
 
-    def effect(self, name: str, *args: Operand, attr: Any = None) -> None:
+    def effect(self, name: str, *args: Operand, attr: Attribute | None = None) -> None:
         """Append an operation without a result."""
         self.append(Op(name, tuple(args), attr, None, self.span))
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.ir.attributes import Iota, Reduction, Scan, Shape, Strided, Transposes, Triangle
+from jwarp.ir.attributes import Attribute, Iota, Reduction, Scan, Shape, Strided, Transposes, Triangle
 from jwarp.ir.evaluate import evaluate
 from jwarp.types import ValueType, float32, from_dtype, scalar_of, shape_of
 
 Array = np.ndarray
 
 
-def evaluate_tile(name: str, args: tuple[Array, ...], attr: Any, result: ValueType) -> Array:
+def evaluate_tile(name: str, args: tuple[Array, ...], attr: Attribute | None, result: ValueType) -> Array:
     """Apply an operation on tiles; there are no floating-point warnings."""
     with np.errstate(all="ignore"):
         return np.asarray(TILE_RULES[name](args, attr, result))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from jwarp.errors import NO_SPAN, Span
-from jwarp.ir.attributes import ArrayName, ArrayNumber, Origin, numbers_in, with_numbers
+from jwarp.ir.attributes import ArrayName, ArrayNumber, Attribute, Origin, numbers_in, with_numbers
 from jwarp.ir.operation import Operation
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, ScalarType, Type, ValueType
@@ -69,7 +69,7 @@ class Op:
 
     name: str
     args: tuple[Operand, ...]
-    attr: Any = None
+    attr: Attribute | None = None
     result: Value | None = None
     span: Span = NO_SPAN
 
@@ -82,6 +82,12 @@ class Op:
     def array(self) -> int:
         """The number of the one array that the attribute names."""
         assert isinstance(self.attr, int)
+        return self.attr
+
+    @property
+    def array_name(self) -> ArrayName:
+        """The one array that the attribute names, by its number or by its origin."""
+        assert isinstance(self.attr, (int, Origin))
         return self.attr
 
     @property
@@ -349,7 +355,7 @@ def indices_of(node: Op) -> tuple[Operand, ...]:
 def failure_texts(kernel: Kernel) -> tuple[str, ...]:
     """What the kernel's checks say where they fail, each text once."""
     checks = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "check")
-    return tuple(dict.fromkeys(check.attr for check in checks))
+    return tuple(dict.fromkeys(check.text for check in checks))
 
 
 def prints(kernel: Kernel) -> bool:
@@ -373,7 +379,7 @@ def arrays_read(node: Op) -> tuple[ArrayName, ...]:
     if not row.reads_elements:
         return ()
     if row.attribute is ArrayNumber:
-        return (node.attr,)
+        return (node.array_name,)
     return tuple(number for role, number in numbers_in(node.attr, row.attribute) if role.reads)
 
 
@@ -383,7 +389,7 @@ def arrays_changed(node: Op) -> tuple[ArrayName, ...]:
     if not row.changes_elements:
         return ()
     if row.attribute is ArrayNumber:
-        return (node.attr,)
+        return (node.array_name,)
     return tuple(number for role, number in numbers_in(node.attr, row.attribute) if role.writes)
 
 

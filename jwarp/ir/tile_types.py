@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jwarp.ir.attributes import Iota, Reduction, Scan, Shape, Strided, Transposes, Triangle
+from jwarp.ir.attributes import Attribute, Iota, Reduction, Scan, Shape, Strided, Transposes, Triangle
 from jwarp.ir.ops import COMBINERS, SCANS
 from jwarp.types import MAX_DIMS, MAX_TILE_ELEMENTS, TileType, ValueType, bool_, int32, scalar_of, shape_of, with_shape
 
@@ -16,7 +16,7 @@ class Misfit(ValueError):
     """An operation on tiles with operands or attributes that it does not take; the text says why."""
 
 
-def tile_result(name: str, types: tuple[ValueType, ...], attr: Any) -> ValueType:
+def tile_result(name: str, types: tuple[ValueType, ...], attr: Attribute | None) -> ValueType:
     """The type of what operation `name` gives.
 
     Raises:

@@ -122,7 +122,7 @@ def _axis(axis: Any, count: int) -> None:
 
 def _element(kernel: Kernel, node: Op, indices: Sequence[Operand]) -> ValueType:
     """The type of what `node` accesses at `indices`: an element, or a tile of elements."""
-    array = _array(kernel, node.attr)
+    array = _array(kernel, node.array)
     if len(indices) != array.ndim:
         raise _Fault(f"{len(indices)} indices for an array of {array.ndim} dimensions")
     if any(i.type.kind not in INT for i in indices):
@@ -166,9 +166,9 @@ def _check_write(kernel: Kernel, node: Op) -> ValueType | None:
 
 
 def _check_clear(kernel: Kernel, node: Op) -> None:
-    _array(kernel, node.attr)
-    if kernel.local(node.attr) is None:
-        raise _Fault(f"{kernel.array(node.attr).name} is not a local array")
+    _array(kernel, node.array)
+    if kernel.local(node.array) is None:
+        raise _Fault(f"{kernel.array(node.array).name} is not a local array")
 
 
 def _check_push(kernel: Kernel, node: Op) -> None:
@@ -203,7 +203,7 @@ def _check_log(kernel: Kernel, node: Op) -> None:
 
 
 def _check_logged(kernel: Kernel, node: Op) -> None:
-    _array(kernel, node.attr)
+    _array(kernel, node.array)
     if node.name == "rollback" and any(a.type is not int64 for a in node.args):
         raise _Fault("takes an int64")
 
@@ -467,10 +467,10 @@ class _Verifier:
         from_attr = rule(self.kernel, node) if rule else None
         self.result(node, row, from_attr)
         if node.name == "clear":
-            self.cleared.add(node.attr)
+            self.cleared.add(node.array)
         elif row.is_access:
-            local = self.kernel.local(node.attr)
-            if local is not None and node.attr not in self.cleared:
+            local = self.kernel.local(node.array)
+            if local is not None and node.array not in self.cleared:
                 raise _Fault(f"local array {local.name} is not cleared before")
 
     def result(self, node: Op, row: Operation, from_attr: ValueType | None) -> None:

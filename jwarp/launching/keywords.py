@@ -16,18 +16,16 @@ _WARP: dict[str, tuple[Any, str]] = {
 }
 
 
-def refuse_keywords(where: str, given: Mapping[str, Any], known: Sequence[str], names: Sequence[str] = ()) -> None:
+def refuse_keywords(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
     """Raise LaunchError if there is a keyword in `given`, apart from those of Warp at their default.
 
-    `known` are the keywords of the call, `names` the parameters of its kernel that are passed by position.
+    `known` are the keywords of the call.
     """
     for keyword, value in given.items():
         default, instead = _WARP.get(keyword, (None, ""))
         if instead and type(value) is type(default) and value == default:
             continue
-        if keyword in names:
-            instead = f"pass the value of '{keyword}' by position"
-        elif not instead:
+        if not instead:
             close = difflib.get_close_matches(keyword, known, n=1)
             instead = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
         raise LaunchError(f"{where}: there is no keyword '{keyword}' here", hint=instead)

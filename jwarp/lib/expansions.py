@@ -11,3 +11,6 @@ EXPANSIONS: dict[tuple[str, ScalarType], Func] = {
     for module in (angles, error_function, maths, maths64, trig, trig64)
     for key, function in module.EXPANSIONS.items()
 }
+
+# Of a sine and a cosine of one value: forms that share what they compute.
+PAIRED: dict[tuple[str, ScalarType], Func] = trig.PAIRED

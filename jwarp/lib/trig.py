@@ -224,7 +224,8 @@ def tan_float32(x: float32) -> float32:
 EXPANSIONS = {
     ("sin", float32): sin_float32,
     ("cos", float32): cos_float32,
-    ("sin beside cos", float32): sin_beside_cos_float32,
-    ("cos beside sin", float32): cos_beside_sin_float32,
     ("tan", float32): tan_float32,
 }
+
+# The forms of a sine and a cosine that are both taken of one value.
+PAIRED = {("sin", float32): sin_beside_cos_float32, ("cos", float32): cos_beside_sin_float32}

@@ -36,27 +36,27 @@ class _Dropper(Rewriter):
         for k, node in enumerate(block.nodes):
             if not isinstance(node, Op):
                 # What a branch or loop does to the log is not followed.
-                for array in {n.attr for n in walk_node(node) if isinstance(n, Op) and _touches(n)}:
+                for array in {n.array_name for n in walk_node(node) if isinstance(n, Op) and _touches(n)}:
                     open_.pop(array, None)
             elif node.name == "save":
-                open_.setdefault(node.attr, []).append(_Overwritten(k))
+                open_.setdefault(node.array_name, []).append(_Overwritten(k))
             elif node.name == "undo":
-                found = open_[node.attr].pop() if open_.get(node.attr) else None
+                found = open_[node.array_name].pop() if open_.get(node.array_name) else None
                 if found is not None and found.write is not None and not found.is_read:
                     gone |= {found.save, found.write, k}
             elif node.row.is_write and node.result not in self.used:
-                entry = open_[node.attr][-1] if open_.get(node.attr) else None
+                entry = open_[node.array_name][-1] if open_.get(node.array_name) else None
                 if entry is None or entry.write is not None:
-                    _read(open_, node.attr)
+                    _read(open_, node.array_name)
                 else:
                     entry.write = k
                     # What an atomic operation adds to is an element that another write may have left.
-                    for earlier in open_[node.attr][:-1] if node.row.is_atomic else ():
+                    for earlier in open_[node.array_name][:-1] if node.row.is_atomic else ():
                         earlier.is_read = True
             elif node.row.uses_log:
-                open_.pop(node.attr, None)
+                open_.pop(node.array_name, None)
             elif _touches(node):
-                _read(open_, node.attr)
+                _read(open_, node.array_name)
         return Block(tuple(n for k, n in enumerate(block.nodes) if k not in gone), block.yields)
 
 

@@ -10,9 +10,9 @@ from jwarp.ir.nodes import Block, Kernel, Op, Operand, Value
 from jwarp.ir.visit import Rebuilder
 from jwarp.types import SCALARS, ScalarType, bfloat16, float16, float32
 
-# Gives the inlined form of an operation on arguments, or None to keep the operation. The `attr` of a sine or
-# cosine says that the other one of the same value is near: their forms may share what they compute.
-Expansion = Callable[[Op], tuple[tuple[Value, ...], Block] | None]
+# Gives the inlined form of an operation on arguments, or None to keep the operation. Of a sine or cosine, it is told
+# whether the other one of the same value is near: their forms may share what they compute.
+Expansion = Callable[[Op, bool], tuple[tuple[Value, ...], Block] | None]
 
 _KEPT_FOR_HALVES = frozenset({"select", "cast", "bitcast"})
 
@@ -47,12 +47,10 @@ class _Expander(Rebuilder):
         return frozenset(sines & cosines)
 
     def op(self, node: Op) -> None:
-        attr = node.attr
-        if node.name in ("sin", "cos") and node.args[0] in self.paired:
-            attr = "beside cos" if node.name == "sin" else "beside sin"
-        self.expand(dataclasses.replace(node, args=self.operands(node.args), attr=attr))
+        is_paired = bool(node.args) and node.args[0] in self.paired
+        self.expand(dataclasses.replace(node, args=self.operands(node.args)), is_paired)
 
-    def expand(self, node: Op) -> None:
+    def expand(self, node: Op, is_paired: bool = False) -> None:
         """Append what computes `node`, whose operands are those of the result."""
         row = node.row
         local = self.kernel.local(node.array) if row.is_atomic else None
@@ -63,9 +61,9 @@ class _Expander(Rebuilder):
             self.builder.append(node)
             return
         if _is_half(node):
-            self.known[node.result] = self.through_float32(node)
+            self.known[node.result] = self.through_float32(node, is_paired)
             return
-        form = self.expansion(node)
+        form = self.expansion(node, is_paired)
         if form is None:
             self.builder.append(node)
             return
@@ -97,14 +95,14 @@ class _Expander(Rebuilder):
         self.builder.extend(copy.nodes)
         return copy.yields[0]
 
-    def through_float32(self, node: Op) -> Operand:
+    def through_float32(self, node: Op, is_paired: bool) -> Operand:
         assert node.result is not None
         wide = tuple(self.builder.op("cast", a, type=float32) for a in node.args)
         rule = node.row.result
         type = rule(tuple(a.type for a in wide)) if rule else None
         assert type is not None
         made = Value(type)
-        self.expand(dataclasses.replace(node, args=wide, result=made))
+        self.expand(dataclasses.replace(node, args=wide, result=made), is_paired)
         return self.builder.op("cast", self.operand(made), type=node.result.type)
 
 

@@ -42,7 +42,7 @@ def _racing(kernel: Kernel) -> dict[int, tuple[str, ...]]:
     touched: dict[int, dict[str, None]] = {}
     for node in walk(kernel.body):
         if isinstance(node, Op) and node.row.is_access:
-            touched.setdefault(node.attr, {})[_manner(node)] = None
+            touched.setdefault(node.array, {})[_manner(node)] = None
     shared = {p: tuple(how) for p, how in touched.items() if kernel.local(p) is None}
     return {p: how for p, how in shared.items() if set(how) not in ({"load"}, {"atomic"})}
 
@@ -129,7 +129,7 @@ class _Instrumenter(Rebuilder):
         return array + len(self.hidden) * (array >= len(self.kernel.params))
 
     def check_bounds(self, node: Op) -> None:
-        array = self.kernel.array(node.attr)
+        array = self.kernel.array(node.array)
         assert isinstance(array.type, ArrayType)
         indices, dims = node.indices, array.type.dims
         pairs = zip(indices[dims:], array.type.components, strict=True)
@@ -141,7 +141,7 @@ class _Instrumenter(Rebuilder):
         if dims == 0 or key in self.tested or shape_of(indices[0].type):
             return
         self.tested.add(key)
-        is_inside = self.builder.op("inside", *indices, attr=self.number(node.attr))
+        is_inside = self.builder.op("inside", *indices, attr=self.number(node.array))
         self.builder.check(is_inside, f"index outside of `{array.name}`")
 
     def check_nan(self, node: Op, result: Value) -> None:
@@ -182,7 +182,7 @@ class _Instrumenter(Rebuilder):
         Of two threads at one element, the one that comes second finds the other's number.
         """
         op, place, manner = self.builder.op, node.indices, _manner(node)
-        own, mark = self.shadows[node.attr, manner], with_shape(uint32, shape_of(place[0].type))
+        own, mark = self.shadows[node.array, manner], with_shape(uint32, shape_of(place[0].type))
         before = op("atomic_cas", *place, zero(mark), self.mark(mark), attr=own, type=mark)
         if manner == "store":
             self.refuse_other(before, node, manner)
@@ -191,10 +191,10 @@ class _Instrumenter(Rebuilder):
                 self.builder.append(Op("atomic_exch", (*place, Const(mark, uint32.max)), own, None, node.span))
             another = op("not", self.nobody_else(before))
             self.builder.append(If(another, make_block(nodes), make_block([]), (), node.span))
-        for other in self.racing[node.attr]:
+        for other in self.racing[node.array]:
             if other != manner:
                 # An exchange that changes nothing: a plain load could move to before this thread's mark.
-                shadow = self.shadows[node.attr, other]
+                shadow = self.shadows[node.array, other]
                 seen = op("atomic_cas", *place, zero(mark), zero(mark), attr=shadow, type=mark)
                 self.refuse_other(seen, node, other)
 
@@ -207,6 +207,6 @@ class _Instrumenter(Rebuilder):
         return op("or", op("eq", seen, zero(seen.type)), op("eq", seen, self.mark(seen.type)))
 
     def refuse_other(self, seen: Operand, node: Op, other: str) -> None:
-        name = self.kernel.params[node.attr].name
+        name = self.kernel.params[node.array].name
         text = f"race: this thread {_DOES[_manner(node)]} an element of `{name}` that another thread {_DOES[other]}"
         self.builder.check(self.nobody_else(seen), text)

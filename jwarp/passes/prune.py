@@ -66,7 +66,9 @@ class _Liveness(Liveness):
 
     def is_read_after(self, node: Op) -> bool:
         position, loops = self.place[id(node)]
-        return self.last_read.get(node.attr, -1) > position or any((node.attr, l) in self.reading_loops for l in loops)
+        return self.last_read.get(node.array_name, -1) > position or any(
+            (node.array_name, l) in self.reading_loops for l in loops
+        )
 
     def mark_op(self, node: Op) -> None:
         if node.name == "push":
@@ -80,11 +82,11 @@ class _Liveness(Liveness):
             self.fields.add(field)
             self.tapes.add(field.tape)
         elif row.uses_log and row.changes_elements:
-            self.undone.add(node.attr)
+            self.undone.add(node.array_name)
         elif row.is_access and (not row.is_write or node.result in self.values):
             position, loops = self.place[id(node)]
-            self.last_read[node.attr] = max(position, self.last_read.get(node.attr, 0))
-            self.reading_loops.update((node.attr, loop) for loop in loops)
+            self.last_read[node.array_name] = max(position, self.last_read.get(node.array_name, 0))
+            self.reading_loops.update((node.array_name, loop) for loop in loops)
 
     def kept_fields(self, tape: int) -> list[int]:
         """The fields of a tape's records that something reads."""

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Container, Iterable, Sequence
 
 from jwarp.analysis.limits import Limits
+from jwarp.ir.attributes import Attribute
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Local, Node, Op, Operand, Value, While, results
 from jwarp.tiling.forms import Forms, Viewed, size_of
@@ -125,7 +126,7 @@ class Lowering:
     def operands(self, xs: Iterable[Operand]) -> tuple[Operand, ...]:
         return tuple(self.operand(x) for x in xs)
 
-    def effect(self, name: str, *args: Operand, attr: object) -> None:
+    def effect(self, name: str, *args: Operand, attr: Attribute | None) -> None:
         self.builder.effect(name, *args, attr=attr)
 
     # -- tiles in memory

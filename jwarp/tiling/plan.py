@@ -191,8 +191,8 @@ class _BlockPlan:
         if OPS[node.name].effect in ("pure", "read") or node.name == "detach":
             first = max((self.ready.get(x, 0) for x in node.args if isinstance(x, Value)), default=0)
             if node.name == "load":
-                first = max(first, self.readable.get(node.attr, 0))
-                self.writable[node.attr] = max(first, self.writable.get(node.attr, 0))
+                first = max(first, self.readable.get(node.array, 0))
+                self.writable[node.array] = max(first, self.writable.get(node.array, 0))
             self.early(node, first)
             return
         if node.name != "rule":
@@ -445,13 +445,13 @@ class _BlockPlan:
 
     def plan_pop(self, node: Op) -> None:
         """Take a record away; its tiles, which lie below its scalars, are read as they are taken away."""
-        fields = self.planner.pushes[node.attr].args
+        fields = self.planner.pushes[node.array].args
         if not all(shape_of(x.type) for x in fields):
             self.scalar(node)
         for k in reversed(range(len(fields))):
             if shape_of(fields[k].type):
                 made = self.tops.pop(RecordField(node.number, k), None) or Value(fields[k].type)
-                taken = Op("retrieve", (), self.planner.tape(node.attr, k), made, node.span)
+                taken = Op("retrieve", (), self.planner.tape(node.array, k), made, node.span)
                 self.mapped(taken, shape_of(made.type))
 
     def plan_undo(self, node: Op) -> None:
@@ -518,7 +518,7 @@ def _memory(node: Node) -> tuple[set[int], set[int], bool]:
         if isinstance(inner, Op):
             in_order |= inner.name in IN_ORDER
             if inner.name in ("load", "save"):
-                reads.add(inner.attr)
+                reads.add(inner.array)
             elif inner.name in WRITES or inner.name in ("undo", "rollback", "clear"):
-                writes.add(inner.attr)
+                writes.add(inner.array)
     return reads, writes, in_order

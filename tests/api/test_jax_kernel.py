@@ -1,5 +1,6 @@
 """`wp.jax_kernel`: the keywords of Warp's wrapper and what they default to."""
 
+import inspect
 import warnings
 
 import jax
@@ -171,8 +172,6 @@ def test_keywords_that_do_not_exist():
     ):
         wp.jax_kernel(advance, output_dim=3)
     fn = wp.jax_kernel(advance, num_outputs=3, in_out_argnames=["v", "x"])
-    with pytest.raises(wp.LaunchError, match="no keyword 'x'.*\n.*pass the value of 'x' by position"):
-        fn(x=jnp.ones(3))
     with pytest.raises(wp.LaunchError, match="no keyword 'launch_dim'.*\n.*did you mean launch_dims"):
         fn(jnp.ones(3), launch_dim=3)
 
@@ -185,3 +184,54 @@ def test_a_kernel_without_parameters():
     with pytest.raises(wp.LaunchError, match="'nothing' has no parameters, so it has no output.*\n.*array parameter"):
         wp.jax_kernel(nothing)
     assert wp.launch(nothing, 3) == {}
+
+
+# Arguments by name
+
+
+@wp.kernel
+def weighted(x: wp.array[float], weight: wp.array[float], k: float, y: wp.array[float]):
+    i = wp.tid()
+    y[i] = k * x[i] * weight[i]
+
+
+def test_arguments_by_name():
+    fn, x, w = wp.jax_kernel(weighted), jnp.arange(3.0), jnp.full(3, 2.0)
+    want = 3 * np.arange(3.0) * 2
+    for _ in range(2):
+        assert_array_equal(fn(x, k=3.0, weight=w)[0], want)
+        assert_array_equal(fn(weight=w, k=3.0, x=x, launch_dims=2, output_dims=3)[0], [0, 6, 0])
+    assert_array_equal(jax.jit(fn)(x, weight=w, k=3.0)[0], want)
+    assert_array_equal(jax.jit(fn, static_argnames="k")(x, weight=w, k=3.0)[0], want)
+    assert_array_equal(jax.grad(lambda k: fn(x, w, k=k)[0].sum())(3.0), 6.0)
+    batched = jax.vmap(lambda x, k: fn(k=k, weight=w, x=x)[0])(jnp.stack([x, x]), jnp.asarray([3.0, 6.0]))
+    assert_array_equal(batched, [want, 2 * want])
+    assert_array_equal(jax.vmap(fn)(x=jnp.stack([x, x]), weight=jnp.stack([w, w]), k=jnp.full(2, 3.0))[0], [want, want])
+    assert list(inspect.signature(fn).parameters) == ["x", "weight", "k", "launch_dims", "output_dims"]
+
+
+def test_arguments_by_name_that_do_not_fit():
+    fn, x = wp.jax_kernel(weighted), jnp.ones(3)
+    for args, named, message in (
+        ((x,), {"weight": x}, "nothing is given for 'k'"),
+        ((), {"k": 1.0}, "nothing is given for 'x', 'weight'"),
+        ((x, x), {"x": x, "k": 1.0}, "parameter 'x' is given twice"),
+        ((x, x, 1.0, x), {"k": 1.0}, "parameter 'k' is given twice"),
+        ((x, x), {"k": 1.0, "y": x}, "parameter 'y' is an output"),
+        ((x, x), {"wieght": x}, "no keyword 'wieght'.*\n.*did you mean weight"),
+    ):
+        for call in (fn, jax.jit(fn)):
+            with pytest.raises(wp.LaunchError, match=message):
+                call(*args, **named)
+
+
+def test_options_win_over_parameters_of_their_name():
+    @wp.kernel
+    def sized(x: wp.array[float], launch_dims: float, device: float, y: wp.array[float]):
+        i = wp.tid()
+        y[i] = x[i] * launch_dims + device
+
+    fn, x = wp.jax_kernel(sized), jnp.ones(3)
+    assert_array_equal(fn(x, 2.0, device=5.0)[0], [7, 7, 7])
+    assert_array_equal(fn(x, 2.0, 5.0, launch_dims=2, output_dims=3)[0], [7, 7, 0])
+    assert list(inspect.signature(fn).parameters) == ["x", "launch_dims", "device"]

@@ -102,7 +102,7 @@ def given(param: Param, value: Any) -> Any:
         raise Refused("a null struct as argument")
     if isinstance(value, (*warp_types.scalar_types, warp_types.bool)):
         return value.value
-    components = getattr(param.type, "element", ())
+    components = getattr(param.type, "components", ())
     if not components or isinstance(value, warp_types.array):
         return value
     values = np.array(value, param.dtype.dtype)

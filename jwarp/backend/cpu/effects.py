@@ -28,7 +28,7 @@ def inside(emitter: BodyEmitter, node: Op) -> None:
         return
     indices = [emitter.lanes(i) for i in node.args]
     level = BODY if shape.is_varying else max(i.level for i in indices)
-    text = emitter.memory.fits(node.attr, indices, emitter.code.instructions(level, shape.is_varying))
+    text = emitter.memory.fits(node.array, indices, emitter.code.instructions(level, shape.is_varying))
     emitter.bind(node.result, text, level=level)
 
 
@@ -63,7 +63,7 @@ def check(emitter: BodyEmitter, node: Op) -> None:
     if emitter.proofs.kernel.block_dim:
         wide = "0"  # what fails in a lane fails in its block
     column = code.define(f"add i64 {emitter.first_column}, {wide}")
-    for k, value in enumerate((str(emitter.sites[node.attr]), "%row", column)):
+    for k, value in enumerate((str(emitter.sites[node.text]), "%row", column)):
         place = code.define(f"getelementptr inbounds i64, ptr %failure, i64 {k}")
         code.line(f"store i64 {value}, ptr {place}, align 8")
     emitter.jump("exit")
@@ -73,7 +73,7 @@ def check(emitter: BodyEmitter, node: Op) -> None:
 def print_line(emitter: BodyEmitter, node: Op) -> None:
     """Write a line for each active lane, in order."""
     code = emitter.code
-    parts = parse(node.attr)
+    parts = parse(node.text)
     conversions = [p for p in parts if isinstance(p, Conversion)]
     vectors = [emitter.vector(emitter.lanes(x)) for x in node.args]
     bits = f"i{code.width}"

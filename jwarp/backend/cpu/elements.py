@@ -31,13 +31,13 @@ def group(nodes: Sequence[Node], start: int, arrays: dict[int, ArrayType]) -> li
     first = nodes[start]
     if not isinstance(first, Op) or first.name not in ("load", "store"):
         return []
-    array = arrays[first.attr]
+    array = arrays[first.array]
     if not array.components or array.dims == 0:
         return []
     found: list[Op] = []
     seen: set[int | None] = {None}
     for node in nodes[start:]:
-        if not isinstance(node, Op) or (node.name, node.attr) != (first.name, first.attr):
+        if not isinstance(node, Op) or node.name != first.name or node.array != first.array:
             break
         position = component_of(node, array)
         if node.args[: array.dims] != first.args[: array.dims] or position in seen:

@@ -173,11 +173,11 @@ class BodyEmitter:
 
     def tid(self, node: Op) -> None:
         assert node.result is not None
-        self.values[node.result] = self.coordinates[node.attr]
+        self.values[node.result] = self.coordinates[node.number]
 
     def param(self, node: Op) -> None:
         assert node.result is not None
-        self.bind(node.result, self.memory.argument(node.attr, node.result.type), level=ENTRY)
+        self.bind(node.result, self.memory.argument(node.number, node.result.type), level=ENTRY)
 
     def shape(self, node: Op) -> None:
         assert node.result is not None
@@ -197,7 +197,7 @@ class BodyEmitter:
         lanes = [self.lanes(i) for i in indices]
         if lane_by_lane and any(not i.shape.is_uniform for i in lanes):
             lanes = [Lanes(self.vector(i), i.type, Shape(None), BODY) for i in lanes]
-        return self.memory.element(node.attr, lanes, id(node) in self.trusted)
+        return self.memory.element(node.array, lanes, id(node) in self.trusted)
 
     @property
     def private_mask(self) -> str | None:
@@ -206,7 +206,7 @@ class BodyEmitter:
 
     def load(self, node: Op) -> None:
         assert node.result is not None
-        if node.attr in self.private.arrays:
+        if node.array in self.private.arrays:
             own = self.element(node, node.args, lane_by_lane=True)
             self.bind(node.result, self.private.load(own, self.mask))
             return
@@ -215,7 +215,7 @@ class BodyEmitter:
         self.bind(node.result, loaded)
 
     def store(self, node: Op) -> None:
-        if node.attr in self.private.arrays:
+        if node.array in self.private.arrays:
             own = self.element(node, node.args[:-1], lane_by_lane=True)
             mask = self.mask if own.shape.is_varying else self.private_mask
             self.private.store(own, self.vector(self.lanes(node.args[-1])), mask)
@@ -243,10 +243,10 @@ class BodyEmitter:
         return self.two_ways(element.inside, lambda: write(inside), lambda: write(general), types)
 
     def clear(self, node: Op) -> None:
-        if node.attr in self.blocks.arrays:
-            self.blocks.clear(node.attr)
+        if node.array in self.blocks.arrays:
+            self.blocks.clear(node.array)
             return
-        self.private.clear(node.attr, self.private_mask)
+        self.private.clear(node.array, self.private_mask)
 
     def product(self, node: Op) -> None:
         self.blocks.product(node)
@@ -266,11 +266,11 @@ class BodyEmitter:
         self.bind(node.result, self.tape.top(field.tape, field.field))
 
     def pop(self, node: Op) -> None:
-        self.tape.pop(node.attr)
+        self.tape.pop(node.number)
 
     def save(self, node: Op) -> None:
         element = self.element(node, node.args, lane_by_lane=True)
-        memory = self.private if node.attr in self.private.arrays else self.memory
+        memory = self.private if node.array in self.private.arrays else self.memory
         loaded = memory.load(element, self.mask)
         if element.shape.is_uniform and memory is self.memory:
             loaded = self.code.splat(loaded, scalar_type(element.type))
@@ -279,11 +279,11 @@ class BodyEmitter:
 
     def mark(self, node: Op) -> None:
         assert node.result is not None
-        self.bind(node.result, self.tape.mark(node.attr))
+        self.bind(node.result, self.tape.mark(node.array))
 
     def undo(self, node: Op) -> None:
-        element, value, there = self.tape.undo(node.attr)
-        memory = self.private if node.attr in self.private.arrays else self.memory
+        element, value, there = self.tape.undo(node.array)
+        memory = self.private if node.array in self.private.arrays else self.memory
         memory.store(element, value, there)
         self.memory.used.clear()
 
@@ -295,7 +295,7 @@ class BodyEmitter:
             mark = lane_max(self.code, mark, length.type, self.mask)
         self.jump(head)
         self.code.label(head)
-        self.jump_if(self.tape.is_above(node.attr, mark), body, done)
+        self.jump_if(self.tape.is_above(node.array, mark), body, done)
         self.code.label(body)
         self.undo(node)
         self.jump(head)
@@ -321,15 +321,15 @@ class BodyEmitter:
         if len(accesses) < 2 or not all(id(node) in self.trusted for node in accesses):
             return False
         first = accesses[0]
-        if first.attr in self.private.arrays:
+        if first.array in self.private.arrays:
             return False
-        array = self.memory.arrays[first.attr]
+        array = self.memory.arrays[first.array]
         indices = [self.lanes(i) for i in first.args[: array.dims]]
         if not counts_up(indices):
             return False
         size, loads = math.prod(array.components), first.name == "load"
         pays = size <= elements.MAX_COMPONENTS and len(accesses) * (2 if loads else 1) >= size
-        wide = elements.WideElements(self.code, self.memory, first.attr, indices)
+        wide = elements.WideElements(self.code, self.memory, first.array, indices)
         positions = [elements.component_of(node, array) or 0 for node in accesses]
         if loads:
 
@@ -380,7 +380,7 @@ class BodyEmitter:
         """One lane after the other, or all at once where that makes no difference."""
         name, indices = node.name.removeprefix("atomic_"), indices_of(node)
         values = [self.vector(self.lanes(x)) for x in node.args[len(indices) :]]
-        if node.attr in self.sums or node.attr in self.blocks.arrays:  # no other thread looks at it meanwhile
+        if node.array in self.sums or node.array in self.blocks.arrays:  # no other thread looks at it meanwhile
             self.access(node, indices, lambda element: atomics.add(self.memory, element, values[0], self.mask))
             return
         element = self.element(node, indices, lane_by_lane=True)
@@ -473,7 +473,7 @@ class BodyEmitter:
             in_memory = node.name == "load" or node.name in WRITES
             if (
                 in_memory
-                and node.attr not in self.private.arrays
+                and node.array not in self.private.arrays
                 and all(self.shape_of(i).is_uniform for i in indices_of(node))
             ):
                 return False

@@ -205,7 +205,7 @@ def explain_launch(
         tuple(_rows(kernel, known, may_run[0])),
         variant=program.variant,
         taped=_taped(program),
-        undone=tuple(dict.fromkeys(program.array(n.attr).name for n in _ops(program) if n.name == "save")),
+        undone=tuple(dict.fromkeys(program.array(n.array).name for n in _ops(program) if n.name == "save")),
         block_dim=program.block_dim,
     )
 
@@ -234,7 +234,7 @@ def _rows(kernel: CpuKernel, known: Mapping[int, int | None], version: str) -> l
     for node in walk(proofs.kernel.body):
         if not isinstance(node, Op) or (node.name != "load" and node.name not in WRITES):
             continue
-        array = proofs.kernel.array(node.attr)
+        array = proofs.kernel.array(node.array)
         if array.is_value if isinstance(array, Param) else array.shared:
             continue  # a component of a vector passed by value; memory of tiles
         condition = proofs.proven.get(id(node))

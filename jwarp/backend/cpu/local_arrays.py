@@ -18,7 +18,7 @@ class PrivateMemory:
         self.code, self.memory = code, memory
         locals_ = () if kernel.block_dim else kernel.locals  # those of a block are no thread's own
         self.arrays: dict[int, Local] = {len(kernel.params) + k: local for k, local in enumerate(locals_)}
-        clears = [node.attr for node in walk(kernel.body) if isinstance(node, Op) and node.name == "clear"]
+        clears = [node.array for node in walk(kernel.body) if isinstance(node, Op) and node.name == "clear"]
         self.cleared_once = {array for array in self.arrays if clears.count(array) == 1}
         for array, local in self.arrays.items():
             vector = code.vector(memory_type(local.dtype))

@@ -146,12 +146,12 @@ class _Analysis:
         if not self.has_lanes or (self.kernel.block_dim and node.name in ("tid", "thread")):
             return UNIFORM
         if node.name == "tid":
-            return Shape(1) if node.attr == self.kernel.tid_dims - 1 else UNIFORM
+            return Shape(1) if node.number == self.kernel.tid_dims - 1 else UNIFORM
         if node.name == "thread":
             return Shape(1)
         if node.name in WRITES:
             return VARYING  # an atomic operation finds what the lane before it left
-        if node.name == "load" and self.kernel.local(node.attr) is not None and not self.kernel.block_dim:
+        if node.name == "load" and self.kernel.local(node.array) is not None and not self.kernel.block_dim:
             return VARYING  # every lane has an array of its own
         if node.name == "top":
             return UNIFORM if node.told(RecordField) in self.uniform_fields else VARYING

@@ -73,9 +73,9 @@ def first_lane(node: For) -> int | None:
 def is_told(kernel: Kernel, node: Op, written: Container[int], used: Container[Value]) -> bool:
     """Whether the first thread reads for all, in code that all run alike: other blocks may change what is there."""
     if node.name == "load":
-        return node.attr in written
+        return node.array in written
     is_asked = node.name.startswith("atomic_") and node.result is not None and node.result in used
-    return is_asked and is_common(kernel, node.attr)
+    return is_asked and is_common(kernel, node.array)
 
 
 def is_checked(loop: For) -> bool:
@@ -167,21 +167,21 @@ class _Search:
             return frozenset((*changed, *(Access(x, "", LANES) for x in arrays_read(node))))
         told = self.tells(node)
         change = _change(node)
-        if change is None or not self.matters(node.attr):
+        if change is None or not self.matters(node.array):
             return NONE
         who = FIRST if change or told else ALL
-        own = Access(node.attr, change, who)
+        own = Access(node.array, change, who)
         return frozenset((own, Access(SLOT, "tell", FIRST))) if told else frozenset((own,))
 
     def of_lane(self, loop: For, node: Op) -> Accesses:
         """What an operation in a loop with lanes accesses."""
         change = _change(node)
-        if change is None or not self.matters(node.attr):
+        if change is None or not self.matters(node.array):
             return NONE
         indices = node.args if node.name == "save" else indices_of(node)
         own = node.name not in ("undo", "rollback") and len(indices) == 1 and indices[0] is loop.index
         own = own and id(loop) not in self.copies.of
-        return frozenset((Access(node.attr, change, LANES, first_lane(loop) if own else None),))
+        return frozenset((Access(node.array, change, LANES, first_lane(loop) if own else None),))
 
     def matters(self, array: int) -> bool:
         """Whether threads share an array that changes."""

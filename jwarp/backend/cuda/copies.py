@@ -156,12 +156,12 @@ class _Reader:
     def copy(self, store: Op) -> Copy | None:
         index, value = store.args[0], store.args[-1]
         load = self.loads.get(value) if isinstance(value, Value) else None
-        local = self.kernel.local(store.attr)
+        local = self.kernel.local(store.array)
         if load is None or index is not self.loop.index or local is None or not local.shared:
             return None
         assert isinstance(self.loop.hi, Const)
         count = self.loop.hi.value
-        is_given = load.attr < len(self.kernel.params) and load.attr not in self.written and id(load) in self.trusted
+        is_given = load.array < len(self.kernel.params) and load.array not in self.written and id(load) in self.trusted
         if not is_given or count != local.size:
             return None
         places = [self.place(x) for x in load.args]
@@ -173,9 +173,9 @@ class _Reader:
         last = len(parts) - 1
         match [parts[axis] for axis in moving]:
             case [("whole", _)] if moving == [last]:
-                return Copy(store.attr, load.attr, 1, count, corner, last)
+                return Copy(store.array, load.array, 1, count, corner, last)
             case [("div", rows), ("mod", columns)] if moving[1] == last and rows == columns and count % columns == 0:
-                return Copy(store.attr, load.attr, count // columns, columns, corner, moving[0])
+                return Copy(store.array, load.array, count // columns, columns, corner, moving[0])
         return None
 
 

@@ -214,7 +214,7 @@ class BodyEmitter:
 
     def tid(self, node: Op) -> None:
         assert node.result is not None
-        self.values[node.result] = f"i{node.attr}"
+        self.values[node.result] = f"i{node.number}"
 
     def thread(self, node: Op) -> None:
         assert node.result is not None
@@ -222,7 +222,7 @@ class BodyEmitter:
 
     def param(self, node: Op) -> None:
         assert node.result is not None
-        self.values[node.result] = self.names[node.attr]
+        self.values[node.result] = self.names[node.number]
 
     def shape(self, node: Op) -> None:
         assert node.result is not None
@@ -247,30 +247,30 @@ class BodyEmitter:
     def element(self, node: Op) -> tuple[str, str | None]:
         """The element that an access is to, as C++ names it, and the condition that it is there."""
         indices = node.args if node.name == "save" else indices_of(node)
-        name = self.names[node.attr]
-        local = self.kernel.local(node.attr)
+        name = self.names[node.number]
+        local = self.kernel.local(node.array)
         if id(node) in self.trusted or (local is not None and _certain(indices, local.shape)):
             # 64 bits from the first product on.
             texts = [self.text(i) for i in indices]
             wide = texts[0] if len(texts) == 1 or local is not None else f"(long long){texts[0]}"
-            return f"{name}[{bare(self.offset(node.attr, [wide, *texts[1:]]))}]", None
+            return f"{name}[{bare(self.offset(node.array, [wide, *texts[1:]]))}]", None
         places, tests = [], []
         for axis, index in enumerate(indices):
             place = self.name()
             text = bare(self.text(index))
             self.line(f"long long {place} = {f'jw_index({text})' if index.type is uint64 else text};")
             places.append(place)
-            tests.append(f"jw_inside({place}, {self.extent(node.attr, axis)})")
+            tests.append(f"jw_inside({place}, {self.extent(node.array, axis)})")
         inside = self.name()
         self.line(f"const bool {inside} = {' & '.join(tests)};")
-        return f"{name}[{self.offset(node.attr, places)}]", inside
+        return f"{name}[{self.offset(node.array, places)}]", inside
 
     def load(self, node: Op) -> None:
         assert node.result is not None
         type = node.result.type
         element, inside = self.element(node)
         read = element
-        if node.attr < len(self.kernel.params) and node.attr not in self.written:
+        if node.array < len(self.kernel.params) and node.array not in self.written:
             read = f"jw_read(&{element})"  # nothing changes it while the kernel runs
         if type is bool_:
             read = f"{read} != 0"
@@ -279,18 +279,18 @@ class BodyEmitter:
     def store(self, node: Op) -> None:
         element, inside = self.element(node)
         value = bare(self.text(node.args[-1]))
-        self.line(f"{self.guard(node.attr, inside)}{element} = {value};")
+        self.line(f"{self.guard(node.array, inside)}{element} = {value};")
 
     def guard(self, array: int | None, inside: str | None) -> str:
         """The condition under which a thread changes the array, or writes a line, as C++ begins a statement."""
         return "" if inside is None else f"if ({inside}) "
 
     def clear(self, node: Op) -> None:
-        local = self.kernel.local(node.attr)
+        local = self.kernel.local(node.array)
         assert local is not None
         k = self.name()
         zero = "0" if local.dtype is bool_ else _zero(local.dtype)
-        self.line(f"for (int {k} = 0; {k} < {local.size}; ++{k}) {self.names[node.attr]}[{k}] = {zero};")
+        self.line(f"for (int {k} = 0; {k} < {local.size}; ++{k}) {self.names[node.array]}[{k}] = {zero};")
 
     def atomic(self, node: Op) -> None:
         indices = indices_of(node)
@@ -303,7 +303,7 @@ class BodyEmitter:
         element, inside = self.element(node)
         call = f"jw_{node.name}(&{element}, {', '.join(values)})"
         if node.result is None or node.result not in self.used:
-            self.line(f"{self.guard(node.attr, inside)}{call};")
+            self.line(f"{self.guard(node.array, inside)}{call};")
         else:
             self.found(node, call if inside is None else f"{inside} ? {call} : {_zero(node.result.type)}")
 
@@ -336,13 +336,13 @@ class BodyEmitter:
         self.define(node.result, f"{read} != 0" if node.result.type is bool_ else read)
 
     def pop(self, node: Op) -> None:
-        self.line(f"--{self.tapes[node.attr].size};")
+        self.line(f"--{self.tapes[node.number].size};")
 
     def save(self, node: Op) -> None:
         """Keep an element with its place; one that is outside has none."""
-        log = self.logs[node.attr]
+        log = self.logs[node.array]
         element, inside = self.element(node)
-        name = self.names[node.attr]
+        name = self.names[node.number]
         place = element[len(name) + 1 : -1]
         self.line(f"{log.places}[{log.size}] = {place if inside is None else f'{inside} ? {place} : -1'};")
         self.line(f"{'' if inside is None else f'if ({inside}) '}{log.contents}[{log.size}] = {element};")
@@ -350,16 +350,16 @@ class BodyEmitter:
 
     def mark(self, node: Op) -> None:
         assert node.result is not None
-        self.define(node.result, self.logs[node.attr].size)
+        self.define(node.result, self.logs[node.array].size)
 
     def undo(self, node: Op) -> None:
-        log, name = self.logs[node.attr], self.names[node.attr]
+        log, name = self.logs[node.array], self.names[node.number]
         self.line(f"--{log.size};")
-        guard = self.guard(node.attr, f"{log.places}[{log.size}] >= 0")
+        guard = self.guard(node.array, f"{log.places}[{log.size}] >= 0")
         self.line(f"{guard}{name}[{log.places}[{log.size}]] = {log.contents}[{log.size}];")
 
     def rollback(self, node: Op) -> None:
-        self.line(f"while ({self.logs[node.attr].size} > {self.text(node.args[0])}) {{")
+        self.line(f"while ({self.logs[node.array].size} > {self.text(node.args[0])}) {{")
         self.depth += 1
         self.undo(node)
         self.depth -= 1
@@ -381,7 +381,7 @@ class BodyEmitter:
 
     def check(self, node: Op) -> None:
         if node.args[0] != TRUE:
-            site = self.sites[node.attr] if self.sites[node.attr] <= MAX_SITE else 0  # one that has no text
+            site = self.sites[node.text] if self.sites[node.text] <= MAX_SITE else 0  # one that has no text
             self.line(f"if (!{self.text(node.args[0])}) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
 
     def leaving(self) -> str:
@@ -391,7 +391,7 @@ class BodyEmitter:
     def print_line(self, node: Op) -> None:
         given = iter(node.args)
         format, values = "", []
-        for part in parse(node.attr):
+        for part in parse(node.text):
             if isinstance(part, str):
                 format += part.replace("%", "%%")
             else:
@@ -419,7 +419,7 @@ def constant_place(node: Op) -> tuple:
     indices = indices_of(node)
     if not all(isinstance(i, Const) for i in indices):
         return ()
-    return (node.attr, *(i.value for i in indices if isinstance(i, Const)))
+    return (node.array, *(i.value for i in indices if isinstance(i, Const)))
 
 
 def _certain(indices: Sequence[Operand], shape: Sequence[int]) -> bool:

@@ -92,11 +92,11 @@ def sums_in_registers(kernel: Kernel) -> tuple[tuple, ...]:
     if kernel.block_dim:
         return ()  # one thread of a block adds
     only_added = sums_of(kernel)
-    adds = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "atomic_add" and n.attr in only_added]
+    adds = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "atomic_add" and n.array in only_added]
     places: dict[tuple, None] = {}
     for param in sorted(only_added):
         # A local array is the thread's own already, and indices count from the start here.
-        own = [constant_place(n) for n in adds if n.attr == param]
+        own = [constant_place(n) for n in adds if n.array == param]
         from_start = all(own) and all(i >= 0 for place in own for i in place[1:])
         if from_start and kernel.local(param) is None and kernel.array(param).dtype in SUMMED:
             places |= dict.fromkeys(own)

@@ -266,11 +266,11 @@ def _refuse_rollback(kernel: Kernel) -> None:
     """Refuse to restore by all threads alike what lanes have kept: each thread knows of its own lanes alone."""
     loops = [n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None]
     in_lanes = [n for loop in loops for n in walk(loop.body) if isinstance(n, Op)]
-    kept, known = {n.attr for n in in_lanes if n.name == "save"}, {id(n) for n in in_lanes}
+    kept, known = {n.array for n in in_lanes if n.name == "save"}, {id(n) for n in in_lanes}
     for node in walk(kernel.body):
-        if isinstance(node, Op) and node.name == "rollback" and node.attr in kept and id(node) not in known:
+        if isinstance(node, Op) and node.name == "rollback" and node.array in kept and id(node) not in known:
             raise NotDifferentiableError(
-                f"kernel `{kernel.name}`: a loop overwrites elements of `{kernel.array(node.attr).name}` by tiles and "
+                f"kernel `{kernel.name}`: a loop overwrites elements of `{kernel.array(node.array).name}` by tiles and "
                 "reads them again, which a GPU cannot take back",
                 node.span,
                 "store to another array than the one that is read",

@@ -57,7 +57,7 @@ def with_gradient(
     number = len(ctx.gradients)
     ctx.gradients.append(gradient)
     first = ctx.first_local
-    written = {n.attr for node in body for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
+    written = {n.array for node in body for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
     ctx.builder.effect("rule", *made.operands, attr=Rule(number, tuple(sorted(a for a in written if a < first))))
     sources = [x for x in made.operands if isinstance(x, Value) and x.type.is_float]
     detached: list[Operand] = []
@@ -222,7 +222,7 @@ class _Call:
         for node in walk(kernel.body):
             if not isinstance(node, Op):
                 continue
-            to_gradient = node.name in (*WRITES, "load") and self.feeds[node.attr][0] == "gradient"
+            to_gradient = node.name in (*WRITES, "load") and self.feeds[node.array][0] == "gradient"
             if node.name == "print":
                 raise CompileError(f"`{kernel.name}` prints, which a gradient function cannot", node.span)
             if to_gradient and (node.name != "atomic_add" or node.result in used):
@@ -232,7 +232,7 @@ class _Call:
                 )  # fmt: skip
             if node.name in WRITES and not to_gradient:
                 raise CompileError(
-                    f"a gradient function cannot write to `{kernel.params[node.attr].name}`", node.span,
+                    f"a gradient function cannot write to `{kernel.params[node.array].name}`", node.span,
                     "it adds to wp.adjoint[…] and writes no arrays",
                 )  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.cells import COMBINING
-from jwarp.ir.attributes import Iota, Reduction
+from jwarp.ir.attributes import Attribute, Iota, Reduction
 from jwarp.ir.lift import Lifter, Variation, effect_of
 from jwarp.ir.nodes import WRITES, Block, Const, For, Kernel, Node, Op, Operand, Value, walk_node
 from jwarp.ir.ops import OPS
@@ -47,7 +47,7 @@ class LaneVariation(Variation):
         """Whether every lane makes an operation, also where all make the same one."""
         if not node.name.startswith("atomic_"):
             return node.name == "print"
-        return self.kernel.local(node.attr) is None
+        return self.kernel.local(node.array) is None
 
 
 def is_tile(x: Operand | None) -> bool:
@@ -130,7 +130,7 @@ class Lanes(Lifter):
         """A thread's own array becomes the block's, where all threads have the same in it."""
         if node.name not in ("load", "clear", *WRITES):
             return
-        local = self.kernel.local(node.attr)
+        local = self.kernel.local(node.array)
         if local is not None and (self.mapped or self.variation.any(node.args)):
             raise CompileError(
                 f"`{local.name}` is a thread's own array, and what the threads of a block have in theirs differs; "
@@ -152,7 +152,7 @@ class Lanes(Lifter):
             return
         assert node.result is not None
 
-        def add(name: str, *args: Operand, attr: object = None, type: object = int32) -> Value:
+        def add(name: str, *args: Operand, attr: Attribute | None = None, type: object = int32) -> Value:
             made = Value(type)  # type: ignore[arg-type]
             place.append(Op(name, args, attr, made, node.span))
             return made
@@ -245,7 +245,9 @@ class Lanes(Lifter):
         name, kind, span = COMBINING[node.name], value.type, node.span
         assert node.result is not None
 
-        def add(name: str, *args: Operand, attr: Any = None, to: Any = kind, nodes: list[Node] = out) -> Value:
+        def add(
+            name: str, *args: Operand, attr: Attribute | None = None, to: Any = kind, nodes: list[Node] = out
+        ) -> Value:
             made = Value(to)
             nodes.append(Op(name, args, attr, made, span))
             return made

@@ -17,7 +17,7 @@ from typing import Any
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.bindings import Binding, Composite, Tile, TileRef, Unusable, as_operand, describe
 from jwarp.frontend.values.views import Along, View, by_axes, whole
-from jwarp.ir.attributes import Iota, Strided
+from jwarp.ir.attributes import Attribute, Iota, Strided
 from jwarp.ir.builder import FALSE, TRUE, Builder
 from jwarp.ir.nodes import Const, Op, Operand, Value
 from jwarp.ir.tile_types import Misfit, dense_strides
@@ -65,7 +65,9 @@ class TileMemory:
 
     # -- operations
 
-    def op(self, name: str, *args: Operand, span: Span, attr: Any = None, type: ValueType | None = None) -> Operand:
+    def op(
+        self, name: str, *args: Operand, span: Span, attr: Attribute | None = None, type: ValueType | None = None
+    ) -> Operand:
         """Append an operation."""
         builder = self.builder
         before, builder.span = builder.span, span
@@ -76,7 +78,9 @@ class TileMemory:
         finally:
             builder.span = before
 
-    def append(self, name: str, args: tuple[Operand, ...], attr: Any, type: ValueType | None, span: Span) -> Operand:
+    def append(
+        self, name: str, args: tuple[Operand, ...], attr: Attribute | None, type: ValueType | None, span: Span
+    ) -> Operand:
         """Append an operation that depends on more than its arguments, or is not one of the finished IR."""
         result = None if type is None else Value(type)
         self.builder.append(Op(name, args, attr, result, span))

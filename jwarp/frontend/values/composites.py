@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, as_operand, describe
+from jwarp.ir.attributes import Attribute
 from jwarp.ir.builder import TRUE, zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import CompositeType, ScalarType, as_scalar, float32, int32, matrix, of_components, vector
@@ -20,7 +21,9 @@ Selector = int | Operand | range
 class Emitter(Protocol):
     """What the rules below need of the lowering."""
 
-    def emit(self, name: str, *args: Operand, span: Span, attr: Any = None, type: Any = None) -> Operand: ...
+    def emit(
+        self, name: str, *args: Operand, span: Span, attr: Attribute | None = None, type: Any = None
+    ) -> Operand: ...
     def scalar(self, binding: Binding, span: Span, role: str = "value") -> Operand: ...
 
 

@@ -1,0 +1,29 @@
+"""What kernels and functions have in common with Python's functions: they are pickled by name, and not copied."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, Self
+
+
+class ByName:
+    """Base of what stands in a module: pickled as a reference to it, copied as itself."""
+
+    __module__: str
+    __qualname__: str
+
+    def __reduce__(self) -> str:
+        """The name, for pickle, which looks for it in the module and refuses what is not found there."""
+        if "<locals>" in self.__qualname__:
+            scope, _, name = self.__qualname__.rpartition(".<locals>.")
+            raise pickle.PicklingError(
+                f"'{name}' is defined in the function '{scope}', and kernels and functions are pickled by name: "
+                f"define it at the top of the module '{self.__module__}'"
+            )
+        return self.__qualname__
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self

@@ -164,7 +164,7 @@ def launch(
         values, key = eager.launch_key(kernel, dim, inputs, outputs, block_dim)
     else:
         values, key = (), None
-    plan = eager.find(kernel, key)
+    plan = None if key is None else kernel.plans.get(key)
     if plan is not None and stream is None:
         results = plan.call(values)
         if results is not None:

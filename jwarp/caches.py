@@ -16,6 +16,8 @@ R = TypeVar("R")
 
 # What there is of each shape that a kernel is launched with is kept for so many shapes.
 MAX_SHAPES = 512
+# Kernels whose analysis is kept; that of others is made again, or read from disk.
+MAX_KERNELS = 4096
 
 _MISSING: Any = object()
 
@@ -113,6 +115,7 @@ class PerOwner(Generic[R, K, V]):
 
     def __init__(self, name: str, bound: int | str):
         self.name, self.bound = name, bound
+        owned.append(self)
 
     def of(self, owner: R) -> Cache[K, V]:
         """The cache of this owner."""
@@ -145,6 +148,7 @@ class Usage:
 def report() -> tuple[Usage, ...]:
     """Every cache there is, by name."""
     found = {name: Usage(name, 1, made.cache_info().currsize, bound) for name, (made, bound) in _functions.items()}
+    found |= {per.name: Usage(per.name, 0, 0, per.bound) for per in owned}
     with _registering:
         caches = list(_caches)
     for cache in caches:
@@ -155,4 +159,6 @@ def report() -> tuple[Usage, ...]:
 
 _caches: weakref.WeakSet[Cache[Any, Any]] = weakref.WeakSet()
 _registering = threading.Lock()
+# Those that objects have one of, in order of their making.
+owned: list[PerOwner[Any, Any, Any]] = []
 _functions: dict[str, tuple[functools._lru_cache_wrapper[Any], int | str]] = {}

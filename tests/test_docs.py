@@ -80,3 +80,27 @@ def test_the_list_of_functions_on_tiles_is_complete():
     assert known - {"tile_bvh_query_aabb"} <= listed, known - listed
     refused = {name for name in PLANNED if name.startswith("tile_") and "query" not in name}
     assert refused <= listed | {"tile_stack_push", "tile_stack_pop", "tile_stack_clear", "tile_stack_count"}
+
+
+def test_architecture(tmp_path):
+    """Files and folders that the page names are there, and it shows the IR that its kernel has."""
+    text = (DOCS / "architecture.md").read_text()
+    root = README.parent
+    known = {
+        str(path.relative_to(base))
+        for base in (root, root / "jwarp", root / "cuda/runtime")
+        for path in base.rglob("*")
+    }
+    names = re.findall(r"`([\w./]+(?:\.py|/))`", text)
+    assert len(names) > 30
+    assert [name for name in names if not any(f"/{path}".endswith(f"/{name.rstrip('/')}") for path in known)] == []
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+    header = "import jax\nimport jax.numpy as jnp\nimport jwarp as wp\nx = jnp.ones(3)\n"
+    file = tmp_path / "spring.py"
+    file.write_text(header + code)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    shown = re.search(r"```\n(kernel spring.*?)```", text, re.DOTALL)[1]
+    plain = lambda listing: [line.split("#")[0].rstrip() for line in listing.strip().splitlines()]  # noqa: E731
+    assert plain(jwarp.inspect(module.spring, "ir")) == plain(shown)

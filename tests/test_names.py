@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 import jwarp as wp
 from jwarp.frontend.builtins.planned import PLANNED
+
+PACKAGE = Path(wp.__file__).parent
 
 
 @pytest.mark.parametrize("name", sorted(PLANNED))
@@ -36,3 +41,19 @@ def test_in_out_argnames_that_are_no_names():
 
     with pytest.raises(wp.LaunchError, match="in_out_argnames must be a sequence of names, got 3"):
         wp.jax_kernel(k, in_out_argnames=3)
+
+
+def test_every_module_can_be_imported_under_another_name():
+    """`import a.b.c as x` takes attributes: no package or module may be hidden by a function of its name."""
+    for path in PACKAGE.rglob("*.py"):
+        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+        # `import jwarp.config as config` gives the public object on purpose, as `import warp.config` has the settings.
+        if path.name != "__main__.py" and name != "jwarp.config":
+            namespace: dict[str, object] = {}
+            exec(f"import {name} as found", namespace)
+            assert namespace["found"] is sys.modules[name], name
+
+
+def test_no_package_has_the_name_of_a_public_function():
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert all(getattr(wp, name) is sys.modules[f"jwarp.{name}"] for name in folders if hasattr(wp, name))

@@ -8,12 +8,11 @@ import threading
 from collections.abc import Callable
 from typing import Any, overload
 
-from jwarp.caches import Cache
+from jwarp.caches import Cache, PerOwner
 from jwarp.config import Settings, config
 from jwarp.errors import CompileError, JwarpError, Span
 from jwarp.frontend.builtins import rows  # noqa: F401 defines them
 from jwarp.frontend.context import UsesTiles
-from jwarp.frontend.func import Func, func
 from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.frontend.lowering.lower import lower_kernel_source
 from jwarp.frontend.syntax.source import (
@@ -34,6 +33,9 @@ from jwarp.types import as_type
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
 
 
+_IRS: PerOwner[Kernel, tuple, nodes.Kernel] = PerOwner("IR of a kernel", "settings that change it, and sizes of blocks")
+
+
 class PythonKernel(Kernel):
     """A kernel written in Python. Its code is read when it is first needed; numbers it names are captured now."""
 
@@ -51,7 +53,7 @@ class PythonKernel(Kernel):
 
     @functools.cached_property
     def _irs(self) -> Cache[tuple, nodes.Kernel]:
-        return Cache("IR of a kernel", "settings that change it, and sizes of blocks")
+        return _IRS.of(self)
 
     @functools.cached_property
     def source(self) -> Source:
@@ -210,6 +212,3 @@ def kernel(
         return functools.partial(kernel, enable_backward=enable_backward)
     check_function(function, "@wp.kernel")
     return PythonKernel(function, enable_backward)
-
-
-__all__ = ["Func", "PythonKernel", "func", "kernel"]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jwarp.caches import MAX_SHAPES, Cache
+from jwarp.caches import MAX_SHAPES, Cache, PerOwner
 from jwarp.config import Settings
 from jwarp.errors import Span
 from jwarp.frontend.by_name import ByName
@@ -63,7 +63,7 @@ class Kernel(ByName, abc.ABC):
     @functools.cached_property
     def plans(self) -> Cache[Any, Any]:
         """What launches keep for the next one alike."""
-        return Cache("repeated launches of a kernel", MAX_SHAPES)
+        return _PLANS.of(self)
 
     @abc.abstractmethod
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
@@ -103,3 +103,6 @@ class Kernel(ByName, abc.ABC):
     def __repr__(self) -> str:
         params = ", ".join(f"{p.name}: {p.type}" for p in self.signature)
         return f"<{self.made_by.removeprefix('@')} {self.name}({params})>"
+
+
+_PLANS: PerOwner[Kernel, Any, Any] = PerOwner("repeated launches of a kernel", MAX_SHAPES)

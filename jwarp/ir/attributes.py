@@ -8,12 +8,13 @@ renumbering follow the annotations, and know no operation by name.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import types
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
+
+from jwarp.caches import cached
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,7 @@ class BadAttribute(ValueError):
     """Data that is no attribute of the kind that it should be."""
 
 
-@functools.cache
+@cached("kinds of attributes")
 def fields_of(kind: Any) -> tuple[tuple[str, Any], ...]:
     """The names and kinds of the fields of a dataclass; () of any other kind."""
     if not dataclasses.is_dataclass(kind):

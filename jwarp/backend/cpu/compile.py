@@ -22,7 +22,7 @@ from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
 from jwarp.backend.store import key_of
-from jwarp.caches import Cache
+from jwarp.caches import MAX_KERNELS, Cache
 from jwarp.config import CODE_SETTINGS, Settings, config
 from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
@@ -30,7 +30,7 @@ from jwarp.ir.serialize import from_bytes
 from jwarp.passes.expand import expand
 from jwarp.passes.simplify import simplify
 from jwarp.tiling.to_scalars import lower_tiles
-from jwarp.tiling.units import request_of
+from jwarp.tiling.whole import request_of
 
 LOCAL_PASSES = ("sroa",)
 
@@ -154,7 +154,7 @@ _compiling: Cache[str, threading.Lock] = Cache("locks of kernels", _FOR_LIFE)
 # By content, for custom calls that come from a cache or a file; and by object, which is quicker to find
 # and keeps the source positions of kernels of the same content apart.
 _by_content: Cache[str, CpuKernel] = Cache("kernels for the processor, by content", _FOR_LIFE)
-_by_object: Cache[tuple, CpuKernel] = Cache("kernels for the processor, by object", _FOR_LIFE)
+_by_object: Cache[tuple, CpuKernel] = Cache("kernels for the processor, by object", MAX_KERNELS)
 
 
 def lower_kernel(kernel: Kernel, settings: Settings) -> CpuKernel:

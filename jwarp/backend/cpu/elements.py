@@ -37,7 +37,7 @@ def group(nodes: Sequence[Node], start: int, arrays: dict[int, ArrayType]) -> li
     found: list[Op] = []
     seen: set[int | None] = {None}
     for node in nodes[start:]:
-        if not isinstance(node, Op) or (node.name, node.array) != (first.name, first.array):
+        if not isinstance(node, Op) or node.name != first.name or node.array != first.array:
             break
         position = component_of(node, array)
         if node.args[: array.dims] != first.args[: array.dims] or position in seen:

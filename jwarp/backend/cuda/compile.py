@@ -34,17 +34,18 @@ from jwarp.backend.cuda.nvrtc import (
 )
 from jwarp.backend.cuda.rules import CUDA_RULES
 from jwarp.backend.cuda.shared import refuse_large
+from jwarp.backend.cuda.tiles import UNIT_RULES
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
 from jwarp.backend.store import key_of
-from jwarp.caches import Cache
+from jwarp.caches import MAX_KERNELS, Cache
 from jwarp.config import CODE_SETTINGS, Settings
 from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
 from jwarp.passes.expand import expand
 from jwarp.passes.simplify import simplify
 from jwarp.tiling.to_scalars import lower_tiles
-from jwarp.tiling.units import ROUTINES, request_of
+from jwarp.tiling.whole import request_of
 
 BLOCK = 256
 MAX_BLOCK = 1024
@@ -96,7 +97,7 @@ class CudaKernel(AnalysedKernel):
         """Elementary functions stay that CUDA has."""
         kernel = simplify(self.kernel)
         if kernel.block_dim:
-            kernel = lower_tiles(kernel, units=tuple(ROUTINES.values()), flat=True)
+            kernel = lower_tiles(kernel, routines=UNIT_RULES, flat=True)
         kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
         return simplify(kernel, flatten_branches=True)
 
@@ -202,7 +203,7 @@ def block_size(block_dim: int | None) -> int:
 # Launches that are made refer to images, and images of many architectures are large: what is forgotten is on disk.
 IMAGES = 1024
 _images: Cache[str, bytes] = Cache("images for GPUs", IMAGES)
-_kernels: Cache[tuple, CudaKernel] = Cache("kernels for GPUs", "kernels compiled in this process")
+_kernels: Cache[tuple, CudaKernel] = Cache("kernels for GPUs", MAX_KERNELS)
 _locks: Cache[str, threading.Lock] = Cache("locks of images", "images compiled in this process")
 
 

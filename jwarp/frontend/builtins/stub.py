@@ -111,7 +111,7 @@ def _class(name: str, kind: CompositeType) -> str:
         made = [f"value: {given} | {base}[Any, Any] = ..., /"]
     else:
         bases, operators = f"Components[{component}]", list(_operators(kind.kind, component, name))
-        made = ["value: Any = ..., /", "*parts: Any"]
+        made = ["*parts: Any"]
     return "\n    ".join(
         [
             f"class {name}({bases}):",

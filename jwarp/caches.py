@@ -119,7 +119,7 @@ class PerOwner(Generic[R, K, V]):
 
     def of(self, owner: R) -> Cache[K, V]:
         """The cache of this owner."""
-        attributes = vars(owner)
+        attributes = owner.__dict__
         found: Cache[K, V] | None = attributes.get(self.name)
         return attributes.setdefault(self.name, Cache(self.name, self.bound)) if found is None else found
 

@@ -18,6 +18,9 @@ class Adjoint:
     def __getitem__(self, name: Any) -> Any:
         raise KernelTypeError("wp.adjoint[…] can only be used in a function under @wp.func_grad")
 
+    def __setitem__(self, name: Any, value: Any) -> None:
+        self[name]
+
     def __repr__(self) -> str:
         return "wp.adjoint"
 

@@ -13,7 +13,6 @@ from jwarp.config import Settings, config
 from jwarp.errors import CompileError, JwarpError, Span
 from jwarp.frontend.builtins import rows  # noqa: F401 defines them
 from jwarp.frontend.context import UsesTiles
-from jwarp.frontend.func import Func, func
 from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.frontend.lowering.lower import lower_kernel_source
 from jwarp.frontend.syntax.source import (
@@ -213,6 +212,3 @@ def kernel(
         return functools.partial(kernel, enable_backward=enable_backward)
     check_function(function, "@wp.kernel")
     return PythonKernel(function, enable_backward)
-
-
-__all__ = ["Func", "PythonKernel", "func", "kernel"]

@@ -19,11 +19,6 @@ from jwarp.types import shape_of, with_shape
 _MOVABLE = ("pure", "tile")
 
 
-def effect_of(node: Op) -> str:
-    """The effect of an operation."""
-    return node.row.effect
-
-
 class Variation:
     """Finds the scalars that may differ between lanes."""
 
@@ -91,7 +86,7 @@ class Variation:
 
     def result(self, node: Op, mapped: bool) -> bool:
         """Whether the result of an operation varies."""
-        return self.any(node.args) or (mapped and effect_of(node) not in _MOVABLE)
+        return self.any(node.args) or (mapped and node.row.effect not in _MOVABLE)
 
 
 class Lifter:
@@ -180,7 +175,7 @@ class Lifter:
         varies = self.variation.any(node.args) or (node.result is not None and self.variation.of(node.result))
         if not varies and not self.is_each(node):
             args = tuple(self.plain(a) for a in node.args)
-            place = self.before if self.before is not None and effect_of(node) in _MOVABLE else out
+            place = self.before if self.before is not None and node.row.effect in _MOVABLE else out
             if place is not out or not self.mapped:
                 place.append(dataclasses.replace(node, args=args))
                 return

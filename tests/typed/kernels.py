@@ -136,8 +136,11 @@ def main() -> None:
     moved, energy = wp.launch(step, n, [x, x, neighbours, body, 0.1], [(n, 3), (1,)])
     stepped = wp.jax_kernel(step, num_outputs=2, launch_dims=n, output_dims={"new_x": n, "energy": 1})
     moved, energy = jax.jit(stepped)(x, x, neighbours, body, 0.1)
-    recorded = wp.launch(factors, 2, [np.zeros((2, 3, 3))], [(2, 3)], record_cmd=True)
+    matrices = np.eye(3, dtype=np.float32)[None]
+    recorded = wp.launch(factors, 1, [], [matrices, np.zeros((1, 3), np.float32)], record_cmd=True)
     recorded.launch()
+    named = wp.launch(factors, 1, outputs={"m": jnp.asarray(matrices), "out": 1})
+    print(named["out"].shape)
     with wp.config(bounds="unchecked"):
         print(wp.inspect(step), wp.sin(1.0), wp.pi, moved, energy)
 

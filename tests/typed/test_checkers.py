@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-PROGRAMS = {name: (Path(__file__).parent / f"{name}.py").read_text() for name in ("kernels", "mistakes")}
+PROGRAMS = {name: (Path(__file__).parent / f"{name}.py").read_text() for name in ("kernels", "structures", "mistakes")}
 PROGRAMS["readme"] = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[0]
 
 # Kernels return nothing, so that few of them say so: of `--strict` only this is left out, where they do not.
@@ -69,7 +70,7 @@ def found(request):
     return request.getfixturevalue(f"found_by_{request.param}")
 
 
-@pytest.mark.parametrize("name", ["kernels", "readme"])
+@pytest.mark.parametrize("name", ["kernels", "structures", "readme"])
 def test_a_program_that_is_right_has_no_errors(found, name):
     assert [entry for entry in found if entry[0] == name] == []
 
@@ -78,3 +79,10 @@ def test_mistakes_are_found_where_they_are(found):
     lines = PROGRAMS["mistakes"].splitlines()
     wrong = {number for number, line in enumerate(lines, 1) if "  # wrong" in line}
     assert {line for file, line, _ in found if file == "mistakes"} == wrong
+
+
+@pytest.mark.parametrize("name", ["kernels", "structures"])
+def test_a_program_that_is_right_runs(name, tmp_path, capsys):
+    (tmp_path / f"{name}.py").write_text(PROGRAMS[name])
+    runpy.run_path(str(tmp_path / f"{name}.py"), run_name="__main__")
+    assert capsys.readouterr().out

@@ -44,7 +44,7 @@ from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
 from jwarp.passes.expand import expand
 from jwarp.passes.simplify import simplify
 from jwarp.tiling.to_scalars import lower_tiles
-from jwarp.tiling.units import request_of
+from jwarp.tiling.whole import request_of
 
 BLOCK = 256
 MAX_BLOCK = 1024
@@ -96,7 +96,7 @@ class CudaKernel(AnalysedKernel):
         """Elementary functions stay that CUDA has."""
         kernel = simplify(self.kernel)
         if kernel.block_dim:
-            kernel = lower_tiles(kernel, units=routines(kernel), flat=True)
+            kernel = lower_tiles(kernel, routines=routines(kernel), flat=True)
         kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
         return simplify(kernel, flatten_branches=True)
 

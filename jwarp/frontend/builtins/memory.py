@@ -92,8 +92,8 @@ def _local_array(name: str) -> Builtin:
         form
         for shape, array in shapes.items()
         for form in (
-            f"{name}(shape: {shape}, dtype: type[float] = float) -> {array}[float]",
             f"{name}(shape: {shape}, dtype: type[T]) -> {array}[T]",
+            f"{name}(shape: {shape}, dtype: type[float] = float) -> {array}[float]",
         )
     )
     return define(

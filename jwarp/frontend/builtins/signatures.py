@@ -90,8 +90,10 @@ class Described:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """What `inspect.signature` gives: the first form."""
-        return self.each_form[0].signature
+        """What `inspect.signature` gives: the first form; of those with its names, the one with most defaults."""
+        signatures = [form.signature for form in self.each_form]
+        alike = [s for s in signatures if list(s.parameters) == list(signatures[0].parameters)]
+        return max(alike, key=lambda s: sum(p.default is not p.empty for p in s.parameters.values()))
 
     @functools.cached_property
     def named_forms(self) -> tuple[tuple[str, ...], ...]:
@@ -118,9 +120,9 @@ def first_fitting(forms: Sequence[Form], args: Sequence[Any], named: dict[str, A
     """The arguments by the names of the parameters, of the first form that they fit.
 
     Raises:
-        TypeError: they fit none; the text is about the first.
+        TypeError: they fit none; the text is about the last.
     """
     for form in forms:
         with contextlib.suppress(TypeError):
             return form.signature.bind(*args, **named)
-    return forms[0].signature.bind(*args, **named)
+    return forms[-1].signature.bind(*args, **named)

@@ -119,6 +119,7 @@ def _class(name: str, kind: CompositeType) -> str:
             f"def __init__(self, {parameters}, /) -> None: ...",
             "@overload",
             f"def __init__(self, value: {given} | {base}[Any, Any] = ..., /) -> None: ...",
+            f"def __set__(self, instance: Any, value: {name} | HostValue, /) -> None: ...",
         ]
     )
 

@@ -15,7 +15,6 @@ from jwarp.frontend.values import composites
 from jwarp.frontend.values.bindings import Binding, Composite, describe, holds_array, layout, rebuild
 from jwarp.frontend.values.cells import with_origins
 from jwarp.ir.builder import FALSE, TRUE, make_block
-from jwarp.ir.lift import effect_of
 from jwarp.ir.nodes import Const, If, Node, Op, Operand, Value
 from jwarp.types import ScalarType, bool_, int32
 
@@ -93,7 +92,7 @@ def _logical(ctx: Context, is_and: bool, first: Operand, second: Callable[[], Op
 
 def is_eager(ctx: Context, nodes: list[Node]) -> bool:
     """Whether running `nodes` where they are not needed costs little and does nothing."""
-    pure = all(isinstance(n, Op) and effect_of(n) == "pure" for n in nodes)
+    pure = all(isinstance(n, Op) and n.row.is_pure for n in nodes)
     return pure and len(nodes) <= (0 if ctx.debug else MAX_EAGER_OPS)
 
 

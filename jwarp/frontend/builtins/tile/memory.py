@@ -367,8 +367,8 @@ def _own(given: Given, x: Operand, span: Span) -> Operand:
 def _of_shape(name: str, doc: str, number: int) -> TileBuiltin:
     return define(
         f"""
-        {name}(shape: Shape, dtype: type[float] = float, storage: str = 'register') -> tile[float]
-        {name}(shape: Shape, dtype: type[T], storage: str = 'register') -> tile[T]""",
+        {name}(shape: Shape, dtype: type[T], storage: str = 'register') -> tile[T]
+        {name}(shape: Shape, dtype: type[float] = float, storage: str = 'register') -> tile[float]""",
         f"""{doc}
 
         `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
@@ -391,8 +391,8 @@ tile_full = define(
 )
 tile_arange = define(
     """
-    tile_arange(*args: float, dtype: type[float] = float, storage: str = 'register') -> tile[float]
-    tile_arange(*args: float, dtype: type[T], storage: str = 'register') -> tile[T]""",
+    tile_arange(*args: float, dtype: type[T], storage: str = 'register') -> tile[T]
+    tile_arange(*args: float, dtype: type[float] = float, storage: str = 'register') -> tile[float]""",
     """A tile of one dimension with the numbers of a range: (stop), (start, stop) or (start, stop, step), constants.
 
     Raises:

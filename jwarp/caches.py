@@ -15,7 +15,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # What there is of each shape that a kernel is launched with is kept for so many shapes.
-MAX_SHAPES = 512
+MAX_SHAPES = 256
 # Kernels whose analysis is kept; that of others is made again, or read from disk.
 MAX_KERNELS = 4096
 

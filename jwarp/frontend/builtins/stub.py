@@ -19,7 +19,7 @@ import jwarp.types
 from jwarp.constants import CONSTANTS
 from jwarp.frontend.builtins.signatures import Described
 from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
-from jwarp.frontend.values.composites import OPERATORS
+from jwarp.frontend.values.kinds import OPERATORS
 from jwarp.types import MATRIX, NAMED, SCALARS, VECTOR, CompositeKind, CompositeType, ScalarType, float32, int32
 
 PACKAGE = Path(jwarp.types.__file__).parent.parent

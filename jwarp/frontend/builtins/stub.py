@@ -15,14 +15,13 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-import jwarp.types
 from jwarp.constants import CONSTANTS
 from jwarp.frontend.builtins.signatures import Described
 from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
-from jwarp.frontend.values.composites import OPERATORS
+from jwarp.frontend.values.kinds import OPERATORS
 from jwarp.types import MATRIX, NAMED, SCALARS, VECTOR, CompositeKind, CompositeType, ScalarType, float32, int32
 
-PACKAGE = Path(jwarp.types.__file__).parent.parent
+PACKAGE = Path(__file__).parents[2]
 PATH = PACKAGE / "__init__.pyi"
 ANNOTATIONS = Path(__file__).with_name("annotations.pyi")
 

@@ -11,7 +11,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.attributes import Attribute, Iota, Reduction
 from jwarp.ir.lift import Lifter, Variation, effect_of
-from jwarp.ir.nodes import WRITES, Block, Const, For, Kernel, Node, Op, Operand, Value, walk_node
+from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, walk_node
 from jwarp.ir.ops import OPS
 from jwarp.types import ScalarType, TileType, bool_, int32, tile_type
 
@@ -45,7 +45,7 @@ class LaneVariation(Variation):
 
     def is_each(self, node: Op) -> bool:
         """Whether every lane makes an operation, also where all make the same one."""
-        if not node.name.startswith("atomic_"):
+        if not node.row.is_atomic:
             return node.name == "print"
         return self.kernel.local(node.array) is None
 
@@ -128,7 +128,7 @@ class Lanes(Lifter):
 
     def check_local(self, node: Op) -> None:
         """A thread's own array becomes the block's, where all threads have the same in it."""
-        if node.name not in ("load", "clear", *WRITES):
+        if not (node.row.reads_elements or node.row.changes_elements):
             return
         local = self.kernel.local(node.array)
         if local is not None and (self.mapped or self.variation.any(node.args)):

@@ -1,4 +1,4 @@
-"""Small launches: what one costs in a jitted function, as a jitted call, eagerly, and on NumPy arrays in place."""
+"""Small launches and their adjoints: what one costs in a jitted function, as a jitted call, eagerly, and in place."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 from contenders import JWARP, WARP, jwarp, warp
 from figures import Figure, Target, at_most, faster
-from timing import Run, interleave
+from timing import Run, Time, interleave
 
 SIZE = 8
 CHAIN = 100
 
 Step = Callable[[jax.Array], jax.Array]
+
+
+@jwarp.kernel
+def plus_one(x: jwarp.array[float], y: jwarp.array[float]):
+    """As `add_one`, with gradients."""
+    i = jwarp.tid()
+    y[i] = x[i] + 1.0
 
 
 def measure(rounds: int, budget: float) -> Iterator[Figure]:
@@ -25,6 +32,8 @@ def measure(rounds: int, budget: float) -> Iterator[Figure]:
     yield _eager(rounds, budget)
     yield _replayed(rounds, budget)
     yield _in_place(rounds, budget)
+    yield _eager_adjoint(rounds, budget)
+    yield _in_place_adjoint(rounds, budget)
 
 
 def _steps() -> dict[str, Step]:
@@ -100,6 +109,46 @@ def _in_place(rounds: int, budget: float) -> Figure:
     times = {name: time.per(CHAIN) for name, time in interleave(_many(runs), rounds, budget).items()}
     np.testing.assert_array_equal(y, x + 1)
     return Figure("a launch in place", times, faster(times, "warp", 1))
+
+
+def _eager_adjoint(rounds: int, budget: float) -> Figure:
+    """Adjoint launches outside of jit, beside the launches that they are adjoints of."""
+    x, cotangent = jnp.arange(float(SIZE)), jnp.full(SIZE, 3.0)
+    inputs = [x]
+
+    def forward() -> jax.Array:
+        return jwarp.launch(plus_one, SIZE, inputs, [SIZE])[0]
+
+    def adjoint() -> jax.Array:
+        return jwarp.launch(plus_one, SIZE, inputs, [SIZE], adjoint=True, adj_outputs=[cotangent])[0]
+
+    def repeated(run: Callable[[], jax.Array]) -> Run:
+        return lambda: [run() for _ in range(CHAIN)][-1].block_until_ready()
+
+    np.testing.assert_array_equal(adjoint(), cotangent)
+    runs = {"forward": repeated(forward), "jwarp": repeated(adjoint)}
+    times = {name: time.per(CHAIN) for name, time in interleave(runs, rounds, budget).items()}
+    return _beside_forward("an eager adjoint launch on JAX arrays", times)
+
+
+def _in_place_adjoint(rounds: int, budget: float) -> Figure:
+    x, y, cotangent, gradient = (np.full(SIZE, k, np.float32) for k in range(4))
+    inputs, outputs = [x], [y]
+
+    def adjoint() -> None:
+        jwarp.launch(plus_one, SIZE, inputs, outputs, adjoint=True, adj_inputs=[gradient], adj_outputs=[cotangent])
+
+    adjoint()
+    np.testing.assert_array_equal(gradient, np.full(SIZE, 5))
+    runs: dict[str, Run] = {"forward": lambda: jwarp.launch(plus_one, SIZE, inputs, outputs), "jwarp": adjoint}
+    times = {name: time.per(CHAIN) for name, time in interleave(_many(runs), rounds, budget).items()}
+    return _beside_forward("an adjoint launch in place", times)
+
+
+def _beside_forward(name: str, times: dict[str, Time]) -> Figure:
+    ratio = times["jwarp"].least / times["forward"].least
+    target = Target("of the time of the launch", ratio, 3.0, "x", at_least=False)
+    return Figure(name, {"jwarp": times["jwarp"]}, (target,))
 
 
 def _many(runs: dict[str, Run]) -> dict[str, Run]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from jwarp.bind import compat
 from jwarp.config import config
-from jwarp.dispatch.ready import Plan, Ready
+from jwarp.dispatch.ready import Ready
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launching import grouping
@@ -24,23 +24,26 @@ Repeatable = tuple[Sequence[Any], Hashable | None]
 
 def launch_key(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any) -> Repeatable:
     """The values and the key of a launch."""
-    if type(inputs) not in (list, tuple) or type(block_dim) not in (type(None), int):
+    if (type(inputs) is not list and type(inputs) is not tuple) or (
+        block_dim is not None and type(block_dim) is not int
+    ):
         return (), None
     if kernel.has_structs:
         inputs = None if outputs is None else grouping.plain_parts(kernel, inputs)
         if inputs is None:
             return (), None
-    dims = tuple(dim) if type(dim) is list else dim
-    if type(dims) is not int and not (type(dims) is tuple and all(type(n) is int for n in dims)):
-        return (), None
+    if type(dim) is not int:
+        dim = tuple(dim) if type(dim) is list else dim
+        if not (type(dim) is tuple and all(type(n) is int for n in dim)):
+            return (), None
     if outputs is None:
-        return inputs, key_of(inputs, (dims, block_dim))
-    if type(outputs) not in (list, tuple):
+        return inputs, key_of(inputs, (dim, block_dim))
+    if type(outputs) is not list and type(outputs) is not tuple:
         return (), None
     shapes = tuple([_shape_key(value) for value in outputs])
     if None in shapes:
         return (), None
-    return (*inputs, *outputs), key_of(inputs, (dims, block_dim), shapes)
+    return (*inputs, *outputs), key_of(inputs, (dim, block_dim), shapes)
 
 
 def adjoint_key(
@@ -92,11 +95,6 @@ def _gradient_key(value: Any) -> Hashable | None:
     if value is None or kind is bool:
         return str(value)
     return (kind, value.shape, value.dtype) if kind is compat.Array or kind is np.ndarray else None
-
-
-def find(kernel: Kernel, key: Hashable | None) -> Plan | None:
-    """The plan of an earlier call."""
-    return None if key is None else kernel.plans.get(key)
 
 
 def keep(ready: Ready, key: Hashable | None, values: Sequence[Any]) -> None:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy import may_share_memory
 
 from jwarp import _native
 from jwarp.bind import compat
+from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch import eager
 from jwarp.dispatch.host_adjoint import InPlaceAdjoint, Need
 from jwarp.dispatch.host_arrays import InPlace, Use
@@ -20,8 +22,8 @@ Make = Callable[[list[Any]], np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
-class _Arguments:
-    """What the values of a repeated call have to be.
+class _Plan:
+    """What the values of a repeated call have to be, and the `names` under which its results come back, if any.
 
     `converts` are those that are no arrays of NumPy, and what makes arrays of them. Those that are `written` must
     have no memory in common with the others, which calls with the same shapes can differ in.
@@ -30,10 +32,11 @@ class _Arguments:
     converts: tuple[tuple[int, Convert], ...]
     written: tuple[int, ...]
     apart: tuple[tuple[int, int], ...]
+    names: tuple[str, ...] | None
 
     def read(self, values: Sequence[Any]) -> list[Any] | None:
         """The arrays; None where the checks have to look at the values anew."""
-        if not compat.is_not_tracing():
+        if not is_not_tracing():
             return None
         arrays = list(values)
         for place, convert in self.converts:
@@ -46,47 +49,42 @@ class _Arguments:
             if not (flags.c_contiguous and flags.writeable):
                 return None
         for p, q in self.apart:
-            if np.may_share_memory(arrays[p], arrays[q]):
+            if may_share_memory(arrays[p], arrays[q]):
                 return None
         return arrays
 
 
 @dataclass(frozen=True, slots=True)
-class ForwardPlan:
+class ForwardPlan(_Plan):
     """A launch, whose outputs are what is written."""
 
     native: _native.HostLaunch
-    arguments: _Arguments
-    outputs: tuple[int, ...]
-    names: tuple[str, ...] | None
 
     def call(self, values: Sequence[Any]) -> Any:
         """The outputs; None where the checks have to look at the values anew."""
-        arrays = self.arguments.read(values)
+        arrays = self.read(values)
         if arrays is None:
             return None
         self.native(arrays)
-        results = tuple([values[p] for p in self.outputs])
+        results = tuple([values[p] for p in self.written])
         return results if self.names is None else dict(zip(self.names, results, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
-class AdjointPlan:
+class AdjointPlan(_Plan):
     """An adjoint launch: `makes` are arrays of its own, which come after those of the values.
 
     `launches` are run on the arrays of these numbers; then arrays are `added` to others, and come back as `results`.
     """
 
-    arguments: _Arguments
     makes: tuple[Make, ...]
     launches: tuple[tuple[_native.HostLaunch, tuple[int, ...]], ...]
     added: tuple[tuple[int, int], ...]
     results: tuple[int, ...]
-    names: tuple[str, ...] | None
 
     def call(self, values: Sequence[Any]) -> Any:
         """The gradients; None where the checks have to look at the values anew."""
-        arrays = self.arguments.read(values)
+        arrays = self.read(values)
         if arrays is None:
             return None
         for make in self.makes:
@@ -112,7 +110,7 @@ def forward_plan(
         return None
     arrays = [p for p, param in enumerate(params) if param.is_array]
     apart = tuple((q, p) for q in outputs for p in arrays if p != q and (p not in outputs or p > q))
-    return ForwardPlan(run.one_call(), _Arguments(converts, tuple(outputs), apart), tuple(outputs), names)
+    return ForwardPlan(converts, tuple(outputs), apart, names, run.one_call())
 
 
 def adjoint_plan(
@@ -177,9 +175,16 @@ class _AdjointBuilder:
             places = tuple(self.place(need, dtype, finals) for need, dtype in zip(run.needs, dtypes, strict=True))
             launches.append((run.run.one_call(), places))
         self.added += [(self.cotangents[p], self.gradients[p]) for p in run.same]
-        arguments = _Arguments(converts, tuple(self.given.values()), self.apart())
-        results = tuple(self.gradients.values())
-        return AdjointPlan(arguments, tuple(self.makes), tuple(launches), tuple(self.added), results, names)
+        return AdjointPlan(
+            converts,
+            tuple(self.given.values()),
+            self.apart(),
+            names,
+            tuple(self.makes),
+            tuple(launches),
+            tuple(self.added),
+            tuple(self.gradients.values()),
+        )
 
     def place(self, need: Need, dtype: np.dtype, finals: Mapping[int, int]) -> int:
         """The number of the array that a parameter of the adjoint's kernel is given."""

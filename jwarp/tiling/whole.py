@@ -211,8 +211,6 @@ WHOLE = {
     "cholesky": WholeOperation(_cholesky, "tile_cholesky", _told_cholesky),
     "tri_solve": WholeOperation(_solve, "tile_solve", _told_solve, replaced=1),
 }
-# The names of the routines that a backend may have.
-ROUTINES = tuple(row.routine for row in WHOLE.values() if row.routine)
 
 
 def request_of(kernel: Kernel, node: Op) -> Request:

@@ -174,6 +174,44 @@ def test_repr():
     assert "x=unset" in repr(wp.Launch(axpy, adjoint=True)) and "adjoint of axpy" in repr(wp.Launch(axpy, adjoint=True))
 
 
+@wp.struct
+class Pair:
+    scale: float
+    first: wp.array[float]
+    second: wp.array[float]
+
+
+@wp.kernel
+def paired(p: Pair, out: wp.array[float]):
+    i = wp.tid()
+    out[i] = p.scale * p.first[i] + 10.0 * p.second[i]
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_setter_that_fails_changes_nothing(in_place):
+    """A struct whose last field did not fit left the record with its first fields and the old last one."""
+    first, second, memory = floats(5), floats(5), np.zeros(9, np.float32)
+    pair = Pair(2.0, first, second)
+    record = wp.launch(paired, 5, [pair], [memory[:5] if in_place else 5], record_cmd=True)
+    expected = 2 * first + 10 * second
+
+    def check():
+        np.testing.assert_allclose(record.launch()[0], expected, rtol=1e-5)
+        assert record.params[0] is pair and record.dim == (5,)
+
+    check()
+    faulty = [floats(4)[:, None], floats(5).astype(np.float64)]
+    if in_place:
+        faulty += [memory[4:], floats(3)]  # what is written overlaps it; it is too short for the threads
+    for wrong in faulty:
+        with pytest.raises((wp.LaunchError, wp.KernelTypeError)):
+            record.set_param_at_index(0, Pair(3.0, floats(5), wrong))
+        check()
+    with pytest.raises(wp.LaunchError):
+        record.set_dim(6)
+    check()
+
+
 # Adjoint launches
 
 

@@ -34,6 +34,7 @@ from jwarp.backend.cuda.nvrtc import (
 )
 from jwarp.backend.cuda.rules import CUDA_RULES
 from jwarp.backend.cuda.shared import refuse_large
+from jwarp.backend.cuda.tiles import UNIT_RULES
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
@@ -44,7 +45,7 @@ from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
 from jwarp.passes.expand import expand
 from jwarp.passes.simplify import simplify
 from jwarp.tiling.to_scalars import lower_tiles
-from jwarp.tiling.whole import ROUTINES, request_of
+from jwarp.tiling.whole import request_of
 
 BLOCK = 256
 MAX_BLOCK = 1024
@@ -96,7 +97,7 @@ class CudaKernel(AnalysedKernel):
         """Elementary functions stay that CUDA has."""
         kernel = simplify(self.kernel)
         if kernel.block_dim:
-            kernel = lower_tiles(kernel, routines=ROUTINES, flat=True)
+            kernel = lower_tiles(kernel, routines=UNIT_RULES, flat=True)
         kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
         return simplify(kernel, flatten_branches=True)
 

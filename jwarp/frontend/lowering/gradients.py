@@ -221,15 +221,16 @@ class _Call:
         for node in walk(kernel.body):
             if not isinstance(node, Op):
                 continue
-            to_gradient = node.row.is_access and self.feeds[node.array][0] == "gradient"
-            if node.name == "print":
+            row = node.row
+            to_gradient = row.is_access and self.feeds[node.array][0] == "gradient"
+            if row.effect == "print":
                 raise CompileError(f"`{kernel.name}` prints, which a gradient function cannot", node.span)
             if to_gradient and (node.name != "atomic_add" or node.result in used):
                 raise CompileError(
                     "what has been added up for a gradient so far can neither be read nor replaced", node.span,
                     "add to it: wp.adjoint[x] += …",
                 )  # fmt: skip
-            if node.row.is_write and not to_gradient:
+            if row.is_write and not to_gradient:
                 raise CompileError(
                     f"a gradient function cannot write to `{kernel.params[node.array].name}`", node.span,
                     "it adds to wp.adjoint[…] and writes no arrays",

@@ -82,7 +82,7 @@ class Described:
         """The function's name, with which each form begins."""
         return self._lines[0].partition("(")[0]
 
-    @property
+    @functools.cached_property
     def _lines(self) -> list[str]:
         return [" ".join(line.split()) for line in self.forms.strip().splitlines()]
 

@@ -56,6 +56,11 @@ class Forward(Ready):
         # Where each operand is among the values of a plan.
         self.places = made.launch.operands
 
+    @functools.cached_property
+    def _is_traced(self) -> bool:
+        """Whether JAX traces it, which stays so: a change to a traced value makes another one."""
+        return any(isinstance(x, compat.Tracer) for x in self.operands)
+
     @property
     def is_empty(self) -> bool:
         """Whether it computes nothing that anyone could see."""
@@ -79,8 +84,7 @@ class Forward(Ready):
         return self._results(self.traced()) if stream is None else self.on_stream(stream)
 
     def __call__(self) -> Any:
-        is_traced = any(isinstance(x, compat.Tracer) for x in self.operands)
-        return self._results(self.traced() if is_traced else self.compiled(*self.operands))
+        return self._results(self.traced() if self._is_traced else self.compiled(*self.operands))
 
     def _results(self, found: Sequence[Any]) -> Any:
         return self.call.results(dict(zip(self.order, found, strict=True)))

@@ -18,7 +18,7 @@ from pathlib import Path
 from jwarp.constants import CONSTANTS
 from jwarp.frontend.builtins.signatures import Described
 from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
-from jwarp.frontend.values.composites import OPERATORS
+from jwarp.frontend.values.kinds import OPERATORS
 from jwarp.types import MATRIX, NAMED, SCALARS, VECTOR, CompositeKind, CompositeType, ScalarType, float32, int32
 
 PACKAGE = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.rules import expression, lower, lower_condition, unsupported
 from jwarp.frontend.syntax.operators import COMPARISONS
-from jwarp.frontend.values import composites
+from jwarp.frontend.values import kinds
 from jwarp.frontend.values.bindings import Binding, Composite, describe, holds_array, layout, rebuild
 from jwarp.frontend.values.cells import with_origins
 from jwarp.ir.builder import FALSE, TRUE, make_block
@@ -43,7 +43,7 @@ def _chain(ctx: Context, node: ast.Compare, left: Binding, position: int) -> Ope
 def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, node: ast.Compare) -> Operand:
     span, (symbol, name) = ctx.span(node), COMPARISONS[type(operator)]
     if isinstance(left, Composite) or isinstance(right, Composite):
-        same = composites.equal(ctx, symbol, left, right, span)
+        same = kinds.equal(ctx, symbol, left, right, span)
         return same if name == "eq" else ctx.emit("not", same, span=span)
     x, y = ctx.scalar(left, ctx.span(node.left)), ctx.scalar(right, span)
     if x.type is y.type is bool_ and name not in ("eq", "ne"):  # False is less than True

@@ -11,7 +11,8 @@ from jwarp.config import config
 from jwarp.dispatch import checks, route
 from jwarp.dispatch.call import Call, check_kernel
 from jwarp.dispatch.ready import Ready
-from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.dispatch.tracebacks import shortened
+from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, has_gradient
@@ -256,7 +257,10 @@ class Launch(Record):
             LaunchError: a parameter, `dim` or, for an adjoint, the cotangents are not set.
         """
         if self._ready is None:
-            self._ready = self._prepared()
+            try:
+                self._ready = self._prepared()
+            except JwarpError as error:
+                raise shortened(error) from error.__cause__
         return self._ready() if stream is None else self._ready.on_stream(stream)
 
     @property

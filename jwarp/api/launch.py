@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from jwarp.api.launch_arguments import read_call
-from jwarp.api.record import record
+from jwarp.api.record import Launch, record
 from jwarp.dispatch import eager, route
 from jwarp.dispatch.call import check_kernel
 from jwarp.dispatch.tracebacks import shortened
@@ -16,12 +16,66 @@ from jwarp.launching import geometry
 from jwarp.launching.keywords import refuse_keywords
 from jwarp.types import MAX_DIMS
 
+Values = Sequence[Any] | Mapping[str, Any]
 
+
+# What comes back, for type checkers.
+@overload
 def launch(
     kernel: Kernel,
     dim: int | Sequence[int],
-    inputs: Sequence[Any] | Mapping[str, Any] = (),
-    outputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    inputs: Values = (),
+    outputs: Mapping[str, Any] | None = None,
+    *,
+    adjoint: Literal[False] = False,
+    block_dim: int | None = None,
+    record_cmd: Literal[False] = False,
+    stream: Any = None,
+) -> dict[str, Any]: ...
+@overload
+def launch(
+    kernel: Kernel,
+    dim: int | Sequence[int],
+    inputs: Values = (),
+    outputs: Sequence[Any] = (),
+    *,
+    adjoint: Literal[False] = False,
+    block_dim: int | None = None,
+    record_cmd: Literal[False] = False,
+    stream: Any = None,
+) -> tuple[Any, ...]: ...
+@overload
+def launch(
+    kernel: Kernel,
+    dim: int | Sequence[int],
+    inputs: Values = (),
+    outputs: Values | None = None,
+    *,
+    adjoint: bool = False,
+    adj_inputs: Any = None,
+    adj_outputs: Any = None,
+    block_dim: int | None = None,
+    record_cmd: Literal[True],
+    stream: Any = None,
+) -> Launch: ...
+@overload
+def launch(
+    kernel: Kernel,
+    dim: int | Sequence[int],
+    inputs: Values = (),
+    outputs: Values | None = None,
+    *,
+    adjoint: Literal[True],
+    adj_inputs: Any = None,
+    adj_outputs: Any = None,
+    block_dim: int | None = None,
+    stream: Any = None,
+) -> Any: ...
+def launch(
+    kernel: Kernel,
+    dim: int | Sequence[int],
+    inputs: Values = (),
+    outputs: Values | None = None,
     *,
     adjoint: bool = False,
     adj_inputs: Any = None,
@@ -138,8 +192,8 @@ def launch(
 def launch_tiled(
     kernel: Kernel,
     dim: int | Sequence[int],
-    inputs: Sequence[Any] | Mapping[str, Any] = (),
-    outputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    inputs: Values = (),
+    outputs: Values | None = None,
     *,
     block_dim: int,
     **more: Any,

@@ -221,4 +221,4 @@ def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int
             failures=code.failure_text,
         )
 
-    return _COMPILED.of(program).made((launch.key, version, architectures), made)
+    return _COMPILED.of(program).made((launch, version, architectures), made)

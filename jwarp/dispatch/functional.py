@@ -59,6 +59,11 @@ class Forward(Ready):
         own = {p for u in call.given.outputs for p in call.kernel.groups[u]}
         self.kept = own.difference(call.matched.outputs)
 
+    @functools.cached_property
+    def _is_traced(self) -> bool:
+        """Whether JAX traces it, which stays so: a change to a traced value makes another one."""
+        return any(isinstance(x, compat.Tracer) for x in self.operands)
+
     @property
     def is_empty(self) -> bool:
         """Whether it computes nothing that anyone could see."""
@@ -82,8 +87,7 @@ class Forward(Ready):
         return self._results(self.traced()) if stream is None else self.on_stream(stream)
 
     def __call__(self) -> Any:
-        is_traced = any(isinstance(x, compat.Tracer) for x in self.operands)
-        return self._results(self.traced() if is_traced else self.compiled(*self.operands))
+        return self._results(self.traced() if self._is_traced else self.compiled(*self.operands))
 
     def _results(self, found: Sequence[Any]) -> Any:
         return self.call.results(dict(zip(self.order, found, strict=True)))

@@ -100,9 +100,8 @@ def simplify_op(name: str, args: tuple[Operand, ...], type: ValueType) -> Operan
 
 def _fold_tile(name: str, args: tuple[Operand, ...], type: ValueType) -> Operand | None:
     """A tile filled with a constant stays one where elements only move."""
-    x = args[0] if args else None
-    moves = name in ("fill", "view") or (name == "spread" and x is not None and x == zero(x.type))
-    return Const(type, x.value) if moves and isinstance(x, Const) else None
+    rule = _CONSTANT_TILES.get(name)
+    return Const(type, args[0].value) if rule is not None and isinstance(args[0], Const) and rule(args[0]) else None
 
 
 Identity = Callable[[tuple[Operand, ...], ValueType], Operand | None]
@@ -159,6 +158,13 @@ def _select(args: tuple[Operand, ...], type: ValueType) -> Operand | None:
 def _cast(args: tuple[Operand, ...], type: ValueType) -> Operand | None:
     return args[0] if args[0].type is type else None
 
+
+# Whether the result is filled with the constant that the argument is filled with.
+_CONSTANT_TILES: dict[str, Callable[[Const], bool]] = {
+    "fill": lambda x: True,
+    "view": lambda x: True,
+    "spread": lambda x: x == zero(x.type),
+}
 
 _IDENTITIES = {
     "add": _neutral(0, 0),

@@ -214,9 +214,6 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "bitcast": _bitcast,
 }
 
-# What moves bits without computing with them.
-_MOVES = frozenset({"select", "cast", "bitcast"})
-
 
 def evaluate(name: str, args: tuple[Any, ...], result_type: ValueType) -> Array:
     """Apply operation `name` to arrays, which broadcast; there are no floating-point warnings."""
@@ -226,7 +223,7 @@ def evaluate(name: str, args: tuple[Any, ...], result_type: ValueType) -> Array:
     with np.errstate(all="ignore"):
         if OPS[name].typed_by == "target":
             return np.asarray(rule(*arrays, result_type))
-        if name not in _MOVES and all(_is_half(a) for a in arrays):
+        if not OPS[name].moves_bits and all(_is_half(a) for a in arrays):
             arrays = [a.astype(float32.dtype) for a in arrays]
             return np.asarray(rule(*arrays)).astype(result_type.dtype)
         return np.asarray(rule(*arrays))

@@ -13,29 +13,26 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from jwarp.errors import NO_SPAN, Span
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While
+from jwarp.ir.visit import Visitor
 from jwarp.types import shape_of, with_shape
 
 # Operations without effects: they may run although no lane needs them.
 _MOVABLE = ("pure", "tile")
 
 
-def effect_of(node: Op) -> str:
-    """The effect of an operation."""
-    return node.row.effect
-
-
-class Variation:
+class Variation(Visitor):
     """Finds the scalars that may differ between lanes."""
 
     def __init__(self, varying: Iterable[Value] = ()):
         self.varying = set(varying)
+        self.mapped = False  # whether lanes go their own ways in the control flow at hand
 
     def find(self, block: Block) -> None:
         """Add what varies in a block, until nothing is left to add: loops carry it around."""
         count = -1
         while count != len(self.varying):
             count = len(self.varying)
-            self.block(block, mapped=False)
+            self.block(block)
 
     def of(self, x: Operand) -> bool:
         return isinstance(x, Value) and x in self.varying
@@ -54,44 +51,42 @@ class Variation:
                 return self.any(node.cond.yields)
         return False
 
-    def block(self, block: Block, mapped: bool) -> None:
-        for node in block.nodes:
-            self.node(node, mapped)
+    def op(self, node: Op) -> None:
+        if node.result is not None and self.result(node, self.mapped):
+            self.varying.add(node.result)
 
-    def node(self, node: Node, mapped: bool) -> None:
-        match node:
-            case Op():
-                if node.result is not None and self.result(node, mapped):
-                    self.varying.add(node.result)
-            case If():
-                mapped = mapped or self.splits(node)
-                self.block(node.then, mapped)
-                self.block(node.orelse, mapped)
-                for sides in zip(node.results, node.then.yields, node.orelse.yields, strict=True):
-                    self.join(mapped, *sides)
-            case For():
-                if mapped := mapped or self.splits(node):
-                    self.varying.add(node.index)
-                self.carried(node, mapped, (node.body,))
-            case While():
-                mapped = mapped or self.splits(node)
-                self.carried(node, mapped, (node.cond, node.body))
+    def branch(self, node: If) -> None:
+        with self.maybe_mapped(node):
+            self.inside(node)
+            for sides in zip(node.results, node.then.yields, node.orelse.yields, strict=True):
+                self.join(*sides)
 
-    def join(self, mapped: bool, value: Value, *sources: Operand) -> None:
-        if (mapped or self.any(sources)) and not shape_of(value.type):
+    def loop(self, node: For | While) -> None:
+        with self.maybe_mapped(node):
+            if self.mapped and isinstance(node, For):
+                self.varying.add(node.index)
+            for quartet in zip(node.params, node.init, node.body.yields, strict=True):
+                self.join(*quartet)
+            self.inside(node)
+            for pair in zip(node.results, node.params, strict=True):
+                self.join(*pair)
+
+    @contextlib.contextmanager
+    def maybe_mapped(self, node: If | For | While) -> Iterator[None]:
+        """Inside, lanes go their own ways if they do so around it, or part at `node`."""
+        before = self.mapped
+        self.mapped = before or self.splits(node)
+        yield
+        self.mapped = before
+
+    def join(self, value: Value, *sources: Operand) -> None:
+        """Let `value` vary where the lanes part, or one of its `sources` varies."""
+        if (self.mapped or self.any(sources)) and not shape_of(value.type):
             self.varying.add(value)
-
-    def carried(self, node: For | While, mapped: bool, inside: Sequence[Block]) -> None:
-        for quartet in zip(node.params, node.init, node.body.yields, strict=True):
-            self.join(mapped, *quartet)
-        for block in inside:
-            self.block(block, mapped)
-        for result, param in zip(node.results, node.params, strict=True):
-            self.join(mapped, result, param)
 
     def result(self, node: Op, mapped: bool) -> bool:
         """Whether the result of an operation varies."""
-        return self.any(node.args) or (mapped and effect_of(node) not in _MOVABLE)
+        return self.any(node.args) or (mapped and node.row.effect not in _MOVABLE)
 
 
 class Lifter:
@@ -180,7 +175,7 @@ class Lifter:
         varies = self.variation.any(node.args) or (node.result is not None and self.variation.of(node.result))
         if not varies and not self.is_each(node):
             args = tuple(self.plain(a) for a in node.args)
-            place = self.before if self.before is not None and effect_of(node) in _MOVABLE else out
+            place = self.before if self.before is not None and node.row.effect in _MOVABLE else out
             if place is not out or not self.mapped:
                 place.append(dataclasses.replace(node, args=args))
                 return

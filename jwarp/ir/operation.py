@@ -80,6 +80,10 @@ class Operation:
     occur in the `stages`. With `collects`, it takes operands of several
     shapes, which it only keeps together. One that `is_unit` works on whole shared arrays.
 
+    The result of one that `is_step` is constant between jumps; of one that `is_count`, never negative. One that
+    `moves_bits` takes floats of every width as they are. An atomic one leaves what operation `combines` makes of the
+    element and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
+
     `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
     result of a pure operation may be NaN where no operand is.
     """
@@ -102,6 +106,11 @@ class Operation:
     makes_nan: bool = True
     collects: bool = False
     is_unit: bool = False
+    is_step: bool = False
+    is_count: bool = False
+    moves_bits: bool = False
+    combines: str = ""
+    least: int = 1
     # What follows, for code that asks often.
     is_pure: bool = field(init=False)
     is_tile: bool = field(init=False)
@@ -111,6 +120,8 @@ class Operation:
     is_access: bool = field(init=False)  # of the element at its indices: nothing but a load, a store, or both in one
     is_write: bool = field(init=False)  # such an access that changes the element
     is_atomic: bool = field(init=False)  # such an access that does both
+    takes_all: bool = field(init=False)  # scalars of every kind
+    is_logical: bool = field(init=False)  # combines bits
     uses_log: bool = field(init=False)
     uses_tape: bool = field(init=False)
     is_extremum: bool = field(init=False)  # such an access that leaves the smaller or larger of two numbers
@@ -132,7 +143,9 @@ class Operation:
             "is_access": is_access,
             "is_write": is_access and changes,
             "is_atomic": is_access and changes and reads,
-            "is_extremum": is_access and self.name in ("atomic_min", "atomic_max"),
+            "is_extremum": self.combines in ("min", "max"),
+            "takes_all": self.kinds == ANY,
+            "is_logical": self.kinds == BITS,
             "uses_log": Memory.LOG in used,
             "uses_tape": Memory.TAPE in used,
             "makes_nan": self.makes_nan and self.effect == "pure",

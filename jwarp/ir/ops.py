@@ -39,13 +39,19 @@ from jwarp.types import bool_, int32, int64
 _ALL, _BUT_ONE, _BUT_TWO = slice(None), slice(-1), slice(-2)
 
 
-def _rows(arity: int, kinds: Kinds, result: Any, *, elementary: bool = False, makes_nan: bool = True,
-          **docs: str) -> list[Operation]:  # fmt: skip
+def _rows(arity: int, kinds: Kinds, result: Any, *facts: str, makes_nan: bool = True, **docs: str) -> list[Operation]:
+    """Rows of operations that are alike; `facts` are true of them."""
+    true = dict.fromkeys(facts, True)
     return [
-        Operation(name.rstrip("_"), arity, kinds, result, doc, is_elementary=elementary, makes_nan=makes_nan)
+        Operation(name.rstrip("_"), arity, kinds, result, doc, makes_nan=makes_nan, **true)  # type: ignore[arg-type]
         for name, doc in docs.items()
     ]
 
+
+# The operations that combine elements, those that a running result can be made by, and those that choose an element.
+COMBINERS = ("add", "mul", "min", "max", "and", "or", "xor")
+SCANS = ("add", "min", "max")
+EXTREMA = ("min", "max")
 
 _TABLE: list[Operation] = [
     *_rows(
@@ -56,9 +62,9 @@ _TABLE: list[Operation] = [
         sub="x - y; integers wrap",
         mul="x * y; integers wrap",
         div="x / y; integers truncate towards zero, x / 0 is -1 (all bits set)",
-        floordiv="x // y: the quotient rounded down; as div where y is 0",
         mod="remainder with the sign of x (C's % and fmod); x % 0 is x for integers",
     ),
+    *_rows(2, NUMBER, same, "is_step", floordiv="x // y: the quotient rounded down; as div where y is 0"),
     *_rows(
         2,
         NUMBER,
@@ -71,7 +77,7 @@ _TABLE: list[Operation] = [
         2,
         FLOAT,
         same,
-        elementary=True,
+        "is_elementary",
         pow="x to the power y",
         atan2="angle of (y, x) in radians: args are y, x",
     ),
@@ -83,7 +89,7 @@ _TABLE: list[Operation] = [
         1,
         FLOAT,
         same,
-        elementary=True,
+        "is_elementary",
         sin="sine of x radians",
         cos="cosine of x radians",
         tan="tangent of x radians",
@@ -103,11 +109,12 @@ _TABLE: list[Operation] = [
         erfinv="inverse of erf: infinite at -1 and 1, NaN outside",
         erfcinv="inverse of erfc: infinite at 0 and 2, NaN outside",
     ),
+    *_rows(1, FLOAT, same, sqrt="square root"),
     *_rows(
         1,
         FLOAT,
         same,
-        sqrt="square root",
+        "is_step",
         floor="largest integer not above x",
         ceil="smallest integer not below x",
         trunc="x without its fraction",
@@ -126,7 +133,9 @@ _TABLE: list[Operation] = [
     ),
     *_rows(2, NUMBER, to_bool, lt="x < y", le="x <= y", gt="x > y", ge="x >= y"),
     *_rows(2, ANY, to_bool, eq="x == y", ne="x != y"),
-    Operation("select", 3, ANY, selected, "args (condition, x, y): x where the condition holds, else y"),
+    Operation(
+        "select", 3, ANY, selected, "args (condition, x, y): x where the condition holds, else y", moves_bits=True
+    ),
     Operation(
         "cast",
         1,
@@ -134,12 +143,22 @@ _TABLE: list[Operation] = [
         None,
         "conversion: floats to integers truncate and saturate, NaN gives 0; integers wrap; to bool: x != 0",
         typed_by="target",
+        moves_bits=True,
         makes_nan=False,
     ),
     Operation(
-        "bitcast", 1, NUMBER, None, "the same bits as another type of that width", typed_by="target", makes_nan=False
+        "bitcast",
+        1,
+        NUMBER,
+        None,
+        "the same bits as another type of that width",
+        typed_by="target",
+        makes_nan=False,
+        moves_bits=True,
     ),
-    Operation("tid", 0, ANY, lambda _: int32, "coordinate of this thread along the launch axis", attribute=Axis),
+    Operation(
+        "tid", 0, ANY, lambda _: int32, "coordinate of this thread along the launch axis", attribute=Axis, is_count=True
+    ),
     Operation(
         "param",
         0,
@@ -157,6 +176,7 @@ _TABLE: list[Operation] = [
         lambda _: int32,
         "extent of the array parameter along the axis",
         attribute=Extent,
+        is_count=True,
         reads=Memory.EXTENTS,
     ),
     Operation(
@@ -207,6 +227,7 @@ _TABLE: list[Operation] = [
             indices=indices,
             reads=Memory.ELEMENTS,
             writes=Memory.ELEMENTS,
+            combines=name if name in COMBINERS else "",
         )
         for name, kinds, indices, values, doc in (
             ("add", NUMBER, _BUT_ONE, "value", "add to"),
@@ -254,6 +275,7 @@ _TABLE: list[Operation] = [
         "write a line: the format text, with `args` in it",
         effect="print",
         attribute=FormatText,
+        least=0,
         adds=Memory.LINES,
     ),
     Operation(
@@ -264,6 +286,7 @@ _TABLE: list[Operation] = [
         "add a record of the values `args` to the thread's tape",
         effect="write",
         attribute=RecordFields,
+        least=0,
         adds=Memory.TAPE,
         stages=FROM_DERIVATIVES,
         collects=True,
@@ -322,6 +345,7 @@ _TABLE: list[Operation] = [
         None,
         "take the last record of the log of the array and restore it; with an argument, as many as it has elements",
         effect="write",
+        least=0,
         attribute=ArrayNumber,
         writes=Memory.ELEMENTS,
         takes=Memory.LOG,
@@ -373,10 +397,6 @@ _TABLE: list[Operation] = [
 
 OPS: dict[str, Operation] = {row.name: row for row in _TABLE}
 assert len(OPS) == len(_TABLE), "two operations have the same name"
-
-# The operations that combine elements, and those that a running result can be made by.
-COMBINERS = ("add", "mul", "min", "max", "and", "or", "xor")
-SCANS = ("add", "min", "max")
 
 # Operations that take tens of instructions for each value.
 ELEMENTARY = frozenset(name for name, row in OPS.items() if row.is_elementary)

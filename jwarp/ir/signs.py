@@ -66,27 +66,34 @@ class Signs:
         node = self.definitions.get(x)
         if node is None or not x.type.is_int:
             return False
-        if node.name in ("tid", "iota", "shape", "arg"):
+        if node.row.is_count:
             return True
         rule = _RULES.get(node.name)
         if node.name == "cast" and x.type.bits < node.args[0].type.bits:
             return False
-        if node.name in ("div", "floordiv") and not (isinstance(node.args[1], Const) and node.args[1].value > 0):
-            return False  # by zero it is -1
-        return rule is not None and rule([self.is_count(a) for a in node.args])
+        return rule is not None and rule(node.args, [self.is_count(a) for a in node.args])
+
+
+def _all(args: tuple[Operand, ...], counts: list[bool]) -> bool:
+    return all(counts)
+
+
+def _quotient(args: tuple[Operand, ...], counts: list[bool]) -> bool:
+    """A quotient by zero is -1."""
+    return all(counts) and isinstance(args[1], Const) and args[1].value > 0
 
 
 # Whether the result is not negative, from what is known of the arguments.
-_RULES: Mapping[str, Callable[[list[bool]], bool]] = {
-    "add": all,
-    "mul": all,
-    "div": all,
-    "floordiv": all,
-    "mod": lambda counts: counts[0],
-    "min": all,
-    "max": any,
-    "fill": all,
-    "cast": all,
-    "view": all,
-    "select": lambda counts: all(counts[1:]),
+_RULES: Mapping[str, Callable[[tuple[Operand, ...], list[bool]], bool]] = {
+    "add": _all,
+    "mul": _all,
+    "div": _quotient,
+    "floordiv": _quotient,
+    "mod": lambda args, counts: counts[0],
+    "min": _all,
+    "max": lambda args, counts: any(counts),
+    "fill": _all,
+    "cast": _all,
+    "view": _all,
+    "select": lambda args, counts: all(counts[1:]),
 }

@@ -26,7 +26,7 @@ _LOWERED = frozenset({Stage.TILING, Stage.LOWERED})
 
 TILE_TABLE: list[Operation] = [
     Operation(name, arity, kinds, None, doc, effect="tile", typed_by="attr", attribute=attribute, indices=indices,
-              stages=BEFORE_LOWERING)
+              stages=BEFORE_LOWERING, is_count=name in ("iota", "arg"))
     for name, arity, kinds, attribute, indices, doc in (
         ("fill", 1, ANY, Shape, None, "a tile of the shape, all of whose elements are x"),
         ("iota", 0, ANY, Iota, None, "int32 tile: the index of each element along the axis"),

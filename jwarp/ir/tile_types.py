@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jwarp.ir.attributes import Attribute, Iota, Reduction, Scan, Shape, Strided, Transposes, Triangle
-from jwarp.ir.ops import COMBINERS, SCANS
+from jwarp.ir.ops import COMBINERS, EXTREMA, OPS, SCANS
 from jwarp.types import MAX_DIMS, MAX_TILE_ELEMENTS, TileType, ValueType, bool_, int32, scalar_of, shape_of, with_shape
 
 
@@ -108,8 +108,7 @@ def _put(types: tuple[ValueType, ...], nothing: None) -> ValueType:
 
 def _combines(kind: str, tile: TileType, kinds: tuple[str, ...]) -> None:
     _require(kind in kinds, f"{kind!r} is none of {', '.join(kinds)}")
-    logical = kind in ("and", "or", "xor")
-    fits = (tile.scalar is bool_ or tile.is_int) if logical else tile.scalar is not bool_
+    fits = (tile.scalar is bool_ or tile.is_int) if OPS[kind].is_logical else tile.scalar is not bool_
     _require(fits, f"{kind} does not take {tile}")
 
 
@@ -124,7 +123,7 @@ def _reduce(types: tuple[ValueType, ...], reduction: Reduction) -> ValueType:
 
 def _arg(types: tuple[ValueType, ...], operation: str) -> ValueType:
     _tile(types[0])
-    _require(operation in ("min", "max"), f"{operation!r} is neither min nor max")
+    _require(operation in EXTREMA, f"{operation!r} is neither min nor max")
     return int32
 
 

@@ -452,7 +452,7 @@ class _Verifier:
         kinds = [a.type.kind for a in node.args]
         if row.arity is not None and len(node.args) != row.arity:
             raise _Fault(f"takes {row.arity} arguments, not {len(node.args)}")
-        if row.arity is None and not node.args and node.name not in ("push", "print", "undo"):
+        if row.arity is None and len(node.args) < row.least:
             raise _Fault("takes arguments")
         if any(kind not in row.kinds for kind in kinds):
             raise _Fault(f"does not take arguments of kinds {', '.join(kinds)}")

@@ -11,7 +11,6 @@ import numpy as np
 from jwarp.ir.attributes import Iota, Strided
 from jwarp.ir.evaluate_tiles import places
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, blocks
-from jwarp.ir.ops import ELEMENTARY, OPS
 from jwarp.ir.tile_types import dense_strides
 from jwarp.types import TileType, ValueType, scalar_of, shape_of
 
@@ -193,7 +192,7 @@ class Forms:
 
     def _computed(self, node: Op) -> Form | None:
         types = [x.type for x in (result_of(node), *node.args)]
-        if OPS[node.name].effect != "pure" or node.name in ELEMENTARY or any(t.is_float for t in types):
+        if not node.row.is_pure or node.row.is_elementary or any(t.is_float for t in types):
             return None
         cost = 1
         for arg in node.args:

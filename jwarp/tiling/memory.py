@@ -1,6 +1,6 @@
 """Gives tiles their memory: those that are never needed together share it, and what becomes another stays in place.
 
-Every part of a plan has a position. At it, what is read element by element comes first, then what is written,
+Every part of a schedule has a position. At it, what is read element by element comes first, then what is written,
 then what is read in any order: so a tile may take the memory of one that is read element by element for the last
 time. A tile is live in stretches of positions, from where it is written to where it is read last.
 """
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from jwarp.ir.nodes import If, Node, Op, Operand, Value, While, results
 from jwarp.tiling.forms import Viewed, size_of
-from jwarp.tiling.plan import Control, Move, Nest, Part, Plan, Planner, Step, Unit, free_operands, tiles_in
+from jwarp.tiling.parts import Control, Move, Nest, Part, Schedule, Step, Whole, free_operands, tiles_in
+from jwarp.tiling.schedule import Scheduler
 from jwarp.types import ScalarType, TileType, shape_of
 
 READ, WRITE, READ_ANY, STEP = 0, 1, 2, 4
@@ -30,10 +31,10 @@ class Buffer:
     size: int
 
 
-def assign(plan: Plan, planner: Planner) -> tuple[list[Buffer], dict[Value, int]]:
-    """The buffers that a plan needs, and which one each tile in memory has."""
-    live = _Lifetimes(planner)
-    live.plan(plan)
+def assign(schedule: Schedule, scheduler: Scheduler) -> tuple[list[Buffer], dict[Value, int]]:
+    """The buffers that a schedule needs, and which one each tile in memory has."""
+    live = _Lifetimes(scheduler)
+    live.schedule(schedule)
     classes = _Classes(live.stretches(), live.alike)
     for _, pair in sorted(live.moves, key=lambda move: move[0], reverse=True):
         classes.join(*pair)
@@ -43,8 +44,8 @@ def assign(plan: Plan, planner: Planner) -> tuple[list[Buffer], dict[Value, int]
 class _Lifetimes:
     """Finds where each tile is live. `moves` are pairs that had better share memory, with what that saves."""
 
-    def __init__(self, planner: Planner):
-        self.forms, self.stored = planner.forms, planner.stored
+    def __init__(self, scheduler: Scheduler):
+        self.forms, self.stored = scheduler.forms, scheduler.stored
         self.position = 0
         self.loops: tuple[int, ...] = ()
         self.ends: list[int] = []  # of the loops, by number
@@ -69,8 +70,8 @@ class _Lifetimes:
 
     # -- the walk
 
-    def plan(self, plan: Plan) -> None:
-        for part, before in zip([*plan.parts, None], plan.before, strict=True):
+    def schedule(self, schedule: Schedule) -> None:
+        for part, before in zip([*schedule.parts, None], schedule.before, strict=True):
             self.before(before)
             if part is not None:
                 self.position += STEP
@@ -91,7 +92,7 @@ class _Lifetimes:
                 self.use([x for x in part.node.args if shape_of(x.type)], (), READ_ANY)
             case Move():
                 self.move(part)
-            case Unit():
+            case Whole():
                 for x in part.reads:
                     self.note(x, READ_ANY)
                 self.write(part.target)
@@ -157,8 +158,8 @@ class _Lifetimes:
         if isinstance(node, If):
             made = tiles_in(node.results)
             self.merged.update(made)
-            for plan in part.plans:
-                self.plan(plan)
+            for schedule in part.schedules:
+                self.schedule(schedule)
                 self.close(made)
             for result in made:
                 self.defined[result] = self.position, self.loops
@@ -172,8 +173,8 @@ class _Lifetimes:
             start, _ = self.defined[param]
             self.defined[param] = start, self.loops
             self.note(param, READ)
-        for k, plan in enumerate(part.plans):
-            self.plan(plan)
+        for k, schedule in enumerate(part.schedules):
+            self.schedule(schedule)
             if isinstance(node, While) and k == 0:  # the last trip ends here, with what is carried as the result
                 for param in params:
                     self.note(param, READ_ANY)

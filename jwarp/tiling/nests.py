@@ -6,28 +6,22 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jwarp.ir.attributes import RecordField, Reduction, Strided
 from jwarp.ir.builder import make_block
 from jwarp.ir.evaluate_tiles import places
-from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, results, walk_node
+from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, While, operands, results, walk_node
+from jwarp.tiling.elements import Elements
 from jwarp.tiling.forms import Computed, Counted, Filled, Form, Viewed, result_of, row_major
-from jwarp.tiling.plan import IN_ORDER, Nest, free_operands
+from jwarp.tiling.parts import Nest, free_operands
 from jwarp.types import ScalarType, int32, scalar_of, shape_of
-
-if TYPE_CHECKING:
-    from jwarp.tiling.lower import Lowering
 
 # With less than so many elements along its last axis, a tile may better be walked along another one.
 SHORT = 8
 
 Strides = tuple[int, ...]
-
-# Operations whose first argument is a tile in memory, of which they use any element.
-INDEXED = frozenset(("take", "put", "put_add", "spread", "spread_add"))
 
 
 @dataclass(frozen=True)
@@ -80,13 +74,13 @@ def merged_axes(shape: tuple[int, ...], reduced: tuple[int, ...], accesses: Iter
     return found
 
 
-def loops_over(axes: Sequence[Axis], flat: bool, lanes: int, any_order: bool) -> list[Loop]:
+def loops_over(axes: Sequence[Axis], lanes: int, any_order: bool) -> list[Loop]:
     """The loops of a nest, outermost first: those over reduced axes are inside.
 
-    With `flat`, elements are spread over that many `lanes`, in one loop.
+    With `lanes`, elements are spread over so many, in one loop.
     """
     kept, reduced = (tuple(a for a in axes if a.reduced is which) for which in (False, True))
-    if flat:
+    if lanes:
         outside = not reduced or 2 * math.prod(a.extent for a in kept) >= lanes
         if not outside or not kept:
             return [*(Loop((a,), False) for a in kept), Loop(reduced, True)]
@@ -101,10 +95,13 @@ def loops_over(axes: Sequence[Axis], flat: bool, lanes: int, any_order: bool) ->
 
 
 class NestWriter:
-    """Writes one nest. `written` are the results that are needed in memory."""
+    """Writes one nest. `written` are the results that are needed in memory.
 
-    def __init__(self, lowering: Lowering, nest: Nest, written: Iterable[Value]):
-        self.lowering, self.builder, self.forms = lowering, lowering.builder, lowering.forms
+    With `lanes`, one loop spreads the elements over so many.
+    """
+
+    def __init__(self, elements: Elements, nest: Nest, written: Iterable[Value], lanes: int = 0):
+        self.memory, self.builder, self.forms = elements, elements.builder, elements.forms
         self.nest, self.shape = nest, nest.shape
         self.reductions = [n for n in nest.nodes if isinstance(n, Op) and n.name == "reduce"]
         partial = [n for n in self.reductions if shape_of(result_of(n).type)]
@@ -117,8 +114,8 @@ class NestWriter:
         self.env: dict[Value, Operand] = {}
         self.loaded: dict[Form, Operand] = {}
         inner = (inner for n in nest.nodes for inner in walk_node(n))
-        in_order = any(isinstance(n, Op) and n.name in IN_ORDER for n in inner)
-        effects = any(n for n in nest.nodes if not isinstance(n, Op) or n.result is None or n.name.startswith("atomic"))
+        in_order = any(isinstance(n, Op) and n.row.in_order for n in inner)
+        effects = any(n for n in nest.nodes if not isinstance(n, Op) or n.result is None or n.row.is_atomic)
         accesses = list(self.accesses())
         if in_order:
             # What adds records and what takes them away have to walk alike, whatever else they do.
@@ -126,7 +123,7 @@ class NestWriter:
         axes = merged_axes(self.shape, nest.reduced, accesses)
         self.loops: list[Loop] = []
         if axes:
-            self.loops = loops_over(axes, lowering.flat, lowering.kernel.block_dim, not (effects or in_order))
+            self.loops = loops_over(axes, lanes, not (effects or in_order))
         self.split = sum(1 for loop in self.loops if not loop.axes[0].reduced)
 
     def accesses(self) -> Iterable[Strides]:
@@ -144,7 +141,9 @@ class NestWriter:
 
     def leaves(self, node: Node) -> Iterable[Form]:
         """What a node reads, but for what the nest computes and for tiles that it takes elements of."""
-        skipped = node.args[:1] if isinstance(node, Op) and node.name in INDEXED else ()
+        # Of the tile in memory that an operation takes elements of, or changes in place, it uses any element.
+        indexed = isinstance(node, Op) and node.row.is_tile and (node.row.indices is not None or node.result is None)
+        skipped = operands(node)[:1] if indexed else ()
         if isinstance(node, Op) and node.result in self.forms.sources:
             yield from self.forms.leaves_of(self.forms.sources[node.result])
             return
@@ -171,7 +170,7 @@ class NestWriter:
         )
         for node, total in done.items():
             assert node.result is not None
-            self.lowering.known[node.result] = total
+            self.memory.known[node.result] = total
 
     def level(self, k: int, carried: dict[Op, Operand]) -> dict[Op, Operand]:
         """The loops from number k on; what is carried through them, before and after."""
@@ -183,7 +182,7 @@ class NestWriter:
         done = self.loop(k, {**carried, **started})
         for node in self.partial:
             assert node.result is not None
-            self.lowering.store(node.result, self.number(0, self.kept_strides()), done.pop(node))
+            self.memory.store(node.result, self.number(0, self.kept_strides()), done.pop(node))
         return done
 
     def loop(self, k: int, carried: dict[Op, Operand]) -> dict[Op, Operand]:
@@ -192,7 +191,7 @@ class NestWriter:
         loop, last = self.loops[k], self.loops[k].extent - 1
         index = Value(int32)
         lo, hi, step = (last, -1, -1) if self.nest.reversed else (0, last + 1, 1)
-        self.lowering.limits[index] = 0, last
+        self.memory.limits[index] = 0, last
         params, made = (tuple(Value(x.type) for x in carried.values()) for _ in range(2))
         outer = dict(self.position)
         with self.builder.block() as nodes:
@@ -257,7 +256,7 @@ class NestWriter:
         if self.written:
             place = self.number(0, row_major(self.shape))
             for value in self.written:
-                self.lowering.store(value, place, self.env[value])
+                self.memory.store(value, place, self.env[value])
         return after
 
     def element(self, x: Operand) -> Operand:
@@ -265,7 +264,7 @@ class NestWriter:
         if isinstance(x, Value) and x in self.env:
             return self.env[x]
         if not shape_of(x.type):
-            return self.lowering.operand(x)
+            return self.memory.operand(x)
         made = self.of_form(self.forms.of(x))
         if isinstance(x, Value):
             self.env[x] = made
@@ -277,7 +276,7 @@ class NestWriter:
     def of_form(self, form: Form) -> Operand:
         match form:
             case Filled():
-                return self.lowering.operand(form.value)
+                return self.memory.operand(form.value)
             case Viewed() if form.base in self.inside:
                 return self.env[form.base]
         if form not in self.loaded:
@@ -289,7 +288,7 @@ class NestWriter:
             case Counted():
                 return self.number(form.offset, form.strides)
             case Viewed():
-                return self.lowering.load(form.base, self.number(form.offset, form.strides))
+                return self.memory.load(form.base, self.number(form.offset, form.strides))
             case Computed():
                 node = form.node
                 assert node.result is not None
@@ -334,7 +333,7 @@ class NestWriter:
                 self.builder.append(While(params, init, test, body, self.fresh_all(node.results), node.span))
 
     def op(self, node: Op) -> None:
-        lowering, result = self.lowering, node.result
+        memory, result = self.memory, node.result
         if result is not None and result in self.forms.sources:
             self.env[result] = self.of_form(self.forms.sources[result])
             return
@@ -344,9 +343,9 @@ class NestWriter:
                 self.env[result] = self.element(node.args[0])
             case "take":
                 assert result is not None
-                self.env[result] = lowering.take(node.args[0], self.elements(node.args[1:]))
+                self.env[result] = memory.take(node.args[0], self.elements(node.args[1:]))
             case "put" | "put_add":
-                lowering.put(node, self.elements(node.args[1:]), atomic=True)
+                memory.put(node, self.elements(node.args[1:]), atomic=True)
             case "spread" | "spread_add":
                 self.spread(node)
             case "retrieve":
@@ -370,7 +369,7 @@ class NestWriter:
         if np.unique(numbers).size == numbers.size:
             value = self.element(x)
             if node.name == "spread_add":
-                value = self.builder.op("add", self.lowering.load(target, place), value)
-            self.lowering.store(target, place, value)
+                value = self.builder.op("add", self.memory.load(target, place), value)
+            self.memory.store(target, place, value)
         else:
-            self.lowering.effect("atomic_add", place, self.element(x), attr=self.lowering.array(target))
+            self.memory.builder.effect("atomic_add", place, self.element(x), attr=self.memory.array(target))

@@ -1,8 +1,8 @@
 """Makes a kernel with tiles one of scalars: loops over memory that a block has for its tiles.
 
-Tiles that only pass from one operation to the next never are in memory: `tiles_forms` finds those that are
-constants, counts and views of others, `tiles_plan` puts operations element by element into common loop nests, and
-`tiles_memory` lets the others share memory. `tiles_lower`, `tiles_nests` and `tiles_units` then write the code.
+Tiles that only pass from one operation to the next never are in memory: `forms` finds those that are constants,
+counts and views of others, `schedule` puts operations element by element into common loop nests, and `memory` lets
+the others share memory. `lower`, `nests` and `whole` then write the code.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from jwarp.tiling.canonical import simpler
 from jwarp.tiling.lower import Lowering
 
 
-def lower_tiles(kernel: Kernel, *, units: Container[str] = (), flat: bool = False) -> Kernel:
+def lower_tiles(kernel: Kernel, *, routines: Container[str] = (), flat: bool = False) -> Kernel:
     """`kernel` with loops over local arrays in place of tiles.
 
-    `units` are the routines that the backend has, of `tile_scan`, `tile_cholesky` and `tile_solve`; without one there
+    `routines` are those that the backend has, of `tile_scan`, `tile_cholesky` and `tile_solve`; without one there
     are loops. Products are always `tile_matmul`. With `flat`, one loop goes over all elements, which are spread over
     the block's lanes; without, the innermost loop is for vectors of elements.
 
     Raises:
         KernelTypeError: the tiles need too much memory.
     """
-    lowered = Lowering(simpler(kernel), units, flat).lowered()
+    lowered = Lowering(simpler(kernel), routines, flat).lowered()
     size = shared_bytes(lowered)
     if size > MAX_SHARED_BYTES:
         raise KernelTypeError(

@@ -25,7 +25,7 @@ from jwarp.frontend.kernel import PythonKernel
 from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.frontend.syntax.outputs import Outputs
 from jwarp.frontend.syntax.source import Source, annotations_of, capture, file_lines, file_of, read_source
-from jwarp.frontend.values import composites
+from jwarp.frontend.values import kinds
 from jwarp.frontend.values.bindings import ArrayRef, Composite, Number
 from jwarp.ir import nodes
 from jwarp.ir.nodes import Const
@@ -264,7 +264,7 @@ _failures: contextvars.ContextVar[ArrayRef] = contextvars.ContextVar("failures")
 def _expect(caller: Any, args: list, span: Span, wanted: bool) -> tuple:
     x, y = args
     if isinstance(x, Composite):
-        same = composites.equal(caller, "==", x, y, span)
+        same = kinds.equal(caller, "==", x, y, span)
     else:
         same = caller.emit("eq", caller.scalar(x, span), caller.scalar(y, span), span=span)
     return _count(caller, same if wanted else caller.emit("not", same, span=span), span)

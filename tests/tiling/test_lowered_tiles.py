@@ -180,7 +180,7 @@ def test_routines_of_a_backend():
     running = b.op("scan", solved, attr=Scan("add", False, True))
     b.effect("store", *b.places((6, 6), b.tid(), Const(int32, 0)), running, attr=1)
     kernel = finished(b, arrays("x y", float64))
-    lowered = lower_tiles(kernel, units=("tile_scan", "tile_cholesky", "tile_solve"), flat=True)
+    lowered = lower_tiles(kernel, routines=("tile_scan", "tile_cholesky", "tile_solve"), flat=True)
     called = [n.name for n in walk(lowered.body) if isinstance(n, Op) and n.name.startswith("tile_")]
     assert called == ["tile_cholesky", "tile_solve", "tile_scan"]
     assert not any(n.name.startswith("tile_") for n in walk(lower_tiles(kernel).body) if isinstance(n, Op))

@@ -139,6 +139,8 @@ def main() -> None:
     matrices = np.eye(3, dtype=np.float32)[None]
     recorded = wp.launch(factors, 1, [], [matrices, np.zeros((1, 3), np.float32)], record_cmd=True)
     recorded.launch()
+    named = wp.launch(factors, 1, outputs={"m": jnp.asarray(matrices), "out": 1})
+    print(named["out"].shape)
     with wp.config(bounds="unchecked"):
         print(wp.inspect(step), wp.sin(1.0), wp.pi, moved, energy)
 

@@ -36,5 +36,5 @@ def k(x: wp.array[float], y: wp.array2d[wp.vec3], z: wp.array[wp.float64], s: Sp
     x[i] = wp.quat_identity()  # wrong: not yet there
 
 
-wp.launch(k, 1, inptus=[])  # fine for the checkers, as keywords of Warp are taken to be refused in words
+wp.launch(k, 1, inptus=[])  # wrong: the keyword is `inputs`
 wp.launch(half, 1, [1.0])  # wrong: not a kernel

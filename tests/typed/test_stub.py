@@ -2,6 +2,8 @@
 
 import ast
 
+from complex_kind import complex_numbers, cplx
+
 import jwarp as wp
 from jwarp.frontend.builtins import stub
 from jwarp.frontend.builtins.planned import PLANNED
@@ -33,3 +35,18 @@ def test_the_stub_has_every_public_name_and_no_other():
 
 def test_no_name_is_both_there_and_to_come():
     assert not PLANNED.keys() & (BUILTINS.keys() | vars(wp).keys())
+
+
+def test_a_kind_without_a_class_among_the_annotations_gets_its_operators_from_the_table():
+    with complex_numbers():
+        text = stub._class("cplx", cplx)
+    assert text.splitlines()[0] == "class cplx(Components[float]):"
+    for line in (
+        "re: float",
+        "def __init__(self, v0: float, v1: float, /) -> None: ...",
+        "def __mul__(self, other: float | cplx, /) -> cplx: ...",
+        "def __rmul__(self, other: float, /) -> cplx: ...",
+        "def __truediv__(self, other: float, /) -> cplx: ...",
+    ):
+        assert line in map(str.strip, text.splitlines())
+    assert "__mod__" not in text and "__matmul__" not in text

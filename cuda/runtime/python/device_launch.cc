@@ -152,7 +152,14 @@ DeviceLaunch::DeviceLaunch(const std::string& kernel, const std::string& entry, 
                            const py::buffer& plan, const py::buffer& launch, int64_t block, int64_t shared,
                            int64_t per_sm, std::vector<int64_t> grid, const std::string& failures)
     : name_(kernel),
-      site_({kernel, entry, std::string_view(image), block, shared, per_sm, std::move(grid), failures},
+      site_({.kernel = kernel,
+             .entry = entry,
+             .image = std::string_view(image),
+             .block = block,
+             .shared = shared,
+             .per_sm = per_sm,
+             .grid = std::move(grid),
+             .failures = failures},
             decoded<Plan>(plan, "a plan"), decoded<Launch>(launch, "a launch"), !failures.empty()) {}
 
 void DeviceLaunch::run(const py::sequence& arguments, uintptr_t handle, Device device, const py::object& keep) {

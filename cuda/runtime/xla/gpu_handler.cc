@@ -17,15 +17,16 @@ StateType state_type("jwarp_cuda_v1_state", [](void* state) { delete static_cast
 XLA_FFI_Error* create_state(const XLA_FFI_CallFrame* frame, bool checks) {
   const Int64Span plan = ints_attribute(frame, "plan"), launch = ints_attribute(frame, "launch");
   const Int64Span grid = ints_attribute(frame, "grid");
-  Code code;
-  code.kernel = string_attribute(frame, "kernel");
-  code.entry = string_attribute(frame, "entry");
-  code.image = string_attribute(frame, "image");
-  code.block = int_attribute(frame, "block");
-  code.shared = int_attribute(frame, "shared");
-  code.per_sm = int_attribute(frame, "per_sm");
-  code.grid.assign(grid.data, grid.data + grid.size);
-  code.failures = string_attribute(frame, "failures");
+  const Code code = {
+      .kernel = std::string(string_attribute(frame, "kernel")),
+      .entry = string_attribute(frame, "entry"),
+      .image = string_attribute(frame, "image"),
+      .block = int_attribute(frame, "block"),
+      .shared = int_attribute(frame, "shared"),
+      .per_sm = int_attribute(frame, "per_sm"),
+      .grid = {grid.data, grid.data + grid.size},
+      .failures = string_attribute(frame, "failures"),
+  };
   Launch decoded(launch.data, launch.size);
   decoded.kernel = code.kernel;
   auto site = std::make_unique<CallSite>(code, Plan(plan.data, plan.size), std::move(decoded), checks);

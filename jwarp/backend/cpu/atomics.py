@@ -10,9 +10,6 @@ from jwarp.backend.cpu.rules import convert
 from jwarp.ir.nodes import Const
 from jwarp.types import ScalarType, float32
 
-# Operations for which the values of a vector can be combined before they meet the element.
-REDUCTIONS = ("add", "min", "max", "and", "or", "xor")
-
 
 def change_lanes(memory: Memory, name: str, element: Element, values: list[str], mask: str | None, wanted: bool) -> str:
     """Change the elements atomically, lane by lane; what they held before, if that is wanted, as a vector."""
@@ -168,8 +165,8 @@ def _reduce(code: Code, name: str, type: ScalarType, value: str) -> str:
     kind, vector = scalar_type(type), code.vector(scalar_type(type))
     spelled = suffix(kind, code.width)
     function = f"llvm.vector.reduce.{_REDUCTIONS['float' if type.is_float else type.kind][name]}.{spelled}"
-    if type.is_float and name in ("add", "mul"):
-        start = literal(Const(type, -0.0 if name == "add" else 1.0))
+    if type.is_float and name in _STARTS:
+        start = literal(Const(type, _STARTS[name]))
         code.declare(kind, function, [kind, vector])
         # The order within a vector is free, but it is the same in every run.
         return code.define(f"call reassoc {kind} @{function}({kind} {start}, {vector} {value})")
@@ -241,6 +238,8 @@ _INT_ATOMICS = {
     "uint": {**_BITWISE, "min": "umin", "max": "umax"},
 }
 _FLOAT_ATOMICS = {"add": "fadd", "min": "fminimum", "max": "fmaximum", "exch": "xchg"}
+# What sums and products of floats start from, which those of integers do not need.
+_STARTS = {"add": -0.0, "mul": 1.0}
 _REDUCTIONS = {
     "int": {"add": "add", "mul": "mul", "min": "smin", "max": "smax", "and": "and", "or": "or", "xor": "xor"},
     "uint": {"add": "add", "mul": "mul", "min": "umin", "max": "umax", "and": "and", "or": "or", "xor": "xor"},

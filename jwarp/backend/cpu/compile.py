@@ -30,7 +30,7 @@ from jwarp.ir.serialize import from_bytes
 from jwarp.passes.expand import expand
 from jwarp.passes.simplify import simplify
 from jwarp.tiling.to_scalars import lower_tiles
-from jwarp.tiling.units import request_of
+from jwarp.tiling.whole import request_of
 
 LOCAL_PASSES = ("sroa",)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from jwarp.backend.cpu.code import BODY, Code, Lanes, memory_type
 from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.backend.cpu.shapes import VARYING
-from jwarp.ir.nodes import Const, Node, Op, indices_of
+from jwarp.ir.nodes import Const, Node, Op
 from jwarp.types import ArrayType, ScalarType
 
 # Above this, the shuffles cost about what they save, and LLVM takes several times as long.
@@ -17,7 +17,7 @@ MAX_COMPONENTS = 36
 
 def component_of(node: Op, array: ArrayType) -> int | None:
     """The position of the component that an access is to, if that is known and there is such a component."""
-    indices = indices_of(node)
+    indices = node.indices
     position = 0
     for index, extent in zip(indices[array.dims :], array.components, strict=True):
         if not isinstance(index, Const) or not 0 <= index.value < extent:
@@ -29,7 +29,7 @@ def component_of(node: Op, array: ArrayType) -> int | None:
 def group(nodes: Sequence[Node], start: int, arrays: dict[int, ArrayType]) -> list[Op]:
     """The accesses from `start` on that are to different components of the same elements of an array."""
     first = nodes[start]
-    if not isinstance(first, Op) or first.name not in ("load", "store"):
+    if not isinstance(first, Op) or not first.row.is_access or first.row.is_atomic:
         return []
     array = arrays[first.array]
     if not array.components or array.dims == 0:

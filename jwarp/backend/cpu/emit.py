@@ -24,8 +24,6 @@ from jwarp.backend.cpu.shared import BlockMemory
 from jwarp.backend.cpu.tape import TapeMemory, lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.nodes import (
-    ATOMICS,
-    WRITES,
     Block,
     Const,
     For,
@@ -35,9 +33,9 @@ from jwarp.ir.nodes import (
     Operand,
     Value,
     While,
-    indices_of,
     used_values,
 )
+from jwarp.ir.ops import OPS
 from jwarp.types import ScalarType, bool_
 
 # A branch of at most this many operations is run under its mask without testing for an empty mask.
@@ -145,7 +143,7 @@ class BodyEmitter:
             case Op():
                 special = SPECIAL_RULES.get(node.name)
                 special(self, node) if special else self.pure(node)
-                if node.name == "load" or node.name in WRITES:
+                if node.row.is_access:
                     self.note([node])
             case If():
                 if self.lanes(node.cond).shape.is_uniform:
@@ -378,14 +376,14 @@ class BodyEmitter:
 
     def atomic(self, node: Op) -> None:
         """One lane after the other, or all at once where that makes no difference."""
-        name, indices = node.name.removeprefix("atomic_"), indices_of(node)
+        name, indices = node.name.removeprefix("atomic_"), node.indices
         values = [self.vector(self.lanes(x)) for x in node.args[len(indices) :]]
         if node.array in self.sums or node.array in self.blocks.arrays:  # no other thread looks at it meanwhile
             self.access(node, indices, lambda element: atomics.add(self.memory, element, values[0], self.mask))
             return
         element = self.element(node, indices, lane_by_lane=True)
         wanted = node.result in self.used
-        if element.shape.is_uniform and not wanted and name in atomics.REDUCTIONS:
+        if element.shape.is_uniform and not wanted and node.row.combines:
             atomics.change_one(self.memory, name, element, values[0], self.mask)
             return
         before = atomics.change_lanes(self.memory, name, element, values, self.mask, wanted)
@@ -468,13 +466,13 @@ class BodyEmitter:
         if len(block.nodes) > MAX_UNTESTED_OPS:
             return False
         for node in block.nodes:
-            if not isinstance(node, Op) or node.name.startswith("atomic_") or node.name in TAPE_RULES:
+            if not isinstance(node, Op) or node.row.is_atomic or node.name in TAPE_RULES:
                 return False
-            in_memory = node.name == "load" or node.name in WRITES
+            in_memory = node.row.is_access
             if (
                 in_memory
                 and node.array not in self.private.arrays
-                and all(self.shape_of(i).is_uniform for i in indices_of(node))
+                and all(self.shape_of(i).is_uniform for i in node.indices)
             ):
                 return False
         return True
@@ -485,7 +483,14 @@ class BodyEmitter:
 
 # These need a lane that is active: all lanes count records together.
 TAPE_RULES = {
-    name: getattr(BodyEmitter, name) for name in ("push", "top", "pop", "save", "mark", "undo", "rollback", "lane_max")
+    "push": BodyEmitter.push,
+    "top": BodyEmitter.top,
+    "pop": BodyEmitter.pop,
+    "save": BodyEmitter.save,
+    "mark": BodyEmitter.mark,
+    "undo": BodyEmitter.undo,
+    "rollback": BodyEmitter.rollback,
+    "lane_max": BodyEmitter.lane_max,
 }
 # Operations that the emitter itself knows; the others are rows of LLVM_RULES.
 SPECIAL_RULES = {
@@ -497,7 +502,7 @@ SPECIAL_RULES = {
     "clear": BodyEmitter.clear,
     "tile_matmul": BodyEmitter.product,
     **TAPE_RULES,
-    **dict.fromkeys((f"atomic_{name}" for name in ATOMICS), BodyEmitter.atomic),
+    **{name: BodyEmitter.atomic for name, row in OPS.items() if row.is_atomic},
     "rule": BodyEmitter.rule,
     "detach": BodyEmitter.detach,
     "inside": effects.inside,

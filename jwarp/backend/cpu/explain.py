@@ -11,7 +11,7 @@ from jwarp.analysis.affine import Extents, evaluate
 from jwarp.analysis.conditions import condition_text
 from jwarp.backend.cpu.compile import VERSIONS, CpuKernel
 from jwarp.ir.attributes import RecordFields
-from jwarp.ir.nodes import WRITES, Kernel, Op, Param, walk
+from jwarp.ir.nodes import Kernel, Op, Param, walk
 from jwarp.ir.printing import short_file
 from jwarp.types import shape_of
 from jwarp.wire import Cover
@@ -232,7 +232,7 @@ def _rows(kernel: CpuKernel, known: Mapping[int, int | None], version: str) -> l
     proofs, generated = kernel.proofs, kernel.generate(version, kernel.options)
     counts: dict[Access, int] = {}
     for node in walk(proofs.kernel.body):
-        if not isinstance(node, Op) or (node.name != "load" and node.name not in WRITES):
+        if not isinstance(node, Op) or not node.row.is_access:
             continue
         array = proofs.kernel.array(node.array)
         if array.is_value if isinstance(array, Param) else array.shared:

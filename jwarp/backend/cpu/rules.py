@@ -174,7 +174,7 @@ def _comparison(float_name: str, int_name: str) -> Rule:
         type = _type(node)
         if type.is_float:
             return out.compare(float_name, type, x[0], x[1])
-        sign = "" if int_name in ("eq", "ne") else "s" if type.kind == "int" else "u"
+        sign = "" if node.row.takes_all else "s" if type.kind == "int" else "u"
         return out.compare(sign + int_name, type, x[0], x[1])
 
     return rule

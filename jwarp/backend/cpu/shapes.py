@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jwarp.analysis.ranges import Proofs
 from jwarp.ir.attributes import RecordField, RecordFields
-from jwarp.ir.nodes import WRITES, Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, walk
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, walk
 from jwarp.types import int32
 
 
@@ -143,13 +143,14 @@ class _Analysis:
 
     def op(self, node: Op) -> Shape:
         args = [self.shape(a) for a in node.args]
-        if not self.has_lanes or (self.kernel.block_dim and node.name in ("tid", "thread")):
+        if not self.has_lanes:
             return UNIFORM
         if node.name == "tid":
-            return Shape(1) if node.number == self.kernel.tid_dims - 1 else UNIFORM
+            is_last = node.number == self.kernel.tid_dims - 1
+            return Shape(1) if is_last and not self.kernel.block_dim else UNIFORM
         if node.name == "thread":
-            return Shape(1)
-        if node.name in WRITES:
+            return UNIFORM if self.kernel.block_dim else Shape(1)
+        if node.row.is_write:
             return VARYING  # an atomic operation finds what the lane before it left
         if node.name == "load" and self.kernel.local(node.array) is not None and not self.kernel.block_dim:
             return VARYING  # every lane has an array of its own

@@ -6,7 +6,7 @@ from jwarp.backend.cpu.code import ENTRY, Code, memory_type
 from jwarp.backend.cpu.memory import Memory
 from jwarp.ir.attributes import BlockMatmul
 from jwarp.ir.nodes import Kernel, Local, Op
-from jwarp.tiling.units import request_of
+from jwarp.tiling.whole import request_of
 
 ALIGNMENT = 64
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from jwarp.backend.cuda.copies import NO_COPIES, Copies
 from jwarp.ir.attributes import ArrayName
 from jwarp.ir.nodes import (
-    WRITES,
     Block,
     Const,
     For,
@@ -20,18 +19,16 @@ from jwarp.ir.nodes import (
     While,
     arrays_changed,
     arrays_read,
-    indices_of,
     used_values,
     walk,
     written_params,
 )
+from jwarp.ir.ops import OPS
 
 # Who makes an access: the first thread alone, every thread the same one, or each for the lanes that fall to it.
 FIRST, ALL, LANES = "first", "all", "lanes"
 # The memory by which the first thread tells others what it found.
 SLOT = -1
-# Atomic operations that may change places with others of their kind.
-COMMUTING = frozenset(f"atomic_{name}" for name in ("add", "min", "max", "and", "or", "xor"))
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class Access:
         """Whether there must be a barrier between this access and a later one."""
         if self.array != later.array or not (self.change or later.change):
             return False
-        if self.change == later.change and self.change in COMMUTING:
+        if self.change == later.change and OPS[self.change].combines:
             return False
         if self.who == later.who == FIRST:
             return False
@@ -74,7 +71,7 @@ def is_told(kernel: Kernel, node: Op, written: Container[int], used: Container[V
     """Whether the first thread reads for all, in code that all run alike: other blocks may change what is there."""
     if node.name == "load":
         return node.array in written
-    is_asked = node.name.startswith("atomic_") and node.result is not None and node.result in used
+    is_asked = node.row.is_atomic and node.result is not None and node.result in used
     return is_asked and is_common(kernel, node.array)
 
 
@@ -178,8 +175,8 @@ class _Search:
         change = _change(node)
         if change is None or not self.matters(node.array):
             return NONE
-        indices = node.args if node.name == "save" else indices_of(node)
-        own = node.name not in ("undo", "rollback") and len(indices) == 1 and indices[0] is loop.index
+        indices = node.indices
+        own = len(indices) == 1 and indices[0] is loop.index
         own = own and id(loop) not in self.copies.of
         return frozenset((Access(node.array, change, LANES, first_lane(loop) if own else None),))
 
@@ -189,7 +186,7 @@ class _Search:
 
 
 def _change(node: Op) -> str | None:
-    """What an operation does to the array of its `attr`: nothing but read it, a change, or None if it has no array."""
-    if node.name in ("load", "save"):
-        return ""
-    return node.name if node.name in (*WRITES, "clear", "undo", "rollback") else None
+    """What an operation does to its array: nothing but read elements of it, a change, or None if it does neither."""
+    if node.row.changes_elements:
+        return node.name
+    return "" if node.row.reads_elements else None

@@ -34,6 +34,7 @@ from jwarp.backend.cuda.nvrtc import (
 )
 from jwarp.backend.cuda.rules import CUDA_RULES
 from jwarp.backend.cuda.shared import refuse_large
+from jwarp.backend.cuda.tiles import UNIT_RULES
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
@@ -44,7 +45,7 @@ from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
 from jwarp.passes.expand import expand
 from jwarp.passes.simplify import simplify
 from jwarp.tiling.to_scalars import lower_tiles
-from jwarp.tiling.units import request_of
+from jwarp.tiling.whole import request_of
 
 BLOCK = 256
 MAX_BLOCK = 1024
@@ -96,7 +97,7 @@ class CudaKernel(AnalysedKernel):
         """Elementary functions stay that CUDA has."""
         kernel = simplify(self.kernel)
         if kernel.block_dim:
-            kernel = lower_tiles(kernel, units=routines(kernel), flat=True)
+            kernel = lower_tiles(kernel, routines=UNIT_RULES, flat=True)
         kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
         return simplify(kernel, flatten_branches=True)
 
@@ -191,13 +192,6 @@ class CudaKernel(AnalysedKernel):
     def cubin(self, version: str, architecture: str) -> bytes:
         """The machine code for one architecture."""
         return compile_unit(self.unit(version, BLOCK), architecture).cubin
-
-
-def routines(kernel: Kernel) -> tuple[str, ...]:
-    """The routines of the device library by which tiles are lowered: those for the types that the kernel has."""
-    solves = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name in ("cholesky", "tri_solve")]
-    narrow = any(n.args[0].type.bits < 32 for n in solves)
-    return ("tile_scan",) if narrow else ("tile_scan", "tile_cholesky", "tile_solve")
 
 
 def block_size(block_dim: int | None) -> int:

@@ -5,7 +5,7 @@ Of a loop that begins with such fetches, each trip begins those of the next one:
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 
 from jwarp.ir.attributes import ArrayName
@@ -110,6 +110,29 @@ class _Place:
     part: tuple[str, int] | None
 
 
+def _divided(node: Op, places: list[_Place | None]) -> _Place | None:
+    """The quotient or remainder of an index."""
+    match places:
+        case [_Place(None, ("whole", _)), _] if isinstance(node.args[1], Const):
+            return _Place(None, (node.name, node.args[1].value))
+    return None
+
+
+def _added(node: Op, places: list[_Place | None]) -> _Place | None:
+    match places:
+        case [_Place(base, None), _Place(None, part)] | [_Place(None, part), _Place(base, None)]:
+            return _Place(base, part)
+    return None
+
+
+# What an operation on indices gives; None by default.
+_INDEX_RULES: dict[str, Callable[[Op, list[_Place | None]], _Place | None]] = {
+    "div": _divided,
+    "mod": _divided,
+    "add": _added,
+}
+
+
 class _Reader:
     """Reads the body of a loop with lanes as copies, if that is what it is."""
 
@@ -142,13 +165,8 @@ class _Reader:
 
     def index(self, node: Op) -> _Place | None:
         """What an operation on indices gives."""
-        places = [self.place(x) for x in node.args]
-        match node.name, places:
-            case (("div" | "mod"), [_Place(None, ("whole", _)), _]) if isinstance(node.args[1], Const):
-                return _Place(None, (node.name, node.args[1].value))
-            case "add", [_Place(base, None), _Place(None, part)] | [_Place(None, part), _Place(base, None)]:
-                return _Place(base, part)
-        return None
+        rule = _INDEX_RULES.get(node.name)
+        return rule(node, [self.place(x) for x in node.args]) if rule is not None else None
 
     def place(self, x: Operand) -> _Place | None:
         return self.places[x] if isinstance(x, Value) and x in self.places else _Place(x, None)

@@ -14,7 +14,6 @@ from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.builder import TRUE
 from jwarp.ir.formats import Conversion, parse
 from jwarp.ir.nodes import (
-    ATOMICS,
     Block,
     Const,
     For,
@@ -26,11 +25,11 @@ from jwarp.ir.nodes import (
     Value,
     While,
     blocks,
-    indices_of,
     operands,
     used_values,
     written_params,
 )
+from jwarp.ir.ops import OPS
 from jwarp.types import ScalarType, bool_, uint64
 
 # Where a failed check leaves to: past everything that the thread would still do.
@@ -246,7 +245,7 @@ class BodyEmitter:
 
     def element(self, node: Op) -> tuple[str, str | None]:
         """The element that an access is to, as C++ names it, and the condition that it is there."""
-        indices = node.args if node.name == "save" else indices_of(node)
+        indices = node.indices
         name = self.names[node.number]
         local = self.kernel.local(node.array)
         if id(node) in self.trusted or (local is not None and _certain(indices, local.shape)):
@@ -293,7 +292,7 @@ class BodyEmitter:
         self.line(f"for (int {k} = 0; {k} < {local.size}; ++{k}) {self.names[node.array]}[{k}] = {zero};")
 
     def atomic(self, node: Op) -> None:
-        indices = indices_of(node)
+        indices = node.indices
         values = [bare(self.text(x)) for x in node.args[len(indices) :]]
         total = self.sums.get(constant_place(node))
         if total is not None:
@@ -416,7 +415,7 @@ class BodyEmitter:
 
 def constant_place(node: Op) -> tuple:
     """The element of an access with constant indices, as (array, *indices); with others, nothing."""
-    indices = indices_of(node)
+    indices = node.indices
     if not all(isinstance(i, Const) for i in indices):
         return ()
     return (node.array, *(i.value for i in indices if isinstance(i, Const)))
@@ -501,8 +500,14 @@ SPECIAL_RULES = {
     "load": BodyEmitter.load,
     "store": BodyEmitter.store,
     "clear": BodyEmitter.clear,
-    **dict.fromkeys((f"atomic_{name}" for name in ATOMICS), BodyEmitter.atomic),
-    **{name: getattr(BodyEmitter, name) for name in ("push", "top", "pop", "save", "mark", "undo", "rollback")},
+    **{name: BodyEmitter.atomic for name, row in OPS.items() if row.is_atomic},
+    "push": BodyEmitter.push,
+    "top": BodyEmitter.top,
+    "pop": BodyEmitter.pop,
+    "save": BodyEmitter.save,
+    "mark": BodyEmitter.mark,
+    "undo": BodyEmitter.undo,
+    "rollback": BodyEmitter.rollback,
     "lane_max": BodyEmitter.same,
     "rule": BodyEmitter.rule,
     "detach": BodyEmitter.same,

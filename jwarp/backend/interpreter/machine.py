@@ -13,7 +13,7 @@ from jwarp.ir.attributes import BlockCholesky, BlockMatmul, BlockScan, BlockSolv
 from jwarp.ir.evaluate import as_array, evaluate
 from jwarp.ir.evaluate_tiles import evaluate_tile
 from jwarp.ir.formats import Conversion, parse
-from jwarp.ir.nodes import ATOMICS, Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, shape_of
 
@@ -131,7 +131,7 @@ class _Interpreter:
         decision = None
         if node.name in _DECISIONS:
             decision = _DECISIONS[node.name](*args)
-        elif node.name in _STEPS or (node.name != "bitcast" and not node.result.type.is_float):
+        elif node.row.is_step or (node.name != "bitcast" and not node.result.type.is_float):
             decision = result
         if decision is not None:
             self.trace.append(np.where(active, decision, np.zeros_like(decision)))
@@ -348,8 +348,14 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     "load": _Interpreter.load,
     "store": _Interpreter.store,
     "clear": _Interpreter.clear,
-    **{f"atomic_{name}": _atomic(name) for name in ATOMICS},
-    **{name: getattr(_Interpreter, name) for name in ("push", "top", "pop", "save", "mark", "undo", "rollback")},
+    **{name: _atomic(name.removeprefix("atomic_")) for name, row in OPS.items() if row.is_atomic},
+    "push": _Interpreter.push,
+    "top": _Interpreter.top,
+    "pop": _Interpreter.pop,
+    "save": _Interpreter.save,
+    "mark": _Interpreter.mark,
+    "undo": _Interpreter.undo,
+    "rollback": _Interpreter.rollback,
     "lane_max": _Interpreter.lane_max,
     **{name: getattr(_Interpreter, name) for name, row in OPS.items() if row.is_unit},
     "rule": lambda interpreter, attr, args, active: None,
@@ -360,9 +366,7 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     "print": _Interpreter.print,
 }
 
-# For the trace: float operations that are constant between jumps, and on which side of a kink or
-# jump the others are.
-_STEPS = frozenset({"floor", "ceil", "trunc", "round", "rint", "floordiv"})
+# For the trace: on which side of a kink or jump float operations are, but for those that are constant between jumps.
 _DECISIONS: dict[str, Callable[..., Any]] = {
     "min": np.less,
     "max": np.less,

@@ -15,13 +15,13 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-import jwarp.types
 from jwarp.constants import CONSTANTS
 from jwarp.frontend.builtins.signatures import Described
 from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
-from jwarp.types import NAMED, SCALARS, CompositeType, ScalarType, float32, int32
+from jwarp.frontend.values.kinds import OPERATORS
+from jwarp.types import MATRIX, NAMED, SCALARS, VECTOR, CompositeKind, CompositeType, ScalarType, float32, int32
 
-PACKAGE = Path(jwarp.types.__file__).parent.parent
+PACKAGE = Path(__file__).parents[2]
 PATH = PACKAGE / "__init__.pyi"
 ANNOTATIONS = Path(__file__).with_name("annotations.pyi")
 
@@ -84,11 +84,11 @@ def _imports(known: list[str]) -> Iterator[str]:
                     yield f"from {node.module} import {alias.name} as {alias.name}"
 
 
-# -- vectors and matrices
+# -- vectors, matrices and other kinds
 
 
 def _composites() -> Iterator[str]:
-    """A class for each vector or matrix type, and another name for a type that has two."""
+    """A class for each composite type that has a name, and another name for a type that has two."""
     first: dict[CompositeType, str] = {}
     for name, kind in NAMED.items():
         if kind in first:
@@ -100,28 +100,52 @@ def _composites() -> Iterator[str]:
 
 def _class(name: str, kind: CompositeType) -> str:
     component = _scalar(kind.dtype)
-    rank = len(kind.shape)
-    base = "Vector" if rank == 1 else "Matrix"
-    # The square matrix of as many rows, or the vector that is a row.
-    other = next(
-        (n for n, t in NAMED.items() if t.dtype is kind.dtype and t.shape == kind.shape[:1] * (3 - rank)), "Any"
-    )
+    base = {VECTOR: "Vector", MATRIX: "Matrix"}.get(kind.kind)
     number = "float" if kind.dtype.is_float else "int"
     given = component if component == number else f"{component} | {number}"  # numbers are converted
     fields = [f"{field}: {component}" for field in kind.kind.components[: kind.size]]
     parameters = ", ".join(f"{field}: {given}" for field in _entries(kind))
+    if base:
+        bases, operators = f"{base}[{component}, {_partner(kind)}]", []
+        made = [f"value: {given} | {base}[Any, Any] = ..., /"]
+    else:
+        bases, operators = f"Components[{component}]", list(_operators(kind.kind, component, name))
+        made = ["*parts: Any"]
     return "\n    ".join(
         [
-            f"class {name}({base}[{component}, {other}]):",
+            f"class {name}({bases}):",
             f'"""{inspect.getdoc(kind)}"""',
             *fields,
             "@overload",
             f"def __init__(self, {parameters}, /) -> None: ...",
-            "@overload",
-            f"def __init__(self, value: {given} | {base}[Any, Any] = ..., /) -> None: ...",
+            *(line for given in made for line in ("@overload", f"def __init__(self, {given}) -> None: ...")),
+            *operators,
             f"def __set__(self, instance: Any, value: {name} | HostValue, /) -> None: ...",
         ]
     )
+
+
+def _partner(kind: CompositeType) -> str:
+    """The square matrix of as many rows as a vector has components, or the vector that is a row of a matrix."""
+    rank, other = len(kind.shape), MATRIX if kind.kind is VECTOR else VECTOR
+    shape = kind.shape[:1] * (3 - rank)
+    return next((n for n, t in NAMED.items() if (t.dtype, t.shape, t.kind) == (kind.dtype, shape, other)), "Any")
+
+
+# The parts of the methods' names that are not those of the operations.
+_METHODS = {"div": "truediv", "shl": "lshift", "shr": "rshift"}
+
+
+def _operators(kind: CompositeKind, component: str, own: str) -> Iterator[str]:
+    """The operators of a kind that has no class of its own among the annotations, from their table."""
+    found: dict[str, list[str]] = {}
+    for name, left, right in OPERATORS:
+        if name != "eq" and kind in (left, right) and (left is kind or left is None):
+            method = f"__{'' if left else 'r'}{_METHODS.get(name, name)}__"
+            other = right if left else left
+            found.setdefault(method, []).append(own if other is kind else "Any" if other else component)
+    for method, others in found.items():
+        yield f"def {method}(self, other: {' | '.join(others)}, /) -> {own}: ..."
 
 
 def _entries(kind: CompositeType) -> list[str]:

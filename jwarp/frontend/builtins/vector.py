@@ -10,7 +10,8 @@ from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin, define
 from jwarp.frontend.values import composites
 from jwarp.frontend.values.bindings import Binding, Composite, describe
-from jwarp.frontend.values.composites import ELEMENTWISE, Emitter, binary, elementwise, from_rows, total
+from jwarp.frontend.values.composites import Emitter, elementwise, from_rows, total
+from jwarp.frontend.values.kinds import ELEMENTWISE, binary
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import MATRIX, VECTOR, CompositeKind, uint32

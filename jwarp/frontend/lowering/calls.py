@@ -18,7 +18,7 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.lowering.arguments import Arguments, read_arguments
 from jwarp.frontend.lowering.inlining import call_function
 from jwarp.frontend.lowering.rules import expression, lower, unsupported
-from jwarp.frontend.values import composites, structs
+from jwarp.frontend.values import kinds, structs
 from jwarp.frontend.values.bindings import Binding, PythonRef, StructValue, bind_python, describe
 from jwarp.ir.builder import zero
 from jwarp.types import CompositeType, ScalarType, StructType, as_scalar
@@ -91,7 +91,7 @@ def _call_scalar_type(ctx: Context, target: ScalarType, given: Arguments) -> Bin
 def _call_composite_type(ctx: Context, target: CompositeType, given: Arguments) -> Binding:
     if given.named:
         raise CompileError(f"{target.name}() takes no keyword arguments", given.span)
-    return composites.construct(ctx, target, given.values, given.span)
+    return kinds.construct(ctx, target, given.values, given.span)
 
 
 def _call_struct(ctx: Context, struct: StructType, given: Arguments) -> Binding:

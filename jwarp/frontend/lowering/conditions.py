@@ -11,11 +11,10 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.rules import expression, lower, lower_condition, unsupported
 from jwarp.frontend.syntax.operators import COMPARISONS
-from jwarp.frontend.values import composites
+from jwarp.frontend.values import kinds
 from jwarp.frontend.values.bindings import Binding, Composite, describe, holds_array, layout, rebuild
 from jwarp.frontend.values.cells import with_origins
 from jwarp.ir.builder import FALSE, TRUE, make_block
-from jwarp.ir.lift import effect_of
 from jwarp.ir.nodes import Const, If, Node, Op, Operand, Value
 from jwarp.types import ScalarType, bool_, int32
 
@@ -44,7 +43,7 @@ def _chain(ctx: Context, node: ast.Compare, left: Binding, position: int) -> Ope
 def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, node: ast.Compare) -> Operand:
     span, (symbol, name) = ctx.span(node), COMPARISONS[type(operator)]
     if isinstance(left, Composite) or isinstance(right, Composite):
-        same = composites.equal(ctx, symbol, left, right, span)
+        same = kinds.equal(ctx, symbol, left, right, span)
         return same if name == "eq" else ctx.emit("not", same, span=span)
     x, y = ctx.scalar(left, ctx.span(node.left)), ctx.scalar(right, span)
     if x.type is y.type is bool_ and name not in ("eq", "ne"):  # False is less than True
@@ -93,7 +92,7 @@ def _logical(ctx: Context, is_and: bool, first: Operand, second: Callable[[], Op
 
 def is_eager(ctx: Context, nodes: list[Node]) -> bool:
     """Whether running `nodes` where they are not needed costs little and does nothing."""
-    pure = all(isinstance(n, Op) and effect_of(n) == "pure" for n in nodes)
+    pure = all(isinstance(n, Op) and n.row.is_pure for n in nodes)
     return pure and len(nodes) <= (0 if ctx.debug else MAX_EAGER_OPS)
 
 

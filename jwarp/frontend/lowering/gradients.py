@@ -15,7 +15,6 @@ from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.attributes import Detached, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
-    WRITES,
     Const,
     Gradient,
     Kernel,
@@ -57,7 +56,7 @@ def with_gradient(
     number = len(ctx.gradients)
     ctx.gradients.append(gradient)
     first = ctx.first_local
-    written = {n.array for node in body for n in walk_node(node) if isinstance(n, Op) and n.name in WRITES}
+    written = {n.array for node in body for n in walk_node(node) if isinstance(n, Op) and n.row.is_write}
     ctx.builder.effect("rule", *made.operands, attr=Rule(number, tuple(sorted(a for a in written if a < first))))
     sources = [x for x in made.operands if isinstance(x, Value) and x.type.is_float]
     detached: list[Operand] = []
@@ -222,15 +221,16 @@ class _Call:
         for node in walk(kernel.body):
             if not isinstance(node, Op):
                 continue
-            to_gradient = node.name in (*WRITES, "load") and self.feeds[node.array][0] == "gradient"
-            if node.name == "print":
+            row = node.row
+            to_gradient = row.is_access and self.feeds[node.array][0] == "gradient"
+            if row.effect == "print":
                 raise CompileError(f"`{kernel.name}` prints, which a gradient function cannot", node.span)
             if to_gradient and (node.name != "atomic_add" or node.result in used):
                 raise CompileError(
                     "what has been added up for a gradient so far can neither be read nor replaced", node.span,
                     "add to it: wp.adjoint[x] += …",
                 )  # fmt: skip
-            if node.name in WRITES and not to_gradient:
+            if row.is_write and not to_gradient:
                 raise CompileError(
                     f"a gradient function cannot write to `{kernel.params[node.array].name}`", node.span,
                     "it adds to wp.adjoint[…] and writes no arrays",

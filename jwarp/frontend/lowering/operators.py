@@ -9,7 +9,7 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.rules import expression, lower
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS
 from jwarp.frontend.tiles import operators as tiles
-from jwarp.frontend.values import composites
+from jwarp.frontend.values import composites, kinds
 from jwarp.frontend.values.bindings import Binding, Composite, Number, TileRef
 from jwarp.types import bool_
 
@@ -54,7 +54,7 @@ def combined(
     if isinstance(left, TileRef) or isinstance(right, TileRef):
         return tiles.binary(ctx, symbol, name, left, right, span)
     if isinstance(left, Composite) or isinstance(right, Composite):
-        return composites.binary(ctx, symbol, name, left, right, span)
+        return kinds.binary(ctx, symbol, name, left, right, span)
     sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
     x = ctx.scalar(left, ctx.span(sides[0]), "left operand")
     y = ctx.scalar(right, ctx.span(sides[1]), "right operand")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from jwarp.errors import CompileError
@@ -18,6 +18,9 @@ Rule = Callable[[Context, Node], Result]
 
 EXPRESSIONS: dict[type[ast.expr], Rule[Any, Binding]] = {}
 STATEMENTS: dict[type[ast.stmt], Rule[Any, None]] = {}
+
+# What Python has and kernels have not, by the name of the syntax node: its name, and what to write instead.
+REFUSED: dict[str, tuple[str, str]] = {**CONSTRUCTS}
 
 
 def expression(kind: type[Node]) -> Callable[[Rule[Node, Binding]], Rule[Node, Binding]]:
@@ -38,6 +41,11 @@ def statement(kind: type[Node]) -> Callable[[Rule[Node, None]], Rule[Node, None]
         return rule
 
     return entered
+
+
+def refuse(constructs: Mapping[str, tuple[str, str]]) -> None:
+    """Name constructs that kernels do not have, by their syntax nodes, and what to write instead."""
+    REFUSED.update(constructs)
 
 
 def lower(ctx: Context, node: ast.expr) -> Binding:
@@ -79,5 +87,5 @@ def lower_statement(ctx: Context, node: ast.stmt) -> None:
 def unsupported(ctx: Context, node: ast.AST, construct: type[ast.AST] | None = None) -> CompileError:
     """The error for a Python construct, met at `node`, that kernels do not have."""
     word = (construct or type(node)).__name__
-    name, way_out = CONSTRUCTS.get(word, (word, DEFAULT_WAY_OUT))
+    name, way_out = REFUSED.get(word, (word, DEFAULT_WAY_OUT))
     return CompileError(f"{name} is not part of the kernel language", ctx.span(node), way_out)

@@ -1,4 +1,4 @@
-"""Lowers the statements that are neither assignments nor control flow."""
+"""Lowers the statements that are neither assignments nor control flow, and names those that kernels do not have."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import ast
 from jwarp.errors import CompileError
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.control_flow import lower_statements
-from jwarp.frontend.lowering.rules import lower, lower_condition, statement
+from jwarp.frontend.lowering.rules import lower, lower_condition, refuse, statement
+from jwarp.frontend.syntax.constructs import DEFAULT_WAY_OUT
 
 
 @statement(ast.Pass)
@@ -39,3 +40,26 @@ def assertion(ctx: Context, node: ast.Assert) -> None:
     holds = lower_condition(ctx, node.test)
     if ctx.debug:
         ctx.builder.check(holds, f"assertion failed: {shown}")
+
+
+# Those that kernels do not have: what they are called, and what to write instead.
+refuse(
+    {
+        "AnnAssign": ("an annotated assignment", "leave the annotation out; float(0.0) or wp.int64(0) says the type"),
+        "AsyncFor": ("`async for`", DEFAULT_WAY_OUT),
+        "AsyncFunctionDef": ("`async def`", DEFAULT_WAY_OUT),
+        "AsyncWith": ("`async with`", DEFAULT_WAY_OUT),
+        "ClassDef": ("a class inside a kernel", "do it outside the kernel"),
+        "Delete": ("`del`", "leave it out: variables need no deleting"),
+        "FunctionDef": ("a function inside a kernel", "define it outside, under @wp.func"),
+        "Global": ("`global`", "kernels can read outer numbers, but only change array parameters"),
+        "Import": ("`import` inside a kernel", "import at the top of the file"),
+        "ImportFrom": ("`import` inside a kernel", "import at the top of the file"),
+        "Match": ("`match`", "write if and elif"),
+        "Nonlocal": ("`nonlocal`", "kernels can read outer numbers, but only change array parameters"),
+        "Raise": ("`raise`", "write an error code to an array, or use assert"),
+        "Try": ("`try`", "test the condition with an if"),
+        "TryStar": ("`try`", "test the condition with an if"),
+        "With": ("`with`", "do it outside the kernel"),
+    }
+)

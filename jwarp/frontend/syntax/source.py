@@ -145,11 +145,15 @@ def file_of(function: Callable) -> str:
     return inspect.getsourcefile(function) or function.__code__.co_filename
 
 
+# What other decorators made, by the names of its classes.
+_DECORATED = {"PythonKernel": "a kernel", "HandwrittenKernel": "a kernel", "Func": "a func"}
+
+
 def check_function(function: Any, decorator: str) -> None:
     """Refuse what `decorator` cannot read: anything but a function written with `def`."""
     if not inspect.isfunction(function):
         kind = type(function).__name__
-        shown = f"a {kind.lower()}" if kind in ("Kernel", "Func") else f"an object of type {kind}"
+        shown = _DECORATED.get(kind, f"an object of type {kind}")
         raise KernelTypeError(
             f"{decorator} needs a function written with `def`, not {shown}",
             hint=f"put {decorator} right above the `def`, under all other decorators",

@@ -1,1 +1,1 @@
-"""Tiles while a kernel is read: memory, views, operators, and code of a block."""
+"""Tiles while a kernel is read: operators, indices, and code of a block."""

@@ -10,9 +10,8 @@ from typing import Any
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.attributes import Attribute, Iota, Reduction
-from jwarp.ir.lift import Lifter, Variation, effect_of
-from jwarp.ir.nodes import WRITES, Block, Const, For, Kernel, Node, Op, Operand, Value, walk_node
-from jwarp.ir.ops import OPS
+from jwarp.ir.lift import Lifter, Variation
+from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, walk_node
 from jwarp.types import ScalarType, TileType, bool_, int32, tile_type
 
 # What a bitwise operation leaves a number as it is by.
@@ -45,9 +44,8 @@ class LaneVariation(Variation):
 
     def is_each(self, node: Op) -> bool:
         """Whether every lane makes an operation, also where all make the same one."""
-        if not node.name.startswith("atomic_"):
-            return node.name == "print"
-        return self.kernel.local(node.array) is None
+        row = node.row
+        return row.effect == "print" or (row.is_atomic and self.kernel.local(node.array) is None)
 
 
 def is_tile(x: Operand | None) -> bool:
@@ -111,7 +109,7 @@ class Lanes(Lifter):
         rule = _RULES.get(node.name)
         if rule is not None:
             rule(self, node, out)
-        elif effect_of(node) == "tile" or any(map(is_tile, (*node.args, node.result))):
+        elif node.row.is_tile or any(map(is_tile, (*node.args, node.result))):
             self.tile_op(node, out)
         else:
             self.check_local(node)
@@ -128,7 +126,8 @@ class Lanes(Lifter):
 
     def check_local(self, node: Op) -> None:
         """A thread's own array becomes the block's, where all threads have the same in it."""
-        if node.name not in ("load", "clear", *WRITES):
+        row = node.row
+        if not (row.reads_elements or row.changes_elements):
             return
         local = self.kernel.local(node.array)
         if local is not None and (self.mapped or self.variation.any(node.args)):
@@ -218,7 +217,7 @@ class Lanes(Lifter):
         if not isinstance(x, Value) or not self.variation.of(x) or x in self.outside:
             return True
         node = self.inside.get(x)
-        if node is None or OPS[node.name].effect != "pure" or not all(self.hoisted(a) for a in node.args):
+        if node is None or not node.row.is_pure or not all(self.hoisted(a) for a in node.args):
             return False
         assert self.before is not None
         self.lift(node, self.before)

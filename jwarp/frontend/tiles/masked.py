@@ -14,7 +14,6 @@ from jwarp.errors import CompileError
 from jwarp.frontend.tiles.lanes import Lanes
 from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.builder import zero
-from jwarp.ir.lift import effect_of
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, results, walk, walk_node
 from jwarp.types import TileType, int32, tile_type
 
@@ -195,7 +194,7 @@ class Masked:
     def segment(self, nodes: list[Node], out: list[Node], mask: Operand) -> None:
         """Append nodes that are run under the mask; those that have no effect, without it."""
         lifter = self.lifter
-        if all(isinstance(n, Op) and effect_of(n) == "pure" for n in nodes):
+        if all(isinstance(n, Op) and n.row.is_pure for n in nodes):
             lifter.nodes(nodes, out)
             return
         span = nodes[0].span

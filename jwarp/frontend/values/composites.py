@@ -1,9 +1,9 @@
-"""Vectors and matrices in kernels, taken apart into scalars: components, constructors, and operators by kind."""
+"""Composites in kernels, taken apart into scalars: how they are made, their components, and rules for operators."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from jwarp.errors import CompileError, KernelTypeError, Span
@@ -12,7 +12,7 @@ from jwarp.ir.attributes import Attribute
 from jwarp.ir.builder import TRUE, zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import CompositeType, ScalarType, as_scalar, float32, int32, matrix, of_components, vector
-from jwarp.types.composites import MATRIX, VECTOR, CompositeKind
+from jwarp.types.composites import MATRIX
 
 # What an index selects along one axis: a known position, a computed one, or the positions of a slice.
 Selector = int | Operand | range
@@ -28,11 +28,6 @@ class Emitter(Protocol):
 
 
 # -- construction
-
-
-def construct(e: Emitter, type: CompositeType, args: Sequence[Binding], span: Span) -> Composite:
-    """`type(…)` of any kind."""
-    return CONSTRUCTORS[type.kind](e, type, args, span)
 
 
 def from_components(e: Emitter, type: CompositeType, args: Sequence[Binding], span: Span) -> Composite:
@@ -81,7 +76,7 @@ def make_vector(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
         extent = len(values)
     else:
         raise KernelTypeError("wp.vector needs its length", span, "wp.vector(length=3, dtype=float)")
-    return construct(e, vector(extent, component_type(e, values, dtype, "wp.vector", span)), values, span)
+    return from_components(e, vector(extent, component_type(e, values, dtype, "wp.vector", span)), values, span)
 
 
 def make_matrix(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
@@ -97,7 +92,7 @@ def make_matrix(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     else:
         raise KernelTypeError("wp.matrix needs its shape", span, "wp.matrix(shape=(2, 3), dtype=float)")
     kind = component_type(e, values, dtype, "wp.matrix", span)
-    return construct(e, matrix((extents[0], extents[1]), kind), values, span)
+    return from_components(e, matrix((extents[0], extents[1]), kind), values, span)
 
 
 def make_identity(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
@@ -308,67 +303,3 @@ def same(e: Emitter, symbol: str, name: str, x: Composite, y: Composite, span: S
     for equal in elementwise(e, "eq", (x, y), span, symbol).items:
         result = e.emit("and", result, equal, span=span)
     return result
-
-
-# -- the kinds: how values are made of the arguments of a call, and what the operators between them do
-
-Constructor = Callable[[Emitter, CompositeType, Sequence[Binding], Span], Composite]
-CONSTRUCTORS: dict[CompositeKind, Constructor] = {VECTOR: from_components, MATRIX: from_components}
-
-ELEMENTWISE = ("add", "sub", "mod", "and", "or", "xor", "shl", "shr")
-
-# By the operation and what stands on either side, where None is a number. A rule takes the emitter, the operator as it
-# is written, the operation, both sides, and where they stand.
-Rule = Callable[[Emitter, str, str, Any, Any, Span], Any]
-Rows = dict[tuple[str, CompositeKind | None, CompositeKind | None], Rule]
-
-
-def linear(kind: CompositeKind) -> Rows:
-    """What all kinds have: sums, products with numbers, and whether two values are equal."""
-    scaling = {("mul", kind, None): scaled, ("mul", None, kind): scaled, ("div", kind, None): scaled}
-    return {("add", kind, kind): pairwise, ("sub", kind, kind): pairwise, ("eq", kind, kind): same, **scaling}
-
-
-OPERATORS: Rows = {
-    **linear(VECTOR),
-    **linear(MATRIX),
-    **{(name, kind, kind): pairwise for name in ELEMENTWISE for kind in (VECTOR, MATRIX)},
-    **{("div", None, kind): scaled for kind in (VECTOR, MATRIX)},
-    **{(name, MATRIX, kind): product for name in ("mul", "matmul") for kind in (VECTOR, MATRIX)},
-    **{(name, VECTOR, MATRIX): product for name in ("mul", "matmul")},
-}
-
-
-def operator(name: str, x: Binding, y: Binding) -> Rule | None:
-    """The rule of an operation between two values, at least one of them composite; None if there is none."""
-    left, right = (side.type.kind if isinstance(side, Composite) else None for side in (x, y))
-    return OPERATORS.get((name, left, right))
-
-
-def binary(e: Emitter, symbol: str, name: str, x: Binding, y: Binding, span: Span) -> Binding:
-    """A binary operator of which at least one side is a vector or matrix."""
-    rule = operator(name, x, y)
-    if rule is None:
-        both = isinstance(x, Composite) and isinstance(y, Composite)
-        hint = (
-            _OTHERS.get(name, "") if both else "both sides must be vectors or matrices: wp.vec3(1.0) repeats a number"
-        )
-        raise KernelTypeError(f"`{symbol}` does not take ({describe(x)}, {describe(y)})", span, hint)
-    return rule(e, symbol, name, x, y, span)
-
-
-_NUMBER = "both sides must be vectors or matrices: wp.vec3(1.0) repeats a number"
-_OTHERS = {
-    "mul": "wp.cw_mul multiplies component by component, wp.dot sums",
-    "div": "wp.cw_div divides each",
-    "matmul": "wp.dot is the product of two vectors",
-}
-
-
-def equal(e: Emitter, symbol: str, x: Binding, y: Binding, span: Span) -> Operand:
-    """Whether all components are equal, for `==` and `!=`."""
-    rule = operator("eq", x, y)
-    if rule is None or symbol not in ("==", "!="):
-        given = f"({describe(x)}, {describe(y)})"
-        raise KernelTypeError(f"`{symbol}` does not take {given}", span, "compare the components: u[0] < v[0]")
-    return rule(e, symbol, "eq", x, y, span)

@@ -14,7 +14,7 @@ from jwarp.frontend.tiles.operators import binary
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, TileRef, describe, flatten
 from jwarp.ir.attributes import Reduction, Scan, Strided
 from jwarp.ir.builder import make_block
-from jwarp.ir.lift import effect_of, lift
+from jwarp.ir.lift import lift
 from jwarp.ir.nodes import Block, Const, For, Op, Operand, Value, walk
 from jwarp.ir.operation import INT, NUMBER
 from jwarp.types import CompositeType, TileType, int32, scalar_of, with_shape
@@ -84,9 +84,9 @@ def _element(item: Operand) -> Operand:
 
 def _checked(given: Given, block: Block) -> Block:
     for node in walk(block):
-        if isinstance(node, Op) and effect_of(node) == "rule":
+        if isinstance(node, Op) and node.row.effect == "rule":
             raise given.error("a function that is applied to elements cannot have a gradient of its own yet")
-        if isinstance(node, Op) and (effect_of(node) == "tile" or any(isinstance(a.type, TileType) for a in node.args)):
+        if isinstance(node, Op) and (node.row.is_tile or any(isinstance(a.type, TileType) for a in node.args)):
             raise CompileError(
                 f"a function that wp.{given.name} applies to elements cannot use tiles", node.span, "call it itself"
             )

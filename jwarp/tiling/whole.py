@@ -2,59 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
 
 from jwarp.ir.attributes import Attribute, BlockCholesky, BlockMatmul, BlockScan, BlockSolve, Scan, Transposes, Triangle
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.evaluate_tiles import neutral
 from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Const, For, Kernel, Op, Operand, Value
-from jwarp.tiling.plan import Unit
+from jwarp.tiling.elements import Elements
+from jwarp.tiling.parts import Whole
 from jwarp.types import TileType, int32
 
-if TYPE_CHECKING:
-    from jwarp.tiling.lower import Lowering
 
-# The names of the routines that backends may have.
-ROUTINES = {"scan": "tile_scan", "cholesky": "tile_cholesky", "tri_solve": "tile_solve"}
-
-
-def write_unit(lowering: Lowering, unit: Unit) -> None:
-    """Write one operation, on tiles in memory."""
-    arrays = [lowering.array(x) for x in (unit.target, *unit.reads)]
-    name = unit.node.name
-    if name == "matmul":
-        m, n = _shape(unit.target)
-        k = _tile(unit.reads[0]).size // m
-        c, a, b = arrays
-        matmul = BlockMatmul(c, a, b, m, n, k, unit.accumulate, unit.node.told(Transposes))
-        lowering.effect("tile_matmul", attr=matmul)
-    elif ROUTINES[name] in lowering.units:
-        lowering.effect(ROUTINES[name], attr=_TOLD[name](unit, *arrays))
+def write_whole(elements: Elements, routines: Container[str], part: Whole) -> None:
+    """Write one operation, on tiles in memory; `routines` are those that the backend has."""
+    if part.node.name == "matmul":
+        m, n = _shape(part.target)
+        k = _tile(part.reads[0]).size // m
+        c, a, b = (elements.array(x) for x in (part.target, *part.reads))
+        matmul = BlockMatmul(c, a, b, m, n, k, part.accumulate, part.node.told(Transposes))
+        elements.builder.effect("tile_matmul", attr=matmul)
+        return
+    row = WHOLE[part.node.name]
+    if row.told is not None and row.routine in routines:
+        told = row.told(part, *(elements.array(x) for x in (part.target, *part.reads)))
+        elements.builder.effect(row.routine, attr=told)
     else:
-        _LOOPS[name](lowering, unit)
+        row.loops(elements, part)
 
 
-def _told_scan(unit: Unit, target: int, source: int) -> BlockScan:
-    return BlockScan(target, source, _tile(unit.target).size, unit.node.told(Scan))
+def _told_scan(part: Whole, target: int, source: int) -> BlockScan:
+    return BlockScan(target, source, _tile(part.target).size, part.node.told(Scan))
 
 
-def _told_cholesky(unit: Unit, target: int, source: int) -> BlockCholesky:
-    return BlockCholesky(target, source, _shape(unit.target)[0])
+def _told_cholesky(part: Whole, target: int, source: int) -> BlockCholesky:
+    return BlockCholesky(target, source, _shape(part.target)[0])
 
 
-def _told_solve(unit: Unit, target: int, triangle: int) -> BlockSolve:
-    n, m = (*_shape(unit.target), 1)[:2]
-    return BlockSolve(target, triangle, n, m, unit.node.told(Triangle))
-
-
-# What a routine is told of an operation on two arrays.
-_TOLD: dict[str, Callable[[Unit, int, int], Attribute]] = {
-    "scan": _told_scan,
-    "cholesky": _told_cholesky,
-    "tri_solve": _told_solve,
-}
+def _told_solve(part: Whole, target: int, triangle: int) -> BlockSolve:
+    n, m = (*_shape(part.target), 1)[:2]
+    return BlockSolve(target, triangle, n, m, part.node.told(Triangle))
 
 
 def _tile(value: Value) -> TileType:
@@ -69,9 +57,9 @@ def _shape(value: Value) -> tuple[int, ...]:
 class _Writer:
     """Short names for what loops are written with."""
 
-    def __init__(self, lowering: Lowering):
-        self.lowering, self.builder = lowering, lowering.builder
-        self.do = lowering.builder.op
+    def __init__(self, elements: Elements):
+        self.elements, self.builder = elements, elements.builder
+        self.do = elements.builder.op
 
     def loop(
         self,
@@ -101,17 +89,17 @@ def _number(x: Operand | int) -> Operand:
     return Const(int32, x) if isinstance(x, int) else x
 
 
-def _scan(lowering: Lowering, unit: Unit) -> None:
-    w, (source,), target = _Writer(lowering), unit.reads, unit.target
-    scan = unit.node.told(Scan)
+def _scan(elements: Elements, part: Whole) -> None:
+    w, (source,), target = _Writer(elements), part.reads, part.target
+    scan = part.node.told(Scan)
     kind = scan.operation
     type, size = _tile(target).scalar, _tile(target).size
     start = Const(type, (float if type.is_float else int)(neutral(kind, type)))
 
     def body(i: Value, carried: Sequence[Value]) -> list[Operand]:
         (total,) = carried
-        following = w.do(kind, total, lowering.load(source, i))
-        lowering.store(target, i, total if scan.exclusive else following)
+        following = w.do(kind, total, elements.load(source, i))
+        elements.store(target, i, total if scan.exclusive else following)
         return [following]
 
     ends = (size - 1, -1, -1) if scan.reverse else (0, size, 1)
@@ -121,7 +109,7 @@ def _scan(lowering: Lowering, unit: Unit) -> None:
 def _dot(w: _Writer, first: Operand, second: Operand, lo: Operand | int, hi: Operand | int, x: Value, y: Value,
          stride: int = 1) -> Value:  # fmt: skip
     """The sum of x[first + k * stride] * y[second + k] for k from lo to hi."""
-    load, type = w.lowering.load, _tile(x).scalar
+    load, type = w.elements.load, _tile(x).scalar
 
     def body(k: Value, carried: Sequence[Value]) -> list[Operand]:
         left = w.do("add", first, w.do("mul", k, Const(int32, stride)))
@@ -132,13 +120,13 @@ def _dot(w: _Writer, first: Operand, second: Operand, lo: Operand | int, hi: Ope
     return total
 
 
-def _cholesky(lowering: Lowering, unit: Unit) -> None:
+def _cholesky(elements: Elements, part: Whole) -> None:
     """Column after column, each element from the product of two rows of what is known."""
-    w, (source,), target = _Writer(lowering), unit.reads, unit.target
+    w, (source,), target = _Writer(elements), part.reads, part.target
     (n, _), type = _shape(target), _tile(target).scalar
 
     def clear(i: Value, carried: Sequence[Value]) -> list[Operand]:
-        lowering.store(target, i, zero(type))
+        elements.store(target, i, zero(type))
         return []
 
     w.loop(0, n * n, clear, lanes=())
@@ -146,14 +134,14 @@ def _cholesky(lowering: Lowering, unit: Unit) -> None:
     def column(j: Value, carried: Sequence[Value]) -> list[Operand]:
         row = w.at(j, 0, n)
         diagonal = w.at(j, j, n)
-        rest = w.do("sub", lowering.load(source, diagonal), _dot(w, row, row, 0, j, target, target))
+        rest = w.do("sub", elements.load(source, diagonal), _dot(w, row, row, 0, j, target, target))
         root = w.do("sqrt", rest)
-        lowering.store(target, diagonal, root)
+        elements.store(target, diagonal, root)
 
         def below(i: Value, carried: Sequence[Value]) -> list[Operand]:
             known = _dot(w, w.at(i, 0, n), row, 0, j, target, target)
-            rest = w.do("sub", lowering.load(source, w.at(i, j, n)), known)
-            lowering.store(target, w.at(i, j, n), w.do("div", rest, root))
+            rest = w.do("sub", elements.load(source, w.at(i, j, n)), known)
+            elements.store(target, w.at(i, j, n), w.do("div", rest, root))
             return []
 
         w.loop(w.do("add", j, Const(int32, 1)), n, below)
@@ -162,10 +150,10 @@ def _cholesky(lowering: Lowering, unit: Unit) -> None:
     w.loop(0, n, column)
 
 
-def _solve(lowering: Lowering, unit: Unit) -> None:
+def _solve(elements: Elements, part: Whole) -> None:
     """Row after row, in place of the right-hand side, which the target holds."""
-    w, (triangle,), target = _Writer(lowering), unit.reads, unit.target
-    lower, transposed = unit.node.told(Triangle).lower, unit.node.told(Triangle).transposed
+    w, (triangle,), target = _Writer(elements), part.reads, part.target
+    lower, transposed = part.node.told(Triangle).lower, part.node.told(Triangle).transposed
     forward = lower != transposed
     n, *rest = _shape(target)
     m = rest[0] if rest else 1
@@ -176,22 +164,22 @@ def _solve(lowering: Lowering, unit: Unit) -> None:
         return (0, i) if forward else (w.do("add", i, Const(int32, 1)), n)
 
     def entry(i: Operand, k: Operand) -> Value:
-        return lowering.load(triangle, w.at(k, i, n) if transposed else w.at(i, k, n))
+        return elements.load(triangle, w.at(k, i, n) if transposed else w.at(i, k, n))
 
     def one(i: Value, carried: Sequence[Value]) -> list[Operand]:
         first, stride = (w.at(0, i, n), n) if transposed else (w.at(i, 0, n), 1)
         total = _dot(w, first, Const(int32, 0), *known(i), triangle, target, stride)
-        lowering.store(target, i, w.do("div", w.do("sub", lowering.load(target, i), total), entry(i, i)))
+        elements.store(target, i, w.do("div", w.do("sub", elements.load(target, i), total), entry(i, i)))
         return []
 
     def columns(j: Value, carried: Sequence[Value]) -> list[Operand]:
         def row(i: Value, carried: Sequence[Value]) -> list[Operand]:
             def minus(k: Value, carried: Sequence[Value]) -> list[Operand]:
-                product = w.do("mul", entry(i, k), lowering.load(target, w.at(k, j, m)))
+                product = w.do("mul", entry(i, k), elements.load(target, w.at(k, j, m)))
                 return [w.do("sub", carried[0], product)]
 
-            (left,) = w.loop(*known(i), minus, [lowering.load(target, w.at(i, j, m))])
-            lowering.store(target, w.at(i, j, m), w.do("div", left, entry(i, i)))
+            (left,) = w.loop(*known(i), minus, [elements.load(target, w.at(i, j, m))])
+            elements.store(target, w.at(i, j, m), w.do("div", left, entry(i, i)))
             return []
 
         w.loop(rows[0], rows[1], row, step=rows[2])
@@ -203,7 +191,26 @@ def _solve(lowering: Lowering, unit: Unit) -> None:
         w.loop(0, m, columns, lanes=())
 
 
-_LOOPS: dict[str, Callable[[Lowering, Unit], None]] = {"scan": _scan, "cholesky": _cholesky, "tri_solve": _solve}
+@dataclass(frozen=True)
+class WholeOperation:
+    """How an operation on whole tiles is written: by `loops`, or as a `routine` where the backend has that.
+
+    A routine is `told` an attribute, which is made from the operation and the arrays of its result and operands.
+    The result takes the place of operand number `replaced`, if there is one.
+    """
+
+    loops: Callable[[Elements, Whole], None]
+    routine: str = ""
+    told: Callable[..., Attribute] | None = None
+    replaced: int | None = None
+
+
+# All of them but products of matrices, for which every backend has a routine.
+WHOLE = {
+    "scan": WholeOperation(_scan, "tile_scan", _told_scan),
+    "cholesky": WholeOperation(_cholesky, "tile_cholesky", _told_cholesky),
+    "tri_solve": WholeOperation(_solve, "tile_solve", _told_solve, replaced=1),
+}
 
 
 def request_of(kernel: Kernel, node: Op) -> Request:

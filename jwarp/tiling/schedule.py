@@ -1,14 +1,12 @@
-"""Plans how a kernel with tiles runs: which operations share a loop nest, and in which order everything happens."""
+"""Schedules a kernel with tiles: which operations share a loop nest, and in which order everything happens."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 
-from jwarp.ir.attributes import RecordField, RecordFields, Reduction, Transposes
+from jwarp.ir.attributes import ArrayName, RecordField, RecordFields, Reduction, Transposes
 from jwarp.ir.nodes import (
-    WRITES,
     Block,
     Const,
     For,
@@ -19,94 +17,21 @@ from jwarp.ir.nodes import (
     Operand,
     Value,
     While,
-    blocks,
-    inner_params,
-    operands,
+    arrays_changed,
+    arrays_read,
     results,
     walk,
     walk_node,
 )
-from jwarp.ir.ops import OPS
+from jwarp.ir.operation import Memory
 from jwarp.tiling.forms import Filled, Forms, Viewed, mapped_shape_of, result_of, size_of
+from jwarp.tiling.parts import Control, Move, Nest, Part, Schedule, Step, Whole, free_operands, tiles_in
+from jwarp.tiling.whole import WHOLE
 from jwarp.types import TileType, shape_of
 
-# What adds to the tape or to logs, takes from them, or writes lines: these happen in the order of the program.
-TAPE = frozenset(("push", "top", "pop", "save", "undo", "mark", "rollback", "retrieve"))
-IN_ORDER = TAPE | {"print"}
-# Operations on whole tiles, which no loop over elements does.
-UNITS = frozenset(("matmul", "scan", "cholesky", "tri_solve"))
 
-
-@dataclass
-class Nest:
-    """Operations on the elements of one shape, which one loop nest does element by element.
-
-    `reduced` are the axes that reductions in it run over, if not over all. Nothing joins a nest that is `closed`;
-    one that is `reversed` goes from the last element to the first.
-    """
-
-    shape: tuple[int, ...]
-    nodes: list[Node] = field(default_factory=list)
-    reduced: tuple[int, ...] = ()
-    closed: bool = False
-    reversed: bool = False
-
-
-@dataclass
-class Step:
-    """An operation on scalars that changes something."""
-
-    node: Op
-
-
-@dataclass
-class Move:
-    """The memory of `target` becomes what `source` is."""
-
-    target: Value
-    source: Operand
-
-
-@dataclass
-class Unit:
-    """An operation on whole tiles: `reads` are in memory, and so is the result, `target`.
-
-    A product that is to `accumulate` is added to what the target holds.
-    """
-
-    node: Op
-    reads: tuple[Value, ...]
-    target: Value
-    accumulate: bool = False
-
-
-@dataclass
-class Control:
-    """Control flow of the block as a whole."""
-
-    node: If | For | While
-    plans: tuple[Plan, ...]
-
-
-Part = Nest | Step | Move | Unit | Control
-
-
-@dataclass
-class Plan:
-    """A block: `before[k]` are operations on scalars that come before part k, or after all parts."""
-
-    parts: list[Part] = field(default_factory=list)
-    before: list[list[Op]] = field(default_factory=lambda: [[]])
-    yields: tuple[Operand, ...] = ()
-
-    def append(self, part: Part) -> int:
-        self.parts.append(part)
-        self.before.append([])
-        return len(self.parts) - 1
-
-
-class Planner:
-    """Plans blocks. `stored` collects the tiles that are needed in memory."""
+class Scheduler:
+    """Schedules blocks. `stored` collects the tiles that are needed in memory."""
 
     def __init__(self, kernel: Kernel, forms: Forms):
         self.kernel, self.forms = kernel, forms
@@ -120,48 +45,30 @@ class Planner:
         """The tape of a field that is a tile."""
         return self.tapes.setdefault((tape, position), max(self.pushes) + 1 + len(self.tapes))
 
-    def plan(self, block: Block, moves: Iterable[Value] = (), carried: Iterable[Value] = ()) -> Plan:
-        """Plan a block whose yields become what the tiles `moves` hold. `carried` are tiles that a loop carries."""
-        made = _BlockPlan(self, frozenset(carried))
+    def schedule(self, block: Block, moves: Iterable[Value] = (), carried: Iterable[Value] = ()) -> Schedule:
+        """Schedule a block whose yields become what the tiles `moves` hold. `carried` are tiles that a loop carries."""
+        made = _BlockScheduler(self, frozenset(carried))
         for node in block.nodes:
             made.node(node)
         made.leave(block.yields, tuple(moves))
-        return made.plan
+        return made.made
 
 
-def tiles_in(values: Iterable[Value]) -> tuple[Value, ...]:
-    """Those of the values that are tiles."""
-    return tuple(v for v in values if isinstance(v.type, TileType))
-
-
-def free_operands(node: Node) -> Iterator[Operand]:
-    """What a node and the blocks inside it read from outside, and constants."""
-    inside: set[Value] = set()
-    for inner in walk_node(node):
-        inside.update(inner_params(inner))
-        if inner is not node:
-            inside.update(results(inner))
-    for inner in walk_node(node):
-        for x in (*operands(inner), *(y for block in blocks(inner) for y in block.yields)):
-            if isinstance(x, Const) or x not in inside:
-                yield x
-
-
-class _BlockPlan:
+class _BlockScheduler:
     """Puts the nodes of one block, one after the other, as early as what they need allows and where they fit.
 
     `ready` says from which part on a value can be used, `home` in which nest a tile is computed; nodes of that
     nest use its elements as they are computed.
     """
 
-    def __init__(self, planner: Planner, carried: frozenset[Value]):
-        self.planner, self.forms, self.carried = planner, planner.forms, carried
-        self.plan = Plan()
+    def __init__(self, scheduler: Scheduler, carried: frozenset[Value]):
+        self.scheduler, self.forms, self.carried = scheduler, scheduler.forms, carried
+        self.made = Schedule()
         self.ready: dict[Value, int] = {}
         self.home: dict[Value, int] = {}
         # From which part on arrays may be read, and written to, and what keeps its order may happen.
-        self.readable: dict[int, int] = {}
-        self.writable: dict[int, int] = {}
+        self.readable: dict[ArrayName, int] = {}
+        self.writable: dict[ArrayName, int] = {}
         self.ordered = 0
         self.tops: dict[RecordField, Value] = {}  # tiles that are still on a tape
 
@@ -177,36 +84,37 @@ class _BlockPlan:
             return
         if node.result is not None and node.result in self.forms.known:
             return
-        rule = getattr(self, f"plan_{node.name}", None)
+        rule = _RULES.get(node.name)
         if rule is not None:
-            rule(node)
-        elif node.name in UNITS:
-            self.unit(node)
+            rule(self, node)
+        elif node.name in WHOLE:
+            self.whole(node)
         elif shape := _shape_of(node):
             self.mapped(node, shape)
         else:
             self.scalar(node)
 
     def scalar(self, node: Op) -> None:
-        if OPS[node.name].effect in ("pure", "read") or node.name == "detach":
+        row = node.row
+        if row.is_pure or row.effect == "read" or node.name == "detach":
             first = max((self.ready.get(x, 0) for x in node.args if isinstance(x, Value)), default=0)
-            if node.name == "load":
+            if row.reads_elements:
                 first = max(first, self.readable.get(node.array, 0))
                 self.writable[node.array] = max(first, self.writable.get(node.array, 0))
             self.early(node, first)
             return
-        if node.name != "rule":
+        if row.effect != "rule":
             self.late(Step(node), node)
 
     def early(self, node: Op, first: int) -> None:
         """Put an operation on scalars that changes nothing before part `first`."""
         assert node.result is not None
-        self.plan.before[first].append(node)
+        self.made.before[first].append(node)
         self.ready[node.result] = first
 
     def late(self, part: Part, node: Node) -> int:
         """Put a part after all others."""
-        at = self.plan.append(part)
+        at = self.made.append(part)
         self.note(node, at)
         for result in results(node):
             self.ready[result] = at + 1
@@ -236,11 +144,11 @@ class _BlockPlan:
             first = max(first, self.ordered)
         at = None
         if not closed:
-            fitting = [k for k in range(first, len(self.plan.parts)) if self.fits(k, shape, reduced)]
+            fitting = [k for k in range(first, len(self.made.parts)) if self.fits(k, shape, reduced)]
             at = first if first in fitting and first in homes else fitting[-1] if fitting else None
         if at is None:
-            at = self.plan.append(Nest(shape, closed=closed, reversed=_takes_back(node)))
-        nest = self.plan.parts[at]
+            at = self.made.append(Nest(shape, closed=closed, reversed=_takes_back(node)))
+        nest = self.made.parts[at]
         assert isinstance(nest, Nest)
         nest.nodes.append(node)
         nest.reduced = nest.reduced or reduced
@@ -253,11 +161,11 @@ class _BlockPlan:
             if shape_of(result.type) == shape and not reduced:
                 self.home[result] = at
             elif isinstance(result.type, TileType):
-                self.planner.stored.add(result)
+                self.scheduler.stored.add(result)
         return at
 
     def fits(self, at: int, shape: tuple[int, ...], reduced: tuple[int, ...]) -> bool:
-        nest = self.plan.parts[at]
+        nest = self.made.parts[at]
         if not isinstance(nest, Nest) or nest.closed or nest.shape != shape:
             return False
         return not reduced or not nest.reduced or reduced == nest.reduced
@@ -299,7 +207,7 @@ class _BlockPlan:
         for form in forms:
             for leaf in self.forms.leaves_of(form):
                 if isinstance(leaf, Viewed) and not (self.home.get(leaf.base) == at and self.is_own(leaf, shape)):
-                    self.planner.stored.add(leaf.base)
+                    self.scheduler.stored.add(leaf.base)
 
     # -- tiles in memory
 
@@ -307,30 +215,30 @@ class _BlockPlan:
         """A tile in memory with the elements of `x`, in their order."""
         form = self.forms.of(x)
         if isinstance(form, Viewed) and form.is_whole(shape_of(x.type)):
-            self.planner.stored.add(form.base)
+            self.scheduler.stored.add(form.base)
             return form.base
         return self.copy(x)
 
     def copy(self, x: Operand) -> Value:
         """A tile in memory of its own with the elements of `x`."""
         made = Value(x.type)
-        self.planner.stored.add(made)
+        self.scheduler.stored.add(made)
         self.mapped(Op("copy", (x,), None, made), shape_of(x.type))
         return made
 
     def move(self, target: Value, source: Operand) -> None:
-        self.planner.stored.add(target)
+        self.scheduler.stored.add(target)
         self.store_needed([source], (), -1)
-        self.ready[target] = self.plan.append(Move(target, source)) + 1
+        self.ready[target] = self.made.append(Move(target, source)) + 1
 
     # -- operations with rules of their own
 
-    def plan_reduce(self, node: Op) -> None:
+    def reduce(self, node: Op) -> None:
         axes = node.told(Reduction).axes
         shape = shape_of(node.args[0].type)
         self.mapped(node, shape, axes if len(axes) < len(shape) else ())
 
-    def plan_take(self, node: Op) -> None:
+    def take(self, node: Op) -> None:
         assert node.result is not None
         form = self.forms.of(node.args[0])
         if not isinstance(form, Viewed):
@@ -339,7 +247,7 @@ class _BlockPlan:
             base = copied
         else:
             base = form.base
-        self.planner.stored.add(base)
+        self.scheduler.stored.add(base)
         shape = shape_of(result_of(node).type)
         # What any element of the tile is, is known when its nest has ended.
         home = self.home.pop(base, None)
@@ -350,7 +258,7 @@ class _BlockPlan:
         if home is not None:
             self.home[base] = home
 
-    def plan_put(self, node: Op) -> None:
+    def put(self, node: Op) -> None:
         assert node.result is not None
         self.move(node.result, node.args[0])
         args = (node.result, *node.args[1:])
@@ -360,42 +268,36 @@ class _BlockPlan:
             self.late(Step(changed), changed)
         else:
             self.mapped(changed, shape, closed=True)
-        self.ready[node.result] = len(self.plan.parts)
+        self.ready[node.result] = len(self.made.parts)
 
-    plan_put_add = plan_put
-
-    def plan_spread(self, node: Op) -> None:
+    def spread(self, node: Op) -> None:
         assert node.result is not None
         zeros = Const(node.result.type, 0.0 if node.result.type.is_float else 0)
         self.move(node.result, zeros)
         changed = dataclasses.replace(node, args=(node.result, *node.args), result=None)
         self.mapped(changed, shape_of(node.args[0].type), closed=True)
-        self.ready[node.result] = len(self.plan.parts)
+        self.ready[node.result] = len(self.made.parts)
 
-    def plan_spread_add(self, node: Op) -> None:
+    def spread_add(self, node: Op) -> None:
         self.move(result_of(node), node.args[0])
         changed = dataclasses.replace(node, args=(result_of(node), node.args[1]), result=None)
         self.mapped(changed, shape_of(node.args[1].type), closed=True)
-        self.ready[result_of(node)] = len(self.plan.parts)
+        self.ready[result_of(node)] = len(self.made.parts)
 
-    def unit(self, node: Op) -> None:
-        result = node.result
-        assert result is not None
-        self.planner.stored.add(result)
-        if node.name == "matmul":
-            self.product(node)
-            return
-        if node.name == "tri_solve":
-            triangle = self.in_memory(node.args[0])
-            self.move(result, node.args[1])
-            reads: tuple[Value, ...] = (triangle,)
-        else:
-            reads = (self.in_memory(node.args[0]),)
-        self.late(Unit(node, reads, result), node)
+    def whole(self, node: Op) -> None:
+        """Put an operation on whole tiles after all others; its result may replace one of its operands."""
+        target, row = result_of(node), WHOLE[node.name]
+        self.scheduler.stored.add(target)
+        reads = tuple(self.in_memory(x) for k, x in enumerate(node.args) if k != row.replaced)
+        if row.replaced is not None:
+            self.move(target, node.args[row.replaced])
+        self.late(Whole(node, reads, target), node)
 
     def product(self, node: Op) -> None:
+        """Multiply matrices, of which transposes need no memory of their own."""
         a, b, c = node.args
-        assert node.result is not None
+        target = result_of(node)
+        self.scheduler.stored.add(target)
         flags, reads = [], []
         transposes = node.told(Transposes)
         for x, flag in ((a, transposes.a), (b, transposes.b)):
@@ -405,9 +307,9 @@ class _BlockPlan:
         form = self.forms.of(c)
         accumulate = not (isinstance(form, Filled) and isinstance(form.value, Const) and form.value.value == 0)
         if accumulate:
-            self.move(node.result, c)
+            self.move(target, c)
         node = dataclasses.replace(node, attr=Transposes(*flags))
-        self.late(Unit(node, tuple(reads), result_of(node), accumulate), node)
+        self.late(Whole(node, tuple(reads), target, accumulate), node)
 
     def transposed(self, x: Operand) -> Value | None:
         """The matrix in memory that `x` is the transpose of."""
@@ -416,45 +318,45 @@ class _BlockPlan:
             return None
         if m == 1 or n == 1 or size_of(form.base.type) != m * n:
             return None
-        self.planner.stored.add(form.base)
+        self.scheduler.stored.add(form.base)
         return form.base
 
     # -- tapes
 
-    def plan_push(self, node: Op) -> None:
+    def push(self, node: Op) -> None:
         """Each tile gets records of its elements, before the record of the scalars."""
         record = node.told(RecordFields)
         for k, x in enumerate(node.args):
             if shape_of(x.type):
-                own = RecordFields(self.planner.tape(record.tape, k), (False,))
+                own = RecordFields(self.scheduler.tape(record.tape, k), (False,))
                 self.mapped(Op("push", (x,), own, None, node.span), shape_of(x.type))
         scalars = [(x, flag) for x, flag in zip(node.args, record.uniform, strict=True) if not shape_of(x.type)]
         if scalars:
             args, kept = zip(*scalars, strict=True)
             self.scalar(dataclasses.replace(node, args=args, attr=RecordFields(record.tape, kept)))
 
-    def plan_top(self, node: Op) -> None:
+    def top(self, node: Op) -> None:
         assert node.result is not None
         if shape_of(result_of(node).type):
             self.tops[node.told(RecordField)] = node.result
             return
         field = node.told(RecordField)
-        before = self.planner.pushes[field.tape].args[: field.field]
+        before = self.scheduler.pushes[field.tape].args[: field.field]
         scalar = sum(1 for x in before if not shape_of(x.type))
         self.scalar(dataclasses.replace(node, attr=RecordField(field.tape, scalar)))
 
-    def plan_pop(self, node: Op) -> None:
+    def pop(self, node: Op) -> None:
         """Take a record away; its tiles, which lie below its scalars, are read as they are taken away."""
-        fields = self.planner.pushes[node.array].args
+        fields = self.scheduler.pushes[node.number].args
         if not all(shape_of(x.type) for x in fields):
             self.scalar(node)
         for k in reversed(range(len(fields))):
             if shape_of(fields[k].type):
                 made = self.tops.pop(RecordField(node.number, k), None) or Value(fields[k].type)
-                taken = Op("retrieve", (), self.planner.tape(node.array, k), made, node.span)
+                taken = Op("retrieve", (), self.scheduler.tape(node.number, k), made, node.span)
                 self.mapped(taken, shape_of(made.type))
 
-    def plan_undo(self, node: Op) -> None:
+    def undo(self, node: Op) -> None:
         """Undo as many elements as the argument has, which is not looked at."""
         if node.args and shape_of(node.args[0].type):
             self.mapped(dataclasses.replace(node, args=()), shape_of(node.args[0].type))
@@ -464,22 +366,22 @@ class _BlockPlan:
     # -- control flow of the whole block
 
     def control(self, node: If | For | While) -> None:
-        planner = self.planner
+        scheduler = self.scheduler
         moved = tiles_in(node.results)
-        planner.stored.update(moved)
+        scheduler.stored.update(moved)
         match node:
             case If():
-                plans = tuple(planner.plan(block, node.results) for block in (node.then, node.orelse))
+                schedules = tuple(scheduler.schedule(block, node.results) for block in (node.then, node.orelse))
             case For() | While():
                 params = tiles_in(node.params)
-                planner.stored.update(params)
+                scheduler.stored.update(params)
                 for param, init in zip(node.params, node.init, strict=True):
                     if isinstance(param.type, TileType):
                         self.move(param, init)
-                plans = (planner.plan(node.body, node.params, params),)
+                schedules = (scheduler.schedule(node.body, node.params, params),)
                 if isinstance(node, While):
-                    plans = (planner.plan(node.cond), *plans)
-        self.late(Control(node, plans), node)
+                    schedules = (scheduler.schedule(node.cond), *schedules)
+        self.late(Control(node, schedules), node)
 
     def leave(self, yields: tuple[Operand, ...], targets: tuple[Value, ...]) -> None:
         """End the block: tiles among `yields` go to the memory of `targets`."""
@@ -488,7 +390,7 @@ class _BlockPlan:
         sources = [self.snapshot(t, y) for t, y in pairs]
         for (target, _), source in zip(pairs, sources, strict=True):
             self.move(target, source)
-        self.plan.yields = yields
+        self.made.yields = yields
 
     def snapshot(self, target: Value, source: Operand) -> Operand:
         """`source`, unless that looks at another carried tile, or at other elements: then a copy of it."""
@@ -508,17 +410,29 @@ def _shape_of(node: Op) -> tuple[int, ...]:
 
 def _takes_back(node: Node) -> bool:
     """Whether a node takes records away that another one added: the last first."""
-    return any(isinstance(n, Op) and n.name in ("top", "pop", "undo", "rollback", "retrieve") for n in walk_node(node))
+    rows = (n.row for n in walk_node(node) if isinstance(n, Op))
+    return any(row.takes is not Memory.NONE or Memory.TAPE in row.reads for row in rows)
 
 
-def _memory(node: Node) -> tuple[set[int], set[int], bool]:
+def _memory(node: Node) -> tuple[set[ArrayName], set[ArrayName], bool]:
     """The arrays that a node reads and writes, and whether it keeps its place in the program."""
-    reads, writes, in_order = set[int](), set[int](), False
-    for inner in walk_node(node):
-        if isinstance(inner, Op):
-            in_order |= inner.name in IN_ORDER
-            if inner.name in ("load", "save"):
-                reads.add(inner.array)
-            elif inner.name in WRITES or inner.name in ("undo", "rollback", "clear"):
-                writes.add(inner.array)
-    return reads, writes, in_order
+    ops = [n for n in walk_node(node) if isinstance(n, Op)]
+    reads = {array for n in ops for array in arrays_read(n)}
+    writes = {array for n in ops for array in arrays_changed(n)}
+    return reads, writes, any(n.row.in_order for n in ops)
+
+
+# Operations that are scheduled in ways of their own.
+_RULES: dict[str, Callable[[_BlockScheduler, Op], None]] = {
+    "reduce": _BlockScheduler.reduce,
+    "take": _BlockScheduler.take,
+    "put": _BlockScheduler.put,
+    "put_add": _BlockScheduler.put,
+    "spread": _BlockScheduler.spread,
+    "spread_add": _BlockScheduler.spread_add,
+    "matmul": _BlockScheduler.product,
+    "push": _BlockScheduler.push,
+    "top": _BlockScheduler.top,
+    "pop": _BlockScheduler.pop,
+    "undo": _BlockScheduler.undo,
+}

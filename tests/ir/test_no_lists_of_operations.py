@@ -1,0 +1,69 @@
+"""What is true of some operations stands in their rows: no other file lists operations by name."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import jwarp
+from jwarp.ir.ops import OPS
+
+ROOT = Path(jwarp.__file__).parent
+FOLDERS = ("analysis", "passes", "autodiff", "tiling", "backend", "launching", "dispatch", "bind", "ir")
+# The table itself.
+ROWS = {"ir/ops.py", "ir/tile_ops.py", "ir/operation.py"}
+# Files that are still to be rid of their lists; nothing may be added here.
+PENDING = {
+    "analysis/ownership.py",
+    "autodiff/custom_gradients.py",
+    "autodiff/forward.py",
+    "autodiff/forward_sweep.py",
+    "autodiff/reverse.py",
+    "autodiff/scalar_rules.py",
+    "autodiff/tile_rules.py",
+    "passes/expand.py",
+    "tiling/lower.py",
+    "tiling/nests.py",
+    "tiling/plan.py",
+    "ir/nodes.py",
+}
+FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+
+
+def _names(nodes: list[ast.expr]) -> list[str]:
+    texts = [n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return [text for text in texts if text in OPS]
+
+
+def _compared(node: ast.expr) -> list[ast.expr]:
+    """What an equality compares with."""
+    is_equality = isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq)
+    return [*node.comparators, node.left] if is_equality and isinstance(node, ast.Compare) else []
+
+
+def _lists(tree: ast.Module) -> Iterator[tuple[int, list[str]]]:
+    """The lines where several operations stand in one set, tuple, list, pattern or chain of comparisons."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Set(elts=parts) | ast.Tuple(elts=parts) | ast.List(elts=parts):
+                found = _names(parts)
+            case ast.MatchOr(patterns=patterns):
+                found = _names([p.value for p in patterns if isinstance(p, ast.MatchValue)])
+            case ast.BoolOp(op=ast.Or(), values=values):
+                found = _names([x for value in values for x in _compared(value)])
+            case _:
+                continue
+        if len(found) >= 2:
+            yield node.lineno, found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_file_lists_operations(path):
+    name = path.relative_to(ROOT).as_posix()
+    if name in ROWS:
+        return
+    found = list(_lists(ast.parse(path.read_text())))
+    if name in PENDING:
+        return
+    assert not found, "\n".join(f"line {line}: {', '.join(names)}" for line, names in found)

@@ -15,7 +15,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # What there is of each shape that a kernel is launched with is kept for so many shapes.
-MAX_SHAPES = 512
+MAX_SHAPES = 256
 # Kernels whose analysis is kept; that of others is made again, or read from disk.
 MAX_KERNELS = 4096
 
@@ -119,7 +119,7 @@ class PerOwner(Generic[R, K, V]):
 
     def of(self, owner: R) -> Cache[K, V]:
         """The cache of this owner."""
-        attributes = vars(owner)
+        attributes = owner.__dict__
         found: Cache[K, V] | None = attributes.get(self.name)
         return attributes.setdefault(self.name, Cache(self.name, self.bound)) if found is None else found
 

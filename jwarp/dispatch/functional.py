@@ -55,6 +55,14 @@ class Forward(Ready):
         self.order = made.launch.results
         # Where each operand is among the values of a plan.
         self.places = made.launch.operands
+        # What comes back as it was given: numbers in structs of arrays.
+        own = {p for u in call.given.outputs for p in call.kernel.groups[u]}
+        self.kept = own.difference(call.matched.outputs)
+
+    @functools.cached_property
+    def _is_traced(self) -> bool:
+        """Whether JAX traces it, which stays so: a change to a traced value makes another one."""
+        return any(isinstance(x, compat.Tracer) for x in self.operands)
 
     @property
     def is_empty(self) -> bool:
@@ -79,8 +87,7 @@ class Forward(Ready):
         return self._results(self.traced()) if stream is None else self.on_stream(stream)
 
     def __call__(self) -> Any:
-        is_traced = any(isinstance(x, compat.Tracer) for x in self.operands)
-        return self._results(self.traced() if is_traced else self.compiled(*self.operands))
+        return self._results(self.traced() if self._is_traced else self.compiled(*self.operands))
 
     def _results(self, found: Sequence[Any]) -> Any:
         return self.call.results(dict(zip(self.order, found, strict=True)))
@@ -99,7 +106,7 @@ class Forward(Ready):
         """The operand for another value of a parameter; None where that makes another launch."""
         param, outputs = self.launch.program.params[p], self.call.matched.outputs
         given = values.describe(value, param)
-        if p not in self.launch.operands or isinstance(value, compat.Tracer):
+        if p not in self.launch.operands or p in self.kept or isinstance(value, compat.Tracer):
             return None
         if p in outputs and given.origin != "jax":
             return None  # a shape, or an array to write to: another kind of output

@@ -11,9 +11,9 @@ import numpy as np
 import jwarp._native as _native
 from jwarp.analysis.affine import Extents
 from jwarp.backend.cpu.compile import lower_kernel
-from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.caches import PerOwner
 from jwarp.errors import LaunchError
-from jwarp.launching.descriptor import Descriptor, LaunchKey, descriptor_of
+from jwarp.launching.descriptor import Descriptor, descriptor_of
 from jwarp.launching.geometry import MAX_EXTENT, Geometry
 from jwarp.launching.program import Program
 from jwarp.wire import Role
@@ -21,9 +21,9 @@ from jwarp.wire import Role
 # Whether two arrays of any strides share an element can take long to find out; this is some milliseconds.
 OVERLAP_WORK = 100_000
 
-_CHECKED: PerOwner[Program, tuple[LaunchKey, Extents], bool] = PerOwner(
-    "launches in place that are checked", MAX_SHAPES
-)
+# Extents of arrays, for each launch in place, that are remembered as checked.
+MAX_EXTENTS = 64
+_CHECKED: PerOwner[Descriptor, Extents, bool] = PerOwner("checked extents of a launch in place", MAX_EXTENTS)
 
 
 class Use(enum.Enum):
@@ -153,8 +153,8 @@ def _prepare(launch: Descriptor, places: Sequence[Place]) -> None:
     extents: Extents = tuple(
         place.array.shape if param.is_array else None for param, place in zip(kernel.params, places, strict=True)
     )
-    checked = _CHECKED.of(launch.program)
-    if (launch.key, extents) in checked:
+    checked = _CHECKED.of(launch)
+    if extents in checked:
         return
     for param, shape in zip(kernel.params, extents, strict=True):
         if shape and max(shape) > MAX_EXTENT:
@@ -166,7 +166,7 @@ def _prepare(launch: Descriptor, places: Sequence[Place]) -> None:
     if launch.geometry.repeat:
         lowered.check(launch.geometry.dims, extents)
     lowered.require(launch.geometry.dims, extents)
-    checked.keep((launch.key, extents), True)
+    checked.keep(extents, True)
 
 
 # Arrays that share memory

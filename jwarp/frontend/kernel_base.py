@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import functools
 import itertools
 from collections.abc import Sequence
@@ -30,11 +29,13 @@ class Parameter:
         return not has_arrays(self.type)
 
 
-class Kernel(ByName, abc.ABC):
+class Kernel(ByName):
     """A kernel, to be launched: what `@wp.kernel` and `wp.cuda_kernel` make.
 
     `signature` has the parameters as they are written, `span` says where that is.
     """
+
+    # It is no abstract base class for Python: `isinstance`, at each launch, takes several times as long for those.
 
     made_by = "@wp.kernel"
 
@@ -65,13 +66,13 @@ class Kernel(ByName, abc.ABC):
         """What launches keep for the next one alike."""
         return _PLANS.of(self)
 
-    @abc.abstractmethod
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force).
 
         Raises:
             CompileError: it has none, or is not written in the kernel language.
         """
+        raise NotImplementedError
 
     @property
     def uses_tiles(self) -> bool:
@@ -85,9 +86,9 @@ class Kernel(ByName, abc.ABC):
         """
         raise NotImplementedError(f"{self!r} has no blocks")
 
-    @abc.abstractmethod
     def outputs(self, settings: Settings) -> tuple[int, ...]:
         """The parameters of the IR that it writes."""
+        raise NotImplementedError
 
     def may_read(self, output: int) -> bool:
         """Whether what an output starts from may count."""

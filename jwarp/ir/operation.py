@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jwarp.ir.attributes import ArrayNumber
+from jwarp.ir.attributes import ArrayNumber, checker
 from jwarp.types import ScalarType, ValueType, bool_, scalar_of, shape_of, with_shape
 
 Kinds = frozenset[str]
@@ -113,7 +113,8 @@ class Operation:
     for_derivatives: bool = False
     combines: str = ""
     least: int = 1
-    # What follows, for code that asks often.
+    # What follows, for code that asks often. `fits` says whether an attribute is of the type that it should be.
+    fits: Callable[[object], bool] = field(init=False)
     is_pure: bool = field(init=False)
     is_tile: bool = field(init=False)
     is_lasting: bool = field(init=False)  # kept where nothing reads its result
@@ -137,6 +138,7 @@ class Operation:
         at_indices = self.indices is not None and self.attribute is ArrayNumber
         is_access = at_indices and (reads or changes) and self.adds is Memory.NONE
         facts = {
+            "fits": checker(self.attribute),
             "is_pure": self.effect == "pure",
             "is_tile": self.effect == "tile",
             "is_lasting": self.effect in ("write", "check", "print", "rule"),

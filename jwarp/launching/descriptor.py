@@ -43,11 +43,6 @@ class Descriptor(Generic[P]):
         dims = ", ".join(map(str, geometry.dims[: max(1, self.program.kernel.tid_dims)]))
         return f"{name}[{dims}]" + (f" x {geometry.repeat}" if geometry.may_repeat else "")
 
-    @property
-    def key(self) -> LaunchKey:
-        """What tells it apart from other launches of its program."""
-        return self.geometry, self.roles, self.block_dim
-
     @functools.cached_property
     def operands(self) -> tuple[int, ...]:
         """The parameters that the launch takes from its caller, in order."""
@@ -92,8 +87,9 @@ def descriptor_of(
     if not is_known(*geometry.dims, geometry.repeat):
         # Its dimension variables are those of one export, which is over some day.
         return Descriptor(program, geometry, roles, block_dim)
-    key = (geometry, roles, block_dim)
-    return _LAUNCHES.of(program).made(key, lambda: Descriptor(program, geometry, roles, block_dim))
+    key, known = (geometry, roles, block_dim), _LAUNCHES.of(program)
+    found = known.get(key)
+    return known.keep(key, Descriptor(program, geometry, roles, block_dim)) if found is None else found
 
 
 def encode(

@@ -16,7 +16,7 @@ import jwarp as wp
 from jwarp.caches import report
 
 # JAX keeps what it traced and compiled itself, which this is no test of.
-CLEARED_AFTER = 250
+CLEARED_AFTER = 100
 
 
 @wp.kernel

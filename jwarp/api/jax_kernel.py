@@ -13,7 +13,8 @@ from jwarp.bind import compat, values
 from jwarp.config import config
 from jwarp.dispatch import eager, route
 from jwarp.dispatch.call import Call, check_kernel
-from jwarp.errors import KernelTypeError, KernelWarning, LaunchError
+from jwarp.dispatch.tracebacks import shortened
+from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.arguments import Matched
@@ -160,8 +161,11 @@ class KernelFunction:
             found = None if plan is None else plan.call(args)
             if found is not None:
                 return found
-        call = self._read(args, launch_dims, output_dims)
-        return route.run(call, None, call.given.values, key)
+        try:
+            call = self._read(args, launch_dims, output_dims)
+            return route.run(call, None, call.given.values, key)
+        except JwarpError as error:
+            raise shortened(error) from error.__cause__
 
     def _read(self, args: Sequence[Any], launch_dims: Dims | None, output_dims: OutputDims | None) -> Call:
         kernel = self.kernel

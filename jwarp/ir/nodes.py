@@ -22,11 +22,6 @@ from jwarp.ir.operation import Operation
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, ScalarType, Type, ValueType
 
-# For files that do not ask the rows yet.
-ATOMICS = tuple(name.removeprefix("atomic_") for name, row in OPS.items() if row.is_atomic)
-WRITES = tuple(name for name, row in OPS.items() if row.is_write)
-CHANGES = (*WRITES, "clear", "undo", "rollback")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:

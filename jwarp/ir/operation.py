@@ -81,7 +81,8 @@ class Operation:
     shapes, which it only keeps together. One that `is_unit` works on whole shared arrays.
 
     The result of one that `is_step` is constant between jumps; of one that `is_count`, never negative. One that
-    `moves_bits` takes floats of every width as they are. An atomic one leaves what operation `combines` makes of the
+    `moves_bits` takes floats of every width as they are. What one is `for_derivatives` says is of them alone: otherwise
+    it is its first operand, or nothing. An atomic one leaves what operation `combines` makes of the
     element and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
 
     `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
@@ -109,6 +110,7 @@ class Operation:
     is_step: bool = False
     is_count: bool = False
     moves_bits: bool = False
+    for_derivatives: bool = False
     combines: str = ""
     least: int = 1
     # What follows, for code that asks often. `fits` says whether an attribute is of the type that it should be.

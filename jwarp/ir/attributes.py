@@ -210,10 +210,6 @@ Attribute = (
 )  # fmt: skip
 
 
-class BadAttribute(ValueError):
-    """Data that is no attribute of the kind that it should be."""
-
-
 @cached("kinds of attributes")
 def fields_of(kind: Any) -> tuple[tuple[str, Any], ...]:
     """The names and kinds of the fields of a dataclass; () of any other kind."""
@@ -238,17 +234,23 @@ def _plain(kind: Any) -> Any:
     return kind.__origin__ if role_of(kind) is not None else kind
 
 
-def conforms(attr: Any, kind: Any) -> bool:
-    """Whether `attr` is of this kind, down to its parts; numbers of things are at least 0."""
+def checker(kind: Any) -> Callable[[Any], bool]:
+    """What says whether an attribute is of this kind, down to its parts; numbers of things are at least 0."""
     if kind is None:
-        return attr is None
+        return lambda attr: attr is None
     if isinstance(kind, types.UnionType):
-        return any(conforms(attr, None if k is types.NoneType else k) for k in kind.__args__)
+        checks = [checker(None if k is types.NoneType else k) for k in kind.__args__]
+        return lambda attr: any(check(attr) for check in checks)
     if parts := fields_of(kind):
-        return type(attr) is kind and all(conforms(getattr(attr, name), part) for name, part in parts)
+        fields = [(name, checker(part)) for name, part in parts]
+        return lambda attr: type(attr) is kind and all(check(getattr(attr, name)) for name, check in fields)
     if item := _item(kind):
-        return type(attr) is tuple and all(conforms(part, item) for part in attr)
-    return type(attr) is _plain(kind) and (role_of(kind) is None or type(attr) is not int or attr >= 0)
+        check = checker(item)
+        return lambda attr: type(attr) is tuple and all(map(check, attr))
+    plain = _plain(kind)
+    if plain is int and role_of(kind) is not None:
+        return lambda attr: type(attr) is int and attr >= 0
+    return lambda attr: type(attr) is plain
 
 
 def described(kind: Any) -> str:
@@ -283,26 +285,16 @@ def encode(attr: object) -> Any:
 
 
 def decode(content: Any, kind: Any) -> Any:
-    """The attribute of a kind that `encode` was given.
-
-    Raises:
-        BadAttribute: the content is not that of such an attribute.
-    """
-    made = _decoded(content, kind)
-    if not conforms(made, kind):
-        raise BadAttribute(f"{content!r} is no attribute of this operation")
-    return made
-
-
-def _decoded(content: Any, kind: Any) -> Any:
-    if isinstance(kind, types.UnionType):
-        kind = None if content is None else next(k for k in kind.__args__ if k is not types.NoneType)
-    parts = fields_of(kind)
+    """The attribute of a kind that `encode` was given; of damaged content, something that does not pass its check."""
     if not isinstance(content, list):
         return content
+    if isinstance(kind, types.UnionType):
+        kind = next(k for k in kind.__args__ if k is not types.NoneType)
+    parts = fields_of(kind)
     if parts and len(parts) == len(content):
-        return kind(*(_decoded(x, part) for x, (_, part) in zip(content, parts, strict=True)))
-    return tuple(_decoded(x, _item(kind)) for x in content)
+        return kind(*(decode(x, part) for x, (_, part) in zip(content, parts, strict=True)))
+    item = _item(kind)
+    return tuple(decode(x, item) for x in content)
 
 
 def numbers_in(attr: Any, kind: Any) -> Iterator[tuple[Role, int]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jwarp.errors import Span
-from jwarp.ir.attributes import conforms, fields_of, role_of
+from jwarp.ir.attributes import fields_of, role_of
 from jwarp.ir.nodes import (
     Block,
     Const,
@@ -114,7 +114,7 @@ class _Printer:
         """What follows the name of an operation: the array or tape that it is about, operands, what else it is told."""
         row = OPS.get(node.name)
         operands = self.operands(node.args)
-        if row is None or node.attr is None or not conforms(node.attr, row.attribute):
+        if row is None or node.attr is None or not row.fits(node.attr):
             return (operands, "" if node.attr is None else str(node.attr))
         role = role_of(row.attribute)
         if role is None:

@@ -19,7 +19,6 @@ from jwarp.ir.attributes import (
     RecordField,
     RecordFields,
     Rule,
-    conforms,
     described,
 )
 from jwarp.ir.formats import conversions
@@ -460,7 +459,7 @@ class _Verifier:
             raise _Fault(f"is no operation for the single elements of a tile of shape {self.mapped}")
         if not row.is_tile and row.shape_of(tuple(a.type for a in node.args)) is None:
             raise _Fault(f"does not take operands of several shapes: {', '.join(str(a.type) for a in node.args)}")
-        if not conforms(node.attr, row.attribute):
+        if not row.fits(node.attr):
             wanted = "has no attr" if row.attribute is None else f"attr must be {described(row.attribute)}"
             raise _Fault(f"{wanted}, but here it is {node.attr!r}")
         rule = ATTR_RULES.get(node.name)

@@ -73,7 +73,7 @@ class Lowering:
         if node.name == "take":
             assert node.result is not None
             self.elements.known[node.result] = self.elements.take(node.args[0], self.elements.operands(node.args[1:]))
-        elif node.name in ("put", "put_add"):
+        elif node.row.is_tile:  # an element is put there
             self.elements.put(node, self.elements.operands(node.args[1:]), atomic=False)
         else:
             self.builder.append(dataclasses.replace(node, args=self.elements.operands(node.args)))

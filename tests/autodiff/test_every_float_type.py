@@ -9,7 +9,7 @@ from harness import Compiled, Variant
 from jwarp.autodiff.derived_parameters import Derived
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
-from jwarp.autodiff.scalar_rules import DERIVATIVES, STEPS
+from jwarp.autodiff.scalar_rules import DERIVATIVES
 from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.config import Settings
 from jwarp.ir.builder import Builder, make_block, zero
@@ -19,7 +19,7 @@ from jwarp.ir.ops import OPS
 from jwarp.ir.verify import verify
 from jwarp.types import FLOATS, ArrayType, ScalarType, float32, float64, int32
 
-NAMES = sorted(set(DERIVATIVES) | STEPS)
+NAMES = sorted(set(DERIVATIVES) | {name for name, row in OPS.items() if row.is_step})
 # The arguments of an operation lie between these limits, the usual ones for those without an entry.
 LIMITS = {
     "asin": (-0.9, 0.9),

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.caches import MAX_SHAPES
 from jwarp.dispatch import eager
 
 RNG = np.random.default_rng(31)
@@ -189,3 +190,12 @@ def test_arrays_that_share_memory_are_looked_at_each_time():
         total = w.copy()
         run(total, np.zeros(5, np.float32), w=total)  # a gradient added to the cotangent itself
         np.testing.assert_allclose(total, w + w * y, rtol=1e-5)
+
+
+def test_so_many_shapes_are_kept_and_no_more():
+    for size in range(1, 2 * MAX_SHAPES):
+        x, w, grad = (np.full(size, k, np.float32) for k in (1.0, 2.0, 3.0))
+        wp.launch(damped, size, [x, 0.5], [x.copy()])
+        wp.launch(damped, size, [x, 0.5], [x.copy()], adjoint=True, adj_inputs=[grad, None], adj_outputs=[w])
+        assert grad[-1] == 5.0
+    assert MAX_SHAPES // 2 <= len(damped.plans) <= MAX_SHAPES

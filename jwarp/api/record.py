@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
-from jwarp.bind import values
 from jwarp.config import config
 from jwarp.dispatch import checks, route
 from jwarp.dispatch.call import Call, check_kernel
@@ -129,7 +128,8 @@ class Launch(Record):
 
     def __repr__(self) -> str:
         shown = ", ".join(
-            f"{param.name}={_shown(value)}" for param, value in zip(self.kernel.signature, self._values, strict=True)
+            f"{param.name}={'unset' if value is UNSET else checks.shown(value)}"
+            for param, value in zip(self.kernel.signature, self._values, strict=True)
         )
         kind = " adjoint" if self.adjoint else ""
         return f"<wp.Launch{kind} of {self.kernel.name}, dim={self._dim}, {shown}>"
@@ -340,13 +340,3 @@ def record(
         made._ready = route.ready(call)
     checks.check_extents(call)
     return made
-
-
-def _shown(value: Any) -> str:
-    """A value in a repr: what it is, not what it holds."""
-    if value is UNSET:
-        return "unset"
-    given = values.describe(value)
-    if given.origin in ("jax", "numpy", "spec"):
-        return f"{given.dtype}{list(given.shape or ())}"
-    return str(value)[:40]

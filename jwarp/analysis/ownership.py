@@ -120,6 +120,7 @@ class ThreadIndices:
         return None if x is None or y is None else x.plus(y, sign)
 
     def product(self, node: Op) -> Form | None:
+        """The form of a product, where one of the factors is a constant."""
         x, y = (self.form(a) for a in node.args)
         return None if x is None or y is None else x.times(y)
 
@@ -147,6 +148,7 @@ class Form:
     constant: int
 
     def plus(self, other: Form, sign: int) -> Form:
+        """The sum with another form, or the difference for the sign -1."""
         terms, inner = dict(self.terms), dict(self.inner)
         for atom, c in other.terms.items():
             terms[atom] = terms.get(atom, 0) + sign * c

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
-from jwarp.bind import values
 from jwarp.config import config
 from jwarp.dispatch import checks, route
 from jwarp.dispatch.call import Call, check_kernel
@@ -121,15 +120,19 @@ class Launch(Record):
         """The parts of the value of a parameter: several for a struct."""
         if self._values[index] is UNSET:
             return [UNSET] * len(self.kernel.groups[index])
-        return parts_of(self.kernel, self._given(self._values), index)
+        return parts_of(self.kernel, self._given(), index)
 
-    def _given(self, values: Sequence[Any]) -> Matched:
-        roles = tuple(self._output_role if u in self._outputs else Role.READ for u in range(len(values)))
-        return Matched(roles, tuple(values), self._outputs)
+    def _role(self, index: int) -> Role:
+        return self._output_role if index in self._outputs else Role.READ
+
+    def _given(self) -> Matched:
+        roles = tuple(map(self._role, range(len(self._values))))
+        return Matched(roles, tuple(self._values), self._outputs)
 
     def __repr__(self) -> str:
         shown = ", ".join(
-            f"{param.name}={_shown(value)}" for param, value in zip(self.kernel.signature, self._values, strict=True)
+            f"{param.name}={'unset' if value is UNSET else checks.shown(value)}"
+            for param, value in zip(self.kernel.signature, self._values, strict=True)
         )
         kind = " adjoint" if self.adjoint else ""
         return f"<wp.Launch{kind} of {self.kernel.name}, dim={self._dim}, {shown}>"
@@ -207,20 +210,19 @@ class Launch(Record):
 
     def _checked(self, values: Mapping[int, Any]) -> dict[int, Any]:
         """The values of some parameters by part, if all of them fit."""
-        given = self._given([values.get(u) for u in range(len(self._values))])
-        parts = {
-            p: part
-            for u in values
-            for p, part in zip(self.kernel.groups[u], parts_of(self.kernel, given, u), strict=True)
-        }
-        written = self._program.written
-        role = {
-            p: grouping.role_of_part(self.kernel, u, p, given.roles[u], written)
-            for u in values
-            for p in self.kernel.groups[u]
-        }
-        faults = [checks.check_part(self.kernel.params[p], part, role[p]) for p, part in parts.items()]
-        arguments.raise_faults(self.kernel.name, [fault for fault in faults if fault is not None])
+        kernel, written = self.kernel, self._program.written
+        parts: dict[int, Any] = {}
+        faults = []
+        for u, value in values.items():
+            argument, role = kernel.signature[u], self._role(u)
+            is_output = role is Role.ZEROS
+            leaves = grouping.flatten(kernel.name, argument.name, argument.type, value, is_output=is_output)
+            for p, part in zip(kernel.groups[u], leaves, strict=True):
+                parts[p] = part
+                fault = checks.check_part(kernel.params[p], part, grouping.role_of_part(kernel, u, p, role, written))
+                if fault is not None:
+                    faults.append(fault)
+        arguments.raise_faults(kernel.name, faults)
         return parts
 
     def _set_adjoint(self, index: int, value: Any) -> None:
@@ -277,7 +279,7 @@ class Launch(Record):
             self.kernel,
             self._program,
             dims,
-            self._given(self._values),
+            self._given(),
             request,
             self.block_dim,
             self._is_named,
@@ -340,13 +342,3 @@ def record(
         made._ready = route.ready(call)
     checks.check_extents(call)
     return made
-
-
-def _shown(value: Any) -> str:
-    """A value in a repr: what it is, not what it holds."""
-    if value is UNSET:
-        return "unset"
-    given = values.describe(value)
-    if given.origin in ("jax", "numpy", "spec"):
-        return f"{given.dtype}{list(given.shape or ())}"
-    return str(value)[:40]

@@ -223,6 +223,7 @@ class ForwardSweep(Rebuilder):
 
     @functools.cached_property
     def uniform(self) -> frozenset[Value]:
+        """The values that plainly are the same for all threads."""
         found: set[Value] = set()
         for node in walk(self.kernel.body):
             if not isinstance(node, Op) or node.result is None:

@@ -342,11 +342,6 @@ def used_values(body: Block) -> frozenset[Value]:
     return frozenset(x for x in read if isinstance(x, Value))
 
 
-def indices_of(node: Op) -> tuple[Operand, ...]:
-    """The indices of a load, store, atomic operation or test of being inside."""
-    return node.indices
-
-
 def failure_texts(kernel: Kernel) -> tuple[str, ...]:
     """What the kernel's checks say where they fail, each text once."""
     checks = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "check")

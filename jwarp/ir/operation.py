@@ -125,6 +125,7 @@ class Operation:
     is_atomic: bool = field(init=False)  # such an access that does both
     takes_all: bool = field(init=False)  # scalars of every kind
     is_logical: bool = field(init=False)  # combines bits
+    changes_tile: bool = field(init=False)  # gives a tile with another element, or with other elements
     uses_log: bool = field(init=False)
     uses_tape: bool = field(init=False)
     is_extremum: bool = field(init=False)  # such an access that leaves the smaller or larger of two numbers
@@ -150,6 +151,7 @@ class Operation:
             "is_extremum": self.combines in ("min", "max"),
             "takes_all": self.kinds == ANY,
             "is_logical": self.kinds == BITS,
+            "changes_tile": self.effect == "tile" and self.indices is not None and self.indices.stop is not None,
             "uses_log": Memory.LOG in used,
             "uses_tape": Memory.TAPE in used,
             "makes_nan": self.makes_nan and self.effect == "pure",

@@ -1,5 +1,8 @@
 """Repeated adjoint launches: compiled once, and as right and as careful as the first, on JAX values and in place."""
 
+import gc
+import weakref
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -199,3 +202,21 @@ def test_so_many_shapes_are_kept_and_no_more():
         wp.launch(damped, size, [x, 0.5], [x.copy()], adjoint=True, adj_inputs=[grad, None], adj_outputs=[w])
         assert grad[-1] == 5.0
     assert MAX_SHAPES // 2 <= len(damped.plans) <= MAX_SHAPES
+
+
+def test_what_is_kept_ends_with_the_kernel():
+    @wp.kernel
+    def local(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = wp.sin(x[i])
+
+    x = np.ones(3, np.float32)
+    for given in (jnp.asarray(x), x):
+        for _ in range(2):
+            wp.launch(local, 3, [given], [3], adjoint=True, adj_outputs=[given])
+            wp.launch(local, 3, [x], [3], adjoint=True, adj_inputs=[x.copy()], adj_outputs=[given])
+    assert len(local.plans) == 4
+    kernel = weakref.ref(local)
+    del local
+    gc.collect()
+    assert kernel() is None

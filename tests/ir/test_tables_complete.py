@@ -5,6 +5,7 @@ import typing
 
 import pytest
 
+from jwarp.autodiff import tile_rules
 from jwarp.backend.cpu.emit import SPECIAL_RULES
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cuda import emit as cuda
@@ -73,6 +74,10 @@ def test_the_interpreter_knows_everything_else():
 
 def test_operations_on_tiles_have_a_meaning_and_a_type():
     assert set(TILE_RULES) == set(tile_types._RULES) == TILE
+
+
+def test_operations_on_tiles_have_derivatives():
+    assert set(tile_rules._TILE_RULES) == TILE
 
 
 def test_attributes_are_checked_for_everything_else():

@@ -13,7 +13,7 @@ from jwarp.ir.evaluate import evaluate as reference
 from jwarp.ir.ops import ELEMENTARY, OPS
 
 ULP_LIMIT = 2.0
-TWO_ARGUMENTS = ("pow", "atan2")
+TWO_ARGUMENTS = tuple(sorted(name for name in ELEMENTARY if OPS[name].arity == 2))
 ONE_ARGUMENT = tuple(sorted(ELEMENTARY.difference(TWO_ARGUMENTS)))
 COUNT = 150
 

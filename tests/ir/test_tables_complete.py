@@ -30,6 +30,8 @@ from jwarp.ir.operation import Memory, Stage
 from jwarp.ir.ops import ELEMENTARY, OPS
 from jwarp.ir.verify import ATTR_RULES
 from jwarp.lib.expansions import EXPANSIONS, PAIRED
+from jwarp.tiling import schedule
+from jwarp.tiling.whole import WHOLE
 from jwarp.types import float32, float64
 
 # Pure operations whose result is a fact about the launch and not a function of their arguments.
@@ -74,6 +76,11 @@ def test_the_interpreter_knows_everything_else():
 
 def test_operations_on_tiles_have_a_meaning_and_a_type():
     assert set(TILE_RULES) == set(tile_types._RULES) == TILE
+
+
+def test_operations_on_tiles_become_loops():
+    without_code = {"fill", "iota", "view", "arg"}  # `forms` says what their elements are, `canonical` what they become
+    assert set(WHOLE) | set(schedule._RULES) | without_code >= TILE
 
 
 def test_operations_on_tiles_have_derivatives():

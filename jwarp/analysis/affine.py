@@ -67,18 +67,22 @@ class Affine:
 
     @staticmethod
     def of(atom: Hashable) -> Affine:
+        """The form that is one atom."""
         return Affine(((atom, 1),), 0)
 
     @staticmethod
     def number(constant: int) -> Affine:
+        """The form that is a constant."""
         return Affine((), constant)
 
     @cached_property
     def coefficients(self) -> dict[Hashable, int]:
+        """The coefficient of each atom."""
         return dict(self.terms)
 
     @property
     def is_number(self) -> bool:
+        """Whether the form has no atoms."""
         return not self.terms
 
     def __add__(self, other: Affine | int) -> Affine:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from jwarp.ir.attributes import Iota
@@ -104,20 +104,36 @@ class ThreadIndices:
         if isinstance(index, Const):
             return Form({}, {}, index.value)
         node = self.definitions.get(index)
-        match node.name if node is not None else "":
-            case "tid":
-                return Form({node.array: 1}, {}, 0)  # type: ignore[union-attr]
-            case "iota":
-                iota = node.told(Iota)  # type: ignore[union-attr]
-                return Form({}, {iota.axis: (1, iota.shape[iota.axis])}, 0)
-            case "fill" | "cast":
-                return self.form(node.args[0])  # type: ignore[union-attr]
-            case "add" | "sub" | "mul":
-                x, y = (self.form(a) for a in node.args)  # type: ignore[union-attr]
-                if x is None or y is None:
-                    return None
-                return x.times(y) if node.name == "mul" else x.plus(y, 1 if node.name == "add" else -1)  # type: ignore[union-attr]
+        rule = _FORMS.get(node.name) if node is not None else None
+        if node is not None and rule is not None:
+            return rule(self, node)
         return Form({index: 1}, {}, 0) if not shape_of(index.type) else None
+
+    def counted(self, node: Op) -> Form:
+        """The form of an index into a tile."""
+        iota = node.told(Iota)
+        return Form({}, {iota.axis: (1, iota.shape[iota.axis])}, 0)
+
+    def total(self, node: Op, sign: int) -> Form | None:
+        """The form of a sum or difference."""
+        x, y = (self.form(a) for a in node.args)
+        return None if x is None or y is None else x.plus(y, sign)
+
+    def product(self, node: Op) -> Form | None:
+        """The form of a product, where one of the factors is a constant."""
+        x, y = (self.form(a) for a in node.args)
+        return None if x is None or y is None else x.times(y)
+
+
+_FORMS: Mapping[str, Callable[[ThreadIndices, Op], Form | None]] = {
+    "tid": lambda indices, node: Form({node.number: 1}, {}, 0),
+    "iota": ThreadIndices.counted,
+    "fill": lambda indices, node: indices.form(node.args[0]),
+    "cast": lambda indices, node: indices.form(node.args[0]),
+    "add": lambda indices, node: indices.total(node, 1),
+    "sub": lambda indices, node: indices.total(node, -1),
+    "mul": ThreadIndices.product,
+}
 
 
 @dataclass(frozen=True)
@@ -132,6 +148,7 @@ class Form:
     constant: int
 
     def plus(self, other: Form, sign: int) -> Form:
+        """The sum with another form, or the difference for the sign -1."""
         terms, inner = dict(self.terms), dict(self.inner)
         for atom, c in other.terms.items():
             terms[atom] = terms.get(atom, 0) + sign * c

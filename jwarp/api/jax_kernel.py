@@ -9,13 +9,13 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jwarp.bind import compat, values
 from jwarp.config import config
-from jwarp.dispatch import eager, route
+from jwarp.dispatch import checks, eager, route
 from jwarp.dispatch.call import Call, check_kernel
-from jwarp.errors import KernelTypeError, KernelWarning, LaunchError
+from jwarp.dispatch.tracebacks import shortened
+from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.kernel_base import Kernel, Parameter
-from jwarp.launching import arguments, geometry, grouping
+from jwarp.launching import geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.keywords import refuse_keywords
 from jwarp.launching.program import program_of
@@ -160,8 +160,11 @@ class KernelFunction:
             found = None if plan is None else plan.call(args)
             if found is not None:
                 return found
-        call = self._read(args, launch_dims, output_dims)
-        return route.run(call, None, call.given.values, key)
+        try:
+            call = self._read(args, launch_dims, output_dims)
+            return route.run(call, None, call.given.values, key)
+        except JwarpError as error:
+            raise shortened(error) from error.__cause__
 
     def _read(self, args: Sequence[Any], launch_dims: Dims | None, output_dims: OutputDims | None) -> Call:
         kernel = self.kernel
@@ -356,13 +359,10 @@ def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Seque
     argument, first = kernel.signature[first_array], kernel.groups[first_array]
     parts = grouping.flatten(kernel.name, argument.name, argument.type, args[first_array])
     place = next(k for k, p in enumerate(first) if not kernel.params[p].is_value)
-    given, param = values.describe(parts[place]), kernel.params[first[place]]
+    param = kernel.params[first[place]]
     # Checked before its shape is used, so that a wrong rank is not reported as a wrong launch.
-    fault = arguments.check_input(param, given, compat.x64_enabled())
-    arguments.raise_faults(kernel.name, [fault] if fault else [])
-    type_ = param.type
-    shape = given.shape or ()
-    return shape[: type_.dims] if isinstance(type_, ArrayType) else shape
+    shape = checks.shape_of(kernel.name, param, parts[place])
+    return shape[: param.type.dims] if isinstance(param.type, ArrayType) else shape
 
 
 def _shape_of(kernel: Kernel, index: int, shapes: Any) -> tuple[int, ...]:

@@ -9,7 +9,8 @@ from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record
 from jwarp.dispatch import eager, route
 from jwarp.dispatch.call import check_kernel
-from jwarp.errors import LaunchError
+from jwarp.dispatch.tracebacks import shortened
+from jwarp.errors import JwarpError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry
 from jwarp.launching.keywords import refuse_keywords
@@ -148,16 +149,19 @@ def launch(
             raise LaunchError(
                 f"kernel '{kernel.name}': a record has no stream", hint="pass it to launch(stream=...) of the record"
             )
-        return record(
-            kernel,
-            dim,
-            inputs,
-            outputs,
-            adjoint=adjoint,
-            adj_inputs=adj_inputs,
-            adj_outputs=adj_outputs,
-            block_dim=block_dim,
-        )
+        try:
+            return record(
+                kernel,
+                dim,
+                inputs,
+                outputs,
+                adjoint=adjoint,
+                adj_inputs=adj_inputs,
+                adj_outputs=adj_outputs,
+                block_dim=block_dim,
+            )
+        except JwarpError as error:
+            raise shortened(error) from error.__cause__
     if adjoint:
         values, key = eager.adjoint_key(kernel, dim, inputs, outputs, block_dim, adj_inputs, adj_outputs)
     elif adj_inputs is None and adj_outputs is None:
@@ -169,17 +173,20 @@ def launch(
         results = plan.call(values)
         if results is not None:
             return results
-    call = read_call(
-        kernel,
-        dim,
-        inputs,
-        outputs,
-        adjoint=adjoint,
-        adj_inputs=adj_inputs,
-        adj_outputs=adj_outputs,
-        block_dim=block_dim,
-    )
-    return route.run(call, stream, values, key)
+    try:
+        call = read_call(
+            kernel,
+            dim,
+            inputs,
+            outputs,
+            adjoint=adjoint,
+            adj_inputs=adj_inputs,
+            adj_outputs=adj_outputs,
+            block_dim=block_dim,
+        )
+        return route.run(call, stream, values, key)
+    except JwarpError as error:
+        raise shortened(error) from error.__cause__
 
 
 def launch_tiled(

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
-from jwarp.bind import values
 from jwarp.config import config
 from jwarp.dispatch import checks, route
 from jwarp.dispatch.call import Call, check_kernel
 from jwarp.dispatch.ready import Ready
-from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.dispatch.tracebacks import shortened
+from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, has_gradient
@@ -37,12 +37,27 @@ class Launch(Record):
     writes. The settings of `wp.config` are those in force when it is made. It keeps its buffers alive, and sees
     later changes of NumPy inputs. Inside `jax.jit` and other transformations its values may be traced.
 
+    Args:
+        kernel: A function decorated with `@wp.kernel`, or what `wp.cuda_kernel` makes.
+        adjoint: Whether it runs the adjoint, whose gradients and cotangents the setters set with `adjoint=True`.
+        block_dim: Threads in a block, for kernels with tiles.
+
     Attributes:
-        kernel: the kernel.
-        dim: number of threads along each axis, None while unset.
-        block_dim: threads in a block, or None.
-        adjoint: whether it runs the adjoint.
-        params: the value of each parameter, in order.
+        kernel: The kernel.
+        dim: Number of threads along each axis, None while unset.
+        block_dim: Threads in a block, or None.
+        adjoint: Whether it runs the adjoint.
+        params: The value of each parameter, in order.
+
+    Raises:
+        KernelTypeError: `kernel` is none.
+        LaunchError: `adjoint` or `block_dim` is no such thing.
+        CompileError: The kernel is not written in the kernel language.
+
+    Example:
+        >>> record = wp.launch(scale, 4, [jnp.arange(4.0), 2.0], [4], record_cmd=True)
+        >>> record.set_param_by_name("k", 3.0)
+        >>> (y,) = record.launch()
     """
 
     def __init__(self, kernel: Kernel, adjoint: bool = False, *, block_dim: int | None = None):
@@ -66,10 +81,12 @@ class Launch(Record):
 
     @property
     def dim(self) -> tuple[int, ...] | None:
+        """Number of threads along each axis, None while unset."""
         return self._dim
 
     @property
     def params(self) -> tuple[Any, ...]:
+        """The value of each parameter, in order."""
         return tuple(self._values)
 
     @property
@@ -79,7 +96,11 @@ class Launch(Record):
 
     @property
     def descriptor(self) -> LaunchDescriptor:
-        """What the launch does, without its data."""
+        """What the launch does, without its data.
+
+        Raises:
+            LaunchError: `dim` is symbolic.
+        """
         program = self._program
         refuse_symbolic(program.name, [self._dim or ()], "and a descriptor is of a launch of known size")
         roles = [self._role_name(u, leaf) for u in range(len(self._values)) for leaf in self._parts(u)]
@@ -99,15 +120,19 @@ class Launch(Record):
         """The parts of the value of a parameter: several for a struct."""
         if self._values[index] is UNSET:
             return [UNSET] * len(self.kernel.groups[index])
-        return parts_of(self.kernel, self._given(self._values), index)
+        return parts_of(self.kernel, self._given(), index)
 
-    def _given(self, values: Sequence[Any]) -> Matched:
-        roles = tuple(self._output_role if u in self._outputs else Role.READ for u in range(len(values)))
-        return Matched(roles, tuple(values), self._outputs)
+    def _role(self, index: int) -> Role:
+        return self._output_role if index in self._outputs else Role.READ
+
+    def _given(self) -> Matched:
+        roles = tuple(map(self._role, range(len(self._values))))
+        return Matched(roles, tuple(self._values), self._outputs)
 
     def __repr__(self) -> str:
         shown = ", ".join(
-            f"{param.name}={_shown(value)}" for param, value in zip(self.kernel.signature, self._values, strict=True)
+            f"{param.name}={'unset' if value is UNSET else checks.shown(value)}"
+            for param, value in zip(self.kernel.signature, self._values, strict=True)
         )
         kind = " adjoint" if self.adjoint else ""
         return f"<wp.Launch{kind} of {self.kernel.name}, dim={self._dim}, {shown}>"
@@ -115,10 +140,11 @@ class Launch(Record):
     # -- changing it
 
     def set_dim(self, dim: int | Sequence[int]) -> None:
-        """Let it run over `dim` threads, as in `wp.launch`.
+        """Let it run over `dim` threads: an int or up to four ints, as in `wp.launch`.
 
         Raises:
             LaunchError: `dim` is no such number of threads, or an array is provably accessed outside its extents.
+                The record is as it was.
         """
         dims = geometry.read_dim(dim, self.kernel.name)
         self._check_extents(dims)
@@ -129,11 +155,14 @@ class Launch(Record):
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:
         """Set parameter number `index`; with `adjoint`, the gradient of an input or the cotangent of an output.
 
-        The gradient of an input is None (not wanted), True (wanted) or what it is added to.
+        The value is what `wp.launch` takes for the parameter, an array of exactly its dtype and rank for an array. The
+        gradient of an input is None (not wanted), True (wanted) or what it is added to, and a cotangent None (zeros)
+        or an array; their shapes and dtypes are looked at when the launch runs.
 
         Raises:
             KernelTypeError: the value has another kind, dtype or rank than the parameter.
-            LaunchError: there is no such parameter, or the record is none of an adjoint.
+            LaunchError: there is no such parameter, the record is none of an adjoint, or what is written in place is
+                read-only or overlaps another argument. After any error the record is as it was.
         """
         count = len(self._values)
         if type(index) is not int or not 0 <= index < count:
@@ -151,14 +180,23 @@ class Launch(Record):
         self._values[index] = value
 
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
-        """As `set_param_at_index`, by the parameter's name."""
+        """As `set_param_at_index`, by the parameter's name.
+
+        Raises:
+            KernelTypeError, LaunchError: as there, or there is no parameter of this name.
+        """
         names = [param.name for param in self.kernel.signature]
         if name not in names:
             raise LaunchError(f"kernel '{self.kernel.name}' has no parameter {name!r}; there are {', '.join(names)}")
         self.set_param_at_index(names.index(name), value, adjoint)
 
     def set_params(self, values: Sequence[Any]) -> None:
-        """Set all parameters in order; all or, after an error, none."""
+        """Set all parameters in order, to what `wp.launch` takes for them.
+
+        Raises:
+            KernelTypeError, LaunchError: a value does not fit, or there are more or fewer values than parameters. The
+                record is as it was.
+        """
         if not isinstance(values, (list, tuple)) or len(values) != len(self._values):
             given = f"{len(values)} values" if isinstance(values, (list, tuple)) else type(values).__name__
             names = ", ".join(p.name for p in self.kernel.signature)
@@ -172,15 +210,19 @@ class Launch(Record):
 
     def _checked(self, values: Mapping[int, Any]) -> dict[int, Any]:
         """The values of some parameters by part, if all of them fit."""
-        given = self._given([values.get(u) for u in range(len(self._values))])
-        parts = {
-            p: part
-            for u in values
-            for p, part in zip(self.kernel.groups[u], parts_of(self.kernel, given, u), strict=True)
-        }
-        role = {p: given.roles[u] for u in values for p in self.kernel.groups[u]}
-        faults = [checks.check_part(self.kernel.params[p], part, role[p]) for p, part in parts.items()]
-        arguments.raise_faults(self.kernel.name, [fault for fault in faults if fault is not None])
+        kernel, written = self.kernel, self._program.written
+        parts: dict[int, Any] = {}
+        faults = []
+        for u, value in values.items():
+            argument, role = kernel.signature[u], self._role(u)
+            is_output = role is Role.ZEROS
+            leaves = grouping.flatten(kernel.name, argument.name, argument.type, value, is_output=is_output)
+            for p, part in zip(kernel.groups[u], leaves, strict=True):
+                parts[p] = part
+                fault = checks.check_part(kernel.params[p], part, grouping.role_of_part(kernel, u, p, role, written))
+                if fault is not None:
+                    faults.append(fault)
+        arguments.raise_faults(kernel.name, faults)
         return parts
 
     def _set_adjoint(self, index: int, value: Any) -> None:
@@ -217,7 +259,10 @@ class Launch(Record):
             LaunchError: a parameter, `dim` or, for an adjoint, the cotangents are not set.
         """
         if self._ready is None:
-            self._ready = self._prepared()
+            try:
+                self._ready = self._prepared()
+            except JwarpError as error:
+                raise shortened(error) from error.__cause__
         return self._ready() if stream is None else self._ready.on_stream(stream)
 
     @property
@@ -234,7 +279,7 @@ class Launch(Record):
             self.kernel,
             self._program,
             dims,
-            self._given(self._values),
+            self._given(),
             request,
             self.block_dim,
             self._is_named,
@@ -297,13 +342,3 @@ def record(
         made._ready = route.ready(call)
     checks.check_extents(call)
     return made
-
-
-def _shown(value: Any) -> str:
-    """A value in a repr: what it is, not what it holds."""
-    if value is UNSET:
-        return "unset"
-    given = values.describe(value)
-    if given.origin in ("jax", "numpy", "spec"):
-        return f"{given.dtype}{list(given.shape or ())}"
-    return str(value)[:40]

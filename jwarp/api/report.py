@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import jax
 
 import jwarp._native as _native
+from jwarp import caches
 from jwarp.backend.cpu.target import host_target, llvm_version
 from jwarp.backend.cuda import nvrtc
 from jwarp.backend.store import Store
@@ -32,6 +33,7 @@ def report() -> str:
         "Processor": _processor,
         "Compilers": _compilers,
         "Cache": _cache,
+        "Kept in memory": _kept,
     }
     return "\n\n".join("\n".join([title, *(f"  {line}" for line in lines())]) for title, lines in sections.items())
 
@@ -100,3 +102,10 @@ def _cache() -> Iterator[str]:
         yield f"{'writable':<12}yes"
     else:
         yield f"{'writable':<12}no: each process compiles its own kernels; JWARP_CACHE_DIR names another folder"
+
+
+def _kept() -> Iterator[str]:
+    """The caches that forget what was not used for long."""
+    for usage in caches.report():
+        if isinstance(usage.bound, int):
+            yield f"{f'at most {usage.bound}':<14}{usage.name}"

@@ -79,6 +79,7 @@ class LoopCheckpoints:
     depth: Origin
 
     def begin(self) -> None:
+        """Keep what the first trip starts with."""
         self.save(Const(int32, 0), Const(int64, 0), self.sweep.operands(self.node.init))
         self.store(self.depth, Const(int32, 0), Const(int32, 1))
 
@@ -140,14 +141,17 @@ class LoopCheckpoints:
     # -- the local arrays
 
     def save(self, place: Operand, trip: Operand, state: Sequence[Operand]) -> None:
+        """Keep what a trip starts with in the slot `place`."""
         self.store(self.trips, place, trip)
         for array, value in zip(self.values, state, strict=True):
             self.store(array, place, value)
 
     def store(self, array: Origin, place: Operand, value: Operand) -> None:
+        """Store to an element of a local array."""
         self.sweep.builder.effect("store", place, value, attr=array)
 
     def load(self, array: Origin, place: Operand, type: ScalarType) -> Value:
+        """The element of a local array."""
         made = Value(type)
         self.sweep.builder.append(Op("load", (place,), array, made, self.node.span))
         return made

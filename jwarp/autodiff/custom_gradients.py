@@ -13,20 +13,17 @@ from jwarp.ir.nodes import Block, Const, Gradient, Kernel, Node, Op, Operand, wa
 from jwarp.passes.simplify import simplify
 from jwarp.types import int32
 
-# Operations that say something of derivatives alone: without these they are their first operand, or nothing.
-_FOR_DERIVATIVES = ("rule", "detach", "follow")
-
 
 def plain(kernel: Kernel) -> Kernel:
     """`kernel` as it runs: without what only its derivatives need."""
-    if not any(isinstance(n, Op) and n.name in _FOR_DERIVATIVES for n in walk(kernel.body)):
+    if not any(isinstance(n, Op) and n.row.for_derivatives for n in walk(kernel.body)):
         return kernel
     return simplify(dataclasses.replace(kernel, body=_Plain().block(kernel.body), gradients=()))
 
 
 class _Plain(Cloner):
     def nodes(self, node: Node) -> list[Node]:
-        if not isinstance(node, Op) or node.name not in _FOR_DERIVATIVES:
+        if not isinstance(node, Op) or not node.row.for_derivatives:
             return [self.node(node)]
         if node.result is not None:
             self.known[node.result] = self.operand(node.args[0])

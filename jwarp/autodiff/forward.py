@@ -136,10 +136,11 @@ class _Forward(Rebuilder):
         return dataclasses.replace(node, attr=self.origin(node.number)) if in_memory else node
 
     def op(self, node: Op) -> None:
-        if node.row.effect in ("check", "print", "rule"):
-            return
-        if node.name in ("push", "top"):
-            (self.push if node.name == "push" else self.top)(node)
+        if node.row.is_lasting and node.row.effect != "write":
+            return  # the launch itself has checked and printed
+        rule = _TAPE_RULES.get(node.name)
+        if rule is not None:
+            rule(self, node)
             return
         self.builder.append(self.placed(node))
         if node.name in _MEMORY_RULES:
@@ -247,6 +248,7 @@ class _Forward(Rebuilder):
             self.result("top", (), RecordField(field.tape, made), node)
 
 
+_TAPE_RULES = {"push": _Forward.push, "top": _Forward.top}
 _MEMORY_RULES = {
     "param": _Forward.param,
     "load": _Forward.load,

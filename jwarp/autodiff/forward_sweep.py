@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from jwarp.analysis.activity import Activity
 from jwarp.autodiff.custom_gradients import loaded_by_gradients
-from jwarp.ir.attributes import ArrayNumber, Origin, RecordField, RecordFields
+from jwarp.ir.attributes import ArrayNumber, Origin, ParamNumber, RecordField, RecordFields
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     Block,
@@ -26,6 +26,7 @@ from jwarp.ir.nodes import (
     walk,
     walk_node,
 )
+from jwarp.ir.operation import Memory
 from jwarp.ir.visit import Rebuilder
 from jwarp.types import ValueType, int64, shape_of, with_shape
 
@@ -82,8 +83,8 @@ class ForwardSweep(Rebuilder):
 
     def op(self, node: Op) -> None:
         row, result, span = node.row, node.result, node.span
-        if row.effect in ("check", "print", "rule"):
-            return
+        if row.is_lasting and row.effect != "write":
+            return  # the launch itself has checked and printed
         args = self.operands(node.args)
         if node.name == "param":
             self.scalar(node)
@@ -222,12 +223,14 @@ class ForwardSweep(Rebuilder):
 
     @functools.cached_property
     def uniform(self) -> frozenset[Value]:
+        """The values that plainly are the same for all threads."""
         found: set[Value] = set()
         for node in walk(self.kernel.body):
             if not isinstance(node, Op) or node.result is None:
                 continue
             fixed = not node.row.is_access and all(isinstance(x, Const) or x in found for x in node.args)
-            if node.name in ("param", "shape") or (node.args and fixed):
+            fact = node.row.attribute is ParamNumber or Memory.EXTENTS in node.row.reads
+            if fixed and (node.args or fact):
                 found.add(node.result)
         return frozenset(found)
 

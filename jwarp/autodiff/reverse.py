@@ -260,15 +260,17 @@ class _Reverse(ForwardSweep):
         """A carried integer that grows by a constant, at the start of a trip; None for any other value."""
         param = node.params[k]
         step = next((n for n in node.body.nodes if node.body.yields[k] in results(n)), None)
-        if not isinstance(step, Op) or step.name not in ("add", "sub") or not param.type.is_int:
+        match step:
+            case Op(name="add", args=(x, Const() as amount) | (Const() as amount, x)):
+                name = "add"
+            case Op(name="sub", args=(x, Const() as amount)):
+                name = "sub"
+            case _:
+                return None
+        if x is not param or not param.type.is_int:
             return None
-        x, y = step.args
-        if step.name == "add" and y is param:
-            x, y = y, x
-        if x is not param or not isinstance(y, Const):
-            return None
-        total = self.builder.op("mul", self.builder.op("cast", trip, type=param.type), y)
-        return self.builder.op(step.name, self.operand(node.init[k]), total)
+        total = self.builder.op("mul", self.builder.op("cast", trip, type=param.type), amount)
+        return self.builder.op(name, self.operand(node.init[k]), total)
 
     def trips(self, node: For | While) -> tuple[Operand, bool]:
         """How many trips the loop made, and whether that is the same for all threads of a launch."""

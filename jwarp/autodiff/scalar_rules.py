@@ -241,6 +241,3 @@ DERIVATIVES: dict[str, tuple[Rule, ...]] = {
     "follow": (None, _same),
     "cast": (_converted,),
 }
-
-# Operations on floats that are constant between jumps.
-STEPS = frozenset({"floordiv", "floor", "ceil", "trunc", "round", "rint"})

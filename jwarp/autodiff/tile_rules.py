@@ -16,6 +16,7 @@ from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Iota, Reduction, Scan, Strided, Transposes, Triangle
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Op, Operand, Value
+from jwarp.ir.ops import EXTREMA
 from jwarp.ir.tile_types import dense_strides
 from jwarp.types import int32, scalar_of, shape_of, with_shape
 
@@ -156,7 +157,7 @@ def _reduce(node: Op) -> Rules:
     operation, axes = node.told(Reduction).operation, node.told(Reduction).axes
     if operation == "add":
         return (Directions(lambda a, g: _spread_over(a, g, shape_of(a.args[0].type), axes), _again),)
-    if operation not in ("min", "max"):
+    if operation not in EXTREMA:
 
         def refuse(a: Applied, g: Operand) -> Operand:
             raise NotDifferentiableError(

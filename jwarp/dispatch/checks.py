@@ -40,6 +40,24 @@ def has_content(value: Any) -> bool:
     return values.describe(value).origin in ("jax", "numpy") or cuda_arrays.is_cuda_array(value)
 
 
+def shape_of(kernel_name: str, param: Param, value: Any) -> tuple[int, ...]:
+    """The shape of an input that fits its parameter.
+
+    Raises:
+        KernelTypeError, LaunchError: it does not.
+    """
+    given = values.describe(value)
+    fault = arguments.check_input(param, given, compat.x64_enabled())
+    arguments.raise_faults(kernel_name, [fault] if fault else [])
+    return given.shape or ()
+
+
+def shown(value: Any) -> str:
+    """A value in the text of a record: what it is, not what it holds."""
+    given = values.describe(value)
+    return f"{given.dtype}{list(given.shape or ())}" if given.origin in ("jax", "numpy", "spec") else str(value)[:40]
+
+
 def check_extents(call: Call) -> None:
     """Refuse an access that is provably outside, where everything about it is known.
 

@@ -53,14 +53,12 @@ class Forward(Ready):
         return call.results(dict(enumerate(call.matched.values)))
 
 
-class Adjoint(Ready):
-    """There is none."""
-
-    def __init__(self, call: Call):
-        raise LaunchError(
-            f"kernel '{call.kernel.name}': an adjoint does not run in place on arrays on a GPU",
-            hint="pass JAX arrays, for example jax.dlpack.from_dlpack(array)",
-        )
+def refuse_adjoint(call: Call) -> Ready:
+    """Raise LaunchError: there is none."""
+    raise LaunchError(
+        f"kernel '{call.kernel.name}': an adjoint does not run in place on arrays on a GPU",
+        hint="pass JAX arrays, for example jax.dlpack.from_dlpack(array)",
+    )
 
 
 def run(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: int | None, stream: Any) -> None:

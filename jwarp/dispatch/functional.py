@@ -55,6 +55,9 @@ class Forward(Ready):
         self.order = made.launch.results
         # Where each operand is among the values of a plan.
         self.places = made.launch.operands
+        # What comes back as it was given: numbers in structs of arrays.
+        own = {p for u in call.given.outputs for p in call.kernel.groups[u]}
+        self.kept = own.difference(call.matched.outputs)
 
     @functools.cached_property
     def _is_traced(self) -> bool:
@@ -103,7 +106,7 @@ class Forward(Ready):
         """The operand for another value of a parameter; None where that makes another launch."""
         param, outputs = self.launch.program.params[p], self.call.matched.outputs
         given = values.describe(value, param)
-        if p not in self.launch.operands or isinstance(value, compat.Tracer):
+        if p not in self.launch.operands or p in self.kept or isinstance(value, compat.Tracer):
             return None
         if p in outputs and given.origin != "jax":
             return None  # a shape, or an array to write to: another kind of output

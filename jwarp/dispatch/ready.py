@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -16,14 +17,15 @@ class Plan(Protocol):
         """The results; None where the checks have to look at the values anew."""
 
 
-class Ready:
+class Ready(abc.ABC):
     """Runs a launch each time that it is called, and gives its results."""
 
     def __init__(self, call: Call):
         self.call = call
 
+    @abc.abstractmethod
     def __call__(self) -> Any:
-        raise NotImplementedError
+        """Run it; the results as the call returns them."""
 
     def once(self, stream: Any) -> Any:
         """Run it for the only time."""

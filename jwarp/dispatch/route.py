@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from jwarp.dispatch import device, eager, functional, host
@@ -12,13 +12,13 @@ from jwarp.dispatch.ready import Ready, stream_refusal
 from jwarp.errors import LaunchError
 
 # By where the results go, and whether they are gradients.
-_WAYS: dict[tuple[Kind, bool], type[Ready]] = {
+_WAYS: dict[tuple[Kind, bool], Callable[[Call], Ready]] = {
     (Kind.JAX, False): functional.Forward,
     (Kind.JAX, True): functional.Adjoint,
     (Kind.HOST, False): host.Forward,
     (Kind.HOST, True): host.Adjoint,
     (Kind.DEVICE, False): device.Forward,
-    (Kind.DEVICE, True): device.Adjoint,
+    (Kind.DEVICE, True): device.refuse_adjoint,
 }
 
 

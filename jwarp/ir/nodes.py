@@ -22,11 +22,6 @@ from jwarp.ir.operation import Operation
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, ScalarType, Type, ValueType
 
-# For files that do not ask the rows yet.
-ATOMICS = tuple(name.removeprefix("atomic_") for name, row in OPS.items() if row.is_atomic)
-WRITES = tuple(name for name, row in OPS.items() if row.is_write)
-CHANGES = (*WRITES, "clear", "undo", "rollback")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
@@ -345,11 +340,6 @@ def used_values(body: Block) -> frozenset[Value]:
     for node in walk(body):
         read.update(operands(node), *(block.yields for block in blocks(node)))
     return frozenset(x for x in read if isinstance(x, Value))
-
-
-def indices_of(node: Op) -> tuple[Operand, ...]:
-    """The indices of a load, store, atomic operation or test of being inside."""
-    return node.indices
 
 
 def failure_texts(kernel: Kernel) -> tuple[str, ...]:

@@ -81,7 +81,8 @@ class Operation:
     shapes, which it only keeps together. One that `is_unit` works on whole shared arrays.
 
     The result of one that `is_step` is constant between jumps; of one that `is_count`, never negative. One that
-    `moves_bits` takes floats of every width as they are. An atomic one leaves what operation `combines` makes of the
+    `moves_bits` takes floats of every width as they are. What one is `for_derivatives` says is of them alone: otherwise
+    it is its first operand, or nothing. An atomic one leaves what operation `combines` makes of the
     element and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
 
     `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
@@ -109,6 +110,7 @@ class Operation:
     is_step: bool = False
     is_count: bool = False
     moves_bits: bool = False
+    for_derivatives: bool = False
     combines: str = ""
     least: int = 1
     # What follows, for code that asks often. `fits` says whether an attribute is of the type that it should be.
@@ -123,6 +125,7 @@ class Operation:
     is_atomic: bool = field(init=False)  # such an access that does both
     takes_all: bool = field(init=False)  # scalars of every kind
     is_logical: bool = field(init=False)  # combines bits
+    changes_tile: bool = field(init=False)  # gives a tile with another element, or with other elements
     uses_log: bool = field(init=False)
     uses_tape: bool = field(init=False)
     is_extremum: bool = field(init=False)  # such an access that leaves the smaller or larger of two numbers
@@ -148,6 +151,7 @@ class Operation:
             "is_extremum": self.combines in ("min", "max"),
             "takes_all": self.kinds == ANY,
             "is_logical": self.kinds == BITS,
+            "changes_tile": self.effect == "tile" and self.indices is not None and self.indices.stop is not None,
             "uses_log": Memory.LOG in used,
             "uses_tape": Memory.TAPE in used,
             "makes_nan": self.makes_nan and self.effect == "pure",

@@ -82,7 +82,7 @@ _TABLE: list[Operation] = [
         atan2="angle of (y, x) in radians: args are y, x",
     ),
     *_rows(2, FLOAT, same, makes_nan=False, copysign="|x| with the sign of y"),
-    *_rows(2, FLOAT, same, follow="x, with the derivative of y"),
+    *_rows(2, FLOAT, same, "for_derivatives", follow="x, with the derivative of y"),
     *_rows(3, FLOAT, same, fma="x * y + z, rounded once where the target has the instruction"),
     *_rows(1, NUMBER, same, makes_nan=False, neg="-x", abs="|x|"),
     *_rows(
@@ -372,6 +372,7 @@ _TABLE: list[Operation] = [
         effect="rule",
         attribute=Rule,
         collects=True,
+        for_derivatives=True,
     ),
     Operation(
         "detach",
@@ -382,6 +383,7 @@ _TABLE: list[Operation] = [
         " without an attribute there is no rule",
         effect="look",
         attribute=Detached | None,
+        for_derivatives=True,
     ),
     Operation(
         "lane_max",

@@ -50,7 +50,7 @@ def with_operands(node: Node, change: Callable[[Operand], Operand]) -> Node:
 
 
 class Visitor:
-    """Looks at every node. `branch`, `counted` and `repeated` look at what is inside, for subclasses to surround."""
+    """Looks at every node. `branch`, `counted`, `conditional` and `loop` look at what is inside, unless replaced."""
 
     def block(self, block: Block) -> None:
         for node in block.nodes:
@@ -62,8 +62,10 @@ class Visitor:
                 self.op(node)
             case If():
                 self.branch(node)
-            case For() | While():
-                self.loop(node)
+            case For():
+                self.counted(node)
+            case While():
+                self.conditional(node)
 
     def op(self, node: Op) -> None:
         """An operation."""
@@ -71,8 +73,14 @@ class Visitor:
     def branch(self, node: If) -> None:
         self.inside(node)
 
+    def counted(self, node: For) -> None:
+        self.loop(node)
+
+    def conditional(self, node: While) -> None:
+        self.loop(node)
+
     def loop(self, node: For | While) -> None:
-        """A loop of either kind."""
+        """A loop of either kind, unless the methods for one kind say otherwise."""
         self.inside(node)
 
     def inside(self, node: Node) -> None:

@@ -32,15 +32,24 @@ def expand(kernel: Kernel, given: Matched, written: Sequence[int]) -> Matched:
 def _taken_apart(kernel: Kernel, given: Matched, written: Sequence[int]) -> Matched:
     roles: list[Role] = []
     values: list[Any] = []
-    for argument, group, role, value in zip(kernel.signature, kernel.groups, given.roles, given.values, strict=True):
+    for u, (argument, group) in enumerate(zip(kernel.signature, kernel.groups, strict=True)):
+        role, value = given.roles[u], given.values[u]
         values += flatten(kernel.name, argument.name, argument.type, value, is_output=role is Role.ZEROS)
-        for p in group:
-            # Of a struct that is passed as an input and written, only some arrays may be. A struct of arrays that is
-            # an output may have numbers among its fields, which the kernel reads.
-            is_read = p not in written if role is Role.IN_OUT else kernel.params[p].is_value and not argument.is_value
-            roles.append(Role.READ if is_read else role)
+        roles += (role_of_part(kernel, u, p, role, written) for p in group)
     outputs = [p for u in given.outputs for p in kernel.groups[u] if roles[p] is not Role.READ]
     return Matched(tuple(roles), tuple(values), tuple(outputs))
+
+
+def role_of_part(kernel: Kernel, user: int, part: int, role: Role, written: Sequence[int]) -> Role:
+    """The role of a part of the parameter `user`, which has `role` as a whole.
+
+    Of a struct that is passed as an input and written, only some arrays may be. A struct of arrays that is an
+    output may have numbers among its fields, which the kernel reads.
+    """
+    if role is Role.IN_OUT:
+        return role if part in written else Role.READ
+    is_read = kernel.params[part].is_value and not kernel.signature[user].is_value
+    return Role.READ if is_read else role
 
 
 def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: bool = False) -> list[Any]:
@@ -179,4 +188,4 @@ def parts_of(kernel: Kernel, given: Mapping[int, Any], flags: tuple[type, ...] =
     return found
 
 
-__all__ = ["assemble", "changed_parameters", "expand", "flatten", "parts_of"]
+__all__ = ["assemble", "changed_parameters", "expand", "flatten", "parts_of", "role_of_part"]

@@ -52,18 +52,21 @@ def _parameter(definition: Definition, adjoint: Kernel, index: int, param: Param
         p = names.index(param.name)
         if index in adjoint.outputs(config.settings):
             raise _unknown(definition, adjoint, param, "is an output, and only gradients are")
-        slot = AdjointParameter("input" if p in definition.inputs else "result", p)
+        found = AdjointParameter("input" if p in definition.inputs else "result", p)
         expected: Type = definition.params[p].type
     elif param.name.startswith(PREFIX) and param.name.removeprefix(PREFIX) in names:
         p = names.index(param.name.removeprefix(PREFIX))
         if not definition.params[p].dtype.is_float:
             raise _unknown(definition, adjoint, param, f"belongs to '{names[p]}', which has no gradient")
-        slot, expected = AdjointParameter(_kind(definition, adjoint, index, p), p), _as_array(definition.params[p].type)
+        found, expected = (
+            AdjointParameter(_kind(definition, adjoint, index, p), p),
+            _as_array(definition.params[p].type),
+        )
     else:
         raise _unknown(definition, adjoint, param, "is no name of an adjoint's parameter")
     if param.type != expected:
         raise _unknown(definition, adjoint, param, f"is {param.type!r}, expected {expected!r}")
-    return slot
+    return found
 
 
 def _kind(definition: Definition, adjoint: Kernel, index: int, p: int) -> str:

@@ -62,18 +62,18 @@ class GpuCode:
         return join_texts(self.failures)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Program(abc.ABC):
     """The code of a launch: a kernel under given settings, equal where content and place are.
 
     The place counts because errors show it. `kernel` has the parameters and the number of launch dimensions.
     """
 
-    kernel: nodes.Kernel = field(repr=False)
+    kernel: nodes.Kernel
     settings: Settings
-    owner: weakref.ref[Kernel] | None = field(default=None, repr=False)
-    _key: tuple = field(init=False, repr=False)
-    _hash: int = field(init=False, repr=False)
+    owner: weakref.ref[Kernel] | None = None
+    _key: tuple = field(init=False)
+    _hash: int = field(init=False)
 
     def __post_init__(self) -> None:
         key = (type(self), self.name, self.fingerprint, self.span, self.settings, *self._others)
@@ -86,6 +86,9 @@ class Program(abc.ABC):
     # Every eager launch looks its compiled form up by descriptor and program.
     def __hash__(self) -> int:
         return self._hash
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.name}, {self.kernel.variant}>"
 
     @property
     def name(self) -> str:
@@ -185,7 +188,7 @@ class Program(abc.ABC):
         """
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GeneratedProgram(Program):
     """A kernel whose code jwarp generates, or a derivative of one.
 
@@ -194,9 +197,9 @@ class GeneratedProgram(Program):
     `on_gpu`, if it is another kernel with the same parameters, or there is an error for why none is.
     """
 
-    unchecked: nodes.Kernel | None = field(default=None, repr=False)
-    shadows: tuple[int, ...] = field(default=(), repr=False)
-    on_gpu: nodes.Kernel | NotDifferentiableError | None = field(default=None, repr=False)
+    unchecked: nodes.Kernel | None = None
+    shadows: tuple[int, ...] = ()
+    on_gpu: nodes.Kernel | NotDifferentiableError | None = None
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -302,11 +305,11 @@ class GeneratedProgram(Program):
         return GpuCode(image, kernel.plan, image.shared, image.grid, nodes.failure_texts(kernel.kernel))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HandwrittenProgram(Program):
     """A kernel that is written by hand: `definition` stands for the body of `kernel`, which is empty."""
 
-    definition: Definition = field(kw_only=True, repr=False)
+    definition: Definition = field(kw_only=True)
 
     @functools.cached_property
     def fingerprint(self) -> str:

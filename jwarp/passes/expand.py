@@ -14,8 +14,6 @@ from jwarp.types import SCALARS, ScalarType, bfloat16, float16, float32
 # whether the other one of the same value is near: their forms may share what they compute.
 Expansion = Callable[[Op, bool], tuple[tuple[Value, ...], Block] | None]
 
-_KEPT_FOR_HALVES = frozenset({"select", "cast", "bitcast"})
-
 
 def expand(kernel: Kernel, expansion: Expansion) -> Kernel:
     """`kernel` with every operation replaced that `expansion` has a form for.
@@ -41,10 +39,9 @@ class _Expander(Rebuilder):
 
     def pairs(self, block: Block) -> frozenset[Operand]:
         """The values of which sine and cosine are both taken in the block."""
-        sines, cosines = (
-            {n.args[0] for n in block.nodes if isinstance(n, Op) and n.name == name} for name in ("sin", "cos")
-        )
-        return frozenset(sines & cosines)
+        ops = [n for n in block.nodes if isinstance(n, Op)]
+        sines = {n.args[0] for n in ops if n.name == "sin"}
+        return frozenset(n.args[0] for n in ops if n.name == "cos" and n.args[0] in sines)
 
     def op(self, node: Op) -> None:
         is_paired = bool(node.args) and node.args[0] in self.paired
@@ -107,4 +104,4 @@ class _Expander(Rebuilder):
 
 
 def _is_half(node: Op) -> bool:
-    return node.name not in _KEPT_FOR_HALVES and any(a.type in (float16, bfloat16) for a in node.args)
+    return not node.row.moves_bits and any(a.type in (float16, bfloat16) for a in node.args)

@@ -32,6 +32,7 @@ class Liveness:
             self.mark(body)
 
     def need(self, xs: Iterable[Operand]) -> None:
+        """Note that values are needed."""
         self.values.update(x for x in xs if isinstance(x, Value))
 
     def keeps(self, node: Node) -> bool:
@@ -67,6 +68,7 @@ class Liveness:
                 self.mark(inner)
 
     def mark_op(self, node: Op) -> None:
+        """Note what a needed operation needs."""
         self.need(node.args)
 
     def carried(self, node: For | While) -> list[int]:

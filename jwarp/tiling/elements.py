@@ -41,9 +41,11 @@ class Elements:
     # -- scalars
 
     def operand(self, x: Operand) -> Operand:
+        """What a scalar has become."""
         return self.known.get(x, x) if isinstance(x, Value) else x
 
     def operands(self, xs: Iterable[Operand]) -> tuple[Operand, ...]:
+        """What scalars have become."""
         return tuple(self.operand(x) for x in xs)
 
     # -- tiles in memory
@@ -53,11 +55,13 @@ class Elements:
         return self.first + self.buffer_of[tile]
 
     def load(self, tile: Value, place: Operand) -> Value:
+        """The element of a tile in memory that has the number `place`."""
         made = Value(scalar_of(tile.type))
         self.builder.append(Op("load", (place,), self.array(tile), made, self.builder.span))
         return made
 
     def store(self, tile: Value, place: Operand, value: Operand) -> None:
+        """Store to the element of a tile in memory that has the number `place`."""
         self.builder.effect("store", place, value, attr=self.array(tile))
 
     def take(self, tile: Operand, indices: Sequence[Operand]) -> Operand:

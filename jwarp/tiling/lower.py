@@ -38,6 +38,7 @@ class Lowering:
     # -- parts of schedules
 
     def block(self, schedule: Schedule) -> Block:
+        """The block that does what was scheduled; it yields the scalars alone."""
         with self.builder.block() as nodes:
             for part, before in zip([*schedule.parts, None], schedule.before, strict=True):
                 for op in before:
@@ -69,16 +70,18 @@ class Lowering:
         NestWriter(self.elements, nest, written, self.kernel.block_dim if self.flat else 0).write()
 
     def scalar(self, node: Op) -> None:
+        """Write an operation on scalars, or one that takes or puts a single element of a tile."""
         self.builder.span = node.span
         if node.name == "take":
             assert node.result is not None
             self.elements.known[node.result] = self.elements.take(node.args[0], self.elements.operands(node.args[1:]))
-        elif node.name in ("put", "put_add"):
+        elif node.row.is_tile:  # an element is put there
             self.elements.put(node, self.elements.operands(node.args[1:]), atomic=False)
         else:
             self.builder.append(dataclasses.replace(node, args=self.elements.operands(node.args)))
 
     def move(self, part: Move) -> None:
+        """Copy a tile, unless both share memory."""
         form, shape = self.forms.of(part.source), shape_of(part.target.type)
         if (
             isinstance(form, Viewed)
@@ -90,6 +93,7 @@ class Lowering:
         self.write_nest(Nest(shape, [copy]), [part.target])
 
     def control(self, part: Control) -> None:
+        """Write control flow: tiles that go through it are in memory, and no longer carried or yielded."""
         node, span = part.node, part.node.span
         made = tuple(r for r in node.results if not shape_of(r.type))
         if isinstance(node, If):

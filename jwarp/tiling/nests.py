@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,7 +132,7 @@ class NestWriter:
             for leaf in self.leaves(node):
                 if isinstance(leaf, (Counted, Viewed)):
                     yield leaf.strides
-            if isinstance(node, Op) and node.name in ("spread", "spread_add"):
+            if isinstance(node, Op) and node.result is None and isinstance(node.attr, Strided):
                 yield self.spread_strides(node)
             if isinstance(node, Op) and node in self.partial:
                 yield self.kept_strides()
@@ -333,31 +333,32 @@ class NestWriter:
                 self.builder.append(While(params, init, test, body, self.fresh_all(node.results), node.span))
 
     def op(self, node: Op) -> None:
-        memory, result = self.memory, node.result
+        result = node.result
         if result is not None and result in self.forms.sources:
             self.env[result] = self.of_form(self.forms.sources[result])
             return
-        match node.name:
-            case "copy":
-                assert result is not None
-                self.env[result] = self.element(node.args[0])
-            case "take":
-                assert result is not None
-                self.env[result] = memory.take(node.args[0], self.elements(node.args[1:]))
-            case "put" | "put_add":
-                memory.put(node, self.elements(node.args[1:]), atomic=True)
-            case "spread" | "spread_add":
-                self.spread(node)
-            case "retrieve":
-                assert result is not None
-                self.builder.append(Op("top", (), RecordField(node.number, 0), self.fresh(result), node.span))
-                self.builder.append(Op("pop", (), node.attr, None, node.span))
-            case "rule":
-                pass
-            case _:
-                args = self.elements(node.args)
-                made = None if result is None else self.fresh(result)
-                self.builder.append(dataclasses.replace(node, args=args, result=made))
+        rule = _RULES.get(node.name)
+        if rule is not None:
+            rule(self, node)
+        elif node.row.effect != "rule":
+            args = self.elements(node.args)
+            made = None if result is None else self.fresh(result)
+            self.builder.append(dataclasses.replace(node, args=args, result=made))
+
+    def copy(self, node: Op) -> None:
+        self.env[result_of(node)] = self.element(node.args[0])
+
+    def take(self, node: Op) -> None:
+        self.env[result_of(node)] = self.memory.take(node.args[0], self.elements(node.args[1:]))
+
+    def put(self, node: Op) -> None:
+        self.memory.put(node, self.elements(node.args[1:]), atomic=True)
+
+    def retrieve(self, node: Op) -> None:
+        """Read the record that is taken away."""
+        field = RecordField(node.number, 0)
+        self.builder.append(Op("top", (), field, self.fresh(result_of(node)), node.span))
+        self.builder.append(Op("pop", (), node.attr, None, node.span))
 
     def spread(self, node: Op) -> None:
         """Add to the element that a view would take, which is another one for each element at hand."""
@@ -373,3 +374,14 @@ class NestWriter:
             self.memory.store(target, place, value)
         else:
             self.memory.builder.effect("atomic_add", place, self.element(x), attr=self.memory.array(target))
+
+
+_RULES: dict[str, Callable[[NestWriter, Op], None]] = {
+    "copy": NestWriter.copy,
+    "take": NestWriter.take,
+    "put": NestWriter.put,
+    "put_add": NestWriter.put,
+    "spread": NestWriter.spread,
+    "spread_add": NestWriter.spread,
+    "retrieve": NestWriter.retrieve,
+}

@@ -86,6 +86,7 @@ class Schedule:
     yields: tuple[Operand, ...] = ()
 
     def append(self, part: Part) -> int:
+        """Add a part after all others; its number."""
         self.parts.append(part)
         self.before.append([])
         return len(self.parts) - 1

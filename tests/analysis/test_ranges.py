@@ -17,7 +17,7 @@ from jwarp.analysis.affine import ALWAYS, UNKNOWN, evaluate
 from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.config import Settings
 from jwarp.errors import LaunchError
-from jwarp.ir.nodes import WRITES, Op, walk
+from jwarp.ir.nodes import Op, walk
 
 LARGEST = 2**31 - 1
 
@@ -41,9 +41,7 @@ def symbol_values(made: CpuKernel, dims: Shape, args: Iterable[Any]) -> dict[int
 def proved(made: CpuKernel, dims: Shape, args: Iterable[Any]) -> list[tuple[int, bool]]:
     """The line of every access in program order, and whether a launch proves that it is in range."""
     values = symbol_values(made, dims, args)
-    accesses = (
-        n for n in walk(made.proofs.kernel.body) if isinstance(n, Op) and (n.name == "load" or n.name in WRITES)
-    )
+    accesses = (n for n in walk(made.proofs.kernel.body) if isinstance(n, Op) and n.row.is_access)
     conditions = ((n.span.line, made.proofs.proven.get(id(n), UNKNOWN)) for n in accesses)
     return [(line, bool(evaluate(condition, values))) for line, condition in conditions]
 

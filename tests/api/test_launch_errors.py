@@ -1,5 +1,7 @@
 """`wp.launch`: arguments that are refused, each by kernel and parameter name, without lasting harm."""
 
+import traceback
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -221,3 +223,35 @@ def test_keywords_that_do_not_exist(keywords, way_out):
 def test_keywords_of_warp_at_their_default():
     (y,) = wp.launch(scale, 4, [X, 2.0], [4], device=None, record_tape=True, max_blocks=0)
     assert_array_equal(y, [0, 2, 4, 6])
+
+
+@wp.kernel
+def unknown_name(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = no_such_function(x[i])  # noqa: F821
+
+
+def test_errors_come_without_the_frames_of_jwarp():
+    calls = (
+        lambda: wp.launch(unknown_name, 4, [X], [4]),
+        lambda: wp.launch(unknown_name, 4, [X], [4], record_cmd=True),
+        lambda: wp.jax_kernel(unknown_name)(X),
+        lambda: wp.jax_kernel(scale)(X, X),
+        lambda: wp.Launch(scale).launch(),
+    )
+
+    def frames():
+        for call in calls:
+            with pytest.raises((wp.CompileError, wp.KernelTypeError, wp.LaunchError)) as caught:
+                call()
+            own = [e for e in traceback.extract_tb(caught.tb) if e.filename != __file__]
+            yield len(own)
+
+    before = jax.config.jax_traceback_filtering
+    try:
+        jax.config.update("jax_traceback_filtering", "auto")
+        assert max(frames()) == 1
+        jax.config.update("jax_traceback_filtering", "off")
+        assert min(frames()) > 1
+    finally:
+        jax.config.update("jax_traceback_filtering", before)

@@ -187,6 +187,25 @@ def paired(p: Pair, out: wp.array[float]):
     out[i] = p.scale * p.first[i] + 10.0 * p.second[i]
 
 
+@wp.kernel
+def into_pair(x: wp.array[float], p: Pair):
+    i = wp.tid()
+    p.first[i] = p.scale * x[i]
+    p.second[i] = x[i]
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_numbers_of_an_output_come_back_as_they_were_set(in_place):
+    x = floats(4)
+    given = [np.zeros(4, np.float32), np.zeros(4, np.float32)] if in_place else [4, 4]
+    record = wp.launch(into_pair, 4, [x], [Pair(2.0, *given)], record_cmd=True)
+    for scale in (2.0, 3.0):
+        record.set_param_by_name("p", Pair(scale, *given))
+        (p,) = record.launch()
+        assert p.scale == scale
+        np.testing.assert_allclose(p.first, scale * x, rtol=1e-6)
+
+
 @pytest.mark.parametrize("in_place", [True, False])
 def test_a_setter_that_fails_changes_nothing(in_place):
     """A struct whose last field did not fit left the record with its first fields and the old last one."""

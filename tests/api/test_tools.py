@@ -100,6 +100,7 @@ def test_the_report_tells_what_there_is(tmp_path):
     assert nvrtc.toolchain() in text if nvrtc.missing() is None else "pip install 'jwarp[cuda" in text
     assert "cpu:0" in text and f"{len(os.sched_getaffinity(0))} available" in text
     assert str(tmp_path) in text and "entries     1, 1.0 MiB" in text and "writable    yes" in text
+    assert "at most 256   repeated launches of a kernel" in text
 
 
 def test_the_report_says_what_is_wrong_with_the_cache(tmp_path):

@@ -1,6 +1,9 @@
 """The derivative of every operation in every float type, compiled, against differences in float64."""
 
+import re
+import runpy
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +12,11 @@ from harness import Compiled, Variant
 from jwarp.autodiff.derived_parameters import Derived
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
-from jwarp.autodiff.scalar_rules import DERIVATIVES, STEPS
+from jwarp.autodiff.scalar_rules import DERIVATIVES
 from jwarp.backend.cuda.compile import CudaKernel
+from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
+from jwarp.frontend.builtins.table import BUILTINS
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Const, Kernel, Op, Param, Value
@@ -19,7 +24,7 @@ from jwarp.ir.ops import OPS
 from jwarp.ir.verify import verify
 from jwarp.types import FLOATS, ArrayType, ScalarType, float32, float64, int32
 
-NAMES = sorted(set(DERIVATIVES) | STEPS)
+NAMES = sorted(set(DERIVATIVES) | {name for name, row in OPS.items() if row.is_step})
 # The arguments of an operation lie between these limits, the usual ones for those without an entry.
 LIMITS = {
     "asin": (-0.9, 0.9),
@@ -92,7 +97,8 @@ def kernel_of(type: ScalarType) -> Kernel:
 class Made:
     """A derivative, compiled."""
 
-    def __init__(self, derived: Derived):
+    def __init__(self, derived: Derived, count: int = SAMPLES):
+        self.count = count
         verify(derived.kernel)
         assert CudaKernel(derived.kernel, Settings(cache_dir="")).unit("checked", 256).text
         self.keys = [(slot.kind, slot.param) for slot in derived.origins]
@@ -100,7 +106,7 @@ class Made:
 
     def __call__(self, given: dict[tuple[str, int], np.ndarray], *wanted: tuple[str, int]) -> np.ndarray:
         """What it makes of arrays by what they are: those that are wanted."""
-        left = self.compiled.run((SAMPLES,), [given[key] for key in self.keys])
+        left = self.compiled.run((self.count,), [given[key] for key in self.keys])
         return np.array([dict(zip(self.keys, left, strict=True))[key] for key in wanted], np.float64)
 
 
@@ -128,3 +134,44 @@ def test_derivatives(type):
         given |= {("tangent", p): ones if p == k else zeros for p in range(ARITY + 1)}
         found.append(forward(given, ("tangent", ARITY))[0])
     agree(np.array(found), slopes, type)
+
+
+# Numbers that every float type has, where every function is smooth; in this order those of `clamp` and `smoothstep`.
+POINT = (0.40625, 0.703125, 0.5625)
+FORM = re.compile(r"(\w+)\((\w+: (?:Float|Number)(?:, \w+: (?:Float|Number))*)\) -> (?:Float|Number)")
+
+
+def calls() -> dict[str, int]:
+    """The builtins of numbers, and how many arguments they take."""
+    forms = (FORM.fullmatch(line.strip()) for row in BUILTINS.values() for line in row.forms.splitlines())
+    return {form[1]: form[2].count(":") for form in forms if form}
+
+
+def builtins_kernel(type: ScalarType, folder: Path) -> Kernel:
+    """Every builtin of numbers, each on a row of its own."""
+    lines = ["import jwarp as wp", "@wp.kernel", f"def every(x: wp.array2d[wp.{type}], y: wp.array[wp.{type}]):"]
+    lines.append("    i = wp.tid()")
+    for k, (name, count) in enumerate(calls().items()):
+        lines.append(f"    y[{k}] = wp.{name}({', '.join(f'x[{k}, {j}]' for j in range(count))})")
+    path = folder / f"every_{type}.py"
+    path.write_text("\n".join(lines) + "\n")
+    return runpy.run_path(str(path))["every"].ir()
+
+
+@pytest.mark.parametrize("type", FLOATS, ids=str)
+def test_derivatives_of_builtins(type, tmp_path):
+    names = list(calls())
+    assert {"erf", "log2", "degrees", "smoothstep", "clamp"} <= set(names)
+    x, y = np.array([POINT] * len(names)), np.zeros(len(names))
+    exact = builtins_kernel(float64, tmp_path)
+    steps = 1e-5 * np.eye(ARITY)
+    high, low = (np.array([run(exact, (1,), [x + sign * h, y.copy()])[1] for h in steps]) for sign in (1, -1))
+    slopes = (high - low).T / 2e-5
+    made = Made(vjp(builtins_kernel(type, tmp_path), [0], [1]), count=1)
+    numbers, zeros = x.astype(type.dtype), np.zeros_like(x, type.dtype)
+    given = {("primal", 0): numbers, ("gradient", 0): zeros, ("cotangent", 1): np.ones(len(names), type.dtype)}
+    given["work", 1] = np.zeros(len(names), type.dtype)
+    (found,) = made(given, ("gradient", 0))
+    for name, expected, row in zip(names, slopes, found, strict=True):
+        limit = TOLERANCES[type.name] * max(1, abs(expected).max())
+        np.testing.assert_allclose(row, expected, rtol=0, atol=limit, err_msg=name)

@@ -15,7 +15,7 @@ from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning
-from jwarp.ir.nodes import WRITES, Op, walk
+from jwarp.ir.nodes import Op, walk
 from jwarp.wire import Cover
 
 PATTERNS = {
@@ -39,9 +39,7 @@ def test_each_instruction_is_noted_once(tmp_path, target, version):
             ir = load(Writer(random.Random(seed)).kernel().source, tmp_path).ir(Settings())
         made = CpuKernel(ir, Settings(cache_dir=""))
         generated = made.generate(version, Options(TARGETS[target]))
-        accesses = [
-            n for n in walk(made.proofs.kernel.body) if isinstance(n, Op) and (n.name == "load" or n.name in WRITES)
-        ]
+        accesses = [n for n in walk(made.proofs.kernel.body) if isinstance(n, Op) and n.row.is_access]
         assert generated.ways.keys() == set(map(id, accesses)) and all(generated.ways.values())
         noted = Counter(way for ways in generated.ways.values() for way in ways)
         noted_at_all += noted

@@ -145,6 +145,7 @@ EIGHT = """
 import os, sys
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 import jax
+from jax.sharding import NamedSharding
 from sharded_launches import *
 assert jax.device_count() == 8
 mesh = mesh_of(shape=(4, 2))
@@ -175,6 +176,7 @@ import jax
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
 jax.config.update("jax_num_cpu_devices", 2)
 jax.distributed.initialize(f"localhost:{sys.argv[1]}", 2, int(sys.argv[2]), initialization_timeout=60)
+from jax.sharding import NamedSharding
 from sharded_launches import *
 if sys.argv[2] == "1":
     # Other kernels first: nothing may depend on the order in which processes meet kernels.

@@ -1,10 +1,14 @@
 """Repeated adjoint launches: compiled once, and as right and as careful as the first, on JAX values and in place."""
 
+import gc
+import weakref
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.caches import MAX_SHAPES
 from jwarp.dispatch import eager
 
 RNG = np.random.default_rng(31)
@@ -189,3 +193,30 @@ def test_arrays_that_share_memory_are_looked_at_each_time():
         total = w.copy()
         run(total, np.zeros(5, np.float32), w=total)  # a gradient added to the cotangent itself
         np.testing.assert_allclose(total, w + w * y, rtol=1e-5)
+
+
+def test_so_many_shapes_are_kept_and_no_more():
+    for size in range(1, 2 * MAX_SHAPES):
+        x, w, grad = (np.full(size, k, np.float32) for k in (1.0, 2.0, 3.0))
+        wp.launch(damped, size, [x, 0.5], [x.copy()])
+        wp.launch(damped, size, [x, 0.5], [x.copy()], adjoint=True, adj_inputs=[grad, None], adj_outputs=[w])
+        assert grad[-1] == 5.0
+    assert MAX_SHAPES // 2 <= len(damped.plans) <= MAX_SHAPES
+
+
+def test_what_is_kept_ends_with_the_kernel():
+    @wp.kernel
+    def local(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = wp.sin(x[i])
+
+    x = np.ones(3, np.float32)
+    for given in (jnp.asarray(x), x):
+        for _ in range(2):
+            wp.launch(local, 3, [given], [3], adjoint=True, adj_outputs=[given])
+            wp.launch(local, 3, [x], [3], adjoint=True, adj_inputs=[x.copy()], adj_outputs=[given])
+    assert len(local.plans) == 4
+    kernel = weakref.ref(local)
+    del local
+    gc.collect()
+    assert kernel() is None

@@ -6,7 +6,7 @@ from running import run_kernel
 
 import jwarp as wp
 from jwarp import _native
-from jwarp.ir.nodes import WRITES, Op, walk
+from jwarp.ir.nodes import Op, walk
 
 THREADS, BINS = 1003, 7
 INTEGERS = [wp.int8, wp.int16, wp.int32, wp.int64, wp.uint8, wp.uint16, wp.uint32, wp.uint64]
@@ -123,7 +123,7 @@ def test_which_augmented_assignments_are_atomic():
         p[1] &= q
         p[2] ^= q
 
-    writes = [n.name for n in walk(k.ir().body) if isinstance(n, Op) and n.name in WRITES]
+    writes = [n.name for n in walk(k.ir().body) if isinstance(n, Op) and n.row.is_write]
     assert writes == ["atomic_or", "atomic_and", "atomic_xor", *["store"] * 5]
     a, p = run_kernel(k, 1, np.array([1, 7, 7, 7, 7], np.int32), np.array([False, True, True]), 2, True)
     np.testing.assert_array_equal(a, [3, 2, 5, 14, 28])

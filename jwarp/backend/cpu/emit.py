@@ -28,7 +28,6 @@ from jwarp.ir.nodes import (
     Const,
     For,
     If,
-    Node,
     Op,
     Operand,
     Value,
@@ -36,6 +35,7 @@ from jwarp.ir.nodes import (
     used_values,
 )
 from jwarp.ir.ops import OPS
+from jwarp.ir.visit import Visitor
 from jwarp.types import ScalarType, bool_
 
 # A branch of at most this many operations is run under its mask without testing for an empty mask.
@@ -46,7 +46,7 @@ MAX_UNTESTED_OPS = 6
 Way = Callable[[], list[str] | None]
 
 
-class BodyEmitter:
+class BodyEmitter(Visitor):
     """Writes the body of a kernel for one vector of threads."""
 
     def __init__(
@@ -138,24 +138,23 @@ class BodyEmitter:
                 self.node(block.nodes[at])
                 at += 1
 
-    def node(self, node: Node) -> None:
-        match node:
-            case Op():
-                special = SPECIAL_RULES.get(node.name)
-                special(self, node) if special else self.pure(node)
-                if node.row.is_access:
-                    self.note([node])
-            case If():
-                if self.lanes(node.cond).shape.is_uniform:
-                    self.uniform_if(node)
-                else:
-                    self.varying_if(node)
-            case For() if node.lanes is not None:
-                vectors(self, node)
-            case For():
-                counted(self, node)
-            case While():
-                conditional(self, node)
+    def op(self, node: Op) -> None:
+        special = SPECIAL_RULES.get(node.name)
+        special(self, node) if special else self.pure(node)
+        if node.row.is_access:
+            self.note([node])
+
+    def branch(self, node: If) -> None:
+        if self.lanes(node.cond).shape.is_uniform:
+            self.uniform_if(node)
+        else:
+            self.varying_if(node)
+
+    def counted(self, node: For) -> None:
+        (counted if node.lanes is None else vectors)(self, node)
+
+    def conditional(self, node: While) -> None:
+        conditional(self, node)
 
     def pure(self, node: Op) -> None:
         """An operation of the rule table; of uniform values it is one scalar instruction."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from jwarp.analysis.ranges import Proofs
 from jwarp.ir.attributes import RecordField, RecordFields
-from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, walk
+from jwarp.ir.nodes import Const, For, If, Kernel, Op, Operand, Value, While, walk
+from jwarp.ir.visit import Visitor
 from jwarp.types import int32
 
 
@@ -48,7 +49,7 @@ def shapes_of(proofs: Proofs) -> Mapping[Value, Shape]:
     return analysis.shapes
 
 
-class _Analysis:
+class _Analysis(Visitor):
     def __init__(self, proofs: Proofs):
         self.kernel: Kernel = proofs.kernel
         self.shapes: dict[Value, Shape] = {}
@@ -71,27 +72,23 @@ class _Analysis:
             return x.value, x.value
         return self.limits.get(x) or ((x.type.min, x.type.max) if self.shapes[x].is_uniform else None)
 
-    def block(self, block: Block) -> None:
-        for node in block.nodes:
-            self.node(node)
+    def op(self, node: Op) -> None:
+        if node.result is not None:
+            self.shapes[node.result] = self.shape_of(node)
+            self.limit(node, node.result)
 
-    def node(self, node: Node) -> None:
-        match node:
-            case Op():
-                if node.result is not None:
-                    self.shapes[node.result] = self.op(node)
-                    self.limit(node, node.result)
-            case If():
-                self.block(node.then)
-                self.block(node.orelse)
-                uniform = self.shape(node.cond).is_uniform
-                for k, result in enumerate(node.results):
-                    both = join(self.shape(node.then.yields[k]), self.shape(node.orelse.yields[k]))
-                    self.shapes[result] = both if uniform else VARYING
-            case For() if node.lanes is not None:
-                self.vectors(node)
-            case For() | While():
-                self.loop(node)
+    def branch(self, node: If) -> None:
+        self.inside(node)
+        uniform = self.shape(node.cond).is_uniform
+        for k, result in enumerate(node.results):
+            both = join(self.shape(node.then.yields[k]), self.shape(node.orelse.yields[k]))
+            self.shapes[result] = both if uniform else VARYING
+
+    def counted(self, node: For) -> None:
+        if node.lanes is not None:
+            self.vectors(node)
+        else:
+            self.loop(node)
 
     def vectors(self, node: For) -> None:
         """A loop whose trips run together: what it carries is one value for each lane until it ends."""
@@ -141,7 +138,7 @@ class _Analysis:
             if result.type.min <= low and high <= result.type.max:
                 self.limits[result] = low, high
 
-    def op(self, node: Op) -> Shape:
+    def shape_of(self, node: Op) -> Shape:
         args = [self.shape(a) for a in node.args]
         if not self.has_lanes:
             return UNIFORM

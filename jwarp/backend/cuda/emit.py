@@ -30,6 +30,7 @@ from jwarp.ir.nodes import (
     written_params,
 )
 from jwarp.ir.ops import OPS
+from jwarp.ir.visit import Visitor
 from jwarp.types import ScalarType, bool_, uint64
 
 # Where a failed check leaves to: past everything that the thread would still do.
@@ -41,7 +42,7 @@ MAX_INLINE = 72
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
-class BodyEmitter:
+class BodyEmitter(Visitor):
     """Writes statements to `lines`, each with `depth` levels of indentation in front."""
 
     def __init__(
@@ -101,22 +102,13 @@ class BodyEmitter:
 
     # -- nodes
 
-    def block(self, block: Block) -> None:
-        for node in block.nodes:
-            self.node(node)
-
     def node(self, node: Node) -> None:
         self.span = node.span
-        match node:
-            case Op():
-                special = SPECIAL_RULES.get(node.name)
-                special(self, node) if special else self.pure(node)
-            case If():
-                self.branch(node)
-            case For():
-                self.counted(node)
-            case While():
-                self.conditional(node)
+        super().node(node)
+
+    def op(self, node: Op) -> None:
+        special = SPECIAL_RULES.get(node.name)
+        special(self, node) if special else self.pure(node)
 
     def pure(self, node: Op) -> None:
         assert node.result is not None
@@ -311,7 +303,7 @@ class BodyEmitter:
         assert node.result is not None
         self.define(node.result, text)
 
-    def inside(self, node: Op) -> None:
+    def is_inside(self, node: Op) -> None:
         assert node.result is not None
         if id(node) in self.trusted:
             self.values[node.result] = "true"
@@ -511,7 +503,7 @@ SPECIAL_RULES = {
     "lane_max": BodyEmitter.same,
     "rule": BodyEmitter.rule,
     "detach": BodyEmitter.same,
-    "inside": BodyEmitter.inside,
+    "inside": BodyEmitter.is_inside,
     "thread": BodyEmitter.thread,
     "check": BodyEmitter.check,
     "print": BodyEmitter.print_line,

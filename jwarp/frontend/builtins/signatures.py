@@ -29,6 +29,7 @@ class Form:
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
+        """The parameters and the result, with types as texts."""
         (function,) = ast.parse(f"def {self.text}: ...").body
         assert isinstance(function, ast.FunctionDef)
         given, kinds = function.args, inspect.Parameter
@@ -78,14 +79,16 @@ class Described:
 
     @functools.cached_property
     def name(self) -> str:
+        """The function's name, with which each form begins."""
         return self._lines[0].partition("(")[0]
 
-    @property
+    @functools.cached_property
     def _lines(self) -> list[str]:
         return [" ".join(line.split()) for line in self.forms.strip().splitlines()]
 
     @functools.cached_property
     def each_form(self) -> tuple[Form, ...]:
+        """The ways to call it, in the order in which type checkers try them."""
         return tuple(map(Form, self._lines))
 
     @property

@@ -103,7 +103,7 @@ BUILTINS: dict[str, Builtin] = {}
 # Python's own functions, and those that make types, mean the kernel language's function of that name.
 PYTHON_BUILTINS: dict[Any, Builtin] = {}
 
-
+# The names of Python's functions that stand for rows of the same name.
 _SHARED = {"abs", "min", "max", "round", "pow", "len", "range", "print"}
 
 
@@ -143,12 +143,14 @@ def library(forms: str) -> Callable[[Any], Any]:
 
 
 def check_count(name: str, args: Sequence[Any], expected: tuple[int, ...], span: Span) -> None:
+    """Refuse other numbers of arguments with a KernelTypeError."""
     if len(args) not in expected:
         numbers = " or ".join(str(n) for n in expected)
         raise KernelTypeError(f"wp.{name} takes {numbers} argument(s), {len(args)} given", span)
 
 
 def check_same(name: str, values: tuple[Operand, ...], span: Span) -> None:
+    """Refuse scalars of several types with a KernelTypeError."""
     if len({v.type for v in values}) > 1:
         types = ", ".join(v.type.name for v in values)
         raise KernelTypeError(f"wp.{name} needs values of one type, got {types}", span, "convert one of them")

@@ -15,10 +15,12 @@ from jwarp.frontend.tiles.lanes import Lanes
 from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Block, Const, For, If, Node, Op, Operand, Value, results, walk, walk_node
+from jwarp.ir.ops import OPS
 from jwarp.types import TileType, int32, tile_type
 
-_PUTS = ("put", "put_add", *COMBINING)
-_ELEMENTS = (*_PUTS, "take")
+# Operations on single elements of tiles, and those of them that change elements.
+_ELEMENTS = tuple(name for name, row in OPS.items() if row.is_tile and row.indices is not None)
+_PUTS = tuple(name for name in _ELEMENTS if OPS[name].changes_tile)
 
 
 def _holds(node: Node, names: tuple[str, ...]) -> bool:

@@ -33,7 +33,7 @@ def batch_to_threads(kernel: Kernel, batched: Container[int]) -> Kernel | None:
 
 def _with_axis(param: Param) -> Param:
     if isinstance(param.type, ArrayType):
-        return Param(param.name, dataclasses.replace(param.type, ndim=param.type.ndim + 1))
+        return Param(param.name, ArrayType(param.type.element, param.type.dims + 1))
     return Param(param.name, ArrayType(param.type, 1))
 
 

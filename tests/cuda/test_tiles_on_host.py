@@ -125,7 +125,9 @@ def tickets():
         b.append(Op("load", (i, zero), 2, left))
         goes_on = b.op("gt", left, Const(int32, 10))
     with b.block() as nodes:
-        b.effect("store", i, zero, b.op("sub", left, Const(int32, 1)), attr=2)
+        again = Value(int32)
+        b.append(Op("load", (i, zero), 2, again))
+        b.effect("store", i, zero, b.op("sub", again, Const(int32, 1)), attr=2)
     b.append(While((), (), make_block(test, [goes_on]), make_block(nodes), ()))
     params = [("x", float32), ("counter", int32), ("order", int32), ("y", float32)]
     return b.kernel("tickets", params, 1, 64)

@@ -25,7 +25,7 @@ def check(generated: Generated, folder: Path, rng: random.Random) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelWarning)
         ir = load(source, folder).ir(Settings(max_unroll=rng.choice([0, 4, 16])))
-    verify(ir)
+    verify(ir, Stage.WRITTEN)
     made = CpuKernel(ir, Settings(cache_dir=""))
     verify(made.proofs.kernel, Stage.LOWERED)
     if generated.is_elementary:

@@ -5,6 +5,7 @@ import numpy as np
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
+from jwarp.ir.operation import Stage
 from jwarp.ir.verify import verify
 from jwarp.passes.simplify import simplify
 
@@ -28,10 +29,10 @@ def run_blocks(kernel, dims, *args, block_dim=BLOCK, debug=True):
     }
     if debug:
         others["debug"] = kernel.block_ir(Settings(debug=True), block_dim, lane_axis)
-    verify(ir)
+    verify(ir, Stage.WRITTEN)
     results = run(ir, blocks, args)
     for name, other in others.items():
-        verify(other)
+        verify(other, Stage.WRITTEN)
         for mine, theirs in zip(results, run(other, blocks, args), strict=True):
             np.testing.assert_array_equal(mine, theirs, err_msg=name)
     compiled = [a.copy() if isinstance(a, np.ndarray) else a for a in args]

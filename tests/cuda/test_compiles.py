@@ -46,9 +46,9 @@ def test_derivatives(kernel):
     program = program_of(kernel, config.settings)
     compiles(program.gpu_kernel, "sm_90")
     variants = (
-        Variant("tangent", (2,), (0,), fresh=(2,)),
-        Variant("adjoint", (0,), (2,), fresh=(2,)),
-        Variant("adjoint", (0,), (2,), along=(0,), fresh=(2,)),
+        Variant("tangent", (2,), (0,), fresh=(2,), for_gpu=True),
+        Variant("adjoint", (0,), (2,), fresh=(2,), for_gpu=True),
+        Variant("adjoint", (0,), (2,), along=(0,), fresh=(2,), for_gpu=True),
     )
     for k, variant in enumerate(variants):
         made = derive(program, variant).program
@@ -64,7 +64,7 @@ def test_derivatives(kernel):
 def test_benchmark_kernels_keep_all_in_registers(kernel, architecture):
     program = program_of(kernel, config.settings)
     floats = tuple(k for k, p in enumerate(program.params) if p.dtype.is_float and k not in program.written)
-    adjoint = derive(program, Variant("adjoint", floats, program.written, fresh=program.written)).program
+    adjoint = derive(program, Variant("adjoint", floats, program.written, fresh=program.written, for_gpu=True)).program
     for made in (program, adjoint):
         unit = CudaKernel(made.gpu_kernel, PLAIN).unit("flat fast", 256)
         code = compile_unit(Unit(unit.text, unit.name, (*unit.options, "-Xptxas=-v"), unit.headers), architecture)

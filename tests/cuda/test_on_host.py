@@ -96,9 +96,9 @@ def test_many_random_kernels(tmp_path):
 
 
 VARIANTS = (
-    Variant("tangent", (2,), (0,), fresh=(2,)),
-    Variant("adjoint", (0,), (2,), fresh=(2,)),
-    Variant("adjoint", (0,), (2,), along=(0,), fresh=(2,)),
+    Variant("tangent", (2,), (0,), fresh=(2,), for_gpu=True),
+    Variant("adjoint", (0,), (2,), fresh=(2,), for_gpu=True),
+    Variant("adjoint", (0,), (2,), along=(0,), fresh=(2,), for_gpu=True),
 )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, scalar_type
 from jwarp.backend.cpu.rules import convert
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
@@ -12,14 +11,11 @@ from jwarp.ir.formats import Conversion, parse
 from jwarp.ir.nodes import Op, Operand
 from jwarp.types import bool_, float64, int64
 
-if TYPE_CHECKING:
-    from jwarp.backend.cpu.emit import BodyEmitter
-
 # Bytes of a line that is made on the stack and written at once.
 LINE = 1024
 
 
-def inside(emitter: BodyEmitter, node: Op) -> None:
+def inside(emitter: Body, node: Op) -> None:
     """Whether indices are in range; known where the version at hand trusts the access."""
     assert node.result is not None
     shape = emitter.shapes[node.result]
@@ -32,7 +28,7 @@ def inside(emitter: BodyEmitter, node: Op) -> None:
     emitter.bind(node.result, text, level=level)
 
 
-def thread(emitter: BodyEmitter, node: Op) -> None:
+def thread(emitter: Body, node: Op) -> None:
     """The number of the first lane's thread; the others count up."""
     assert node.result is not None
     code = emitter.code
@@ -42,7 +38,7 @@ def thread(emitter: BodyEmitter, node: Op) -> None:
     emitter.bind(node.result, code.define(f"add i64 {before}, {emitter.first_column}"), shape)
 
 
-def check(emitter: BodyEmitter, node: Op) -> None:
+def check(emitter: Body, node: Op) -> None:
     """Leave the code, with the place of the first thread that fails, unless the condition holds for all."""
     code = emitter.code
     holds = emitter.vector(emitter.lanes(node.args[0]))
@@ -70,7 +66,7 @@ def check(emitter: BodyEmitter, node: Op) -> None:
     code.label(goes_on)
 
 
-def print_line(emitter: BodyEmitter, node: Op) -> None:
+def print_line(emitter: Body, node: Op) -> None:
     """Write a line for each active lane, in order."""
     code = emitter.code
     parts = parse(node.text)
@@ -103,7 +99,7 @@ def print_line(emitter: BodyEmitter, node: Op) -> None:
     code.label(done)
 
 
-def _vector_type(emitter: BodyEmitter, x: Operand) -> str:
+def _vector_type(emitter: Body, x: Operand) -> str:
     return emitter.code.vector(scalar_type(x.type))
 
 
@@ -112,7 +108,7 @@ def _spelled(conversion: Conversion) -> str:
     return f"%{conversion.options}{'ll' if conversion.letter in 'diuoxX' else ''}{conversion.letter}"
 
 
-def _promoted(emitter: BodyEmitter, conversion: Conversion, x: Operand, text: str) -> str:
+def _promoted(emitter: Body, conversion: Conversion, x: Operand, text: str) -> str:
     """An argument as C passes it to a function of any arguments."""
     out = emitter.code.instructions(BODY, False)
     if conversion.letter == "s":
@@ -130,7 +126,7 @@ def _promoted(emitter: BodyEmitter, conversion: Conversion, x: Operand, text: st
     return f"i32 {out.emit(f'trunc i64 {wide} to i32')}"
 
 
-def _write(emitter: BodyEmitter, format: str, given: list[str]) -> None:
+def _write(emitter: Body, format: str, given: list[str]) -> None:
     """One line in one write, past the buffers of C and Python, so that lines of threads do not mix."""
     code = emitter.code
     if not emitter.line_buffer:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from jwarp.backend.cpu.atomics import neutral, reduced
+from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, Instructions, Lanes, literal, scalar_type
 from jwarp.backend.cpu.rules import LLVM_RULES, convert
 from jwarp.backend.cpu.shapes import Shape
 from jwarp.ir.nodes import Const, For, Op, Value, walk
 from jwarp.types import ScalarType, float32
-
-if TYPE_CHECKING:
-    from jwarp.backend.cpu.emit import BodyEmitter
 
 # A body of more nodes than this is written once, with a mask for all vectors, if the last one is not full.
 MAX_PEELED_NODES = 200
@@ -31,7 +28,7 @@ class _State:
     texts: list[str]
 
 
-def vectors(emitter: BodyEmitter, node: For) -> None:
+def vectors(emitter: Body, node: For) -> None:
     """Write the loop: full vectors, and one with a mask for what is left.
 
     A loop that counts down goes through the same vectors, the last one first.
@@ -41,7 +38,7 @@ def vectors(emitter: BodyEmitter, node: For) -> None:
 
 
 class _Writer:
-    def __init__(self, emitter: BodyEmitter, node: For):
+    def __init__(self, emitter: Body, node: For):
         self.emitter, self.node, self.code = emitter, node, emitter.code
         self.out = emitter.code.instructions(BODY, False)
         self.kind = scalar_type(node.index.type)

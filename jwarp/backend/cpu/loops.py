@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, scalar_type
 from jwarp.ir.nodes import For, Operand, While
 from jwarp.types import bool_
 
-if TYPE_CHECKING:
-    from jwarp.backend.cpu.emit import BodyEmitter
 
-
-def counted(emitter: BodyEmitter, node: For) -> None:
+def counted(emitter: Body, node: For) -> None:
     """Write a counted loop, all lanes of which make the same trips or leave one after the other."""
     lo, hi = emitter.lanes(node.lo), emitter.lanes(node.hi)
     index_shape = emitter.shapes[node.index]
@@ -50,7 +46,7 @@ def counted(emitter: BodyEmitter, node: For) -> None:
     loop.leave(node.body.yields)
 
 
-def conditional(emitter: BodyEmitter, node: While) -> None:
+def conditional(emitter: Body, node: While) -> None:
     """Write a loop that runs as long as its condition holds."""
     shape = emitter.shape_of(node.cond.yields[0])
     loop = Loop(emitter, node, per_lane=not shape.is_uniform)
@@ -65,7 +61,7 @@ def conditional(emitter: BodyEmitter, node: While) -> None:
 class Loop:
     """The labels, carried values and mask of one loop. Lanes that have left keep their values."""
 
-    def __init__(self, emitter: BodyEmitter, node: For | While, per_lane: bool):
+    def __init__(self, emitter: Body, node: For | While, per_lane: bool):
         self.emitter, self.node, self.per_lane = emitter, node, per_lane
         code = emitter.code
         self.before, self.head, self.body, self.done = (

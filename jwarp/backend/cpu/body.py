@@ -1,0 +1,100 @@
+"""What rules for nodes write the body of a kernel with: values in the forms that code needs, masks, jumps."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+
+from jwarp.analysis.ranges import Proofs
+from jwarp.analysis.sums import sums_of
+from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
+from jwarp.backend.cpu.local_arrays import PrivateMemory
+from jwarp.backend.cpu.memory import Memory
+from jwarp.backend.cpu.shapes import UNIFORM, Shape
+from jwarp.backend.cpu.shared import BlockMemory
+from jwarp.backend.cpu.tape import TapeMemory
+from jwarp.ir.nodes import Const, Operand, Value, used_values
+from jwarp.ir.visit import Visitor
+from jwarp.types import ScalarType, bool_
+
+
+class Body(Visitor):
+    """The code of a kernel's body while it is written: what every rule for a node takes."""
+
+    def __init__(
+        self,
+        code: Code,
+        memory: Memory,
+        proofs: Proofs,
+        shapes: Mapping[Value, Shape],
+        trusted: Container[int],
+        failures: Sequence[str],
+    ):
+        """`trusted` holds the ids of the accesses that need no test to stay inside their arrays.
+
+        `failures` are the texts of checks, in the order in which the runtime numbers them.
+        """
+        self.code, self.memory, self.proofs, self.shapes = code, memory, proofs, shapes
+        self.trusted = trusted
+        self.sites = {text: site for site, text in enumerate(failures, 1)}
+        self.used, self.sums = used_values(proofs.kernel.body), sums_of(proofs.kernel)
+        self.values: dict[Value, Lanes] = {}
+        self.ways: dict[int, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not
+        self.private = PrivateMemory(code, memory, proofs.kernel)
+        self.blocks = BlockMemory(code, memory, proofs.kernel)
+        self.tape = TapeMemory(code, memory, proofs.kernel)
+        self.coordinates: list[Lanes] = []
+        self.first_column = ""  # of the vector at hand
+        self.mask: str | None = None
+        self.line_buffer = ""
+        self.thread_mask: str | None = None  # of the lanes that are threads
+
+    # -- values in the forms that code needs
+
+    def lanes(self, x: Operand) -> Lanes:
+        if isinstance(x, Const):
+            return Lanes(literal(x), x.type, UNIFORM, ENTRY)
+        return self.values[x]
+
+    def vector(self, lanes: Lanes) -> str:
+        """The value as a vector."""
+        if lanes.shape.is_varying:
+            return lanes.text
+        kind = scalar_type(lanes.type)
+        base = self.code.splat(lanes.text, kind, lanes.level)
+        if lanes.shape.is_uniform:
+            return base
+        assert lanes.shape.stride is not None
+        return self.code.define(f"add {self.code.vector(kind)} {base}, {self.code.iota(kind, lanes.shape.stride)}")
+
+    def shaped(self, x: Operand, shape: Shape) -> str:
+        """The text of `x` as a value of `shape`: a vector if that is varying."""
+        lanes = self.lanes(x)
+        return self.vector(lanes) if shape.is_varying else lanes.text
+
+    def llvm_type(self, type: ScalarType, shape: Shape) -> str:
+        return self.code.vector(scalar_type(type)) if shape.is_varying else scalar_type(type)
+
+    def bind(self, value: Value, text: str, shape: Shape | None = None, level: int = BODY) -> None:
+        self.values[value] = Lanes(text, value.type, shape or self.shapes[value], level)
+
+    def shape_of(self, x: Operand) -> Shape:
+        return UNIFORM if isinstance(x, Const) else self.shapes[x]
+
+    # -- masks and jumps
+
+    def mask_and(self, x: str | None, y: str) -> str:
+        return y if x is None else self.code.instructions(BODY, True).binary("and", bool_, x, y)
+
+    def any_lane(self, mask: str) -> str:
+        width = self.code.width
+        bits = self.code.define(f"bitcast {self.code.vector('i1')} {mask} to i{width}")
+        return self.code.define(f"icmp ne i{width} {bits}, 0")
+
+    def jump(self, label: str) -> None:
+        self.code.line(f"br label %{label}")
+
+    def jump_if(self, cond: str, then: str, orelse: str) -> None:
+        self.code.line(f"br i1 {cond}, label %{then}, label %{orelse}")
+
+    def phi(self, type: str, *incoming: tuple[str, str]) -> str:
+        return self.code.define(f"phi {type} " + ", ".join(f"[{text}, %{label}]" for text, label in incoming))

@@ -18,7 +18,6 @@ import jwarp
 
 ROOT = Path(__file__).parent.parent
 PYTHON_FILES = sorted((ROOT / "jwarp").rglob("*.py"))
-FRONTEND_FILES = [p for p in PYTHON_FILES if "frontend" in p.parts]
 RUNTIME = ROOT / "cuda" / "runtime"
 RUNTIME_FILES = sorted(p for p in RUNTIME.rglob("*.[hc]*") if "third_party" not in p.parts)
 NATIVE_FILES = sorted([*RUNTIME_FILES, *(ROOT / "cuda" / "device").rglob("*.cuh")])

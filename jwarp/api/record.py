@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,9 @@ from jwarp.wire import Role
 class _Unset:
     def __repr__(self) -> str:
         return "<unset>"
+
+    def __deepcopy__(self, memo: Any) -> _Unset:
+        return self
 
 
 UNSET: Any = _Unset()
@@ -136,6 +140,19 @@ class Launch(Record):
         )
         kind = " adjoint" if self.adjoint else ""
         return f"<wp.Launch{kind} of {self.kernel.name}, dim={self._dim}, {shown}>"
+
+    def __copy__(self) -> Launch:
+        """A record of its own with the same values."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, _values=list(self._values), _ready=None)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Launch:
+        """A record of its own with copies of the values, for the same kernel."""
+        made = copy.copy(self)
+        for name in ("_values", "_wanted", "_cotangents"):
+            setattr(made, name, copy.deepcopy(getattr(self, name), memo))
+        return made
 
     # -- changing it
 

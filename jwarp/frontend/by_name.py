@@ -1,4 +1,4 @@
-"""What kernels and functions have in common with Python's functions: they are pickled by name, and not copied."""
+"""What kernels, functions and builtins share with functions of Python: they are pickled by name, and not copied."""
 
 from __future__ import annotations
 

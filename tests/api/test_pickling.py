@@ -49,7 +49,7 @@ class Model:
     weights: Any
 
 
-@pytest.mark.parametrize("value", [doubled, twice, Spring, Outer.inner], ids=repr)
+@pytest.mark.parametrize("value", [doubled, twice, Spring, Outer.inner, wp.sin, wp.tile_map, wp.svd3], ids=repr)
 def test_references(value):
     for protocol in range(4, pickle.HIGHEST_PROTOCOL + 1):
         assert pickle.loads(pickle.dumps(value, protocol)) is value

@@ -1,5 +1,6 @@
 """Launch records: made, changed, replayed, compared; and adjoint launches."""
 
+import copy
 import subprocess
 import sys
 import textwrap
@@ -37,6 +38,29 @@ def floats(*shape):
 
 
 # Forward records
+
+
+@pytest.mark.parametrize("kind", ["numpy", "jax"])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_is_changed_alone(copied, kind):
+    x, cotangent = floats(4), np.ones(4, np.float32)
+    outputs = [np.zeros(4, np.float32)] if kind == "numpy" else [4]
+    record = wp.launch(axpy, 4, [x, x, 2.0, 1], outputs, record_cmd=True)
+    adjoint = wp.launch(
+        axpy, 4, [x, x, 2.0, 1], outputs, adjoint=True, adj_inputs=[True] + [None] * 3, adj_outputs=[cotangent],
+        record_cmd=True,
+    )  # fmt: skip
+    other, other_adjoint = copied(record), copied(adjoint)
+    other.set_param_by_name("a", 3.0)
+    other_adjoint.set_param_by_name("a", 3.0)
+    other_adjoint.set_param_by_name("y", True, adjoint=True)
+    assert record.params[2] == adjoint.params[2] == 2.0
+    for made, k in ((record, 2), (other, 3), (record, 2)):
+        np.testing.assert_allclose(made.launch()[0], k * x * x + 1, rtol=1e-6)
+    for made, k in ((adjoint, 2), (other_adjoint, 3)):
+        np.testing.assert_allclose(made.launch()[0], k * x, rtol=1e-6)
+    assert (other.params[0] is x) == (copied is copy.copy)
+    assert copied(wp.Launch(axpy)).params[0] is wp.Launch(axpy).params[0]
 
 
 def test_a_record_runs_nothing_and_replays():

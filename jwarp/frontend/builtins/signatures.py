@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jwarp.frontend.by_name import ByName
+
 # What a default may be besides a constant: the types that arrays and tiles have where none is given.
 _NAMES = {"float": float}
 
@@ -64,7 +66,7 @@ def _parameter(arg: ast.arg, kind: Any, default: ast.expr | None) -> inspect.Par
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Described:
+class Described(ByName):
     """A function as its users see it: `forms`, one in each line, and what it does."""
 
     forms: str

@@ -50,6 +50,10 @@ def short_file(span: Span) -> str:
     return os.path.basename(span.file.replace("\\", "/"))
 
 
+def _listed(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
+
+
 def _is_memory(kind: Any) -> bool:
     """Whether a field of an attribute is an array or tape."""
     role = role_of(kind)
@@ -121,14 +125,14 @@ class _Printer:
             fields = fields_of(row.attribute) or (("", row.attribute),)
             told = [(kind, self.told(name, getattr(node.attr, name, node.attr), kind)) for name, kind in fields]
             about = [text for kind, text in told if _is_memory(kind)]
-            return (", ".join(about), operands, *(text for kind, text in told if not _is_memory(kind)))
+            return (_listed(*about, operands), *(text for kind, text in told if not _is_memory(kind)))
         about = [self.told("", node.attr, row.attribute)]
         if row.indices is not None:
             values = [self.operand(x) for x in node.values]
             return (", ".join([f"{about[0]}[{self.operands(node.indices)}]", *values]),)
         if role.what == "text":  # the condition comes first
             return (f"{operands}, {about[0]}",)
-        return (", ".join(filter(None, (*about, operands))),) if role.what == "format" else (*about, operands)
+        return (_listed(*about, operands),) if role.what in ("format", "tape") else (*about, operands)
 
     def told(self, name: str, attr: Any, kind: Any) -> str:
         """An attribute, or the field of this name of one."""
@@ -137,6 +141,8 @@ class _Printer:
             return self.param(attr)
         if role is not None and role.what == "operation":
             return str(attr)
+        if role is not None and role.what == "tape":
+            return f"tape {attr}"
         if isinstance(attr, str):
             return json.dumps(attr, ensure_ascii=False)
         if isinstance(attr, bool):

@@ -14,7 +14,7 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
     compares = operation == "cas"
     count = 2 if compares else 1
 
-    def lower(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    def lower(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         array = args[0] if args else None
         if not isinstance(array, ArrayRef):
             hint = (
@@ -31,8 +31,8 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
         check_count(name, args, (1 + array.type.dims + count,), span)
         indices, values = args[1:-count], args[-count:]
         if name == "atomic_sub":
-            values = [composites.negated(caller, values[0], span)]
-        return caller.atomic(operation, array, indices, values, spans[1:], span)
+            values = [composites.negated(ctx, values[0], span)]
+        return ctx.atomic(operation, array, indices, values, spans[1:], span)
 
     values = "compare: T, value: T" if compares else "value: T"
     text = f"""{doc}, in one indivisible step.

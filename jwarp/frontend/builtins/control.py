@@ -15,9 +15,9 @@ from jwarp.types import CompositeValue
 T = TypeVar("T")
 
 
-def _lower_tid(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_tid(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("tid", args, (0,), span)
-    return caller.tid(1, span)
+    return ctx.tid(1, span)
 
 
 tid = define(
@@ -32,7 +32,7 @@ tid = define(
 )
 
 
-def _only_in_for(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _only_in_for(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     raise CompileError("range() can only stand in a for statement", span)
 
 

@@ -22,13 +22,13 @@ from jwarp.ir.nodes import Const
 from jwarp.types import MAX_DIMS, ArrayType, CompositeType, as_scalar
 
 
-def _lower_len(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_len(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("len", args, (1,), span)
     match args[0]:
         case ArrayRef() as array:
-            return caller.extent(array, 0, span)
+            return ctx.extent(array, 0, span)
         case StructArray(first=array):
-            return caller.extent(array, 0, span)
+            return ctx.extent(array, 0, span)
         case tuple() as items:
             return Number(len(items))
         case Composite(type=kind):
@@ -45,10 +45,10 @@ define(
 )
 
 
-def _lower_type(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_type(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("type", args, (1,), span)
     return PythonRef(
-        args[0].type if isinstance(args[0], (Composite, StructValue)) else caller.scalar(args[0], spans[0]).type
+        args[0].type if isinstance(args[0], (Composite, StructValue)) else ctx.scalar(args[0], spans[0]).type
     )
 
 
@@ -58,7 +58,7 @@ PYTHON_BUILTINS[type] = Builtin(
 )
 
 
-def _lower_zeros(caller: Context, args: list[Any], spans: list[Span], span: Span) -> Binding:
+def _lower_zeros(ctx: Context, args: list[Any], spans: list[Span], span: Span) -> Binding:
     shape, dtype = args
     extents = [_constant_extent(n, span) for n in (shape if isinstance(shape, tuple) else (shape,))]
     if not 1 <= len(extents) <= MAX_DIMS:
@@ -71,7 +71,7 @@ def _lower_zeros(caller: Context, args: list[Any], spans: list[Span], span: Span
             span,
             "wp.zeros(shape=4, dtype=float)",
         )
-    return caller.local_array(ArrayType(element, len(extents)), tuple(extents), span)
+    return ctx.local_array(ArrayType(element, len(extents)), tuple(extents), span)
 
 
 def _constant_extent(binding: Binding, span: Span) -> int:

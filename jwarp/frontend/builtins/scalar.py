@@ -27,26 +27,26 @@ def _elementwise(forms: str, doc: str, operation: str = "") -> Builtin:
     name = forms.strip().partition("(")[0]
     row = OPS[operation or name]
 
-    def lower(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    def lower(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         assert row.arity is not None
         if any(isinstance(a, TileRef) for a in args):
-            return _of_tiles(caller, name, row.name, args, span)
+            return _of_tiles(ctx, name, row.name, args, span)
         if any(isinstance(a, Composite) for a in args):
-            return vector.vector_form(caller, name, row.name, args, span)
+            return vector.vector_form(ctx, name, row.name, args, span)
         check_count(name, args, (row.arity,), span)
-        scalars = [caller.scalar(a, s, f"argument of wp.{name}") for a, s in zip(args, spans, strict=True)]
-        return caller.emit(row.name, *scalars, span=span)
+        scalars = [ctx.scalar(a, s, f"argument of wp.{name}") for a, s in zip(args, spans, strict=True)]
+        return ctx.emit(row.name, *scalars, span=span)
 
     return define(forms, doc, lower, operation=row.name)
 
 
-def _of_tiles(caller: Context, name: str, operation: str, args: list[Binding], span: Span) -> Binding:
+def _of_tiles(ctx: Context, name: str, operation: str, args: list[Binding], span: Span) -> Binding:
     """The operators between tiles, by name."""
     match args:
         case [TileRef() as x] if operation == "neg":
-            return operators.negated(caller, x, span)
+            return operators.negated(ctx, x, span)
         case [x, y] if operation in (*operators.IN_PLACE, *operators.SCALED):
-            return operators.binary(caller, f"wp.{name}", operation, x, y, span)
+            return operators.binary(ctx, f"wp.{name}", operation, x, y, span)
     raise KernelTypeError(
         f"wp.{name} does not take tiles", span, f"wp.tile_map(wp.{name}, …) applies it to each element"
     )
@@ -182,13 +182,13 @@ rshift = _elementwise(
 class _Steps:
     """Emits the operations that a builtin is made of; Python numbers among them have `type`."""
 
-    caller: Context
+    ctx: Context
     type: ScalarType
     span: Span
 
     def __call__(self, name: str, *args: Operand | float) -> Operand:
         operands = [Number(a).as_type(self.type, self.span) if isinstance(a, (int, float)) else a for a in args]
-        return self.caller.emit(name, *operands, span=self.span)
+        return self.ctx.emit(name, *operands, span=self.span)
 
 
 @dataclass(frozen=True)
@@ -208,20 +208,20 @@ def _composed(
 ) -> Builtin:
     """A builtin that is a few operations on scalars of one type."""
 
-    def lower(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    def lower(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         check_count(row.name, args, (len(row.each_form[0].names),), span)
         if isinstance(args[0], Composite) and args[0].type.kind.by_component and form is not None:
-            return by_component(form, caller, args[0].type, args, spans, span)
-        scalars = tuple(caller.scalar(a, s, f"argument of wp.{row.name}") for a, s in zip(args, spans, strict=True))
+            return by_component(form, ctx, args[0].type, args, spans, span)
+        scalars = tuple(ctx.scalar(a, s, f"argument of wp.{row.name}") for a, s in zip(args, spans, strict=True))
         check_same(row.name, scalars, span)
         type = scalars[0].type
         if type.kind not in kinds:
             hint = "it is for floats: convert with float(x)" if kinds == FLOAT else ""
             raise KernelTypeError(f"wp.{row.name} does not take {type.name}", span, hint)
-        return steps(_Steps(caller, type, span), *scalars)
+        return steps(_Steps(ctx, type, span), *scalars)
 
     def by_component(
-        form: _VectorForm, caller: Context, kind: CompositeType, args: list[Binding], spans: list[Span], span: Span
+        form: _VectorForm, ctx: Context, kind: CompositeType, args: list[Binding], spans: list[Span], span: Span
     ) -> Binding:
         if any(not isinstance(a, Composite) or a.type is not kind for a in args[: form.leading]):
             given = ", ".join(map(describe, args))
@@ -229,10 +229,10 @@ def _composed(
                 f"wp.{row.name} takes {form.leading} vectors or matrices of one type, got ({given})", span
             )
         columns = [a.items if isinstance(a, Composite) else [a] * kind.size for a in args]
-        items = [caller.scalar(lower(caller, list(xs), spans, span), span, "") for xs in zip(*columns, strict=True)]
+        items = [ctx.scalar(lower(ctx, list(xs), spans, span), span, "") for xs in zip(*columns, strict=True)]
         if not form.reduction:
             return Composite(kind, tuple(items))
-        return functools.reduce(lambda x, y: caller.emit(form.reduction, x, y, span=span), items)
+        return functools.reduce(lambda x, y: ctx.emit(form.reduction, x, y, span=span), items)
 
     row = define(forms, doc, lower)
     return row
@@ -345,11 +345,11 @@ smoothstep = _composed(
 # -- choices and conversions
 
 
-def _lower_clamp(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_clamp(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("clamp", args, (3,), span)
-    x, low, high = (caller.scalar(a, s, "argument of wp.clamp") for a, s in zip(args, spans, strict=True))
+    x, low, high = (ctx.scalar(a, s, "argument of wp.clamp") for a, s in zip(args, spans, strict=True))
     check_same("clamp", (x, low, high), span)
-    return caller.emit("min", caller.emit("max", low, x, span=span), high, span=span)
+    return ctx.emit("min", ctx.emit("max", low, x, span=span), high, span=span)
 
 
 clamp = define(
@@ -359,20 +359,20 @@ clamp = define(
 )
 
 
-def _lower_where(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_where(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("where", args, (3,), span)
-    condition = caller.condition(args[0], spans[0])
+    condition = ctx.condition(args[0], spans[0])
     if isinstance(args[1], Composite) and isinstance(args[2], Composite) and args[1].type is args[2].type:
         pairs = zip(args[1].items, args[2].items, strict=True)
-        return Composite(args[1].type, tuple(caller.emit("select", condition, *p, span=span) for p in pairs))
-    x, y = (caller.scalar(args[k], spans[k], "argument of wp.where") for k in (1, 2))
+        return Composite(args[1].type, tuple(ctx.emit("select", condition, *p, span=span) for p in pairs))
+    x, y = (ctx.scalar(args[k], spans[k], "argument of wp.where") for k in (1, 2))
     check_same("where", (x, y), span)
-    return caller.emit("select", condition, x, y, span=span)
+    return ctx.emit("select", condition, x, y, span=span)
 
 
-def _lower_select(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_select(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("select", args, (3,), span)
-    return _lower_where(caller, [args[0], args[2], args[1]], [spans[0], spans[2], spans[1]], span)
+    return _lower_where(ctx, [args[0], args[2], args[1]], [spans[0], spans[2], spans[1]], span)
 
 
 where = define(
@@ -389,22 +389,22 @@ select = define(
 )
 
 
-def _lower_cast(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_cast(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("cast", args, (2,), span)
     wanted = args[1].object if isinstance(args[1], PythonRef) else None
     if isinstance(args[0], Composite) and isinstance(wanted, CompositeType) and args[0].type.is_like(wanted):
         part = PythonRef(wanted.dtype)
-        items = (caller.scalar(_lower_cast(caller, [item, part], spans, span), span) for item in args[0].items)
+        items = (ctx.scalar(_lower_cast(ctx, [item, part], spans, span), span) for item in args[0].items)
         return Composite(wanted, tuple(items))
     target = as_scalar(wanted)
-    value = caller.scalar(args[0], spans[0], "first argument of wp.cast")
+    value = ctx.scalar(args[0], spans[0], "first argument of wp.cast")
     if target is None or target is bool_ or value.type is bool_ or target.bits != value.type.bits:
         raise KernelTypeError(
             "wp.cast keeps the bits, so it needs a numeric type of the same width as the value",
             span,
             "to convert the value, call the type: wp.float32(x)",
         )
-    return caller.emit("bitcast", value, span=span, type=target)
+    return ctx.emit("bitcast", value, span=span, type=target)
 
 
 cast = define(
@@ -418,14 +418,14 @@ cast = define(
 # -- for the library: values that one way computes well, and another way differentiates well
 
 
-def _lower_follow(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_follow(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     x, y = (flatten(a, span) or [] for a in args)
-    return rebuild(args[0], [caller.emit("follow", a, b, span=span) for a, b in zip(x, y, strict=True)])
+    return rebuild(args[0], [ctx.emit("follow", a, b, span=span) for a, b in zip(x, y, strict=True)])
 
 
-def _lower_fixed(caller: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+def _lower_fixed(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     parts = flatten(args[0], span) or []
-    return rebuild(args[0], [caller.emit("follow", x, zero(x.type), span=span) for x in parts])
+    return rebuild(args[0], [ctx.emit("follow", x, zero(x.type), span=span) for x in parts])
 
 
 fixed = Builtin("fixed(x: T) -> T", "x, as a constant for derivatives.", _lower_fixed)

@@ -263,7 +263,7 @@ def vector_form(e: Emitter, name: str, operation: str, args: Sequence[Binding], 
 
 def _row(forms: str, doc: str, rule: Rule, **details: Any) -> Builtin:
     """A builtin whose rule reads its arguments without their places."""
-    return define(forms, doc, lambda caller, args, spans, span: rule(caller, args, span), **details)
+    return define(forms, doc, lambda ctx, args, spans, span: rule(ctx, args, span), **details)
 
 
 dot = _row(

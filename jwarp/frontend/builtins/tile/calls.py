@@ -191,7 +191,7 @@ class TileBuiltin(Builtin):
         return self.rule(given)
 
 
-def _not_called(caller: Any, args: list[Any], spans: list[Span], span: Span) -> Binding:
+def _not_called(ctx: Any, args: list[Any], spans: list[Span], span: Span) -> Binding:
     raise AssertionError("functions on tiles get their arguments by name")
 
 

@@ -179,7 +179,7 @@ def _extract(given: Given) -> Binding:
     return read_components(given.e, element, selectors, given.span)
 
 
-def _slice(caller: Any, args: list[Any], spans: list[Span], span: Span) -> Binding:
+def _slice(ctx: Any, args: list[Any], spans: list[Span], span: Span) -> Binding:
     """Python's `slice(…)` of constants, for wp.tile_view."""
     bounds = []
     for value, place in zip(args, spans, strict=True):

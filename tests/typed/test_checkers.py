@@ -57,7 +57,7 @@ def found_by_pyright(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pyright")
     settings = {"include": ["."], "extraPaths": [str(ROOT)], "pythonVersion": "3.11"}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
-    report = json.loads(run_checker(folder, "pyright", "--outputjson"))
+    report = json.loads(run_checker(folder, "pyright", "--pythonpath", sys.executable, "--outputjson"))
     assert report["summary"]["filesAnalyzed"] == len(PROGRAMS)
     return [
         (Path(found["file"]).stem, found["range"]["start"]["line"] + 1, found["message"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
+from guards import GUARD_BYTE, check_guards, guarded
 from launch_format import IN_OUT, INPUT, ZEROS, make_launch
 
 from jwarp import _native
@@ -21,8 +22,6 @@ from jwarp.config import Settings
 from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Kernel, written_params
 
-_GUARD = 256
-_GUARD_BYTE = 0xA5
 _HOST = host_target()
 
 _serial = itertools.count()
@@ -99,17 +98,17 @@ class Compiled:
         `zeros` are parameters that the launcher is to set to zero; the others get their content from `args`.
         """
         written = written_params(self.kernel)
-        given = [_guarded(np.asarray(a, p.dtype.dtype)) for p, a in zip(self.kernel.params, args, strict=True)]
-        results = [_guarded(given[p]) for p in written]
+        given = [guarded(np.asarray(a, p.dtype.dtype)) for p, a in zip(self.kernel.params, args, strict=True)]
+        results = [guarded(given[p]) for p in written]
         operands = [p for p in range(len(given)) if p not in zeros or p not in written]
         for p in {*zeros} & {*written}:
-            results[written.index(p)].view(np.uint8)[...] = _GUARD_BYTE
+            results[written.index(p)].view(np.uint8)[...] = GUARD_BYTE
         launch = whole_launch(self.kernel, dims, zeros)
         _native.set_thread_limit(0, eager=threads > 1)
         _native.run_launch(self.fingerprint, launch, [*(given[p] for p in operands), *results], threads)
         _native.set_thread_limit(0)
         for array in [*given, *results]:
-            _check_guards(array)
+            check_guards(array)
         for p, value in enumerate(given):
             assert value.tobytes() == np.asarray(args[p], value.dtype).tobytes(), "an input has changed"
         final = {p: results[k] for k, p in enumerate(written)}
@@ -147,19 +146,3 @@ _units: list[Any] = []
 @functools.cache
 def _unit_linker() -> Any:
     return llvm.create_lljit_compiler(target_machine(_HOST))
-
-
-def _guarded(array: np.ndarray) -> np.ndarray:
-    """A copy of `array` between bytes that no kernel may touch."""
-    memory = np.full(array.nbytes + 2 * _GUARD, _GUARD_BYTE, np.uint8)
-    inner = memory[_GUARD : _GUARD + array.nbytes].view(array.dtype).reshape(array.shape)
-    inner[...] = array
-    return inner
-
-
-def _check_guards(array: np.ndarray) -> None:
-    memory = array
-    while memory.base is not None:
-        memory = memory.base
-    outside = np.concatenate([memory[:_GUARD], memory[_GUARD + array.nbytes :]])
-    assert np.all(outside == _GUARD_BYTE), "the kernel wrote outside an array"

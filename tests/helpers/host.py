@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from guards import check_guards, guarded
 from launch_format import BATCH_AXES, SITE_BITS, WORDS
 
 from jwarp.backend.cuda.compile import CudaKernel
@@ -36,7 +37,6 @@ WAITING = re.compile(r"__sync|_sync\(|__shared__|__nanosleep|jw_flush|dynamic_sh
 ALIGNED = r"(?:(?:__align__|alignas)\s*\(\s*\d+\s*\)\s*)?"
 DYNAMIC = re.compile(rf"extern\s+__shared__\s+{ALIGNED}(\w[\w:<>, ]*?)\s+{ALIGNED}(\w+)\s*\[\s*\]\s*;")
 TILE_HEADER = re.compile(r'^#include "(tile\w*\.cuh)"$', re.MULTILINE)
-GUARD, GUARD_BYTE = 256, 0xA5
 FORWARD, BACKWARD = 0, -1  # orders of threads; other numbers shuffle them
 
 _ENTRY = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\)\s+)?(\w+)\(')
@@ -190,7 +190,7 @@ def run_host(
     shared: int = 0,
 ) -> list[np.ndarray]:
     """The array parameters after a launch of a kernel that is compiled; one with tiles has a block for each thread."""
-    arrays = [_guarded(np.asarray(a, p.dtype.dtype)) for p, a in zip(kernel.params, args, strict=True)]
+    arrays = [guarded(np.asarray(a, p.dtype.dtype)) for p, a in zip(kernel.params, args, strict=True)]
     failure = np.full(1, 2**64 - 1, np.uint64)
     words = pack(kernel.params, arrays, dims, tid_dims=kernel.tid_dims, failure=failure)
     grid = blocks or max(1, -(-int(words[0]) // (1 if kernel.block_dim else block)))
@@ -199,23 +199,7 @@ def run_host(
         thread, site = divmod(int(failure[0]), 1 << SITE_BITS)
         raise RuntimeError(f"thread {thread}: {failures[site - 1]}")
     for array, given, p in zip(arrays, args, itertools.count(), strict=False):
-        _check_guards(array)
+        check_guards(array)
         if p not in written_params(kernel):
             assert array.tobytes() == np.asarray(given, array.dtype).tobytes(), "an input has changed"
     return [array for array, param in zip(arrays, kernel.params, strict=True) if param.is_array]
-
-
-def _guarded(array: np.ndarray) -> np.ndarray:
-    """A copy of `array` between bytes that no kernel may touch."""
-    memory = np.full(array.nbytes + 2 * GUARD, GUARD_BYTE, np.uint8)
-    inner = memory[GUARD : GUARD + array.nbytes].view(array.dtype).reshape(array.shape)
-    inner[...] = array
-    return inner
-
-
-def _check_guards(array: np.ndarray) -> None:
-    memory = array
-    while memory.base is not None:
-        memory = memory.base
-    outside = np.concatenate([memory[:GUARD], memory[GUARD + array.nbytes :]])
-    assert np.all(outside == GUARD_BYTE), "the kernel wrote outside an array"

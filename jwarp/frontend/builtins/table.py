@@ -25,7 +25,6 @@ Lower = Callable[[Context, list[Any], list[Span], Span], Binding]
 class Reading:
     """How the arguments of a call are read."""
 
-    unpacks: bool = True  # whether `*v` may be among them
     names: bool = True  # whether they may be given by name
     constants: tuple[type, ...] = ()  # of which types Python constants may be among them, which are no values
     texts: int = 0  # how many come first that are constant texts, None for anything else

@@ -15,11 +15,12 @@ from jwarp.frontend.lowering.operators import combined
 from jwarp.frontend.lowering.rules import lower, statement, unsupported
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS
 from jwarp.frontend.tiles import operators, subscripts
-from jwarp.frontend.values import composites
+from jwarp.frontend.values import array_views, composites
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, PythonRef, Shape, TileRef, describe, layout
 from jwarp.frontend.values.cells import holds_tile
+from jwarp.ir.nodes import Const
 from jwarp.ir.ops import OPS
-from jwarp.types import bool_
+from jwarp.types import bool_, int32
 
 # The augmented assignments that are atomic on elements of arrays, where threads may share one.
 ATOMIC_OPERATORS: dict[type[ast.operator], str] = {
@@ -112,6 +113,8 @@ def _unpacked(ctx: Context, binding: Binding, count: int, span: Span) -> tuple:
         binding = tuple(ctx.extent(ref, axis, span) for axis in range(ref.type.dims))
     if isinstance(binding, Composite):
         binding = tuple(composites.read(ctx, binding, (k,), span) for k in range(binding.type.shape[0]))
+    if isinstance(binding, ArrayRef) and (length := array_views.known_length(binding)) is not None:
+        binding = tuple(ctx.load(binding, (Const(int32, k),), span) for k in range(length))
     if not isinstance(binding, tuple):
         raise KernelTypeError(f"{describe(binding)} cannot be unpacked into {count} names", span)
     if len(binding) != count:

@@ -18,6 +18,7 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.lowering.arguments import Arguments, read_arguments
 from jwarp.frontend.lowering.inlining import call_function
 from jwarp.frontend.lowering.rules import expression, lower, unsupported
+from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.values import kinds, structs
 from jwarp.frontend.values.bindings import Binding, PythonRef, StructValue, bind_python, describe
 from jwarp.ir.builder import zero
@@ -108,10 +109,20 @@ def _call_tile_builtin(ctx: Context, builtin: TileBuiltin, given: Arguments) -> 
     return builtin.call(ctx, given.values, given.spans, given.named, given.named_spans, given.span)
 
 
+def _call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding:
+    if function.is_barrier and not given.values and not given.named:
+        ctx.barrier(given.span)
+        return ()
+    if function.cpu is None:
+        raise function.refusal(given.span)
+    return call_function(ctx, function.cpu, given)
+
+
 Rule = Callable[[Context, Any, Arguments], Binding]
 # A row holds for things of its kind that those before do not hold for.
 _CALLED: tuple[tuple[type, Rule, Reading], ...] = (
     (Func, call_function, Reading()),
+    (NativeFunc, _call_native, Reading()),
     (TileBuiltin, _call_tile_builtin, Reading()),
     (Builtin, _call_builtin, Reading()),
     (ScalarType, _call_scalar_type, Reading()),

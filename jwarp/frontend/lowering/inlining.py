@@ -91,7 +91,7 @@ def _overload(function: Func, given: Arguments) -> Func:
     """The one of the functions of this name that takes these arguments and says most about them."""
     if len(function.overloads) == 1:
         return function
-    fitting = [f for f in function.overloads if _takes(f, given)]
+    fitting = [f for f in function.overloads if takes(f, given)]
     best = [f for f in fitting if all(f.says_as_much_as(other) for other in fitting)]
     if len(best) == 1:
         return best[0]
@@ -106,7 +106,7 @@ def _overload(function: Func, given: Arguments) -> Func:
     raise KernelTypeError(f"no overload of `{function.name}` takes ({types})", given.span, f"there are {known}")
 
 
-def _takes(function: Func, given: Arguments) -> bool:
+def takes(function: Func, given: Arguments) -> bool:
     """Whether a call fits the parameters of `function` and their annotations."""
     try:
         bound = function.signature.bind(*given.values, **given.named).arguments

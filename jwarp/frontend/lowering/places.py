@@ -156,7 +156,7 @@ def not_assignable(ctx: Context, target: ast.expr) -> CompileError:
 
 def _row_error(place: Place, span: Span) -> CompileError:
     return CompileError(
-        f"this is a whole row of `{place.name}`, whose elements can only be set one by one",
+        f"this is a slice or a whole row of `{place.name}`, whose elements can only be set one by one",
         span,
         "give an index for each dimension: a[i, j]",
     )

@@ -139,7 +139,10 @@ def element_or_view(
     indices = tuple(x for x in selected if not isinstance(x, array_views.Slice))
     if len(indices) == array.type.dims:
         return indices
-    return array_views.view(ctx, array, selected, ctx.span(node))
+    span = ctx.span(node)
+    if isinstance(array, StructArray):
+        return array_views.struct_view(ctx, array, selected, span)
+    return array_views.view(ctx, array, selected, span)
 
 
 def _selected(ctx: Context, array: ArrayRef, item: ast.expr) -> array_views.Selector:
@@ -150,7 +153,7 @@ def _selected(ctx: Context, array: ArrayRef, item: ast.expr) -> array_views.Sele
     start, stop, step = (None if part is None else _slice_bound(ctx, array, part) for part in parts)
     if isinstance(step, Const) and step.value == 0:
         raise CompileError("the step of a slice must not be zero", ctx.span(item))
-    return array_views.Slice(start, stop, step or Const(int32, 1))
+    return array_views.Slice(start, stop, step or array_views.ONE)
 
 
 def _slice_bound(ctx: Context, array: ArrayRef, node: ast.expr) -> Operand:

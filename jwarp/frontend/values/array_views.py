@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from jwarp.errors import Span
 from jwarp.frontend.values.bindings import ArrayRef, Axis, Binding, Chosen, Part, StructArray
@@ -20,6 +20,7 @@ from jwarp.types import ArrayType, ScalarType, StructArrayType, int32
 
 # An index that no array has, and a limit that none is above.
 OUTSIDE = int32.max
+ONE = Const(int32, 1)
 
 
 class Emitter(Protocol):
@@ -39,16 +40,15 @@ class Slice:
 
     start: Operand | None = None
     stop: Operand | None = None
-    step: Operand = Const(int32, 1)
+    step: Operand = ONE
 
     @property
     def is_whole(self) -> bool:
         """Whether it leaves all as it is."""
-        return self.start is None and self.stop is None and self.step == Const(int32, 1)
+        return self.start is None and self.stop is None and self.step == ONE
 
 
 Selector = Operand | Slice
-Array = TypeVar("Array", ArrayRef, StructArray)
 
 
 # -- the element that an index names
@@ -86,7 +86,8 @@ def _in_part(e: Emitter, part: Part, index: Operand, span: Span) -> Operand:
 
     outside = Const(kind, OUTSIDE)
     if isinstance(index, Const) and index.value >= 0:
-        counted, tests = index, []
+        counted: Operand = index
+        tests: list[Operand] = []
     else:
         plain = _not_negative(e, index, span)
         counted = e.emit("select", plain, index, do("add", index, part.count), span=span)
@@ -127,12 +128,8 @@ def _as(e: Emitter, x: Operand, kind: ScalarType, span: Span) -> Operand:
 # -- what brackets show
 
 
-def view(e: Emitter, array: Array, selectors: Sequence[Selector], span: Span) -> Array:
+def view(e: Emitter, array: ArrayRef, selectors: Sequence[Selector], span: Span) -> ArrayRef:
     """What `array[…]` shows; one selector at least is a slice, or they are fewer than the dimensions."""
-    dims = array.type.dims - sum(not isinstance(s, Slice) for s in selectors)
-    if isinstance(array, StructArray):
-        items = tuple(view(e, item, selectors, span) for item in array.items)
-        return StructArray(StructArrayType(array.type.struct, dims), array.name, items)
     axes = [*array.axes, *(None,) * (array.type.dims - sum(not isinstance(x, Operand) for x in array.axes))]
     for axis, (selector, (number, shown)) in enumerate(zip(selectors, array.shown, strict=False)):
         if not isinstance(selector, Slice):
@@ -141,7 +138,22 @@ def view(e: Emitter, array: Array, selectors: Sequence[Selector], span: Span) ->
             axes[number] = _narrowed(e, array, axis, shown, selector, span)
     while axes and axes[-1] is None:
         axes.pop()
-    return dataclasses.replace(array, type=ArrayType(array.type.element, dims), axes=tuple(axes))
+    kind = ArrayType(array.type.element, array.type.dims - _taken(selectors))
+    return dataclasses.replace(array, type=kind, axes=tuple(axes))
+
+
+def struct_view(e: Emitter, array: StructArray, selectors: Sequence[Selector], span: Span) -> StructArray:
+    """The same of an array of structs."""
+    items = tuple(
+        struct_view(e, item, selectors, span) if isinstance(item, StructArray) else view(e, item, selectors, span)
+        for item in array.items
+    )
+    return StructArray(StructArrayType(array.type.struct, array.type.dims - _taken(selectors)), array.name, items)
+
+
+def _taken(selectors: Sequence[Selector]) -> int:
+    """How many dimensions selectors take away."""
+    return sum(not isinstance(s, Slice) for s in selectors)
 
 
 def _narrowed(e: Emitter, array: ArrayRef, axis: int, shown: Axis, given: Slice, span: Span) -> Axis:
@@ -163,7 +175,7 @@ def _part(e: Emitter, given: Slice, extent: Operand, span: Span) -> Part:
     def do(name: str, *args: Operand) -> Operand:
         return e.emit(name, *args, span=span)
 
-    nothing, one, last = zero(int32), Const(int32, 1), do("sub", extent, Const(int32, 1))
+    nothing, last = zero(int32), do("sub", extent, ONE)
 
     def bound(x: Operand | None, lowest: Operand, highest: Operand, default: Operand) -> Operand:
         """A bound that may count from the end, brought into the axis."""
@@ -191,16 +203,16 @@ def _part(e: Emitter, given: Slice, extent: Operand, span: Span) -> Part:
             return Part(ends[0], count, step, int(ends[1].value))  # type: ignore[union-attr]
         return Part(start, count, step)
     up = do("gt", step, nothing)
-    pairs = zip(forwards(do("max", step, one)), backwards(do("min", step, Const(int32, -1))), strict=True)
+    pairs = zip(forwards(do("max", step, ONE)), backwards(do("min", step, Const(int32, -1))), strict=True)
     start, count = (do("select", up, x, y) for x, y in pairs)
     return Part(start, do("select", do("eq", step, nothing), nothing, count), step)
 
 
 def _quotient(do: Callable[..., Operand], length: Operand, step: Operand) -> Operand:
     """How many elements lie within a length, `step` apart; rounded up."""
-    if step == Const(int32, 1):
+    if step == ONE:
         return length
-    less = do("sub", step, Const(int32, 1))
+    less = do("sub", step, ONE)
     return do("div", do("add", length, less), step)
 
 

@@ -127,9 +127,7 @@ class ArrayRef:
     @property
     def shown(self) -> list[tuple[int, Part | Chosen | None]]:
         """For each axis of the view, which one of the array it is, and what it shows of that."""
-        known = [
-            (k, axis) for k, axis in enumerate(self.axes) if axis is None or isinstance(axis, (Part, Chosen))
-        ]
+        known = [(k, axis) for k, axis in enumerate(self.axes) if axis is None or isinstance(axis, (Part, Chosen))]
         rest = range(len(self.axes), len(self.axes) + self.type.dims - len(known))
         return [*known, *((k, None) for k in rest)]
 

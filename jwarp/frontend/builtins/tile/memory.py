@@ -241,14 +241,15 @@ def _gathered(given: Given, array: ArrayRef, shape: tuple[int, ...]) -> list[Ope
 def _indices(given: Given, array: ArrayRef, places: list[Operand], component: Sequence[Const]) -> tuple[Operand, ...]:
     """All indices of a component: those of the array's row, of the elements, of the component."""
     shape, memory = types.shape_of(places[0].type), given.memory
-    if any(isinstance(axis, (Part, Chosen)) for axis in array.axes):
-        raise given.error(
-            f"`{array.name}` is a slice here; tiles are parts of whole arrays and of rows",
-            "give the array itself, and an offset= in it",
-            name="a",
-        )
-    left = iter(places)
-    first = [next(left) if axis is None else memory.fill(axis, shape, given.where("a")) for axis in array.axes]
+    left, first = iter(places), []
+    for axis in array.axes:
+        if isinstance(axis, (Part, Chosen)):
+            raise given.error(
+                f"`{array.name}` is a slice or indexed here; tiles are parts of whole arrays and of rows",
+                "give the array itself, and an offset= in it",
+                name="a",
+            )
+        first.append(next(left) if axis is None else memory.fill(axis, shape, given.where("a")))
     return (*first, *left, *(memory.fill_const(k.value, shape) for k in component))
 
 

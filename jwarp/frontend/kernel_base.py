@@ -38,6 +38,7 @@ class Kernel(ByName):
     # It is no abstract base class for Python: `isinstance`, at each launch, takes several times as long for those.
 
     made_by = "@wp.kernel"
+    is_generic = False  # whether parameters stand for several types, so that an instance of it is launched
 
     def __init__(self, name: str, signature: tuple[Parameter, ...], span: Span, enable_backward: bool = True):
         self.name = self.__name__ = name

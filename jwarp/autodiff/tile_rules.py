@@ -342,8 +342,8 @@ _TILE_RULES: dict[str, Rules | Callable[[Op], Rules | None] | None] = {
     "arg": (None,),
     "scan": _scan,
     "matmul": _matmul,
-    "argsort": (None,),
-    "fourier": (Directions(_fourier_reverse, _fourier_forward), None),
     "cholesky": (Directions(_cholesky_reverse, _cholesky_forward),),
     "tri_solve": _tri_solve,
+    "argsort": (None,),
+    "fourier": (Directions(_fourier_reverse, _fourier_forward), None),
 }

@@ -170,8 +170,8 @@ TILE_RULES: dict[str, Callable[[tuple[Array, ...], Any, ValueType], Any]] = {
     "arg": _arg,
     "scan": _scan,
     "matmul": _matmul,
-    "argsort": _argsort,
-    "fourier": _fourier,
     "cholesky": _cholesky,
     "tri_solve": _tri_solve,
+    "argsort": _argsort,
+    "fourier": _fourier,
 }

@@ -201,8 +201,8 @@ _RULES: dict[str, Callable[[tuple[ValueType, ...], Any], ValueType]] = {
     "arg": _arg,
     "scan": _scan,
     "matmul": _matmul,
-    "argsort": _argsort,
-    "fourier": _fourier,
     "cholesky": _cholesky,
     "tri_solve": _tri_solve,
+    "argsort": _argsort,
+    "fourier": _fourier,
 }

@@ -22,7 +22,7 @@ from jwarp.frontend.syntax.source import (
     parameter_span,
     read_source,
 )
-from jwarp.types import FloatMatrix, TileKind, as_type, user_type
+from jwarp.types import Floats, TileKind, as_type, user_type
 
 
 class Func(ByName):
@@ -109,7 +109,7 @@ class Func(ByName):
     def _wanted(self, annotation: Any, name: str) -> Any:
         if any(annotation is known or get_origin(annotation) is known for known in (Any, Func, Callable)):
             return None
-        if get_origin(annotation) is Annotated and isinstance(annotation.__metadata__[0], FloatMatrix):
+        if get_origin(annotation) is Annotated and isinstance(annotation.__metadata__[0], Floats):
             return annotation.__metadata__[0]
         if isinstance(annotation, TileKind):
             return annotation

@@ -10,10 +10,20 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.gradients import with_gradient
-from jwarp.frontend.values.bindings import ArrayRef, Binding, StructArray, StructValue, bind_python, describe, layout
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    Composite,
+    Number,
+    StructArray,
+    StructValue,
+    bind_python,
+    describe,
+    layout,
+)
 from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.builder import FALSE, TRUE
-from jwarp.types import ArrayType, FloatMatrix, TileKind
+from jwarp.types import ArrayType, Floats, TileKind
 
 
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
@@ -61,9 +71,32 @@ def _bound(function: Func, given: Arguments) -> dict[str, Binding]:
             raise KernelTypeError(
                 f"`{name}` of `{function.name}` must be {expected}, not {describe(binding)}{default}".rstrip(","),
                 places.get(name, span),
-                "" if isinstance(expected, (ArrayType, FloatMatrix, TileKind)) else f"convert it: wp.{expected}(…)",
+                "" if isinstance(expected, (ArrayType, Floats, TileKind)) else f"convert it: wp.{expected}(…)",
             )
-    return bound
+    return _alike(function, bound, places, span)
+
+
+def _alike(function: Func, bound: dict[str, Binding], places: dict[str, Span], span: Span) -> dict[str, Binding]:
+    """The arguments, of which those for any type of floats have components of one type; literals are converted."""
+    generic = {name: value for name, value in bound.items() if isinstance(function.declared(name), Floats)}
+    types = {name: _component_type(value) for name, value in generic.items() if not isinstance(value, Number)}
+    first = next(iter(types), None)
+    for name, kind in types.items():
+        if first is not None and kind is not types[first]:
+            mine, others = describe(bound[name]), describe(bound[first])
+            raise KernelTypeError(
+                f"`{name}` of `{function.name}` is {mine}, but `{first}` is {others}",
+                places.get(name, span),
+                "convert one of them: their components must have one type",
+            )
+    if first is None:
+        return bound
+    literals = {n: v.as_type(types[first], span) for n, v in generic.items() if isinstance(v, Number)}
+    return {**bound, **literals}
+
+
+def _component_type(value: Binding) -> Any:
+    return value.type.dtype if isinstance(value, Composite) else value.type  # type: ignore[union-attr]
 
 
 def result_of(ctx: Context, function: Func, span: Span) -> Binding:
@@ -119,7 +152,7 @@ def _takes(function: Func, given: Arguments) -> bool:
 def _fits(given: Any, expected: Any) -> bool:
     if isinstance(expected, tuple) and isinstance(given, tuple) and len(given) == len(expected):
         return all(map(_fits, given, expected))
-    return expected.fits(given) if isinstance(expected, (FloatMatrix, TileKind)) else given == expected
+    return expected.fits(given) if isinstance(expected, (Floats, TileKind)) else given == expected
 
 
 def _layout(binding: Binding, span: Span) -> Any:

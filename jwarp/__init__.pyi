@@ -5,7 +5,8 @@ Made by `python -m jwarp.frontend.builtins.stub`: change the tables that it is m
 
 import builtins
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any
+from typing import overload as _overload
 
 from jwarp import types as types
 from jwarp.api import device as device
@@ -16,6 +17,7 @@ from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
+from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
@@ -33,10 +35,8 @@ from jwarp.frontend.builtins.annotations import (
     AnyVector,
     Components,
     Composite,
-    Float,
     HostValue,
     Index,
-    Int,
     Matrix,
     Number,
     Offset,
@@ -48,6 +48,9 @@ from jwarp.frontend.builtins.annotations import (
     ThreadIndex,
     Vector,
 )
+from jwarp.frontend.builtins.annotations import Float as Float
+from jwarp.frontend.builtins.annotations import Int as Int
+from jwarp.frontend.builtins.annotations import Scalar as Scalar
 from jwarp.frontend.builtins.annotations import array as array
 from jwarp.frontend.builtins.annotations import array1d as array1d
 from jwarp.frontend.builtins.annotations import array2d as array2d
@@ -106,9 +109,9 @@ class vec2(Vector[float, mat22]):
 
     x: float
     y: float
-    @overload
+    @_overload
     def __init__(self, v0: float, v1: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2 | HostValue, /) -> None: ...
 
@@ -117,9 +120,9 @@ class vec2b(Vector[int8, Any]):
 
     x: int8
     y: int8
-    @overload
+    @_overload
     def __init__(self, v0: int8 | int, v1: int8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2b | HostValue, /) -> None: ...
 
@@ -128,9 +131,9 @@ class vec2ub(Vector[uint8, Any]):
 
     x: uint8
     y: uint8
-    @overload
+    @_overload
     def __init__(self, v0: uint8 | int, v1: uint8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2ub | HostValue, /) -> None: ...
 
@@ -139,9 +142,9 @@ class vec2s(Vector[int16, Any]):
 
     x: int16
     y: int16
-    @overload
+    @_overload
     def __init__(self, v0: int16 | int, v1: int16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2s | HostValue, /) -> None: ...
 
@@ -150,9 +153,9 @@ class vec2us(Vector[uint16, Any]):
 
     x: uint16
     y: uint16
-    @overload
+    @_overload
     def __init__(self, v0: uint16 | int, v1: uint16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2us | HostValue, /) -> None: ...
 
@@ -161,9 +164,9 @@ class vec2i(Vector[int, Any]):
 
     x: int
     y: int
-    @overload
+    @_overload
     def __init__(self, v0: int, v1: int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2i | HostValue, /) -> None: ...
 
@@ -172,9 +175,9 @@ class vec2ui(Vector[uint32, Any]):
 
     x: uint32
     y: uint32
-    @overload
+    @_overload
     def __init__(self, v0: uint32 | int, v1: uint32 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint32 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2ui | HostValue, /) -> None: ...
 
@@ -183,9 +186,9 @@ class vec2l(Vector[int64, Any]):
 
     x: int64
     y: int64
-    @overload
+    @_overload
     def __init__(self, v0: int64 | int, v1: int64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2l | HostValue, /) -> None: ...
 
@@ -194,9 +197,9 @@ class vec2ul(Vector[uint64, Any]):
 
     x: uint64
     y: uint64
-    @overload
+    @_overload
     def __init__(self, v0: uint64 | int, v1: uint64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2ul | HostValue, /) -> None: ...
 
@@ -205,9 +208,9 @@ class vec2h(Vector[float16, mat22h]):
 
     x: float16
     y: float16
-    @overload
+    @_overload
     def __init__(self, v0: float16 | float, v1: float16 | float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2h | HostValue, /) -> None: ...
 
@@ -218,9 +221,9 @@ class vec2d(Vector[float64, mat22d]):
 
     x: float64
     y: float64
-    @overload
+    @_overload
     def __init__(self, v0: float64 | float, v1: float64 | float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2d | HostValue, /) -> None: ...
 
@@ -230,9 +233,9 @@ class vec3(Vector[float, mat33]):
     x: float
     y: float
     z: float
-    @overload
+    @_overload
     def __init__(self, v0: float, v1: float, v2: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3 | HostValue, /) -> None: ...
 
@@ -242,9 +245,9 @@ class vec3b(Vector[int8, Any]):
     x: int8
     y: int8
     z: int8
-    @overload
+    @_overload
     def __init__(self, v0: int8 | int, v1: int8 | int, v2: int8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3b | HostValue, /) -> None: ...
 
@@ -254,9 +257,9 @@ class vec3ub(Vector[uint8, Any]):
     x: uint8
     y: uint8
     z: uint8
-    @overload
+    @_overload
     def __init__(self, v0: uint8 | int, v1: uint8 | int, v2: uint8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3ub | HostValue, /) -> None: ...
 
@@ -266,9 +269,9 @@ class vec3s(Vector[int16, Any]):
     x: int16
     y: int16
     z: int16
-    @overload
+    @_overload
     def __init__(self, v0: int16 | int, v1: int16 | int, v2: int16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3s | HostValue, /) -> None: ...
 
@@ -278,9 +281,9 @@ class vec3us(Vector[uint16, Any]):
     x: uint16
     y: uint16
     z: uint16
-    @overload
+    @_overload
     def __init__(self, v0: uint16 | int, v1: uint16 | int, v2: uint16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3us | HostValue, /) -> None: ...
 
@@ -290,9 +293,9 @@ class vec3i(Vector[int, Any]):
     x: int
     y: int
     z: int
-    @overload
+    @_overload
     def __init__(self, v0: int, v1: int, v2: int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3i | HostValue, /) -> None: ...
 
@@ -302,9 +305,9 @@ class vec3ui(Vector[uint32, Any]):
     x: uint32
     y: uint32
     z: uint32
-    @overload
+    @_overload
     def __init__(self, v0: uint32 | int, v1: uint32 | int, v2: uint32 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint32 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3ui | HostValue, /) -> None: ...
 
@@ -314,9 +317,9 @@ class vec3l(Vector[int64, Any]):
     x: int64
     y: int64
     z: int64
-    @overload
+    @_overload
     def __init__(self, v0: int64 | int, v1: int64 | int, v2: int64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3l | HostValue, /) -> None: ...
 
@@ -326,9 +329,9 @@ class vec3ul(Vector[uint64, Any]):
     x: uint64
     y: uint64
     z: uint64
-    @overload
+    @_overload
     def __init__(self, v0: uint64 | int, v1: uint64 | int, v2: uint64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3ul | HostValue, /) -> None: ...
 
@@ -338,9 +341,9 @@ class vec3h(Vector[float16, mat33h]):
     x: float16
     y: float16
     z: float16
-    @overload
+    @_overload
     def __init__(self, v0: float16 | float, v1: float16 | float, v2: float16 | float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3h | HostValue, /) -> None: ...
 
@@ -352,9 +355,9 @@ class vec3d(Vector[float64, mat33d]):
     x: float64
     y: float64
     z: float64
-    @overload
+    @_overload
     def __init__(self, v0: float64 | float, v1: float64 | float, v2: float64 | float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3d | HostValue, /) -> None: ...
 
@@ -365,9 +368,9 @@ class vec4(Vector[float, mat44]):
     y: float
     z: float
     w: float
-    @overload
+    @_overload
     def __init__(self, v0: float, v1: float, v2: float, v3: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4 | HostValue, /) -> None: ...
 
@@ -378,9 +381,9 @@ class vec4b(Vector[int8, Any]):
     y: int8
     z: int8
     w: int8
-    @overload
+    @_overload
     def __init__(self, v0: int8 | int, v1: int8 | int, v2: int8 | int, v3: int8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4b | HostValue, /) -> None: ...
 
@@ -391,9 +394,9 @@ class vec4ub(Vector[uint8, Any]):
     y: uint8
     z: uint8
     w: uint8
-    @overload
+    @_overload
     def __init__(self, v0: uint8 | int, v1: uint8 | int, v2: uint8 | int, v3: uint8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4ub | HostValue, /) -> None: ...
 
@@ -404,9 +407,9 @@ class vec4s(Vector[int16, Any]):
     y: int16
     z: int16
     w: int16
-    @overload
+    @_overload
     def __init__(self, v0: int16 | int, v1: int16 | int, v2: int16 | int, v3: int16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4s | HostValue, /) -> None: ...
 
@@ -417,9 +420,9 @@ class vec4us(Vector[uint16, Any]):
     y: uint16
     z: uint16
     w: uint16
-    @overload
+    @_overload
     def __init__(self, v0: uint16 | int, v1: uint16 | int, v2: uint16 | int, v3: uint16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4us | HostValue, /) -> None: ...
 
@@ -430,9 +433,9 @@ class vec4i(Vector[int, Any]):
     y: int
     z: int
     w: int
-    @overload
+    @_overload
     def __init__(self, v0: int, v1: int, v2: int, v3: int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4i | HostValue, /) -> None: ...
 
@@ -443,9 +446,9 @@ class vec4ui(Vector[uint32, Any]):
     y: uint32
     z: uint32
     w: uint32
-    @overload
+    @_overload
     def __init__(self, v0: uint32 | int, v1: uint32 | int, v2: uint32 | int, v3: uint32 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint32 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4ui | HostValue, /) -> None: ...
 
@@ -456,9 +459,9 @@ class vec4l(Vector[int64, Any]):
     y: int64
     z: int64
     w: int64
-    @overload
+    @_overload
     def __init__(self, v0: int64 | int, v1: int64 | int, v2: int64 | int, v3: int64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4l | HostValue, /) -> None: ...
 
@@ -469,9 +472,9 @@ class vec4ul(Vector[uint64, Any]):
     y: uint64
     z: uint64
     w: uint64
-    @overload
+    @_overload
     def __init__(self, v0: uint64 | int, v1: uint64 | int, v2: uint64 | int, v3: uint64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4ul | HostValue, /) -> None: ...
 
@@ -482,11 +485,11 @@ class vec4h(Vector[float16, mat44h]):
     y: float16
     z: float16
     w: float16
-    @overload
+    @_overload
     def __init__(
         self, v0: float16 | float, v1: float16 | float, v2: float16 | float, v3: float16 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4h | HostValue, /) -> None: ...
 
@@ -499,11 +502,11 @@ class vec4d(Vector[float64, mat44d]):
     y: float64
     z: float64
     w: float64
-    @overload
+    @_overload
     def __init__(
         self, v0: float64 | float, v1: float64 | float, v2: float64 | float, v3: float64 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4d | HostValue, /) -> None: ...
 
@@ -514,13 +517,13 @@ class spatial_vector(Vector[float, spatial_matrix]):
     y: float
     z: float
     w: float
-    @overload
+    @_overload
     def __init__(self, v0: float, v1: float, v2: float, v3: float, v4: float, v5: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, w: Any, v: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, wx: Any, wy: Any, wz: Any, vx: Any, vy: Any, vz: Any) -> None: ...
     def __set__(self, instance: Any, value: spatial_vector | HostValue, /) -> None: ...
 
@@ -531,7 +534,7 @@ class spatial_vectorh(Vector[float16, spatial_matrixh]):
     y: float16
     z: float16
     w: float16
-    @overload
+    @_overload
     def __init__(
         self,
         v0: float16 | float,
@@ -542,11 +545,11 @@ class spatial_vectorh(Vector[float16, spatial_matrixh]):
         v5: float16 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, w: Any, v: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, wx: Any, wy: Any, wz: Any, vx: Any, vy: Any, vz: Any) -> None: ...
     def __set__(self, instance: Any, value: spatial_vectorh | HostValue, /) -> None: ...
 
@@ -559,7 +562,7 @@ class spatial_vectord(Vector[float64, spatial_matrixd]):
     y: float64
     z: float64
     w: float64
-    @overload
+    @_overload
     def __init__(
         self,
         v0: float64 | float,
@@ -570,29 +573,29 @@ class spatial_vectord(Vector[float64, spatial_matrixd]):
         v5: float64 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, w: Any, v: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, wx: Any, wy: Any, wz: Any, vx: Any, vy: Any, vz: Any) -> None: ...
     def __set__(self, instance: Any, value: spatial_vectord | HostValue, /) -> None: ...
 
 class mat22(Matrix[float, vec2]):
     """mat22 of float32."""
-    @overload
+    @_overload
     def __init__(self, m00: float, m01: float, m10: float, m11: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat22 | HostValue, /) -> None: ...
 
 class mat22h(Matrix[float16, vec2h]):
     """mat22h of float16."""
-    @overload
+    @_overload
     def __init__(
         self, m00: float16 | float, m01: float16 | float, m10: float16 | float, m11: float16 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat22h | HostValue, /) -> None: ...
 
@@ -600,17 +603,17 @@ mat22f = mat22
 
 class mat22d(Matrix[float64, vec2d]):
     """mat22d of float64."""
-    @overload
+    @_overload
     def __init__(
         self, m00: float64 | float, m01: float64 | float, m10: float64 | float, m11: float64 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat22d | HostValue, /) -> None: ...
 
 class mat33(Matrix[float, vec3]):
     """mat33 of float32."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float,
@@ -624,13 +627,13 @@ class mat33(Matrix[float, vec3]):
         m22: float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat33 | HostValue, /) -> None: ...
 
 class mat33h(Matrix[float16, vec3h]):
     """mat33h of float16."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float16 | float,
@@ -644,7 +647,7 @@ class mat33h(Matrix[float16, vec3h]):
         m22: float16 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat33h | HostValue, /) -> None: ...
 
@@ -652,7 +655,7 @@ mat33f = mat33
 
 class mat33d(Matrix[float64, vec3d]):
     """mat33d of float64."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float64 | float,
@@ -666,13 +669,13 @@ class mat33d(Matrix[float64, vec3d]):
         m22: float64 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat33d | HostValue, /) -> None: ...
 
 class mat44(Matrix[float, vec4]):
     """mat44 of float32."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float,
@@ -693,13 +696,13 @@ class mat44(Matrix[float, vec4]):
         m33: float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat44 | HostValue, /) -> None: ...
 
 class mat44h(Matrix[float16, vec4h]):
     """mat44h of float16."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float16 | float,
@@ -720,7 +723,7 @@ class mat44h(Matrix[float16, vec4h]):
         m33: float16 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat44h | HostValue, /) -> None: ...
 
@@ -728,7 +731,7 @@ mat44f = mat44
 
 class mat44d(Matrix[float64, vec4d]):
     """mat44d of float64."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float64 | float,
@@ -749,13 +752,13 @@ class mat44d(Matrix[float64, vec4d]):
         m33: float64 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat44d | HostValue, /) -> None: ...
 
 class spatial_matrix(Matrix[float, spatial_vector]):
     """spatial_matrix of float32."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float,
@@ -796,13 +799,13 @@ class spatial_matrix(Matrix[float, spatial_vector]):
         m55: float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: spatial_matrix | HostValue, /) -> None: ...
 
 class spatial_matrixh(Matrix[float16, spatial_vectorh]):
     """spatial_matrixh of float16."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float16 | float,
@@ -843,7 +846,7 @@ class spatial_matrixh(Matrix[float16, spatial_vectorh]):
         m55: float16 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: spatial_matrixh | HostValue, /) -> None: ...
 
@@ -851,7 +854,7 @@ spatial_matrixf = spatial_matrix
 
 class spatial_matrixd(Matrix[float64, spatial_vectord]):
     """spatial_matrixd of float64."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float64 | float,
@@ -892,7 +895,7 @@ class spatial_matrixd(Matrix[float64, spatial_vectord]):
         m55: float64 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: spatial_matrixd | HostValue, /) -> None: ...
 
@@ -903,15 +906,15 @@ class quat(Quaternion[float]):
     y: float
     z: float
     w: float
-    @overload
+    @_overload
     def __init__(self, v0: float, v1: float, v2: float, v3: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, *parts: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, x: Any, y: Any, z: Any, w: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, ijk: Any, real: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, quat: Any) -> None: ...
     def __add__(self, other: quat, /) -> quat: ...
     def __sub__(self, other: quat, /) -> quat: ...
@@ -928,17 +931,17 @@ class quath(Quaternion[float16]):
     y: float16
     z: float16
     w: float16
-    @overload
+    @_overload
     def __init__(
         self, v0: float16 | float, v1: float16 | float, v2: float16 | float, v3: float16 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, *parts: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, x: Any, y: Any, z: Any, w: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, ijk: Any, real: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, quat: Any) -> None: ...
     def __add__(self, other: quath, /) -> quath: ...
     def __sub__(self, other: quath, /) -> quath: ...
@@ -957,17 +960,17 @@ class quatd(Quaternion[float64]):
     y: float64
     z: float64
     w: float64
-    @overload
+    @_overload
     def __init__(
         self, v0: float64 | float, v1: float64 | float, v2: float64 | float, v3: float64 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, *parts: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, x: Any, y: Any, z: Any, w: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, ijk: Any, real: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, quat: Any) -> None: ...
     def __add__(self, other: quatd, /) -> quatd: ...
     def __sub__(self, other: quatd, /) -> quatd: ...
@@ -982,11 +985,11 @@ class transform(Components[float]):
 
     p: vec3
     q: quat
-    @overload
+    @_overload
     def __init__(self, v0: float, v1: float, v2: float, v3: float, v4: float, v5: float, v6: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, *parts: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, p: Any, q: Any) -> None: ...
     def __add__(self, other: transform, /) -> transform: ...
     def __sub__(self, other: transform, /) -> transform: ...
@@ -1000,7 +1003,7 @@ class transformh(Components[float16]):
 
     p: vec3h
     q: quath
-    @overload
+    @_overload
     def __init__(
         self,
         v0: float16 | float,
@@ -1012,9 +1015,9 @@ class transformh(Components[float16]):
         v6: float16 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, *parts: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, p: Any, q: Any) -> None: ...
     def __add__(self, other: transformh, /) -> transformh: ...
     def __sub__(self, other: transformh, /) -> transformh: ...
@@ -1030,7 +1033,7 @@ class transformd(Components[float64]):
 
     p: vec3d
     q: quatd
-    @overload
+    @_overload
     def __init__(
         self,
         v0: float64 | float,
@@ -1042,9 +1045,9 @@ class transformd(Components[float64]):
         v6: float64 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, *parts: Any) -> None: ...
-    @overload
+    @_overload
     def __init__(self, p: Any, q: Any) -> None: ...
     def __add__(self, other: transformd, /) -> transformd: ...
     def __sub__(self, other: transformd, /) -> transformd: ...
@@ -1053,22 +1056,22 @@ class transformd(Components[float64]):
     def __truediv__(self, other: float64, /) -> transformd: ...
     def __set__(self, instance: Any, value: transformd | HostValue, /) -> None: ...
 
-@overload
+@_overload
 def abs(x: Number) -> Number:
     """|x|, component by component for vectors and matrices."""
 
-@overload
+@_overload
 def abs(x: Composite) -> Composite: ...
 def acos(x: Float) -> Float:
     """The angle whose cosine is x, 0 to pi; x is clamped to [-1, 1]."""
 
-@overload
+@_overload
 def add(a: Number, b: Number) -> Number:
     """a + b. Integers wrap around."""
 
-@overload
+@_overload
 def add(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def add(a: tile[T], b: tile[T]) -> tile[T]: ...
 def argmax(a: Vector[Any, Any]) -> uint32:
     """The position of the first greatest component; NaNs are passed over."""
@@ -1085,7 +1088,7 @@ def atan(x: Float) -> Float:
 def atan2(y: Float, x: Float) -> Float:
     """The angle of the point (x, y) in radians, -pi to pi."""
 
-@overload
+@_overload
 def atomic_add(arr: array[T], i: Index, value: T) -> T:
     """Add to an element of an array, in one indivisible step.
 
@@ -1093,13 +1096,13 @@ def atomic_add(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_add(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_add(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_add(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_and(arr: array[T], i: Index, value: T) -> T:
     """Combine an element of an array of integers by bitwise and, in one indivisible step.
 
@@ -1107,13 +1110,13 @@ def atomic_and(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_and(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_and(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_and(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_cas(arr: array[T], i: Index, compare: T, value: T) -> T:
     """Store a value in an element of an array where it equals `compare` bit by bit, in one indivisible step.
 
@@ -1121,13 +1124,13 @@ def atomic_cas(arr: array[T], i: Index, compare: T, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_cas(arr: array2d[T], i: Index, j: Index, compare: T, value: T) -> T: ...
-@overload
+@_overload
 def atomic_cas(arr: array3d[T], i: Index, j: Index, k: Index, compare: T, value: T) -> T: ...
-@overload
+@_overload
 def atomic_cas(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, compare: T, value: T) -> T: ...
-@overload
+@_overload
 def atomic_exch(arr: array[T], i: Index, value: T) -> T:
     """Store a value in an element of an array, in one indivisible step.
 
@@ -1135,13 +1138,13 @@ def atomic_exch(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_exch(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_exch(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_exch(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_max(arr: array[T], i: Index, value: T) -> T:
     """Store the larger of the value and an element of an array, in one indivisible step.
 
@@ -1149,13 +1152,13 @@ def atomic_max(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_max(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_max(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_max(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_min(arr: array[T], i: Index, value: T) -> T:
     """Store the smaller of the value and an element of an array, in one indivisible step.
 
@@ -1163,13 +1166,13 @@ def atomic_min(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_min(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_min(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_min(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_or(arr: array[T], i: Index, value: T) -> T:
     """Combine an element of an array of integers by bitwise or, in one indivisible step.
 
@@ -1177,13 +1180,13 @@ def atomic_or(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_or(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_or(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_or(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_sub(arr: array[T], i: Index, value: T) -> T:
     """Subtract from an element of an array, in one indivisible step.
 
@@ -1191,13 +1194,13 @@ def atomic_sub(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_sub(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_sub(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_sub(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_xor(arr: array[T], i: Index, value: T) -> T:
     """Combine an element of an array of integers by bitwise exclusive or, in one indivisible step.
 
@@ -1205,38 +1208,38 @@ def atomic_xor(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_xor(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_xor(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_xor(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def bit_and(a: Int, b: Int) -> Int:
     """a & b: bitwise and, of bools and."""
 
-@overload
+@_overload
 def bit_and(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def bit_and(a: tile[T], b: tile[T]) -> tile[T]: ...
 def bit_count(x: Int) -> int:
     """How many bits of x are set, as int32."""
 
-@overload
+@_overload
 def bit_or(a: Int, b: Int) -> Int:
     """a | b: bitwise or, of bools or."""
 
-@overload
+@_overload
 def bit_or(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def bit_or(a: tile[T], b: tile[T]) -> tile[T]: ...
-@overload
+@_overload
 def bit_xor(a: Int, b: Int) -> Int:
     """a ^ b: bitwise exclusive or, of bools `!=`."""
 
-@overload
+@_overload
 def bit_xor(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def bit_xor(a: tile[T], b: tile[T]) -> tile[T]: ...
 def block_dim() -> int:
     """How many threads a block of this launch has."""
@@ -1286,54 +1289,54 @@ def determinant(a: Matrix[Float, Any]) -> Float:
 def diag(vec: Vector[Any, AnyMatrix]) -> AnyMatrix:
     """The matrix with `vec` on the diagonal."""
 
-@overload
+@_overload
 def div(a: Number, b: Number) -> Number:
     """a / b. Integers are truncated towards zero; an integer over 0 is -1, all bits set."""
 
-@overload
+@_overload
 def div(a: Composite, b: Number) -> Composite: ...
-@overload
+@_overload
 def div(a: Number, b: Composite) -> Composite: ...
-@overload
+@_overload
 def div(a: tile[T], b: Any) -> tile[T]: ...
-@overload
+@_overload
 def div(a: Any, b: tile[T]) -> tile[T]: ...
-@overload
+@_overload
 def div_approx(a: Number, b: Number) -> Number:
     """The same as `div`: a / b, correctly rounded."""
 
-@overload
+@_overload
 def div_approx(a: Composite, b: Number) -> Composite: ...
-@overload
+@_overload
 def div_approx(a: Number, b: Composite) -> Composite: ...
-@overload
+@_overload
 def div_approx(a: tile[T], b: Any) -> tile[T]: ...
-@overload
+@_overload
 def div_approx(a: Any, b: tile[T]) -> tile[T]: ...
-@overload
+@_overload
 def dot(a: Vector[Number, Any], b: Vector[Number, Any]) -> Number:
     """The sum of the products of the components of two vectors, or quaternions, of one type."""
 
-@overload
+@_overload
 def dot(a: Quaternion[Float], b: Quaternion[Float]) -> Float: ...
-@overload
+@_overload
 def eig3(A: mat33) -> tuple[mat33, vec3]:
     """Q, d with A == Q @ diag(d) @ transpose(Q) for symmetric A, where Q is a rotation.
 
     The eigenvalues are in no particular order. Of any other matrix it decomposes the symmetric part.
     """
 
-@overload
+@_overload
 def eig3(A: mat33, Q: mat33, d: vec3) -> None: ...
-@overload
+@_overload
 def eig3(A: mat33d) -> tuple[mat33d, vec3d]: ...
-@overload
+@_overload
 def eig3(A: mat33d, Q: mat33d, d: vec3d) -> None: ...
-@overload
+@_overload
 def eig3(A: mat33h) -> tuple[mat33h, vec3h]: ...
-@overload
+@_overload
 def eig3(A: mat33h, Q: mat33h, d: vec3h) -> None: ...
-@overload
+@_overload
 def empty(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.
 
@@ -1344,23 +1347,23 @@ def empty(shape: int, dtype: type[T]) -> array[T]:
         KernelTypeError: `dtype` is no such type.
     """
 
-@overload
+@_overload
 def empty(shape: int, dtype: type[float] = float) -> array[float]: ...
-@overload
+@_overload
 def empty(shape: tuple[int], dtype: type[T]) -> array[T]: ...
-@overload
+@_overload
 def empty(shape: tuple[int], dtype: type[float] = float) -> array[float]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int], dtype: type[T]) -> array2d[T]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int], dtype: type[float] = float) -> array2d[float]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int, int], dtype: type[T]) -> array3d[T]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int, int], dtype: type[float] = float) -> array3d[float]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int, int, int], dtype: type[T]) -> array4d[T]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int, int, int], dtype: type[float] = float) -> array4d[float]: ...
 def erf(x: Float) -> Float:
     """The error function of x."""
@@ -1401,50 +1404,50 @@ def inverse(a: AnyMatrix) -> AnyMatrix:
 def inverse_approx(a: AnyMatrix) -> AnyMatrix:
     """The same as `inverse`."""
 
-@overload
+@_overload
 def invert(a: Int) -> Int:
     """~a: bitwise complement, of bools not."""
 
-@overload
+@_overload
 def invert(a: Composite) -> Composite: ...
-@overload
+@_overload
 def isfinite(a: Float) -> bool:
     """Whether a, or every component of it, is neither infinite nor NaN."""
 
-@overload
+@_overload
 def isfinite(a: AnyComposite) -> bool: ...
-@overload
+@_overload
 def isinf(a: Float) -> bool:
     """Whether a, or any component of it, is infinite."""
 
-@overload
+@_overload
 def isinf(a: AnyComposite) -> bool: ...
-@overload
+@_overload
 def isnan(a: Float) -> bool:
     """Whether a, or any component of it, is NaN."""
 
-@overload
+@_overload
 def isnan(a: AnyComposite) -> bool: ...
 def len(a: Any) -> int:
     """The extent of the first dimension of an array, a tile, a vector or a matrix; of a tuple, how many it has."""
 
-@overload
+@_overload
 def length(a: Vector[Float, Any]) -> Float:
     """The square root of the sum of the squares of the components of a vector of floats, or of a quaternion."""
 
-@overload
+@_overload
 def length(a: Quaternion[Float]) -> Float: ...
-@overload
+@_overload
 def length_sq(a: Vector[Number, Any]) -> Number:
     """The sum of the squares of the components of a vector, or of a quaternion."""
 
-@overload
+@_overload
 def length_sq(a: Quaternion[Float]) -> Float: ...
-@overload
+@_overload
 def lerp(a: Float, b: Float, t: Float) -> Float:
     """a * (1 - t) + b * t: a at t = 0, b at t = 1."""
 
-@overload
+@_overload
 def lerp(a: Composite, b: Composite, t: Float) -> Composite: ...
 def log(x: Float) -> Float:
     """The natural logarithm of x; NaN where x is negative."""
@@ -1455,20 +1458,20 @@ def log10(x: Float) -> Float:
 def log2(x: Float) -> Float:
     """The logarithm of x to base 2; NaN where x is negative."""
 
-@overload
+@_overload
 def lower_bound(arr: array[Number], value: Number) -> int:
     """The index of the first element of a sorted array that is not below `value`; that of the last if all are.
 
     It looks at the elements from `arr_begin` up to, and without, `arr_end`, or at all.
     """
 
-@overload
+@_overload
 def lower_bound(arr: array[Number], arr_begin: int, arr_end: int, value: Number) -> int: ...
-@overload
+@_overload
 def lshift(a: Int, b: Int) -> Int:
     """a << b; 0 where b is not below the width of the type in bits."""
 
-@overload
+@_overload
 def lshift(a: Composite, b: Composite) -> Composite: ...
 def matrix(*values: Any, shape: tuple[int, int] | None = None, dtype: Any = None) -> Any:
     """A matrix of `values`, row by row: none for zeros, one for all, or one for each; or a matrix to be converted.
@@ -1482,62 +1485,62 @@ def matrix_from_cols(*args: Vector[Any, Any]) -> Any:
 def matrix_from_rows(*args: Vector[Any, Any]) -> Any:
     """The matrix with these rows, vectors of one type."""
 
-@overload
+@_overload
 def max(a: Number, b: Number) -> Number:
     """The larger of a and b, component by component for vectors and matrices; of one vector, its greatest component.
 
     NaN if either is; 0 is above -0.
     """
 
-@overload
+@_overload
 def max(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def max(a: Vector[Number, Any]) -> Number: ...
-@overload
+@_overload
 def min(a: Number, b: Number) -> Number:
     """The smaller of a and b, component by component for vectors and matrices; of one vector, its least component.
 
     NaN if either is; -0 is below 0.
     """
 
-@overload
+@_overload
 def min(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def min(a: Vector[Number, Any]) -> Number: ...
-@overload
+@_overload
 def mod(a: Number, b: Number) -> Number:
     """The remainder of a / b with the sign of a, as in C; a itself for integers where b is 0."""
 
-@overload
+@_overload
 def mod(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def mul(a: Number, b: Number) -> Number:
     """a * b: of numbers, of a number and each component, or the product of matrices.
 
     Integers wrap around. Two vectors have no product: see `dot`, `cross`, `outer` and `cw_mul`.
     """
 
-@overload
+@_overload
 def mul(a: Composite, b: Number) -> Composite: ...
-@overload
+@_overload
 def mul(a: Number, b: Composite) -> Composite: ...
-@overload
+@_overload
 def mul(a: AnyMatrix, b: AnyMatrix) -> AnyMatrix: ...
-@overload
+@_overload
 def mul(a: Matrix[Any, AnyVector], b: AnyVector) -> AnyVector: ...
-@overload
+@_overload
 def mul(a: AnyVector, b: Matrix[Any, AnyVector]) -> AnyVector: ...
-@overload
+@_overload
 def mul(a: tile[T], b: Any) -> tile[T]: ...
-@overload
+@_overload
 def mul(a: Any, b: tile[T]) -> tile[T]: ...
-@overload
+@_overload
 def neg(x: Number) -> Number:
     """-x."""
 
-@overload
+@_overload
 def neg(x: Composite) -> Composite: ...
-@overload
+@_overload
 def neg(x: tile[T]) -> tile[T]: ...
 def nonzero(x: Number) -> Number:
     """0 where x is 0, else 1."""
@@ -1554,20 +1557,20 @@ def norm_l2(v: Vector[Float, Any]) -> Float:
 def norm_pseudo_huber(v: Vector[Float, Any], delta: float = 1.0) -> Float:
     """delta * sqrt(1 + |v|**2 / delta**2), a smooth form of the Huber norm, which is delta at zero."""
 
-@overload
+@_overload
 def normalize(a: AnyVector) -> AnyVector:
     """a / length(a); where the length is zero, a vector of zeros, or the quaternion 0, 0, 0, 1."""
 
-@overload
+@_overload
 def normalize(a: AnyQuaternion) -> AnyQuaternion: ...
 def outer(a: Vector[Any, AnyMatrix], b: Vector[Any, AnyMatrix]) -> AnyMatrix:
     """The matrix of the products a[i] * b[j] of two vectors with components of one type, maybe of different lengths."""
 
-@overload
+@_overload
 def pos(x: Number) -> Number:
     """x itself."""
 
-@overload
+@_overload
 def pos(x: Composite) -> Composite: ...
 def pow(x: Float, y: Float) -> Float:
     """x to the power y."""
@@ -1585,24 +1588,24 @@ def printf(fmt: str, *args: Any) -> None:
         KernelTypeError: a value is no number, or of the wrong kind.
     """
 
-@overload
+@_overload
 def qr3(A: mat33) -> tuple[mat33, mat33]:
     """Q, R with A == Q @ R, where Q is a rotation and R upper triangular.
 
     The first two entries on the diagonal of R are not negative.
     """
 
-@overload
+@_overload
 def qr3(A: mat33, Q: mat33, R: mat33) -> None: ...
-@overload
+@_overload
 def qr3(A: mat33d) -> tuple[mat33d, mat33d]: ...
-@overload
+@_overload
 def qr3(A: mat33d, Q: mat33d, R: mat33d) -> None: ...
-@overload
+@_overload
 def qr3(A: mat33h) -> tuple[mat33h, mat33h]: ...
-@overload
+@_overload
 def qr3(A: mat33h, Q: mat33h, R: mat33h) -> None: ...
-@overload
+@_overload
 def quat_between_vectors(a: vec3, b: vec3) -> quat:
     """The least turn that takes the direction of a to that of b; of opposite ones, half a turn about some axis.
 
@@ -1610,30 +1613,30 @@ def quat_between_vectors(a: vec3, b: vec3) -> quat:
     turn.
     """
 
-@overload
+@_overload
 def quat_between_vectors(a: vec3d, b: vec3d) -> quatd: ...
-@overload
+@_overload
 def quat_between_vectors(a: vec3h, b: vec3h) -> quath: ...
-@overload
+@_overload
 def quat_from_axis_angle(axis: vec3, angle: float) -> quat:
     """The turn about an axis of length 1 by an angle in radians: axis * sin(angle / 2), cos(angle / 2)."""
 
-@overload
+@_overload
 def quat_from_axis_angle(axis: vec3d, angle: float64) -> quatd: ...
-@overload
+@_overload
 def quat_from_axis_angle(axis: vec3h, angle: float16) -> quath: ...
-@overload
+@_overload
 def quat_from_euler(e: vec3, i: int, j: int, k: int) -> quat:
     """The turn by e[i] about axis i, then by e[j] about axis j, then by e[k] about axis k, axes that stay; in radians.
 
     Axes are 0, 1 and 2, and e has the angle about each: with k == i the first and the third are the same.
     """
 
-@overload
+@_overload
 def quat_from_euler(e: vec3d, i: int, j: int, k: int) -> quatd: ...
-@overload
+@_overload
 def quat_from_euler(e: vec3h, i: int, j: int, k: int) -> quath: ...
-@overload
+@_overload
 def quat_from_matrix(mat: mat33) -> quat:
     """The quaternion, of length 1, of a rotation: a 3 by 3 matrix, or the upper left part of one of 4 by 4.
 
@@ -1641,55 +1644,55 @@ def quat_from_matrix(mat: mat33) -> quat:
     matrix that is no rotation it depends on that, too, what it is and what its derivative is.
     """
 
-@overload
+@_overload
 def quat_from_matrix(mat: mat44) -> quat: ...
-@overload
+@_overload
 def quat_from_matrix(mat: mat33d) -> quatd: ...
-@overload
+@_overload
 def quat_from_matrix(mat: mat44d) -> quatd: ...
-@overload
+@_overload
 def quat_from_matrix(mat: mat33h) -> quath: ...
-@overload
+@_overload
 def quat_from_matrix(mat: mat44h) -> quath: ...
 def quat_identity(dtype: Any = float) -> Any:
     """The quaternion 0, 0, 0, 1 of a float type, which turns nothing."""
 
-@overload
+@_overload
 def quat_inverse(quat: quat) -> quat:
     """The quaternion -x, -y, -z, w: the inverse of one of length 1."""
 
-@overload
+@_overload
 def quat_inverse(quat: quatd) -> quatd: ...
-@overload
+@_overload
 def quat_inverse(quat: quath) -> quath: ...
-@overload
+@_overload
 def quat_rotate(quat: quat, vec: vec3) -> vec3:
     """The vector turned by a quaternion of length 1.
 
     It is (2 w^2 - 1) vec + 2 (u . vec) u + 2 w u x vec, where u is x, y, z.
     """
 
-@overload
+@_overload
 def quat_rotate(quat: quatd, vec: vec3d) -> vec3d: ...
-@overload
+@_overload
 def quat_rotate(quat: quath, vec: vec3h) -> vec3h: ...
-@overload
+@_overload
 def quat_rotate_inv(quat: quat, vec: vec3) -> vec3:
     """The vector turned by the inverse of a quaternion of length 1."""
 
-@overload
+@_overload
 def quat_rotate_inv(quat: quatd, vec: vec3d) -> vec3d: ...
-@overload
+@_overload
 def quat_rotate_inv(quat: quath, vec: vec3h) -> vec3h: ...
-@overload
+@_overload
 def quat_rpy(roll: float, pitch: float, yaw: float) -> quat:
     """The turn by roll about x, then by pitch about y, then by yaw about z, axes that stay; in radians."""
 
-@overload
+@_overload
 def quat_rpy(roll: float64, pitch: float64, yaw: float64) -> quatd: ...
-@overload
+@_overload
 def quat_rpy(roll: float16, pitch: float16, yaw: float16) -> quath: ...
-@overload
+@_overload
 def quat_slerp(a: quat, b: quat, t: float) -> quat:
     """The turn on the way from a to b, both of length 1: a at t = 0, b or -b at t = 1, with constant speed.
 
@@ -1697,11 +1700,11 @@ def quat_slerp(a: quat, b: quat, t: float) -> quat:
     both ways are as long, it takes that of w >= 0 in conjugate(a) * b, and has its derivative.
     """
 
-@overload
+@_overload
 def quat_slerp(a: quatd, b: quatd, t: float64) -> quatd: ...
-@overload
+@_overload
 def quat_slerp(a: quath, b: quath, t: float16) -> quath: ...
-@overload
+@_overload
 def quat_to_axis_angle(quat: quat) -> tuple[vec3, float]:
     """The axis, of length 1, and the angle, 0 to pi, of the turn that a quaternion of any length is.
 
@@ -1709,17 +1712,17 @@ def quat_to_axis_angle(quat: quat) -> tuple[vec3, float]:
     half a turn the axis changes its sign with w, and the derivative is that of the side of w >= 0.
     """
 
-@overload
+@_overload
 def quat_to_axis_angle(quat: quat, axis: vec3, angle: float) -> None: ...
-@overload
+@_overload
 def quat_to_axis_angle(quat: quatd) -> tuple[vec3d, float64]: ...
-@overload
+@_overload
 def quat_to_axis_angle(quat: quatd, axis: vec3d, angle: float64) -> None: ...
-@overload
+@_overload
 def quat_to_axis_angle(quat: quath) -> tuple[vec3h, float16]: ...
-@overload
+@_overload
 def quat_to_axis_angle(quat: quath, axis: vec3h, angle: float16) -> None: ...
-@overload
+@_overload
 def quat_to_euler(q: quat, i: int, j: int, k: int) -> vec3:
     """The angles about the axes i, j and k, in radians, of a quaternion of any length; undoes `quat_from_euler`.
 
@@ -1728,19 +1731,19 @@ def quat_to_euler(q: quat, i: int, j: int, k: int) -> vec3:
     angle, e[j] the second, 0 to pi, and the third stands in the place that is left. (Bernardes and Viollet 2022.)
     """
 
-@overload
+@_overload
 def quat_to_euler(q: quatd, i: int, j: int, k: int) -> vec3d: ...
-@overload
+@_overload
 def quat_to_euler(q: quath, i: int, j: int, k: int) -> vec3h: ...
-@overload
+@_overload
 def quat_to_matrix(quat: quat) -> mat33:
     """The matrix m with m @ x == quat_rotate(quat, x)."""
 
-@overload
+@_overload
 def quat_to_matrix(quat: quatd) -> mat33d: ...
-@overload
+@_overload
 def quat_to_matrix(quat: quath) -> mat33h: ...
-@overload
+@_overload
 def quat_to_rpy(q: quat) -> vec3:
     """Roll, pitch and yaw, in radians, of a quaternion of length 1: the inverse of `quat_rpy`.
 
@@ -1748,64 +1751,64 @@ def quat_to_rpy(q: quat) -> vec3:
     and pitch has derivative zero; `quat_to_euler(q, 0, 1, 2)` is right there.
     """
 
-@overload
+@_overload
 def quat_to_rpy(q: quatd) -> vec3d: ...
-@overload
+@_overload
 def quat_to_rpy(q: quath) -> vec3h: ...
-@overload
+@_overload
 def quat_twist(axis: vec3, q: quat) -> quat:
     """The part of a turn that is about an axis of length 1: its twist, of length 1.
 
     Where q is half a turn about an axis perpendicular to that one, no part is: it is 0, 0, 0, 1, with derivative zero.
     """
 
-@overload
+@_overload
 def quat_twist(axis: vec3d, q: quatd) -> quatd: ...
-@overload
+@_overload
 def quat_twist(axis: vec3h, q: quath) -> quath: ...
-@overload
+@_overload
 def quat_twist_angle(axis: vec3, q: quat) -> float:
     """The angle, in radians, of the part of a turn that is about an axis of length 1, without its sign.
 
     It is 0 to pi for w >= 0, else pi to 2 pi. It has a kink where that part is nothing, and derivative zero there.
     """
 
-@overload
+@_overload
 def quat_twist_angle(axis: vec3d, q: quatd) -> float64: ...
-@overload
+@_overload
 def quat_twist_angle(axis: vec3h, q: quath) -> float16: ...
-@overload
+@_overload
 def quat_twist_angle_signed(axis: vec3, q: quat) -> float:
     """The angle, in radians, of the part of a turn that is about an axis of length 1, by the rule of the right hand.
 
     It is -pi to pi for w >= 0, else -2 pi to 2 pi.
     """
 
-@overload
+@_overload
 def quat_twist_angle_signed(axis: vec3d, q: quatd) -> float64: ...
-@overload
+@_overload
 def quat_twist_angle_signed(axis: vec3h, q: quath) -> float16: ...
-@overload
+@_overload
 def quaternion(*, dtype: Any = None) -> Any:
     """A quaternion of x, y, z, w; of the vector of the first three and w; of another one; or of nothing, zeros.
 
     `dtype`, a float type, follows from the values where it is left out.
     """
 
-@overload
+@_overload
 def quaternion(quat: Any, *, dtype: Any = None) -> Any: ...
-@overload
+@_overload
 def quaternion(ijk: Any, real: Any, *, dtype: Any = None) -> Any: ...
-@overload
+@_overload
 def quaternion(x: Any, y: Any, z: Any, w: Any, *, dtype: Any = None) -> Any: ...
 def radians(x: Float) -> Float:
     """x degrees in radians."""
 
-@overload
+@_overload
 def range(stop: Index, /) -> Range:
     """The integers that a for statement runs over; a loop over constants may be unrolled."""
 
-@overload
+@_overload
 def range(start: Index, stop: Index, step: Index = 1, /) -> Range: ...
 def rint(x: Float) -> Float:
     """The integer nearest to x as a float; halves go to the even one."""
@@ -1813,20 +1816,20 @@ def rint(x: Float) -> Float:
 def round(x: Float) -> Float:
     """The integer nearest to x as a float; halves go away from zero."""
 
-@overload
+@_overload
 def rshift(a: Int, b: Int) -> Int:
     """a >> b, arithmetic for signed integers; all sign bits where b is not below the width of the type in bits."""
 
-@overload
+@_overload
 def rshift(a: Composite, b: Composite) -> Composite: ...
 def select(cond: Any, value_if_false: T, value_if_true: T) -> T:
     """As `where`, with the values in the other order."""
 
-@overload
+@_overload
 def sign(x: Number) -> Number:
     """-1 where x < 0, else 1; of each component for vectors and matrices."""
 
-@overload
+@_overload
 def sign(x: Composite) -> Composite: ...
 def sin(x: Float) -> Float:
     """The sine of x radians."""
@@ -1840,62 +1843,62 @@ def skew(vec: Vector[Any, AnyMatrix]) -> AnyMatrix:
 def smooth_normalize(v: AnyVector, delta: float = 1.0) -> AnyVector:
     """v divided by its pseudo-Huber norm."""
 
-@overload
+@_overload
 def smoothstep(a: Float, b: Float, x: Float) -> Float:
     """A smooth rise from 0 at x = a to 1 at x = b, and constant outside.
 
     It is p * p * (3 - 2 * p) where p is (x - a) / (b - a), clamped to [0, 1].
     """
 
-@overload
+@_overload
 def smoothstep(a: Composite, b: Composite, x: Float) -> Composite: ...
-@overload
+@_overload
 def spatial_adjoint(r: mat33, s: mat33) -> spatial_matrix:
     """The 6 by 6 matrix of the blocks r, 0 above s, r."""
 
-@overload
+@_overload
 def spatial_adjoint(r: mat33d, s: mat33d) -> spatial_matrixd: ...
-@overload
+@_overload
 def spatial_adjoint(r: mat33h, s: mat33h) -> spatial_matrixh: ...
-@overload
+@_overload
 def spatial_bottom(svec: spatial_vector) -> vec3:
     """The last three components: the linear velocity, or the force."""
 
-@overload
+@_overload
 def spatial_bottom(svec: spatial_vectord) -> vec3d: ...
-@overload
+@_overload
 def spatial_bottom(svec: spatial_vectorh) -> vec3h: ...
-@overload
+@_overload
 def spatial_cross(a: spatial_vector, b: spatial_vector) -> spatial_vector:
     """How fast the twist b changes that moves with the twist a: (w x w', v x w' + w x v')."""
 
-@overload
+@_overload
 def spatial_cross(a: spatial_vectord, b: spatial_vectord) -> spatial_vectord: ...
-@overload
+@_overload
 def spatial_cross(a: spatial_vectorh, b: spatial_vectorh) -> spatial_vectorh: ...
-@overload
+@_overload
 def spatial_cross_dual(a: spatial_vector, b: spatial_vector) -> spatial_vector:
     """How fast the wrench b changes that moves with the twist a: (w x t + v x f, w x f)."""
 
-@overload
+@_overload
 def spatial_cross_dual(a: spatial_vectord, b: spatial_vectord) -> spatial_vectord: ...
-@overload
+@_overload
 def spatial_cross_dual(a: spatial_vectorh, b: spatial_vectorh) -> spatial_vectorh: ...
-@overload
+@_overload
 def spatial_dot(a: spatial_vector, b: spatial_vector) -> float:
     """The sum of the products of the components: of a wrench and a twist, the power."""
 
-@overload
+@_overload
 def spatial_dot(a: spatial_vectord, b: spatial_vectord) -> float64: ...
-@overload
+@_overload
 def spatial_dot(a: spatial_vectorh, b: spatial_vectorh) -> float16: ...
-@overload
+@_overload
 def spatial_top(svec: spatial_vector) -> vec3:
     """The first three components: the angular velocity, or the torque."""
 
-@overload
+@_overload
 def spatial_top(svec: spatial_vectord) -> vec3d: ...
-@overload
+@_overload
 def spatial_top(svec: spatial_vectorh) -> vec3h: ...
 def sqrt(x: Float) -> Float:
     """The square root of x; NaN where x is negative."""
@@ -1903,47 +1906,47 @@ def sqrt(x: Float) -> Float:
 def step(x: Number) -> Number:
     """1 where x < 0, else 0."""
 
-@overload
+@_overload
 def sub(a: Number, b: Number) -> Number:
     """a - b. Integers wrap around."""
 
-@overload
+@_overload
 def sub(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def sub(a: tile[T], b: tile[T]) -> tile[T]: ...
-@overload
+@_overload
 def svd2(A: mat22) -> tuple[mat22, vec2, mat22]:
     """U, sigma, V with A == U @ diag(sigma) @ transpose(V); sigma[0] >= sigma[1] >= 0.
 
     V is a rotation, U a rotation where the determinant of A is not negative, else a reflection.
     """
 
-@overload
+@_overload
 def svd2(A: mat22, U: mat22, sigma: vec2, V: mat22) -> None: ...
-@overload
+@_overload
 def svd2(A: mat22d) -> tuple[mat22d, vec2d, mat22d]: ...
-@overload
+@_overload
 def svd2(A: mat22d, U: mat22d, sigma: vec2d, V: mat22d) -> None: ...
-@overload
+@_overload
 def svd2(A: mat22h) -> tuple[mat22h, vec2h, mat22h]: ...
-@overload
+@_overload
 def svd2(A: mat22h, U: mat22h, sigma: vec2h, V: mat22h) -> None: ...
-@overload
+@_overload
 def svd3(A: mat33) -> tuple[mat33, vec3, mat33]:
     """U, sigma, V with A == U @ diag(sigma) @ transpose(V), where U and V are rotations.
 
     sigma decreases in magnitude; its last component has the sign of the determinant, the others are not negative.
     """
 
-@overload
+@_overload
 def svd3(A: mat33, U: mat33, sigma: vec3, V: mat33) -> None: ...
-@overload
+@_overload
 def svd3(A: mat33d) -> tuple[mat33d, vec3d, mat33d]: ...
-@overload
+@_overload
 def svd3(A: mat33d, U: mat33d, sigma: vec3d, V: mat33d) -> None: ...
-@overload
+@_overload
 def svd3(A: mat33h) -> tuple[mat33h, vec3h, mat33h]: ...
-@overload
+@_overload
 def svd3(A: mat33h, U: mat33h, sigma: vec3h, V: mat33h) -> None: ...
 def tan(x: Float) -> Float:
     """The tangent of x radians."""
@@ -1960,7 +1963,7 @@ def tid() -> ThreadIndex:
         CompileError: it is called in a function, or with several numbers of coordinates in one kernel.
     """
 
-@overload
+@_overload
 def tile_arange(*args: float, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile of one dimension with the numbers of a range: (stop), (start, stop) or (start, stop, step), constants.
 
@@ -1969,7 +1972,7 @@ def tile_arange(*args: float, dtype: type[T], storage: str = "register") -> tile
         CompileError: a number is not constant.
     """
 
-@overload
+@_overload
 def tile_arange(*args: float, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
 def tile_argmax(a: tile[Any]) -> tile[int]:
     """The number of the first largest element, counted row by row, as a tile of one int32."""
@@ -1983,34 +1986,34 @@ def tile_assign(dst: tile[Any], src: tile[Any], offset: Offset = None) -> None:
 def tile_astype(t: tile[Any], dtype: type[T]) -> tile[T]:
     """A new tile with the elements of a tile of scalars converted to a scalar type."""
 
-@overload
+@_overload
 def tile_atomic_add(a: array[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]:
     """Add a tile to the part of an array from `offset` on, each element in one indivisible step.
 
     Gives the tile of what the elements held before; those outside of the array are dropped, and zero.
     """
 
-@overload
+@_overload
 def tile_atomic_add(a: array2d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add(a: array3d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add(a: array4d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add_indexed(
     a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]:
     """As `tile_atomic_add`, where the int32 in the tile `indices` are the indices along `axis`."""
 
-@overload
+@_overload
 def tile_atomic_add_indexed(
     a: array2d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add_indexed(
     a: array3d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add_indexed(
     a: array4d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]: ...
@@ -2054,7 +2057,7 @@ def tile_diag_add(a: tile[T], d: tile[T]) -> tile[T]:
 def tile_dot(a: tile[Any], b: tile[Any]) -> tile[Any]:
     """The sum of the products of the elements, and of their components, of two tiles that are alike: one element."""
 
-@overload
+@_overload
 def tile_empty(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile that is to be written; what is not holds zeros.
 
@@ -2062,35 +2065,35 @@ def tile_empty(shape: Shape, dtype: type[T], storage: str = "register") -> tile[
     `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
     """
 
-@overload
+@_overload
 def tile_empty(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index) -> Any:
     """An element of a tile, with one index for each dimension; with more, a component of it: a[i, j]."""
 
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index) -> Any: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index) -> Any: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index) -> Any: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index, m: Index) -> Any: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index, m: Index, n: Index) -> Any: ...
 def tile_from_thread(shape: Shape, value: T, thread_idx: Index, storage: str = "register") -> tile[T]:
     """A tile of the value, a number, vector or matrix, that one thread of the block has."""
 
-@overload
+@_overload
 def tile_full(shape: Shape, value: Any, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile of one value, a number, vector or matrix.
 
     `shape` is a constant integer, or a tuple of up to four. With a scalar type `dtype` a number is converted.
     """
 
-@overload
+@_overload
 def tile_full(shape: Shape, value: T, dtype: None = None, storage: str = "register") -> tile[T]: ...
-@overload
+@_overload
 def tile_load(
     a: array[T],
     shape: Shape,
@@ -2105,7 +2108,7 @@ def tile_load(
     promise changes no result.
     """
 
-@overload
+@_overload
 def tile_load(
     a: array2d[T],
     shape: Shape,
@@ -2114,7 +2117,7 @@ def tile_load(
     bounds_check: bool = True,
     aligned: bool = False,
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load(
     a: array3d[T],
     shape: Shape,
@@ -2123,7 +2126,7 @@ def tile_load(
     bounds_check: bool = True,
     aligned: bool = False,
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load(
     a: array4d[T],
     shape: Shape,
@@ -2132,7 +2135,7 @@ def tile_load(
     bounds_check: bool = True,
     aligned: bool = False,
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load_indexed(
     a: array[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
 ) -> tile[T]:
@@ -2141,15 +2144,15 @@ def tile_load_indexed(
     An index that is negative or too large stands for zeros.
     """
 
-@overload
+@_overload
 def tile_load_indexed(
     a: array2d[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load_indexed(
     a: array3d[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load_indexed(
     a: array4d[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
 ) -> tile[T]: ...
@@ -2162,7 +2165,7 @@ def tile_lower_solve_inplace(L: tile[T], y: tile[T]) -> None:
     It takes the place of `y`.
     """
 
-@overload
+@_overload
 def tile_map(op: Callable[[T], Result], a: tile[T]) -> tile[Result]:
     """A new tile: a function, a `@wp.func` or a builtin, applied to each element of `a`.
 
@@ -2172,9 +2175,9 @@ def tile_map(op: Callable[[T], Result], a: tile[T]) -> tile[Result]:
         KernelTypeError: the shapes differ, or the function gives no number, vector or matrix.
     """
 
-@overload
+@_overload
 def tile_map(op: Callable[..., Any], a: tile[Any], *args: Any) -> tile[Any]: ...
-@overload
+@_overload
 def tile_matmul(a: tile[T], b: tile[T], alpha: float = 1.0, precision: str = "default") -> tile[T]:
     """The product of tiles of floats with two dimensions.
 
@@ -2187,7 +2190,7 @@ def tile_matmul(a: tile[T], b: tile[T], alpha: float = 1.0, precision: str = "de
         KernelTypeError: the shapes do not fit, or the elements are no floats.
     """
 
-@overload
+@_overload
 def tile_matmul(
     a: tile[Any], b: tile[Any], out: tile[Any], alpha: float = 1.0, beta: float = 1.0, precision: str = "default"
 ) -> None: ...
@@ -2197,7 +2200,7 @@ def tile_max(a: tile[T]) -> tile[T]:
 def tile_min(a: tile[T]) -> tile[T]:
     """The smallest element of a tile of numbers, as a tile of one element."""
 
-@overload
+@_overload
 def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile of ones.
 
@@ -2205,7 +2208,7 @@ def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T
     `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
     """
 
-@overload
+@_overload
 def tile_ones(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
 def tile_reduce(op: Callable[[T, T], T], a: tile[T], axis: int | None = None) -> tile[T]:
     """The elements combined by a function of two along an axis, which is left out of the shape; or all.
@@ -2228,29 +2231,29 @@ def tile_scan_max_inclusive(a: tile[T]) -> tile[T]:
 def tile_scan_min_inclusive(a: tile[T]) -> tile[T]:
     """A new tile: for each element the smallest one up to it, row by row."""
 
-@overload
+@_overload
 def tile_scatter_add(a: tile[T], i: Index, value: T, has_value: bool, atomic: bool = True) -> None:
     """Each thread that has a value adds it to an element of a tile: one index for each dimension."""
 
-@overload
+@_overload
 def tile_scatter_add(a: tile[T], i: Index, j: Index, value: T, has_value: bool, atomic: bool = True) -> None: ...
-@overload
+@_overload
 def tile_scatter_add(
     a: tile[T], i: Index, j: Index, k: Index, value: T, has_value: bool, atomic: bool = True
 ) -> None: ...
-@overload
+@_overload
 def tile_scatter_add(
     a: tile[T], i: Index, j: Index, k: Index, l: Index, value: T, has_value: bool, atomic: bool = True
 ) -> None: ...
-@overload
+@_overload
 def tile_scatter_masked(a: tile[T], i: Index, value: T, has_value: bool) -> None:
     """Each thread that has a value writes it to an element of a tile: one index for each dimension."""
 
-@overload
+@_overload
 def tile_scatter_masked(a: tile[T], i: Index, j: Index, value: T, has_value: bool) -> None: ...
-@overload
+@_overload
 def tile_scatter_masked(a: tile[T], i: Index, j: Index, k: Index, value: T, has_value: bool) -> None: ...
-@overload
+@_overload
 def tile_scatter_masked(a: tile[T], i: Index, j: Index, k: Index, l: Index, value: T, has_value: bool) -> None: ...
 def tile_slice_indexed(t: tile[T], indices: Any) -> tile[T]:
     """t[indices]: the rows that a tile of int32 among the indices names, as a new tile."""
@@ -2258,36 +2261,36 @@ def tile_slice_indexed(t: tile[T], indices: Any) -> tile[T]:
 def tile_squeeze(t: tile[T], axis: Shape | None = None) -> tile[T]:
     """A view without the dimensions of extent 1, all or those given; one dimension stays."""
 
-@overload
+@_overload
 def tile_store(
     a: array[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
 ) -> None:
     """Write a tile to the part of an array from `offset` on; elements outside of the array are dropped."""
 
-@overload
+@_overload
 def tile_store(
     a: array2d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
 ) -> None: ...
-@overload
+@_overload
 def tile_store(
     a: array3d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
 ) -> None: ...
-@overload
+@_overload
 def tile_store(
     a: array4d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
 ) -> None: ...
-@overload
+@_overload
 def tile_store_indexed(a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None:
     """As `tile_store`, where the int32 in the tile `indices` are the indices along `axis`.
 
     What has an index that is negative or too large is dropped.
     """
 
-@overload
+@_overload
 def tile_store_indexed(a: array2d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None: ...
-@overload
+@_overload
 def tile_store_indexed(a: array3d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None: ...
-@overload
+@_overload
 def tile_store_indexed(a: array4d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None: ...
 def tile_sum(a: tile[T], axis: int | None = None) -> tile[T]:
     """The sum of the elements along an axis, which is left out of the shape; or of all, a tile of one element."""
@@ -2311,7 +2314,7 @@ def tile_view(t: tile[T], offset: Any, shape: Shape | None = None) -> tile[T]:
     them.
     """
 
-@overload
+@_overload
 def tile_zeros(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile of zeros.
 
@@ -2319,114 +2322,114 @@ def tile_zeros(shape: Shape, dtype: type[T], storage: str = "register") -> tile[
     `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
     """
 
-@overload
+@_overload
 def tile_zeros(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
 def trace(a: Matrix[Number, Any]) -> Number:
     """The sum of the diagonal of a square matrix."""
 
-@overload
+@_overload
 def transform_compose(position: vec3, rotation: quat, scale: vec3) -> mat44:
     """The 4 by 4 matrix that scales along the axes, then turns, then moves."""
 
-@overload
+@_overload
 def transform_compose(position: vec3d, rotation: quatd, scale: vec3d) -> mat44d: ...
-@overload
+@_overload
 def transform_compose(position: vec3h, rotation: quath, scale: vec3h) -> mat44h: ...
-@overload
+@_overload
 def transform_decompose(m: mat44) -> tuple[vec3, quat, vec3]:
     """Position, rotation and scale of a 4 by 4 matrix: the inverse of `transform_compose` for positive scales.
 
     The scales are the lengths of the first three columns; a column of zeros has none, and derivative zero.
     """
 
-@overload
+@_overload
 def transform_decompose(m: mat44d) -> tuple[vec3d, quatd, vec3d]: ...
-@overload
+@_overload
 def transform_decompose(m: mat44h) -> tuple[vec3h, quath, vec3h]: ...
-@overload
+@_overload
 def transform_from_matrix(mat: mat44) -> transform:
     """The transform of a 4 by 4 matrix with a rotation and a position; see `quat_from_matrix`."""
 
-@overload
+@_overload
 def transform_from_matrix(mat: mat44d) -> transformd: ...
-@overload
+@_overload
 def transform_from_matrix(mat: mat44h) -> transformh: ...
-@overload
+@_overload
 def transform_get_rotation(xform: transform) -> quat:
     """The rotation of a transform, `xform.q`."""
 
-@overload
+@_overload
 def transform_get_rotation(xform: transformd) -> quatd: ...
-@overload
+@_overload
 def transform_get_rotation(xform: transformh) -> quath: ...
-@overload
+@_overload
 def transform_get_translation(xform: transform) -> vec3:
     """The position of a transform, `xform.p`."""
 
-@overload
+@_overload
 def transform_get_translation(xform: transformd) -> vec3d: ...
-@overload
+@_overload
 def transform_get_translation(xform: transformh) -> vec3h: ...
 def transform_identity(dtype: Any = float) -> Any:
     """The transform of a float type that moves and turns nothing."""
 
-@overload
+@_overload
 def transform_inverse(xform: transform) -> transform:
     """The inverse of a transform whose quaternion has length 1."""
 
-@overload
+@_overload
 def transform_inverse(xform: transformd) -> transformd: ...
-@overload
+@_overload
 def transform_inverse(xform: transformh) -> transformh: ...
-@overload
+@_overload
 def transform_multiply(a: transform, b: transform) -> transform:
     """a * b: the transform that does b first, then a."""
 
-@overload
+@_overload
 def transform_multiply(a: transformd, b: transformd) -> transformd: ...
-@overload
+@_overload
 def transform_multiply(a: transformh, b: transformh) -> transformh: ...
-@overload
+@_overload
 def transform_point(xform: transform, point: vec3) -> vec3:
     """A point turned and moved: quat_rotate(xform.q, point) + xform.p."""
 
-@overload
+@_overload
 def transform_point(xform: transformd, point: vec3d) -> vec3d: ...
-@overload
+@_overload
 def transform_point(xform: transformh, point: vec3h) -> vec3h: ...
-@overload
+@_overload
 def transform_to_matrix(xform: transform) -> mat44:
     """The 4 by 4 matrix of a transform: the rotation at its upper left, the position at its right."""
 
-@overload
+@_overload
 def transform_to_matrix(xform: transformd) -> mat44d: ...
-@overload
+@_overload
 def transform_to_matrix(xform: transformh) -> mat44h: ...
-@overload
+@_overload
 def transform_twist(t: transform, x: spatial_vector) -> spatial_vector:
     """A twist in the frame that a transform leads to: w' = R w, v' = R v + p x w'."""
 
-@overload
+@_overload
 def transform_twist(t: transformd, x: spatial_vectord) -> spatial_vectord: ...
-@overload
+@_overload
 def transform_twist(t: transformh, x: spatial_vectorh) -> spatial_vectorh: ...
-@overload
+@_overload
 def transform_vector(xform: transform, vec: vec3) -> vec3:
     """A vector turned, and not moved."""
 
-@overload
+@_overload
 def transform_vector(xform: transformd, vec: vec3d) -> vec3d: ...
-@overload
+@_overload
 def transform_vector(xform: transformh, vec: vec3h) -> vec3h: ...
-@overload
+@_overload
 def transform_wrench(t: transform, x: spatial_vector) -> spatial_vector:
     """A wrench in the frame that a transform leads to: f' = R f, t' = R t + p x f'."""
 
-@overload
+@_overload
 def transform_wrench(t: transformd, x: spatial_vectord) -> spatial_vectord: ...
-@overload
+@_overload
 def transform_wrench(t: transformh, x: spatial_vectorh) -> spatial_vectorh: ...
-@overload
+@_overload
 def transformation(p: Any, q: Any, *, dtype: Any = None) -> Any:
     """A transform of a position and a quaternion, without rotation where that is left out; or of seven numbers.
 
@@ -2434,9 +2437,9 @@ def transformation(p: Any, q: Any, *, dtype: Any = None) -> Any:
     `dtype`, a float type, follows from the values where it is left out.
     """
 
-@overload
+@_overload
 def transformation(p: Any, *, dtype: Any = None) -> Any: ...
-@overload
+@_overload
 def transformation(*args: Any, dtype: Any = None) -> Any: ...
 def transpose(a: AnyMatrix) -> AnyMatrix:
     """The matrix with rows and columns exchanged."""
@@ -2456,13 +2459,13 @@ def vector(*values: Any, length: int | None = None, dtype: Any = None) -> Any:
     `length`, a constant, and `dtype`, a scalar type, follow from the values where they are left out.
     """
 
-@overload
+@_overload
 def velocity_at_point(qd: spatial_vector, r: vec3) -> vec3:
     """The velocity of a point at r that moves with a twist: v + w x r."""
 
-@overload
+@_overload
 def velocity_at_point(qd: spatial_vectord, r: vec3d) -> vec3d: ...
-@overload
+@_overload
 def velocity_at_point(qd: spatial_vectorh, r: vec3h) -> vec3h: ...
 def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
     """`value_if_true` where the condition holds, else `value_if_false`; both have one type and are computed.
@@ -2470,7 +2473,7 @@ def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
     The condition is a bool, a number, or an array, which holds where it has elements.
     """
 
-@overload
+@_overload
 def zeros(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.
 
@@ -2481,23 +2484,23 @@ def zeros(shape: int, dtype: type[T]) -> array[T]:
         KernelTypeError: `dtype` is no such type.
     """
 
-@overload
+@_overload
 def zeros(shape: int, dtype: type[float] = float) -> array[float]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int], dtype: type[T]) -> array[T]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int], dtype: type[float] = float) -> array[float]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int], dtype: type[T]) -> array2d[T]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int], dtype: type[float] = float) -> array2d[float]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int, int], dtype: type[T]) -> array3d[T]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int, int], dtype: type[float] = float) -> array3d[float]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int, int, int], dtype: type[T]) -> array4d[T]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int, int, int], dtype: type[float] = float) -> array4d[float]: ...
 
 Function = Callable[..., Any]

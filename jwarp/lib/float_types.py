@@ -1,16 +1,18 @@
-"""What the parameters of functions for any type of floats are annotated with."""
+"""What the parameters of functions for any type of floats are annotated with: components of one type in a call."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from jwarp.types import MATRIX, QUATERNION, TRANSFORM, VECTOR, Floats
+from jwarp import types
 
-Real = Annotated[Any, Floats(None)]
-Vector3 = Annotated[Any, Floats(VECTOR, (3,))]
-Vector6 = Annotated[Any, Floats(VECTOR, (6,))]
-Matrix22 = Annotated[Any, Floats(MATRIX, (2, 2))]
-Matrix33 = Annotated[Any, Floats(MATRIX, (3, 3))]
-Matrix44 = Annotated[Any, Floats(MATRIX, (4, 4))]
-Quaternion = Annotated[Any, Floats(QUATERNION, (4,))]
-Transform = Annotated[Any, Floats(TRANSFORM, (7,))]
+_Float = TypeVar("Float", float, types.float16, types.bfloat16, types.float64)  # type: ignore[misc]
+
+Real = Annotated[Any, types.as_pattern(_Float)]
+Vector3 = Annotated[Any, types.vector(3, _Float)]
+Vector6 = Annotated[Any, types.vector(6, _Float)]
+Matrix22 = Annotated[Any, types.matrix((2, 2), _Float)]
+Matrix33 = Annotated[Any, types.matrix((3, 3), _Float)]
+Matrix44 = Annotated[Any, types.matrix((4, 4), _Float)]
+Quaternion = Annotated[Any, types.quaternion(_Float)]
+Transform = Annotated[Any, types.transformation(_Float)]

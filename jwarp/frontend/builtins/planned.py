@@ -21,7 +21,7 @@ _FEATURES = {
     "breakpoints": "breakpoint",
     "checks of values inside kernels": "expect_near",
     "derivatives of functions": "func_replay grad",
-    "generic and mapped functions": "map overload",
+    "mapped functions": "map",
     "arrays outside kernels": "full ones",
     "random numbers and noise": (
         "rand_init randi randu randf randn sample_cdf sample_triangle sample_unit_ring sample_unit_disk "

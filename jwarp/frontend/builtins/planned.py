@@ -28,10 +28,7 @@ _FEATURES = {
         "sample_unit_sphere_surface sample_unit_sphere sample_unit_hemisphere_surface sample_unit_hemisphere "
         "sample_unit_square sample_unit_cube poisson noise pnoise curlnoise"
     ),
-    "these tiles": (
-        "tile_randi tile_randf tile_sort tile_fft tile_ifft tile_stack tile_stack_push tile_stack_pop tile_stack_clear "
-        "tile_stack_count"
-    ),
+    "these tiles": ("tile_randi tile_randf"),
     "queries of meshes and trees": (
         "tile_bvh_query_aabb tile_bvh_query_ray tile_bvh_query_next tile_mesh_query_aabb tile_mesh_query_aabb_next "
         "tile_query_valid"

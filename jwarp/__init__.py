@@ -41,7 +41,9 @@ from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.lib import decompositions as _decompositions  # noqa: F401 its rows
+from jwarp.lib import noise as _noise  # noqa: F401 its rows
 from jwarp.lib import norms as _norms  # noqa: F401 its rows
+from jwarp.lib import random as _random  # noqa: F401 its rows
 from jwarp.lib import search as _search  # noqa: F401 its rows
 from jwarp.types import SCALARS as _SCALARS
 from jwarp.types import array as array

@@ -22,7 +22,7 @@ from jwarp.frontend.syntax.source import (
     parameter_span,
     read_source,
 )
-from jwarp.types import FloatMatrix, TileKind, as_type, user_type
+from jwarp.types import FloatMatrix, Reference, TileKind, as_type, user_type
 
 
 class Func(ByName):
@@ -94,6 +94,11 @@ class Func(ByName):
         """The annotations, with those written as text evaluated."""
         return annotations_of(self.python, self._captured)
 
+    @functools.cached_property
+    def references(self) -> dict[str, Reference]:
+        """The parameters that are variables of the caller."""
+        return {name: kind for name, kind in self.annotations.items() if isinstance(kind, Reference)}
+
     def declared(self, name: str) -> Any:
         """What the annotation of parameter `name`, or of `return`, asks for.
 
@@ -107,6 +112,8 @@ class Func(ByName):
         return self._wanted(annotation, name)
 
     def _wanted(self, annotation: Any, name: str) -> Any:
+        if isinstance(annotation, Reference):
+            return self._wanted(annotation.value, name)
         if any(annotation is known or get_origin(annotation) is known for known in (Any, Func, Callable)):
             return None
         if get_origin(annotation) is Annotated and isinstance(annotation.__metadata__[0], FloatMatrix):

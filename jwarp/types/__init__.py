@@ -26,6 +26,8 @@ from jwarp.types.composites import composite as composite
 from jwarp.types.composites import matrix as matrix
 from jwarp.types.composites import of_components as of_components
 from jwarp.types.composites import vector as vector
+from jwarp.types.references import Reference as Reference
+from jwarp.types.references import ref as ref
 from jwarp.types.scalars import FLOATS as FLOATS
 from jwarp.types.scalars import INTS as INTS
 from jwarp.types.scalars import PYTHON_SCALARS as PYTHON_SCALARS

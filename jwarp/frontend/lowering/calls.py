@@ -53,7 +53,7 @@ def apply(ctx: Context, function: PythonRef, values: list[Binding], spans: list[
     rule, reading = _called(callee, span)
     if isinstance(callee, StructType) or not reading.has_values_only:
         raise _not_callable(callee, span)
-    return rule(ctx, callee, Arguments(values, spans, {}, {}, span, span))
+    return rule(ctx, callee, Arguments(values, spans, {}, {}, span, span, [None] * len(values), {}))
 
 
 def _method(ctx: Context, node: ast.expr) -> tuple[StructValue, Func] | None:

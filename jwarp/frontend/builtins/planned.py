@@ -36,10 +36,6 @@ _FEATURES = {
         "spatial_matrixh spatial_adjoint spatial_dot spatial_cross spatial_cross_dual spatial_top spatial_bottom "
         "velocity_at_point transform_twist transform_wrench"
     ),
-    "these tiles": (
-        "tile_randi tile_randf tile_sort tile_fft tile_ifft tile_stack tile_stack_push tile_stack_pop tile_stack_clear "
-        "tile_stack_count"
-    ),
     "textures (interpolate between elements of an array)": "texture_sample",
     "NanoVDB volumes (an array of three dimensions holds a dense grid)": (
         "volume_sample volume_sample_grad volume_lookup volume_store volume_sample_f volume_sample_grad_f "
@@ -57,6 +53,7 @@ _FEATURES = {
         "hash_grid_query hash_grid_query_next hash_grid_point_id intersect_tri_tri mesh_get mesh_eval_face_normal "
         "mesh_get_point mesh_get_velocity mesh_get_index closest_point_edge_edge"
     ),
+    "these tiles": "tile_randi tile_randf",
     "queries of meshes and trees": (
         "tile_bvh_query_aabb tile_bvh_query_ray tile_bvh_query_next tile_mesh_query_aabb tile_mesh_query_aabb_next "
         "tile_query_valid"

@@ -23,19 +23,6 @@ _FEATURES = {
     "derivatives of functions": "func_replay grad",
     "mapped functions": "map",
     "arrays outside kernels": "full ones",
-    "quaternions and transforms": (
-        "quat quatf quatd quath quaternion quat_identity quat_from_axis_angle quat_to_axis_angle quat_from_matrix "
-        "quat_rpy quat_inverse quat_rotate quat_rotate_inv quat_slerp quat_to_matrix quat_from_euler quat_to_euler "
-        "quat_to_rpy quat_twist quat_twist_angle quat_twist_angle_signed quat_between_vectors transformf "
-        "transformd transformh transformation transform_identity transform_get_translation transform_get_rotation "
-        "transform_set_translation transform_set_rotation transform_multiply transform_point transform_vector "
-        "transform transform_inverse transform_from_matrix transform_to_matrix transform_compose transform_decompose"
-    ),
-    "spatial vectors": (
-        "spatial_vector spatial_vectorf spatial_vectord spatial_vectorh spatial_matrix spatial_matrixf spatial_matrixd "
-        "spatial_matrixh spatial_adjoint spatial_dot spatial_cross spatial_cross_dual spatial_top spatial_bottom "
-        "velocity_at_point transform_twist transform_wrench"
-    ),
     "textures (interpolate between elements of an array)": "texture_sample",
     "NanoVDB volumes (an array of three dimensions holds a dense grid)": (
         "volume_sample volume_sample_grad volume_lookup volume_store volume_sample_f volume_sample_grad_f "

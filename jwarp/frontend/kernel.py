@@ -41,13 +41,15 @@ class PythonKernel(Kernel):
 
     _tiled: bool | None = None  # whether it uses tiles, once that is known
 
-    def __init__(self, function: Callable, enable_backward: bool = True):
+    def __init__(self, function: Callable, enable_backward: bool = True, annotations: dict[str, Any] | None = None):
         functools.update_wrapper(self, function)
         self.python = function
         self._captured = capture(function)
         self._lines = file_lines(function)
         span = Span(file_of(function), function.__code__.co_firstlineno)
-        super().__init__(function.__name__, _parameters(function, self._captured), span, enable_backward)
+        if annotations is None:
+            annotations = annotations_of(function, self._captured)
+        super().__init__(function.__name__, _parameters(function, annotations), span, enable_backward)
         assert self.params is not None  # a struct that arrays cannot hold is refused now
         self._lock = threading.Lock()
 
@@ -114,8 +116,7 @@ class PythonKernel(Kernel):
         return nodes.written_params(self.ir(settings))
 
 
-def _parameters(function: Callable, captured: dict) -> tuple[Parameter, ...]:
-    annotations = annotations_of(function, captured)
+def _parameters(function: Callable, annotations: dict[str, Any]) -> tuple[Parameter, ...]:
     params = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.POSITIONAL_ONLY):

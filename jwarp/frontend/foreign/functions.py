@@ -6,10 +6,9 @@ import functools
 import weakref
 from typing import Any
 
-from jwarp.frontend.foreign.captured import statics_of, with_bare_names
+from jwarp.frontend.foreign.captured import definition_of
 from jwarp.frontend.func import Func
 from jwarp.frontend.meaning import meaning
-from jwarp.frontend.syntax.source import Source, read_source
 
 
 class ForeignFunc(Func):
@@ -17,20 +16,12 @@ class ForeignFunc(Func):
 
     def __init__(self, function: Any, overloads: tuple[Any, ...] = ()):
         """`overloads` are all of Warp's functions of this name, in order, `function` being the last one."""
-        super().__init__(function.func)
-        self._captured = with_bare_names(function.func, self._captured)
-        self._types = {**function.input_types}
-        if "return" in function.adj.arg_types:
-            self._types["return"] = function.adj.arg_types["return"]
-        self._statics = statics_of(function.adj)
+        super().__init__(function.func, definition=definition_of(function.func, function.adj))
+        self._types = {**function.adj.arg_types, **function.input_types}
         if len(overloads) > 1:
-            self._defined = tuple(ForeignFunc(one) for one in overloads)
+            self._defined = tuple(map(ForeignFunc, overloads))
         if function.custom_grad_func is not None:
             self.gradient = ForeignFunc(function.custom_grad_func)
-
-    @functools.cached_property
-    def source(self) -> Source:
-        return read_source(self.python, self._captured, self._lines, self._statics)
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:

@@ -8,37 +8,11 @@ import threading
 import weakref
 from typing import Any
 
-from jwarp.frontend.foreign import warp
-from jwarp.frontend.foreign.captured import statics_of, with_bare_names
-from jwarp.frontend.kernel import PythonKernel
+from jwarp.frontend.foreign.captured import definition_of
+from jwarp.frontend.foreign.warp import is_of_warp
+from jwarp.frontend.kernel import Instance, PythonKernel, generic_of
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.meaning import meaning
-from jwarp.frontend.syntax.source import Source, read_source
-
-
-class ForeignKernel(PythonKernel):
-    """A `@wp.kernel` of Warp's, whose Python function is compiled by jwarp.
-
-    It has gradients whatever Warp's `enable_backward` says, which is there to spare Warp their compilation.
-    """
-
-    def __init__(self, kernel: Any):
-        self._statics = statics_of(kernel.adj)
-        super().__init__(kernel.func, annotations={name: meaning(kind) for name, kind in kernel.adj.arg_types.items()})
-        self._captured = with_bare_names(kernel.func, self._captured)
-
-    @functools.cached_property
-    def source(self) -> Source:
-        return read_source(self.python, self._captured, self._lines, self._statics)
-
-    def __reduce__(self) -> Any:
-        super().__reduce__()  # which refuses what has no name
-        return _found, (self.__module__, self.__qualname__)
-
-
-def _found(module: str, name: str) -> Kernel:
-    """The kernel of that name, for pickle."""
-    return as_kernel(functools.reduce(getattr, name.split("."), importlib.import_module(module)))
 
 
 def as_kernel(thing: Any) -> Any:
@@ -51,13 +25,34 @@ def as_kernel(thing: Any) -> Any:
         return thing
     if found is not None:
         return found
-    kind = type(thing)
-    if kind.__name__ != "Kernel" or not warp.is_of_warp(kind):
+    if type(thing).__name__ != "Kernel" or not is_of_warp(type(thing)):
         return thing
     with _lock:
-        return _made.get(thing) or _made.setdefault(thing, ForeignKernel(thing))
+        return _made.get(thing) or _made.setdefault(thing, _kernel_of(thing))
 
 
 # One for each kernel of Warp's that is alive.
 _made: weakref.WeakKeyDictionary[Any, Kernel] = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
+
+
+def _kernel_of(kernel: Any) -> Kernel:
+    """A kernel that compiles the Python function of Warp's.
+
+    It has gradients whatever Warp's `enable_backward` says, which is there to spare Warp their compilation.
+    """
+    function, annotations = kernel.func, {name: meaning(kind) for name, kind in kernel.adj.arg_types.items()}
+    if kernel.generic_parent is not None:
+        instance: Kernel = as_kernel(kernel.generic_parent).instance(list(annotations.values()))
+        return instance
+    definition = definition_of(function, kernel.adj)
+    generic = generic_of(function, annotations, lambda kinds: Instance(generic, function, kinds, definition))
+    made: Kernel = generic or PythonKernel(function, annotations=annotations, definition=definition)
+    made.found_by = _found
+    return made
+
+
+def _found(module: str, name: str) -> Kernel:
+    """The kernel of that name, for pickle."""
+    found: Kernel = as_kernel(functools.reduce(getattr, name.split("."), importlib.import_module(module)))
+    return found

@@ -94,8 +94,6 @@ def _type(kind: type) -> Any:
 def _composite(kind: Any) -> Any:
     """A type of vectors, matrices, quaternions or transformations."""
     dtype, shape, family = counterpart(kind._wp_scalar_type_), kind._shape_, getattr(kind, _HINT).__name__
-    if dtype is Any or isinstance(dtype, TypeVar) or any(not isinstance(n, int) for n in shape):
-        return Any
     maker = named("types")
     if family == "Vector":
         return maker.vector(shape[0], dtype)
@@ -106,8 +104,7 @@ def _composite(kind: Any) -> Any:
 
 def _array(annotation: Any) -> Any:
     """The type of an array parameter, from an annotation or an array."""
-    dtype = counterpart(annotation.dtype)
-    return Any if dtype is Any else array(dtype=dtype, ndim=annotation.ndim)
+    return array(dtype=counterpart(annotation.dtype), ndim=annotation.ndim)
 
 
 def _tile(annotation: Any) -> Any:
@@ -116,6 +113,8 @@ def _tile(annotation: Any) -> Any:
 
 def _type_var(variable: TypeVar) -> Any:
     """One whose constraints are jwarp's types."""
+    if variable.__module__.startswith(f"{PACKAGE}._src."):
+        return getattr(named("types"), variable.__name__, variable)
     wanted = tuple(map(counterpart, variable.__constraints__))
     if wanted == variable.__constraints__:
         return variable

@@ -104,6 +104,22 @@ def file_lines(function: Callable) -> list[str]:
     return linecache.getlines(file, function.__globals__)
 
 
+@dataclass(frozen=True)
+class Definition:
+    """What the names and the file of a function were when it was decorated, and `wp.static` gave, as far as known."""
+
+    captured: dict[str, Any]
+    lines: list[str]
+    span: Span
+    statics: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of(function: Callable) -> Definition:
+        """That of now."""
+        span = Span(file_of(function), function.__code__.co_firstlineno)
+        return Definition(capture(function), file_lines(function), span)
+
+
 def read_source(
     function: Callable, captured: Mapping[str, Any], text: list[str], statics: Mapping[str, Any] | None = None
 ) -> Source:

@@ -20,14 +20,19 @@ from jwarp.types.composites import MAKERS as MAKERS
 from jwarp.types.composites import MATRIX as MATRIX
 from jwarp.types.composites import NAMED as NAMED
 from jwarp.types.composites import PLAIN as PLAIN
+from jwarp.types.composites import QUATERNION as QUATERNION
+from jwarp.types.composites import TRANSFORM as TRANSFORM
 from jwarp.types.composites import VECTOR as VECTOR
 from jwarp.types.composites import CompositeKind as CompositeKind
 from jwarp.types.composites import CompositePattern as CompositePattern
 from jwarp.types.composites import CompositeType as CompositeType
 from jwarp.types.composites import CompositeValue as CompositeValue
+from jwarp.types.composites import Part as Part
 from jwarp.types.composites import composite as composite
 from jwarp.types.composites import matrix as matrix
 from jwarp.types.composites import of_components as of_components
+from jwarp.types.composites import quaternion as quaternion
+from jwarp.types.composites import transformation as transformation
 from jwarp.types.composites import vector as vector
 from jwarp.types.patterns import Bound as Bound
 from jwarp.types.patterns import Float as Float
@@ -36,6 +41,7 @@ from jwarp.types.patterns import Open as Open
 from jwarp.types.patterns import Pattern as Pattern
 from jwarp.types.patterns import Scalar as Scalar
 from jwarp.types.patterns import Variable as Variable
+from jwarp.types.patterns import as_pattern as as_pattern
 from jwarp.types.patterns import filled as filled
 from jwarp.types.patterns import fits as fits
 from jwarp.types.patterns import is_open as is_open

@@ -210,7 +210,7 @@ def _composed(
 
     def lower(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         check_count(row.name, args, (len(row.each_form[0].names),), span)
-        if isinstance(args[0], Composite) and args[0].type.kind.by_component and form is not None:
+        if isinstance(args[0], Composite) and form is not None and args[0].type.kind.takes(row.name):
             return by_component(form, ctx, args[0].type, args, spans, span)
         scalars = tuple(ctx.scalar(a, s, f"argument of wp.{row.name}") for a, s in zip(args, spans, strict=True))
         check_same(row.name, scalars, span)

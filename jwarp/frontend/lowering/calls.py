@@ -18,10 +18,10 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.lowering.arguments import Arguments, read_arguments
 from jwarp.frontend.lowering.inlining import call_function
 from jwarp.frontend.lowering.rules import expression, lower, unsupported
-from jwarp.frontend.values import kinds, structs
+from jwarp.frontend.values import composites, kinds, structs
 from jwarp.frontend.values.bindings import Binding, PythonRef, StructValue, bind_python, describe
 from jwarp.ir.builder import zero
-from jwarp.types import CompositeType, ScalarType, StructType, as_scalar
+from jwarp.types import CompositeType, ScalarType, StructType, as_scalar, composite
 
 
 @expression(ast.Call)
@@ -89,9 +89,17 @@ def _call_scalar_type(ctx: Context, target: ScalarType, given: Arguments) -> Bin
 
 
 def _call_composite_type(ctx: Context, target: CompositeType, given: Arguments) -> Binding:
-    if given.named:
-        raise CompileError(f"{target.name}() takes no keyword arguments", given.span)
-    return kinds.construct(ctx, target, given.values, given.span)
+    named = dict(given.named)
+    if target.shape in dict(target.kind.titles) and isinstance(dtype := named.pop("dtype", None), PythonRef):
+        target = composite(
+            target.kind, target.shape, composites.component_type(ctx, (), dtype, target.name, given.span)
+        )
+    order = target.in_order(len(given.values), named)
+    if order is None:
+        ways = " or ".join(f"({', '.join(names)})" for shape, names in target.kind.parameters if shape == target.shape)
+        taken = f"no keyword arguments but {ways}" if ways else "no keyword arguments"
+        raise CompileError(f"{target.name}() takes {taken}", given.span)
+    return kinds.construct(ctx, target, [*given.values, *(named[name] for name in order)], given.span)
 
 
 def _call_struct(ctx: Context, struct: StructType, given: Arguments) -> Binding:

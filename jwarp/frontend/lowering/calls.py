@@ -163,6 +163,9 @@ def _static(ctx: Context, node: ast.Call) -> Binding:
     if len(node.args) != 1 or node.keywords:
         raise CompileError("wp.static takes one expression", ctx.span(node))
     source = ctx.frame.source
+    text = ast.unparse(node.args[0])
+    if text in source.statics:
+        return bind_python(source.statics[text], "wp.static(…)", ctx.span(node))
     _check_known(ctx, node.args[0])
     expression = ast.Expression(node.args[0])
     namespace = {**source.namespace, **ctx.frame.statics}

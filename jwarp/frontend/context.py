@@ -57,6 +57,7 @@ class Frame:
     env: dict[str, Binding] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)  # names that some path leaves without a value
     statics: dict[str, Any] = field(default_factory=dict)  # variables of unrolled loops
+    not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
 
     @functools.cached_property
     def loads(self) -> dict[str, int]:

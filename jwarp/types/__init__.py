@@ -45,6 +45,8 @@ from jwarp.types.patterns import as_pattern as as_pattern
 from jwarp.types.patterns import filled as filled
 from jwarp.types.patterns import fits as fits
 from jwarp.types.patterns import is_open as is_open
+from jwarp.types.references import Reference as Reference
+from jwarp.types.references import ref as ref
 from jwarp.types.scalars import FLOATS as FLOATS
 from jwarp.types.scalars import INTS as INTS
 from jwarp.types.scalars import PYTHON_SCALARS as PYTHON_SCALARS

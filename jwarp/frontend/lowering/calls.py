@@ -54,7 +54,7 @@ def apply(ctx: Context, function: PythonRef, values: list[Binding], spans: list[
     rule, reading = _called(callee, span)
     if isinstance(callee, StructType) or not reading.has_values_only:
         raise _not_callable(callee, span)
-    return rule(ctx, callee, Arguments(values, spans, {}, {}, span, span))
+    return rule(ctx, callee, Arguments(values, spans, {}, {}, span, span, [None] * len(values), {}))
 
 
 def _method(ctx: Context, node: ast.expr) -> tuple[StructValue, Func] | None:
@@ -174,6 +174,9 @@ def _static(ctx: Context, node: ast.Call) -> Binding:
     if len(node.args) != 1 or node.keywords:
         raise CompileError("wp.static takes one expression", ctx.span(node))
     source = ctx.frame.source
+    text = ast.unparse(node.args[0])
+    if text in source.statics:
+        return bind_python(source.statics[text], "wp.static(…)", ctx.span(node))
     _check_known(ctx, node.args[0])
     expression = ast.Expression(node.args[0])
     namespace = {**source.namespace, **ctx.frame.statics}

@@ -85,7 +85,7 @@ def _overloaded(ctx: Context, name: str, values: list[Binding], places: list[Spa
     function = source.captured.get(known) or source.function.__globals__.get(known)
     if not isinstance(function, Func):
         return None
-    given = Arguments(values, places, {}, {}, span, span)
+    given = Arguments(values, places, {}, {}, span, span, [None] * len(values), {})
     fitting = [
         f for f in function.overloads if f.annotations.keys() >= f.signature.parameters.keys() and takes(f, given)
     ]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.meaning import meaning
 from jwarp.frontend.values.views import View
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value
@@ -327,6 +328,7 @@ def describe(binding: Binding) -> str:
 
 def bind_python(obj: Any, name: str, span: Span) -> Binding:
     """The binding of a captured Python object."""
+    obj = meaning(obj)
     if isinstance(obj, enum.Enum) and isinstance(obj.value, int):
         obj = int(obj.value)
     if isinstance(obj, np.generic):

@@ -127,6 +127,8 @@ def _array_type(dtype: Any, ndim: Any) -> Any:
             f"wp.array: element type must be a scalar, vector, matrix or struct type, not {dtype!r}",
             hint="write wp.array[float], or wp.array(dtype=float)",
         )
+    if isinstance(dtype, StructType) and not dtype.fields:
+        raise KernelTypeError(f"wp.array: {dtype!r} has no fields, so that an array of it has no extents")
     if not isinstance(ndim, int) or not 1 <= ndim <= MAX_DIMS:
         raise KernelTypeError(f"wp.array: ndim must be 1 to {MAX_DIMS}, not {ndim!r}")
     return array_of(element, ndim)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.bindings import (
+    NO_ARRAY,
     ArrayRef,
     Binding,
     Composite,
@@ -19,7 +20,7 @@ from jwarp.frontend.values.bindings import (
 )
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Operand, Param
-from jwarp.types import AnyType, CompositeType, ScalarType, StructArrayType, StructType, user_type
+from jwarp.types import AnyType, ArrayType, CompositeType, ScalarType, StructArrayType, StructType, user_type
 
 
 class Emitter(Protocol):
@@ -97,7 +98,8 @@ def nothing(kind: AnyType, name: str) -> Binding:
         return zero(written)
     if isinstance(written, CompositeType):
         return Composite(written, (zero(written.dtype),) * written.size)
-    return Unusable(f"the field `{name}` has no array yet", "assign one to it")
+    assert isinstance(written, ArrayType)
+    return ArrayRef(NO_ARRAY, name, written, extents=(0,) * written.dims)
 
 
 def fitted(e: Emitter, value: Binding, wanted: AnyType, what: str, span: Span) -> Binding:

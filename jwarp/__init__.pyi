@@ -5,7 +5,8 @@ Made by `python -m jwarp.frontend.builtins.stub`: change the tables that it is m
 
 import builtins
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any
+from typing import overload as _overload
 
 from jwarp import types as types
 from jwarp.api import device as device
@@ -16,6 +17,7 @@ from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
+from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
@@ -29,22 +31,27 @@ from jwarp.errors import NotDifferentiableError as NotDifferentiableError
 from jwarp.frontend.builtins.annotations import (
     AnyComposite,
     AnyMatrix,
+    AnyQuaternion,
     AnyVector,
+    Components,
     Composite,
-    Float,
     HostValue,
     Index,
-    Int,
     Matrix,
     Number,
     Offset,
+    Quaternion,
     Range,
     Result,
     Shape,
     T,
     ThreadIndex,
+    TileStack,
     Vector,
 )
+from jwarp.frontend.builtins.annotations import Float as Float
+from jwarp.frontend.builtins.annotations import Int as Int
+from jwarp.frontend.builtins.annotations import Scalar as Scalar
 from jwarp.frontend.builtins.annotations import array as array
 from jwarp.frontend.builtins.annotations import array1d as array1d
 from jwarp.frontend.builtins.annotations import array2d as array2d
@@ -103,9 +110,9 @@ class vec2(Vector[float, mat22]):
 
     x: float
     y: float
-    @overload
+    @_overload
     def __init__(self, v0: float, v1: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2 | HostValue, /) -> None: ...
 
@@ -114,9 +121,9 @@ class vec2b(Vector[int8, Any]):
 
     x: int8
     y: int8
-    @overload
+    @_overload
     def __init__(self, v0: int8 | int, v1: int8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2b | HostValue, /) -> None: ...
 
@@ -125,9 +132,9 @@ class vec2ub(Vector[uint8, Any]):
 
     x: uint8
     y: uint8
-    @overload
+    @_overload
     def __init__(self, v0: uint8 | int, v1: uint8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2ub | HostValue, /) -> None: ...
 
@@ -136,9 +143,9 @@ class vec2s(Vector[int16, Any]):
 
     x: int16
     y: int16
-    @overload
+    @_overload
     def __init__(self, v0: int16 | int, v1: int16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2s | HostValue, /) -> None: ...
 
@@ -147,9 +154,9 @@ class vec2us(Vector[uint16, Any]):
 
     x: uint16
     y: uint16
-    @overload
+    @_overload
     def __init__(self, v0: uint16 | int, v1: uint16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2us | HostValue, /) -> None: ...
 
@@ -158,9 +165,9 @@ class vec2i(Vector[int, Any]):
 
     x: int
     y: int
-    @overload
+    @_overload
     def __init__(self, v0: int, v1: int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2i | HostValue, /) -> None: ...
 
@@ -169,9 +176,9 @@ class vec2ui(Vector[uint32, Any]):
 
     x: uint32
     y: uint32
-    @overload
+    @_overload
     def __init__(self, v0: uint32 | int, v1: uint32 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint32 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2ui | HostValue, /) -> None: ...
 
@@ -180,9 +187,9 @@ class vec2l(Vector[int64, Any]):
 
     x: int64
     y: int64
-    @overload
+    @_overload
     def __init__(self, v0: int64 | int, v1: int64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2l | HostValue, /) -> None: ...
 
@@ -191,9 +198,9 @@ class vec2ul(Vector[uint64, Any]):
 
     x: uint64
     y: uint64
-    @overload
+    @_overload
     def __init__(self, v0: uint64 | int, v1: uint64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2ul | HostValue, /) -> None: ...
 
@@ -202,9 +209,9 @@ class vec2h(Vector[float16, mat22h]):
 
     x: float16
     y: float16
-    @overload
+    @_overload
     def __init__(self, v0: float16 | float, v1: float16 | float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2h | HostValue, /) -> None: ...
 
@@ -215,9 +222,9 @@ class vec2d(Vector[float64, mat22d]):
 
     x: float64
     y: float64
-    @overload
+    @_overload
     def __init__(self, v0: float64 | float, v1: float64 | float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2d | HostValue, /) -> None: ...
 
@@ -227,9 +234,9 @@ class vec3(Vector[float, mat33]):
     x: float
     y: float
     z: float
-    @overload
+    @_overload
     def __init__(self, v0: float, v1: float, v2: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3 | HostValue, /) -> None: ...
 
@@ -239,9 +246,9 @@ class vec3b(Vector[int8, Any]):
     x: int8
     y: int8
     z: int8
-    @overload
+    @_overload
     def __init__(self, v0: int8 | int, v1: int8 | int, v2: int8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3b | HostValue, /) -> None: ...
 
@@ -251,9 +258,9 @@ class vec3ub(Vector[uint8, Any]):
     x: uint8
     y: uint8
     z: uint8
-    @overload
+    @_overload
     def __init__(self, v0: uint8 | int, v1: uint8 | int, v2: uint8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3ub | HostValue, /) -> None: ...
 
@@ -263,9 +270,9 @@ class vec3s(Vector[int16, Any]):
     x: int16
     y: int16
     z: int16
-    @overload
+    @_overload
     def __init__(self, v0: int16 | int, v1: int16 | int, v2: int16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3s | HostValue, /) -> None: ...
 
@@ -275,9 +282,9 @@ class vec3us(Vector[uint16, Any]):
     x: uint16
     y: uint16
     z: uint16
-    @overload
+    @_overload
     def __init__(self, v0: uint16 | int, v1: uint16 | int, v2: uint16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3us | HostValue, /) -> None: ...
 
@@ -287,9 +294,9 @@ class vec3i(Vector[int, Any]):
     x: int
     y: int
     z: int
-    @overload
+    @_overload
     def __init__(self, v0: int, v1: int, v2: int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3i | HostValue, /) -> None: ...
 
@@ -299,9 +306,9 @@ class vec3ui(Vector[uint32, Any]):
     x: uint32
     y: uint32
     z: uint32
-    @overload
+    @_overload
     def __init__(self, v0: uint32 | int, v1: uint32 | int, v2: uint32 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint32 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3ui | HostValue, /) -> None: ...
 
@@ -311,9 +318,9 @@ class vec3l(Vector[int64, Any]):
     x: int64
     y: int64
     z: int64
-    @overload
+    @_overload
     def __init__(self, v0: int64 | int, v1: int64 | int, v2: int64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3l | HostValue, /) -> None: ...
 
@@ -323,9 +330,9 @@ class vec3ul(Vector[uint64, Any]):
     x: uint64
     y: uint64
     z: uint64
-    @overload
+    @_overload
     def __init__(self, v0: uint64 | int, v1: uint64 | int, v2: uint64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3ul | HostValue, /) -> None: ...
 
@@ -335,9 +342,9 @@ class vec3h(Vector[float16, mat33h]):
     x: float16
     y: float16
     z: float16
-    @overload
+    @_overload
     def __init__(self, v0: float16 | float, v1: float16 | float, v2: float16 | float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3h | HostValue, /) -> None: ...
 
@@ -349,9 +356,9 @@ class vec3d(Vector[float64, mat33d]):
     x: float64
     y: float64
     z: float64
-    @overload
+    @_overload
     def __init__(self, v0: float64 | float, v1: float64 | float, v2: float64 | float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3d | HostValue, /) -> None: ...
 
@@ -362,9 +369,9 @@ class vec4(Vector[float, mat44]):
     y: float
     z: float
     w: float
-    @overload
+    @_overload
     def __init__(self, v0: float, v1: float, v2: float, v3: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4 | HostValue, /) -> None: ...
 
@@ -375,9 +382,9 @@ class vec4b(Vector[int8, Any]):
     y: int8
     z: int8
     w: int8
-    @overload
+    @_overload
     def __init__(self, v0: int8 | int, v1: int8 | int, v2: int8 | int, v3: int8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4b | HostValue, /) -> None: ...
 
@@ -388,9 +395,9 @@ class vec4ub(Vector[uint8, Any]):
     y: uint8
     z: uint8
     w: uint8
-    @overload
+    @_overload
     def __init__(self, v0: uint8 | int, v1: uint8 | int, v2: uint8 | int, v3: uint8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4ub | HostValue, /) -> None: ...
 
@@ -401,9 +408,9 @@ class vec4s(Vector[int16, Any]):
     y: int16
     z: int16
     w: int16
-    @overload
+    @_overload
     def __init__(self, v0: int16 | int, v1: int16 | int, v2: int16 | int, v3: int16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4s | HostValue, /) -> None: ...
 
@@ -414,9 +421,9 @@ class vec4us(Vector[uint16, Any]):
     y: uint16
     z: uint16
     w: uint16
-    @overload
+    @_overload
     def __init__(self, v0: uint16 | int, v1: uint16 | int, v2: uint16 | int, v3: uint16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4us | HostValue, /) -> None: ...
 
@@ -427,9 +434,9 @@ class vec4i(Vector[int, Any]):
     y: int
     z: int
     w: int
-    @overload
+    @_overload
     def __init__(self, v0: int, v1: int, v2: int, v3: int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4i | HostValue, /) -> None: ...
 
@@ -440,9 +447,9 @@ class vec4ui(Vector[uint32, Any]):
     y: uint32
     z: uint32
     w: uint32
-    @overload
+    @_overload
     def __init__(self, v0: uint32 | int, v1: uint32 | int, v2: uint32 | int, v3: uint32 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint32 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4ui | HostValue, /) -> None: ...
 
@@ -453,9 +460,9 @@ class vec4l(Vector[int64, Any]):
     y: int64
     z: int64
     w: int64
-    @overload
+    @_overload
     def __init__(self, v0: int64 | int, v1: int64 | int, v2: int64 | int, v3: int64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4l | HostValue, /) -> None: ...
 
@@ -466,9 +473,9 @@ class vec4ul(Vector[uint64, Any]):
     y: uint64
     z: uint64
     w: uint64
-    @overload
+    @_overload
     def __init__(self, v0: uint64 | int, v1: uint64 | int, v2: uint64 | int, v3: uint64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4ul | HostValue, /) -> None: ...
 
@@ -479,11 +486,11 @@ class vec4h(Vector[float16, mat44h]):
     y: float16
     z: float16
     w: float16
-    @overload
+    @_overload
     def __init__(
         self, v0: float16 | float, v1: float16 | float, v2: float16 | float, v3: float16 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4h | HostValue, /) -> None: ...
 
@@ -496,29 +503,100 @@ class vec4d(Vector[float64, mat44d]):
     y: float64
     z: float64
     w: float64
-    @overload
+    @_overload
     def __init__(
         self, v0: float64 | float, v1: float64 | float, v2: float64 | float, v3: float64 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4d | HostValue, /) -> None: ...
 
+class spatial_vector(Vector[float, spatial_matrix]):
+    """spatial_vector of float32."""
+
+    x: float
+    y: float
+    z: float
+    w: float
+    @_overload
+    def __init__(self, v0: float, v1: float, v2: float, v3: float, v4: float, v5: float, /) -> None: ...
+    @_overload
+    def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
+    @_overload
+    def __init__(self, w: Any, v: Any) -> None: ...
+    @_overload
+    def __init__(self, wx: Any, wy: Any, wz: Any, vx: Any, vy: Any, vz: Any) -> None: ...
+    def __set__(self, instance: Any, value: spatial_vector | HostValue, /) -> None: ...
+
+class spatial_vectorh(Vector[float16, spatial_matrixh]):
+    """spatial_vectorh of float16."""
+
+    x: float16
+    y: float16
+    z: float16
+    w: float16
+    @_overload
+    def __init__(
+        self,
+        v0: float16 | float,
+        v1: float16 | float,
+        v2: float16 | float,
+        v3: float16 | float,
+        v4: float16 | float,
+        v5: float16 | float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
+    @_overload
+    def __init__(self, w: Any, v: Any) -> None: ...
+    @_overload
+    def __init__(self, wx: Any, wy: Any, wz: Any, vx: Any, vy: Any, vz: Any) -> None: ...
+    def __set__(self, instance: Any, value: spatial_vectorh | HostValue, /) -> None: ...
+
+spatial_vectorf = spatial_vector
+
+class spatial_vectord(Vector[float64, spatial_matrixd]):
+    """spatial_vectord of float64."""
+
+    x: float64
+    y: float64
+    z: float64
+    w: float64
+    @_overload
+    def __init__(
+        self,
+        v0: float64 | float,
+        v1: float64 | float,
+        v2: float64 | float,
+        v3: float64 | float,
+        v4: float64 | float,
+        v5: float64 | float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
+    @_overload
+    def __init__(self, w: Any, v: Any) -> None: ...
+    @_overload
+    def __init__(self, wx: Any, wy: Any, wz: Any, vx: Any, vy: Any, vz: Any) -> None: ...
+    def __set__(self, instance: Any, value: spatial_vectord | HostValue, /) -> None: ...
+
 class mat22(Matrix[float, vec2]):
     """mat22 of float32."""
-    @overload
+    @_overload
     def __init__(self, m00: float, m01: float, m10: float, m11: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat22 | HostValue, /) -> None: ...
 
 class mat22h(Matrix[float16, vec2h]):
     """mat22h of float16."""
-    @overload
+    @_overload
     def __init__(
         self, m00: float16 | float, m01: float16 | float, m10: float16 | float, m11: float16 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat22h | HostValue, /) -> None: ...
 
@@ -526,17 +604,17 @@ mat22f = mat22
 
 class mat22d(Matrix[float64, vec2d]):
     """mat22d of float64."""
-    @overload
+    @_overload
     def __init__(
         self, m00: float64 | float, m01: float64 | float, m10: float64 | float, m11: float64 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat22d | HostValue, /) -> None: ...
 
 class mat33(Matrix[float, vec3]):
     """mat33 of float32."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float,
@@ -550,13 +628,13 @@ class mat33(Matrix[float, vec3]):
         m22: float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat33 | HostValue, /) -> None: ...
 
 class mat33h(Matrix[float16, vec3h]):
     """mat33h of float16."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float16 | float,
@@ -570,7 +648,7 @@ class mat33h(Matrix[float16, vec3h]):
         m22: float16 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat33h | HostValue, /) -> None: ...
 
@@ -578,7 +656,7 @@ mat33f = mat33
 
 class mat33d(Matrix[float64, vec3d]):
     """mat33d of float64."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float64 | float,
@@ -592,13 +670,13 @@ class mat33d(Matrix[float64, vec3d]):
         m22: float64 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat33d | HostValue, /) -> None: ...
 
 class mat44(Matrix[float, vec4]):
     """mat44 of float32."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float,
@@ -619,13 +697,13 @@ class mat44(Matrix[float, vec4]):
         m33: float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat44 | HostValue, /) -> None: ...
 
 class mat44h(Matrix[float16, vec4h]):
     """mat44h of float16."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float16 | float,
@@ -646,7 +724,7 @@ class mat44h(Matrix[float16, vec4h]):
         m33: float16 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat44h | HostValue, /) -> None: ...
 
@@ -654,7 +732,7 @@ mat44f = mat44
 
 class mat44d(Matrix[float64, vec4d]):
     """mat44d of float64."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float64 | float,
@@ -675,26 +753,326 @@ class mat44d(Matrix[float64, vec4d]):
         m33: float64 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat44d | HostValue, /) -> None: ...
 
-@overload
+class spatial_matrix(Matrix[float, spatial_vector]):
+    """spatial_matrix of float32."""
+    @_overload
+    def __init__(
+        self,
+        m00: float,
+        m01: float,
+        m02: float,
+        m03: float,
+        m04: float,
+        m05: float,
+        m10: float,
+        m11: float,
+        m12: float,
+        m13: float,
+        m14: float,
+        m15: float,
+        m20: float,
+        m21: float,
+        m22: float,
+        m23: float,
+        m24: float,
+        m25: float,
+        m30: float,
+        m31: float,
+        m32: float,
+        m33: float,
+        m34: float,
+        m35: float,
+        m40: float,
+        m41: float,
+        m42: float,
+        m43: float,
+        m44: float,
+        m45: float,
+        m50: float,
+        m51: float,
+        m52: float,
+        m53: float,
+        m54: float,
+        m55: float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
+    def __set__(self, instance: Any, value: spatial_matrix | HostValue, /) -> None: ...
+
+class spatial_matrixh(Matrix[float16, spatial_vectorh]):
+    """spatial_matrixh of float16."""
+    @_overload
+    def __init__(
+        self,
+        m00: float16 | float,
+        m01: float16 | float,
+        m02: float16 | float,
+        m03: float16 | float,
+        m04: float16 | float,
+        m05: float16 | float,
+        m10: float16 | float,
+        m11: float16 | float,
+        m12: float16 | float,
+        m13: float16 | float,
+        m14: float16 | float,
+        m15: float16 | float,
+        m20: float16 | float,
+        m21: float16 | float,
+        m22: float16 | float,
+        m23: float16 | float,
+        m24: float16 | float,
+        m25: float16 | float,
+        m30: float16 | float,
+        m31: float16 | float,
+        m32: float16 | float,
+        m33: float16 | float,
+        m34: float16 | float,
+        m35: float16 | float,
+        m40: float16 | float,
+        m41: float16 | float,
+        m42: float16 | float,
+        m43: float16 | float,
+        m44: float16 | float,
+        m45: float16 | float,
+        m50: float16 | float,
+        m51: float16 | float,
+        m52: float16 | float,
+        m53: float16 | float,
+        m54: float16 | float,
+        m55: float16 | float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
+    def __set__(self, instance: Any, value: spatial_matrixh | HostValue, /) -> None: ...
+
+spatial_matrixf = spatial_matrix
+
+class spatial_matrixd(Matrix[float64, spatial_vectord]):
+    """spatial_matrixd of float64."""
+    @_overload
+    def __init__(
+        self,
+        m00: float64 | float,
+        m01: float64 | float,
+        m02: float64 | float,
+        m03: float64 | float,
+        m04: float64 | float,
+        m05: float64 | float,
+        m10: float64 | float,
+        m11: float64 | float,
+        m12: float64 | float,
+        m13: float64 | float,
+        m14: float64 | float,
+        m15: float64 | float,
+        m20: float64 | float,
+        m21: float64 | float,
+        m22: float64 | float,
+        m23: float64 | float,
+        m24: float64 | float,
+        m25: float64 | float,
+        m30: float64 | float,
+        m31: float64 | float,
+        m32: float64 | float,
+        m33: float64 | float,
+        m34: float64 | float,
+        m35: float64 | float,
+        m40: float64 | float,
+        m41: float64 | float,
+        m42: float64 | float,
+        m43: float64 | float,
+        m44: float64 | float,
+        m45: float64 | float,
+        m50: float64 | float,
+        m51: float64 | float,
+        m52: float64 | float,
+        m53: float64 | float,
+        m54: float64 | float,
+        m55: float64 | float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
+    def __set__(self, instance: Any, value: spatial_matrixd | HostValue, /) -> None: ...
+
+class quat(Quaternion[float]):
+    """quat of float32."""
+
+    x: float
+    y: float
+    z: float
+    w: float
+    @_overload
+    def __init__(self, v0: float, v1: float, v2: float, v3: float, /) -> None: ...
+    @_overload
+    def __init__(self, *parts: Any) -> None: ...
+    @_overload
+    def __init__(self, x: Any, y: Any, z: Any, w: Any) -> None: ...
+    @_overload
+    def __init__(self, ijk: Any, real: Any) -> None: ...
+    @_overload
+    def __init__(self, quat: Any) -> None: ...
+    def __add__(self, other: quat, /) -> quat: ...
+    def __sub__(self, other: quat, /) -> quat: ...
+    def __mul__(self, other: float | quat, /) -> quat: ...
+    def __rmul__(self, other: float, /) -> quat: ...
+    def __truediv__(self, other: float, /) -> quat: ...
+    def __rtruediv__(self, other: float, /) -> quat: ...
+    def __set__(self, instance: Any, value: quat | HostValue, /) -> None: ...
+
+class quath(Quaternion[float16]):
+    """quath of float16."""
+
+    x: float16
+    y: float16
+    z: float16
+    w: float16
+    @_overload
+    def __init__(
+        self, v0: float16 | float, v1: float16 | float, v2: float16 | float, v3: float16 | float, /
+    ) -> None: ...
+    @_overload
+    def __init__(self, *parts: Any) -> None: ...
+    @_overload
+    def __init__(self, x: Any, y: Any, z: Any, w: Any) -> None: ...
+    @_overload
+    def __init__(self, ijk: Any, real: Any) -> None: ...
+    @_overload
+    def __init__(self, quat: Any) -> None: ...
+    def __add__(self, other: quath, /) -> quath: ...
+    def __sub__(self, other: quath, /) -> quath: ...
+    def __mul__(self, other: float16 | quath, /) -> quath: ...
+    def __rmul__(self, other: float16, /) -> quath: ...
+    def __truediv__(self, other: float16, /) -> quath: ...
+    def __rtruediv__(self, other: float16, /) -> quath: ...
+    def __set__(self, instance: Any, value: quath | HostValue, /) -> None: ...
+
+quatf = quat
+
+class quatd(Quaternion[float64]):
+    """quatd of float64."""
+
+    x: float64
+    y: float64
+    z: float64
+    w: float64
+    @_overload
+    def __init__(
+        self, v0: float64 | float, v1: float64 | float, v2: float64 | float, v3: float64 | float, /
+    ) -> None: ...
+    @_overload
+    def __init__(self, *parts: Any) -> None: ...
+    @_overload
+    def __init__(self, x: Any, y: Any, z: Any, w: Any) -> None: ...
+    @_overload
+    def __init__(self, ijk: Any, real: Any) -> None: ...
+    @_overload
+    def __init__(self, quat: Any) -> None: ...
+    def __add__(self, other: quatd, /) -> quatd: ...
+    def __sub__(self, other: quatd, /) -> quatd: ...
+    def __mul__(self, other: float64 | quatd, /) -> quatd: ...
+    def __rmul__(self, other: float64, /) -> quatd: ...
+    def __truediv__(self, other: float64, /) -> quatd: ...
+    def __rtruediv__(self, other: float64, /) -> quatd: ...
+    def __set__(self, instance: Any, value: quatd | HostValue, /) -> None: ...
+
+class transform(Components[float]):
+    """transform of float32."""
+
+    p: vec3
+    q: quat
+    @_overload
+    def __init__(self, v0: float, v1: float, v2: float, v3: float, v4: float, v5: float, v6: float, /) -> None: ...
+    @_overload
+    def __init__(self, *parts: Any) -> None: ...
+    @_overload
+    def __init__(self, p: Any, q: Any) -> None: ...
+    def __add__(self, other: transform, /) -> transform: ...
+    def __sub__(self, other: transform, /) -> transform: ...
+    def __mul__(self, other: float | transform, /) -> transform: ...
+    def __rmul__(self, other: float, /) -> transform: ...
+    def __truediv__(self, other: float, /) -> transform: ...
+    def __set__(self, instance: Any, value: transform | HostValue, /) -> None: ...
+
+class transformh(Components[float16]):
+    """transformh of float16."""
+
+    p: vec3h
+    q: quath
+    @_overload
+    def __init__(
+        self,
+        v0: float16 | float,
+        v1: float16 | float,
+        v2: float16 | float,
+        v3: float16 | float,
+        v4: float16 | float,
+        v5: float16 | float,
+        v6: float16 | float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, *parts: Any) -> None: ...
+    @_overload
+    def __init__(self, p: Any, q: Any) -> None: ...
+    def __add__(self, other: transformh, /) -> transformh: ...
+    def __sub__(self, other: transformh, /) -> transformh: ...
+    def __mul__(self, other: float16 | transformh, /) -> transformh: ...
+    def __rmul__(self, other: float16, /) -> transformh: ...
+    def __truediv__(self, other: float16, /) -> transformh: ...
+    def __set__(self, instance: Any, value: transformh | HostValue, /) -> None: ...
+
+transformf = transform
+
+class transformd(Components[float64]):
+    """transformd of float64."""
+
+    p: vec3d
+    q: quatd
+    @_overload
+    def __init__(
+        self,
+        v0: float64 | float,
+        v1: float64 | float,
+        v2: float64 | float,
+        v3: float64 | float,
+        v4: float64 | float,
+        v5: float64 | float,
+        v6: float64 | float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, *parts: Any) -> None: ...
+    @_overload
+    def __init__(self, p: Any, q: Any) -> None: ...
+    def __add__(self, other: transformd, /) -> transformd: ...
+    def __sub__(self, other: transformd, /) -> transformd: ...
+    def __mul__(self, other: float64 | transformd, /) -> transformd: ...
+    def __rmul__(self, other: float64, /) -> transformd: ...
+    def __truediv__(self, other: float64, /) -> transformd: ...
+    def __set__(self, instance: Any, value: transformd | HostValue, /) -> None: ...
+
+@_overload
 def abs(x: Number) -> Number:
     """|x|, component by component for vectors and matrices."""
 
-@overload
+@_overload
 def abs(x: Composite) -> Composite: ...
 def acos(x: Float) -> Float:
     """The angle whose cosine is x, 0 to pi; x is clamped to [-1, 1]."""
 
-@overload
+@_overload
 def add(a: Number, b: Number) -> Number:
     """a + b. Integers wrap around."""
 
-@overload
+@_overload
 def add(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def add(a: tile[T], b: tile[T]) -> tile[T]: ...
 def argmax(a: Vector[Any, Any]) -> uint32:
     """The position of the first greatest component; NaNs are passed over."""
@@ -711,7 +1089,7 @@ def atan(x: Float) -> Float:
 def atan2(y: Float, x: Float) -> Float:
     """The angle of the point (x, y) in radians, -pi to pi."""
 
-@overload
+@_overload
 def atomic_add(arr: array[T], i: Index, value: T) -> T:
     """Add to an element of an array, in one indivisible step.
 
@@ -719,13 +1097,13 @@ def atomic_add(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_add(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_add(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_add(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_and(arr: array[T], i: Index, value: T) -> T:
     """Combine an element of an array of integers by bitwise and, in one indivisible step.
 
@@ -733,13 +1111,13 @@ def atomic_and(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_and(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_and(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_and(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_cas(arr: array[T], i: Index, compare: T, value: T) -> T:
     """Store a value in an element of an array where it equals `compare` bit by bit, in one indivisible step.
 
@@ -747,13 +1125,13 @@ def atomic_cas(arr: array[T], i: Index, compare: T, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_cas(arr: array2d[T], i: Index, j: Index, compare: T, value: T) -> T: ...
-@overload
+@_overload
 def atomic_cas(arr: array3d[T], i: Index, j: Index, k: Index, compare: T, value: T) -> T: ...
-@overload
+@_overload
 def atomic_cas(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, compare: T, value: T) -> T: ...
-@overload
+@_overload
 def atomic_exch(arr: array[T], i: Index, value: T) -> T:
     """Store a value in an element of an array, in one indivisible step.
 
@@ -761,13 +1139,13 @@ def atomic_exch(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_exch(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_exch(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_exch(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_max(arr: array[T], i: Index, value: T) -> T:
     """Store the larger of the value and an element of an array, in one indivisible step.
 
@@ -775,13 +1153,13 @@ def atomic_max(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_max(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_max(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_max(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_min(arr: array[T], i: Index, value: T) -> T:
     """Store the smaller of the value and an element of an array, in one indivisible step.
 
@@ -789,13 +1167,13 @@ def atomic_min(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_min(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_min(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_min(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_or(arr: array[T], i: Index, value: T) -> T:
     """Combine an element of an array of integers by bitwise or, in one indivisible step.
 
@@ -803,13 +1181,13 @@ def atomic_or(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_or(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_or(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_or(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_sub(arr: array[T], i: Index, value: T) -> T:
     """Subtract from an element of an array, in one indivisible step.
 
@@ -817,13 +1195,13 @@ def atomic_sub(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_sub(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_sub(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_sub(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_xor(arr: array[T], i: Index, value: T) -> T:
     """Combine an element of an array of integers by bitwise exclusive or, in one indivisible step.
 
@@ -831,38 +1209,38 @@ def atomic_xor(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_xor(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_xor(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_xor(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def bit_and(a: Int, b: Int) -> Int:
     """a & b: bitwise and, of bools and."""
 
-@overload
+@_overload
 def bit_and(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def bit_and(a: tile[T], b: tile[T]) -> tile[T]: ...
 def bit_count(x: Int) -> int:
     """How many bits of x are set, as int32."""
 
-@overload
+@_overload
 def bit_or(a: Int, b: Int) -> Int:
     """a | b: bitwise or, of bools or."""
 
-@overload
+@_overload
 def bit_or(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def bit_or(a: tile[T], b: tile[T]) -> tile[T]: ...
-@overload
+@_overload
 def bit_xor(a: Int, b: Int) -> Int:
     """a ^ b: bitwise exclusive or, of bools `!=`."""
 
-@overload
+@_overload
 def bit_xor(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def bit_xor(a: tile[T], b: tile[T]) -> tile[T]: ...
 def block_dim() -> int:
     """How many threads a block of this launch has."""
@@ -894,6 +1272,17 @@ def cosh(x: Float) -> Float:
 def cross(a: AnyVector, b: AnyVector) -> AnyVector:
     """The cross product of two vectors of length 3."""
 
+@_overload
+def curlnoise(state: uint32, xy: vec2, octaves: uint32 = ..., lacunarity: float = 2.0, gain: float = 0.5) -> vec2:
+    """A field without divergence: the curl of Perlin noise, summed over `octaves`.
+
+    Each octave has `lacunarity` times the frequency and `gain` times the amplitude of the one before.
+    """
+
+@_overload
+def curlnoise(state: uint32, xyz: vec3, octaves: uint32 = ..., lacunarity: float = 2.0, gain: float = 0.5) -> vec3: ...
+@_overload
+def curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = ..., lacunarity: float = 2.0, gain: float = 0.5) -> vec3: ...
 def cw_div(a: Composite, b: Composite) -> Composite:
     """The quotient of two vectors or matrices of one type, component by component."""
 
@@ -912,51 +1301,54 @@ def determinant(a: Matrix[Float, Any]) -> Float:
 def diag(vec: Vector[Any, AnyMatrix]) -> AnyMatrix:
     """The matrix with `vec` on the diagonal."""
 
-@overload
+@_overload
 def div(a: Number, b: Number) -> Number:
     """a / b. Integers are truncated towards zero; an integer over 0 is -1, all bits set."""
 
-@overload
+@_overload
 def div(a: Composite, b: Number) -> Composite: ...
-@overload
+@_overload
 def div(a: Number, b: Composite) -> Composite: ...
-@overload
+@_overload
 def div(a: tile[T], b: Any) -> tile[T]: ...
-@overload
+@_overload
 def div(a: Any, b: tile[T]) -> tile[T]: ...
-@overload
+@_overload
 def div_approx(a: Number, b: Number) -> Number:
     """The same as `div`: a / b, correctly rounded."""
 
-@overload
+@_overload
 def div_approx(a: Composite, b: Number) -> Composite: ...
-@overload
+@_overload
 def div_approx(a: Number, b: Composite) -> Composite: ...
-@overload
+@_overload
 def div_approx(a: tile[T], b: Any) -> tile[T]: ...
-@overload
+@_overload
 def div_approx(a: Any, b: tile[T]) -> tile[T]: ...
+@_overload
 def dot(a: Vector[Number, Any], b: Vector[Number, Any]) -> Number:
-    """The sum of the products of the components of two vectors of one type."""
+    """The sum of the products of the components of two vectors, or quaternions, of one type."""
 
-@overload
+@_overload
+def dot(a: Quaternion[Float], b: Quaternion[Float]) -> Float: ...
+@_overload
 def eig3(A: mat33) -> tuple[mat33, vec3]:
     """Q, d with A == Q @ diag(d) @ transpose(Q) for symmetric A, where Q is a rotation.
 
     The eigenvalues are in no particular order. Of any other matrix it decomposes the symmetric part.
     """
 
-@overload
+@_overload
 def eig3(A: mat33, Q: mat33, d: vec3) -> None: ...
-@overload
+@_overload
 def eig3(A: mat33d) -> tuple[mat33d, vec3d]: ...
-@overload
+@_overload
 def eig3(A: mat33d, Q: mat33d, d: vec3d) -> None: ...
-@overload
+@_overload
 def eig3(A: mat33h) -> tuple[mat33h, vec3h]: ...
-@overload
+@_overload
 def eig3(A: mat33h, Q: mat33h, d: vec3h) -> None: ...
-@overload
+@_overload
 def empty(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.
 
@@ -967,23 +1359,23 @@ def empty(shape: int, dtype: type[T]) -> array[T]:
         KernelTypeError: `dtype` is no such type.
     """
 
-@overload
+@_overload
 def empty(shape: int, dtype: type[float] = float) -> array[float]: ...
-@overload
+@_overload
 def empty(shape: tuple[int], dtype: type[T]) -> array[T]: ...
-@overload
+@_overload
 def empty(shape: tuple[int], dtype: type[float] = float) -> array[float]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int], dtype: type[T]) -> array2d[T]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int], dtype: type[float] = float) -> array2d[float]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int, int], dtype: type[T]) -> array3d[T]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int, int], dtype: type[float] = float) -> array3d[float]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int, int, int], dtype: type[T]) -> array4d[T]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int, int, int], dtype: type[float] = float) -> array4d[float]: ...
 def erf(x: Float) -> Float:
     """The error function of x."""
@@ -1024,44 +1416,50 @@ def inverse(a: AnyMatrix) -> AnyMatrix:
 def inverse_approx(a: AnyMatrix) -> AnyMatrix:
     """The same as `inverse`."""
 
-@overload
+@_overload
 def invert(a: Int) -> Int:
     """~a: bitwise complement, of bools not."""
 
-@overload
+@_overload
 def invert(a: Composite) -> Composite: ...
-@overload
+@_overload
 def isfinite(a: Float) -> bool:
     """Whether a, or every component of it, is neither infinite nor NaN."""
 
-@overload
+@_overload
 def isfinite(a: AnyComposite) -> bool: ...
-@overload
+@_overload
 def isinf(a: Float) -> bool:
     """Whether a, or any component of it, is infinite."""
 
-@overload
+@_overload
 def isinf(a: AnyComposite) -> bool: ...
-@overload
+@_overload
 def isnan(a: Float) -> bool:
     """Whether a, or any component of it, is NaN."""
 
-@overload
+@_overload
 def isnan(a: AnyComposite) -> bool: ...
 def len(a: Any) -> int:
     """The extent of the first dimension of an array, a tile, a vector or a matrix; of a tuple, how many it has."""
 
+@_overload
 def length(a: Vector[Float, Any]) -> Float:
-    """The square root of the sum of the squares of the components of a vector of floats."""
+    """The square root of the sum of the squares of the components of a vector of floats, or of a quaternion."""
 
+@_overload
+def length(a: Quaternion[Float]) -> Float: ...
+@_overload
 def length_sq(a: Vector[Number, Any]) -> Number:
-    """The sum of the squares of the components of a vector."""
+    """The sum of the squares of the components of a vector, or of a quaternion."""
 
-@overload
+@_overload
+def length_sq(a: Quaternion[Float]) -> Float: ...
+@_overload
 def lerp(a: Float, b: Float, t: Float) -> Float:
     """a * (1 - t) + b * t: a at t = 0, b at t = 1."""
 
-@overload
+@_overload
 def lerp(a: Composite, b: Composite, t: Float) -> Composite: ...
 def log(x: Float) -> Float:
     """The natural logarithm of x; NaN where x is negative."""
@@ -1072,20 +1470,20 @@ def log10(x: Float) -> Float:
 def log2(x: Float) -> Float:
     """The logarithm of x to base 2; NaN where x is negative."""
 
-@overload
+@_overload
 def lower_bound(arr: array[Number], value: Number) -> int:
     """The index of the first element of a sorted array that is not below `value`; that of the last if all are.
 
     It looks at the elements from `arr_begin` up to, and without, `arr_end`, or at all.
     """
 
-@overload
+@_overload
 def lower_bound(arr: array[Number], arr_begin: int, arr_end: int, value: Number) -> int: ...
-@overload
+@_overload
 def lshift(a: Int, b: Int) -> Int:
     """a << b; 0 where b is not below the width of the type in bits."""
 
-@overload
+@_overload
 def lshift(a: Composite, b: Composite) -> Composite: ...
 def matrix(*values: Any, shape: tuple[int, int] | None = None, dtype: Any = None) -> Any:
     """A matrix of `values`, row by row: none for zeros, one for all, or one for each; or a matrix to be converted.
@@ -1099,63 +1497,73 @@ def matrix_from_cols(*args: Vector[Any, Any]) -> Any:
 def matrix_from_rows(*args: Vector[Any, Any]) -> Any:
     """The matrix with these rows, vectors of one type."""
 
-@overload
+@_overload
 def max(a: Number, b: Number) -> Number:
     """The larger of a and b, component by component for vectors and matrices; of one vector, its greatest component.
 
     NaN if either is; 0 is above -0.
     """
 
-@overload
+@_overload
 def max(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def max(a: Vector[Number, Any]) -> Number: ...
-@overload
+@_overload
 def min(a: Number, b: Number) -> Number:
     """The smaller of a and b, component by component for vectors and matrices; of one vector, its least component.
 
     NaN if either is; -0 is below 0.
     """
 
-@overload
+@_overload
 def min(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def min(a: Vector[Number, Any]) -> Number: ...
-@overload
+@_overload
 def mod(a: Number, b: Number) -> Number:
     """The remainder of a / b with the sign of a, as in C; a itself for integers where b is 0."""
 
-@overload
+@_overload
 def mod(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def mul(a: Number, b: Number) -> Number:
     """a * b: of numbers, of a number and each component, or the product of matrices.
 
     Integers wrap around. Two vectors have no product: see `dot`, `cross`, `outer` and `cw_mul`.
     """
 
-@overload
+@_overload
 def mul(a: Composite, b: Number) -> Composite: ...
-@overload
+@_overload
 def mul(a: Number, b: Composite) -> Composite: ...
-@overload
+@_overload
 def mul(a: AnyMatrix, b: AnyMatrix) -> AnyMatrix: ...
-@overload
+@_overload
 def mul(a: Matrix[Any, AnyVector], b: AnyVector) -> AnyVector: ...
-@overload
+@_overload
 def mul(a: AnyVector, b: Matrix[Any, AnyVector]) -> AnyVector: ...
-@overload
+@_overload
 def mul(a: tile[T], b: Any) -> tile[T]: ...
-@overload
+@_overload
 def mul(a: Any, b: tile[T]) -> tile[T]: ...
-@overload
+@_overload
 def neg(x: Number) -> Number:
     """-x."""
 
-@overload
+@_overload
 def neg(x: Composite) -> Composite: ...
-@overload
+@_overload
 def neg(x: tile[T]) -> tile[T]: ...
+@_overload
+def noise(state: uint32, x: float) -> float:
+    """Perlin noise at a place, smooth and zero at integers. `state` chooses the field and stays as it is."""
+
+@_overload
+def noise(state: uint32, xy: vec2) -> float: ...
+@_overload
+def noise(state: uint32, xyz: vec3) -> float: ...
+@_overload
+def noise(state: uint32, xyzt: vec4) -> float: ...
 def nonzero(x: Number) -> Number:
     """0 where x is 0, else 1."""
 
@@ -1171,17 +1579,33 @@ def norm_l2(v: Vector[Float, Any]) -> Float:
 def norm_pseudo_huber(v: Vector[Float, Any], delta: float = 1.0) -> Float:
     """delta * sqrt(1 + |v|**2 / delta**2), a smooth form of the Huber norm, which is delta at zero."""
 
+@_overload
 def normalize(a: AnyVector) -> AnyVector:
-    """The vector of floats a / length(a); zero where the length is zero."""
+    """a / length(a); where the length is zero, a vector of zeros, or the quaternion 0, 0, 0, 1."""
 
+@_overload
+def normalize(a: AnyQuaternion) -> AnyQuaternion: ...
 def outer(a: Vector[Any, AnyMatrix], b: Vector[Any, AnyMatrix]) -> AnyMatrix:
     """The matrix of the products a[i] * b[j] of two vectors with components of one type, maybe of different lengths."""
 
-@overload
+@_overload
+def pnoise(state: uint32, x: float, px: int) -> float:
+    """Perlin noise that repeats after `px` units along the first axis and so on, at places that are not negative."""
+
+@_overload
+def pnoise(state: uint32, xy: vec2, px: int, py: int) -> float: ...
+@_overload
+def pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float: ...
+@_overload
+def pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> float: ...
+def poisson(state: uint32, lam: float) -> uint32:
+    """A count with Poisson's distribution of mean `lam`. It takes some random numbers, none where `lam` is 0."""
+
+@_overload
 def pos(x: Number) -> Number:
     """x itself."""
 
-@overload
+@_overload
 def pos(x: Composite) -> Composite: ...
 def pow(x: Float, y: Float) -> Float:
     """x to the power y."""
@@ -1199,31 +1623,257 @@ def printf(fmt: str, *args: Any) -> None:
         KernelTypeError: a value is no number, or of the wrong kind.
     """
 
-@overload
+@_overload
 def qr3(A: mat33) -> tuple[mat33, mat33]:
     """Q, R with A == Q @ R, where Q is a rotation and R upper triangular.
 
     The first two entries on the diagonal of R are not negative.
     """
 
-@overload
+@_overload
 def qr3(A: mat33, Q: mat33, R: mat33) -> None: ...
-@overload
+@_overload
 def qr3(A: mat33d) -> tuple[mat33d, mat33d]: ...
-@overload
+@_overload
 def qr3(A: mat33d, Q: mat33d, R: mat33d) -> None: ...
-@overload
+@_overload
 def qr3(A: mat33h) -> tuple[mat33h, mat33h]: ...
-@overload
+@_overload
 def qr3(A: mat33h, Q: mat33h, R: mat33h) -> None: ...
+@_overload
+def quat_between_vectors(a: vec3, b: vec3) -> quat:
+    """The least turn that takes the direction of a to that of b; of opposite ones, half a turn about some axis.
+
+    The derivative grows without bound towards opposite directions; at them it is zero. Where one is zero there is no
+    turn.
+    """
+
+@_overload
+def quat_between_vectors(a: vec3d, b: vec3d) -> quatd: ...
+@_overload
+def quat_between_vectors(a: vec3h, b: vec3h) -> quath: ...
+@_overload
+def quat_from_axis_angle(axis: vec3, angle: float) -> quat:
+    """The turn about an axis of length 1 by an angle in radians: axis * sin(angle / 2), cos(angle / 2)."""
+
+@_overload
+def quat_from_axis_angle(axis: vec3d, angle: float64) -> quatd: ...
+@_overload
+def quat_from_axis_angle(axis: vec3h, angle: float16) -> quath: ...
+@_overload
+def quat_from_euler(e: vec3, i: int, j: int, k: int) -> quat:
+    """The turn by e[i] about axis i, then by e[j] about axis j, then by e[k] about axis k, axes that stay; in radians.
+
+    Axes are 0, 1 and 2, and e has the angle about each: with k == i the first and the third are the same.
+    """
+
+@_overload
+def quat_from_euler(e: vec3d, i: int, j: int, k: int) -> quatd: ...
+@_overload
+def quat_from_euler(e: vec3h, i: int, j: int, k: int) -> quath: ...
+@_overload
+def quat_from_matrix(mat: mat33) -> quat:
+    """The quaternion, of length 1, of a rotation: a 3 by 3 matrix, or the upper left part of one of 4 by 4.
+
+    Which of q and -q depends on the largest entry of the diagonal, and w >= 0 where the trace is not negative. Of a
+    matrix that is no rotation it depends on that, too, what it is and what its derivative is.
+    """
+
+@_overload
+def quat_from_matrix(mat: mat44) -> quat: ...
+@_overload
+def quat_from_matrix(mat: mat33d) -> quatd: ...
+@_overload
+def quat_from_matrix(mat: mat44d) -> quatd: ...
+@_overload
+def quat_from_matrix(mat: mat33h) -> quath: ...
+@_overload
+def quat_from_matrix(mat: mat44h) -> quath: ...
+def quat_identity(dtype: Any = float) -> Any:
+    """The quaternion 0, 0, 0, 1 of a float type, which turns nothing."""
+
+@_overload
+def quat_inverse(quat: quat) -> quat:
+    """The quaternion -x, -y, -z, w: the inverse of one of length 1."""
+
+@_overload
+def quat_inverse(quat: quatd) -> quatd: ...
+@_overload
+def quat_inverse(quat: quath) -> quath: ...
+@_overload
+def quat_rotate(quat: quat, vec: vec3) -> vec3:
+    """The vector turned by a quaternion of length 1.
+
+    It is (2 w^2 - 1) vec + 2 (u . vec) u + 2 w u x vec, where u is x, y, z.
+    """
+
+@_overload
+def quat_rotate(quat: quatd, vec: vec3d) -> vec3d: ...
+@_overload
+def quat_rotate(quat: quath, vec: vec3h) -> vec3h: ...
+@_overload
+def quat_rotate_inv(quat: quat, vec: vec3) -> vec3:
+    """The vector turned by the inverse of a quaternion of length 1."""
+
+@_overload
+def quat_rotate_inv(quat: quatd, vec: vec3d) -> vec3d: ...
+@_overload
+def quat_rotate_inv(quat: quath, vec: vec3h) -> vec3h: ...
+@_overload
+def quat_rpy(roll: float, pitch: float, yaw: float) -> quat:
+    """The turn by roll about x, then by pitch about y, then by yaw about z, axes that stay; in radians."""
+
+@_overload
+def quat_rpy(roll: float64, pitch: float64, yaw: float64) -> quatd: ...
+@_overload
+def quat_rpy(roll: float16, pitch: float16, yaw: float16) -> quath: ...
+@_overload
+def quat_slerp(a: quat, b: quat, t: float) -> quat:
+    """The turn on the way from a to b, both of length 1: a at t = 0, b or -b at t = 1, with constant speed.
+
+    It is a * (conjugate(a) * b)^t along the shorter way (Shoemake 1985). Of turns that are half a turn apart, where
+    both ways are as long, it takes that of w >= 0 in conjugate(a) * b, and has its derivative.
+    """
+
+@_overload
+def quat_slerp(a: quatd, b: quatd, t: float64) -> quatd: ...
+@_overload
+def quat_slerp(a: quath, b: quath, t: float16) -> quath: ...
+@_overload
+def quat_to_axis_angle(quat: quat) -> tuple[vec3, float]:
+    """The axis, of length 1, and the angle, 0 to pi, of the turn that a quaternion of any length is.
+
+    Where there is no turn the axis is zero, and so are the derivatives of both: there is no direction to follow. At
+    half a turn the axis changes its sign with w, and the derivative is that of the side of w >= 0.
+    """
+
+@_overload
+def quat_to_axis_angle(quat: quat, axis: vec3, angle: float) -> None: ...
+@_overload
+def quat_to_axis_angle(quat: quatd) -> tuple[vec3d, float64]: ...
+@_overload
+def quat_to_axis_angle(quat: quatd, axis: vec3d, angle: float64) -> None: ...
+@_overload
+def quat_to_axis_angle(quat: quath) -> tuple[vec3h, float16]: ...
+@_overload
+def quat_to_axis_angle(quat: quath, axis: vec3h, angle: float16) -> None: ...
+@_overload
+def quat_to_euler(q: quat, i: int, j: int, k: int) -> vec3:
+    """The angles about the axes i, j and k, in radians, of a quaternion of any length; undoes `quat_from_euler`.
+
+    Axes are 0, 1 and 2. The angle about axis j is -pi/2 to pi/2. Where the other two are not unique (gimbal lock), one
+    of them is zero, and derivatives are those of the angles given. With k == i (proper Euler angles) e[i] is the first
+    angle, e[j] the second, 0 to pi, and the third stands in the place that is left. (Bernardes and Viollet 2022.)
+    """
+
+@_overload
+def quat_to_euler(q: quatd, i: int, j: int, k: int) -> vec3d: ...
+@_overload
+def quat_to_euler(q: quath, i: int, j: int, k: int) -> vec3h: ...
+@_overload
+def quat_to_matrix(quat: quat) -> mat33:
+    """The matrix m with m @ x == quat_rotate(quat, x)."""
+
+@_overload
+def quat_to_matrix(quat: quatd) -> mat33d: ...
+@_overload
+def quat_to_matrix(quat: quath) -> mat33h: ...
+@_overload
+def quat_to_rpy(q: quat) -> vec3:
+    """Roll, pitch and yaw, in radians, of a quaternion of length 1: the inverse of `quat_rpy`.
+
+    Pitch is -pi/2 to pi/2. At these ends (gimbal lock) roll and yaw are not unique and those given may not be of q,
+    and pitch has derivative zero; `quat_to_euler(q, 0, 1, 2)` is right there.
+    """
+
+@_overload
+def quat_to_rpy(q: quatd) -> vec3d: ...
+@_overload
+def quat_to_rpy(q: quath) -> vec3h: ...
+@_overload
+def quat_twist(axis: vec3, q: quat) -> quat:
+    """The part of a turn that is about an axis of length 1: its twist, of length 1.
+
+    Where q is half a turn about an axis perpendicular to that one, no part is: it is 0, 0, 0, 1, with derivative zero.
+    """
+
+@_overload
+def quat_twist(axis: vec3d, q: quatd) -> quatd: ...
+@_overload
+def quat_twist(axis: vec3h, q: quath) -> quath: ...
+@_overload
+def quat_twist_angle(axis: vec3, q: quat) -> float:
+    """The angle, in radians, of the part of a turn that is about an axis of length 1, without its sign.
+
+    It is 0 to pi for w >= 0, else pi to 2 pi. It has a kink where that part is nothing, and derivative zero there.
+    """
+
+@_overload
+def quat_twist_angle(axis: vec3d, q: quatd) -> float64: ...
+@_overload
+def quat_twist_angle(axis: vec3h, q: quath) -> float16: ...
+@_overload
+def quat_twist_angle_signed(axis: vec3, q: quat) -> float:
+    """The angle, in radians, of the part of a turn that is about an axis of length 1, by the rule of the right hand.
+
+    It is -pi to pi for w >= 0, else -2 pi to 2 pi.
+    """
+
+@_overload
+def quat_twist_angle_signed(axis: vec3d, q: quatd) -> float64: ...
+@_overload
+def quat_twist_angle_signed(axis: vec3h, q: quath) -> float16: ...
+@_overload
+def quaternion(*, dtype: Any = None) -> Any:
+    """A quaternion of x, y, z, w; of the vector of the first three and w; of another one; or of nothing, zeros.
+
+    `dtype`, a float type, follows from the values where it is left out.
+    """
+
+@_overload
+def quaternion(quat: Any, *, dtype: Any = None) -> Any: ...
+@_overload
+def quaternion(ijk: Any, real: Any, *, dtype: Any = None) -> Any: ...
+@_overload
+def quaternion(x: Any, y: Any, z: Any, w: Any, *, dtype: Any = None) -> Any: ...
 def radians(x: Float) -> Float:
     """x degrees in radians."""
 
-@overload
+@_overload
+def rand_init(seed: int) -> uint32:
+    """A state for the random numbers of a thread. `offset`, the thread's number say, chooses one of many sequences."""
+
+@_overload
+def rand_init(seed: int, offset: int) -> uint32: ...
+@_overload
+def randf(state: uint32) -> float:
+    """A float between 0 and 1, or `low` and `high`, and below; it has derivatives by these.
+
+    Between 0 and 1 it is a multiple of 2**-24. The next `state` is left in the variable.
+    """
+
+@_overload
+def randf(state: uint32, low: float, high: float) -> float: ...
+@_overload
+def randi(state: uint32) -> int:
+    """A random int32, or one from `low` up to, and without, `high`. The next `state` is left in the variable."""
+
+@_overload
+def randi(state: uint32, low: int, high: int) -> int: ...
+def randn(state: uint32) -> float:
+    """A float with the normal distribution of mean 0 and variance 1 (Box and Muller). It takes two random numbers."""
+
+@_overload
+def randu(state: uint32) -> uint32:
+    """A random uint32, or one from `low` up to, and without, `high`. The next `state` is left in the variable."""
+
+@_overload
+def randu(state: uint32, low: uint32, high: uint32) -> uint32: ...
+@_overload
 def range(stop: Index, /) -> Range:
     """The integers that a for statement runs over; a loop over constants may be unrolled."""
 
-@overload
+@_overload
 def range(start: Index, stop: Index, step: Index = 1, /) -> Range: ...
 def rint(x: Float) -> Float:
     """The integer nearest to x as a float; halves go to the even one."""
@@ -1231,20 +1881,50 @@ def rint(x: Float) -> Float:
 def round(x: Float) -> Float:
     """The integer nearest to x as a float; halves go away from zero."""
 
-@overload
+@_overload
 def rshift(a: Int, b: Int) -> Int:
     """a >> b, arithmetic for signed integers; all sign bits where b is not below the width of the type in bits."""
 
-@overload
+@_overload
 def rshift(a: Composite, b: Composite) -> Composite: ...
+def sample_cdf(state: uint32, cdf: array[float]) -> int:
+    """The index of the first element of `cdf`, sorted numbers up to 1, that is not below a random float."""
+
+def sample_triangle(state: uint32) -> vec2:
+    """Two of the barycentric coordinates of a point in a triangle, each point as likely as another."""
+
+def sample_unit_cube(state: uint32) -> vec3:
+    """A point in the cube of side 1 around the origin."""
+
+def sample_unit_disk(state: uint32) -> vec2:
+    """A point in the disk of radius 1."""
+
+def sample_unit_hemisphere(state: uint32) -> vec3:
+    """A point in the half of the ball of radius 1 where z is not negative."""
+
+def sample_unit_hemisphere_surface(state: uint32) -> vec3:
+    """A point on the half of the sphere of radius 1 where z is not negative."""
+
+def sample_unit_ring(state: uint32) -> vec2:
+    """A point on the circle of radius 1."""
+
+def sample_unit_sphere(state: uint32) -> vec3:
+    """A point in the ball of radius 1."""
+
+def sample_unit_sphere_surface(state: uint32) -> vec3:
+    """A point on the sphere of radius 1."""
+
+def sample_unit_square(state: uint32) -> vec2:
+    """A point in the square of side 1 around the origin."""
+
 def select(cond: Any, value_if_false: T, value_if_true: T) -> T:
     """As `where`, with the values in the other order."""
 
-@overload
+@_overload
 def sign(x: Number) -> Number:
     """-1 where x < 0, else 1; of each component for vectors and matrices."""
 
-@overload
+@_overload
 def sign(x: Composite) -> Composite: ...
 def sin(x: Float) -> Float:
     """The sine of x radians."""
@@ -1258,62 +1938,110 @@ def skew(vec: Vector[Any, AnyMatrix]) -> AnyMatrix:
 def smooth_normalize(v: AnyVector, delta: float = 1.0) -> AnyVector:
     """v divided by its pseudo-Huber norm."""
 
-@overload
+@_overload
 def smoothstep(a: Float, b: Float, x: Float) -> Float:
     """A smooth rise from 0 at x = a to 1 at x = b, and constant outside.
 
     It is p * p * (3 - 2 * p) where p is (x - a) / (b - a), clamped to [0, 1].
     """
 
-@overload
+@_overload
 def smoothstep(a: Composite, b: Composite, x: Float) -> Composite: ...
+@_overload
+def spatial_adjoint(r: mat33, s: mat33) -> spatial_matrix:
+    """The 6 by 6 matrix of the blocks r, 0 above s, r."""
+
+@_overload
+def spatial_adjoint(r: mat33d, s: mat33d) -> spatial_matrixd: ...
+@_overload
+def spatial_adjoint(r: mat33h, s: mat33h) -> spatial_matrixh: ...
+@_overload
+def spatial_bottom(svec: spatial_vector) -> vec3:
+    """The last three components: the linear velocity, or the force."""
+
+@_overload
+def spatial_bottom(svec: spatial_vectord) -> vec3d: ...
+@_overload
+def spatial_bottom(svec: spatial_vectorh) -> vec3h: ...
+@_overload
+def spatial_cross(a: spatial_vector, b: spatial_vector) -> spatial_vector:
+    """How fast the twist b changes that moves with the twist a: (w x w', v x w' + w x v')."""
+
+@_overload
+def spatial_cross(a: spatial_vectord, b: spatial_vectord) -> spatial_vectord: ...
+@_overload
+def spatial_cross(a: spatial_vectorh, b: spatial_vectorh) -> spatial_vectorh: ...
+@_overload
+def spatial_cross_dual(a: spatial_vector, b: spatial_vector) -> spatial_vector:
+    """How fast the wrench b changes that moves with the twist a: (w x t + v x f, w x f)."""
+
+@_overload
+def spatial_cross_dual(a: spatial_vectord, b: spatial_vectord) -> spatial_vectord: ...
+@_overload
+def spatial_cross_dual(a: spatial_vectorh, b: spatial_vectorh) -> spatial_vectorh: ...
+@_overload
+def spatial_dot(a: spatial_vector, b: spatial_vector) -> float:
+    """The sum of the products of the components: of a wrench and a twist, the power."""
+
+@_overload
+def spatial_dot(a: spatial_vectord, b: spatial_vectord) -> float64: ...
+@_overload
+def spatial_dot(a: spatial_vectorh, b: spatial_vectorh) -> float16: ...
+@_overload
+def spatial_top(svec: spatial_vector) -> vec3:
+    """The first three components: the angular velocity, or the torque."""
+
+@_overload
+def spatial_top(svec: spatial_vectord) -> vec3d: ...
+@_overload
+def spatial_top(svec: spatial_vectorh) -> vec3h: ...
 def sqrt(x: Float) -> Float:
     """The square root of x; NaN where x is negative."""
 
 def step(x: Number) -> Number:
     """1 where x < 0, else 0."""
 
-@overload
+@_overload
 def sub(a: Number, b: Number) -> Number:
     """a - b. Integers wrap around."""
 
-@overload
+@_overload
 def sub(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def sub(a: tile[T], b: tile[T]) -> tile[T]: ...
-@overload
+@_overload
 def svd2(A: mat22) -> tuple[mat22, vec2, mat22]:
     """U, sigma, V with A == U @ diag(sigma) @ transpose(V); sigma[0] >= sigma[1] >= 0.
 
     V is a rotation, U a rotation where the determinant of A is not negative, else a reflection.
     """
 
-@overload
+@_overload
 def svd2(A: mat22, U: mat22, sigma: vec2, V: mat22) -> None: ...
-@overload
+@_overload
 def svd2(A: mat22d) -> tuple[mat22d, vec2d, mat22d]: ...
-@overload
+@_overload
 def svd2(A: mat22d, U: mat22d, sigma: vec2d, V: mat22d) -> None: ...
-@overload
+@_overload
 def svd2(A: mat22h) -> tuple[mat22h, vec2h, mat22h]: ...
-@overload
+@_overload
 def svd2(A: mat22h, U: mat22h, sigma: vec2h, V: mat22h) -> None: ...
-@overload
+@_overload
 def svd3(A: mat33) -> tuple[mat33, vec3, mat33]:
     """U, sigma, V with A == U @ diag(sigma) @ transpose(V), where U and V are rotations.
 
     sigma decreases in magnitude; its last component has the sign of the determinant, the others are not negative.
     """
 
-@overload
+@_overload
 def svd3(A: mat33, U: mat33, sigma: vec3, V: mat33) -> None: ...
-@overload
+@_overload
 def svd3(A: mat33d) -> tuple[mat33d, vec3d, mat33d]: ...
-@overload
+@_overload
 def svd3(A: mat33d, U: mat33d, sigma: vec3d, V: mat33d) -> None: ...
-@overload
+@_overload
 def svd3(A: mat33h) -> tuple[mat33h, vec3h, mat33h]: ...
-@overload
+@_overload
 def svd3(A: mat33h, U: mat33h, sigma: vec3h, V: mat33h) -> None: ...
 def tan(x: Float) -> Float:
     """The tangent of x radians."""
@@ -1330,7 +2058,7 @@ def tid() -> ThreadIndex:
         CompileError: it is called in a function, or with several numbers of coordinates in one kernel.
     """
 
-@overload
+@_overload
 def tile_arange(*args: float, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile of one dimension with the numbers of a range: (stop), (start, stop) or (start, stop, step), constants.
 
@@ -1339,7 +2067,7 @@ def tile_arange(*args: float, dtype: type[T], storage: str = "register") -> tile
         CompileError: a number is not constant.
     """
 
-@overload
+@_overload
 def tile_arange(*args: float, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
 def tile_argmax(a: tile[Any]) -> tile[int]:
     """The number of the first largest element, counted row by row, as a tile of one int32."""
@@ -1353,34 +2081,34 @@ def tile_assign(dst: tile[Any], src: tile[Any], offset: Offset = None) -> None:
 def tile_astype(t: tile[Any], dtype: type[T]) -> tile[T]:
     """A new tile with the elements of a tile of scalars converted to a scalar type."""
 
-@overload
+@_overload
 def tile_atomic_add(a: array[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]:
     """Add a tile to the part of an array from `offset` on, each element in one indivisible step.
 
     Gives the tile of what the elements held before; those outside of the array are dropped, and zero.
     """
 
-@overload
+@_overload
 def tile_atomic_add(a: array2d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add(a: array3d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add(a: array4d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add_indexed(
     a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]:
     """As `tile_atomic_add`, where the int32 in the tile `indices` are the indices along `axis`."""
 
-@overload
+@_overload
 def tile_atomic_add_indexed(
     a: array2d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add_indexed(
     a: array3d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add_indexed(
     a: array4d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]: ...
@@ -1424,7 +2152,7 @@ def tile_diag_add(a: tile[T], d: tile[T]) -> tile[T]:
 def tile_dot(a: tile[Any], b: tile[Any]) -> tile[Any]:
     """The sum of the products of the elements, and of their components, of two tiles that are alike: one element."""
 
-@overload
+@_overload
 def tile_empty(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile that is to be written; what is not holds zeros.
 
@@ -1432,35 +2160,55 @@ def tile_empty(shape: Shape, dtype: type[T], storage: str = "register") -> tile[
     `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
     """
 
-@overload
+@_overload
 def tile_empty(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index) -> Any:
     """An element of a tile, with one index for each dimension; with more, a component of it: a[i, j]."""
 
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index) -> Any: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index) -> Any: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index) -> Any: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index, m: Index) -> Any: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index, m: Index, n: Index) -> Any: ...
+def tile_fft(inout: tile[Any]) -> None:
+    """The Fourier transform: the sum of x[n] * exp(-2 pi i k n / N).
+
+    It takes place along the last dimension. The elements, vec2f or vec2d, are complex numbers: real part, imaginary
+    part. The length is made of factors 2, 3 and 5; 7, 11 and 13 may be among them.
+
+    Raises:
+        KernelTypeError: the elements are others, or the length has another prime factor.
+    """
+
 def tile_from_thread(shape: Shape, value: T, thread_idx: Index, storage: str = "register") -> tile[T]:
     """A tile of the value, a number, vector or matrix, that one thread of the block has."""
 
-@overload
+@_overload
 def tile_full(shape: Shape, value: Any, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile of one value, a number, vector or matrix.
 
     `shape` is a constant integer, or a tuple of up to four. With a scalar type `dtype` a number is converted.
     """
 
-@overload
+@_overload
 def tile_full(shape: Shape, value: T, dtype: None = None, storage: str = "register") -> tile[T]: ...
-@overload
+def tile_ifft(inout: tile[Any]) -> None:
+    """The inverse Fourier transform times N: the sum of x[k] * exp(2 pi i k n / N).
+
+    It takes place along the last dimension. The elements, vec2f or vec2d, are complex numbers: real part, imaginary
+    part. The length is made of factors 2, 3 and 5; 7, 11 and 13 may be among them.
+
+    Raises:
+        KernelTypeError: the elements are others, or the length has another prime factor.
+    """
+
+@_overload
 def tile_load(
     a: array[T],
     shape: Shape,
@@ -1475,7 +2223,7 @@ def tile_load(
     promise changes no result.
     """
 
-@overload
+@_overload
 def tile_load(
     a: array2d[T],
     shape: Shape,
@@ -1484,7 +2232,7 @@ def tile_load(
     bounds_check: bool = True,
     aligned: bool = False,
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load(
     a: array3d[T],
     shape: Shape,
@@ -1493,7 +2241,7 @@ def tile_load(
     bounds_check: bool = True,
     aligned: bool = False,
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load(
     a: array4d[T],
     shape: Shape,
@@ -1502,7 +2250,7 @@ def tile_load(
     bounds_check: bool = True,
     aligned: bool = False,
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load_indexed(
     a: array[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
 ) -> tile[T]:
@@ -1511,15 +2259,15 @@ def tile_load_indexed(
     An index that is negative or too large stands for zeros.
     """
 
-@overload
+@_overload
 def tile_load_indexed(
     a: array2d[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load_indexed(
     a: array3d[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load_indexed(
     a: array4d[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
 ) -> tile[T]: ...
@@ -1532,7 +2280,7 @@ def tile_lower_solve_inplace(L: tile[T], y: tile[T]) -> None:
     It takes the place of `y`.
     """
 
-@overload
+@_overload
 def tile_map(op: Callable[[T], Result], a: tile[T]) -> tile[Result]:
     """A new tile: a function, a `@wp.func` or a builtin, applied to each element of `a`.
 
@@ -1542,9 +2290,9 @@ def tile_map(op: Callable[[T], Result], a: tile[T]) -> tile[Result]:
         KernelTypeError: the shapes differ, or the function gives no number, vector or matrix.
     """
 
-@overload
+@_overload
 def tile_map(op: Callable[..., Any], a: tile[Any], *args: Any) -> tile[Any]: ...
-@overload
+@_overload
 def tile_matmul(a: tile[T], b: tile[T], alpha: float = 1.0, precision: str = "default") -> tile[T]:
     """The product of tiles of floats with two dimensions.
 
@@ -1557,7 +2305,7 @@ def tile_matmul(a: tile[T], b: tile[T], alpha: float = 1.0, precision: str = "de
         KernelTypeError: the shapes do not fit, or the elements are no floats.
     """
 
-@overload
+@_overload
 def tile_matmul(
     a: tile[Any], b: tile[Any], out: tile[Any], alpha: float = 1.0, beta: float = 1.0, precision: str = "default"
 ) -> None: ...
@@ -1567,7 +2315,7 @@ def tile_max(a: tile[T]) -> tile[T]:
 def tile_min(a: tile[T]) -> tile[T]:
     """The smallest element of a tile of numbers, as a tile of one element."""
 
-@overload
+@_overload
 def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile of ones.
 
@@ -1575,7 +2323,7 @@ def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T
     `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
     """
 
-@overload
+@_overload
 def tile_ones(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
 def tile_reduce(op: Callable[[T, T], T], a: tile[T], axis: int | None = None) -> tile[T]:
     """The elements combined by a function of two along an axis, which is left out of the shape; or all.
@@ -1598,66 +2346,102 @@ def tile_scan_max_inclusive(a: tile[T]) -> tile[T]:
 def tile_scan_min_inclusive(a: tile[T]) -> tile[T]:
     """A new tile: for each element the smallest one up to it, row by row."""
 
-@overload
+@_overload
 def tile_scatter_add(a: tile[T], i: Index, value: T, has_value: bool, atomic: bool = True) -> None:
     """Each thread that has a value adds it to an element of a tile: one index for each dimension."""
 
-@overload
+@_overload
 def tile_scatter_add(a: tile[T], i: Index, j: Index, value: T, has_value: bool, atomic: bool = True) -> None: ...
-@overload
+@_overload
 def tile_scatter_add(
     a: tile[T], i: Index, j: Index, k: Index, value: T, has_value: bool, atomic: bool = True
 ) -> None: ...
-@overload
+@_overload
 def tile_scatter_add(
     a: tile[T], i: Index, j: Index, k: Index, l: Index, value: T, has_value: bool, atomic: bool = True
 ) -> None: ...
-@overload
+@_overload
 def tile_scatter_masked(a: tile[T], i: Index, value: T, has_value: bool) -> None:
     """Each thread that has a value writes it to an element of a tile: one index for each dimension."""
 
-@overload
+@_overload
 def tile_scatter_masked(a: tile[T], i: Index, j: Index, value: T, has_value: bool) -> None: ...
-@overload
+@_overload
 def tile_scatter_masked(a: tile[T], i: Index, j: Index, k: Index, value: T, has_value: bool) -> None: ...
-@overload
+@_overload
 def tile_scatter_masked(a: tile[T], i: Index, j: Index, k: Index, l: Index, value: T, has_value: bool) -> None: ...
 def tile_slice_indexed(t: tile[T], indices: Any) -> tile[T]:
     """t[indices]: the rows that a tile of int32 among the indices names, as a new tile."""
 
+def tile_sort(keys: tile[Any], values: tile[Any]) -> None:
+    """Sort two tiles of one shape in place, in ascending order of the numbers in `keys`.
+
+    `values`, of any type, go with their keys. Tiles of several dimensions are sorted row by row as one. The order
+    is stable: of equal keys, the first stays the first; NaN come last.
+
+    Raises:
+        KernelTypeError: the shapes differ, or the keys are no numbers.
+    """
+
 def tile_squeeze(t: tile[T], axis: Shape | None = None) -> tile[T]:
     """A view without the dimensions of extent 1, all or those given; one dimension stays."""
 
-@overload
+def tile_stack(capacity: int, dtype: type[T]) -> TileStack[T]:
+    """An empty stack that the threads of the block share, of at most `capacity` elements.
+
+    The elements are numbers, vectors, matrices or structs of these. Which threads push and pop which elements goes by
+    their order: of one `tile_stack_push`, the first threads come first; of one `tile_stack_pop`, the first thread gets
+    the last element.
+    """
+
+def tile_stack_clear(s: TileStack[Any]) -> None:
+    """Drop all elements of a stack."""
+
+def tile_stack_count(s: TileStack[Any]) -> int:
+    """How many elements a stack has."""
+
+def tile_stack_pop(s: TileStack[T]) -> tuple[T, int]:
+    """Let each thread pop an element, thread after thread.
+
+    Gives the element and the slot it was in; zeros and -1 where none was left for this thread.
+    """
+
+def tile_stack_push(s: TileStack[T], value: T, has_value: bool) -> int:
+    """Let each thread that has a value push it, thread after thread.
+
+    Gives the slot of this thread's value, -1 if it has none, or if the stack was full: then the value is dropped.
+    """
+
+@_overload
 def tile_store(
     a: array[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
 ) -> None:
     """Write a tile to the part of an array from `offset` on; elements outside of the array are dropped."""
 
-@overload
+@_overload
 def tile_store(
     a: array2d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
 ) -> None: ...
-@overload
+@_overload
 def tile_store(
     a: array3d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
 ) -> None: ...
-@overload
+@_overload
 def tile_store(
     a: array4d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
 ) -> None: ...
-@overload
+@_overload
 def tile_store_indexed(a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None:
     """As `tile_store`, where the int32 in the tile `indices` are the indices along `axis`.
 
     What has an index that is negative or too large is dropped.
     """
 
-@overload
+@_overload
 def tile_store_indexed(a: array2d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None: ...
-@overload
+@_overload
 def tile_store_indexed(a: array3d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None: ...
-@overload
+@_overload
 def tile_store_indexed(a: array4d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None: ...
 def tile_sum(a: tile[T], axis: int | None = None) -> tile[T]:
     """The sum of the elements along an axis, which is left out of the shape; or of all, a tile of one element."""
@@ -1681,7 +2465,7 @@ def tile_view(t: tile[T], offset: Any, shape: Shape | None = None) -> tile[T]:
     them.
     """
 
-@overload
+@_overload
 def tile_zeros(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile of zeros.
 
@@ -1689,11 +2473,125 @@ def tile_zeros(shape: Shape, dtype: type[T], storage: str = "register") -> tile[
     `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
     """
 
-@overload
+@_overload
 def tile_zeros(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
 def trace(a: Matrix[Number, Any]) -> Number:
     """The sum of the diagonal of a square matrix."""
 
+@_overload
+def transform_compose(position: vec3, rotation: quat, scale: vec3) -> mat44:
+    """The 4 by 4 matrix that scales along the axes, then turns, then moves."""
+
+@_overload
+def transform_compose(position: vec3d, rotation: quatd, scale: vec3d) -> mat44d: ...
+@_overload
+def transform_compose(position: vec3h, rotation: quath, scale: vec3h) -> mat44h: ...
+@_overload
+def transform_decompose(m: mat44) -> tuple[vec3, quat, vec3]:
+    """Position, rotation and scale of a 4 by 4 matrix: the inverse of `transform_compose` for positive scales.
+
+    The scales are the lengths of the first three columns; a column of zeros has none, and derivative zero.
+    """
+
+@_overload
+def transform_decompose(m: mat44d) -> tuple[vec3d, quatd, vec3d]: ...
+@_overload
+def transform_decompose(m: mat44h) -> tuple[vec3h, quath, vec3h]: ...
+@_overload
+def transform_from_matrix(mat: mat44) -> transform:
+    """The transform of a 4 by 4 matrix with a rotation and a position; see `quat_from_matrix`."""
+
+@_overload
+def transform_from_matrix(mat: mat44d) -> transformd: ...
+@_overload
+def transform_from_matrix(mat: mat44h) -> transformh: ...
+@_overload
+def transform_get_rotation(xform: transform) -> quat:
+    """The rotation of a transform, `xform.q`."""
+
+@_overload
+def transform_get_rotation(xform: transformd) -> quatd: ...
+@_overload
+def transform_get_rotation(xform: transformh) -> quath: ...
+@_overload
+def transform_get_translation(xform: transform) -> vec3:
+    """The position of a transform, `xform.p`."""
+
+@_overload
+def transform_get_translation(xform: transformd) -> vec3d: ...
+@_overload
+def transform_get_translation(xform: transformh) -> vec3h: ...
+def transform_identity(dtype: Any = float) -> Any:
+    """The transform of a float type that moves and turns nothing."""
+
+@_overload
+def transform_inverse(xform: transform) -> transform:
+    """The inverse of a transform whose quaternion has length 1."""
+
+@_overload
+def transform_inverse(xform: transformd) -> transformd: ...
+@_overload
+def transform_inverse(xform: transformh) -> transformh: ...
+@_overload
+def transform_multiply(a: transform, b: transform) -> transform:
+    """a * b: the transform that does b first, then a."""
+
+@_overload
+def transform_multiply(a: transformd, b: transformd) -> transformd: ...
+@_overload
+def transform_multiply(a: transformh, b: transformh) -> transformh: ...
+@_overload
+def transform_point(xform: transform, point: vec3) -> vec3:
+    """A point turned and moved: quat_rotate(xform.q, point) + xform.p."""
+
+@_overload
+def transform_point(xform: transformd, point: vec3d) -> vec3d: ...
+@_overload
+def transform_point(xform: transformh, point: vec3h) -> vec3h: ...
+@_overload
+def transform_to_matrix(xform: transform) -> mat44:
+    """The 4 by 4 matrix of a transform: the rotation at its upper left, the position at its right."""
+
+@_overload
+def transform_to_matrix(xform: transformd) -> mat44d: ...
+@_overload
+def transform_to_matrix(xform: transformh) -> mat44h: ...
+@_overload
+def transform_twist(t: transform, x: spatial_vector) -> spatial_vector:
+    """A twist in the frame that a transform leads to: w' = R w, v' = R v + p x w'."""
+
+@_overload
+def transform_twist(t: transformd, x: spatial_vectord) -> spatial_vectord: ...
+@_overload
+def transform_twist(t: transformh, x: spatial_vectorh) -> spatial_vectorh: ...
+@_overload
+def transform_vector(xform: transform, vec: vec3) -> vec3:
+    """A vector turned, and not moved."""
+
+@_overload
+def transform_vector(xform: transformd, vec: vec3d) -> vec3d: ...
+@_overload
+def transform_vector(xform: transformh, vec: vec3h) -> vec3h: ...
+@_overload
+def transform_wrench(t: transform, x: spatial_vector) -> spatial_vector:
+    """A wrench in the frame that a transform leads to: f' = R f, t' = R t + p x f'."""
+
+@_overload
+def transform_wrench(t: transformd, x: spatial_vectord) -> spatial_vectord: ...
+@_overload
+def transform_wrench(t: transformh, x: spatial_vectorh) -> spatial_vectorh: ...
+@_overload
+def transformation(p: Any, q: Any, *, dtype: Any = None) -> Any:
+    """A transform of a position and a quaternion, without rotation where that is left out; or of seven numbers.
+
+    Also of one number for all seven, of another transform, or of nothing, zeros: `transform_identity` has a rotation.
+    `dtype`, a float type, follows from the values where it is left out.
+    """
+
+@_overload
+def transformation(p: Any, *, dtype: Any = None) -> Any: ...
+@_overload
+def transformation(*args: Any, dtype: Any = None) -> Any: ...
 def transpose(a: AnyMatrix) -> AnyMatrix:
     """The matrix with rows and columns exchanged."""
 
@@ -1712,13 +2610,21 @@ def vector(*values: Any, length: int | None = None, dtype: Any = None) -> Any:
     `length`, a constant, and `dtype`, a scalar type, follow from the values where they are left out.
     """
 
+@_overload
+def velocity_at_point(qd: spatial_vector, r: vec3) -> vec3:
+    """The velocity of a point at r that moves with a twist: v + w x r."""
+
+@_overload
+def velocity_at_point(qd: spatial_vectord, r: vec3d) -> vec3d: ...
+@_overload
+def velocity_at_point(qd: spatial_vectorh, r: vec3h) -> vec3h: ...
 def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
     """`value_if_true` where the condition holds, else `value_if_false`; both have one type and are computed.
 
     The condition is a bool, a number, or an array, which holds where it has elements.
     """
 
-@overload
+@_overload
 def zeros(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.
 
@@ -1729,23 +2635,23 @@ def zeros(shape: int, dtype: type[T]) -> array[T]:
         KernelTypeError: `dtype` is no such type.
     """
 
-@overload
+@_overload
 def zeros(shape: int, dtype: type[float] = float) -> array[float]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int], dtype: type[T]) -> array[T]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int], dtype: type[float] = float) -> array[float]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int], dtype: type[T]) -> array2d[T]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int], dtype: type[float] = float) -> array2d[float]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int, int], dtype: type[T]) -> array3d[T]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int, int], dtype: type[float] = float) -> array3d[float]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int, int, int], dtype: type[T]) -> array4d[T]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int, int, int], dtype: type[float] = float) -> array4d[float]: ...
 
 Function = Callable[..., Any]

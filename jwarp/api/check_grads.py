@@ -13,7 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.launch import launch
+from jwarp.dispatch.instances import instance_for_launch
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import Struct
 
@@ -78,6 +80,7 @@ def check_grads(
         raise LaunchError(f'wp.check_grads: modes must be "fwd", "rev" or both, got {modes!r}')
     if order not in (1, 2):
         raise LaunchError(f"wp.check_grads: order must be 1 or 2, got {order!r}")
+    fn_or_kernel = as_kernel(fn_or_kernel)
     if isinstance(fn_or_kernel, Kernel):
         if args is not None and dim is not None:
             raise LaunchError("wp.check_grads: dim was given twice")
@@ -139,6 +142,8 @@ class Slope:
 
 def _of_kernel(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: int | None) -> Problem:
     inputs = () if inputs is None else inputs
+    if kernel.is_generic:
+        kernel = instance_for_launch(kernel, inputs, outputs)
     launch(
         kernel, dim, inputs, outputs, block_dim=block_dim
     )  # what does not fit the kernel is said before anything else

@@ -9,10 +9,11 @@ from typing import Any
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
 from jwarp.config import config
 from jwarp.dispatch import checks, route
-from jwarp.dispatch.call import Call, check_kernel
+from jwarp.dispatch.call import Call, read_kernel
 from jwarp.dispatch.ready import Ready
 from jwarp.dispatch.tracebacks import shortened
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
+from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, has_gradient
@@ -65,7 +66,9 @@ class Launch(Record):
     """
 
     def __init__(self, kernel: Kernel, adjoint: bool = False, *, block_dim: int | None = None):
-        check_kernel(kernel, "wp.Launch")
+        kernel = read_kernel(kernel, "wp.Launch")
+        if isinstance(kernel, GenericKernel):
+            kernel = kernel.the_overload()
         check_adjoint(kernel, adjoint)
         self.kernel = kernel
         self.block_dim = geometry.read_block_dim(block_dim, kernel.name)

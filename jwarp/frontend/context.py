@@ -54,6 +54,7 @@ class Frame:
     env: dict[str, Binding] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)  # names that some path leaves without a value
     statics: dict[str, Any] = field(default_factory=dict)  # variables of unrolled loops
+    not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
 
     @functools.cached_property
     def loads(self) -> dict[str, int]:
@@ -205,6 +206,11 @@ class Context:
         """Note that the kernel is one with tiles."""
         if not self.block_dim:
             raise UsesTiles
+
+    def barrier(self, span: Span) -> None:
+        """Let the threads of a block wait for each other, which makes the kernel one with blocks."""
+        self.require_tiles()
+        self.builder.append(Op("barrier", (), None, None, span))
 
     # -- functions
 

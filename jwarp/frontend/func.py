@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import sys
 import types
 from collections.abc import Callable
@@ -14,15 +13,14 @@ from jwarp.errors import CompileError
 from jwarp.frontend.by_name import ByName
 from jwarp.frontend.syntax.outputs import Outputs
 from jwarp.frontend.syntax.source import (
+    Definition,
     Source,
     annotations_of,
-    capture,
     check_function,
-    file_lines,
     parameter_span,
     read_source,
 )
-from jwarp.types import FloatMatrix, TileKind, as_type, user_type
+from jwarp.types import Pattern, Reference, TileKind, wanted_type
 
 
 class Func(ByName):
@@ -33,16 +31,22 @@ class Func(ByName):
 
     gradient: Func | None = None  # what @wp.func_grad gave it
 
-    def __init__(self, function: Callable, outputs: tuple[str, ...] = (), earlier: Func | None = None):
+    def __init__(
+        self,
+        function: Callable,
+        outputs: tuple[str, ...] = (),
+        earlier: Func | None = None,
+        definition: Definition | None = None,
+    ):
         """`earlier` is the function of the same name that was defined before in the same scope."""
         functools.update_wrapper(self, function)
         self.python = function
         self.name = function.__name__
         self.outputs = Outputs(outputs, function.__code__.co_argcount)
-        self._captured = capture(function)
-        if earlier is not None and self._captured.get(self.name) is earlier:
-            del self._captured[self.name]  # it means all overloads, the later ones too
-        self._lines = file_lines(function)
+        definition = definition or Definition.of(function)
+        if earlier is not None and definition.captured.get(self.name) is earlier:
+            del definition.captured[self.name]  # it means all overloads, the later ones too
+        self._definition = definition
         # What is defined anew with the same parameters replaces what was there.
         known: tuple[Func, ...] = () if earlier is None else earlier._defined
         written = _written_parameters(function)
@@ -51,7 +55,8 @@ class Func(ByName):
     @functools.cached_property
     def source(self) -> Source:
         """The syntax tree, read when it is first needed."""
-        return read_source(self.python, self._captured, self._lines)
+        known = self._definition
+        return read_source(self.python, known.captured, known.lines, known.statics)
 
     @property
     def overloads(self) -> tuple[Func, ...]:
@@ -65,10 +70,12 @@ class Func(ByName):
         """What the annotation of each parameter asks for, as `declared` says it."""
         return tuple(self.declared(name) for name in self.signature.parameters)
 
-    def says_as_much_as(self, other: Func) -> bool:
-        """Whether each parameter that has a type in `other` has one here."""
-        pairs = itertools.zip_longest(self.wanted, other.wanted)
-        return all(mine is not None or theirs is None for mine, theirs in pairs)
+    @property
+    def is_generic(self) -> bool:
+        """Whether the annotation of some parameter stands for several types."""
+        return any(
+            kind is None or (isinstance(kind, Pattern) and not isinstance(kind, TileKind)) for kind in self.wanted
+        )
 
     @property
     def heading(self) -> str:
@@ -92,7 +99,12 @@ class Func(ByName):
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
         """The annotations, with those written as text evaluated."""
-        return annotations_of(self.python, self._captured)
+        return annotations_of(self.python, self._definition.captured)
+
+    @functools.cached_property
+    def references(self) -> dict[str, Reference]:
+        """The parameters that are variables of the caller."""
+        return {name: kind for name, kind in self.annotations.items() if isinstance(kind, Reference)}
 
     def declared(self, name: str) -> Any:
         """What the annotation of parameter `name`, or of `return`, asks for.
@@ -107,22 +119,26 @@ class Func(ByName):
         return self._wanted(annotation, name)
 
     def _wanted(self, annotation: Any, name: str) -> Any:
-        if any(annotation is known or get_origin(annotation) is known for known in (Any, Func, Callable)):
+        if isinstance(annotation, Reference):
+            return self._wanted(annotation.value, name)
+        if annotation is Any or any(
+            annotation is known or get_origin(annotation) is known for known in (Func, Callable)
+        ):
             return None
-        if get_origin(annotation) is Annotated and isinstance(annotation.__metadata__[0], FloatMatrix):
+        if get_origin(annotation) is Annotated and isinstance(annotation.__metadata__[0], Pattern):
             return annotation.__metadata__[0]
         if isinstance(annotation, TileKind):
             return annotation
         if name == "return" and get_origin(annotation) is tuple:
             return tuple(self._wanted(item, "") for item in get_args(annotation))
-        wanted = as_type(annotation)
+        wanted = wanted_type(annotation)
         if wanted is None:
             raise CompileError(
                 f"`{self.name}`: the annotation {annotation!r} is no type of the kernel language",
                 parameter_span(self.python, name or "return"),
                 "use int, float, bool, a wp scalar, vector or matrix type, an array of one, or typing.Any",
             )
-        return user_type(wanted)
+        return wanted
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.python(*args, **kwargs)
@@ -159,8 +175,9 @@ def func(
     (`return a, b`). Numbers, vectors and matrices that it refers to by name are captured now.
 
     Several functions of one name in one scope are overloads: a call takes the one whose annotations are
-    the types of the arguments; a parameter without annotation, or with `typing.Any`, takes anything, and
-    counts less than one with a type.
+    the types of the arguments. A parameter without annotation, or with `typing.Any`, takes anything, and one
+    with a type variable or a pattern such as `wp.array[Any]` several types: overloads with such come after the
+    others, in order of their definition, and the first that takes the arguments counts.
 
     Args:
         function: The Python function.

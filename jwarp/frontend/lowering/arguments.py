@@ -24,10 +24,13 @@ class Arguments:
     named_spans: dict[str, Span]
     keyword_span: Span  # of the first that has a name, with it
     span: Span
+    nodes: list[ast.expr | None]  # what is written for each value
+    named_nodes: dict[str, ast.expr]
 
     def after(self, first: Binding) -> Arguments:
         """The arguments after a first one, which is what a method is called on."""
-        return dataclasses.replace(self, values=[first, *self.values], spans=[self.span, *self.spans])
+        values, spans, nodes = [first, *self.values], [self.span, *self.spans], [None, *self.nodes]
+        return dataclasses.replace(self, values=values, spans=spans, nodes=nodes)
 
 
 def read_arguments(ctx: Context, node: ast.Call, reading: Reading) -> Arguments:
@@ -35,6 +38,7 @@ def read_arguments(ctx: Context, node: ast.Call, reading: Reading) -> Arguments:
     constants = reading.constants
     values: list[Binding] = []
     spans: list[Span] = []
+    nodes: list[ast.expr | None] = []
     for position, arg in enumerate(node.args):
         span = ctx.span(arg)
         items: Sequence[Binding]
@@ -46,10 +50,12 @@ def read_arguments(ctx: Context, node: ast.Call, reading: Reading) -> Arguments:
             items = (_argument(ctx, arg, constants),)
         values += items
         spans += [span] * len(items)
+        nodes += [arg] * len(items)
     named = {str(k.arg): _argument(ctx, k.value, constants) for k in node.keywords}
     named_spans = {str(k.arg): ctx.span(k.value) for k in node.keywords}
     keyword_span = ctx.span(node.keywords[0] if node.keywords else node)
-    return Arguments(values, spans, named, named_spans, keyword_span, ctx.span(node))
+    named_nodes = {str(k.arg): k.value for k in node.keywords}
+    return Arguments(values, spans, named, named_spans, keyword_span, ctx.span(node), nodes, named_nodes)
 
 
 def _constant_text(ctx: Context, node: ast.expr) -> str | None:

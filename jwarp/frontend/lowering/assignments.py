@@ -15,11 +15,11 @@ from jwarp.frontend.lowering.operators import combined
 from jwarp.frontend.lowering.rules import lower, statement, unsupported
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS
 from jwarp.frontend.tiles import operators, subscripts
-from jwarp.frontend.values import composites
+from jwarp.frontend.values import composites, kinds
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, PythonRef, Shape, TileRef, describe, layout
 from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.ops import OPS
-from jwarp.types import bool_
+from jwarp.types import CompositeType, bool_
 
 # The augmented assignments that are atomic on elements of arrays, where threads may share one.
 ATOMIC_OPERATORS: dict[type[ast.operator], str] = {
@@ -136,7 +136,7 @@ def augmented_assignment(ctx: Context, node: ast.AugAssign) -> None:
     atomic = _atomic_operation(place, operator, span)
     if atomic:
         if isinstance(operator, ast.Sub) and layout(value, value_span) is place.kind:
-            value = composites.negated(ctx, value, span)
+            value = kinds.negated(ctx, value, span)
         return places.change(ctx, place, atomic, value, value_span)
     result = combined(ctx, operator, places.read(ctx, place, span), value, node)
     return places.change(ctx, place, "store", result, value_span)
@@ -162,6 +162,10 @@ def _augment_tile(ctx: Context, place: subscripts.TilePlace, node: ast.AugAssign
 def _atomic_operation(place: places.Place, operator: ast.operator, span: Span) -> str:
     """The atomic operation that `place operator= …` is; empty where it reads, computes and stores."""
     if not isinstance(place.array, ArrayRef) or place.indices is None or type(operator) not in ATOMIC_OPERATORS:
+        return ""
+    if isinstance(place.kind, CompositeType) and not kinds.by_component(
+        BINARY_OPERATORS[type(operator)][1], place.kind.kind
+    ):
         return ""
     dtype, name = place.array.type.dtype, f"atomic_{ATOMIC_OPERATORS[type(operator)]}"
     if dtype.kind in OPS[name].kinds:

@@ -18,10 +18,10 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.lowering.arguments import Arguments, read_arguments
 from jwarp.frontend.lowering.inlining import call_function
 from jwarp.frontend.lowering.rules import expression, lower, unsupported
-from jwarp.frontend.values import kinds, structs
+from jwarp.frontend.values import composites, kinds, structs
 from jwarp.frontend.values.bindings import Binding, PythonRef, StructValue, bind_python, describe
 from jwarp.ir.builder import zero
-from jwarp.types import CompositeType, ScalarType, StructType, as_scalar
+from jwarp.types import CompositeType, ScalarType, StructType, as_scalar, composite
 
 
 @expression(ast.Call)
@@ -53,7 +53,7 @@ def apply(ctx: Context, function: PythonRef, values: list[Binding], spans: list[
     rule, reading = _called(callee, span)
     if isinstance(callee, StructType) or not reading.has_values_only:
         raise _not_callable(callee, span)
-    return rule(ctx, callee, Arguments(values, spans, {}, {}, span, span))
+    return rule(ctx, callee, Arguments(values, spans, {}, {}, span, span, [None] * len(values), {}))
 
 
 def _method(ctx: Context, node: ast.expr) -> tuple[StructValue, Func] | None:
@@ -89,9 +89,17 @@ def _call_scalar_type(ctx: Context, target: ScalarType, given: Arguments) -> Bin
 
 
 def _call_composite_type(ctx: Context, target: CompositeType, given: Arguments) -> Binding:
-    if given.named:
-        raise CompileError(f"{target.name}() takes no keyword arguments", given.span)
-    return kinds.construct(ctx, target, given.values, given.span)
+    named = dict(given.named)
+    if target.shape in dict(target.kind.titles) and isinstance(dtype := named.pop("dtype", None), PythonRef):
+        target = composite(
+            target.kind, target.shape, composites.component_type(ctx, (), dtype, target.name, given.span)
+        )
+    order = target.in_order(len(given.values), named)
+    if order is None:
+        ways = " or ".join(f"({', '.join(names)})" for shape, names in target.kind.parameters if shape == target.shape)
+        taken = f"no keyword arguments but {ways}" if ways else "no keyword arguments"
+        raise CompileError(f"{target.name}() takes {taken}", given.span)
+    return kinds.construct(ctx, target, [*given.values, *(named[name] for name in order)], given.span)
 
 
 def _call_struct(ctx: Context, struct: StructType, given: Arguments) -> Binding:
@@ -155,6 +163,9 @@ def _static(ctx: Context, node: ast.Call) -> Binding:
     if len(node.args) != 1 or node.keywords:
         raise CompileError("wp.static takes one expression", ctx.span(node))
     source = ctx.frame.source
+    text = ast.unparse(node.args[0])
+    if text in source.statics:
+        return bind_python(source.statics[text], "wp.static(…)", ctx.span(node))
     _check_known(ctx, node.args[0])
     expression = ast.Expression(node.args[0])
     namespace = {**source.namespace, **ctx.frame.statics}

@@ -12,6 +12,7 @@ from jwarp.frontend.lowering.carried import enter_loop, leaves_loop
 from jwarp.frontend.lowering.conditions import is_eager, unchanged_tiles
 from jwarp.frontend.lowering.control_flow import lower_statements, not_jumped
 from jwarp.frontend.lowering.names import assign
+from jwarp.frontend.lowering.references import changed_by_calls
 from jwarp.frontend.lowering.rules import lower, lower_condition, statement
 from jwarp.frontend.lowering.unrolling import check_not_static, unroll
 from jwarp.frontend.values.bindings import Number, PythonRef
@@ -166,12 +167,22 @@ def while_(ctx: Context, loop: ast.While) -> None:
     """A loop while a condition holds."""
     if loop.orelse:
         raise _loop_else(ctx, loop)
+    if changed_by_calls(ctx, loop.test):
+        loop = _tested_inside(loop)
 
     def body() -> None:
         lower_statements(ctx, loop.body)
 
     endless = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
     _conditional_loop(ctx, loop, body, loop.test, None, never_empty=endless)
+
+
+def _tested_inside(loop: ast.While) -> ast.While:
+    """The same loop with its test in the body, where what the test changes is a change like any other."""
+    leave = ast.copy_location(ast.Break(), loop.test)
+    test = ast.copy_location(ast.If(loop.test, [ast.copy_location(ast.Pass(), loop.test)], [leave]), loop.test)
+    endless = ast.copy_location(ast.Constant(True), loop.test)
+    return ast.copy_location(ast.While(endless, [test, *loop.body], []), loop)
 
 
 def _conditional_loop(

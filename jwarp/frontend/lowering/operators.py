@@ -9,9 +9,11 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.rules import expression, lower
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS
 from jwarp.frontend.tiles import operators as tiles
-from jwarp.frontend.values import composites, kinds
+from jwarp.frontend.values import kinds
 from jwarp.frontend.values.bindings import Binding, Composite, Number, TileRef
 from jwarp.types import bool_
+
+_UNARY: dict[type[ast.unaryop], tuple[str, str]] = {ast.USub: ("-", "neg"), ast.Invert: ("~", "not")}
 
 
 @expression(ast.UnaryOp)
@@ -27,8 +29,9 @@ def unary(ctx: Context, node: ast.UnaryOp) -> Binding:
         if isinstance(node.op, ast.UAdd):
             return operand
     if isinstance(operand, Composite):
-        name = {ast.USub: "neg", ast.Invert: "not"}.get(type(node.op))
-        return composites.elementwise(ctx, name, (operand,), span) if name else operand
+        if isinstance(node.op, ast.UAdd):
+            return operand
+        return kinds.unary(ctx, *_UNARY[type(node.op)], operand, span)
     if isinstance(operand, TileRef) and isinstance(node.op, ast.USub):
         return tiles.negated(ctx, operand, span)
     scalar = ctx.scalar(operand, span)

@@ -48,10 +48,6 @@ class Place:
         """The element at `indices` of a place that is an array."""
         return dataclasses.replace(self, indices=indices)
 
-    def select(self, selectors: tuple[Selector, ...]) -> Place:
-        """Components of the place."""
-        return dataclasses.replace(self, selectors=(*self.selectors, *selectors))
-
     def field(self, name: str, span: Span) -> Place:
         """The place of a field of a struct, or of a field of all elements of an array of structs."""
         if self.array is not None:
@@ -119,7 +115,7 @@ def _place(ctx: Context, target: ast.expr) -> Place:
         raise KernelTypeError(f"{kind} has no components to assign to", span)
     if any(isinstance(s, range) for s in owner.selectors):
         raise CompileError("a slice cannot be indexed where it is assigned to", span, "index the whole vector")
-    return owner.select(_components(ctx, kind, target))
+    return dataclasses.replace(owner, selectors=_components(ctx, owner.selectors, kind, target))
 
 
 def tile_place(ctx: Context, target: ast.expr) -> TilePlace | None:
@@ -136,15 +132,20 @@ def tile_place(ctx: Context, target: ast.expr) -> TilePlace | None:
     kind, span = owner.kind, ctx.span(target)
     if not isinstance(kind, CompositeType) or any(isinstance(s, range) for s in owner.selectors):
         raise KernelTypeError(f"{kind} has no components to assign to", span, "index an element first: t[i]")
-    selected = (*owner.selectors, *_components(ctx, kind, target))
-    return dataclasses.replace(owner, span=span, selectors=selected)
+    return dataclasses.replace(owner, span=span, selectors=_components(ctx, owner.selectors, kind, target))
 
 
-def _components(ctx: Context, kind: CompositeType, target: ast.Subscript | ast.Attribute) -> tuple[Selector, ...]:
-    """The components of a vector or matrix that `target` names."""
+def _components(
+    ctx: Context, earlier: tuple[Selector, ...], kind: CompositeType, target: ast.Subscript | ast.Attribute
+) -> tuple[Selector, ...]:
+    """The components that `target` names of a composite of type `kind`, which has been selected by `earlier`."""
     if isinstance(target, ast.Attribute):
-        return (composites.named(kind, target.attr, ctx.span(target)),)
-    return selectors(ctx, kind, target)
+        found: tuple[Selector, ...] = (composites.named(kind, target.attr, ctx.span(target)),)
+    else:
+        found = selectors(ctx, kind, target)
+    if earlier and isinstance(earlier[-1], composites.Part):
+        return (composites.within(ctx, earlier[-1], found[0], ctx.span(target)),)
+    return (*earlier, *found)
 
 
 def not_assignable(ctx: Context, target: ast.expr) -> CompileError:

@@ -226,7 +226,7 @@ def evaluate_quietly(name: str, arrays: Sequence[Array], result_type: ValueType)
     rule, row = EVAL_RULES[name], OPS[name]
     if row.typed_by == "target":
         return np.asarray(rule(*arrays, scalar_of(result_type)))
-    if arrays[0].itemsize == 2 and not row.moves_bits and all([a.dtype in _HALVES for a in arrays]):
+    if arrays[0].itemsize == 2 and not row.moves_bits and all(a.dtype in _HALVES for a in arrays):
         arrays = [a.astype(float32.dtype) for a in arrays]
         return np.asarray(rule(*arrays)).astype(scalar_of(result_type).dtype)
     return np.asarray(rule(*arrays))

@@ -129,8 +129,8 @@ class Func(ByName):
             return annotation.__metadata__[0]
         if isinstance(annotation, TileKind):
             return annotation
-        if name == "return" and get_origin(annotation) is tuple:
-            return tuple(self._wanted(item, "") for item in get_args(annotation))
+        if get_origin(annotation) is tuple:
+            return tuple(self._wanted(item, name) for item in get_args(annotation))
         wanted = wanted_type(annotation)
         if wanted is None:
             raise CompileError(

@@ -11,7 +11,10 @@ from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.table import Reading
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.rules import lower
-from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, describe
+from jwarp.frontend.values import array_views, composites
+from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, PythonRef, StructArray, describe
+from jwarp.ir.nodes import Const
+from jwarp.types import int32
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def read_arguments(ctx: Context, node: ast.Call, reading: Reading) -> Arguments:
         if position < reading.texts:
             items = (PythonRef(_constant_text(ctx, arg)),)
         elif isinstance(arg, ast.Starred):
-            items = _items(_argument(ctx, arg.value, constants), span)
+            items = _items(ctx, _argument(ctx, arg.value, constants), span)
         else:
             items = (_argument(ctx, arg, constants),)
         values += items
@@ -72,12 +75,17 @@ def _argument(ctx: Context, node: ast.expr, constants: tuple[type, ...]) -> Bind
     return lower(ctx, node)
 
 
-def _items(value: Binding, span: Span) -> Sequence[Binding]:
+def _items(ctx: Context, value: Binding, span: Span) -> Sequence[Binding]:
     """What `*value` stands for."""
-    if isinstance(value, Composite) and len(value.type.shape) == 1:
-        return value.items
+    if isinstance(value, Composite):
+        return tuple(composites.read(ctx, value, (k,), span) for k in range(value.type.shape[0]))
     if isinstance(value, tuple):
         return value
+    if isinstance(value, ArrayRef) and (length := array_views.known_length(value)) is not None:
+        return tuple(ctx.load(value, (Const(int32, k),), span) for k in range(length))
+    is_array = isinstance(value, (ArrayRef, StructArray))
     raise KernelTypeError(
-        f"`*` unpacks a vector or a tuple, not {describe(value)}", span, "write the values one by one"
+        f"`*` unpacks a vector, a matrix, a tuple or a slice of an array, not {describe(value)}",
+        span,
+        "give the slice constant bounds: *a[0:3]" if is_array else "write the values one by one",
     )

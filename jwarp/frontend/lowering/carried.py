@@ -13,7 +13,7 @@ from jwarp.frontend.lowering.control_flow import State, restore, state_of
 from jwarp.frontend.lowering.names import SET
 from jwarp.frontend.lowering.references import changed_by_calls
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS
-from jwarp.frontend.syntax.source import assigned_names, count_loads, partly_assigned_names, returns_value
+from jwarp.frontend.syntax.source import assigned_names, branches_of, count_loads, partly_assigned_names, returns_value
 from jwarp.frontend.tiles.operators import IN_PLACE
 from jwarp.frontend.values.bindings import (
     Binding,
@@ -215,15 +215,16 @@ def _is_only_changed(ctx: Context, name: str, loop: ast.stmt) -> bool:
 
 def _types_after(ctx: Context, names: list[str], body: Callable, fresh: list[str], span: Span) -> dict[str, Binding]:
     """What `fresh` names stand for after the body, found by reading it once for nothing."""
+    before, arity, warnings = state_of(ctx), ctx.tid_arity, dict(ctx.warnings)
+    locals, gradients = list(ctx.locals), list(ctx.gradients)
     not_carried = ctx.frame.not_carried
-    before, arity, warnings, locals = state_of(ctx), ctx.tid_arity, dict(ctx.warnings), list(ctx.locals)
     Carried(ctx, names, {}, {}, False, span).enter()
     with ctx.builder.block():
         body()
         found = {n: ctx.tiles.loose(ctx.frame.env[n], span) for n in fresh if n in ctx.frame.env}
     restore(ctx, before)
+    ctx.tid_arity, ctx.warnings, ctx.locals, ctx.gradients = arity, warnings, locals, gradients
     ctx.frame.not_carried = not_carried
-    ctx.tid_arity, ctx.warnings, ctx.locals = arity, warnings, locals
     return found
 
 
@@ -240,9 +241,7 @@ def leaves_loop(node: ast.stmt) -> bool:
         return True
     if isinstance(node, (ast.For, ast.While)):
         return any(isinstance(n, ast.Return) for n in ast.walk(node))
-    if isinstance(node, ast.If):
-        return any(leaves_loop(s) for s in node.body + node.orelse)
-    return False
+    return any(leaves_loop(s) for branch in branches_of(node) for s in branch)
 
 
 def without_carried(node: For | While, positions: set[int]) -> For | While:

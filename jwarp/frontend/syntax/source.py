@@ -47,7 +47,7 @@ class Source:
         return found
 
     def _find_span(self, node: ast.AST) -> Span:
-        if not isinstance(node, (ast.expr, ast.stmt, ast.keyword, ast.arg)):
+        if not isinstance(node, (ast.expr, ast.stmt, ast.keyword, ast.arg, ast.pattern)):
             return Span(self.file, self.first_line)
         text, start, end = self.lines[node.lineno - 1], node.col_offset, node.end_col_offset or 0
         if not text.isascii():  # the columns of a syntax tree count bytes
@@ -173,7 +173,7 @@ def file_of(function: Callable) -> str:
 
 
 # What other decorators made, by the names of its classes.
-_DECORATED = {"PythonKernel": "a kernel", "HandwrittenKernel": "a kernel", "Func": "a func"}
+_DECORATED = {"PythonKernel": "a kernel", "HandwrittenKernel": "a kernel", "Func": "a func", "NativeFunc": "a func"}
 
 
 def check_function(function: Any, decorator: str) -> None:
@@ -237,6 +237,15 @@ def count_loads(trees: list[ast.stmt]) -> dict[str, int]:
     return counts
 
 
+def branches_of(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """The sequences of statements of which a branching statement runs one; none for other statements."""
+    if isinstance(statement, ast.If):
+        return [statement.body, statement.orelse]
+    if isinstance(statement, ast.Match):
+        return [*(case.body for case in statement.cases), []]  # no case may fit
+    return []
+
+
 def may_jump(statement: ast.stmt, *, in_loop: bool = False) -> bool:
     """Whether control may leave the statement other than by running past its end."""
     if isinstance(statement, ast.Return):
@@ -245,9 +254,7 @@ def may_jump(statement: ast.stmt, *, in_loop: bool = False) -> bool:
         return not in_loop
     if isinstance(statement, (ast.For, ast.While)):
         return any(may_jump(s, in_loop=True) for s in statement.body)
-    if isinstance(statement, ast.If):
-        return any(may_jump(s, in_loop=in_loop) for s in statement.body + statement.orelse)
-    return False
+    return any(may_jump(s, in_loop=in_loop) for branch in branches_of(statement) for s in branch)
 
 
 def returns_value(node: ast.AST) -> bool:
@@ -262,7 +269,8 @@ def always_jumps(statements: list[ast.stmt]) -> bool:
     for statement in statements:
         if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
             return True
-        if isinstance(statement, ast.If) and always_jumps(statement.body) and always_jumps(statement.orelse):
+        branches = branches_of(statement)
+        if branches and all(map(always_jumps, branches)):
             return True
     return False
 

@@ -155,6 +155,8 @@ def calls(wanted: set[str]) -> list[Call]:
             optional = len(o.defaults or {})
             for count in range(len(kinds) - optional, len(kinds) + 1):
                 for filled in _filled(kinds[:count]):
+                    if name == "lower_bound" and filled[0].dtype != filled[-1].dtype:
+                        continue  # which Warp finds out from its C++ compiler
                     found[Call(name, o.group, filled, tuple(o.input_types)[:count])] = None
     return list(found)
 
@@ -166,8 +168,8 @@ def _filled(kinds: list) -> list[tuple[Kind, ...]]:
         chosen = {name: options[k % len(options)] for name, options in GENERIC_SCALARS.items()}
         options = []
         for kind in kinds:
-            tried = {kind_of(kind, chosen, shape) for shape in (SHAPES if k < 1 else ((3,), (3, 3)))}
-            options.append([x for x in tried if x is not None])
+            tried = [kind_of(kind, chosen, shape) for shape in (SHAPES if k < 1 else ((3,), (3, 3)))]
+            options.append([x for x in dict.fromkeys(tried) if x is not None])
         result += itertools.product(*options)
     return list(dict.fromkeys(result))
 
@@ -205,6 +207,8 @@ def values(kind: Kind, rng, name: str) -> np.ndarray:
         found = rng.uniform(0.1, 0.9, shape) if name in NARROW else rng.uniform(-2.0, 2.0, shape)
         if name == "lower_bound" and kind.dims:
             found = np.sort(found)
+        if name in CANCELLING:  # in another order of rounding
+            found = found + 5.0 * np.eye(*kind.shape)
         return found.astype(getattr(wp, kind.dtype).dtype)
     low = 0 if kind.dtype[0] == "u" else -6
     found = rng.integers(low, 7, shape)
@@ -216,6 +220,7 @@ def values(kind: Kind, rng, name: str) -> np.ndarray:
 
 
 NARROW = {"acos", "asin", "erfinv", "erfcinv", "log", "log2", "log10", "sqrt", "pow"}
+CANCELLING = {"inverse", "inverse_approx", "determinant"}
 LOOSE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-5, "float64": 1e-10}
 
 

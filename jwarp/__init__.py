@@ -59,6 +59,11 @@ from jwarp.types import array1d as array1d
 from jwarp.types import array2d as array2d
 from jwarp.types import array3d as array3d
 from jwarp.types import array4d as array4d
+from jwarp.types import indexedarray as indexedarray
+from jwarp.types import indexedarray1d as indexedarray1d
+from jwarp.types import indexedarray2d as indexedarray2d
+from jwarp.types import indexedarray3d as indexedarray3d
+from jwarp.types import indexedarray4d as indexedarray4d
 from jwarp.types import struct as struct
 from jwarp.types import tile as _tile
 

@@ -17,6 +17,7 @@ class Planned:
 
 
 _FEATURES = {
+    "arrays of Omniverse's Fabric": "fabricarray indexedfabricarray",
     "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
     "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
     "derivatives of functions": "func_replay grad",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from jwarp.frontend.values.bindings import (
     NO_ARRAY,
     ArrayRef,
     Binding,
+    Chosen,
     Composite,
     Number,
     StructArray,
@@ -38,6 +40,10 @@ def bind_parameter(argument: Arguments, kind: AnyType, params: Iterator[tuple[in
 
     `argument` makes the binding of one part.
     """
+    if isinstance(kind, StructType) and kind.indexed is not None:
+        data, *indices = (argument(*next(params), span) for _ in kind.fields)
+        assert isinstance(data, ArrayRef)
+        return dataclasses.replace(data, axes=tuple(Chosen(x) for x in indices if isinstance(x, ArrayRef)))
     if isinstance(kind, StructType):
         return StructValue(kind, tuple(bind_parameter(argument, inner, params, span) for inner in kind.fields.values()))
     if isinstance(kind, StructArrayType):

@@ -20,7 +20,7 @@ _FEATURES = {
     "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
     "breakpoints": "breakpoint",
     "checks of values inside kernels": "expect_near",
-    "derivatives of functions": "func_replay grad",
+    "derivatives of functions": "func_replay",
     "mapped functions": "map",
     "arrays outside kernels": "full ones",
     "textures (interpolate between elements of an array)": "texture_sample",

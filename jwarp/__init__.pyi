@@ -78,6 +78,7 @@ from jwarp.frontend.func_grad import adjoint as adjoint
 from jwarp.frontend.func_grad import func_grad as func_grad
 from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
+from jwarp.frontend.native import func_native as func_native
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.types import struct as struct
 
@@ -1272,6 +1273,17 @@ def cosh(x: Float) -> Float:
 def cross(a: AnyVector, b: AnyVector) -> AnyVector:
     """The cross product of two vectors of length 3."""
 
+@_overload
+def curlnoise(state: uint32, xy: vec2, octaves: uint32 = ..., lacunarity: float = 2.0, gain: float = 0.5) -> vec2:
+    """A field without divergence: the curl of Perlin noise, summed over `octaves`.
+
+    Each octave has `lacunarity` times the frequency and `gain` times the amplitude of the one before.
+    """
+
+@_overload
+def curlnoise(state: uint32, xyz: vec3, octaves: uint32 = ..., lacunarity: float = 2.0, gain: float = 0.5) -> vec3: ...
+@_overload
+def curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = ..., lacunarity: float = 2.0, gain: float = 0.5) -> vec3: ...
 def cw_div(a: Composite, b: Composite) -> Composite:
     """The quotient of two vectors or matrices of one type, component by component."""
 
@@ -1543,6 +1555,16 @@ def neg(x: Number) -> Number:
 def neg(x: Composite) -> Composite: ...
 @_overload
 def neg(x: tile[T]) -> tile[T]: ...
+@_overload
+def noise(state: uint32, x: float) -> float:
+    """Perlin noise at a place, smooth and zero at integers. `state` chooses the field and stays as it is."""
+
+@_overload
+def noise(state: uint32, xy: vec2) -> float: ...
+@_overload
+def noise(state: uint32, xyz: vec3) -> float: ...
+@_overload
+def noise(state: uint32, xyzt: vec4) -> float: ...
 def nonzero(x: Number) -> Number:
     """0 where x is 0, else 1."""
 
@@ -1566,6 +1588,19 @@ def normalize(a: AnyVector) -> AnyVector:
 def normalize(a: AnyQuaternion) -> AnyQuaternion: ...
 def outer(a: Vector[Any, AnyMatrix], b: Vector[Any, AnyMatrix]) -> AnyMatrix:
     """The matrix of the products a[i] * b[j] of two vectors with components of one type, maybe of different lengths."""
+
+@_overload
+def pnoise(state: uint32, x: float, px: int) -> float:
+    """Perlin noise that repeats after `px` units along the first axis and so on, at places that are not negative."""
+
+@_overload
+def pnoise(state: uint32, xy: vec2, px: int, py: int) -> float: ...
+@_overload
+def pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float: ...
+@_overload
+def pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> float: ...
+def poisson(state: uint32, lam: float) -> uint32:
+    """A count with Poisson's distribution of mean `lam`. It takes some random numbers, none where `lam` is 0."""
 
 @_overload
 def pos(x: Number) -> Number:
@@ -1806,6 +1841,36 @@ def radians(x: Float) -> Float:
     """x degrees in radians."""
 
 @_overload
+def rand_init(seed: int) -> uint32:
+    """A state for the random numbers of a thread. `offset`, the thread's number say, chooses one of many sequences."""
+
+@_overload
+def rand_init(seed: int, offset: int) -> uint32: ...
+@_overload
+def randf(state: uint32) -> float:
+    """A float between 0 and 1, or `low` and `high`, and below; it has derivatives by these.
+
+    Between 0 and 1 it is a multiple of 2**-24. The next `state` is left in the variable.
+    """
+
+@_overload
+def randf(state: uint32, low: float, high: float) -> float: ...
+@_overload
+def randi(state: uint32) -> int:
+    """A random int32, or one from `low` up to, and without, `high`. The next `state` is left in the variable."""
+
+@_overload
+def randi(state: uint32, low: int, high: int) -> int: ...
+def randn(state: uint32) -> float:
+    """A float with the normal distribution of mean 0 and variance 1 (Box and Muller). It takes two random numbers."""
+
+@_overload
+def randu(state: uint32) -> uint32:
+    """A random uint32, or one from `low` up to, and without, `high`. The next `state` is left in the variable."""
+
+@_overload
+def randu(state: uint32, low: uint32, high: uint32) -> uint32: ...
+@_overload
 def range(stop: Index, /) -> Range:
     """The integers that a for statement runs over; a loop over constants may be unrolled."""
 
@@ -1823,6 +1888,36 @@ def rshift(a: Int, b: Int) -> Int:
 
 @_overload
 def rshift(a: Composite, b: Composite) -> Composite: ...
+def sample_cdf(state: uint32, cdf: array[float]) -> int:
+    """The index of the first element of `cdf`, sorted numbers up to 1, that is not below a random float."""
+
+def sample_triangle(state: uint32) -> vec2:
+    """Two of the barycentric coordinates of a point in a triangle, each point as likely as another."""
+
+def sample_unit_cube(state: uint32) -> vec3:
+    """A point in the cube of side 1 around the origin."""
+
+def sample_unit_disk(state: uint32) -> vec2:
+    """A point in the disk of radius 1."""
+
+def sample_unit_hemisphere(state: uint32) -> vec3:
+    """A point in the half of the ball of radius 1 where z is not negative."""
+
+def sample_unit_hemisphere_surface(state: uint32) -> vec3:
+    """A point on the half of the sphere of radius 1 where z is not negative."""
+
+def sample_unit_ring(state: uint32) -> vec2:
+    """A point on the circle of radius 1."""
+
+def sample_unit_sphere(state: uint32) -> vec3:
+    """A point in the ball of radius 1."""
+
+def sample_unit_sphere_surface(state: uint32) -> vec3:
+    """A point on the sphere of radius 1."""
+
+def sample_unit_square(state: uint32) -> vec2:
+    """A point in the square of side 1 around the origin."""
+
 def select(cond: Any, value_if_false: T, value_if_true: T) -> T:
     """As `where`, with the values in the other order."""
 

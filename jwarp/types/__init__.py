@@ -13,6 +13,7 @@ from jwarp.types.arrays import array3d as array3d
 from jwarp.types.arrays import array4d as array4d
 from jwarp.types.arrays import array_of as array_of
 from jwarp.types.arrays import as_type as as_type
+from jwarp.types.arrays import element_of as element_of
 from jwarp.types.arrays import user_type as user_type
 from jwarp.types.arrays import wanted_type as wanted_type
 from jwarp.types.blocks import ElementType as ElementType
@@ -51,6 +52,8 @@ from jwarp.types.patterns import as_pattern as as_pattern
 from jwarp.types.patterns import filled as filled
 from jwarp.types.patterns import fits as fits
 from jwarp.types.patterns import is_open as is_open
+from jwarp.types.references import Reference as Reference
+from jwarp.types.references import ref as ref
 from jwarp.types.scalars import FLOATS as FLOATS
 from jwarp.types.scalars import INTS as INTS
 from jwarp.types.scalars import PYTHON_SCALARS as PYTHON_SCALARS

@@ -126,7 +126,12 @@ BODIES = {
     "map of a number": ("s = wp.tile_map(wp.sin, «x»)", T, "`a` must be a tile, not float32", ""),
     "map of no function": ("s = wp.tile_map(«x», u)", T, "`op` must be a function", ""),
     "map of a kernel": ("s = «wp.tile_map(k, u)»", C, "`k` is a kernel", ""),
-    "map with two results": ("s = «wp.tile_map(pair, u)»", T, "must give one number, vector, matrix or struct", "one value"),
+    "map with two results": (
+        "s = «wp.tile_map(pair, u)»",
+        T,
+        "must give one number, vector, matrix or struct",
+        "one value",
+    ),
     "map of another type": ("s = wp.tile_map(plus, u, «q»)", T, "`y` of `plus` must be float32, not int32", ""),
     "map of tiles": ("s = wp.tile_map(summed, u)", C, "cannot use tiles", ""),
     "map with arrays": ("s = «wp.tile_map(listed, u)»", T, "cannot have arrays of its own", ""),
@@ -203,7 +208,6 @@ BODIES = {
     "no such thread": ("s = wp.tile_from_thread(4, x, «8»)", T, "there is no thread 8 of 8", ""),
     # later
     "random numbers": ("s = «wp.tile_randf»(4, n)", C, "not available yet", ""),
-    "queries": ("«wp.tile_bvh_query_next»(u)", C, "not available yet", ""),
     "queries": ("s = «wp.tile_bvh_query_aabb»(n, x, x)", C, "not available yet", ""),
 }
 

@@ -12,7 +12,7 @@ from jwarp.frontend.builtins.signatures import indexed
 from jwarp.frontend.builtins.tile.calls import NO_INDEX, Given, define
 from jwarp.frontend.tiles.operators import adds_up
 from jwarp.frontend.tiles.subscripts import along_axis
-from jwarp.frontend.values.bindings import ArrayRef, Binding, StructArray, TileRef
+from jwarp.frontend.values.bindings import ArrayRef, Binding, Chosen, Part, StructArray, TileRef
 from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Block, Const, If, Operand, Value
@@ -96,8 +96,37 @@ def _gathered(given: Given, array: ArrayRef, shape: tuple[int, ...]) -> list[Ope
 def _indices(given: Given, array: ArrayRef, places: list[Operand], component: Sequence[Const]) -> tuple[Operand, ...]:
     """All indices of a component: those of the array's row, of the elements, of the component."""
     shape, memory = types.shape_of(places[0].type), given.memory
-    row = (memory.fill(x, shape, given.where("a")) for x in array.prefix)
-    return (*row, *places, *(memory.fill_const(k.value, shape) for k in component))
+    span, left, first = given.where("a"), iter(places), []
+    for axis in array.axes:
+        if isinstance(axis, Chosen):
+            raise given.error(
+                f"`{array.name}` is an indexed array, of which there are no tiles",
+                "wp.tile_load_indexed and wp.tile_store_indexed take a tile of indices",
+                "a",
+            )
+        if isinstance(axis, Part):
+            first.append(_in_part(given, axis, next(left)))
+        else:
+            first.append(next(left) if axis is None else memory.fill(axis, shape, span))
+    return (*first, *left, *(memory.fill_const(k.value, shape) for k in component))
+
+
+def _in_part(given: Given, part: Part, place: Operand) -> Operand:
+    """The indices in an array of elements of a slice of it, outside of the array where they are outside of that."""
+    memory, span, shape = given.memory, given.where("a"), types.shape_of(place.type)
+
+    def each(x: Operand) -> Operand:
+        same = memory.op("cast", x, span=span, type=types.scalar_of(place.type))
+        return memory.fill(same, shape, span)
+
+    at = memory.op("add", each(part.start), memory.op("mul", place, each(part.step), span=span), span=span)
+    if part.limit is None:
+        holds = memory.op("lt", place, each(part.count), span=span)
+    elif part.limit != NO_INDEX:
+        holds = memory.op("lt", at, each(Const(int32, part.limit)), span=span)
+    else:
+        return at
+    return memory.op("select", holds, at, Const(place.type, NO_INDEX), span=span)
 
 
 def _loaded(given: Given, whole: _Whole, places: list[Operand], shape: tuple[int, ...]) -> TileRef:
@@ -140,10 +169,10 @@ def _load_indexed(given: Given) -> TileRef:
     return _loaded(given, whole, _gathered(given, whole.first, shape), shape)
 
 
-Part = tuple[int, tuple[Operand, ...], Operand]
+Written = tuple[int, tuple[Operand, ...], Operand]
 
 
-def _written(given: Given, places_of: Any) -> tuple[_Whole, list[Operand], list[Part]]:
+def _written(given: Given, places_of: Any) -> tuple[_Whole, list[Operand], list[Written]]:
     """The array that a tile `t` is written to, where, and for each component the array, the indices and the value."""
     kind, items = given.tile("t")
     assert kind.shape is not None

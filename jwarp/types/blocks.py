@@ -20,6 +20,7 @@ ElementType = ScalarType | CompositeType | StructType
 class TileKind(Pattern):
     """The type of a tile in kernel code: what its elements are, and its shape. None stands for any."""
 
+    is_block = True
     dtype: ElementType | None
     shape: tuple[int, ...] | None
 

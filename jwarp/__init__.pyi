@@ -1393,6 +1393,27 @@ def erfinv(x: Float) -> Float:
 def exp(x: Float) -> Float:
     """e to the power x."""
 
+def expect_eq(a: T, b: T) -> None:
+    """Say that two values of one type are equal, numbers or vectors, matrices and the like.
+
+    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
+    ends with an error that says where and for which thread.
+    """
+
+def expect_near(a: T, b: T, tolerance: Any = 1e-6) -> None:
+    """Say that two floats, or all components, are no further apart than `tolerance`; NaNs are not near.
+
+    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
+    ends with an error that says where and for which thread.
+    """
+
+def expect_neq(a: T, b: T) -> None:
+    """Say that two values of one type differ.
+
+    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
+    ends with an error that says where and for which thread.
+    """
+
 def floor(x: Float) -> Float:
     """The largest integer not above x, as a float."""
 

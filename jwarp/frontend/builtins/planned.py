@@ -18,8 +18,7 @@ class Planned:
 
 _FEATURES = {
     "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
-    "breakpoints": "breakpoint",
-    "checks of values inside kernels": "expect_near",
+    "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
     "derivatives of functions": "func_replay grad",
     "mapped functions": "map",
     "arrays outside kernels": "full ones",

@@ -1,6 +1,7 @@
 """Every module that has rows of the table of builtins: to import this one fills the table."""
 
 from jwarp.frontend.builtins import atomic as atomic
+from jwarp.frontend.builtins import checks as checks
 from jwarp.frontend.builtins import control as control
 from jwarp.frontend.builtins import memory as memory
 from jwarp.frontend.builtins import prints as prints

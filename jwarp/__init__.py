@@ -63,6 +63,7 @@ from jwarp.types import array3d as array3d
 from jwarp.types import array4d as array4d
 from jwarp.types import struct as struct
 from jwarp.types import tile as _tile
+from jwarp.types import tile_stack as _tile_stack
 
 globals().update(_CONSTANTS)
 globals().update(_SCALARS)  # float32, …, and bool, a type here as in Warp
@@ -70,7 +71,7 @@ globals().update(types.NAMED)  # vec3, mat33d, …
 globals().update(_BUILTINS)
 globals().update({name: row.function for name, row in _LIBRARY.items()})
 
-tile = _tile  # outside kernels the type of a parameter
+tile, tile_stack = _tile, _tile_stack  # outside kernels the types of parameters
 Function = Func  # as Warp calls it where it annotates a parameter
 
 __version__ = _version("jwarp")

@@ -108,7 +108,7 @@ def as_type(annotation: Any) -> AnyType | None:
     return annotation if isinstance(annotation, ArrayType) else as_scalar(annotation)
 
 
-def user_type(kind: AnyType) -> AnyType | CompositeType:
+def user_type(kind: AnyType | CompositeType) -> AnyType | CompositeType:
     """The type of a field or parameter as users write it: `wp.vec3` for a vector that is passed by value."""
     if isinstance(kind, StructType) and kind.indexed is not None:
         return kind.indexed

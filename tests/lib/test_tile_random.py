@@ -9,10 +9,9 @@ import jwarp as wp
 
 
 def hashed(state):
-    state = np.asarray(state, np.uint32)
-    inner = state * np.uint32(747796405) + np.uint32(2891336453)
-    word = ((inner >> ((inner >> np.uint32(28)) + np.uint32(4))) ^ inner) * np.uint32(277803737)
-    return (word >> np.uint32(22)) ^ word
+    inner = (int(state) * 747796405 + 2891336453) % 2**32
+    word = (((inner >> ((inner >> 28) + 4)) ^ inner) * 277803737) % 2**32
+    return (word >> 22) ^ word
 
 
 @wp.kernel
@@ -31,14 +30,14 @@ def test_each_thread_has_a_sequence_of_its_own(width):
     outs = [np.zeros((3, 10), kind) for kind in (np.int32, np.int32, np.float32, np.float32)]
     wp.launch_tiled(drawn, 3, [42, -1.0, 3.0, *outs], block_dim=width)
     for block in range(3):
-        start = hashed(np.uint32(42) + hashed(block))
+        start = hashed(42 + hashed(block))
         states = []
         for lane in range(width):
-            state = hashed(start + np.uint32(lane))
+            state = hashed(start + lane)
             states.append([state := hashed(state) for _ in range(-(10 // -width))])
         numbers = np.array(states, np.uint32).T.ravel()[:10]
         unit = (numbers >> 8).astype(np.float32) * np.float32(2**-24)
-        np.testing.assert_array_equal(outs[0][block], numbers.astype(np.int32))
+        np.testing.assert_array_equal(outs[0][block], numbers.view(np.int32))
         np.testing.assert_array_equal(outs[1][block], (numbers % 12).astype(np.int32) - 5)
         np.testing.assert_array_equal(outs[2][block], unit)
         np.testing.assert_allclose(outs[3][block], unit * 4 - 1, rtol=1e-6, atol=1e-6)

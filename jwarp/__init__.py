@@ -17,6 +17,7 @@ from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
 from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
+from jwarp.autodiff import inline as _inline  # noqa: F401 makes gradients of functions
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
 from jwarp.bind import derivatives as _derivatives  # noqa: F401 registers the rules
@@ -40,6 +41,7 @@ from jwarp.frontend.func_grad import adjoint as adjoint
 from jwarp.frontend.func_grad import func_grad as func_grad
 from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
+from jwarp.frontend.lowering.derivatives import grad as grad
 from jwarp.frontend.native import func_native as func_native
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.lib import decompositions as _decompositions  # noqa: F401 its rows

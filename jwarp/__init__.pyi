@@ -78,6 +78,7 @@ from jwarp.frontend.func_grad import adjoint as adjoint
 from jwarp.frontend.func_grad import func_grad as func_grad
 from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
+from jwarp.frontend.lowering.derivatives import grad as grad
 from jwarp.frontend.native import func_native as func_native
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.types import struct as struct

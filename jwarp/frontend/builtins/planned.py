@@ -19,7 +19,7 @@ class Planned:
 _FEATURES = {
     "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
     "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
-    "derivatives of functions": "func_replay grad",
+    "derivatives of functions": "func_replay",
     "mapped functions": "map",
     "arrays outside kernels": "full ones",
     "textures (interpolate between elements of an array)": "texture_sample",

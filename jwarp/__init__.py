@@ -51,6 +51,7 @@ from jwarp.lib import random as _random  # noqa: F401 its rows
 from jwarp.lib import rotations as _rotations  # noqa: F401 its rows
 from jwarp.lib import search as _search  # noqa: F401 its rows
 from jwarp.lib import spatial as _spatial  # noqa: F401 its rows
+from jwarp.lib import tile_random as _tile_random  # noqa: F401 its rows
 from jwarp.lib import transforms as _transforms  # noqa: F401 its rows
 from jwarp.types import SCALARS as _SCALARS
 from jwarp.types import Float as Float
@@ -61,6 +62,11 @@ from jwarp.types import array1d as array1d
 from jwarp.types import array2d as array2d
 from jwarp.types import array3d as array3d
 from jwarp.types import array4d as array4d
+from jwarp.types import indexedarray as indexedarray
+from jwarp.types import indexedarray1d as indexedarray1d
+from jwarp.types import indexedarray2d as indexedarray2d
+from jwarp.types import indexedarray3d as indexedarray3d
+from jwarp.types import indexedarray4d as indexedarray4d
 from jwarp.types import struct as struct
 from jwarp.types import tile as _tile
 from jwarp.types import tile_stack as _tile_stack

@@ -81,6 +81,11 @@ from jwarp.frontend.kernel_base import Kernel as Kernel
 from jwarp.frontend.lowering.derivatives import grad as grad
 from jwarp.frontend.native import func_native as func_native
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
+from jwarp.types import indexedarray as indexedarray
+from jwarp.types import indexedarray1d as indexedarray1d
+from jwarp.types import indexedarray2d as indexedarray2d
+from jwarp.types import indexedarray3d as indexedarray3d
+from jwarp.types import indexedarray4d as indexedarray4d
 from jwarp.types import struct as struct
 
 bool = builtins.bool
@@ -2351,6 +2356,26 @@ def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T
 
 @_overload
 def tile_ones(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
+@_overload
+def tile_randf(shape: Shape, rng: uint32, storage: str = "register") -> tile[float]:
+    """A tile of random floats from 0 to 1, or from `min` to `max`.
+
+    `rng` is left as it is: another tile of other numbers needs another state. The numbers depend on
+    the number of threads in a block.
+    """
+
+@_overload
+def tile_randf(shape: Shape, rng: uint32, min: float, max: float, storage: str = "register") -> tile[float]: ...
+@_overload
+def tile_randi(shape: Shape, rng: uint32, storage: str = "register") -> tile[int]:
+    """A tile of random int32, or of those from `min` up to, and without, `max`.
+
+    `rng` is left as it is: another tile of other numbers needs another state. The numbers depend on
+    the number of threads in a block.
+    """
+
+@_overload
+def tile_randi(shape: Shape, rng: uint32, min: int, max: int, storage: str = "register") -> tile[int]: ...
 def tile_reduce(op: Callable[[T, T], T], a: tile[T], axis: int | None = None) -> tile[T]:
     """The elements combined by a function of two along an axis, which is left out of the shape; or all.
 

@@ -46,7 +46,6 @@ from jwarp.frontend.builtins.annotations import (
     Shape,
     T,
     ThreadIndex,
-    TileStack,
     Vector,
 )
 from jwarp.frontend.builtins.annotations import Float as Float
@@ -66,6 +65,7 @@ from jwarp.frontend.builtins.annotations import int16 as int16
 from jwarp.frontend.builtins.annotations import int32 as int32
 from jwarp.frontend.builtins.annotations import int64 as int64
 from jwarp.frontend.builtins.annotations import tile as tile
+from jwarp.frontend.builtins.annotations import tile_stack as tile_stack
 from jwarp.frontend.builtins.annotations import uint8 as uint8
 from jwarp.frontend.builtins.annotations import uint16 as uint16
 from jwarp.frontend.builtins.annotations import uint32 as uint32
@@ -78,6 +78,7 @@ from jwarp.frontend.func_grad import adjoint as adjoint
 from jwarp.frontend.func_grad import func_grad as func_grad
 from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
+from jwarp.frontend.lowering.derivatives import grad as grad
 from jwarp.frontend.native import func_native as func_native
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.types import struct as struct
@@ -1393,6 +1394,27 @@ def erfinv(x: Float) -> Float:
 def exp(x: Float) -> Float:
     """e to the power x."""
 
+def expect_eq(a: T, b: T) -> None:
+    """Say that two values of one type are equal, numbers or vectors, matrices and the like.
+
+    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
+    ends with an error that says where and for which thread.
+    """
+
+def expect_near(a: T, b: T, tolerance: Any = 1e-6) -> None:
+    """Say that two floats, or all components, are no further apart than `tolerance`; NaNs are not near.
+
+    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
+    ends with an error that says where and for which thread.
+    """
+
+def expect_neq(a: T, b: T) -> None:
+    """Say that two values of one type differ.
+
+    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
+    ends with an error that says where and for which thread.
+    """
+
 def floor(x: Float) -> Float:
     """The largest integer not above x, as a float."""
 
@@ -2387,27 +2409,19 @@ def tile_sort(keys: tile[Any], values: tile[Any]) -> None:
 def tile_squeeze(t: tile[T], axis: Shape | None = None) -> tile[T]:
     """A view without the dimensions of extent 1, all or those given; one dimension stays."""
 
-def tile_stack(capacity: int, dtype: type[T]) -> TileStack[T]:
-    """An empty stack that the threads of the block share, of at most `capacity` elements.
-
-    The elements are numbers, vectors, matrices or structs of these. Which threads push and pop which elements goes by
-    their order: of one `tile_stack_push`, the first threads come first; of one `tile_stack_pop`, the first thread gets
-    the last element.
-    """
-
-def tile_stack_clear(s: TileStack[Any]) -> None:
+def tile_stack_clear(s: tile_stack[Any]) -> None:
     """Drop all elements of a stack."""
 
-def tile_stack_count(s: TileStack[Any]) -> int:
+def tile_stack_count(s: tile_stack[Any]) -> int:
     """How many elements a stack has."""
 
-def tile_stack_pop(s: TileStack[T]) -> tuple[T, int]:
+def tile_stack_pop(s: tile_stack[T]) -> tuple[T, int]:
     """Let each thread pop an element, thread after thread.
 
     Gives the element and the slot it was in; zeros and -1 where none was left for this thread.
     """
 
-def tile_stack_push(s: TileStack[T], value: T, has_value: bool) -> int:
+def tile_stack_push(s: tile_stack[T], value: T, has_value: bool) -> int:
     """Let each thread that has a value push it, thread after thread.
 
     Gives the slot of this thread's value, -1 if it has none, or if the stack was full: then the value is dropped.

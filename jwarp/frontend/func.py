@@ -20,7 +20,7 @@ from jwarp.frontend.syntax.source import (
     parameter_span,
     read_source,
 )
-from jwarp.types import Pattern, Reference, TileKind, wanted_type
+from jwarp.types import Pattern, Reference, StackKind, TileKind, wanted_type
 
 
 class Func(ByName):
@@ -127,7 +127,7 @@ class Func(ByName):
             return None
         if get_origin(annotation) is Annotated and isinstance(annotation.__metadata__[0], Pattern):
             return annotation.__metadata__[0]
-        if isinstance(annotation, TileKind):
+        if isinstance(annotation, (TileKind, StackKind)):
             return annotation
         if get_origin(annotation) is tuple:
             return tuple(self._wanted(item, name) for item in get_args(annotation))

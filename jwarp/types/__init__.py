@@ -16,6 +16,12 @@ from jwarp.types.arrays import as_type as as_type
 from jwarp.types.arrays import element_of as element_of
 from jwarp.types.arrays import user_type as user_type
 from jwarp.types.arrays import wanted_type as wanted_type
+from jwarp.types.blocks import ElementType as ElementType
+from jwarp.types.blocks import StackKind as StackKind
+from jwarp.types.blocks import TileKind as TileKind
+from jwarp.types.blocks import as_element as as_element
+from jwarp.types.blocks import tile as tile
+from jwarp.types.blocks import tile_stack as tile_stack
 from jwarp.types.composites import KINDS as KINDS
 from jwarp.types.composites import MAKERS as MAKERS
 from jwarp.types.composites import MATRIX as MATRIX
@@ -77,12 +83,10 @@ from jwarp.types.structs import struct as struct
 from jwarp.types.structs import unchecked as unchecked
 from jwarp.types.tiles import MAX_DIMS as MAX_DIMS
 from jwarp.types.tiles import MAX_TILE_ELEMENTS as MAX_TILE_ELEMENTS
-from jwarp.types.tiles import TileKind as TileKind
 from jwarp.types.tiles import TileType as TileType
 from jwarp.types.tiles import ValueType as ValueType
 from jwarp.types.tiles import scalar_of as scalar_of
 from jwarp.types.tiles import shape_of as shape_of
-from jwarp.types.tiles import tile as tile
 from jwarp.types.tiles import tile_type as tile_type
 from jwarp.types.tiles import with_shape as with_shape
 

@@ -107,7 +107,7 @@ def as_type(annotation: Any) -> AnyType | None:
     return annotation if isinstance(annotation, ArrayType) else as_scalar(annotation)
 
 
-def user_type(kind: AnyType) -> AnyType | CompositeType:
+def user_type(kind: AnyType | CompositeType) -> AnyType | CompositeType:
     """The type of a field or parameter as users write it: `wp.vec3` for a vector that is passed by value."""
     return kind.element if isinstance(kind, ArrayType) and kind.dims == 0 else kind
 

@@ -18,9 +18,8 @@ class Planned:
 
 _FEATURES = {
     "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
-    "breakpoints": "breakpoint",
-    "checks of values inside kernels": "expect_near",
-    "derivatives of functions": "func_replay grad",
+    "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
+    "derivatives of functions": "func_replay",
     "mapped functions": "map",
     "arrays outside kernels": "full ones",
     "textures (interpolate between elements of an array)": "texture_sample",

@@ -16,6 +16,7 @@ from jwarp.frontend.context import Context, spelling
 from jwarp.frontend.func import Func
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.lowering.arguments import Arguments, read_arguments
+from jwarp.frontend.lowering.derivatives import GradientOf, call_gradient
 from jwarp.frontend.lowering.inlining import call_function
 from jwarp.frontend.lowering.rules import expression, lower, unsupported
 from jwarp.frontend.native import NativeFunc
@@ -131,6 +132,7 @@ Rule = Callable[[Context, Any, Arguments], Binding]
 _CALLED: tuple[tuple[type, Rule, Reading], ...] = (
     (Func, call_function, Reading()),
     (NativeFunc, _call_native, Reading()),
+    (GradientOf, call_gradient, Reading()),
     (TileBuiltin, _call_tile_builtin, Reading()),
     (Builtin, _call_builtin, Reading()),
     (ScalarType, _call_scalar_type, Reading()),

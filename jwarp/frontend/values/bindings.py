@@ -19,7 +19,9 @@ from jwarp.types import (
     ArrayType,
     CompositeType,
     CompositeValue,
+    ElementType,
     ScalarType,
+    StackKind,
     Struct,
     StructArrayType,
     StructType,
@@ -177,7 +179,7 @@ class TileRef:
     Several names may stand for one place: views of a tile, and what a function calls its argument.
     """
 
-    dtype: ScalarType | CompositeType
+    dtype: ElementType
     cell: int
     view: View
 
@@ -193,26 +195,11 @@ class TileRef:
 
 
 @dataclass(frozen=True)
-class StackKind:
-    """The type of a stack of tiles: what its elements are, and how many it holds at most."""
-
-    dtype: ScalarType | CompositeType | StructType
-    capacity: int
-
-    def __repr__(self) -> str:
-        return f"tile_stack({self.dtype!r}, capacity={self.capacity})"
-
-
-@dataclass(frozen=True)
 class TileStack:
-    """A stack that the threads of a block share: tiles with their number, and with each scalar of the elements.
-
-    `empty` is an element of zeros.
-    """
+    """A stack that the threads of a block share: a tile with the number of its elements, and one with these."""
 
     type: StackKind
     items: tuple[TileRef | Tile, ...]
-    empty: Binding
 
 
 @dataclass(frozen=True)

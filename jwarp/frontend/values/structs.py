@@ -88,7 +88,7 @@ def construct(
     return StructValue(kind, tuple(items))
 
 
-def nothing(kind: AnyType, name: str) -> Binding:
+def nothing(kind: AnyType | CompositeType, name: str) -> Binding:
     """What a field holds that nobody gave a value."""
     written = user_type(kind)
     if isinstance(written, StructType):

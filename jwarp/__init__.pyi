@@ -2348,6 +2348,26 @@ def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T
 
 @_overload
 def tile_ones(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
+@_overload
+def tile_randf(shape: Shape, rng: uint32, storage: str = "register") -> tile[float]:
+    """A tile of random floats from 0 to 1, or from `min` to `max`.
+
+    `rng` is left as it is: another tile of other numbers needs another state. The numbers depend on
+    the number of threads in a block.
+    """
+
+@_overload
+def tile_randf(shape: Shape, rng: uint32, min: float, max: float, storage: str = "register") -> tile[float]: ...
+@_overload
+def tile_randi(shape: Shape, rng: uint32, storage: str = "register") -> tile[int]:
+    """A tile of random int32, or of those from `min` up to, and without, `max`.
+
+    `rng` is left as it is: another tile of other numbers needs another state. The numbers depend on
+    the number of threads in a block.
+    """
+
+@_overload
+def tile_randi(shape: Shape, rng: uint32, min: int, max: int, storage: str = "register") -> tile[int]: ...
 def tile_reduce(op: Callable[[T, T], T], a: tile[T], axis: int | None = None) -> tile[T]:
     """The elements combined by a function of two along an axis, which is left out of the shape; or all.
 

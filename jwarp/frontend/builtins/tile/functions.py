@@ -51,7 +51,7 @@ def _function(given: Given, name: str) -> PythonRef:
     return value
 
 
-def _elementwise(
+def elementwise(
     given: Given, function: PythonRef, args: Sequence[tuple[Any, Sequence[Operand]] | Binding], shape: tuple[int, ...],
     spans: Sequence[Span],
 ) -> tuple[Any, list[Operand]]:  # fmt: skip
@@ -125,7 +125,7 @@ def _map(given: Given) -> TileRef:
             args.append((value.dtype, given.memory.read(value, span)))
         else:
             args.append(value)
-    dtype, items = _elementwise(given, function, args, first.shape, spans)
+    dtype, items = elementwise(given, function, args, first.shape, spans)
     return given.memory.made(dtype, first.shape, items, given.span)
 
 
@@ -246,7 +246,7 @@ def _combined(
     """What a function gives for two elements, or for each two of tiles of `shape`."""
     spans = [given.span] * len(sides)
     if shape:
-        return _elementwise(given, function, sides, shape, spans)
+        return elementwise(given, function, sides, shape, spans)
     args = [given.memory.composed(dtype, items) for dtype, items in sides]
     result = given.e.apply(function, args, spans, given.span)
     scalars = flatten(result, given.span)

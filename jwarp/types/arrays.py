@@ -123,6 +123,10 @@ def _written(annotation: Any) -> Any:
     return None if kind is None else user_type(kind)
 
 
+def _has_content(struct: StructType) -> bool:
+    return any(_has_content(kind) if isinstance(kind, StructType) else True for kind in struct.fields.values())
+
+
 def _array_type(dtype: Any, ndim: Any) -> Any:
     is_composite = isinstance(dtype, CompositeType) and dtype is not Composite
     element = dtype if is_composite or isinstance(dtype, StructType) else as_scalar(dtype)
@@ -132,6 +136,8 @@ def _array_type(dtype: Any, ndim: Any) -> Any:
             f"wp.array: element type must be a scalar, vector, matrix or struct type, not {dtype!r}",
             hint="write wp.array[float], or wp.array(dtype=float)",
         )
+    if isinstance(element, StructType) and not _has_content(element):
+        raise KernelTypeError(f"wp.array: {element!r} has no fields that an array could hold")
     if not isinstance(ndim, int) or not 1 <= ndim <= MAX_DIMS:
         raise KernelTypeError(f"wp.array: ndim must be 1 to {MAX_DIMS}, not {ndim!r}")
     return array_of(element, ndim)

@@ -137,7 +137,7 @@ def positive(binding: Binding, what: str, span: Span) -> int:
 def component_type(e: Emitter, values: Sequence[Binding], dtype: Binding | None, name: str, span: Span) -> ScalarType:
     """The type that `dtype` names, or else the one that the values have."""
     if dtype is not None:
-        kind = as_scalar(dtype.object) if isinstance(dtype, PythonRef) else None
+        kind = as_scalar(dtype.object if isinstance(dtype, PythonRef) else dtype)  # a default is the type itself
         if kind is None:
             raise KernelTypeError(f"the dtype of {name} must be a scalar type, not {describe(dtype)}", span)
         return kind

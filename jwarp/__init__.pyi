@@ -17,6 +17,7 @@ from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
+from jwarp.api.map import map as map
 from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
 from jwarp.backend.events import CompileEvent as CompileEvent
@@ -81,6 +82,11 @@ from jwarp.frontend.kernel_base import Kernel as Kernel
 from jwarp.frontend.lowering.derivatives import grad as grad
 from jwarp.frontend.native import func_native as func_native
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
+from jwarp.types import indexedarray as indexedarray
+from jwarp.types import indexedarray1d as indexedarray1d
+from jwarp.types import indexedarray2d as indexedarray2d
+from jwarp.types import indexedarray3d as indexedarray3d
+from jwarp.types import indexedarray4d as indexedarray4d
 from jwarp.types import struct as struct
 
 bool = builtins.bool
@@ -1940,9 +1946,12 @@ def sample_unit_sphere_surface(state: uint32) -> vec3:
 def sample_unit_square(state: uint32) -> vec2:
     """A point in the square of side 1 around the origin."""
 
+@_overload
 def select(cond: Any, value_if_false: T, value_if_true: T) -> T:
     """As `where`, with the values in the other order."""
 
+@_overload
+def select(arr: array[Any], value_if_false: T, value_if_true: T) -> T: ...
 @_overload
 def sign(x: Number) -> Number:
     """-1 where x < 0, else 1; of each component for vectors and matrices."""
@@ -2633,9 +2642,12 @@ def transpose(a: AnyMatrix) -> AnyMatrix:
 def trunc(x: Float) -> Float:
     """x without its fraction."""
 
+@_overload
 def unot(a: Number) -> bool:
-    """Whether a is zero or False: `not a`."""
+    """Whether a is zero or False, or an array without elements: `not a`."""
 
+@_overload
+def unot(a: array[Any]) -> bool: ...
 def untile(a: tile[T]) -> T:
     """This thread's number, vector or matrix in a tile whose last axis has an element for each thread of the block."""
 
@@ -2653,12 +2665,15 @@ def velocity_at_point(qd: spatial_vector, r: vec3) -> vec3:
 def velocity_at_point(qd: spatial_vectord, r: vec3d) -> vec3d: ...
 @_overload
 def velocity_at_point(qd: spatial_vectorh, r: vec3h) -> vec3h: ...
+@_overload
 def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
     """`value_if_true` where the condition holds, else `value_if_false`; both have one type and are computed.
 
     The condition is a bool, a number, or an array, which holds where it has elements.
     """
 
+@_overload
+def where(arr: array[Any], value_if_true: T, value_if_false: T) -> T: ...
 @_overload
 def zeros(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.

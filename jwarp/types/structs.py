@@ -128,7 +128,7 @@ def struct(cls: type | None = None, **options: Any) -> Any:
     dataclasses.
 
     Raises:
-        KernelTypeError: `cls` is no class, has a base class, or a field has a type that kernels do not
+        KernelTypeError: `cls` is no class or has a base class, or a field has a type that kernels do not
             know or a name that structs have for themselves.
     """
     if cls is None:

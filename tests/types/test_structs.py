@@ -91,25 +91,3 @@ def test_a_field_cannot_hide_what_structs_have():
         @wp.struct
         class Wrong:
             replace: float
-
-
-def test_a_struct_may_have_no_fields():
-    @wp.struct
-    class Nothing:
-        pass
-
-    @wp.struct
-    class Holder:
-        nothing: Nothing
-        k: float
-
-    @wp.kernel
-    def twice(nothing: Nothing, holder: Holder, y: wp.array[float]):
-        made = Nothing()
-        holder.nothing = made
-        y[0] = holder.k * 2.0
-
-    assert wp.launch(twice, 1, [Nothing(), Holder(k=1.5)], [1])[0][0] == 3.0
-    assert wp.launch(twice, 1, [{}, {"nothing": {}, "k": 2.0}], [1])[0][0] == 4.0
-    with pytest.raises(wp.KernelTypeError, match="Nothing has no fields that an array could hold"):
-        wp.array[Nothing]

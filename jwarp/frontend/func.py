@@ -31,13 +31,19 @@ class Func(ByName):
     """
 
     gradient: Func | None = None  # what @wp.func_grad gave it
+    outside: Callable[..., Any] | None = None  # what a call outside kernels does, if not that of the Python function
 
-    def __init__(self, function: Callable, outputs: tuple[str, ...] = (), earlier: Func | None = None):
-        """`earlier` is the function of the same name that was defined before in the same scope."""
+    def __init__(
+        self, function: Callable, outputs: tuple[str, ...] = (), earlier: Func | None = None, changed: str = ""
+    ):
+        """`earlier` is the function of the same name that was defined before in the same scope.
+
+        `changed` is the first parameter, where a call that stands alone gives the result to that argument.
+        """
         functools.update_wrapper(self, function)
         self.python = function
         self.name = function.__name__
-        self.outputs = Outputs(outputs, function.__code__.co_argcount)
+        self.outputs = Outputs(outputs, function.__code__.co_argcount, changed)
         self._captured = capture(function)
         if earlier is not None and self._captured.get(self.name) is earlier:
             del self._captured[self.name]  # it means all overloads, the later ones too
@@ -128,7 +134,7 @@ class Func(ByName):
         return wanted
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.python(*args, **kwargs)
+        return (self.outside or self.python)(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<wp.func {self.name}>"

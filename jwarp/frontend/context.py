@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,11 +14,14 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.func import Func
 from jwarp.frontend.syntax.operators import SYMBOLS
 from jwarp.frontend.syntax.source import Source, count_loads
+from jwarp.frontend.values import array_views
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
+    Chosen,
     Composite,
     Number,
+    Part,
     PythonRef,
     Shape,
     StructArray,
@@ -32,10 +36,10 @@ from jwarp.frontend.values.bindings import (
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.attributes import Attribute, Extent
-from jwarp.ir.builder import Builder, zero
+from jwarp.ir.builder import FALSE, Builder, zero
 from jwarp.ir.nodes import Const, Gradient, Local, Op, Operand, Param, Value
 from jwarp.ir.ops import OPS
-from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, int32, int64, uint32, uint64
+from jwarp.types import ArrayType, Bound, CompositeType, ScalarType, bool_, int32, int64, uint32, uint64
 
 # What one thread may have in local arrays. Sixteen threads at a time have theirs on the stack.
 MAX_LOCAL_BYTES = 4096
@@ -54,6 +58,8 @@ class Frame:
     env: dict[str, Binding] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)  # names that some path leaves without a value
     statics: dict[str, Any] = field(default_factory=dict)  # variables of unrolled loops
+    variables: Bound = field(default_factory=dict)  # the types that type variables stand for
+    not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
 
     @functools.cached_property
     def loads(self) -> dict[str, int]:
@@ -230,10 +236,15 @@ class Context:
 
     def extent(self, array: ArrayRef, axis: int, span: Span) -> Operand:
         """`array.shape[axis]`."""
+        number, shown = array.shown[axis]
+        if isinstance(shown, Part):
+            return shown.count
+        if isinstance(shown, Chosen):
+            return self.extent(shown.indices, 0, span)
         if array.extents is not None:
-            return Const(int32, array.extents[axis])
+            return Const(int32, array.extents[number])
         result = Value(int32)
-        self.builder.append(Op("shape", (), Extent(array.index, len(array.prefix) + axis), result, span))
+        self.builder.append(Op("shape", (), Extent(array.index, number), result, span))
         return result
 
     def as_index(self, binding: Binding, array: ArrayRef, span: Span) -> Operand:
@@ -249,14 +260,29 @@ class Context:
         return self.emit("cast", operand, span=span, type=int64 if wide else int32)
 
     def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding:
-        """The element of `array` at `indices`, which start with those of its row."""
-        items = []
+        """The element of `array` at `indices`."""
+        items: list[Operand] = []
+        if array.is_missing:
+            self.check_given(array, span)
+            items = [zero(array.type.dtype)] * math.prod(array.type.components)
+            return _element(array, items)
+        indices = array_views.place(self, array, indices, span)
         for component in component_indices(array.type.components):
             result = Value(array.type.dtype)
             self.builder.append(Op("load", (*indices, *component), array.index, result, span))
             items.append(result)
-        kind = array.type.element
-        return Composite(kind, tuple(items)) if isinstance(kind, CompositeType) else items[0]
+        return _element(array, items)
+
+    def check_given(self, array: ArrayRef, span: Span) -> None:
+        """Refuse an access to the array that nobody gave where it is made for certain, or debug mode finds it."""
+        if not array.is_missing:
+            return
+        if self.builder.depth == 1:
+            raise CompileError(f"the field `{array.name}` has no array yet", span, "assign one to it")
+        if self.debug:
+            before, self.builder.span = self.builder.span, span
+            self.builder.check(FALSE, f"`{array.name}` has no array here")
+            self.builder.span = before
 
     def atomic(
         self, name: str, array: ArrayRef, indices: list[Binding], values: list[Binding], spans: list[Span], span: Span
@@ -271,14 +297,17 @@ class Context:
         if array.type.dtype.kind not in OPS[f"atomic_{name}"].kinds:
             raise KernelTypeError(f"wp.atomic_{name} does not take {array.type.dtype}", span)
         place = tuple(self.as_index(i, array, s) for i, s in zip(indices, spans, strict=False))
-        place = (*array.prefix, *from_start(array, place))
-        before = []
+        place = array_views.place(self, array, place, span)
+        before: list[Operand] = []
+        if array.is_missing:
+            self.check_given(array, span)
+            return _element(array, [zero(array.type.dtype)] * math.prod(array.type.components))
         parts = zip(*(flatten(v, span) or () for v in values), strict=True)
         for component, scalars in zip(component_indices(array.type.components), parts, strict=True):
             result = Value(array.type.dtype)
             self.builder.append(Op(f"atomic_{name}", (*place, *component, *scalars), array.index, result, span))
             before.append(result)
-        return Composite(kind, tuple(before)) if isinstance(kind, CompositeType) else before[0]
+        return _element(array, before)
 
     def local_array(self, kind: ArrayType, extents: tuple[int, ...], span: Span) -> ArrayRef:
         """A new array of this thread's own, all zeros."""
@@ -297,14 +326,10 @@ class Context:
         return ArrayRef(number, local.name, kind, (), extents)
 
 
-def from_start(array: ArrayRef, indices: tuple[Operand, ...]) -> tuple[Operand, ...]:
-    """`indices`, with those that are known to count from the end of a local array counted from its start."""
-    if array.extents is None:
-        return indices
-    return tuple(
-        Const(x.type, x.value + n) if isinstance(x, Const) and -n <= x.value < 0 else x
-        for x, n in zip(indices, array.extents, strict=False)
-    )
+def _element(array: ArrayRef, scalars: list[Operand]) -> Binding:
+    """An element of an array, made of its scalars."""
+    kind = array.type.element
+    return Composite(kind, tuple(scalars)) if isinstance(kind, CompositeType) else scalars[0]
 
 
 def spelling(type: ScalarType) -> str:

@@ -6,7 +6,6 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, overload
 
 from jwarp.caches import Cache, PerOwner
@@ -18,18 +17,17 @@ from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.frontend.lowering.lower import lower_kernel_source
 from jwarp.frontend.syntax.source import (
+    Definition,
     Source,
     annotations_of,
-    capture,
     check_function,
-    file_lines,
     file_of,
     parameter_span,
     read_source,
 )
 from jwarp.frontend.tiles.blocks import by_blocks
 from jwarp.ir import nodes
-from jwarp.types import as_type, is_open, wanted_type
+from jwarp.types import Bound, as_type, is_open, wanted_type
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
@@ -38,24 +36,10 @@ _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
 _IRS: PerOwner[Kernel, tuple, nodes.Kernel] = PerOwner("IR of a kernel", "settings that change it, and sizes of blocks")
 
 
-@dataclass(frozen=True)
-class Definition:
-    """What a function's names and its file were when it was made a kernel."""
-
-    captured: dict[str, Any]
-    lines: list[str]
-    span: Span
-
-    @staticmethod
-    def of(function: Callable) -> Definition:
-        """That of now."""
-        span = Span(file_of(function), function.__code__.co_firstlineno)
-        return Definition(capture(function), file_lines(function), span)
-
-
 class PythonKernel(Kernel):
     """A kernel written in Python. Its code is read when it is first needed; numbers it names are captured now."""
 
+    _variables: Bound | None = None  # the types that type variables of a generic kernel stand for
     _tiled: bool | None = None  # whether it uses tiles, once that is known
 
     def __init__(
@@ -69,9 +53,9 @@ class PythonKernel(Kernel):
         functools.update_wrapper(self, function)
         self.python = function
         definition = definition or Definition.of(function)
-        self._captured, self._lines = definition.captured, definition.lines
+        self._definition = definition
         if annotations is None:
-            annotations = annotations_of(function, self._captured)
+            annotations = annotations_of(function, definition.captured)
         super().__init__(function.__name__, _parameters(function, annotations), definition.span, enable_backward)
         assert self.params is not None  # a struct that arrays cannot hold is refused now
         self._lock = threading.Lock()
@@ -82,7 +66,8 @@ class PythonKernel(Kernel):
 
     @functools.cached_property
     def source(self) -> Source:
-        return read_source(self.python, self._captured, self._lines)
+        known = self._definition
+        return read_source(self.python, known.captured, known.lines, known.statics)
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force).
@@ -122,7 +107,10 @@ class PythonKernel(Kernel):
     def _lowered(self, key: tuple) -> nodes.Kernel:
         """What one thread does, under the settings and for the size of the block that `key` has."""
         with self._lock:
-            return self._irs.made(key, lambda: lower_kernel_source(self.source, self.signature, self.params, *key))
+            return self._irs.made(
+                key,
+                lambda: lower_kernel_source(self.source, self.signature, self.params, *key, variables=self._variables),
+            )
 
     def _some_blocks(self, settings: Settings) -> nodes.Kernel:
         """The IR for a common size of the block; if its tiles fit none such, the error is that for the first."""
@@ -146,6 +134,7 @@ class Instance(PythonKernel):
         named = {parameter.name: kind for parameter, kind in zip(generic.signature, kinds, strict=True)}
         super().__init__(function, generic.enable_backward, named, definition)
         self.generic, self.kinds = generic, kinds
+        self._variables = generic.variables(kinds)
 
     def __reduce__(self) -> Any:
         return _instance, (self.generic, self.kinds)

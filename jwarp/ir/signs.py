@@ -1,4 +1,4 @@
-"""Finds integers that plainly are not negative, and drops tests whether they are.
+"""Finds integers that plainly are not negative, and drops tests whether they are, or below the end of their loop.
 
 A tile may stick out in front of an array, so that its indices are tested. Most are multiples of block coordinates and
 of loop counters, plus what counts the elements of the tile. That they do not wrap is taken for granted: who runs so
@@ -10,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
 
+from jwarp.ir.builder import zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, walk
 
 
 def drop_sign_tests(kernel: Kernel, tests: Collection[Operand]) -> Kernel:
-    """The kernel with `tests`, each `index >= 0`, settled for indices that are plainly not negative.
+    """The kernel with `tests`, each `index >= 0` or `index < end`, settled where they plainly hold.
 
     Tests that the author of a kernel wrote are not among them: integers wrap, and who asks is told.
     """
@@ -23,7 +24,7 @@ def drop_sign_tests(kernel: Kernel, tests: Collection[Operand]) -> Kernel:
         return kernel
     signs, known = Signs(kernel.body), dict[Value, Operand]()
     for node in walk(kernel.body):
-        if isinstance(node, Op) and node.result is not None and node.result in tests and signs.is_count(node.args[0]):
+        if isinstance(node, Op) and node.result is not None and node.result in tests and signs.settle(node):
             known[node.result] = Const(node.result.type, True)
     if not known:
         return kernel
@@ -47,7 +48,24 @@ class Signs:
     def __init__(self, body: Block):
         self.definitions = {n.result: n for n in walk(body) if isinstance(n, Op) and n.result is not None}
         self.starts = {n.index: n.lo for n in walk(body) if isinstance(n, For) and n.step > 0}
+        self.ends = {n.index: n.hi for n in walk(body) if isinstance(n, For) and n.step > 0}
         self.known: dict[Value, bool] = {}
+
+    def settle(self, test: Op) -> bool:
+        """Whether a test, `index >= 0` or `index < end`, plainly holds."""
+        index, end = test.args
+        index = self.counted(index)
+        if test.name == "ge":
+            return self.is_count(index)
+        return isinstance(index, Value) and index in self.ends and self.ends[index] == end
+
+    def counted(self, index: Operand) -> Operand:
+        """The index itself for one that would be counted from the end, `select(index >= 0, index, index + extent)`."""
+        node = self.definitions.get(index) if isinstance(index, Value) else None
+        test = self.definitions.get(node.args[0]) if node is not None and node.name == "select" else None  # type: ignore[arg-type]
+        if node is None or test is None or test.name != "ge" or test.args != (node.args[1], zero(index.type)):
+            return index
+        return node.args[1] if self.is_count(node.args[1]) else index
 
     def is_count(self, x: Operand) -> bool:
         """Whether an integer is not negative, as far as is plain."""

@@ -198,7 +198,7 @@ def _flat(parts: Sequence[Any]) -> np.ndarray:
 OPERATE: list[Callable[[str, Any, Any], Any]] = []
 
 
-def _operator(name: str, method: str, turned: bool = False) -> Any:
+def _operator(name: str, method: str) -> Any:
     """A method of composites outside kernels: between two of which one has operators of its own, that of kernels."""
     plain = getattr(np.ndarray, method)
 
@@ -206,7 +206,7 @@ def _operator(name: str, method: str, turned: bool = False) -> Any:
         plain_kinds = (None, *PLAIN.values())
         if not isinstance(other, CompositeValue) or (self.own_kind in plain_kinds and other.own_kind in plain_kinds):
             return plain(self, other)
-        return OPERATE[0](name, other, self) if turned else OPERATE[0](name, self, other)
+        return OPERATE[0](name, self, other)
 
     return apply
 
@@ -222,6 +222,12 @@ class CompositeValue(np.ndarray):
 
     def __array_finalize__(self, source: Any) -> None:
         object.__setattr__(self, "kind", getattr(source, "kind", None))
+
+    def __eq__(self, other: object) -> Any:
+        return False if other is None else super().__eq__(other)
+
+    def __ne__(self, other: object) -> Any:
+        return True if other is None else super().__ne__(other)
 
     def __reduce__(self) -> Any:
         make, given, state = super().__reduce__()  # type: ignore[str-unpack]
@@ -280,13 +286,11 @@ class CompositeValue(np.ndarray):
         else:
             self[found[0]] = value
 
-    __add__, __radd__ = _operator("add", "__add__"), _operator("add", "__radd__", turned=True)
-    __sub__, __rsub__ = _operator("sub", "__sub__"), _operator("sub", "__rsub__", turned=True)
-    __mul__, __rmul__ = _operator("mul", "__mul__"), _operator("mul", "__rmul__", turned=True)
-    __truediv__, __rtruediv__ = _operator("div", "__truediv__"), _operator("div", "__rtruediv__", turned=True)
-    __matmul__, __rmatmul__ = _operator("matmul", "__matmul__"), _operator("matmul", "__rmatmul__", turned=True)
-    __iadd__, __isub__ = _operator("add", "__iadd__"), _operator("sub", "__isub__")
-    __imul__, __itruediv__ = _operator("mul", "__imul__"), _operator("div", "__itruediv__")
+    __add__, __iadd__ = _operator("add", "__add__"), _operator("add", "__iadd__")
+    __sub__, __isub__ = _operator("sub", "__sub__"), _operator("sub", "__isub__")
+    __mul__, __imul__ = _operator("mul", "__mul__"), _operator("mul", "__imul__")
+    __truediv__, __itruediv__ = _operator("div", "__truediv__"), _operator("div", "__itruediv__")
+    __matmul__ = _operator("matmul", "__matmul__")
 
 
 _types: Cache[tuple[CompositeKind, tuple[int, ...], ScalarType], CompositeType] = Cache(

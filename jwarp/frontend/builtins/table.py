@@ -12,11 +12,11 @@ import numpy as np
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import Described, first_fitting
 from jwarp.frontend.context import Context
-from jwarp.frontend.values.bindings import Binding
+from jwarp.frontend.values.bindings import Binding, bind_python
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Operand
 from jwarp.ir.ops import OPS
-from jwarp.types import PYTHON_SCALARS, CompositeValue, from_dtype
+from jwarp.types import NAMED, PYTHON_SCALARS, SCALARS, CompositeValue, from_dtype
 
 Lower = Callable[[Context, list[Any], list[Span], Span], Binding]
 
@@ -25,7 +25,6 @@ Lower = Callable[[Context, list[Any], list[Span], Span], Binding]
 class Reading:
     """How the arguments of a call are read."""
 
-    unpacks: bool = True  # whether `*v` may be among them
     names: bool = True  # whether they may be given by name
     constants: tuple[type, ...] = ()  # of which types Python constants may be among them, which are no values
     texts: int = 0  # how many come first that are constant texts, None for anything else
@@ -57,7 +56,10 @@ class Builtin(Described):
                 bound = first_fitting(self.each_form, args, named)
             except TypeError as error:
                 raise KernelTypeError(f"wp.{self.name}: {error}", span) from None
+            given = set(bound.arguments)
             bound.apply_defaults()
+            left_out = {name: d for name, d in bound.arguments.items() if name not in given and isinstance(d, _VALUES)}
+            bound.arguments |= {name: bind_python(default, name, span) for name, default in left_out.items()}
             return list(bound.arguments.values()), spans
         if not named:
             return args, spans
@@ -91,6 +93,10 @@ class Builtin(Described):
         if result is None:
             raise KernelTypeError(f"wp.{self.name} does not take ({', '.join(str(a.dtype) for a in arrays)})")
         return evaluate(self.operation, arrays, result)[()]
+
+
+# Of the defaults, those that stand for values or types. None says that an argument is left out.
+_VALUES = (bool, int, float, type)
 
 
 def _python_dtype(value: Any) -> Any:
@@ -146,6 +152,12 @@ def library(forms: str) -> Callable[[Any], Any]:
         return function
 
     return described
+
+
+def public(name: str) -> Any:
+    """The function or type of the kernel language that the package has by this name; None if there is none."""
+    row = LIBRARY.get(name)
+    return row.function if row else BUILTINS.get(name) or NAMED.get(name) or SCALARS.get(name)
 
 
 def check_count(name: str, args: Sequence[Any], expected: tuple[int, ...], span: Span) -> None:

@@ -10,7 +10,17 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.gradients import with_gradient
-from jwarp.frontend.values.bindings import ArrayRef, Binding, StructArray, StructValue, bind_python, describe, layout
+from jwarp.frontend.lowering.references import leave_references
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    StructArray,
+    StructValue,
+    TileStack,
+    bind_python,
+    describe,
+    layout,
+)
 from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.builder import FALSE, TRUE
 from jwarp.types import ArrayType, Bound, Pattern, filled, fits
@@ -24,17 +34,19 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
     bound: Bound = {}
     arguments = _bound(function, given, bound)
-    caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments))
+    caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments), variables=bound)
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)
     try:
         lower_statements(ctx, function.source.tree.body)
-        result = result_of(ctx, function, span, bound)
+        result = result_of(ctx, function, span)
+        after = ctx.frame.env
     except JwarpError as error:
         raise _inside(error, function, span) from None
     finally:
         ctx.stack.pop()
         ctx.frame = caller
+    leave_references(ctx, function, given, arguments, after)
     if function.gradient is not None and not ctx.in_gradient:
         if any(map(holds_tile, (*arguments.values(), result))):
             raise CompileError(f"`{function.name}` has a gradient of its own, so it cannot take or give tiles", span)
@@ -68,11 +80,8 @@ def _bound(function: Func, given: Arguments, variables: Bound) -> dict[str, Bind
     return bound
 
 
-def result_of(ctx: Context, function: Func, span: Span, bound: Bound) -> Binding:
-    """What the function that was just read returns, checked against its annotation.
-
-    The type variables of its parameters stand for the types in `bound`.
-    """
+def result_of(ctx: Context, function: Func, span: Span) -> Binding:
+    """What the function that was just read returns, checked against its annotation."""
     env = ctx.frame.env
     result = env.get("$result", ())
     if "$result" in env and env.get("$return") != TRUE:
@@ -81,7 +90,7 @@ def result_of(ctx: Context, function: Func, span: Span, bound: Bound) -> Binding
             ctx.builder.check(ctx.scalar(env.get("$return", FALSE), span), f"`{function.name}` returns no value")
     result = ctx.tiles.settled(ctx.tiles.loose(result, span), span)
     expected = function.declared("return")
-    if expected is not None and not _fits(_layout(result, span), expected, bound):
+    if expected is not None and not _fits(_layout(result, span), expected, ctx.frame.variables):
         returns = function.source.tree.returns
         assert returns is not None
         shown = ("nothing" if expected == () else repr(expected)).replace(",)", ")")
@@ -98,14 +107,14 @@ def _overload(function: Func, given: Arguments) -> Func:
         return function
     for is_generic in (False, True):
         for overload in function.overloads:
-            if overload.is_generic == is_generic and _takes(overload, given):
+            if overload.is_generic == is_generic and takes(overload, given):
                 return overload
     types = ", ".join(map(describe, [*given.values, *given.named.values()]))
     known = "; ".join(f.heading for f in function.overloads)
     raise KernelTypeError(f"no overload of `{function.name}` takes ({types})", given.span, f"there are {known}")
 
 
-def _takes(function: Func, given: Arguments) -> bool:
+def takes(function: Func, given: Arguments) -> bool:
     """Whether a call fits the parameters of `function` and their annotations."""
     try:
         bound = function.signature.bind(*given.values, **given.named).arguments
@@ -127,7 +136,7 @@ def _layout(binding: Binding, span: Span) -> Any:
     """What an annotation is compared with."""
     if isinstance(binding, tuple):
         return tuple(_layout(item, span) for item in binding)
-    whole = isinstance(binding, (ArrayRef, StructArray, StructValue))
+    whole = isinstance(binding, (ArrayRef, StructArray, StructValue, TileStack))
     return binding.type if whole else layout(binding, span)  # type: ignore[union-attr]
 
 

@@ -46,7 +46,7 @@ def call(function: Any, args: Sequence[Any], named: dict[str, Any]) -> Any:
     positional, rest = values[: len(args)], values[len(args) :]
     keywords = dict(zip(named, rest, strict=True))
     spans = dict.fromkeys(named, span)
-    given = Arguments(positional, [span] * len(positional), keywords, spans, span, span)
+    given = Arguments(positional, [span] * len(args), keywords, spans, span, span, [None] * len(args), {})
     rule, reading = called(function, span)
     if not reading.has_values_only:
         raise KernelTypeError(f"wp.{function.name} can only be called inside a kernel", span)

@@ -11,10 +11,10 @@ from typing import Any
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.names import assign, read_name
-from jwarp.frontend.lowering.subscripts import element_or_row, selectors
+from jwarp.frontend.lowering.subscripts import element_or_view, selectors
 from jwarp.frontend.lowering.tile_subscripts import indexed_place
 from jwarp.frontend.tiles.subscripts import TilePlace
-from jwarp.frontend.values import composites, structs
+from jwarp.frontend.values import array_views, composites, structs
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -108,7 +108,7 @@ def _place(ctx: Context, target: ast.expr) -> Place:
     if owner.array is not None and owner.indices is None:
         if isinstance(target, ast.Attribute):
             raise not_assignable(ctx, target)
-        found = element_or_row(ctx, owner.array, target)
+        found = element_or_view(ctx, owner.array, target)
         return owner.element(found) if isinstance(found, tuple) else Place(owner.name, found, None)
     kind = owner.kind
     if not isinstance(kind, CompositeType):
@@ -157,7 +157,7 @@ def not_assignable(ctx: Context, target: ast.expr) -> CompileError:
 
 def _row_error(place: Place, span: Span) -> CompileError:
     return CompileError(
-        f"this is a whole row of `{place.name}`, whose elements can only be set one by one",
+        f"this is a slice or a whole row of `{place.name}`, whose elements can only be set one by one",
         span,
         "give an index for each dimension: a[i, j]",
     )
@@ -201,6 +201,8 @@ def change(ctx: Context, place: Place, operation: str, binding: Binding, span: S
     if place.array is None:
         assert isinstance(place.value, Composite)
         return assign(ctx, place.name, composites.replace(ctx, place.value, place.selectors, scalars, span), span)
+    if place.array.is_missing:
+        return ctx.check_given(place.array, span)
     for indices, value in zip(_element_indices(ctx, place, span), scalars, strict=True):
         ctx.builder.effect(operation, *indices, value, attr=place.array.index)
     return None
@@ -230,7 +232,7 @@ def _store_struct(ctx: Context, place: Place, operation: str, binding: Binding, 
     if not isinstance(binding, StructValue) or binding.type is not kind or operation != "store":
         raise KernelTypeError(f"`{place.name}` holds {kind!r}, the value is {describe(binding)}", span)
     for array, part in structs.leaves(place.array, binding):
-        change(ctx, Place(array.name, array, None, (*array.prefix, *place.indices)), operation, part, span)
+        change(ctx, Place(array.name, array, None, place.indices), operation, part, span)
 
 
 def _element_indices(ctx: Context, place: Place, span: Span) -> list[tuple[Operand, ...]]:
@@ -243,4 +245,5 @@ def _element_indices(ctx: Context, place: Place, span: Span) -> list[tuple[Opera
             axes.append([Const(int32, k) for k in known])
         else:
             axes.append([ctx.as_index(selector, place.array, span)])
-    return [(*place.indices, *component) for component in itertools.product(*axes)]
+    element = array_views.place(ctx, place.array, place.indices, span)
+    return [(*element, *component) for component in itertools.product(*axes)]

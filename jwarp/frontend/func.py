@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
 from jwarp.errors import CompileError
 from jwarp.frontend.by_name import ByName
+from jwarp.frontend.syntax.lambdas import lambda_source
 from jwarp.frontend.syntax.outputs import Outputs
 from jwarp.frontend.syntax.source import (
     Definition,
@@ -150,6 +151,14 @@ class Func(ByName):
 
     def __repr__(self) -> str:
         return f"<wp.func {self.name}>"
+
+
+class Lambda(Func):
+    """A lambda expression as a function of the kernel language, for `wp.map`."""
+
+    @functools.cached_property
+    def source(self) -> Source:
+        return lambda_source(self.python, self._definition.captured, self._definition.lines)
 
 
 def _written_parameters(function: Callable) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from jwarp.ir.builder import TRUE, zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import (
     MATRIX,
+    QUATERNION,
     CompositeType,
     ScalarType,
     as_scalar,
@@ -106,6 +107,9 @@ def make_matrix(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     """`matrix(*values, shape, dtype)`; the type follows from the values where it is left out."""
     values, shape, dtype = args
     assert isinstance(values, tuple)
+    if len(values) == 3 and isinstance(values[1], Composite) and values[1].type.kind is QUATERNION:
+        hint = "wp.transform_compose(position, rotation, scale) is that matrix"
+        raise KernelTypeError("wp.matrix does not take a position, a rotation and a scale", span, hint)
     if shape is not None:
         if not isinstance(shape, tuple) or len(shape) != 2:
             raise KernelTypeError(f"shape must be (rows, columns), not {describe(shape)}", span)

@@ -19,7 +19,7 @@ from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.foreign.functions import function_of
 from jwarp.frontend.meaning import meaning, reads
-from jwarp.types import SCALARS, Struct, StructType, array, indexedarray, struct, tile, unchecked
+from jwarp.types import SCALARS, Reference, Struct, StructType, array, indexedarray, struct, tile, unchecked
 
 PACKAGE = "warp"
 
@@ -207,6 +207,7 @@ _OF_WARP: dict[str, Callable[[Any], Any]] = {
     "StructInstance": _struct_value,
     "array": _array,
     "_ArrayAnnotation": _array,
+    "Reference": lambda annotation: Reference(counterpart(annotation.value_type)),
     "indexedarray": _indexed_array,
     "_IndexedArrayAnnotation": _indexed_array,
     "tile": _tile,

@@ -23,6 +23,6 @@ def test_every_name_of_warp_is_there_or_refused_by_name():
 
 
 def test_some_overloads_give_the_numbers_of_warp():
-    count, _, wrong = builtin_overloads.audit(set(), SAMPLE)
-    assert count > SAMPLE // 2
-    assert not wrong, "\n".join(f"{call}: {reason}" for call, reason in wrong.items())
+    found = builtin_overloads.audit(set(), SAMPLE)
+    assert len(found.taken) > SAMPLE // 2
+    assert not found.wrong, "\n".join(f"{call}: {reason}" for call, reason in found.wrong.items())

@@ -1,4 +1,4 @@
-"""Calls of Warp's builtins with arguments of all types that it takes, run by Warp and by jwarp: `python` this file, about 5 minutes.
+"""Calls of Warp's builtins with arguments of all types that it takes, run by Warp and by jwarp: `python` this file.
 
 Warp's registry says what there is: its overloads with concrete types, and generic ones, for which some types are tried.
 Each call is a kernel with an array for each argument. Arguments: names of groups or builtins, all groups if none.

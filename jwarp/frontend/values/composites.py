@@ -59,7 +59,7 @@ def from_components(e: Emitter, type: CompositeType, args: Sequence[Binding], sp
         return convert(e, type, args[0], span)
     if any(isinstance(a, Composite) for a in args):
         given = ", ".join(map(describe, args))
-        way = "wp.matrix_from_rows and wp.matrix_from_cols take vectors" if type.kind is MATRIX else ""
+        way = f"wp.matrix_from_rows and wp.matrix_from_cols take vectors; {_FROM_PARTS}" if type.kind is MATRIX else ""
         raise KernelTypeError(f"{type.name} is made of scalars, not of ({given})", span, way or "give each component")
     scalars = [component(e, type.dtype, a, span) for a in args] or [zero(type.dtype)]
     if len(scalars) != type.size and (len(scalars) > 1 or (args and not type.kind.repeats)):
@@ -102,6 +102,10 @@ def make_vector(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     return from_components(e, vector(extent, component_type(e, values, dtype, "wp.vector", span)), values, span)
 
 
+# What Warp's wp.matrix and wp.mat44 also do.
+_FROM_PARTS = "of a position, a rotation and a scale: wp.transform_compose(position, rotation, scale)"
+
+
 def make_matrix(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     """`matrix(*values, shape, dtype)`; the type follows from the values where it is left out."""
     values, shape, dtype = args
@@ -113,7 +117,8 @@ def make_matrix(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     elif len(values) == 1 and isinstance(values[0], Composite) and not values[0].type.is_vector:
         extents = values[0].type.shape
     else:
-        raise KernelTypeError("wp.matrix needs its shape", span, "wp.matrix(shape=(2, 3), dtype=float)")
+        way_out = _FROM_PARTS if len(values) == 3 else "wp.matrix(shape=(2, 3), dtype=float)"
+        raise KernelTypeError("wp.matrix needs its shape", span, way_out)
     kind = component_type(e, values, dtype, "wp.matrix", span)
     return from_components(e, matrix((extents[0], extents[1]), kind), values, span)
 

@@ -32,11 +32,30 @@ class LaneVariation(Variation):
     def __init__(self, kernel: Kernel, lane_axis: int | None):
         super().__init__()
         self.kernel, self.lane_axis = kernel, lane_axis
+        self.arrays: set[int] = set()  # local arrays of which each lane has another one
+
+    def find(self, block: Block) -> None:
+        count = -1
+        while count != len(self.arrays):
+            count = len(self.arrays)
+            super().find(block)
+
+    def op(self, node: Op) -> None:
+        if self.is_own(node) and (self.mapped or self.any(node.args)):
+            self.arrays.add(node.array)
+        super().op(node)
+
+    def is_own(self, node: Op) -> bool:
+        """Whether an operation is one on a thread's own array."""
+        row = node.row
+        return (row.reads_elements or row.changes_elements) and self.kernel.local(node.array) is not None
 
     def result(self, node: Op, mapped: bool) -> bool:
         if node.name == "tid":
             return node.attr == self.lane_axis
         if node.name == "own":
+            return True
+        if self.is_own(node) and node.array in self.arrays:
             return True
         if is_tile(node.result):  # tiles are the block's; those of lanes come from `collect`
             return False
@@ -60,6 +79,10 @@ class Lanes(Lifter):
         super().__init__((block_dim,), variation)
         self.lane_variation = variation
         self.kernel, self.block_dim, self.lane_axis = kernel, block_dim, lane_axis
+        # The number of the lane, which is the first index of arrays that each lane has for itself.
+        self.number = Value(int32)
+        variation.varying.add(self.number)
+        self.lanes[self.number] = Value(tile_type(int32, self.shape))
         # In the mapped control flow at hand: what is computed in it, and what is known before.
         self.inside: dict[Value, Op] = {}
         self.outside: set[Value] = set()
@@ -112,7 +135,8 @@ class Lanes(Lifter):
         elif node.row.is_tile or any(map(is_tile, (*node.args, node.result))):
             self.tile_op(node, out)
         else:
-            self.check_local(node)
+            if self.lane_variation.is_own(node) and node.array in self.lane_variation.arrays:
+                node = dataclasses.replace(node, args=(self.number, *node.args))
             if self.mapped and node.result is not None:
                 self.inside[node.result] = node
             super().op(node, out)
@@ -124,19 +148,11 @@ class Lanes(Lifter):
         args = tuple(self.same(a, node.span) for a in node.args)
         out.append(dataclasses.replace(node, args=args))
 
-    def check_local(self, node: Op) -> None:
-        """A thread's own array becomes the block's, where all threads have the same in it."""
-        row = node.row
-        if not (row.reads_elements or row.changes_elements):
-            return
-        local = self.kernel.local(node.array)
-        if local is not None and (self.mapped or self.variation.any(node.args)):
-            raise CompileError(
-                f"`{local.name}` is a thread's own array, and what the threads of a block have in theirs differs; "
-                "in kernels with tiles that is not available yet",
-                node.span,
-                "use a tile: wp.tile_zeros, or wp.tile of a number, vector or matrix",
-            )
+    def numbering(self) -> Op:
+        """What gives the lanes their numbers."""
+        made = self.lanes[self.number]
+        assert isinstance(made, Value)
+        return Op("iota", (), Iota(self.shape, 0), made, self.kernel.span)
 
     # -- lanes
 

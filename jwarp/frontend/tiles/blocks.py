@@ -33,7 +33,8 @@ def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None) -> Kernel:
     if variation.arrays:
         body = Block((blocks.numbering(), *body.nodes), body.yields)
     locals_ = with_lanes(kernel, variation.arrays, block_dim)
-    return dataclasses.replace(kernel, body=body, block_dim=block_dim, locals=locals_)
+    gradients = tuple(blocks.gradients)
+    return dataclasses.replace(kernel, body=body, block_dim=block_dim, locals=locals_, gradients=gradients)
 
 
 class _Blocks(Lanes):

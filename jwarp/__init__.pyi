@@ -17,6 +17,7 @@ from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
+from jwarp.api.map import map as map
 from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
 from jwarp.backend.events import CompileEvent as CompileEvent
@@ -80,7 +81,14 @@ from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
 from jwarp.frontend.lowering.derivatives import grad as grad
 from jwarp.frontend.native import func_native as func_native
+from jwarp.frontend.options import get_module_options as get_module_options
+from jwarp.frontend.options import set_module_options as set_module_options
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
+from jwarp.types import indexedarray as indexedarray
+from jwarp.types import indexedarray1d as indexedarray1d
+from jwarp.types import indexedarray2d as indexedarray2d
+from jwarp.types import indexedarray3d as indexedarray3d
+from jwarp.types import indexedarray4d as indexedarray4d
 from jwarp.types import struct as struct
 
 bool = builtins.bool
@@ -1712,8 +1720,8 @@ def quat_from_matrix(mat: mat44d) -> quatd: ...
 def quat_from_matrix(mat: mat33h) -> quath: ...
 @_overload
 def quat_from_matrix(mat: mat44h) -> quath: ...
-def quat_identity(dtype: Any = float) -> Any:
-    """The quaternion 0, 0, 0, 1 of a float type, which turns nothing."""
+def quat_identity(dtype: Any = None) -> Any:
+    """The quaternion 0, 0, 0, 1 of a float type (float32 where none is given), which turns nothing."""
 
 @_overload
 def quat_inverse(quat: quat) -> quat:
@@ -1940,9 +1948,12 @@ def sample_unit_sphere_surface(state: uint32) -> vec3:
 def sample_unit_square(state: uint32) -> vec2:
     """A point in the square of side 1 around the origin."""
 
+@_overload
 def select(cond: Any, value_if_false: T, value_if_true: T) -> T:
     """As `where`, with the values in the other order."""
 
+@_overload
+def select(arr: array[Any], value_if_false: T, value_if_true: T) -> T: ...
 @_overload
 def sign(x: Number) -> Number:
     """-1 where x < 0, else 1; of each component for vectors and matrices."""
@@ -2556,8 +2567,8 @@ def transform_get_translation(xform: transform) -> vec3:
 def transform_get_translation(xform: transformd) -> vec3d: ...
 @_overload
 def transform_get_translation(xform: transformh) -> vec3h: ...
-def transform_identity(dtype: Any = float) -> Any:
-    """The transform of a float type that moves and turns nothing."""
+def transform_identity(dtype: Any = None) -> Any:
+    """The transform of a float type (float32 where none is given) that moves and turns nothing."""
 
 @_overload
 def transform_inverse(xform: transform) -> transform:
@@ -2583,6 +2594,22 @@ def transform_point(xform: transform, point: vec3) -> vec3:
 def transform_point(xform: transformd, point: vec3d) -> vec3d: ...
 @_overload
 def transform_point(xform: transformh, point: vec3h) -> vec3h: ...
+@_overload
+def transform_set_rotation(xform: transform, q: quat) -> None:
+    """Change the rotation of a transform: `xform.q = q`."""
+
+@_overload
+def transform_set_rotation(xform: transformd, q: quatd) -> None: ...
+@_overload
+def transform_set_rotation(xform: transformh, q: quath) -> None: ...
+@_overload
+def transform_set_translation(xform: transform, p: vec3) -> None:
+    """Change the position of a transform: `xform.p = p`."""
+
+@_overload
+def transform_set_translation(xform: transformd, p: vec3d) -> None: ...
+@_overload
+def transform_set_translation(xform: transformh, p: vec3h) -> None: ...
 @_overload
 def transform_to_matrix(xform: transform) -> mat44:
     """The 4 by 4 matrix of a transform: the rotation at its upper left, the position at its right."""
@@ -2633,9 +2660,12 @@ def transpose(a: AnyMatrix) -> AnyMatrix:
 def trunc(x: Float) -> Float:
     """x without its fraction."""
 
+@_overload
 def unot(a: Number) -> bool:
-    """Whether a is zero or False: `not a`."""
+    """Whether a is zero or False, or an array without elements: `not a`."""
 
+@_overload
+def unot(a: array[Any]) -> bool: ...
 def untile(a: tile[T]) -> T:
     """This thread's number, vector or matrix in a tile whose last axis has an element for each thread of the block."""
 
@@ -2653,12 +2683,15 @@ def velocity_at_point(qd: spatial_vector, r: vec3) -> vec3:
 def velocity_at_point(qd: spatial_vectord, r: vec3d) -> vec3d: ...
 @_overload
 def velocity_at_point(qd: spatial_vectorh, r: vec3h) -> vec3h: ...
+@_overload
 def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
     """`value_if_true` where the condition holds, else `value_if_false`; both have one type and are computed.
 
     The condition is a bool, a number, or an array, which holds where it has elements.
     """
 
+@_overload
+def where(arr: array[Any], value_if_true: T, value_if_false: T) -> T: ...
 @_overload
 def zeros(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.

@@ -26,6 +26,7 @@ from jwarp.types.composites import KINDS as KINDS
 from jwarp.types.composites import MAKERS as MAKERS
 from jwarp.types.composites import MATRIX as MATRIX
 from jwarp.types.composites import NAMED as NAMED
+from jwarp.types.composites import OPERATE as OPERATE
 from jwarp.types.composites import PLAIN as PLAIN
 from jwarp.types.composites import QUATERNION as QUATERNION
 from jwarp.types.composites import TRANSFORM as TRANSFORM
@@ -41,6 +42,13 @@ from jwarp.types.composites import of_components as of_components
 from jwarp.types.composites import quaternion as quaternion
 from jwarp.types.composites import transformation as transformation
 from jwarp.types.composites import vector as vector
+from jwarp.types.indexed import indexed_of as indexed_of
+from jwarp.types.indexed import indexed_parts as indexed_parts
+from jwarp.types.indexed import indexedarray as indexedarray
+from jwarp.types.indexed import indexedarray1d as indexedarray1d
+from jwarp.types.indexed import indexedarray2d as indexedarray2d
+from jwarp.types.indexed import indexedarray3d as indexedarray3d
+from jwarp.types.indexed import indexedarray4d as indexedarray4d
 from jwarp.types.patterns import Bound as Bound
 from jwarp.types.patterns import Float as Float
 from jwarp.types.patterns import Int as Int

@@ -61,7 +61,6 @@ def _expect_neq(ctx: Context, args: list[Binding], spans: list[Span], span: Span
 
 def _expect_near(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     a, b, tolerance = args
-    tolerance = Number(tolerance) if isinstance(tolerance, float) else tolerance  # the default
     xs, ys = ctx.scalars(a, span), ctx.scalars(b, span)
     if isinstance(a, Composite) or isinstance(b, Composite):
         fits = isinstance(a, Composite) and isinstance(b, Composite) and a.type is b.type

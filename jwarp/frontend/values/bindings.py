@@ -104,6 +104,9 @@ class Chosen:
     indices: ArrayRef
 
 
+# The number of the array that nobody gave.
+NO_ARRAY = -1
+
 # Of an axis of an array: the index that is taken of it, what is shown of it, or None for all of it.
 Axis = Operand | Part | Chosen | None
 
@@ -113,7 +116,8 @@ class ArrayRef:
     """An array of the kernel, or a view of one: rows of it, every second element, those that indices name.
 
     `index` is the array's number in the IR, `axes` says what is shown of its first axes; the others are shown whole.
-    `type` is that of the view. A local array has known `extents`, all of its own, a parameter has not.
+    `type` is that of the view. A local array has known `extents`, all of its own, a parameter has not. The array that
+    nobody gave, Warp's null array, has the number `NO_ARRAY` and no elements.
     """
 
     index: int
@@ -126,6 +130,11 @@ class ArrayRef:
     def is_local(self) -> bool:
         """Whether it is an array of the thread's own."""
         return self.extents is not None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it is the array that nobody gave."""
+        return self.index == NO_ARRAY
 
     @property
     def shown(self) -> list[tuple[int, Part | Chosen | None]]:

@@ -53,6 +53,18 @@ def read(kernel: Any) -> WarpKernel | Outcome:
     return made
 
 
+def run_in_place(kernel: WarpKernel, launch: Launch) -> bool:
+    """Run the launch on the arrays themselves, without JAX; whether that went well."""
+    try:
+        values = [given(p, v, np.asarray) for p, v in zip(kernel.params, values_of(kernel, launch.args), strict=False)]
+        values.append(np.zeros(1, np.int32))
+        args = assemble(kernel, range(len(kernel.signature)), values.__getitem__)
+        jwarp.launch(kernel, launch.threads, args, block_dim=launch.block_dim)
+    except Exception:
+        return False
+    return True
+
+
 def run_jwarp(kernel: WarpKernel, launch: Launch) -> dict[int, np.ndarray] | Outcome:
     """What the written arrays hold after the launch, by the position of the parameter of the IR."""
     try:
@@ -60,7 +72,7 @@ def run_jwarp(kernel: WarpKernel, launch: Launch) -> dict[int, np.ndarray] | Out
             return Outcome("warp", "wrong number of arguments")
         given = [*arguments(kernel, launch), jnp.zeros(1, jnp.int32)]
         args = assemble(kernel, range(len(kernel.signature)), given.__getitem__)
-        results = jwarp.launch(kernel, launch.dims, args)
+        results = jwarp.launch(kernel, launch.threads, args, block_dim=launch.block_dim)
     except Refused as error:
         return Outcome("refused", str(error))
     except JwarpError as error:
@@ -92,12 +104,12 @@ def arguments(kernel: WarpKernel, launch: Launch) -> list[Any]:
     return [given(param, value) for param, value in zip(kernel.params, values, strict=False)]
 
 
-def given(param: Param, value: Any) -> Any:
+def given(param: Param, value: Any, array: Any = jnp.asarray) -> Any:
     """An argument of Warp's as jwarp takes it."""
     if isinstance(value, np.ndarray) and not param.is_value:
-        return jnp.asarray(value)
+        return array(value)
     if value is None and not param.is_value:  # in Warp an array without elements, too
-        return jnp.zeros((0,) * param.type.dims + param.type.components, param.dtype.dtype)
+        return array(np.zeros((0,) * param.type.dims + param.type.components, param.dtype.dtype))
     if value is None:
         raise Refused("a null struct as argument")
     if isinstance(value, (*warp_types.scalar_types, warp_types.bool)):
@@ -108,7 +120,7 @@ def given(param: Param, value: Any) -> Any:
     values = np.array(value, param.dtype.dtype)
     if values.size != np.prod(components):
         raise Refused("a vector or matrix argument of the wrong size")
-    return jnp.asarray(values.reshape(components))
+    return array(values.reshape(components))
 
 
 class WarpSide:
@@ -132,7 +144,7 @@ class WarpSide:
         """The arguments after the launch."""
         args = [kept(a) for a in launch.args]
         try:
-            warp.launch(self.copies[launch.kernel], launch.dims, inputs=args, device="cpu", record_tape=False)
+            warp.launch(self.copies[launch.kernel], launch.threads_of_warp, inputs=args, device="cpu", record_tape=False)
         except Exception as error:
             return Outcome("warp", reason_of(error))
         return args

@@ -15,6 +15,7 @@ from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
+from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
@@ -44,6 +45,9 @@ from jwarp.lib import decompositions as _decompositions  # noqa: F401 its rows
 from jwarp.lib import norms as _norms  # noqa: F401 its rows
 from jwarp.lib import search as _search  # noqa: F401 its rows
 from jwarp.types import SCALARS as _SCALARS
+from jwarp.types import Float as Float
+from jwarp.types import Int as Int
+from jwarp.types import Scalar as Scalar
 from jwarp.types import array as array
 from jwarp.types import array1d as array1d
 from jwarp.types import array2d as array2d

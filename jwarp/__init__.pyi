@@ -5,7 +5,8 @@ Made by `python -m jwarp.frontend.builtins.stub`: change the tables that it is m
 
 import builtins
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any
+from typing import overload as _overload
 
 from jwarp import types as types
 from jwarp.api import device as device
@@ -16,6 +17,7 @@ from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
+from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
@@ -31,10 +33,8 @@ from jwarp.frontend.builtins.annotations import (
     AnyMatrix,
     AnyVector,
     Composite,
-    Float,
     HostValue,
     Index,
-    Int,
     Matrix,
     Number,
     Offset,
@@ -45,6 +45,9 @@ from jwarp.frontend.builtins.annotations import (
     ThreadIndex,
     Vector,
 )
+from jwarp.frontend.builtins.annotations import Float as Float
+from jwarp.frontend.builtins.annotations import Int as Int
+from jwarp.frontend.builtins.annotations import Scalar as Scalar
 from jwarp.frontend.builtins.annotations import array as array
 from jwarp.frontend.builtins.annotations import array1d as array1d
 from jwarp.frontend.builtins.annotations import array2d as array2d
@@ -103,9 +106,9 @@ class vec2(Vector[float, mat22]):
 
     x: float
     y: float
-    @overload
+    @_overload
     def __init__(self, v0: float, v1: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2 | HostValue, /) -> None: ...
 
@@ -114,9 +117,9 @@ class vec2b(Vector[int8, Any]):
 
     x: int8
     y: int8
-    @overload
+    @_overload
     def __init__(self, v0: int8 | int, v1: int8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2b | HostValue, /) -> None: ...
 
@@ -125,9 +128,9 @@ class vec2ub(Vector[uint8, Any]):
 
     x: uint8
     y: uint8
-    @overload
+    @_overload
     def __init__(self, v0: uint8 | int, v1: uint8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2ub | HostValue, /) -> None: ...
 
@@ -136,9 +139,9 @@ class vec2s(Vector[int16, Any]):
 
     x: int16
     y: int16
-    @overload
+    @_overload
     def __init__(self, v0: int16 | int, v1: int16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2s | HostValue, /) -> None: ...
 
@@ -147,9 +150,9 @@ class vec2us(Vector[uint16, Any]):
 
     x: uint16
     y: uint16
-    @overload
+    @_overload
     def __init__(self, v0: uint16 | int, v1: uint16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2us | HostValue, /) -> None: ...
 
@@ -158,9 +161,9 @@ class vec2i(Vector[int, Any]):
 
     x: int
     y: int
-    @overload
+    @_overload
     def __init__(self, v0: int, v1: int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2i | HostValue, /) -> None: ...
 
@@ -169,9 +172,9 @@ class vec2ui(Vector[uint32, Any]):
 
     x: uint32
     y: uint32
-    @overload
+    @_overload
     def __init__(self, v0: uint32 | int, v1: uint32 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint32 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2ui | HostValue, /) -> None: ...
 
@@ -180,9 +183,9 @@ class vec2l(Vector[int64, Any]):
 
     x: int64
     y: int64
-    @overload
+    @_overload
     def __init__(self, v0: int64 | int, v1: int64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2l | HostValue, /) -> None: ...
 
@@ -191,9 +194,9 @@ class vec2ul(Vector[uint64, Any]):
 
     x: uint64
     y: uint64
-    @overload
+    @_overload
     def __init__(self, v0: uint64 | int, v1: uint64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2ul | HostValue, /) -> None: ...
 
@@ -202,9 +205,9 @@ class vec2h(Vector[float16, mat22h]):
 
     x: float16
     y: float16
-    @overload
+    @_overload
     def __init__(self, v0: float16 | float, v1: float16 | float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2h | HostValue, /) -> None: ...
 
@@ -215,9 +218,9 @@ class vec2d(Vector[float64, mat22d]):
 
     x: float64
     y: float64
-    @overload
+    @_overload
     def __init__(self, v0: float64 | float, v1: float64 | float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec2d | HostValue, /) -> None: ...
 
@@ -227,9 +230,9 @@ class vec3(Vector[float, mat33]):
     x: float
     y: float
     z: float
-    @overload
+    @_overload
     def __init__(self, v0: float, v1: float, v2: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3 | HostValue, /) -> None: ...
 
@@ -239,9 +242,9 @@ class vec3b(Vector[int8, Any]):
     x: int8
     y: int8
     z: int8
-    @overload
+    @_overload
     def __init__(self, v0: int8 | int, v1: int8 | int, v2: int8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3b | HostValue, /) -> None: ...
 
@@ -251,9 +254,9 @@ class vec3ub(Vector[uint8, Any]):
     x: uint8
     y: uint8
     z: uint8
-    @overload
+    @_overload
     def __init__(self, v0: uint8 | int, v1: uint8 | int, v2: uint8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3ub | HostValue, /) -> None: ...
 
@@ -263,9 +266,9 @@ class vec3s(Vector[int16, Any]):
     x: int16
     y: int16
     z: int16
-    @overload
+    @_overload
     def __init__(self, v0: int16 | int, v1: int16 | int, v2: int16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3s | HostValue, /) -> None: ...
 
@@ -275,9 +278,9 @@ class vec3us(Vector[uint16, Any]):
     x: uint16
     y: uint16
     z: uint16
-    @overload
+    @_overload
     def __init__(self, v0: uint16 | int, v1: uint16 | int, v2: uint16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3us | HostValue, /) -> None: ...
 
@@ -287,9 +290,9 @@ class vec3i(Vector[int, Any]):
     x: int
     y: int
     z: int
-    @overload
+    @_overload
     def __init__(self, v0: int, v1: int, v2: int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3i | HostValue, /) -> None: ...
 
@@ -299,9 +302,9 @@ class vec3ui(Vector[uint32, Any]):
     x: uint32
     y: uint32
     z: uint32
-    @overload
+    @_overload
     def __init__(self, v0: uint32 | int, v1: uint32 | int, v2: uint32 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint32 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3ui | HostValue, /) -> None: ...
 
@@ -311,9 +314,9 @@ class vec3l(Vector[int64, Any]):
     x: int64
     y: int64
     z: int64
-    @overload
+    @_overload
     def __init__(self, v0: int64 | int, v1: int64 | int, v2: int64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3l | HostValue, /) -> None: ...
 
@@ -323,9 +326,9 @@ class vec3ul(Vector[uint64, Any]):
     x: uint64
     y: uint64
     z: uint64
-    @overload
+    @_overload
     def __init__(self, v0: uint64 | int, v1: uint64 | int, v2: uint64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3ul | HostValue, /) -> None: ...
 
@@ -335,9 +338,9 @@ class vec3h(Vector[float16, mat33h]):
     x: float16
     y: float16
     z: float16
-    @overload
+    @_overload
     def __init__(self, v0: float16 | float, v1: float16 | float, v2: float16 | float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3h | HostValue, /) -> None: ...
 
@@ -349,9 +352,9 @@ class vec3d(Vector[float64, mat33d]):
     x: float64
     y: float64
     z: float64
-    @overload
+    @_overload
     def __init__(self, v0: float64 | float, v1: float64 | float, v2: float64 | float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec3d | HostValue, /) -> None: ...
 
@@ -362,9 +365,9 @@ class vec4(Vector[float, mat44]):
     y: float
     z: float
     w: float
-    @overload
+    @_overload
     def __init__(self, v0: float, v1: float, v2: float, v3: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4 | HostValue, /) -> None: ...
 
@@ -375,9 +378,9 @@ class vec4b(Vector[int8, Any]):
     y: int8
     z: int8
     w: int8
-    @overload
+    @_overload
     def __init__(self, v0: int8 | int, v1: int8 | int, v2: int8 | int, v3: int8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4b | HostValue, /) -> None: ...
 
@@ -388,9 +391,9 @@ class vec4ub(Vector[uint8, Any]):
     y: uint8
     z: uint8
     w: uint8
-    @overload
+    @_overload
     def __init__(self, v0: uint8 | int, v1: uint8 | int, v2: uint8 | int, v3: uint8 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint8 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4ub | HostValue, /) -> None: ...
 
@@ -401,9 +404,9 @@ class vec4s(Vector[int16, Any]):
     y: int16
     z: int16
     w: int16
-    @overload
+    @_overload
     def __init__(self, v0: int16 | int, v1: int16 | int, v2: int16 | int, v3: int16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4s | HostValue, /) -> None: ...
 
@@ -414,9 +417,9 @@ class vec4us(Vector[uint16, Any]):
     y: uint16
     z: uint16
     w: uint16
-    @overload
+    @_overload
     def __init__(self, v0: uint16 | int, v1: uint16 | int, v2: uint16 | int, v3: uint16 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint16 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4us | HostValue, /) -> None: ...
 
@@ -427,9 +430,9 @@ class vec4i(Vector[int, Any]):
     y: int
     z: int
     w: int
-    @overload
+    @_overload
     def __init__(self, v0: int, v1: int, v2: int, v3: int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4i | HostValue, /) -> None: ...
 
@@ -440,9 +443,9 @@ class vec4ui(Vector[uint32, Any]):
     y: uint32
     z: uint32
     w: uint32
-    @overload
+    @_overload
     def __init__(self, v0: uint32 | int, v1: uint32 | int, v2: uint32 | int, v3: uint32 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint32 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4ui | HostValue, /) -> None: ...
 
@@ -453,9 +456,9 @@ class vec4l(Vector[int64, Any]):
     y: int64
     z: int64
     w: int64
-    @overload
+    @_overload
     def __init__(self, v0: int64 | int, v1: int64 | int, v2: int64 | int, v3: int64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: int64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4l | HostValue, /) -> None: ...
 
@@ -466,9 +469,9 @@ class vec4ul(Vector[uint64, Any]):
     y: uint64
     z: uint64
     w: uint64
-    @overload
+    @_overload
     def __init__(self, v0: uint64 | int, v1: uint64 | int, v2: uint64 | int, v3: uint64 | int, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: uint64 | int | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4ul | HostValue, /) -> None: ...
 
@@ -479,11 +482,11 @@ class vec4h(Vector[float16, mat44h]):
     y: float16
     z: float16
     w: float16
-    @overload
+    @_overload
     def __init__(
         self, v0: float16 | float, v1: float16 | float, v2: float16 | float, v3: float16 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4h | HostValue, /) -> None: ...
 
@@ -496,29 +499,29 @@ class vec4d(Vector[float64, mat44d]):
     y: float64
     z: float64
     w: float64
-    @overload
+    @_overload
     def __init__(
         self, v0: float64 | float, v1: float64 | float, v2: float64 | float, v3: float64 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4d | HostValue, /) -> None: ...
 
 class mat22(Matrix[float, vec2]):
     """mat22 of float32."""
-    @overload
+    @_overload
     def __init__(self, m00: float, m01: float, m10: float, m11: float, /) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat22 | HostValue, /) -> None: ...
 
 class mat22h(Matrix[float16, vec2h]):
     """mat22h of float16."""
-    @overload
+    @_overload
     def __init__(
         self, m00: float16 | float, m01: float16 | float, m10: float16 | float, m11: float16 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat22h | HostValue, /) -> None: ...
 
@@ -526,17 +529,17 @@ mat22f = mat22
 
 class mat22d(Matrix[float64, vec2d]):
     """mat22d of float64."""
-    @overload
+    @_overload
     def __init__(
         self, m00: float64 | float, m01: float64 | float, m10: float64 | float, m11: float64 | float, /
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat22d | HostValue, /) -> None: ...
 
 class mat33(Matrix[float, vec3]):
     """mat33 of float32."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float,
@@ -550,13 +553,13 @@ class mat33(Matrix[float, vec3]):
         m22: float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat33 | HostValue, /) -> None: ...
 
 class mat33h(Matrix[float16, vec3h]):
     """mat33h of float16."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float16 | float,
@@ -570,7 +573,7 @@ class mat33h(Matrix[float16, vec3h]):
         m22: float16 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat33h | HostValue, /) -> None: ...
 
@@ -578,7 +581,7 @@ mat33f = mat33
 
 class mat33d(Matrix[float64, vec3d]):
     """mat33d of float64."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float64 | float,
@@ -592,13 +595,13 @@ class mat33d(Matrix[float64, vec3d]):
         m22: float64 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat33d | HostValue, /) -> None: ...
 
 class mat44(Matrix[float, vec4]):
     """mat44 of float32."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float,
@@ -619,13 +622,13 @@ class mat44(Matrix[float, vec4]):
         m33: float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat44 | HostValue, /) -> None: ...
 
 class mat44h(Matrix[float16, vec4h]):
     """mat44h of float16."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float16 | float,
@@ -646,7 +649,7 @@ class mat44h(Matrix[float16, vec4h]):
         m33: float16 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat44h | HostValue, /) -> None: ...
 
@@ -654,7 +657,7 @@ mat44f = mat44
 
 class mat44d(Matrix[float64, vec4d]):
     """mat44d of float64."""
-    @overload
+    @_overload
     def __init__(
         self,
         m00: float64 | float,
@@ -675,26 +678,26 @@ class mat44d(Matrix[float64, vec4d]):
         m33: float64 | float,
         /,
     ) -> None: ...
-    @overload
+    @_overload
     def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat44d | HostValue, /) -> None: ...
 
-@overload
+@_overload
 def abs(x: Number) -> Number:
     """|x|, component by component for vectors and matrices."""
 
-@overload
+@_overload
 def abs(x: Composite) -> Composite: ...
 def acos(x: Float) -> Float:
     """The angle whose cosine is x, 0 to pi; x is clamped to [-1, 1]."""
 
-@overload
+@_overload
 def add(a: Number, b: Number) -> Number:
     """a + b. Integers wrap around."""
 
-@overload
+@_overload
 def add(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def add(a: tile[T], b: tile[T]) -> tile[T]: ...
 def argmax(a: Vector[Any, Any]) -> uint32:
     """The position of the first greatest component; NaNs are passed over."""
@@ -711,7 +714,7 @@ def atan(x: Float) -> Float:
 def atan2(y: Float, x: Float) -> Float:
     """The angle of the point (x, y) in radians, -pi to pi."""
 
-@overload
+@_overload
 def atomic_add(arr: array[T], i: Index, value: T) -> T:
     """Add to an element of an array, in one indivisible step.
 
@@ -719,13 +722,13 @@ def atomic_add(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_add(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_add(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_add(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_and(arr: array[T], i: Index, value: T) -> T:
     """Combine an element of an array of integers by bitwise and, in one indivisible step.
 
@@ -733,13 +736,13 @@ def atomic_and(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_and(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_and(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_and(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_cas(arr: array[T], i: Index, compare: T, value: T) -> T:
     """Store a value in an element of an array where it equals `compare` bit by bit, in one indivisible step.
 
@@ -747,13 +750,13 @@ def atomic_cas(arr: array[T], i: Index, compare: T, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_cas(arr: array2d[T], i: Index, j: Index, compare: T, value: T) -> T: ...
-@overload
+@_overload
 def atomic_cas(arr: array3d[T], i: Index, j: Index, k: Index, compare: T, value: T) -> T: ...
-@overload
+@_overload
 def atomic_cas(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, compare: T, value: T) -> T: ...
-@overload
+@_overload
 def atomic_exch(arr: array[T], i: Index, value: T) -> T:
     """Store a value in an element of an array, in one indivisible step.
 
@@ -761,13 +764,13 @@ def atomic_exch(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_exch(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_exch(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_exch(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_max(arr: array[T], i: Index, value: T) -> T:
     """Store the larger of the value and an element of an array, in one indivisible step.
 
@@ -775,13 +778,13 @@ def atomic_max(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_max(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_max(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_max(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_min(arr: array[T], i: Index, value: T) -> T:
     """Store the smaller of the value and an element of an array, in one indivisible step.
 
@@ -789,13 +792,13 @@ def atomic_min(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_min(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_min(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_min(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_or(arr: array[T], i: Index, value: T) -> T:
     """Combine an element of an array of integers by bitwise or, in one indivisible step.
 
@@ -803,13 +806,13 @@ def atomic_or(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_or(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_or(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_or(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_sub(arr: array[T], i: Index, value: T) -> T:
     """Subtract from an element of an array, in one indivisible step.
 
@@ -817,13 +820,13 @@ def atomic_sub(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_sub(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_sub(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_sub(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_xor(arr: array[T], i: Index, value: T) -> T:
     """Combine an element of an array of integers by bitwise exclusive or, in one indivisible step.
 
@@ -831,38 +834,38 @@ def atomic_xor(arr: array[T], i: Index, value: T) -> T:
     Gives what the element held before; zero, where the array has no such element.
     """
 
-@overload
+@_overload
 def atomic_xor(arr: array2d[T], i: Index, j: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_xor(arr: array3d[T], i: Index, j: Index, k: Index, value: T) -> T: ...
-@overload
+@_overload
 def atomic_xor(arr: array4d[T], i: Index, j: Index, k: Index, l: Index, value: T) -> T: ...
-@overload
+@_overload
 def bit_and(a: Int, b: Int) -> Int:
     """a & b: bitwise and, of bools and."""
 
-@overload
+@_overload
 def bit_and(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def bit_and(a: tile[T], b: tile[T]) -> tile[T]: ...
 def bit_count(x: Int) -> int:
     """How many bits of x are set, as int32."""
 
-@overload
+@_overload
 def bit_or(a: Int, b: Int) -> Int:
     """a | b: bitwise or, of bools or."""
 
-@overload
+@_overload
 def bit_or(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def bit_or(a: tile[T], b: tile[T]) -> tile[T]: ...
-@overload
+@_overload
 def bit_xor(a: Int, b: Int) -> Int:
     """a ^ b: bitwise exclusive or, of bools `!=`."""
 
-@overload
+@_overload
 def bit_xor(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def bit_xor(a: tile[T], b: tile[T]) -> tile[T]: ...
 def block_dim() -> int:
     """How many threads a block of this launch has."""
@@ -912,51 +915,51 @@ def determinant(a: Matrix[Float, Any]) -> Float:
 def diag(vec: Vector[Any, AnyMatrix]) -> AnyMatrix:
     """The matrix with `vec` on the diagonal."""
 
-@overload
+@_overload
 def div(a: Number, b: Number) -> Number:
     """a / b. Integers are truncated towards zero; an integer over 0 is -1, all bits set."""
 
-@overload
+@_overload
 def div(a: Composite, b: Number) -> Composite: ...
-@overload
+@_overload
 def div(a: Number, b: Composite) -> Composite: ...
-@overload
+@_overload
 def div(a: tile[T], b: Any) -> tile[T]: ...
-@overload
+@_overload
 def div(a: Any, b: tile[T]) -> tile[T]: ...
-@overload
+@_overload
 def div_approx(a: Number, b: Number) -> Number:
     """The same as `div`: a / b, correctly rounded."""
 
-@overload
+@_overload
 def div_approx(a: Composite, b: Number) -> Composite: ...
-@overload
+@_overload
 def div_approx(a: Number, b: Composite) -> Composite: ...
-@overload
+@_overload
 def div_approx(a: tile[T], b: Any) -> tile[T]: ...
-@overload
+@_overload
 def div_approx(a: Any, b: tile[T]) -> tile[T]: ...
 def dot(a: Vector[Number, Any], b: Vector[Number, Any]) -> Number:
     """The sum of the products of the components of two vectors of one type."""
 
-@overload
+@_overload
 def eig3(A: mat33) -> tuple[mat33, vec3]:
     """Q, d with A == Q @ diag(d) @ transpose(Q) for symmetric A, where Q is a rotation.
 
     The eigenvalues are in no particular order. Of any other matrix it decomposes the symmetric part.
     """
 
-@overload
+@_overload
 def eig3(A: mat33, Q: mat33, d: vec3) -> None: ...
-@overload
+@_overload
 def eig3(A: mat33d) -> tuple[mat33d, vec3d]: ...
-@overload
+@_overload
 def eig3(A: mat33d, Q: mat33d, d: vec3d) -> None: ...
-@overload
+@_overload
 def eig3(A: mat33h) -> tuple[mat33h, vec3h]: ...
-@overload
+@_overload
 def eig3(A: mat33h, Q: mat33h, d: vec3h) -> None: ...
-@overload
+@_overload
 def empty(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.
 
@@ -967,23 +970,23 @@ def empty(shape: int, dtype: type[T]) -> array[T]:
         KernelTypeError: `dtype` is no such type.
     """
 
-@overload
+@_overload
 def empty(shape: int, dtype: type[float] = float) -> array[float]: ...
-@overload
+@_overload
 def empty(shape: tuple[int], dtype: type[T]) -> array[T]: ...
-@overload
+@_overload
 def empty(shape: tuple[int], dtype: type[float] = float) -> array[float]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int], dtype: type[T]) -> array2d[T]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int], dtype: type[float] = float) -> array2d[float]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int, int], dtype: type[T]) -> array3d[T]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int, int], dtype: type[float] = float) -> array3d[float]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int, int, int], dtype: type[T]) -> array4d[T]: ...
-@overload
+@_overload
 def empty(shape: tuple[int, int, int, int], dtype: type[float] = float) -> array4d[float]: ...
 def erf(x: Float) -> Float:
     """The error function of x."""
@@ -1024,29 +1027,29 @@ def inverse(a: AnyMatrix) -> AnyMatrix:
 def inverse_approx(a: AnyMatrix) -> AnyMatrix:
     """The same as `inverse`."""
 
-@overload
+@_overload
 def invert(a: Int) -> Int:
     """~a: bitwise complement, of bools not."""
 
-@overload
+@_overload
 def invert(a: Composite) -> Composite: ...
-@overload
+@_overload
 def isfinite(a: Float) -> bool:
     """Whether a, or every component of it, is neither infinite nor NaN."""
 
-@overload
+@_overload
 def isfinite(a: AnyComposite) -> bool: ...
-@overload
+@_overload
 def isinf(a: Float) -> bool:
     """Whether a, or any component of it, is infinite."""
 
-@overload
+@_overload
 def isinf(a: AnyComposite) -> bool: ...
-@overload
+@_overload
 def isnan(a: Float) -> bool:
     """Whether a, or any component of it, is NaN."""
 
-@overload
+@_overload
 def isnan(a: AnyComposite) -> bool: ...
 def len(a: Any) -> int:
     """The extent of the first dimension of an array, a tile, a vector or a matrix; of a tuple, how many it has."""
@@ -1057,11 +1060,11 @@ def length(a: Vector[Float, Any]) -> Float:
 def length_sq(a: Vector[Number, Any]) -> Number:
     """The sum of the squares of the components of a vector."""
 
-@overload
+@_overload
 def lerp(a: Float, b: Float, t: Float) -> Float:
     """a * (1 - t) + b * t: a at t = 0, b at t = 1."""
 
-@overload
+@_overload
 def lerp(a: Composite, b: Composite, t: Float) -> Composite: ...
 def log(x: Float) -> Float:
     """The natural logarithm of x; NaN where x is negative."""
@@ -1072,20 +1075,20 @@ def log10(x: Float) -> Float:
 def log2(x: Float) -> Float:
     """The logarithm of x to base 2; NaN where x is negative."""
 
-@overload
+@_overload
 def lower_bound(arr: array[Number], value: Number) -> int:
     """The index of the first element of a sorted array that is not below `value`; that of the last if all are.
 
     It looks at the elements from `arr_begin` up to, and without, `arr_end`, or at all.
     """
 
-@overload
+@_overload
 def lower_bound(arr: array[Number], arr_begin: int, arr_end: int, value: Number) -> int: ...
-@overload
+@_overload
 def lshift(a: Int, b: Int) -> Int:
     """a << b; 0 where b is not below the width of the type in bits."""
 
-@overload
+@_overload
 def lshift(a: Composite, b: Composite) -> Composite: ...
 def matrix(*values: Any, shape: tuple[int, int] | None = None, dtype: Any = None) -> Any:
     """A matrix of `values`, row by row: none for zeros, one for all, or one for each; or a matrix to be converted.
@@ -1099,62 +1102,62 @@ def matrix_from_cols(*args: Vector[Any, Any]) -> Any:
 def matrix_from_rows(*args: Vector[Any, Any]) -> Any:
     """The matrix with these rows, vectors of one type."""
 
-@overload
+@_overload
 def max(a: Number, b: Number) -> Number:
     """The larger of a and b, component by component for vectors and matrices; of one vector, its greatest component.
 
     NaN if either is; 0 is above -0.
     """
 
-@overload
+@_overload
 def max(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def max(a: Vector[Number, Any]) -> Number: ...
-@overload
+@_overload
 def min(a: Number, b: Number) -> Number:
     """The smaller of a and b, component by component for vectors and matrices; of one vector, its least component.
 
     NaN if either is; -0 is below 0.
     """
 
-@overload
+@_overload
 def min(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def min(a: Vector[Number, Any]) -> Number: ...
-@overload
+@_overload
 def mod(a: Number, b: Number) -> Number:
     """The remainder of a / b with the sign of a, as in C; a itself for integers where b is 0."""
 
-@overload
+@_overload
 def mod(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def mul(a: Number, b: Number) -> Number:
     """a * b: of numbers, of a number and each component, or the product of matrices.
 
     Integers wrap around. Two vectors have no product: see `dot`, `cross`, `outer` and `cw_mul`.
     """
 
-@overload
+@_overload
 def mul(a: Composite, b: Number) -> Composite: ...
-@overload
+@_overload
 def mul(a: Number, b: Composite) -> Composite: ...
-@overload
+@_overload
 def mul(a: AnyMatrix, b: AnyMatrix) -> AnyMatrix: ...
-@overload
+@_overload
 def mul(a: Matrix[Any, AnyVector], b: AnyVector) -> AnyVector: ...
-@overload
+@_overload
 def mul(a: AnyVector, b: Matrix[Any, AnyVector]) -> AnyVector: ...
-@overload
+@_overload
 def mul(a: tile[T], b: Any) -> tile[T]: ...
-@overload
+@_overload
 def mul(a: Any, b: tile[T]) -> tile[T]: ...
-@overload
+@_overload
 def neg(x: Number) -> Number:
     """-x."""
 
-@overload
+@_overload
 def neg(x: Composite) -> Composite: ...
-@overload
+@_overload
 def neg(x: tile[T]) -> tile[T]: ...
 def nonzero(x: Number) -> Number:
     """0 where x is 0, else 1."""
@@ -1177,11 +1180,11 @@ def normalize(a: AnyVector) -> AnyVector:
 def outer(a: Vector[Any, AnyMatrix], b: Vector[Any, AnyMatrix]) -> AnyMatrix:
     """The matrix of the products a[i] * b[j] of two vectors with components of one type, maybe of different lengths."""
 
-@overload
+@_overload
 def pos(x: Number) -> Number:
     """x itself."""
 
-@overload
+@_overload
 def pos(x: Composite) -> Composite: ...
 def pow(x: Float, y: Float) -> Float:
     """x to the power y."""
@@ -1199,31 +1202,31 @@ def printf(fmt: str, *args: Any) -> None:
         KernelTypeError: a value is no number, or of the wrong kind.
     """
 
-@overload
+@_overload
 def qr3(A: mat33) -> tuple[mat33, mat33]:
     """Q, R with A == Q @ R, where Q is a rotation and R upper triangular.
 
     The first two entries on the diagonal of R are not negative.
     """
 
-@overload
+@_overload
 def qr3(A: mat33, Q: mat33, R: mat33) -> None: ...
-@overload
+@_overload
 def qr3(A: mat33d) -> tuple[mat33d, mat33d]: ...
-@overload
+@_overload
 def qr3(A: mat33d, Q: mat33d, R: mat33d) -> None: ...
-@overload
+@_overload
 def qr3(A: mat33h) -> tuple[mat33h, mat33h]: ...
-@overload
+@_overload
 def qr3(A: mat33h, Q: mat33h, R: mat33h) -> None: ...
 def radians(x: Float) -> Float:
     """x degrees in radians."""
 
-@overload
+@_overload
 def range(stop: Index, /) -> Range:
     """The integers that a for statement runs over; a loop over constants may be unrolled."""
 
-@overload
+@_overload
 def range(start: Index, stop: Index, step: Index = 1, /) -> Range: ...
 def rint(x: Float) -> Float:
     """The integer nearest to x as a float; halves go to the even one."""
@@ -1231,20 +1234,20 @@ def rint(x: Float) -> Float:
 def round(x: Float) -> Float:
     """The integer nearest to x as a float; halves go away from zero."""
 
-@overload
+@_overload
 def rshift(a: Int, b: Int) -> Int:
     """a >> b, arithmetic for signed integers; all sign bits where b is not below the width of the type in bits."""
 
-@overload
+@_overload
 def rshift(a: Composite, b: Composite) -> Composite: ...
 def select(cond: Any, value_if_false: T, value_if_true: T) -> T:
     """As `where`, with the values in the other order."""
 
-@overload
+@_overload
 def sign(x: Number) -> Number:
     """-1 where x < 0, else 1; of each component for vectors and matrices."""
 
-@overload
+@_overload
 def sign(x: Composite) -> Composite: ...
 def sin(x: Float) -> Float:
     """The sine of x radians."""
@@ -1258,14 +1261,14 @@ def skew(vec: Vector[Any, AnyMatrix]) -> AnyMatrix:
 def smooth_normalize(v: AnyVector, delta: float = 1.0) -> AnyVector:
     """v divided by its pseudo-Huber norm."""
 
-@overload
+@_overload
 def smoothstep(a: Float, b: Float, x: Float) -> Float:
     """A smooth rise from 0 at x = a to 1 at x = b, and constant outside.
 
     It is p * p * (3 - 2 * p) where p is (x - a) / (b - a), clamped to [0, 1].
     """
 
-@overload
+@_overload
 def smoothstep(a: Composite, b: Composite, x: Float) -> Composite: ...
 def sqrt(x: Float) -> Float:
     """The square root of x; NaN where x is negative."""
@@ -1273,47 +1276,47 @@ def sqrt(x: Float) -> Float:
 def step(x: Number) -> Number:
     """1 where x < 0, else 0."""
 
-@overload
+@_overload
 def sub(a: Number, b: Number) -> Number:
     """a - b. Integers wrap around."""
 
-@overload
+@_overload
 def sub(a: Composite, b: Composite) -> Composite: ...
-@overload
+@_overload
 def sub(a: tile[T], b: tile[T]) -> tile[T]: ...
-@overload
+@_overload
 def svd2(A: mat22) -> tuple[mat22, vec2, mat22]:
     """U, sigma, V with A == U @ diag(sigma) @ transpose(V); sigma[0] >= sigma[1] >= 0.
 
     V is a rotation, U a rotation where the determinant of A is not negative, else a reflection.
     """
 
-@overload
+@_overload
 def svd2(A: mat22, U: mat22, sigma: vec2, V: mat22) -> None: ...
-@overload
+@_overload
 def svd2(A: mat22d) -> tuple[mat22d, vec2d, mat22d]: ...
-@overload
+@_overload
 def svd2(A: mat22d, U: mat22d, sigma: vec2d, V: mat22d) -> None: ...
-@overload
+@_overload
 def svd2(A: mat22h) -> tuple[mat22h, vec2h, mat22h]: ...
-@overload
+@_overload
 def svd2(A: mat22h, U: mat22h, sigma: vec2h, V: mat22h) -> None: ...
-@overload
+@_overload
 def svd3(A: mat33) -> tuple[mat33, vec3, mat33]:
     """U, sigma, V with A == U @ diag(sigma) @ transpose(V), where U and V are rotations.
 
     sigma decreases in magnitude; its last component has the sign of the determinant, the others are not negative.
     """
 
-@overload
+@_overload
 def svd3(A: mat33, U: mat33, sigma: vec3, V: mat33) -> None: ...
-@overload
+@_overload
 def svd3(A: mat33d) -> tuple[mat33d, vec3d, mat33d]: ...
-@overload
+@_overload
 def svd3(A: mat33d, U: mat33d, sigma: vec3d, V: mat33d) -> None: ...
-@overload
+@_overload
 def svd3(A: mat33h) -> tuple[mat33h, vec3h, mat33h]: ...
-@overload
+@_overload
 def svd3(A: mat33h, U: mat33h, sigma: vec3h, V: mat33h) -> None: ...
 def tan(x: Float) -> Float:
     """The tangent of x radians."""
@@ -1330,7 +1333,7 @@ def tid() -> ThreadIndex:
         CompileError: it is called in a function, or with several numbers of coordinates in one kernel.
     """
 
-@overload
+@_overload
 def tile_arange(*args: float, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile of one dimension with the numbers of a range: (stop), (start, stop) or (start, stop, step), constants.
 
@@ -1339,7 +1342,7 @@ def tile_arange(*args: float, dtype: type[T], storage: str = "register") -> tile
         CompileError: a number is not constant.
     """
 
-@overload
+@_overload
 def tile_arange(*args: float, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
 def tile_argmax(a: tile[Any]) -> tile[int]:
     """The number of the first largest element, counted row by row, as a tile of one int32."""
@@ -1353,34 +1356,34 @@ def tile_assign(dst: tile[Any], src: tile[Any], offset: Offset = None) -> None:
 def tile_astype(t: tile[Any], dtype: type[T]) -> tile[T]:
     """A new tile with the elements of a tile of scalars converted to a scalar type."""
 
-@overload
+@_overload
 def tile_atomic_add(a: array[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]:
     """Add a tile to the part of an array from `offset` on, each element in one indivisible step.
 
     Gives the tile of what the elements held before; those outside of the array are dropped, and zero.
     """
 
-@overload
+@_overload
 def tile_atomic_add(a: array2d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add(a: array3d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add(a: array4d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add_indexed(
     a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]:
     """As `tile_atomic_add`, where the int32 in the tile `indices` are the indices along `axis`."""
 
-@overload
+@_overload
 def tile_atomic_add_indexed(
     a: array2d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add_indexed(
     a: array3d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_atomic_add_indexed(
     a: array4d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0
 ) -> tile[T]: ...
@@ -1424,7 +1427,7 @@ def tile_diag_add(a: tile[T], d: tile[T]) -> tile[T]:
 def tile_dot(a: tile[Any], b: tile[Any]) -> tile[Any]:
     """The sum of the products of the elements, and of their components, of two tiles that are alike: one element."""
 
-@overload
+@_overload
 def tile_empty(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile that is to be written; what is not holds zeros.
 
@@ -1432,35 +1435,35 @@ def tile_empty(shape: Shape, dtype: type[T], storage: str = "register") -> tile[
     `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
     """
 
-@overload
+@_overload
 def tile_empty(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index) -> Any:
     """An element of a tile, with one index for each dimension; with more, a component of it: a[i, j]."""
 
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index) -> Any: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index) -> Any: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index) -> Any: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index, m: Index) -> Any: ...
-@overload
+@_overload
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index, m: Index, n: Index) -> Any: ...
 def tile_from_thread(shape: Shape, value: T, thread_idx: Index, storage: str = "register") -> tile[T]:
     """A tile of the value, a number, vector or matrix, that one thread of the block has."""
 
-@overload
+@_overload
 def tile_full(shape: Shape, value: Any, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile of one value, a number, vector or matrix.
 
     `shape` is a constant integer, or a tuple of up to four. With a scalar type `dtype` a number is converted.
     """
 
-@overload
+@_overload
 def tile_full(shape: Shape, value: T, dtype: None = None, storage: str = "register") -> tile[T]: ...
-@overload
+@_overload
 def tile_load(
     a: array[T],
     shape: Shape,
@@ -1475,7 +1478,7 @@ def tile_load(
     promise changes no result.
     """
 
-@overload
+@_overload
 def tile_load(
     a: array2d[T],
     shape: Shape,
@@ -1484,7 +1487,7 @@ def tile_load(
     bounds_check: bool = True,
     aligned: bool = False,
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load(
     a: array3d[T],
     shape: Shape,
@@ -1493,7 +1496,7 @@ def tile_load(
     bounds_check: bool = True,
     aligned: bool = False,
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load(
     a: array4d[T],
     shape: Shape,
@@ -1502,7 +1505,7 @@ def tile_load(
     bounds_check: bool = True,
     aligned: bool = False,
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load_indexed(
     a: array[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
 ) -> tile[T]:
@@ -1511,15 +1514,15 @@ def tile_load_indexed(
     An index that is negative or too large stands for zeros.
     """
 
-@overload
+@_overload
 def tile_load_indexed(
     a: array2d[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load_indexed(
     a: array3d[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
 ) -> tile[T]: ...
-@overload
+@_overload
 def tile_load_indexed(
     a: array4d[T], indices: tile[int], shape: Shape, offset: Offset = None, axis: int = 0, storage: str = "register"
 ) -> tile[T]: ...
@@ -1532,7 +1535,7 @@ def tile_lower_solve_inplace(L: tile[T], y: tile[T]) -> None:
     It takes the place of `y`.
     """
 
-@overload
+@_overload
 def tile_map(op: Callable[[T], Result], a: tile[T]) -> tile[Result]:
     """A new tile: a function, a `@wp.func` or a builtin, applied to each element of `a`.
 
@@ -1542,9 +1545,9 @@ def tile_map(op: Callable[[T], Result], a: tile[T]) -> tile[Result]:
         KernelTypeError: the shapes differ, or the function gives no number, vector or matrix.
     """
 
-@overload
+@_overload
 def tile_map(op: Callable[..., Any], a: tile[Any], *args: Any) -> tile[Any]: ...
-@overload
+@_overload
 def tile_matmul(a: tile[T], b: tile[T], alpha: float = 1.0, precision: str = "default") -> tile[T]:
     """The product of tiles of floats with two dimensions.
 
@@ -1557,7 +1560,7 @@ def tile_matmul(a: tile[T], b: tile[T], alpha: float = 1.0, precision: str = "de
         KernelTypeError: the shapes do not fit, or the elements are no floats.
     """
 
-@overload
+@_overload
 def tile_matmul(
     a: tile[Any], b: tile[Any], out: tile[Any], alpha: float = 1.0, beta: float = 1.0, precision: str = "default"
 ) -> None: ...
@@ -1567,7 +1570,7 @@ def tile_max(a: tile[T]) -> tile[T]:
 def tile_min(a: tile[T]) -> tile[T]:
     """The smallest element of a tile of numbers, as a tile of one element."""
 
-@overload
+@_overload
 def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile of ones.
 
@@ -1575,7 +1578,7 @@ def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T
     `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
     """
 
-@overload
+@_overload
 def tile_ones(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
 def tile_reduce(op: Callable[[T, T], T], a: tile[T], axis: int | None = None) -> tile[T]:
     """The elements combined by a function of two along an axis, which is left out of the shape; or all.
@@ -1598,29 +1601,29 @@ def tile_scan_max_inclusive(a: tile[T]) -> tile[T]:
 def tile_scan_min_inclusive(a: tile[T]) -> tile[T]:
     """A new tile: for each element the smallest one up to it, row by row."""
 
-@overload
+@_overload
 def tile_scatter_add(a: tile[T], i: Index, value: T, has_value: bool, atomic: bool = True) -> None:
     """Each thread that has a value adds it to an element of a tile: one index for each dimension."""
 
-@overload
+@_overload
 def tile_scatter_add(a: tile[T], i: Index, j: Index, value: T, has_value: bool, atomic: bool = True) -> None: ...
-@overload
+@_overload
 def tile_scatter_add(
     a: tile[T], i: Index, j: Index, k: Index, value: T, has_value: bool, atomic: bool = True
 ) -> None: ...
-@overload
+@_overload
 def tile_scatter_add(
     a: tile[T], i: Index, j: Index, k: Index, l: Index, value: T, has_value: bool, atomic: bool = True
 ) -> None: ...
-@overload
+@_overload
 def tile_scatter_masked(a: tile[T], i: Index, value: T, has_value: bool) -> None:
     """Each thread that has a value writes it to an element of a tile: one index for each dimension."""
 
-@overload
+@_overload
 def tile_scatter_masked(a: tile[T], i: Index, j: Index, value: T, has_value: bool) -> None: ...
-@overload
+@_overload
 def tile_scatter_masked(a: tile[T], i: Index, j: Index, k: Index, value: T, has_value: bool) -> None: ...
-@overload
+@_overload
 def tile_scatter_masked(a: tile[T], i: Index, j: Index, k: Index, l: Index, value: T, has_value: bool) -> None: ...
 def tile_slice_indexed(t: tile[T], indices: Any) -> tile[T]:
     """t[indices]: the rows that a tile of int32 among the indices names, as a new tile."""
@@ -1628,36 +1631,36 @@ def tile_slice_indexed(t: tile[T], indices: Any) -> tile[T]:
 def tile_squeeze(t: tile[T], axis: Shape | None = None) -> tile[T]:
     """A view without the dimensions of extent 1, all or those given; one dimension stays."""
 
-@overload
+@_overload
 def tile_store(
     a: array[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
 ) -> None:
     """Write a tile to the part of an array from `offset` on; elements outside of the array are dropped."""
 
-@overload
+@_overload
 def tile_store(
     a: array2d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
 ) -> None: ...
-@overload
+@_overload
 def tile_store(
     a: array3d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
 ) -> None: ...
-@overload
+@_overload
 def tile_store(
     a: array4d[T], t: tile[T], offset: Offset = None, bounds_check: bool = True, aligned: bool = False
 ) -> None: ...
-@overload
+@_overload
 def tile_store_indexed(a: array[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None:
     """As `tile_store`, where the int32 in the tile `indices` are the indices along `axis`.
 
     What has an index that is negative or too large is dropped.
     """
 
-@overload
+@_overload
 def tile_store_indexed(a: array2d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None: ...
-@overload
+@_overload
 def tile_store_indexed(a: array3d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None: ...
-@overload
+@_overload
 def tile_store_indexed(a: array4d[T], indices: tile[int], t: tile[T], offset: Offset = None, axis: int = 0) -> None: ...
 def tile_sum(a: tile[T], axis: int | None = None) -> tile[T]:
     """The sum of the elements along an axis, which is left out of the shape; or of all, a tile of one element."""
@@ -1681,7 +1684,7 @@ def tile_view(t: tile[T], offset: Any, shape: Shape | None = None) -> tile[T]:
     them.
     """
 
-@overload
+@_overload
 def tile_zeros(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T]:
     """A tile of zeros.
 
@@ -1689,7 +1692,7 @@ def tile_zeros(shape: Shape, dtype: type[T], storage: str = "register") -> tile[
     `storage` is "register" or "shared"; what is read more than once lies in shared memory either way.
     """
 
-@overload
+@_overload
 def tile_zeros(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
 def trace(a: Matrix[Number, Any]) -> Number:
     """The sum of the diagonal of a square matrix."""
@@ -1718,7 +1721,7 @@ def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
     The condition is a bool, a number, or an array, which holds where it has elements.
     """
 
-@overload
+@_overload
 def zeros(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.
 
@@ -1729,23 +1732,23 @@ def zeros(shape: int, dtype: type[T]) -> array[T]:
         KernelTypeError: `dtype` is no such type.
     """
 
-@overload
+@_overload
 def zeros(shape: int, dtype: type[float] = float) -> array[float]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int], dtype: type[T]) -> array[T]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int], dtype: type[float] = float) -> array[float]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int], dtype: type[T]) -> array2d[T]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int], dtype: type[float] = float) -> array2d[float]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int, int], dtype: type[T]) -> array3d[T]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int, int], dtype: type[float] = float) -> array3d[float]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int, int, int], dtype: type[T]) -> array4d[T]: ...
-@overload
+@_overload
 def zeros(shape: tuple[int, int, int, int], dtype: type[float] = float) -> array4d[float]: ...
 
 Function = Callable[..., Any]

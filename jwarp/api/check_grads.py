@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.launch import launch
+from jwarp.dispatch.instances import instance_for_launch
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import Struct
@@ -139,6 +140,8 @@ class Slope:
 
 def _of_kernel(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: int | None) -> Problem:
     inputs = () if inputs is None else inputs
+    if kernel.is_generic:
+        kernel = instance_for_launch(kernel, inputs, outputs)
     launch(
         kernel, dim, inputs, outputs, block_dim=block_dim
     )  # what does not fit the kernel is said before anything else

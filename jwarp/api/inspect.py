@@ -11,6 +11,7 @@ from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.inspect import cuda_text, handwritten_text
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.printing import format_kernel
 from jwarp.launching.derive import Variant, derive
@@ -48,6 +49,8 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
         kernel = kernel.kernel
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(f"wp.inspect takes a @wp.kernel or a wp.Launch, not {type(kernel).__name__}")
+    if isinstance(kernel, GenericKernel):
+        kernel = kernel.the_overload()
     if stage not in STAGES:
         raise LaunchError(f"there is no stage {stage!r}", hint=f"there are {', '.join(STAGES)}")
     program = program_of(kernel, config.settings)

@@ -9,11 +9,14 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from jwarp.caches import PerOwner
 from jwarp.config import config
 from jwarp.dispatch import checks, eager, route
 from jwarp.dispatch.call import Call, check_kernel
+from jwarp.dispatch.instances import instance_for_call
 from jwarp.dispatch.tracebacks import shortened
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
+from jwarp.frontend.generics import MAX_INSTANCES
 from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.launching import geometry, grouping
 from jwarp.launching.arguments import Matched
@@ -84,7 +87,8 @@ def jax_kernel(
     check_kernel(kernel, "wp.jax_kernel")
     refuse_keywords(f"kernel '{kernel.name}': wp.jax_kernel", unknown, _KEYWORDS)
     _warn_without_effect(vmap_method=vmap_method, module_preload_mode=module_preload_mode)
-    return KernelFunction(
+    made = GenericFunction if kernel.is_generic else KernelFunction
+    return made(
         kernel,
         num_outputs,
         launch_dims=launch_dims,
@@ -112,7 +116,7 @@ class KernelFunction:
         has_side_effect: bool,
     ):
         self.kernel, self.num_outputs = kernel, num_outputs
-        self.keywords = {
+        self.keywords: dict[str, Any] = {
             "launch_dims": launch_dims,
             "output_dims": output_dims,
             "in_out_argnames": in_out_argnames,
@@ -137,9 +141,13 @@ class KernelFunction:
         self._differentiable = enable_backward and kernel.enable_backward
         self._has_structs, self._has_side_effect = kernel.has_structs, bool(has_side_effect)
         self._identity = object()  # of this function among the repeated calls of its kernel
-        self.__name__ = self.__qualname__ = kernel.name
+        self._describe()
+
+    def _describe(self) -> None:
+        """Say for `help`, and for messages, what may be passed."""
+        self.__name__ = self.__qualname__ = self.kernel.name
         self.__signature__ = _signature(self._inputs)
-        self.__doc__ = f"Launch kernel '{kernel.name}' with ({self._input_names}) as a JAX function."
+        self.__doc__ = f"Launch kernel '{self.kernel.name}' with ({self._input_names}) as a JAX function."
 
     def __call__(
         self,
@@ -169,9 +177,7 @@ class KernelFunction:
     def _read(self, args: Sequence[Any], launch_dims: Dims | None, output_dims: OutputDims | None) -> Call:
         kernel = self.kernel
         if len(args) != len(self._inputs):
-            raise LaunchError(
-                f"kernel '{kernel.name}' takes {len(self._inputs)} arguments ({self._input_names}), got {len(args)}"
-            )
+            raise self._count_error(args)
         dims = self._launch_dims if launch_dims is None else launch_dims
         if dims is None:
             dims = _dims_from_argument(kernel, self._inputs, args)
@@ -189,6 +195,11 @@ class KernelFunction:
             differentiable=self._differentiable,
             side_effect=self._has_side_effect,
             is_functional=True,
+        )
+
+    def _count_error(self, args: Sequence[Any]) -> LaunchError:
+        return LaunchError(
+            f"kernel '{self.kernel.name}' takes {len(self._inputs)} arguments ({self._input_names}), got {len(args)}"
         )
 
     @property
@@ -243,7 +254,65 @@ def _signature(inputs: Sequence[Parameter]) -> inspect.Signature:
 
 
 def _again(kernel: Kernel, num_outputs: int, keywords: Mapping[str, Any]) -> KernelFunction:
-    return KernelFunction(kernel, num_outputs, **keywords)
+    return (GenericFunction if kernel.is_generic else KernelFunction)(kernel, num_outputs, **keywords)
+
+
+class GenericFunction(KernelFunction):
+    """A generic kernel as a JAX function: a call is one of the function of the instance for its arguments."""
+
+    def __init__(self, kernel: Kernel, num_outputs: int, **keywords: Any):
+        self.kernel, self.num_outputs, self.keywords = kernel, num_outputs, keywords
+        names = [parameter.name for parameter in kernel.signature]
+        in_outs = _known_names(kernel, keywords["in_out_argnames"])
+        first_output = len(names) - _read_num_outputs(kernel, num_outputs, len(in_outs)) + len(in_outs)
+        self._inputs, self._fresh = kernel.signature[:first_output], range(first_output, len(names))
+        if keywords["launch_dims"] is not None:
+            geometry.read_dim(keywords["launch_dims"], kernel.name, "launch_dims")
+        _check_output_names(kernel, keywords["output_dims"], self._fresh)
+        self._describe()
+
+    def __call__(self, *args: Any, **options: Any) -> tuple[Any, ...]:
+        named = {name: value for name, value in options.items() if name not in _CALL_KEYWORDS}
+        try:
+            if named:
+                args = self._in_order(args, named)
+            options = {name: value for name, value in options.items() if name in _CALL_KEYWORDS}
+            shapes = {"launch_dims": None, "output_dims": None, **self.keywords, **_present(options)}
+            made = [_wanted_shape(self.kernel, u, args, shapes) for u in self._fresh]
+            if len(args) != len(self._inputs):
+                raise self._count_error(args)
+            instance = instance_for_call(self.kernel, (*args, *made), self._fresh)
+        except JwarpError as error:
+            raise shortened(error) from error.__cause__
+        return self.of(instance)(*args, **options)
+
+    def of(self, instance: Kernel) -> KernelFunction:
+        """The function of an instance, with the same keywords."""
+        return _FUNCTIONS.of(self).made(instance, lambda: KernelFunction(instance, self.num_outputs, **self.keywords))
+
+
+_FUNCTIONS: PerOwner[GenericFunction, Kernel, KernelFunction] = PerOwner("functions of instances", MAX_INSTANCES)
+
+
+def _present(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _wanted_shape(kernel: Kernel, index: int, args: Sequence[Any], shapes: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The shape of an output as far as it tells the type of its parameter."""
+    dims = getattr(kernel.signature[index].type, "dims", None)
+    given = shapes["output_dims"] if shapes["output_dims"] is not None else shapes["launch_dims"]
+    if isinstance(given, Mapping):
+        given = given[kernel.signature[index].name]
+    if given is not None:
+        return geometry.read_dim(given, kernel.name, f"output_dims for '{kernel.signature[index].name}'")
+    if dims is not None:
+        return (1,) * dims  # those of the launch, which has one for each axis
+    for value, parameter in zip(args, kernel.signature, strict=False):
+        rank = len(getattr(value, "shape", ()))
+        if rank:
+            return (1,) * getattr(parameter.type, "dims", rank)
+    return ()
 
 
 # What is checked when the function is made
@@ -258,6 +327,19 @@ _KEYWORDS = (
 
 def _read_in_outs(kernel: Kernel, names: Sequence[str] | None) -> list[int]:
     known = [param.name for param in kernel.signature]
+    chosen = _known_names(kernel, names)
+    for name in chosen:
+        if kernel.signature[known.index(name)].is_value:
+            raise KernelTypeError(
+                f"kernel '{kernel.name}': in_out_argnames has '{name}', which is passed by value; only arrays can be "
+                "written"
+            )
+    return sorted(known.index(name) for name in chosen)
+
+
+def _known_names(kernel: Kernel, names: Sequence[str] | None) -> list[str]:
+    """The names of in-out parameters, all of which there are."""
+    known = [param.name for param in kernel.signature]
     where = f"kernel '{kernel.name}': in_out_argnames"
     if isinstance(names, str):
         raise LaunchError(f"{where} must be a sequence of names, got the string {names!r}", hint=f"[{names!r}]")
@@ -269,9 +351,7 @@ def _read_in_outs(kernel: Kernel, names: Sequence[str] | None) -> list[int]:
             raise LaunchError(f"{where} has {name!r}, which is no parameter; there are {', '.join(known)}")
         if chosen.count(name) > 1:
             raise LaunchError(f"{where} has '{name}' twice")
-        if kernel.signature[known.index(name)].is_value:
-            raise KernelTypeError(f"{where} has '{name}', which is passed by value; only arrays can be written")
-    return sorted(known.index(name) for name in chosen)
+    return chosen
 
 
 def _read_num_outputs(kernel: Kernel, num_outputs: Any, in_outs: int) -> int:

@@ -13,6 +13,7 @@ from jwarp.dispatch.call import Call, check_kernel
 from jwarp.dispatch.ready import Ready
 from jwarp.dispatch.tracebacks import shortened
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
+from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.adjoints import Request, has_gradient
@@ -66,6 +67,8 @@ class Launch(Record):
 
     def __init__(self, kernel: Kernel, adjoint: bool = False, *, block_dim: int | None = None):
         check_kernel(kernel, "wp.Launch")
+        if isinstance(kernel, GenericKernel):
+            kernel = kernel.the_overload()
         check_adjoint(kernel, adjoint)
         self.kernel = kernel
         self.block_dim = geometry.read_block_dim(block_dim, kernel.name)

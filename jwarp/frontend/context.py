@@ -206,6 +206,11 @@ class Context:
         if not self.block_dim:
             raise UsesTiles
 
+    def barrier(self, span: Span) -> None:
+        """Let the threads of a block wait for each other, which makes the kernel one with blocks."""
+        self.require_tiles()
+        self.builder.append(Op("barrier", (), None, None, span))
+
     # -- functions
 
     def apply(self, function: PythonRef, values: list[Binding], spans: list[Span], span: Span) -> Binding:

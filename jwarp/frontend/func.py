@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import sys
 import types
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from jwarp.frontend.syntax.source import (
     parameter_span,
     read_source,
 )
-from jwarp.types import FloatMatrix, TileKind, as_type, user_type
+from jwarp.types import Pattern, TileKind, wanted_type
 
 
 class Func(ByName):
@@ -65,10 +64,12 @@ class Func(ByName):
         """What the annotation of each parameter asks for, as `declared` says it."""
         return tuple(self.declared(name) for name in self.signature.parameters)
 
-    def says_as_much_as(self, other: Func) -> bool:
-        """Whether each parameter that has a type in `other` has one here."""
-        pairs = itertools.zip_longest(self.wanted, other.wanted)
-        return all(mine is not None or theirs is None for mine, theirs in pairs)
+    @property
+    def is_generic(self) -> bool:
+        """Whether the annotation of some parameter stands for several types."""
+        return any(
+            kind is None or (isinstance(kind, Pattern) and not isinstance(kind, TileKind)) for kind in self.wanted
+        )
 
     @property
     def heading(self) -> str:
@@ -107,22 +108,24 @@ class Func(ByName):
         return self._wanted(annotation, name)
 
     def _wanted(self, annotation: Any, name: str) -> Any:
-        if any(annotation is known or get_origin(annotation) is known for known in (Any, Func, Callable)):
+        if annotation is Any or any(
+            annotation is known or get_origin(annotation) is known for known in (Func, Callable)
+        ):
             return None
-        if get_origin(annotation) is Annotated and isinstance(annotation.__metadata__[0], FloatMatrix):
+        if get_origin(annotation) is Annotated and isinstance(annotation.__metadata__[0], Pattern):
             return annotation.__metadata__[0]
         if isinstance(annotation, TileKind):
             return annotation
         if name == "return" and get_origin(annotation) is tuple:
             return tuple(self._wanted(item, "") for item in get_args(annotation))
-        wanted = as_type(annotation)
+        wanted = wanted_type(annotation)
         if wanted is None:
             raise CompileError(
                 f"`{self.name}`: the annotation {annotation!r} is no type of the kernel language",
                 parameter_span(self.python, name or "return"),
                 "use int, float, bool, a wp scalar, vector or matrix type, an array of one, or typing.Any",
             )
-        return user_type(wanted)
+        return wanted
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.python(*args, **kwargs)
@@ -159,8 +162,9 @@ def func(
     (`return a, b`). Numbers, vectors and matrices that it refers to by name are captured now.
 
     Several functions of one name in one scope are overloads: a call takes the one whose annotations are
-    the types of the arguments; a parameter without annotation, or with `typing.Any`, takes anything, and
-    counts less than one with a type.
+    the types of the arguments. A parameter without annotation, or with `typing.Any`, takes anything, and one
+    with a type variable or a pattern such as `wp.array[Any]` several types: overloads with such come after the
+    others, in order of their definition, and the first that takes the arguments counts.
 
     Args:
         function: The Python function.

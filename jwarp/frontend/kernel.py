@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, overload
 
 from jwarp.caches import Cache, PerOwner
@@ -13,6 +14,7 @@ from jwarp.config import Settings, config
 from jwarp.errors import CompileError, JwarpError, Span
 from jwarp.frontend.builtins import rows  # noqa: F401 defines them
 from jwarp.frontend.context import UsesTiles
+from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.frontend.lowering.lower import lower_kernel_source
 from jwarp.frontend.syntax.source import (
@@ -27,7 +29,7 @@ from jwarp.frontend.syntax.source import (
 )
 from jwarp.frontend.tiles.blocks import by_blocks
 from jwarp.ir import nodes
-from jwarp.types import as_type
+from jwarp.types import as_type, is_open, wanted_type
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
@@ -36,18 +38,41 @@ _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
 _IRS: PerOwner[Kernel, tuple, nodes.Kernel] = PerOwner("IR of a kernel", "settings that change it, and sizes of blocks")
 
 
+@dataclass(frozen=True)
+class Definition:
+    """What a function's names and its file were when it was made a kernel."""
+
+    captured: dict[str, Any]
+    lines: list[str]
+    span: Span
+
+    @staticmethod
+    def of(function: Callable) -> Definition:
+        """That of now."""
+        span = Span(file_of(function), function.__code__.co_firstlineno)
+        return Definition(capture(function), file_lines(function), span)
+
+
 class PythonKernel(Kernel):
     """A kernel written in Python. Its code is read when it is first needed; numbers it names are captured now."""
 
     _tiled: bool | None = None  # whether it uses tiles, once that is known
 
-    def __init__(self, function: Callable, enable_backward: bool = True):
+    def __init__(
+        self,
+        function: Callable,
+        enable_backward: bool = True,
+        annotations: Mapping[str, Any] | None = None,
+        definition: Definition | None = None,
+    ):
+        """`annotations` are the types of the parameters, if not those that are written."""
         functools.update_wrapper(self, function)
         self.python = function
-        self._captured = capture(function)
-        self._lines = file_lines(function)
-        span = Span(file_of(function), function.__code__.co_firstlineno)
-        super().__init__(function.__name__, _parameters(function, self._captured), span, enable_backward)
+        definition = definition or Definition.of(function)
+        self._captured, self._lines = definition.captured, definition.lines
+        if annotations is None:
+            annotations = annotations_of(function, self._captured)
+        super().__init__(function.__name__, _parameters(function, annotations), definition.span, enable_backward)
         assert self.params is not None  # a struct that arrays cannot hold is refused now
         self._lock = threading.Lock()
 
@@ -114,8 +139,48 @@ class PythonKernel(Kernel):
         return nodes.written_params(self.ir(settings))
 
 
-def _parameters(function: Callable, captured: dict) -> tuple[Parameter, ...]:
-    annotations = annotations_of(function, captured)
+class Instance(PythonKernel):
+    """A generic kernel for certain types of its parameters. It is pickled as these."""
+
+    def __init__(self, generic: GenericKernel, function: Callable, kinds: tuple[Any, ...], definition: Definition):
+        named = {parameter.name: kind for parameter, kind in zip(generic.signature, kinds, strict=True)}
+        super().__init__(function, generic.enable_backward, named, definition)
+        self.generic, self.kinds = generic, kinds
+
+    def __reduce__(self) -> Any:
+        return _instance, (self.generic, self.kinds)
+
+
+def _instance(generic: GenericKernel, kinds: tuple[Any, ...]) -> Kernel:
+    return generic.instance(kinds)
+
+
+def kernel_of(function: Callable, enable_backward: bool = True) -> Kernel:
+    """The kernel that a function is, generic where the annotation of a parameter stands for several types."""
+    definition = Definition.of(function)
+    annotations = annotations_of(function, definition.captured)
+    generic = generic_of(
+        function, annotations, lambda kinds: Instance(generic, function, kinds, definition), enable_backward
+    )
+    return generic or PythonKernel(function, enable_backward, annotations, definition)
+
+
+def generic_of(
+    function: Callable, annotations: Mapping[str, Any], make: Callable[[Any], Kernel], enable_backward: bool = True
+) -> Any:
+    """The generic kernel of a function whose parameters have these annotations; None where none of them is open.
+
+    `make` gives the kernel for one type for each parameter, as users write them.
+    """
+    if not any(is_open(wanted_type(annotation)) for name, annotation in annotations.items() if name != "return"):
+        return None
+    span = Span(file_of(function), function.__code__.co_firstlineno)
+    made = GenericKernel(function.__name__, _parameters(function, annotations), span, make, enable_backward)
+    functools.update_wrapper(made, function)
+    return made
+
+
+def _parameters(function: Callable, annotations: Mapping[str, Any]) -> tuple[Parameter, ...]:
     params = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -138,7 +203,7 @@ def _parameters(function: Callable, captured: dict) -> tuple[Parameter, ...]:
                 if name == "self"
                 else f"annotate it: `{name}: float` or `{name}: wp.array[float]`",
             )
-        type_ = as_type(annotations[name])
+        type_: Any = as_type(annotations[name]) or wanted_type(annotations[name])
         if type_ is None:
             raise CompileError(
                 f"parameter `{name}` of kernel `{function.__name__}` has type {_shown(annotations[name])}, "
@@ -195,7 +260,8 @@ def kernel(
 
     Every parameter needs a type: a scalar (`int`, `float`, `bool`, `wp.float64`, …), a vector or matrix
     (`wp.vec3`, `wp.mat33`, …), or an array of 1 to 4 dimensions of one (`wp.array[float]`,
-    `wp.array2d[wp.vec3]`, …).
+    `wp.array2d[wp.vec3]`, …). With `Any`, a type variable or a pattern such as `wp.array[Any]` among them the kernel
+    is generic: each launch runs the instance for the types of its arguments.
 
     Args:
         function: The Python function. It is read when the kernel is first used; numbers, vectors and
@@ -211,4 +277,4 @@ def kernel(
     if function is None:
         return functools.partial(kernel, enable_backward=enable_backward)
     check_function(function, "@wp.kernel")
-    return PythonKernel(function, enable_backward)
+    return kernel_of(function, enable_backward)

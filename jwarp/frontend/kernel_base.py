@@ -10,7 +10,7 @@ from typing import Any
 
 from jwarp.caches import MAX_SHAPES, Cache, PerOwner
 from jwarp.config import Settings
-from jwarp.errors import Span
+from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.by_name import ByName
 from jwarp.ir import nodes
 from jwarp.types import AnyType, StructArrayType, StructType, has_arrays, leaves
@@ -38,6 +38,7 @@ class Kernel(ByName):
     # It is no abstract base class for Python: `isinstance`, at each launch, takes several times as long for those.
 
     made_by = "@wp.kernel"
+    is_generic = False  # whether parameters stand for several types, so that an instance of it is launched
 
     def __init__(self, name: str, signature: tuple[Parameter, ...], span: Span, enable_backward: bool = True):
         self.name = self.__name__ = name
@@ -97,6 +98,10 @@ class Kernel(ByName):
     def wrapped_outputs(self, num_outputs: int, in_outs: Sequence[str] | None) -> tuple[int, Sequence[str] | None]:
         """The number of outputs of `wp.jax_kernel`, and which of them are inputs too, from what it was told."""
         return num_outputs, in_outs
+
+    def __getitem__(self, kinds: Any) -> Kernel:
+        """The instance of a generic kernel for these types of what its parameters leave open."""
+        raise KernelTypeError(f"kernel '{self.name}' is not generic: there is nothing to choose with {self.name}[…]")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"kernel `{self.name}` is launched, not called: wp.launch({self.name}, dim, …)")

@@ -101,6 +101,9 @@ TILE_TABLE: list[Operation] = [
 TILE_TABLE += [
     Operation("collect", 1, ANY, None, "the tile of what the threads of the block have of x", "tile", stages=_READING),
     Operation("own", 1, ANY, None, "the element of the tile that is this thread's", "tile", stages=_READING),
+    Operation(
+        "barrier", 0, ANY, None, "the threads of a block wait here until all have come", "check", stages=_READING
+    ),
     *(
         Operation(
             f"put_{name}",

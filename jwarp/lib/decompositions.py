@@ -10,15 +10,16 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
+from jwarp import types
 from jwarp.frontend.builtins.scalar import abs, cast, max, min, sqrt, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import dot, matrix, matrix_from_cols, vector
 from jwarp.frontend.func import Func, func
 from jwarp.lib.refinements import followed_eig, followed_qr, followed_svd
-from jwarp.types import FloatMatrix, float32, int32, int64
+from jwarp.types import Float, float32, int32, int64
 
-Matrix22 = Annotated[Any, FloatMatrix((2, 2))]
-Matrix33 = Annotated[Any, FloatMatrix((3, 3))]
+Matrix22 = Annotated[Any, types.matrix((2, 2), Float)]
+Matrix33 = Annotated[Any, types.matrix((3, 3), Float)]
 
 # With one less, a search for the slowest matrix finds errors above rounding in float64; with these it finds none.
 SVD2_SWEEPS = 2

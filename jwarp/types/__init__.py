@@ -1,6 +1,7 @@
 """The types of the kernel language: scalars, vectors, matrices, structs, tiles, and arrays of them."""
 
 from jwarp.types.arrays import AnyType as AnyType
+from jwarp.types.arrays import ArrayPattern as ArrayPattern
 from jwarp.types.arrays import ArrayType as ArrayType
 from jwarp.types.arrays import StructArrayType as StructArrayType
 from jwarp.types.arrays import StructType as StructType
@@ -10,8 +11,10 @@ from jwarp.types.arrays import array1d as array1d
 from jwarp.types.arrays import array2d as array2d
 from jwarp.types.arrays import array3d as array3d
 from jwarp.types.arrays import array4d as array4d
+from jwarp.types.arrays import array_of as array_of
 from jwarp.types.arrays import as_type as as_type
 from jwarp.types.arrays import user_type as user_type
+from jwarp.types.arrays import wanted_type as wanted_type
 from jwarp.types.composites import KINDS as KINDS
 from jwarp.types.composites import MAKERS as MAKERS
 from jwarp.types.composites import MATRIX as MATRIX
@@ -19,13 +22,23 @@ from jwarp.types.composites import NAMED as NAMED
 from jwarp.types.composites import PLAIN as PLAIN
 from jwarp.types.composites import VECTOR as VECTOR
 from jwarp.types.composites import CompositeKind as CompositeKind
+from jwarp.types.composites import CompositePattern as CompositePattern
 from jwarp.types.composites import CompositeType as CompositeType
 from jwarp.types.composites import CompositeValue as CompositeValue
-from jwarp.types.composites import FloatMatrix as FloatMatrix
 from jwarp.types.composites import composite as composite
 from jwarp.types.composites import matrix as matrix
 from jwarp.types.composites import of_components as of_components
 from jwarp.types.composites import vector as vector
+from jwarp.types.patterns import Bound as Bound
+from jwarp.types.patterns import Float as Float
+from jwarp.types.patterns import Int as Int
+from jwarp.types.patterns import Open as Open
+from jwarp.types.patterns import Pattern as Pattern
+from jwarp.types.patterns import Scalar as Scalar
+from jwarp.types.patterns import Variable as Variable
+from jwarp.types.patterns import filled as filled
+from jwarp.types.patterns import fits as fits
+from jwarp.types.patterns import is_open as is_open
 from jwarp.types.scalars import FLOATS as FLOATS
 from jwarp.types.scalars import INTS as INTS
 from jwarp.types.scalars import PYTHON_SCALARS as PYTHON_SCALARS

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from jwarp.errors import KernelTypeError
 from jwarp.types.composites import Composite, CompositeType
+from jwarp.types.patterns import Bound, Pattern, as_pattern, filled, fits
 from jwarp.types.scalars import ScalarType, as_scalar
 from jwarp.types.tiles import MAX_DIMS
 
@@ -60,6 +61,33 @@ class StructArrayType:
         return f"array{f'{self.dims}d' if self.dims > 1 else ''}[{self.struct!r}]"
 
 
+@dataclass(frozen=True, repr=False)
+class ArrayPattern(Pattern):
+    """Stands for the arrays of so many axes whose elements a pattern stands for."""
+
+    element: Pattern
+    dims: int
+
+    def fits(self, kind: Any, bound: Bound) -> bool:
+        if not isinstance(kind, (ArrayType, StructArrayType)) or kind.dims != self.dims:
+            return False
+        return fits(kind.struct if isinstance(kind, StructArrayType) else kind.element, self.element, bound)
+
+    def filled(self, bound: Bound) -> Any:
+        element = filled(self.element, bound)
+        return array_of(element, self.dims)
+
+    def __repr__(self) -> str:
+        return f"array{f'{self.dims}d' if self.dims > 1 else ''}[{self.element!r}]"
+
+
+def array_of(element: Any, dims: int) -> Any:
+    """The type of arrays of scalars, composites or structs; a pattern where the element is one."""
+    if isinstance(element, Pattern):
+        return ArrayPattern(element, dims)
+    return StructArrayType(element, dims) if isinstance(element, StructType) else ArrayType(element, dims)
+
+
 Type = ScalarType | ArrayType
 # What is taken apart into parameters of a `Type` each.
 AnyType = Type | StructType | StructArrayType
@@ -79,17 +107,29 @@ def user_type(kind: AnyType) -> AnyType | CompositeType:
     return kind.element if isinstance(kind, ArrayType) and kind.dims == 0 else kind
 
 
-def _array_type(dtype: Any, ndim: Any) -> ArrayType | StructArrayType:
+def wanted_type(annotation: Any) -> Any:
+    """The type that an annotation asks for as users write it, or a pattern of types; None if it is neither."""
+    kind = as_type(annotation)
+    return as_pattern(annotation, _written) if kind is None else user_type(kind)
+
+
+def _written(annotation: Any) -> Any:
+    kind = as_type(annotation)
+    return None if kind is None else user_type(kind)
+
+
+def _array_type(dtype: Any, ndim: Any) -> Any:
     is_composite = isinstance(dtype, CompositeType) and dtype is not Composite
-    element = dtype if is_composite else as_scalar(dtype)
-    if element is None and not isinstance(dtype, StructType):
+    element = dtype if is_composite or isinstance(dtype, StructType) else as_scalar(dtype)
+    element = element or as_pattern(dtype, _written)
+    if element is None or isinstance(element, ArrayPattern):
         raise KernelTypeError(
             f"wp.array: element type must be a scalar, vector, matrix or struct type, not {dtype!r}",
             hint="write wp.array[float], or wp.array(dtype=float)",
         )
     if not isinstance(ndim, int) or not 1 <= ndim <= MAX_DIMS:
         raise KernelTypeError(f"wp.array: ndim must be 1 to {MAX_DIMS}, not {ndim!r}")
-    return StructArrayType(dtype, ndim) if element is None else ArrayType(element, ndim)
+    return array_of(element, ndim)
 
 
 class array:
@@ -98,11 +138,15 @@ class array:
     _ndim = 1
 
     def __class_getitem__(cls, dtype: Any) -> Any:
-        return _array_type(dtype, cls._ndim)
+        ndim: Any = cls._ndim
+        if isinstance(dtype, tuple) and len(dtype) == 2 and cls is array:
+            dtype, ndim = dtype
+            ndim = get_args(ndim)[0] if get_origin(ndim) is Literal else ndim
+        return _array_type(dtype, ndim)
 
     def __new__(cls, *given: Any, dtype: Any = None, ndim: int | None = None, **other: Any) -> Any:
         # In Warp this also makes arrays: wp.array(data, dtype=float, device="cpu").
-        is_data = bool(given) and as_type(given[0]) is None and not isinstance(given[0], type)
+        is_data = bool(given) and wanted_type(given[0]) is None and not isinstance(given[0], type)
         if is_data or other or len(given) > 1 or (given and dtype is not None):
             raise KernelTypeError(
                 "wp.array is only the type of a parameter: it makes no arrays",

@@ -16,6 +16,7 @@ import numpy as np
 
 from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError
+from jwarp.types.patterns import Bound, Pattern, as_pattern, filled, fits
 from jwarp.types.scalars import (
     ScalarType,
     as_scalar,
@@ -218,53 +219,78 @@ def of_components(shape: tuple[int, ...], dtype: ScalarType) -> ScalarType | Com
     return composite(PLAIN[len(shape)], shape, dtype) if shape else dtype
 
 
-def _extents(what: str, extents: tuple) -> tuple[int, ...]:
-    if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in extents):
-        raise KernelTypeError(f"{what}: extents must be positive integers, not {extents}")
-    return extents
+@dataclass(frozen=True, repr=False)
+class CompositePattern(Pattern):
+    """Stands for the composites of one kind, some of whose extents (None) or component types are open."""
+
+    kind: CompositeKind
+    shape: tuple[int | None, ...]
+    dtype: ScalarType | Pattern
+
+    def fits(self, kind: Any, bound: Bound) -> bool:
+        return (
+            isinstance(kind, CompositeType)
+            and kind.kind is self.kind
+            and all(wanted in (None, n) for wanted, n in zip(self.shape, kind.shape, strict=True))
+            and fits(kind.dtype, self.dtype, bound)
+        )
+
+    def filled(self, bound: Bound) -> Any:
+        return _type_or_pattern(self.kind, self.shape, filled(self.dtype, bound))
+
+    def __repr__(self) -> str:
+        extents = tuple("Any" if n is None else n for n in self.shape)
+        shown = "" if self.kind.shape else f"{extents[0] if len(extents) == 1 else extents}, ".replace("'", "")
+        return f"{self.kind.name}({shown}{self.dtype})"
 
 
-def vector(length: int, dtype: Any) -> CompositeType:
+def _type_or_pattern(kind: CompositeKind, shape: tuple[int | None, ...], dtype: ScalarType | Pattern) -> Any:
+    if isinstance(dtype, Pattern) or None in shape:
+        return CompositePattern(kind, shape, dtype)
+    return composite(kind, shape, dtype)  # type: ignore[arg-type]
+
+
+def type_of_kind(kind: CompositeKind, shape: tuple[Any, ...], dtype: Any) -> Any:
+    """The type of composites of a kind; a pattern where an extent is `Any`, or the dtype is `Any` or a type variable.
+
+    Raises:
+        KernelTypeError: an extent is no positive integer, or `dtype` no scalar type.
+    """
+    what = f"wp.types.{kind.name}"
+    component = as_scalar(dtype) or as_pattern(dtype)
+    if component is None:
+        raise KernelTypeError(f"{what}: the component type must be a scalar type, not {dtype!r}")
+    if not all(n is Any or (isinstance(n, int) and not isinstance(n, bool) and n >= 1) for n in shape):
+        raise KernelTypeError(f"{what}: extents must be positive integers, not {shape}")
+    return _type_or_pattern(kind, tuple(None if n is Any else n for n in shape), component)
+
+
+def vector(length: Any, dtype: Any) -> CompositeType:
     """The type of vectors of `length` components of scalar type `dtype`: `wp.types.vector(5, wp.float32)`.
 
-    Outside kernels a vector is an array of shape (length,).
+    Outside kernels a vector is an array of shape (length,). As the type of a parameter, `length` may be `Any`, and
+    `dtype` `Any` or a type variable such as `wp.Float`: the kernel or function is generic then.
 
     Raises:
         KernelTypeError: `length` is no positive integer, or `dtype` no scalar type.
     """
-    scalar = as_scalar(dtype)
-    if scalar is None:
-        raise KernelTypeError(f"wp.types.vector: the component type must be a scalar type, not {dtype!r}")
-    return composite(VECTOR, _extents("wp.types.vector", (length,)), scalar)
+    made: CompositeType = type_of_kind(VECTOR, (length,), dtype)
+    return made
 
 
-def matrix(shape: tuple[int, int], dtype: Any) -> CompositeType:
+def matrix(shape: Any, dtype: Any) -> CompositeType:
     """The type of matrices of `shape` (rows, columns) with components of scalar type `dtype`.
 
-    Outside kernels a matrix is an array of that shape.
+    Outside kernels a matrix is an array of that shape. As the type of a parameter, rows and columns may be `Any`, and
+    `dtype` `Any` or a type variable.
 
     Raises:
         KernelTypeError: `shape` is no pair of positive integers, or `dtype` no scalar type.
     """
-    scalar = as_scalar(dtype)
-    if scalar is None or not isinstance(shape, (tuple, list)) or len(shape) != 2:
+    if not isinstance(shape, (tuple, list)) or len(shape) != 2:
         raise KernelTypeError(f"wp.types.matrix: needs (rows, columns) and a scalar type, not {shape!r}, {dtype!r}")
-    return composite(MATRIX, _extents("wp.types.matrix", tuple(shape)), scalar)
-
-
-@dataclass(frozen=True)
-class FloatMatrix:
-    """Stands for the matrix types of one shape with components of any float type, where a function takes any."""
-
-    shape: tuple[int, int]
-
-    def fits(self, type: Any) -> bool:
-        """Whether `type` is one of them."""
-        is_matrix = isinstance(type, CompositeType) and type.kind is MATRIX
-        return is_matrix and type.shape == self.shape and type.dtype.is_float
-
-    def __str__(self) -> str:
-        return f"a {self.shape[0]} by {self.shape[1]} matrix of floats"
+    made: CompositeType = type_of_kind(MATRIX, tuple(shape), dtype)
+    return made
 
 
 # What makes the types of each kind: names of `jwarp.types`.

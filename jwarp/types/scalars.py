@@ -146,7 +146,9 @@ def as_scalar(annotation: Any) -> ScalarType | None:
         isinstance(annotation, type) and issubclass(annotation, (np.generic, ml_dtypes.bfloat16))
     ):
         return from_dtype(annotation)
-    return None
+    # JAX's own types, such as jax.numpy.float32, say their dtype.
+    said = getattr(annotation, "dtype", None) if isinstance(annotation, type) else None
+    return from_dtype(said) if isinstance(said, np.dtype) and not isinstance(annotation, ScalarType) else None
 
 
 def from_dtype(dtype: Any) -> ScalarType | None:

@@ -9,6 +9,7 @@ from typing import Any
 from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError
 from jwarp.types.composites import Composite, CompositeType
+from jwarp.types.patterns import Bound, Pattern
 from jwarp.types.scalars import Scalar, ScalarType, as_scalar
 
 # Greatest number of dimensions of a launch, an array or a tile.
@@ -66,8 +67,8 @@ def with_shape(scalar: ScalarType, shape: tuple[int, ...]) -> ValueType:
     return tile_type(scalar, shape) if shape else scalar
 
 
-@dataclass(frozen=True)
-class TileKind:
+@dataclass(frozen=True, repr=False)
+class TileKind(Pattern):
     """The type of a tile in kernel code: what its elements are, and its shape. None stands for any."""
 
     dtype: ScalarType | CompositeType | None
@@ -79,13 +80,15 @@ class TileKind:
         assert self.dtype is not None
         return self.dtype.dtype if isinstance(self.dtype, CompositeType) else self.dtype
 
-    def fits(self, type: Any) -> bool:
-        """Whether a tile of kind `type` may stand where this one is asked for."""
+    def fits(self, kind: Any, bound: Bound) -> bool:
         return (
-            isinstance(type, TileKind)
-            and self.dtype in (None, type.dtype)
-            and (self.shape is None or self.shape == type.shape)
+            isinstance(kind, TileKind)
+            and self.dtype in (None, kind.dtype)
+            and (self.shape is None or self.shape == kind.shape)
         )
+
+    def filled(self, bound: Bound) -> Any:
+        return self
 
     def __repr__(self) -> str:
         dtype = "Any" if self.dtype is None else repr(self.dtype)

@@ -87,6 +87,9 @@ Int = TypeVar("Int", int, int8, int16, int64, uint8, uint16, uint32, uint64)
 Number = TypeVar(
     "Number", int, float, int8, int16, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float64
 )  # fmt: skip
+Scalar = TypeVar(
+    "Scalar", int, float, int8, int16, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float64
+)  # fmt: skip
 
 # The type of the square matrix that goes with a vector, and of the vector that goes with a square matrix.
 _M = TypeVar("_M")

@@ -21,7 +21,7 @@ _FEATURES = {
     "breakpoints": "breakpoint",
     "checks of values inside kernels": "expect_near",
     "derivatives of functions": "func_replay grad",
-    "generic and mapped functions": "map overload",
+    "mapped functions": "map",
     "arrays outside kernels": "full ones",
     "quaternions and transforms": (
         "quat quatf quatd quath quaternion quat_identity quat_from_axis_angle quat_to_axis_angle quat_from_matrix "

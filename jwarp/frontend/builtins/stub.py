@@ -32,7 +32,8 @@ Made by `python -m jwarp.frontend.builtins.stub`: change the tables that it is m
 
 import builtins
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any
+from typing import overload as _overload
 '''
 
 _FOOTER = """
@@ -61,7 +62,7 @@ def written() -> str:
     return _formatted("\n".join(parts))
 
 
-_TYPES = ("array", "array1d", "array2d", "array3d", "array4d", "tile")
+_TYPES = ("array", "array1d", "array2d", "array3d", "array4d", "tile", "Float", "Int", "Scalar")
 
 
 def _defined(path: Path) -> list[str]:
@@ -116,9 +117,9 @@ def _class(name: str, kind: CompositeType) -> str:
             f"class {name}({bases}):",
             f'"""{inspect.getdoc(kind)}"""',
             *fields,
-            "@overload",
+            "@_overload",
             f"def __init__(self, {parameters}, /) -> None: ...",
-            *(line for given in made for line in ("@overload", f"def __init__(self, {given}) -> None: ...")),
+            *(line for given in made for line in ("@_overload", f"def __init__(self, {given}) -> None: ...")),
             *operators,
             f"def __set__(self, instance: Any, value: {name} | HostValue, /) -> None: ...",
         ]
@@ -166,7 +167,7 @@ def _function(row: Described) -> Iterator[str]:
     """The definition of a function, or one for each of its forms; the first has the text."""
     for number, form in enumerate(row.each_form):
         if len(row.each_form) > 1:
-            yield "@overload"
+            yield "@_overload"
         if number:
             yield f"def {form.text}: ..."
         else:

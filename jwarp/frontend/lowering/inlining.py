@@ -13,7 +13,7 @@ from jwarp.frontend.lowering.gradients import with_gradient
 from jwarp.frontend.values.bindings import ArrayRef, Binding, StructArray, StructValue, bind_python, describe, layout
 from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.builder import FALSE, TRUE
-from jwarp.types import ArrayType, FloatMatrix, TileKind
+from jwarp.types import ArrayType, Bound, Pattern, filled, fits
 
 
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
@@ -22,13 +22,14 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     function = _overload(function, given)
     if function in ctx.stack:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
-    arguments = _bound(function, given)
+    bound: Bound = {}
+    arguments = _bound(function, given, bound)
     caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments))
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)
     try:
         lower_statements(ctx, function.source.tree.body)
-        result = result_of(ctx, function, span)
+        result = result_of(ctx, function, span, bound)
     except JwarpError as error:
         raise _inside(error, function, span) from None
     finally:
@@ -41,8 +42,8 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     return result
 
 
-def _bound(function: Func, given: Arguments) -> dict[str, Binding]:
-    """The arguments of a call by parameter name, checked against the annotations."""
+def _bound(function: Func, given: Arguments, variables: Bound) -> dict[str, Binding]:
+    """The arguments of a call by parameter name, checked against the annotations; `variables` are filled."""
     span = given.span
     parameters = function.signature.parameters
     try:
@@ -56,18 +57,22 @@ def _bound(function: Func, given: Arguments) -> dict[str, Binding]:
         if name not in bound:
             bound[name] = bind_python(parameter.default, name, span)
         expected, binding = function.declared(name), bound[name]
-        if expected is not None and not _fits(_layout(binding, span), expected):
+        if expected is not None and not _fits(_layout(binding, span), expected, variables):
+            expected = filled(expected, variables)
             default = "" if name in places else ", its default,"
             raise KernelTypeError(
                 f"`{name}` of `{function.name}` must be {expected}, not {describe(binding)}{default}".rstrip(","),
                 places.get(name, span),
-                "" if isinstance(expected, (ArrayType, FloatMatrix, TileKind)) else f"convert it: wp.{expected}(…)",
+                "" if isinstance(expected, (ArrayType, Pattern)) else f"convert it: wp.{expected}(…)",
             )
     return bound
 
 
-def result_of(ctx: Context, function: Func, span: Span) -> Binding:
-    """What the function that was just read returns, checked against its annotation."""
+def result_of(ctx: Context, function: Func, span: Span, bound: Bound) -> Binding:
+    """What the function that was just read returns, checked against its annotation.
+
+    The type variables of its parameters stand for the types in `bound`.
+    """
     env = ctx.frame.env
     result = env.get("$result", ())
     if "$result" in env and env.get("$return") != TRUE:
@@ -76,7 +81,7 @@ def result_of(ctx: Context, function: Func, span: Span) -> Binding:
             ctx.builder.check(ctx.scalar(env.get("$return", FALSE), span), f"`{function.name}` returns no value")
     result = ctx.tiles.settled(ctx.tiles.loose(result, span), span)
     expected = function.declared("return")
-    if expected is not None and not _fits(_layout(result, span), expected):
+    if expected is not None and not _fits(_layout(result, span), expected, bound):
         returns = function.source.tree.returns
         assert returns is not None
         shown = ("nothing" if expected == () else repr(expected)).replace(",)", ")")
@@ -88,21 +93,15 @@ def result_of(ctx: Context, function: Func, span: Span) -> Binding:
 
 
 def _overload(function: Func, given: Arguments) -> Func:
-    """The one of the functions of this name that takes these arguments and says most about them."""
+    """The one of the functions of this name that takes these arguments: one of just their types before generic ones."""
     if len(function.overloads) == 1:
         return function
-    fitting = [f for f in function.overloads if _takes(f, given)]
-    best = [f for f in fitting if all(f.says_as_much_as(other) for other in fitting)]
-    if len(best) == 1:
-        return best[0]
+    for is_generic in (False, True):
+        for overload in function.overloads:
+            if overload.is_generic == is_generic and _takes(overload, given):
+                return overload
     types = ", ".join(map(describe, [*given.values, *given.named.values()]))
-    known = "; ".join(f.heading for f in fitting or function.overloads)
-    if fitting:
-        raise CompileError(
-            f"`{function.name}` with ({types}) is ambiguous: several overloads take it",
-            given.span,
-            f"there are {known}",
-        )
+    known = "; ".join(f.heading for f in function.overloads)
     raise KernelTypeError(f"no overload of `{function.name}` takes ({types})", given.span, f"there are {known}")
 
 
@@ -112,14 +111,16 @@ def _takes(function: Func, given: Arguments) -> bool:
         bound = function.signature.bind(*given.values, **given.named).arguments
     except TypeError:
         return False
-    wanted = {name: function.declared(name) for name in bound}
-    return all(kind is None or _fits(_layout(bound[name], given.span), kind) for name, kind in wanted.items())
+    wanted, variables = {name: function.declared(name) for name in bound}, Bound()
+    return all(
+        kind is None or _fits(_layout(bound[name], given.span), kind, variables) for name, kind in wanted.items()
+    )
 
 
-def _fits(given: Any, expected: Any) -> bool:
+def _fits(given: Any, expected: Any, variables: Bound) -> bool:
     if isinstance(expected, tuple) and isinstance(given, tuple) and len(given) == len(expected):
-        return all(map(_fits, given, expected))
-    return expected.fits(given) if isinstance(expected, (FloatMatrix, TileKind)) else given == expected
+        return all(_fits(x, wanted, variables) for x, wanted in zip(given, expected, strict=True))
+    return expected is None or fits(given, expected, variables)
 
 
 def _layout(binding: Binding, span: Span) -> Any:

@@ -47,7 +47,7 @@ def lower_func(function: Func, types: tuple[ScalarType, ...]) -> tuple[tuple[Val
     ctx.stack.append(function)
     lower_statements(ctx, function.source.tree.body)
     span = ctx.span(function.source.tree)
-    result = ctx.scalar(result_of(ctx, function, span), span)
+    result = ctx.scalar(result_of(ctx, function, span, {}), span)
     assert not ctx.locals  # they would be the kernel's, which is another one for each use
     return params, Block(tuple(ctx.builder.nodes), (result,))
 

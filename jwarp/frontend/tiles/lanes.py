@@ -175,6 +175,11 @@ class Lanes(Lifter):
         self.outside.add(node.result)
         self.lanes[node.result] = self.plain(node.args[0])
 
+    def op_barrier(self, node: Op, out: list[Node]) -> None:
+        """Lanes run in step: what each stored before is seen by all after it, without a trace in the code."""
+        if self.mapped:
+            raise self.together(node.span)
+
     def op_print(self, node: Op, out: list[Node]) -> None:
         """Each lane prints its line."""
         if not node.args:  # each lane prints, for which there must be something to map
@@ -294,6 +299,7 @@ _RULES: Mapping[str, Callable[[Lanes, Op, list[Node]], None]] = {
     "tid": Lanes.op_tid,
     "collect": Lanes.op_collect,
     "own": Lanes.op_own,
+    "barrier": Lanes.op_barrier,
     "print": Lanes.op_print,
     "rule": Lanes.op_rule,
     "take": Lanes.op_take,

@@ -1,0 +1,431 @@
+"""Generic kernels: parameters that stand for several types, and the kernel for the types of a launch's arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Never
+
+from jwarp.caches import PerOwner
+from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.kernel_base import Kernel, Parameter
+from jwarp.types import (
+    ArrayPattern,
+    ArrayType,
+    Bound,
+    CompositePattern,
+    CompositeType,
+    Pattern,
+    ScalarType,
+    StructArrayType,
+    StructType,
+    Variable,
+    array_of,
+    bool_,
+    filled,
+    fits,
+    float32,
+    from_dtype,
+    int32,
+    is_open,
+    of_components,
+    wanted_type,
+)
+from jwarp.types.composites import composite
+
+# What a Python number is where nothing asks for another type.
+NUMBERS: dict[type, ScalarType] = {bool: bool_, int: int32, float: float32}
+
+MAX_INSTANCES = 256
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is known of the type of an argument.
+
+    A value of a known type has `kind`, a Python number `number`; an array has `shape` and `dtype`. Of an output given
+    by its shape, only `shape` is known. `shown` says in messages what was given.
+    """
+
+    shown: str
+    kind: Any = None
+    number: type | None = None
+    shape: tuple[Any, ...] | None = None
+    dtype: ScalarType | None = None
+
+
+class GenericKernel(Kernel):
+    """A kernel some of whose parameters stand for several types: an instance of it is launched.
+
+    `make` gives the kernel for one type for each parameter.
+    """
+
+    is_generic = True
+
+    def __init__(
+        self,
+        name: str,
+        signature: tuple[Parameter, ...],
+        span: Span,
+        make: Callable[[tuple[Any, ...]], Kernel],
+        enable_backward: bool = True,
+    ):
+        super().__init__(name, signature, span, enable_backward)
+        self._make = make
+        self._explicit: dict[tuple[Any, ...], Kernel] = {}
+
+    @property
+    def wanted(self) -> tuple[Any, ...]:
+        """What each parameter takes: a type as users write it, or a pattern."""
+        return tuple(parameter.type for parameter in self.signature)
+
+    @property
+    def overloads(self) -> tuple[Kernel, ...]:
+        """The instances that `wp.overload` has made, in order."""
+        return tuple(self._explicit.values())
+
+    # -- instances
+
+    def instance(self, kinds: Sequence[Any]) -> Kernel:
+        """The kernel for these types of the parameters, as users write them.
+
+        Raises:
+            KernelTypeError: a type does not fit its parameter, or there are more or fewer than parameters.
+        """
+        names = ", ".join(p.name for p in self.signature)
+        if len(kinds) != len(self.signature):
+            raise KernelTypeError(
+                f"generic kernel '{self.name}' has {len(self.signature)} parameters ({names}), {len(kinds)} types given"
+            )
+        bound: Bound = {}
+        found = []
+        for parameter, kind in zip(self.signature, kinds, strict=True):
+            meant = wanted_type(kind)
+            if meant is None or is_open(meant):
+                raise KernelTypeError(
+                    f"generic kernel '{self.name}', parameter '{parameter.name}': an instance needs a type, not "
+                    f"{kind!r}",
+                    hint=f"it takes {parameter.type}",
+                )
+            if not fits(meant, parameter.type, bound):
+                raise KernelTypeError(
+                    f"generic kernel '{self.name}', parameter '{parameter.name}': {meant!r} does not fit "
+                    f"{_expected(parameter.type, bound)}"
+                )
+            found.append(meant)
+        key = tuple(found)
+        return self._explicit.get(key) or _INSTANCES.of(self).made(key, lambda: self._make(key))
+
+    def overload(self, kinds: Sequence[Any] | Mapping[str, Any]) -> Kernel:
+        """The instance for these types, by name or for all parameters, which is kept: launches prefer it.
+
+        Raises:
+            KernelTypeError: as for `instance`, or there is no parameter of a name.
+        """
+        if isinstance(kinds, Mapping):
+            named = {parameter.name: parameter.type for parameter in self.signature}
+            for name in kinds:
+                if name not in named:
+                    raise KernelTypeError(
+                        f"generic kernel '{self.name}' has no parameter '{name}'; there are {', '.join(named)}"
+                    )
+            bound: Bound = {}
+            for name, kind in kinds.items():
+                meant = wanted_type(kind)
+                if meant is not None and not is_open(meant):
+                    fits(meant, named[name], bound)  # what does not fit is refused below
+            kinds = [filled(kind, bound) for kind in {**named, **kinds}.values()]
+        made = self.instance(kinds)
+        self._explicit.setdefault(tuple(map(wanted_type, kinds)), made)
+        return made
+
+    def __getitem__(self, kinds: Any) -> Kernel:
+        """`kernel[wp.float64]`: the instance where each open type is that one, or the next one of several."""
+        given = list(kinds) if isinstance(kinds, tuple) else [kinds]
+        places = _open_places(self.wanted)
+        if len(given) == 1:
+            given *= len(places)
+        if len(given) != len(places):
+            raise KernelTypeError(
+                f"generic kernel '{self.name}' has {len(places)} open types, {len(given)} given",
+                hint=f"they are, in order, those of {', '.join(map(str, places))}",
+            )
+        meant = []
+        for kind in given:
+            found = wanted_type(kind)
+            if found is None or is_open(found):
+                raise KernelTypeError(f"generic kernel '{self.name}': an instance needs types, not {kind!r}")
+            meant.append(found)
+        return self.overload([_replaced(wanted, places, meant) for wanted in self.wanted])
+
+    # -- choosing one
+
+    def chosen(self, seen: Sequence[Seen]) -> Kernel:
+        """The instance for arguments of which this is known, one entry for each parameter.
+
+        Raises:
+            KernelTypeError: one does not fit its parameter, or does not tell its type; the message names it.
+        """
+        try:
+            kinds = tuple(_inferred(self, seen))
+        except KernelTypeError:
+            known = self._only_fitting(seen)
+            if known is None:
+                raise
+            return known
+        if self._explicit and kinds not in self._explicit:
+            known = self._only_fitting(seen)
+            if known is not None:
+                return known
+        return self.instance(kinds)
+
+    def _only_fitting(self, seen: Sequence[Seen]) -> Kernel | None:
+        """The one of the instances made by `wp.overload` that takes the arguments; None without one, or several."""
+        found = [
+            kernel
+            for kinds, kernel in self._explicit.items()
+            if all(_could_be(given, kind) for given, kind in zip(seen, kinds, strict=True))
+        ]
+        return found[0] if len(found) == 1 else None
+
+    # -- what only instances have
+
+    def _refused(self) -> Never:
+        open_ = next(p for p in self.signature if is_open(p.type))
+        known = f"; there are {', '.join(map(repr, self.overloads))}" if self._explicit else ""
+        raise CompileError(
+            f"kernel `{self.name}` is generic: the type of `{open_.name}`, {open_.type}, is not known here{known}",
+            self.span,
+            f"give an instance: wp.overload({self.name}, [types of the parameters])",
+        )
+
+    def the_overload(self) -> Kernel:
+        """The instance made by `wp.overload`, if there is just one.
+
+        Raises:
+            CompileError: there is none, or there are several.
+        """
+        if len(self._explicit) == 1:
+            return self.overloads[0]
+        self._refused()
+
+    @property
+    def params(self) -> Any:
+        self._refused()
+
+    @property
+    def groups(self) -> Any:
+        self._refused()
+
+    @property
+    def has_structs(self) -> Any:
+        self._refused()
+
+    def ir(self, settings: Any = None) -> Any:
+        self._refused()
+
+    def block_ir(self, settings: Any, block_dim: int, lane_axis: int | None) -> Any:
+        self._refused()
+
+    def outputs(self, settings: Any) -> Any:
+        self._refused()
+
+
+_INSTANCES: PerOwner[GenericKernel, tuple[Any, ...], Kernel] = PerOwner("instances of a generic kernel", MAX_INSTANCES)
+
+
+# -- types from what is known of arguments
+
+
+def _inferred(kernel: GenericKernel, seen: Sequence[Seen]) -> list[Any]:
+    """The type of each parameter. Numbers of Python, and outputs given by shapes, follow the other arguments."""
+    bound: Bound = {}
+    found: dict[int, Any] = {}
+    elements: list[Any] = []
+    order = sorted(range(len(seen)), key=lambda u: _definiteness(seen[u]))
+    for u in order:
+        wanted = kernel.signature[u].type
+        if not is_open(wanted):
+            found[u] = wanted
+        else:
+            found[u] = _kind_of(wanted, seen[u], bound, elements)
+            if found[u] is None or not fits(found[u], wanted, bound):
+                raise _mismatch(kernel, kernel.signature[u], seen[u], bound, known=found[u] is not None)
+        if isinstance(found[u], (ArrayType, StructArrayType)) and seen[u].dtype is not None:
+            elements.append(found[u].struct if isinstance(found[u], StructArrayType) else found[u].element)
+    return [found[u] for u in range(len(seen))]
+
+
+def _definiteness(seen: Seen) -> int:
+    """0 for what has a type of its own, 1 for numbers of Python, 2 for shapes."""
+    if seen.kind is not None or seen.dtype is not None:
+        return 0
+    return 1 if seen.number is not None else 2
+
+
+def _kind_of(wanted: Any, seen: Seen, bound: Bound, elements: Sequence[Any]) -> Any:
+    """The type that an argument has as a parameter of the types `wanted`, or None.
+
+    `elements` are those of the arrays that are known.
+    """
+    known = filled(wanted, bound)
+    if not is_open(known):
+        return known if _could_be(seen, known, weak=True) else None
+    if isinstance(wanted, ArrayPattern):
+        return _array_kind(wanted, seen, elements)
+    if seen.kind is not None:
+        return seen.kind
+    if seen.number is not None:
+        return NUMBERS[seen.number]
+    if seen.shape is None:
+        return None
+    if seen.dtype is None:
+        return _array_kind(ArrayPattern(wanted, len(seen.shape)), seen, elements)
+    if isinstance(wanted, CompositePattern):
+        return composite(wanted.kind, seen.shape, seen.dtype) if _has_shape(wanted, seen.shape) else None
+    options = getattr(wanted, "options", None) or ()
+    for option in options:
+        if _could_be(seen, option):
+            return option
+    return seen.dtype if not seen.shape else array_of(seen.dtype, len(seen.shape))
+
+
+def _has_shape(wanted: CompositePattern, shape: tuple[int, ...]) -> bool:
+    return len(shape) == wanted.kind.rank and all(
+        n in (None, m) and m > 0 for n, m in zip(wanted.shape, shape, strict=True)
+    )
+
+
+def _array_kind(wanted: ArrayPattern, seen: Seen, elements: Sequence[Any]) -> Any:
+    dims = wanted.dims
+    if isinstance(seen.kind, (ArrayType, StructArrayType)):
+        return seen.kind
+    if isinstance(seen.kind, StructType):  # an array of structs, as one struct of arrays
+        return StructArrayType(seen.kind, dims)
+    if seen.shape is None or len(seen.shape) < dims:
+        return None
+    dtype, components = seen.dtype, seen.shape[dims:]
+    if dtype is None:
+        # An output given by its shape: elements like those of the first array that could have it.
+        for element in elements:
+            own = element.shape if isinstance(element, CompositeType) else ()
+            if components in ((), own) and fits(element, wanted.element, {}):
+                return array_of(element, dims)
+        scalar = next((getattr(e, "dtype", e) for e in elements if isinstance(e, (ScalarType, CompositeType))), None)
+        dtype = scalar if isinstance(scalar, ScalarType) else None
+        if dtype is None:
+            return None
+    if isinstance(wanted.element, CompositePattern):
+        fitting = _has_shape(wanted.element, components)
+        return array_of(composite(wanted.element.kind, components, dtype), dims) if fitting else None
+    for option in getattr(wanted.element, "options", None) or ():
+        if _could_be(Seen("", shape=components, dtype=dtype), option):
+            return array_of(option, dims)
+    if len(components) > 2 or not all(components):
+        return None
+    return array_of(of_components(components, dtype), dims)
+
+
+def _could_be(seen: Seen, kind: Any, weak: bool = False) -> bool:
+    """Whether an argument may be one of type `kind`; with `weak`, a number of Python may be one of another width."""
+    if seen.kind is not None:
+        if isinstance(kind, StructArrayType):
+            return seen.kind in (kind, kind.struct)
+        return bool(seen.kind == kind)
+    if seen.number is not None:
+        own = NUMBERS[seen.number]
+        if not weak or not isinstance(kind, ScalarType):
+            return kind is own
+        return kind.kind == "bool" if own is bool_ else kind.is_float or (kind.is_int and own is int32)
+    if seen.shape is None:
+        return seen.dtype is None and not isinstance(kind, (ScalarType, CompositeType))
+    if isinstance(kind, ScalarType):
+        return seen.shape == () and seen.dtype is kind
+    if isinstance(kind, CompositeType):
+        return seen.shape == kind.shape and seen.dtype is kind.dtype
+    if isinstance(kind, ArrayType):
+        whole = len(seen.shape) == kind.ndim and seen.shape[kind.dims :] == kind.components
+        return (whole and seen.dtype is kind.dtype) or (seen.dtype is None and (whole or len(seen.shape) == kind.dims))
+    return isinstance(kind, StructArrayType) and seen.dtype is None and len(seen.shape) == kind.dims
+
+
+def _mismatch(kernel: GenericKernel, parameter: Parameter, seen: Seen, bound: Bound, known: bool) -> KernelTypeError:
+    where = f"kernel '{kernel.name}', parameter '{parameter.name}'"
+    if seen.kind is None and seen.dtype is None and seen.number is None:
+        return KernelTypeError(
+            f"{where}: its type, {parameter.type}, cannot be told from {seen.shown}",
+            hint="pass an array or a jax.ShapeDtypeStruct, which have a dtype, or launch an instance: "
+            f"wp.overload({kernel.name}, [types of the parameters])",
+        )
+    return KernelTypeError(f"{where}: expected {_expected(parameter.type, bound)}, got {seen.shown}")
+
+
+def _expected(wanted: Any, bound: Bound) -> str:
+    """What a parameter takes, and what the type variables in it stand for by other parameters."""
+    meant = {x: bound[x] for x in _variables(wanted) if x in bound}
+    shown = ", ".join(f"{x.__name__} is {kind!r}" for x, kind in meant.items())
+    return f"{wanted}, where {shown}" if shown else f"{wanted}"
+
+
+# -- what is open in a signature
+
+
+def _variables(wanted: Any) -> list[Any]:
+    if isinstance(wanted, Variable):
+        return [wanted.variable]
+    inner = getattr(wanted, "element", None) or getattr(wanted, "dtype", None)
+    return _variables(inner) if isinstance(inner, Pattern) else []
+
+
+def _innermost(wanted: Any) -> Any:
+    """The pattern at the core: of an array's element, or of a vector's components."""
+    while isinstance(wanted, (ArrayPattern, CompositePattern)):
+        inner = wanted.element if isinstance(wanted, ArrayPattern) else wanted.dtype
+        if not isinstance(inner, Pattern):
+            return wanted  # whose extents are open
+        wanted = inner
+    return wanted
+
+
+def _open_places(wanted: Sequence[Any]) -> list[Any]:
+    """One for each type that is open in a signature: a type variable once, everything else where it stands."""
+    found: list[Any] = []
+    for kind in wanted:
+        if isinstance(kind, Pattern):
+            core = _innermost(kind)
+            if not isinstance(core, Variable) or core not in found:
+                found.append(core)
+    return found
+
+
+def _replaced(wanted: Any, places: list[Any], kinds: list[Any]) -> Any:
+    """`wanted` with what is open in it replaced; the types of others than variables are used up from the front."""
+    if not isinstance(wanted, Pattern):
+        return wanted
+    core = _innermost(wanted)
+    k = places.index(core) if isinstance(core, Variable) else next(i for i, p in enumerate(places) if p is core)
+    kind = kinds[k]
+    if not isinstance(core, Variable):
+        places[k] = None  # each of the others stands for one parameter
+    return _with_core(wanted, core, kind)
+
+
+def _with_core(wanted: Any, core: Any, kind: Any) -> Any:
+    if wanted is core:
+        return kind
+    if isinstance(wanted, ArrayPattern):
+        return array_of(_with_core(wanted.element, core, kind), wanted.dims)
+    if isinstance(kind, ScalarType) and None not in wanted.shape:
+        return composite(wanted.kind, wanted.shape, kind)
+    return kind
+
+
+def seen_number(kind: type, shown: str) -> Seen:
+    """What is known of a number of a Python type."""
+    return Seen(f"{kind.__name__} {shown}", number=next(t for t in NUMBERS if issubclass(kind, t)))
+
+
+def seen_array(shown: str, shape: tuple[Any, ...], dtype: Any) -> Seen:
+    """What is known of an array, or of a number with a dtype."""
+    kind = from_dtype(dtype)
+    return Seen(shown, shape=tuple(shape), dtype=kind)

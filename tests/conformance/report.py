@@ -110,7 +110,7 @@ def run_jobs(jobs: list[Job], processes: int = PROCESSES, seconds: int = SECONDS
                 began_with = seen[-1] if seen and seen[-1]["verdict"] == "begun" else {}
                 died = began_with.get("name", "")
                 how = "takes too long" if late else f"ends the process ({process.exitcode})"
-                verdict = "fault" if began_with.get("reason") in ("compiling", "jwarp") and not late else "warp"
+                verdict = "fault" if began_with.get("reason") == "compiling" and not late else "warp"
                 ended = {"name": died or f"{job.module.removeprefix('warp.')}:", "verdict": verdict, "reason": how}
                 rows.append({**began_with, **ended})
                 if died:
@@ -142,6 +142,8 @@ def verdicts(rows: list[dict]) -> dict[str, dict]:
     """The deciding row of each kernel."""
     best: dict[str, dict] = {}
     for row in rows:
+        if row["verdict"] in ("compiled", "none"):
+            continue
         before = best.get(row["name"])
         if before is None or ORDER.index(row["verdict"]) < ORDER.index(before["verdict"]):
             best[row["name"]] = row
@@ -180,9 +182,8 @@ def main() -> None:
     rows = run_jobs(jobs, seconds=LIBRARY_SECONDS if libraries else SECONDS)
     if options.rows:
         options.rows.write_text(json.dumps(rows))
-    if libraries:
-        table.print_table(rows)
-    else:
+    table.print_table(rows)
+    if not libraries:
         print_report(rows)
     print(f"{time.monotonic() - began:.0f} s")
     if options.update:

@@ -36,6 +36,9 @@ def _print_library(library: str, rows: list[dict]) -> None:
     groups: collections.Counter[str] = collections.Counter()
     tried = {}
     for key, found in forward.items():
+        if all(r["verdict"] == "warp" for r in found):  # what Warp refuses, too, and generics that are not launched
+            continue
+        found = [r for r in found if r["verdict"] != "warp"]
         group = next((g for r in found if r["verdict"] != "compiled" and (g := aside(r["reason"]))), None)
         if group:
             groups[group] += 1
@@ -48,7 +51,7 @@ def _print_library(library: str, rows: list[dict]) -> None:
     print(f"  forward {len(compiled)} of {len(tried)} ({len(compiled) / max(1, len(tried)):.1%})")
     print(f"  adjoint {len(good)} of {len(tried)} ({len(good) / max(1, len(tried)):.1%}), {len(refused)} refused by name")
     seconds = sorted((r["seconds"], r["name"]) for found in tried.values() for r in found if r["verdict"] == "compiled")
-    if seconds:
+    if seconds and not by["launch"]:
         print(f"  compile median {median(s for s, _ in seconds):.4f} s, largest {seconds[-1]}, sum {sum(s for s, _ in seconds):.1f}")
         backs = sorted((r["seconds"], r["name"]) for found in backward.values() for r in found if r["verdict"] == "compiled")
         if backs:

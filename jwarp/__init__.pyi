@@ -43,6 +43,7 @@ from jwarp.frontend.builtins.annotations import (
     Shape,
     T,
     ThreadIndex,
+    TileStack,
     Vector,
 )
 from jwarp.frontend.builtins.annotations import Float as Float
@@ -1451,6 +1452,16 @@ def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index) -> Any: .
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index, m: Index) -> Any: ...
 @_overload
 def tile_extract(a: tile[Any], i: Index, j: Index, k: Index, l: Index, m: Index, n: Index) -> Any: ...
+def tile_fft(inout: tile[Any]) -> None:
+    """The Fourier transform: the sum of x[n] * exp(-2 pi i k n / N).
+
+    It takes place along the last dimension. The elements, vec2f or vec2d, are complex numbers: real part, imaginary
+    part. The length is made of factors 2, 3 and 5; 7, 11 and 13 may be among them.
+
+    Raises:
+        KernelTypeError: the elements are others, or the length has another prime factor.
+    """
+
 def tile_from_thread(shape: Shape, value: T, thread_idx: Index, storage: str = "register") -> tile[T]:
     """A tile of the value, a number, vector or matrix, that one thread of the block has."""
 
@@ -1463,6 +1474,16 @@ def tile_full(shape: Shape, value: Any, dtype: type[T], storage: str = "register
 
 @_overload
 def tile_full(shape: Shape, value: T, dtype: None = None, storage: str = "register") -> tile[T]: ...
+def tile_ifft(inout: tile[Any]) -> None:
+    """The inverse Fourier transform times N: the sum of x[k] * exp(2 pi i k n / N).
+
+    It takes place along the last dimension. The elements, vec2f or vec2d, are complex numbers: real part, imaginary
+    part. The length is made of factors 2, 3 and 5; 7, 11 and 13 may be among them.
+
+    Raises:
+        KernelTypeError: the elements are others, or the length has another prime factor.
+    """
+
 @_overload
 def tile_load(
     a: array[T],
@@ -1628,8 +1649,44 @@ def tile_scatter_masked(a: tile[T], i: Index, j: Index, k: Index, l: Index, valu
 def tile_slice_indexed(t: tile[T], indices: Any) -> tile[T]:
     """t[indices]: the rows that a tile of int32 among the indices names, as a new tile."""
 
+def tile_sort(keys: tile[Any], values: tile[Any]) -> None:
+    """Sort two tiles of one shape in place, in ascending order of the numbers in `keys`.
+
+    `values`, of any type, go with their keys. Tiles of several dimensions are sorted row by row as one. The order
+    is stable: of equal keys, the first stays the first; NaN come last.
+
+    Raises:
+        KernelTypeError: the shapes differ, or the keys are no numbers.
+    """
+
 def tile_squeeze(t: tile[T], axis: Shape | None = None) -> tile[T]:
     """A view without the dimensions of extent 1, all or those given; one dimension stays."""
+
+def tile_stack(capacity: int, dtype: type[T]) -> TileStack[T]:
+    """An empty stack that the threads of the block share, of at most `capacity` elements.
+
+    The elements are numbers, vectors, matrices or structs of these. Which threads push and pop which elements goes by
+    their order: of one `tile_stack_push`, the first threads come first; of one `tile_stack_pop`, the first thread gets
+    the last element.
+    """
+
+def tile_stack_clear(s: TileStack[Any]) -> None:
+    """Drop all elements of a stack."""
+
+def tile_stack_count(s: TileStack[Any]) -> int:
+    """How many elements a stack has."""
+
+def tile_stack_pop(s: TileStack[T]) -> tuple[T, int]:
+    """Let each thread pop an element, thread after thread.
+
+    Gives the element and the slot it was in; zeros and -1 where none was left for this thread.
+    """
+
+def tile_stack_push(s: TileStack[T], value: T, has_value: bool) -> int:
+    """Let each thread that has a value push it, thread after thread.
+
+    Gives the slot of this thread's value, -1 if it has none, or if the stack was full: then the value is dropped.
+    """
 
 @_overload
 def tile_store(

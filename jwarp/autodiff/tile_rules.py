@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from jwarp.autodiff.scalar_rules import DERIVATIVES, Applied, Rule
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.attributes import Iota, Reduction, Scan, Strided, Transposes, Triangle
+from jwarp.ir.attributes import Fourier, Iota, Reduction, Scan, Strided, Transposes, Triangle
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Op, Operand, Value
 from jwarp.ir.ops import EXTREMA
@@ -271,6 +271,15 @@ def _solve(a: Applied, t: Operand, b: Operand, lower: bool, flipped: bool) -> Op
     return a.builder.op("tri_solve", t, b, attr=Triangle(lower, flipped))
 
 
+def _fourier_reverse(a: Applied, g: Operand) -> Operand:
+    """The matrix of the transform is symmetric, and that of the other direction is its conjugate."""
+    return a.builder.op("fourier", g, a.args[1], attr=Fourier(not a.told(Fourier).inverse))
+
+
+def _fourier_forward(a: Applied, t: Operand) -> Operand:
+    return a.builder.op("fourier", t, a.args[1], attr=a.attr)
+
+
 def _cholesky_reverse(a: Applied, g: Operand) -> Operand:
     """The gradient by the lower triangle, which stands for a symmetric matrix: S. P. Smith 1995, I. Murray 2016."""
     factor, add = a.result, a.builder.op
@@ -335,4 +344,6 @@ _TILE_RULES: dict[str, Rules | Callable[[Op], Rules | None] | None] = {
     "matmul": _matmul,
     "cholesky": (Directions(_cholesky_reverse, _cholesky_forward),),
     "tri_solve": _tri_solve,
+    "argsort": (None,),
+    "fourier": (Directions(_fourier_reverse, _fourier_forward), None),
 }

@@ -161,6 +161,13 @@ class Triangle:
 
 
 @dataclass(frozen=True, slots=True)
+class Fourier:
+    """Of `fourier`: whether it is the inverse transform, times the number of elements."""
+
+    inverse: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BlockMatmul:
     """Of `tile_matmul`: the arrays, and the extents of a product of m x k and k x n; whether it is added to c."""
 
@@ -206,7 +213,7 @@ class BlockSolve:
 
 Attribute = (
     int | str | Shape | Origin | Extent | RecordFields | RecordField | Rule | Detached | Iota | Strided | Reduction
-    | Scan | Transposes | Triangle | BlockMatmul | BlockScan | BlockCholesky | BlockSolve
+    | Scan | Transposes | Triangle | BlockMatmul | BlockScan | BlockCholesky | BlockSolve | Fourier
 )  # fmt: skip
 
 

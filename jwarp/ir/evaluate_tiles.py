@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.ir.attributes import Attribute, Iota, Reduction, Scan, Shape, Strided, Transposes, Triangle
+from jwarp.ir.attributes import Attribute, Fourier, Iota, Reduction, Scan, Shape, Strided, Transposes, Triangle
 from jwarp.ir.evaluate import evaluate
 from jwarp.types import ValueType, float32, from_dtype, scalar_of, shape_of
 
@@ -123,6 +123,18 @@ def _matmul(args: tuple[Array, ...], transposes: Transposes, result: ValueType) 
     return (x @ y + c.astype(wide)).astype(c.dtype)
 
 
+def _argsort(args: tuple[Array, ...], nothing: None, result: ValueType) -> Array:
+    return np.argsort(args[0], kind="stable").astype(np.int32)  # NaN last, -0 and 0 equal
+
+
+def _fourier(args: tuple[Array, ...], fourier: Fourier, result: ValueType) -> Array:
+    re, im = args[0].astype(np.float64)
+    made = (np.fft.ifft if fourier.inverse else np.fft.fft)(re + 1j * im, axis=-1, norm="backward")
+    if fourier.inverse:
+        made = made * made.shape[-1]
+    return np.stack((made.real, made.imag)).astype(args[0].dtype)
+
+
 def _cholesky(args: tuple[Array, ...], nothing: None, result: ValueType) -> Array:
     a = args[0]
     factor = np.zeros_like(a)
@@ -160,4 +172,6 @@ TILE_RULES: dict[str, Callable[[tuple[Array, ...], Any, ValueType], Any]] = {
     "matmul": _matmul,
     "cholesky": _cholesky,
     "tri_solve": _tri_solve,
+    "argsort": _argsort,
+    "fourier": _fourier,
 }

@@ -8,6 +8,7 @@ from jwarp.ir.attributes import (
     BlockScan,
     BlockSolve,
     Combiner,
+    Fourier,
     Iota,
     Reduction,
     Scan,
@@ -26,7 +27,7 @@ _LOWERED = frozenset({Stage.TILING, Stage.LOWERED})
 
 TILE_TABLE: list[Operation] = [
     Operation(name, arity, kinds, None, doc, effect="tile", typed_by="attr", attribute=attribute, indices=indices,
-              stages=BEFORE_LOWERING, is_count=name in ("iota", "arg"))
+              stages=BEFORE_LOWERING, is_count=name in ("iota", "arg", "argsort"))
     for name, arity, kinds, attribute, indices, doc in (
         ("fill", 1, ANY, Shape, None, "a tile of the shape, all of whose elements are x"),
         ("iota", 0, ANY, Iota, None, "int32 tile: the index of each element along the axis"),
@@ -91,6 +92,17 @@ TILE_TABLE: list[Operation] = [
             None,
             "args (a, b, c): a @ b + c, a or b transposed before. Sums of floats of 16 bits are made in float32 and"
             " rounded once",
+        ),
+        ("argsort", 1, NUMBER, None, None, "int32 tile: the numbers of the elements of a tile of one axis in ascending"
+         " order, of equal ones the first first, NaN last"),
+        (
+            "fourier",
+            2,
+            FLOAT,
+            Fourier,
+            None,
+            "args (x, circle): sum of x[n] * exp(∓2πi k n / N) for each row, no factor in either direction; x has the"
+            " real parts of the rows and then the imaginary ones, `circle` the cosines and sines of n / N of a turn",
         ),
         ("cholesky", 1, FLOAT, None, None, "the lower triangular L of L @ L.T == x; reads the lower triangle of x"),
         ("tri_solve", 2, FLOAT, Triangle, None, "args (t, b): x of t @ x == b for a triangular t"),

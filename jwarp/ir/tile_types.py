@@ -7,9 +7,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jwarp.ir.attributes import Attribute, Iota, Reduction, Scan, Shape, Strided, Transposes, Triangle
+from jwarp.ir.attributes import Attribute, Fourier, Iota, Reduction, Scan, Shape, Strided, Transposes, Triangle
 from jwarp.ir.ops import COMBINERS, EXTREMA, OPS, SCANS
 from jwarp.types import MAX_DIMS, MAX_TILE_ELEMENTS, TileType, ValueType, bool_, int32, scalar_of, shape_of, with_shape
+
+# The greatest prime factor of the length of a Fourier transform: what is written for one grows with its square.
+MAX_FACTOR = 13
 
 
 class Misfit(ValueError):
@@ -144,6 +147,35 @@ def _matmul(types: tuple[ValueType, ...], transposes: Transposes) -> ValueType:
     return c
 
 
+def _argsort(types: tuple[ValueType, ...], nothing: None) -> ValueType:
+    tile = _tile(types[0], 1)
+    _require(tile.scalar is not bool_, f"{tile} has no order")
+    return with_shape(int32, tile.shape)
+
+
+def factors(length: int) -> list[int]:
+    """The factors by which a Fourier transform of that length goes: fours, and primes.
+
+    Raises:
+        Misfit: there is a greater prime factor than `MAX_FACTOR`.
+    """
+    found, rest = [], length
+    for factor in (4, 2, 3, 5, 7, 11, MAX_FACTOR):
+        while rest % factor == 0:
+            found.append(factor)
+            rest //= factor
+    _require(rest == 1, f"a transform of length {length} has a prime factor above {MAX_FACTOR}")
+    return found
+
+
+def _fourier(types: tuple[ValueType, ...], _: Fourier) -> ValueType:
+    x, circle = _tile(types[0], 3), _tile(types[1], 2)
+    _require(x.shape[0] == 2 and x.bits >= 32, f"{x} has no real and imaginary parts")
+    factors(x.shape[2])
+    _require(circle.shape == (2, x.shape[2]) and circle.scalar is x.scalar, f"{circle} does not fit {x}")
+    return x
+
+
 def _cholesky(types: tuple[ValueType, ...], nothing: None) -> ValueType:
     tile = _tile(types[0], 2)
     _require(tile.shape[0] == tile.shape[1] and tile.bits >= 32, f"{tile} has no such factor")
@@ -171,4 +203,6 @@ _RULES: dict[str, Callable[[tuple[ValueType, ...], Any], ValueType]] = {
     "matmul": _matmul,
     "cholesky": _cholesky,
     "tri_solve": _tri_solve,
+    "argsort": _argsort,
+    "fourier": _fourier,
 }

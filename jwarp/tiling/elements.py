@@ -30,9 +30,9 @@ class Elements:
     `known` maps scalars that reductions give to what they have become, `limits` are those of the counters of loops.
     """
 
-    def __init__(self, kernel: Kernel, forms: Forms, buffer_of: Mapping[Value, int]):
-        """`buffer_of` has the number of the memory of each tile that is in memory."""
-        self.forms, self.buffer_of = forms, buffer_of
+    def __init__(self, kernel: Kernel, forms: Forms, buffer_of: Mapping[Value, int], flat: bool = False):
+        """`buffer_of` has the number of the memory of each tile that is in memory; `flat`: threads share elements."""
+        self.forms, self.buffer_of, self.flat = forms, buffer_of, flat
         self.first = len(kernel.params) + len(kernel.locals)
         self.builder = _Recorder()
         self.limits: dict[Value, tuple[int, int]] = {}

@@ -26,7 +26,7 @@ class Lowering:
         self.scheduler = Scheduler(kernel, self.forms)
         schedule = self.scheduler.schedule(kernel.body)
         self.buffers, buffer_of = assign(schedule, self.scheduler)
-        self.elements = Elements(kernel, self.forms, buffer_of)
+        self.elements = Elements(kernel, self.forms, buffer_of, flat)
         self.builder = self.elements.builder
         self.body = self.block(schedule)
 

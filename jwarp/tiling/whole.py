@@ -6,12 +6,15 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from jwarp.ir.attributes import Attribute, BlockCholesky, BlockMatmul, BlockScan, BlockSolve, Scan, Transposes, Triangle
-from jwarp.ir.builder import make_block, zero
+from jwarp.ir.builder import zero
 from jwarp.ir.evaluate_tiles import neutral
 from jwarp.ir.matmul import Request
-from jwarp.ir.nodes import Const, For, Kernel, Op, Operand, Value
+from jwarp.ir.nodes import Const, Kernel, Op, Operand, Value
 from jwarp.tiling.elements import Elements
+from jwarp.tiling.fourier import transform
 from jwarp.tiling.parts import Whole
+from jwarp.tiling.sorting import sort_numbers
+from jwarp.tiling.writer import Writer
 from jwarp.types import TileType, int32
 
 
@@ -54,43 +57,8 @@ def _shape(value: Value) -> tuple[int, ...]:
     return _tile(value).shape
 
 
-class _Writer:
-    """Short names for what loops are written with."""
-
-    def __init__(self, elements: Elements):
-        self.elements, self.builder = elements, elements.builder
-        self.do = elements.builder.op
-
-    def loop(
-        self,
-        lo: Operand | int,
-        hi: Operand | int,
-        body: Callable[[Value, Sequence[Value]], Sequence[Operand]],
-        init: Sequence[Operand] = (),
-        step: int = 1,
-        lanes: tuple[str, ...] | None = None,
-    ) -> tuple[Value, ...]:
-        """A counted loop; `body` makes the next of the carried values from the index and these."""
-        index = Value(int32)
-        params, made = (tuple(Value(x.type) for x in init) for _ in range(2))
-        with self.builder.block() as nodes:
-            yields = body(index, params)
-        ends = (_number(lo), _number(hi))
-        span = self.builder.span
-        self.builder.append(For(index, *ends, step, params, tuple(init), make_block(nodes, yields), made, span, lanes))
-        return made
-
-    def at(self, row: Operand | int, column: Operand | int, width: int) -> Operand:
-        """The number of an element of a matrix with rows of `width` elements."""
-        return self.do("add", self.do("mul", _number(row), Const(int32, width)), _number(column))
-
-
-def _number(x: Operand | int) -> Operand:
-    return Const(int32, x) if isinstance(x, int) else x
-
-
 def _scan(elements: Elements, part: Whole) -> None:
-    w, (source,), target = _Writer(elements), part.reads, part.target
+    w, (source,), target = Writer(elements), part.reads, part.target
     scan = part.node.told(Scan)
     kind = scan.operation
     type, size = _tile(target).scalar, _tile(target).size
@@ -106,7 +74,7 @@ def _scan(elements: Elements, part: Whole) -> None:
     w.loop(ends[0], ends[1], body, [start], ends[2])
 
 
-def _dot(w: _Writer, first: Operand, second: Operand, lo: Operand | int, hi: Operand | int, x: Value, y: Value,
+def _dot(w: Writer, first: Operand, second: Operand, lo: Operand | int, hi: Operand | int, x: Value, y: Value,
          stride: int = 1) -> Value:  # fmt: skip
     """The sum of x[first + k * stride] * y[second + k] for k from lo to hi."""
     load, type = w.elements.load, _tile(x).scalar
@@ -122,7 +90,7 @@ def _dot(w: _Writer, first: Operand, second: Operand, lo: Operand | int, hi: Ope
 
 def _cholesky(elements: Elements, part: Whole) -> None:
     """Column after column, each element from the product of two rows of what is known."""
-    w, (source,), target = _Writer(elements), part.reads, part.target
+    w, (source,), target = Writer(elements), part.reads, part.target
     (n, _), type = _shape(target), _tile(target).scalar
 
     def clear(i: Value, carried: Sequence[Value]) -> list[Operand]:
@@ -152,7 +120,7 @@ def _cholesky(elements: Elements, part: Whole) -> None:
 
 def _solve(elements: Elements, part: Whole) -> None:
     """Row after row, in place of the right-hand side, which the target holds."""
-    w, (triangle,), target = _Writer(elements), part.reads, part.target
+    w, (triangle,), target = Writer(elements), part.reads, part.target
     lower, transposed = part.node.told(Triangle).lower, part.node.told(Triangle).transposed
     forward = lower != transposed
     n, *rest = _shape(target)
@@ -210,6 +178,8 @@ WHOLE = {
     "scan": WholeOperation(_scan, "tile_scan", _told_scan),
     "cholesky": WholeOperation(_cholesky, "tile_cholesky", _told_cholesky),
     "tri_solve": WholeOperation(_solve, "tile_solve", _told_solve, replaced=1),
+    "argsort": WholeOperation(sort_numbers),
+    "fourier": WholeOperation(transform),
 }
 
 

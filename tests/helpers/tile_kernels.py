@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from jwarp.ir.attributes import Iota, Reduction, Scan, Strided, Transposes, Triangle
+from jwarp.ir.attributes import Fourier, Iota, Reduction, Scan, Strided, Transposes, Triangle
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.nodes import Const, For, If, Kernel, Op, Param, Value, While
 from jwarp.ir.verify import verify
@@ -123,7 +123,7 @@ class Program:
     def step(self):
         kinds = [self.elementwise] * 4 + [
             self.moved, self.taken, self.put, self.reduced, self.scanned, self.product, self.solved, self.filled,
-            self.mapped_branch, self.mapped_loop, self.mapped_while, self.overwritten,
+            self.mapped_branch, self.mapped_loop, self.mapped_while, self.overwritten, self.sorted, self.transformed,
         ]  # fmt: skip
         if self.depth < 2:
             kinds += [self.branch, self.loop] * 2
@@ -228,6 +228,23 @@ class Program:
         matrix = factor if lower else b.op("view", factor, attr=Strided((n, n), 0, (1, n)))
         right = self.tile(self.pick([(n,), (n, 2)]))
         self.tiles += [factor, b.op("tri_solve", matrix, right, attr=Triangle(lower, flipped))]
+
+    def sorted(self):
+        """The elements of a row in their order."""
+        b, tile = self.builder, self.tile(rank=1)
+        self.tiles.append(b.op("take", tile, b.op("argsort", tile)))
+
+    def transformed(self):
+        """A Fourier transform of the rows of a tile that stands for complex numbers."""
+        b, length = self.builder, self.pick([2, 3, 4, 6, 10])
+        x = self.loaded(int(self.rng.integers(2)), (2, 2, length))
+        circle = (2, length)
+        angle = b.op("cast", b.iota(circle, 1), type=tile_type(float64, circle))
+        angle = b.op("mul", angle, Const(angle.type, 2 * np.pi / length))
+        is_first = b.op("eq", b.iota(circle, 0), Const(tile_type(int32, circle), 0))
+        circle = b.op("select", is_first, b.op("cos", angle), b.op("sin", angle))
+        made = b.op("fourier", b.op("tanh", x), circle, attr=Fourier(bool(self.rng.random() < 0.5)))
+        self.tiles += [made, b.op("view", made, attr=Strided((4,), 1, (1,)))]
 
     # -- control flow
 

@@ -41,10 +41,7 @@ _FEATURES = {
         "spatial_matrixh spatial_adjoint spatial_dot spatial_cross spatial_cross_dual spatial_top spatial_bottom "
         "velocity_at_point transform_twist transform_wrench"
     ),
-    "these tiles": (
-        "tile_randi tile_randf tile_sort tile_fft tile_ifft tile_stack tile_stack_push tile_stack_pop tile_stack_clear "
-        "tile_stack_count"
-    ),
+    "these tiles": ("tile_randi tile_randf"),
     "queries of meshes and trees": (
         "tile_bvh_query_aabb tile_bvh_query_ray tile_bvh_query_next tile_mesh_query_aabb tile_mesh_query_aabb_next "
         "tile_query_valid"

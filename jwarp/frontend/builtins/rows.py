@@ -10,3 +10,5 @@ from jwarp.frontend.builtins.tile import algebra as algebra
 from jwarp.frontend.builtins.tile import functions as functions
 from jwarp.frontend.builtins.tile import memory as tile_memory  # noqa: F401
 from jwarp.frontend.builtins.tile import shapes as shapes
+from jwarp.frontend.builtins.tile import stacks as stacks
+from jwarp.frontend.builtins.tile import transforms as transforms

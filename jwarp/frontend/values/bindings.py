@@ -160,6 +160,29 @@ class TileRef:
 
 
 @dataclass(frozen=True)
+class StackKind:
+    """The type of a stack of tiles: what its elements are, and how many it holds at most."""
+
+    dtype: ScalarType | CompositeType | StructType
+    capacity: int
+
+    def __repr__(self) -> str:
+        return f"tile_stack({self.dtype!r}, capacity={self.capacity})"
+
+
+@dataclass(frozen=True)
+class TileStack:
+    """A stack that the threads of a block share: tiles with their number, and with each scalar of the elements.
+
+    `empty` is an element of zeros.
+    """
+
+    type: StackKind
+    items: tuple[TileRef | Tile, ...]
+    empty: Binding
+
+
+@dataclass(frozen=True)
 class StructValue:
     """A struct: one binding for each field, in order. It is a value: who changes a field has another one."""
 
@@ -243,6 +266,7 @@ Binding = (
     | Composite
     | Tile
     | TileRef
+    | TileStack
     | StructValue
     | ArrayRef
     | StructArray
@@ -258,7 +282,7 @@ def describe(binding: Binding) -> str:
     match binding:
         case Value() | Const() | Number() | Composite():
             return binding.type.name
-        case ArrayRef() | StructArray() | StructValue() | Tile() | TileRef():
+        case ArrayRef() | StructArray() | StructValue() | Tile() | TileRef() | TileStack():
             return repr(binding.type)
         case Shape():
             return "shape"
@@ -335,7 +359,7 @@ def flatten(binding: Binding, span: Span) -> list[Operand] | None:
     """
     if isinstance(binding, (Composite, Tile)):
         return list(binding.items)
-    if isinstance(binding, (StructValue, StructArray)):
+    if isinstance(binding, (StructValue, StructArray, TileStack)):
         return flatten(binding.items, span)
     if isinstance(binding, ArrayRef):
         return list(binding.prefix)
@@ -350,7 +374,7 @@ def layout(binding: Binding, span: Span) -> Any:
     """What bindings have in common that differ in their scalars only; None as for `flatten`."""
     if isinstance(binding, (Composite, Tile, TileRef)):
         return binding.type
-    if isinstance(binding, (StructValue, StructArray)):
+    if isinstance(binding, (StructValue, StructArray, TileStack)):
         inner = layout(binding.items, span)
         return None if inner is None else (binding.type, *inner)
     if isinstance(binding, ArrayRef):
@@ -375,7 +399,7 @@ def rebuild(binding: Binding, scalars: list[Operand]) -> Binding:
         return Composite(binding.type, tuple(scalars.pop(0) for _ in binding.items))
     if isinstance(binding, Tile):
         return dataclasses.replace(binding, items=tuple(scalars.pop(0) for _ in binding.items))
-    if isinstance(binding, (StructValue, StructArray)):
+    if isinstance(binding, (StructValue, StructArray, TileStack)):
         items: Any = tuple(rebuild(item, scalars) for item in binding.items)
         return dataclasses.replace(binding, items=items)
     if isinstance(binding, ArrayRef):

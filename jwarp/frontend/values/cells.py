@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.values.bindings import Binding, Composite, Tile, TileRef, Unusable, as_operand, describe
+from jwarp.frontend.values.bindings import Binding, Composite, Tile, TileRef, TileStack, Unusable, as_operand, describe
 from jwarp.frontend.values.views import Along, View, by_axes, whole
 from jwarp.ir.attributes import Attribute, Iota, Strided
 from jwarp.ir.builder import FALSE, TRUE, Builder
@@ -291,6 +291,8 @@ class TileMemory:
             return self.value(binding, span)
         if isinstance(binding, tuple):
             return tuple(self.loose(item, span) for item in binding)
+        if isinstance(binding, TileStack):
+            return dataclasses.replace(binding, items=self.loose(binding.items, span))
         return binding
 
     def settled(self, binding: Any, span: Span) -> Any:
@@ -299,10 +301,12 @@ class TileMemory:
             return self.new(binding, span)
         if isinstance(binding, tuple):
             return tuple(self.settled(item, span) for item in binding)
+        if isinstance(binding, TileStack):
+            return dataclasses.replace(binding, items=self.settled(binding.items, span))
         return binding
 
     def copied(self, binding: Any, span: Span) -> Any:
-        """`binding` with copies of the tiles in it, as an assignment of a name makes."""
+        """`binding` with copies of the tiles in it, as an assignment of a name makes; a stack stays the same one."""
         if isinstance(binding, TileRef):
             return self.new(dataclasses.replace(self.value(binding, span), origins=frozenset()), span)
         if isinstance(binding, tuple):
@@ -311,14 +315,16 @@ class TileMemory:
 
 
 def holds_tile(binding: Any) -> bool:
-    """Whether `binding` is a tile in a cell, or a tuple with one in it."""
-    return isinstance(binding, TileRef) or (isinstance(binding, tuple) and any(map(holds_tile, binding)))
+    """Whether `binding` is a tile in a cell or a stack, or a tuple with one in it."""
+    return isinstance(binding, (TileRef, TileStack)) or (isinstance(binding, tuple) and any(map(holds_tile, binding)))
 
 
 def cells_of(binding: Any) -> set[int]:
     """The cells that `binding` shows."""
     if isinstance(binding, TileRef):
         return {binding.cell}
+    if isinstance(binding, TileStack):
+        return cells_of(binding.items)
     return set().union(*map(cells_of, binding)) if isinstance(binding, tuple) else set()
 
 
@@ -327,6 +333,9 @@ def with_origins(shape: Any, *sources: Any) -> Any:
     if isinstance(shape, Tile):
         origins = frozenset().union(*(s.origins for s in sources if isinstance(s, Tile)))
         return dataclasses.replace(shape, origins=origins)
+    if isinstance(shape, TileStack):
+        columns = [s.items for s in sources if isinstance(s, TileStack)]
+        return dataclasses.replace(shape, items=with_origins(shape.items, *columns))
     if isinstance(shape, tuple):
         columns = [s for s in sources if isinstance(s, tuple) and len(s) == len(shape)]
         return tuple(with_origins(item, *(s[k] for s in columns)) for k, item in enumerate(shape))

@@ -40,10 +40,16 @@ from jwarp.frontend.func_grad import adjoint as adjoint
 from jwarp.frontend.func_grad import func_grad as func_grad
 from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
+from jwarp.frontend.native import func_native as func_native
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.lib import decompositions as _decompositions  # noqa: F401 its rows
+from jwarp.lib import noise as _noise  # noqa: F401 its rows
 from jwarp.lib import norms as _norms  # noqa: F401 its rows
+from jwarp.lib import random as _random  # noqa: F401 its rows
+from jwarp.lib import rotations as _rotations  # noqa: F401 its rows
 from jwarp.lib import search as _search  # noqa: F401 its rows
+from jwarp.lib import spatial as _spatial  # noqa: F401 its rows
+from jwarp.lib import transforms as _transforms  # noqa: F401 its rows
 from jwarp.types import SCALARS as _SCALARS
 from jwarp.types import Float as Float
 from jwarp.types import Int as Int

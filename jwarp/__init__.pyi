@@ -31,13 +31,16 @@ from jwarp.errors import NotDifferentiableError as NotDifferentiableError
 from jwarp.frontend.builtins.annotations import (
     AnyComposite,
     AnyMatrix,
+    AnyQuaternion,
     AnyVector,
+    Components,
     Composite,
     HostValue,
     Index,
     Matrix,
     Number,
     Offset,
+    Quaternion,
     Range,
     Result,
     Shape,
@@ -75,6 +78,7 @@ from jwarp.frontend.func_grad import adjoint as adjoint
 from jwarp.frontend.func_grad import func_grad as func_grad
 from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
+from jwarp.frontend.native import func_native as func_native
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.types import struct as struct
 
@@ -508,6 +512,77 @@ class vec4d(Vector[float64, mat44d]):
     def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: vec4d | HostValue, /) -> None: ...
 
+class spatial_vector(Vector[float, spatial_matrix]):
+    """spatial_vector of float32."""
+
+    x: float
+    y: float
+    z: float
+    w: float
+    @_overload
+    def __init__(self, v0: float, v1: float, v2: float, v3: float, v4: float, v5: float, /) -> None: ...
+    @_overload
+    def __init__(self, value: float | Vector[Any, Any] = ..., /) -> None: ...
+    @_overload
+    def __init__(self, w: Any, v: Any) -> None: ...
+    @_overload
+    def __init__(self, wx: Any, wy: Any, wz: Any, vx: Any, vy: Any, vz: Any) -> None: ...
+    def __set__(self, instance: Any, value: spatial_vector | HostValue, /) -> None: ...
+
+class spatial_vectorh(Vector[float16, spatial_matrixh]):
+    """spatial_vectorh of float16."""
+
+    x: float16
+    y: float16
+    z: float16
+    w: float16
+    @_overload
+    def __init__(
+        self,
+        v0: float16 | float,
+        v1: float16 | float,
+        v2: float16 | float,
+        v3: float16 | float,
+        v4: float16 | float,
+        v5: float16 | float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, value: float16 | float | Vector[Any, Any] = ..., /) -> None: ...
+    @_overload
+    def __init__(self, w: Any, v: Any) -> None: ...
+    @_overload
+    def __init__(self, wx: Any, wy: Any, wz: Any, vx: Any, vy: Any, vz: Any) -> None: ...
+    def __set__(self, instance: Any, value: spatial_vectorh | HostValue, /) -> None: ...
+
+spatial_vectorf = spatial_vector
+
+class spatial_vectord(Vector[float64, spatial_matrixd]):
+    """spatial_vectord of float64."""
+
+    x: float64
+    y: float64
+    z: float64
+    w: float64
+    @_overload
+    def __init__(
+        self,
+        v0: float64 | float,
+        v1: float64 | float,
+        v2: float64 | float,
+        v3: float64 | float,
+        v4: float64 | float,
+        v5: float64 | float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, value: float64 | float | Vector[Any, Any] = ..., /) -> None: ...
+    @_overload
+    def __init__(self, w: Any, v: Any) -> None: ...
+    @_overload
+    def __init__(self, wx: Any, wy: Any, wz: Any, vx: Any, vy: Any, vz: Any) -> None: ...
+    def __set__(self, instance: Any, value: spatial_vectord | HostValue, /) -> None: ...
+
 class mat22(Matrix[float, vec2]):
     """mat22 of float32."""
     @_overload
@@ -682,6 +757,306 @@ class mat44d(Matrix[float64, vec4d]):
     @_overload
     def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
     def __set__(self, instance: Any, value: mat44d | HostValue, /) -> None: ...
+
+class spatial_matrix(Matrix[float, spatial_vector]):
+    """spatial_matrix of float32."""
+    @_overload
+    def __init__(
+        self,
+        m00: float,
+        m01: float,
+        m02: float,
+        m03: float,
+        m04: float,
+        m05: float,
+        m10: float,
+        m11: float,
+        m12: float,
+        m13: float,
+        m14: float,
+        m15: float,
+        m20: float,
+        m21: float,
+        m22: float,
+        m23: float,
+        m24: float,
+        m25: float,
+        m30: float,
+        m31: float,
+        m32: float,
+        m33: float,
+        m34: float,
+        m35: float,
+        m40: float,
+        m41: float,
+        m42: float,
+        m43: float,
+        m44: float,
+        m45: float,
+        m50: float,
+        m51: float,
+        m52: float,
+        m53: float,
+        m54: float,
+        m55: float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, value: float | Matrix[Any, Any] = ..., /) -> None: ...
+    def __set__(self, instance: Any, value: spatial_matrix | HostValue, /) -> None: ...
+
+class spatial_matrixh(Matrix[float16, spatial_vectorh]):
+    """spatial_matrixh of float16."""
+    @_overload
+    def __init__(
+        self,
+        m00: float16 | float,
+        m01: float16 | float,
+        m02: float16 | float,
+        m03: float16 | float,
+        m04: float16 | float,
+        m05: float16 | float,
+        m10: float16 | float,
+        m11: float16 | float,
+        m12: float16 | float,
+        m13: float16 | float,
+        m14: float16 | float,
+        m15: float16 | float,
+        m20: float16 | float,
+        m21: float16 | float,
+        m22: float16 | float,
+        m23: float16 | float,
+        m24: float16 | float,
+        m25: float16 | float,
+        m30: float16 | float,
+        m31: float16 | float,
+        m32: float16 | float,
+        m33: float16 | float,
+        m34: float16 | float,
+        m35: float16 | float,
+        m40: float16 | float,
+        m41: float16 | float,
+        m42: float16 | float,
+        m43: float16 | float,
+        m44: float16 | float,
+        m45: float16 | float,
+        m50: float16 | float,
+        m51: float16 | float,
+        m52: float16 | float,
+        m53: float16 | float,
+        m54: float16 | float,
+        m55: float16 | float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, value: float16 | float | Matrix[Any, Any] = ..., /) -> None: ...
+    def __set__(self, instance: Any, value: spatial_matrixh | HostValue, /) -> None: ...
+
+spatial_matrixf = spatial_matrix
+
+class spatial_matrixd(Matrix[float64, spatial_vectord]):
+    """spatial_matrixd of float64."""
+    @_overload
+    def __init__(
+        self,
+        m00: float64 | float,
+        m01: float64 | float,
+        m02: float64 | float,
+        m03: float64 | float,
+        m04: float64 | float,
+        m05: float64 | float,
+        m10: float64 | float,
+        m11: float64 | float,
+        m12: float64 | float,
+        m13: float64 | float,
+        m14: float64 | float,
+        m15: float64 | float,
+        m20: float64 | float,
+        m21: float64 | float,
+        m22: float64 | float,
+        m23: float64 | float,
+        m24: float64 | float,
+        m25: float64 | float,
+        m30: float64 | float,
+        m31: float64 | float,
+        m32: float64 | float,
+        m33: float64 | float,
+        m34: float64 | float,
+        m35: float64 | float,
+        m40: float64 | float,
+        m41: float64 | float,
+        m42: float64 | float,
+        m43: float64 | float,
+        m44: float64 | float,
+        m45: float64 | float,
+        m50: float64 | float,
+        m51: float64 | float,
+        m52: float64 | float,
+        m53: float64 | float,
+        m54: float64 | float,
+        m55: float64 | float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, value: float64 | float | Matrix[Any, Any] = ..., /) -> None: ...
+    def __set__(self, instance: Any, value: spatial_matrixd | HostValue, /) -> None: ...
+
+class quat(Quaternion[float]):
+    """quat of float32."""
+
+    x: float
+    y: float
+    z: float
+    w: float
+    @_overload
+    def __init__(self, v0: float, v1: float, v2: float, v3: float, /) -> None: ...
+    @_overload
+    def __init__(self, *parts: Any) -> None: ...
+    @_overload
+    def __init__(self, x: Any, y: Any, z: Any, w: Any) -> None: ...
+    @_overload
+    def __init__(self, ijk: Any, real: Any) -> None: ...
+    @_overload
+    def __init__(self, quat: Any) -> None: ...
+    def __add__(self, other: quat, /) -> quat: ...
+    def __sub__(self, other: quat, /) -> quat: ...
+    def __mul__(self, other: float | quat, /) -> quat: ...
+    def __rmul__(self, other: float, /) -> quat: ...
+    def __truediv__(self, other: float, /) -> quat: ...
+    def __rtruediv__(self, other: float, /) -> quat: ...
+    def __set__(self, instance: Any, value: quat | HostValue, /) -> None: ...
+
+class quath(Quaternion[float16]):
+    """quath of float16."""
+
+    x: float16
+    y: float16
+    z: float16
+    w: float16
+    @_overload
+    def __init__(
+        self, v0: float16 | float, v1: float16 | float, v2: float16 | float, v3: float16 | float, /
+    ) -> None: ...
+    @_overload
+    def __init__(self, *parts: Any) -> None: ...
+    @_overload
+    def __init__(self, x: Any, y: Any, z: Any, w: Any) -> None: ...
+    @_overload
+    def __init__(self, ijk: Any, real: Any) -> None: ...
+    @_overload
+    def __init__(self, quat: Any) -> None: ...
+    def __add__(self, other: quath, /) -> quath: ...
+    def __sub__(self, other: quath, /) -> quath: ...
+    def __mul__(self, other: float16 | quath, /) -> quath: ...
+    def __rmul__(self, other: float16, /) -> quath: ...
+    def __truediv__(self, other: float16, /) -> quath: ...
+    def __rtruediv__(self, other: float16, /) -> quath: ...
+    def __set__(self, instance: Any, value: quath | HostValue, /) -> None: ...
+
+quatf = quat
+
+class quatd(Quaternion[float64]):
+    """quatd of float64."""
+
+    x: float64
+    y: float64
+    z: float64
+    w: float64
+    @_overload
+    def __init__(
+        self, v0: float64 | float, v1: float64 | float, v2: float64 | float, v3: float64 | float, /
+    ) -> None: ...
+    @_overload
+    def __init__(self, *parts: Any) -> None: ...
+    @_overload
+    def __init__(self, x: Any, y: Any, z: Any, w: Any) -> None: ...
+    @_overload
+    def __init__(self, ijk: Any, real: Any) -> None: ...
+    @_overload
+    def __init__(self, quat: Any) -> None: ...
+    def __add__(self, other: quatd, /) -> quatd: ...
+    def __sub__(self, other: quatd, /) -> quatd: ...
+    def __mul__(self, other: float64 | quatd, /) -> quatd: ...
+    def __rmul__(self, other: float64, /) -> quatd: ...
+    def __truediv__(self, other: float64, /) -> quatd: ...
+    def __rtruediv__(self, other: float64, /) -> quatd: ...
+    def __set__(self, instance: Any, value: quatd | HostValue, /) -> None: ...
+
+class transform(Components[float]):
+    """transform of float32."""
+
+    p: vec3
+    q: quat
+    @_overload
+    def __init__(self, v0: float, v1: float, v2: float, v3: float, v4: float, v5: float, v6: float, /) -> None: ...
+    @_overload
+    def __init__(self, *parts: Any) -> None: ...
+    @_overload
+    def __init__(self, p: Any, q: Any) -> None: ...
+    def __add__(self, other: transform, /) -> transform: ...
+    def __sub__(self, other: transform, /) -> transform: ...
+    def __mul__(self, other: float | transform, /) -> transform: ...
+    def __rmul__(self, other: float, /) -> transform: ...
+    def __truediv__(self, other: float, /) -> transform: ...
+    def __set__(self, instance: Any, value: transform | HostValue, /) -> None: ...
+
+class transformh(Components[float16]):
+    """transformh of float16."""
+
+    p: vec3h
+    q: quath
+    @_overload
+    def __init__(
+        self,
+        v0: float16 | float,
+        v1: float16 | float,
+        v2: float16 | float,
+        v3: float16 | float,
+        v4: float16 | float,
+        v5: float16 | float,
+        v6: float16 | float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, *parts: Any) -> None: ...
+    @_overload
+    def __init__(self, p: Any, q: Any) -> None: ...
+    def __add__(self, other: transformh, /) -> transformh: ...
+    def __sub__(self, other: transformh, /) -> transformh: ...
+    def __mul__(self, other: float16 | transformh, /) -> transformh: ...
+    def __rmul__(self, other: float16, /) -> transformh: ...
+    def __truediv__(self, other: float16, /) -> transformh: ...
+    def __set__(self, instance: Any, value: transformh | HostValue, /) -> None: ...
+
+transformf = transform
+
+class transformd(Components[float64]):
+    """transformd of float64."""
+
+    p: vec3d
+    q: quatd
+    @_overload
+    def __init__(
+        self,
+        v0: float64 | float,
+        v1: float64 | float,
+        v2: float64 | float,
+        v3: float64 | float,
+        v4: float64 | float,
+        v5: float64 | float,
+        v6: float64 | float,
+        /,
+    ) -> None: ...
+    @_overload
+    def __init__(self, *parts: Any) -> None: ...
+    @_overload
+    def __init__(self, p: Any, q: Any) -> None: ...
+    def __add__(self, other: transformd, /) -> transformd: ...
+    def __sub__(self, other: transformd, /) -> transformd: ...
+    def __mul__(self, other: float64 | transformd, /) -> transformd: ...
+    def __rmul__(self, other: float64, /) -> transformd: ...
+    def __truediv__(self, other: float64, /) -> transformd: ...
+    def __set__(self, instance: Any, value: transformd | HostValue, /) -> None: ...
 
 @_overload
 def abs(x: Number) -> Number:
@@ -898,6 +1273,17 @@ def cosh(x: Float) -> Float:
 def cross(a: AnyVector, b: AnyVector) -> AnyVector:
     """The cross product of two vectors of length 3."""
 
+@_overload
+def curlnoise(state: uint32, xy: vec2, octaves: uint32 = ..., lacunarity: float = 2.0, gain: float = 0.5) -> vec2:
+    """A field without divergence: the curl of Perlin noise, summed over `octaves`.
+
+    Each octave has `lacunarity` times the frequency and `gain` times the amplitude of the one before.
+    """
+
+@_overload
+def curlnoise(state: uint32, xyz: vec3, octaves: uint32 = ..., lacunarity: float = 2.0, gain: float = 0.5) -> vec3: ...
+@_overload
+def curlnoise(state: uint32, xyzt: vec4, octaves: uint32 = ..., lacunarity: float = 2.0, gain: float = 0.5) -> vec3: ...
 def cw_div(a: Composite, b: Composite) -> Composite:
     """The quotient of two vectors or matrices of one type, component by component."""
 
@@ -940,9 +1326,12 @@ def div_approx(a: Number, b: Composite) -> Composite: ...
 def div_approx(a: tile[T], b: Any) -> tile[T]: ...
 @_overload
 def div_approx(a: Any, b: tile[T]) -> tile[T]: ...
+@_overload
 def dot(a: Vector[Number, Any], b: Vector[Number, Any]) -> Number:
-    """The sum of the products of the components of two vectors of one type."""
+    """The sum of the products of the components of two vectors, or quaternions, of one type."""
 
+@_overload
+def dot(a: Quaternion[Float], b: Quaternion[Float]) -> Float: ...
 @_overload
 def eig3(A: mat33) -> tuple[mat33, vec3]:
     """Q, d with A == Q @ diag(d) @ transpose(Q) for symmetric A, where Q is a rotation.
@@ -1055,12 +1444,18 @@ def isnan(a: AnyComposite) -> bool: ...
 def len(a: Any) -> int:
     """The extent of the first dimension of an array, a tile, a vector or a matrix; of a tuple, how many it has."""
 
+@_overload
 def length(a: Vector[Float, Any]) -> Float:
-    """The square root of the sum of the squares of the components of a vector of floats."""
+    """The square root of the sum of the squares of the components of a vector of floats, or of a quaternion."""
 
+@_overload
+def length(a: Quaternion[Float]) -> Float: ...
+@_overload
 def length_sq(a: Vector[Number, Any]) -> Number:
-    """The sum of the squares of the components of a vector."""
+    """The sum of the squares of the components of a vector, or of a quaternion."""
 
+@_overload
+def length_sq(a: Quaternion[Float]) -> Float: ...
 @_overload
 def lerp(a: Float, b: Float, t: Float) -> Float:
     """a * (1 - t) + b * t: a at t = 0, b at t = 1."""
@@ -1160,6 +1555,16 @@ def neg(x: Number) -> Number:
 def neg(x: Composite) -> Composite: ...
 @_overload
 def neg(x: tile[T]) -> tile[T]: ...
+@_overload
+def noise(state: uint32, x: float) -> float:
+    """Perlin noise at a place, smooth and zero at integers. `state` chooses the field and stays as it is."""
+
+@_overload
+def noise(state: uint32, xy: vec2) -> float: ...
+@_overload
+def noise(state: uint32, xyz: vec3) -> float: ...
+@_overload
+def noise(state: uint32, xyzt: vec4) -> float: ...
 def nonzero(x: Number) -> Number:
     """0 where x is 0, else 1."""
 
@@ -1175,11 +1580,27 @@ def norm_l2(v: Vector[Float, Any]) -> Float:
 def norm_pseudo_huber(v: Vector[Float, Any], delta: float = 1.0) -> Float:
     """delta * sqrt(1 + |v|**2 / delta**2), a smooth form of the Huber norm, which is delta at zero."""
 
+@_overload
 def normalize(a: AnyVector) -> AnyVector:
-    """The vector of floats a / length(a); zero where the length is zero."""
+    """a / length(a); where the length is zero, a vector of zeros, or the quaternion 0, 0, 0, 1."""
 
+@_overload
+def normalize(a: AnyQuaternion) -> AnyQuaternion: ...
 def outer(a: Vector[Any, AnyMatrix], b: Vector[Any, AnyMatrix]) -> AnyMatrix:
     """The matrix of the products a[i] * b[j] of two vectors with components of one type, maybe of different lengths."""
+
+@_overload
+def pnoise(state: uint32, x: float, px: int) -> float:
+    """Perlin noise that repeats after `px` units along the first axis and so on, at places that are not negative."""
+
+@_overload
+def pnoise(state: uint32, xy: vec2, px: int, py: int) -> float: ...
+@_overload
+def pnoise(state: uint32, xyz: vec3, px: int, py: int, pz: int) -> float: ...
+@_overload
+def pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> float: ...
+def poisson(state: uint32, lam: float) -> uint32:
+    """A count with Poisson's distribution of mean `lam`. It takes some random numbers, none where `lam` is 0."""
 
 @_overload
 def pos(x: Number) -> Number:
@@ -1220,9 +1641,235 @@ def qr3(A: mat33d, Q: mat33d, R: mat33d) -> None: ...
 def qr3(A: mat33h) -> tuple[mat33h, mat33h]: ...
 @_overload
 def qr3(A: mat33h, Q: mat33h, R: mat33h) -> None: ...
+@_overload
+def quat_between_vectors(a: vec3, b: vec3) -> quat:
+    """The least turn that takes the direction of a to that of b; of opposite ones, half a turn about some axis.
+
+    The derivative grows without bound towards opposite directions; at them it is zero. Where one is zero there is no
+    turn.
+    """
+
+@_overload
+def quat_between_vectors(a: vec3d, b: vec3d) -> quatd: ...
+@_overload
+def quat_between_vectors(a: vec3h, b: vec3h) -> quath: ...
+@_overload
+def quat_from_axis_angle(axis: vec3, angle: float) -> quat:
+    """The turn about an axis of length 1 by an angle in radians: axis * sin(angle / 2), cos(angle / 2)."""
+
+@_overload
+def quat_from_axis_angle(axis: vec3d, angle: float64) -> quatd: ...
+@_overload
+def quat_from_axis_angle(axis: vec3h, angle: float16) -> quath: ...
+@_overload
+def quat_from_euler(e: vec3, i: int, j: int, k: int) -> quat:
+    """The turn by e[i] about axis i, then by e[j] about axis j, then by e[k] about axis k, axes that stay; in radians.
+
+    Axes are 0, 1 and 2, and e has the angle about each: with k == i the first and the third are the same.
+    """
+
+@_overload
+def quat_from_euler(e: vec3d, i: int, j: int, k: int) -> quatd: ...
+@_overload
+def quat_from_euler(e: vec3h, i: int, j: int, k: int) -> quath: ...
+@_overload
+def quat_from_matrix(mat: mat33) -> quat:
+    """The quaternion, of length 1, of a rotation: a 3 by 3 matrix, or the upper left part of one of 4 by 4.
+
+    Which of q and -q depends on the largest entry of the diagonal, and w >= 0 where the trace is not negative. Of a
+    matrix that is no rotation it depends on that, too, what it is and what its derivative is.
+    """
+
+@_overload
+def quat_from_matrix(mat: mat44) -> quat: ...
+@_overload
+def quat_from_matrix(mat: mat33d) -> quatd: ...
+@_overload
+def quat_from_matrix(mat: mat44d) -> quatd: ...
+@_overload
+def quat_from_matrix(mat: mat33h) -> quath: ...
+@_overload
+def quat_from_matrix(mat: mat44h) -> quath: ...
+def quat_identity(dtype: Any = float) -> Any:
+    """The quaternion 0, 0, 0, 1 of a float type, which turns nothing."""
+
+@_overload
+def quat_inverse(quat: quat) -> quat:
+    """The quaternion -x, -y, -z, w: the inverse of one of length 1."""
+
+@_overload
+def quat_inverse(quat: quatd) -> quatd: ...
+@_overload
+def quat_inverse(quat: quath) -> quath: ...
+@_overload
+def quat_rotate(quat: quat, vec: vec3) -> vec3:
+    """The vector turned by a quaternion of length 1.
+
+    It is (2 w^2 - 1) vec + 2 (u . vec) u + 2 w u x vec, where u is x, y, z.
+    """
+
+@_overload
+def quat_rotate(quat: quatd, vec: vec3d) -> vec3d: ...
+@_overload
+def quat_rotate(quat: quath, vec: vec3h) -> vec3h: ...
+@_overload
+def quat_rotate_inv(quat: quat, vec: vec3) -> vec3:
+    """The vector turned by the inverse of a quaternion of length 1."""
+
+@_overload
+def quat_rotate_inv(quat: quatd, vec: vec3d) -> vec3d: ...
+@_overload
+def quat_rotate_inv(quat: quath, vec: vec3h) -> vec3h: ...
+@_overload
+def quat_rpy(roll: float, pitch: float, yaw: float) -> quat:
+    """The turn by roll about x, then by pitch about y, then by yaw about z, axes that stay; in radians."""
+
+@_overload
+def quat_rpy(roll: float64, pitch: float64, yaw: float64) -> quatd: ...
+@_overload
+def quat_rpy(roll: float16, pitch: float16, yaw: float16) -> quath: ...
+@_overload
+def quat_slerp(a: quat, b: quat, t: float) -> quat:
+    """The turn on the way from a to b, both of length 1: a at t = 0, b or -b at t = 1, with constant speed.
+
+    It is a * (conjugate(a) * b)^t along the shorter way (Shoemake 1985). Of turns that are half a turn apart, where
+    both ways are as long, it takes that of w >= 0 in conjugate(a) * b, and has its derivative.
+    """
+
+@_overload
+def quat_slerp(a: quatd, b: quatd, t: float64) -> quatd: ...
+@_overload
+def quat_slerp(a: quath, b: quath, t: float16) -> quath: ...
+@_overload
+def quat_to_axis_angle(quat: quat) -> tuple[vec3, float]:
+    """The axis, of length 1, and the angle, 0 to pi, of the turn that a quaternion of any length is.
+
+    Where there is no turn the axis is zero, and so are the derivatives of both: there is no direction to follow. At
+    half a turn the axis changes its sign with w, and the derivative is that of the side of w >= 0.
+    """
+
+@_overload
+def quat_to_axis_angle(quat: quat, axis: vec3, angle: float) -> None: ...
+@_overload
+def quat_to_axis_angle(quat: quatd) -> tuple[vec3d, float64]: ...
+@_overload
+def quat_to_axis_angle(quat: quatd, axis: vec3d, angle: float64) -> None: ...
+@_overload
+def quat_to_axis_angle(quat: quath) -> tuple[vec3h, float16]: ...
+@_overload
+def quat_to_axis_angle(quat: quath, axis: vec3h, angle: float16) -> None: ...
+@_overload
+def quat_to_euler(q: quat, i: int, j: int, k: int) -> vec3:
+    """The angles about the axes i, j and k, in radians, of a quaternion of any length; undoes `quat_from_euler`.
+
+    Axes are 0, 1 and 2. The angle about axis j is -pi/2 to pi/2. Where the other two are not unique (gimbal lock), one
+    of them is zero, and derivatives are those of the angles given. With k == i (proper Euler angles) e[i] is the first
+    angle, e[j] the second, 0 to pi, and the third stands in the place that is left. (Bernardes and Viollet 2022.)
+    """
+
+@_overload
+def quat_to_euler(q: quatd, i: int, j: int, k: int) -> vec3d: ...
+@_overload
+def quat_to_euler(q: quath, i: int, j: int, k: int) -> vec3h: ...
+@_overload
+def quat_to_matrix(quat: quat) -> mat33:
+    """The matrix m with m @ x == quat_rotate(quat, x)."""
+
+@_overload
+def quat_to_matrix(quat: quatd) -> mat33d: ...
+@_overload
+def quat_to_matrix(quat: quath) -> mat33h: ...
+@_overload
+def quat_to_rpy(q: quat) -> vec3:
+    """Roll, pitch and yaw, in radians, of a quaternion of length 1: the inverse of `quat_rpy`.
+
+    Pitch is -pi/2 to pi/2. At these ends (gimbal lock) roll and yaw are not unique and those given may not be of q,
+    and pitch has derivative zero; `quat_to_euler(q, 0, 1, 2)` is right there.
+    """
+
+@_overload
+def quat_to_rpy(q: quatd) -> vec3d: ...
+@_overload
+def quat_to_rpy(q: quath) -> vec3h: ...
+@_overload
+def quat_twist(axis: vec3, q: quat) -> quat:
+    """The part of a turn that is about an axis of length 1: its twist, of length 1.
+
+    Where q is half a turn about an axis perpendicular to that one, no part is: it is 0, 0, 0, 1, with derivative zero.
+    """
+
+@_overload
+def quat_twist(axis: vec3d, q: quatd) -> quatd: ...
+@_overload
+def quat_twist(axis: vec3h, q: quath) -> quath: ...
+@_overload
+def quat_twist_angle(axis: vec3, q: quat) -> float:
+    """The angle, in radians, of the part of a turn that is about an axis of length 1, without its sign.
+
+    It is 0 to pi for w >= 0, else pi to 2 pi. It has a kink where that part is nothing, and derivative zero there.
+    """
+
+@_overload
+def quat_twist_angle(axis: vec3d, q: quatd) -> float64: ...
+@_overload
+def quat_twist_angle(axis: vec3h, q: quath) -> float16: ...
+@_overload
+def quat_twist_angle_signed(axis: vec3, q: quat) -> float:
+    """The angle, in radians, of the part of a turn that is about an axis of length 1, by the rule of the right hand.
+
+    It is -pi to pi for w >= 0, else -2 pi to 2 pi.
+    """
+
+@_overload
+def quat_twist_angle_signed(axis: vec3d, q: quatd) -> float64: ...
+@_overload
+def quat_twist_angle_signed(axis: vec3h, q: quath) -> float16: ...
+@_overload
+def quaternion(*, dtype: Any = None) -> Any:
+    """A quaternion of x, y, z, w; of the vector of the first three and w; of another one; or of nothing, zeros.
+
+    `dtype`, a float type, follows from the values where it is left out.
+    """
+
+@_overload
+def quaternion(quat: Any, *, dtype: Any = None) -> Any: ...
+@_overload
+def quaternion(ijk: Any, real: Any, *, dtype: Any = None) -> Any: ...
+@_overload
+def quaternion(x: Any, y: Any, z: Any, w: Any, *, dtype: Any = None) -> Any: ...
 def radians(x: Float) -> Float:
     """x degrees in radians."""
 
+@_overload
+def rand_init(seed: int) -> uint32:
+    """A state for the random numbers of a thread. `offset`, the thread's number say, chooses one of many sequences."""
+
+@_overload
+def rand_init(seed: int, offset: int) -> uint32: ...
+@_overload
+def randf(state: uint32) -> float:
+    """A float between 0 and 1, or `low` and `high`, and below; it has derivatives by these.
+
+    Between 0 and 1 it is a multiple of 2**-24. The next `state` is left in the variable.
+    """
+
+@_overload
+def randf(state: uint32, low: float, high: float) -> float: ...
+@_overload
+def randi(state: uint32) -> int:
+    """A random int32, or one from `low` up to, and without, `high`. The next `state` is left in the variable."""
+
+@_overload
+def randi(state: uint32, low: int, high: int) -> int: ...
+def randn(state: uint32) -> float:
+    """A float with the normal distribution of mean 0 and variance 1 (Box and Muller). It takes two random numbers."""
+
+@_overload
+def randu(state: uint32) -> uint32:
+    """A random uint32, or one from `low` up to, and without, `high`. The next `state` is left in the variable."""
+
+@_overload
+def randu(state: uint32, low: uint32, high: uint32) -> uint32: ...
 @_overload
 def range(stop: Index, /) -> Range:
     """The integers that a for statement runs over; a loop over constants may be unrolled."""
@@ -1241,6 +1888,36 @@ def rshift(a: Int, b: Int) -> Int:
 
 @_overload
 def rshift(a: Composite, b: Composite) -> Composite: ...
+def sample_cdf(state: uint32, cdf: array[float]) -> int:
+    """The index of the first element of `cdf`, sorted numbers up to 1, that is not below a random float."""
+
+def sample_triangle(state: uint32) -> vec2:
+    """Two of the barycentric coordinates of a point in a triangle, each point as likely as another."""
+
+def sample_unit_cube(state: uint32) -> vec3:
+    """A point in the cube of side 1 around the origin."""
+
+def sample_unit_disk(state: uint32) -> vec2:
+    """A point in the disk of radius 1."""
+
+def sample_unit_hemisphere(state: uint32) -> vec3:
+    """A point in the half of the ball of radius 1 where z is not negative."""
+
+def sample_unit_hemisphere_surface(state: uint32) -> vec3:
+    """A point on the half of the sphere of radius 1 where z is not negative."""
+
+def sample_unit_ring(state: uint32) -> vec2:
+    """A point on the circle of radius 1."""
+
+def sample_unit_sphere(state: uint32) -> vec3:
+    """A point in the ball of radius 1."""
+
+def sample_unit_sphere_surface(state: uint32) -> vec3:
+    """A point on the sphere of radius 1."""
+
+def sample_unit_square(state: uint32) -> vec2:
+    """A point in the square of side 1 around the origin."""
+
 def select(cond: Any, value_if_false: T, value_if_true: T) -> T:
     """As `where`, with the values in the other order."""
 
@@ -1271,6 +1948,54 @@ def smoothstep(a: Float, b: Float, x: Float) -> Float:
 
 @_overload
 def smoothstep(a: Composite, b: Composite, x: Float) -> Composite: ...
+@_overload
+def spatial_adjoint(r: mat33, s: mat33) -> spatial_matrix:
+    """The 6 by 6 matrix of the blocks r, 0 above s, r."""
+
+@_overload
+def spatial_adjoint(r: mat33d, s: mat33d) -> spatial_matrixd: ...
+@_overload
+def spatial_adjoint(r: mat33h, s: mat33h) -> spatial_matrixh: ...
+@_overload
+def spatial_bottom(svec: spatial_vector) -> vec3:
+    """The last three components: the linear velocity, or the force."""
+
+@_overload
+def spatial_bottom(svec: spatial_vectord) -> vec3d: ...
+@_overload
+def spatial_bottom(svec: spatial_vectorh) -> vec3h: ...
+@_overload
+def spatial_cross(a: spatial_vector, b: spatial_vector) -> spatial_vector:
+    """How fast the twist b changes that moves with the twist a: (w x w', v x w' + w x v')."""
+
+@_overload
+def spatial_cross(a: spatial_vectord, b: spatial_vectord) -> spatial_vectord: ...
+@_overload
+def spatial_cross(a: spatial_vectorh, b: spatial_vectorh) -> spatial_vectorh: ...
+@_overload
+def spatial_cross_dual(a: spatial_vector, b: spatial_vector) -> spatial_vector:
+    """How fast the wrench b changes that moves with the twist a: (w x t + v x f, w x f)."""
+
+@_overload
+def spatial_cross_dual(a: spatial_vectord, b: spatial_vectord) -> spatial_vectord: ...
+@_overload
+def spatial_cross_dual(a: spatial_vectorh, b: spatial_vectorh) -> spatial_vectorh: ...
+@_overload
+def spatial_dot(a: spatial_vector, b: spatial_vector) -> float:
+    """The sum of the products of the components: of a wrench and a twist, the power."""
+
+@_overload
+def spatial_dot(a: spatial_vectord, b: spatial_vectord) -> float64: ...
+@_overload
+def spatial_dot(a: spatial_vectorh, b: spatial_vectorh) -> float16: ...
+@_overload
+def spatial_top(svec: spatial_vector) -> vec3:
+    """The first three components: the angular velocity, or the torque."""
+
+@_overload
+def spatial_top(svec: spatial_vectord) -> vec3d: ...
+@_overload
+def spatial_top(svec: spatial_vectorh) -> vec3h: ...
 def sqrt(x: Float) -> Float:
     """The square root of x; NaN where x is negative."""
 
@@ -1754,6 +2479,120 @@ def tile_zeros(shape: Shape, dtype: type[float] = float, storage: str = "registe
 def trace(a: Matrix[Number, Any]) -> Number:
     """The sum of the diagonal of a square matrix."""
 
+@_overload
+def transform_compose(position: vec3, rotation: quat, scale: vec3) -> mat44:
+    """The 4 by 4 matrix that scales along the axes, then turns, then moves."""
+
+@_overload
+def transform_compose(position: vec3d, rotation: quatd, scale: vec3d) -> mat44d: ...
+@_overload
+def transform_compose(position: vec3h, rotation: quath, scale: vec3h) -> mat44h: ...
+@_overload
+def transform_decompose(m: mat44) -> tuple[vec3, quat, vec3]:
+    """Position, rotation and scale of a 4 by 4 matrix: the inverse of `transform_compose` for positive scales.
+
+    The scales are the lengths of the first three columns; a column of zeros has none, and derivative zero.
+    """
+
+@_overload
+def transform_decompose(m: mat44d) -> tuple[vec3d, quatd, vec3d]: ...
+@_overload
+def transform_decompose(m: mat44h) -> tuple[vec3h, quath, vec3h]: ...
+@_overload
+def transform_from_matrix(mat: mat44) -> transform:
+    """The transform of a 4 by 4 matrix with a rotation and a position; see `quat_from_matrix`."""
+
+@_overload
+def transform_from_matrix(mat: mat44d) -> transformd: ...
+@_overload
+def transform_from_matrix(mat: mat44h) -> transformh: ...
+@_overload
+def transform_get_rotation(xform: transform) -> quat:
+    """The rotation of a transform, `xform.q`."""
+
+@_overload
+def transform_get_rotation(xform: transformd) -> quatd: ...
+@_overload
+def transform_get_rotation(xform: transformh) -> quath: ...
+@_overload
+def transform_get_translation(xform: transform) -> vec3:
+    """The position of a transform, `xform.p`."""
+
+@_overload
+def transform_get_translation(xform: transformd) -> vec3d: ...
+@_overload
+def transform_get_translation(xform: transformh) -> vec3h: ...
+def transform_identity(dtype: Any = float) -> Any:
+    """The transform of a float type that moves and turns nothing."""
+
+@_overload
+def transform_inverse(xform: transform) -> transform:
+    """The inverse of a transform whose quaternion has length 1."""
+
+@_overload
+def transform_inverse(xform: transformd) -> transformd: ...
+@_overload
+def transform_inverse(xform: transformh) -> transformh: ...
+@_overload
+def transform_multiply(a: transform, b: transform) -> transform:
+    """a * b: the transform that does b first, then a."""
+
+@_overload
+def transform_multiply(a: transformd, b: transformd) -> transformd: ...
+@_overload
+def transform_multiply(a: transformh, b: transformh) -> transformh: ...
+@_overload
+def transform_point(xform: transform, point: vec3) -> vec3:
+    """A point turned and moved: quat_rotate(xform.q, point) + xform.p."""
+
+@_overload
+def transform_point(xform: transformd, point: vec3d) -> vec3d: ...
+@_overload
+def transform_point(xform: transformh, point: vec3h) -> vec3h: ...
+@_overload
+def transform_to_matrix(xform: transform) -> mat44:
+    """The 4 by 4 matrix of a transform: the rotation at its upper left, the position at its right."""
+
+@_overload
+def transform_to_matrix(xform: transformd) -> mat44d: ...
+@_overload
+def transform_to_matrix(xform: transformh) -> mat44h: ...
+@_overload
+def transform_twist(t: transform, x: spatial_vector) -> spatial_vector:
+    """A twist in the frame that a transform leads to: w' = R w, v' = R v + p x w'."""
+
+@_overload
+def transform_twist(t: transformd, x: spatial_vectord) -> spatial_vectord: ...
+@_overload
+def transform_twist(t: transformh, x: spatial_vectorh) -> spatial_vectorh: ...
+@_overload
+def transform_vector(xform: transform, vec: vec3) -> vec3:
+    """A vector turned, and not moved."""
+
+@_overload
+def transform_vector(xform: transformd, vec: vec3d) -> vec3d: ...
+@_overload
+def transform_vector(xform: transformh, vec: vec3h) -> vec3h: ...
+@_overload
+def transform_wrench(t: transform, x: spatial_vector) -> spatial_vector:
+    """A wrench in the frame that a transform leads to: f' = R f, t' = R t + p x f'."""
+
+@_overload
+def transform_wrench(t: transformd, x: spatial_vectord) -> spatial_vectord: ...
+@_overload
+def transform_wrench(t: transformh, x: spatial_vectorh) -> spatial_vectorh: ...
+@_overload
+def transformation(p: Any, q: Any, *, dtype: Any = None) -> Any:
+    """A transform of a position and a quaternion, without rotation where that is left out; or of seven numbers.
+
+    Also of one number for all seven, of another transform, or of nothing, zeros: `transform_identity` has a rotation.
+    `dtype`, a float type, follows from the values where it is left out.
+    """
+
+@_overload
+def transformation(p: Any, *, dtype: Any = None) -> Any: ...
+@_overload
+def transformation(*args: Any, dtype: Any = None) -> Any: ...
 def transpose(a: AnyMatrix) -> AnyMatrix:
     """The matrix with rows and columns exchanged."""
 
@@ -1772,6 +2611,14 @@ def vector(*values: Any, length: int | None = None, dtype: Any = None) -> Any:
     `length`, a constant, and `dtype`, a scalar type, follow from the values where they are left out.
     """
 
+@_overload
+def velocity_at_point(qd: spatial_vector, r: vec3) -> vec3:
+    """The velocity of a point at r that moves with a twist: v + w x r."""
+
+@_overload
+def velocity_at_point(qd: spatial_vectord, r: vec3d) -> vec3d: ...
+@_overload
+def velocity_at_point(qd: spatial_vectorh, r: vec3h) -> vec3h: ...
 def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
     """`value_if_true` where the condition holds, else `value_if_false`; both have one type and are computed.
 

@@ -15,6 +15,7 @@ import numpy as np
 from jwarp.api.launch import launch
 from jwarp.dispatch.instances import instance_for_launch
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.types import Struct
 
@@ -79,6 +80,7 @@ def check_grads(
         raise LaunchError(f'wp.check_grads: modes must be "fwd", "rev" or both, got {modes!r}')
     if order not in (1, 2):
         raise LaunchError(f"wp.check_grads: order must be 1 or 2, got {order!r}")
+    fn_or_kernel = as_kernel(fn_or_kernel)
     if isinstance(fn_or_kernel, Kernel):
         if args is not None and dim is not None:
             raise LaunchError("wp.check_grads: dim was given twice")

@@ -17,6 +17,7 @@ from jwarp.bind import compat, values
 from jwarp.bind.derivatives import derivative_p, launch_of_derivative
 from jwarp.bind.primitive import core_extents, launch_p
 from jwarp.errors import KernelTypeError
+from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.batch import Batch
 from jwarp.launching.batch_to_threads import spread_launch
@@ -69,6 +70,7 @@ def explain(fn: Callable[..., Any] | Launch) -> Callable[..., Explanation]:
     """
     if isinstance(fn, Launch):
         fn = fn.launch
+    fn = as_kernel(fn)
     if isinstance(fn, Kernel):
         raise KernelTypeError(
             f"wp.explain: expected a function of JAX, got the kernel '{fn.name}'",

@@ -11,6 +11,7 @@ from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.inspect import cuda_text, handwritten_text
 from jwarp.config import config
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.printing import format_kernel
@@ -47,6 +48,7 @@ def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str |
         if adjoint is None and kernel.adjoint:
             adjoint = list(kernel.wanted) or False
         kernel = kernel.kernel
+    kernel = as_kernel(kernel)
     if not isinstance(kernel, Kernel):
         raise KernelTypeError(f"wp.inspect takes a @wp.kernel or a wp.Launch, not {type(kernel).__name__}")
     if isinstance(kernel, GenericKernel):

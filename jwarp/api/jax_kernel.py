@@ -12,7 +12,7 @@ from typing import Any
 from jwarp.caches import PerOwner
 from jwarp.config import config
 from jwarp.dispatch import checks, eager, route
-from jwarp.dispatch.call import Call, check_kernel
+from jwarp.dispatch.call import Call, read_kernel
 from jwarp.dispatch.instances import instance_for_call
 from jwarp.dispatch.tracebacks import shortened
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
@@ -84,7 +84,7 @@ def jax_kernel(
         >>> scale_fn = wp.jax_kernel(scale)
         >>> (y,) = jax.jit(scale_fn)(jnp.arange(4.0), 2.0)
     """
-    check_kernel(kernel, "wp.jax_kernel")
+    kernel = read_kernel(kernel, "wp.jax_kernel")
     refuse_keywords(f"kernel '{kernel.name}': wp.jax_kernel", unknown, _KEYWORDS)
     _warn_without_effect(vmap_method=vmap_method, module_preload_mode=module_preload_mode)
     made = GenericFunction if kernel.is_generic else KernelFunction

@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record
 from jwarp.dispatch import eager, route
-from jwarp.dispatch.call import check_kernel
+from jwarp.dispatch.call import read_kernel
 from jwarp.dispatch.instances import instance_for_launch
 from jwarp.dispatch.tracebacks import shortened
 from jwarp.errors import JwarpError, LaunchError
@@ -142,7 +142,7 @@ def launch(
     Example:
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
-    check_kernel(kernel, "wp.launch")
+    kernel = read_kernel(kernel, "wp.launch")
     if kernel.is_generic:
         kernel = instance_for_launch(kernel, inputs, outputs)
     if unknown:
@@ -217,7 +217,7 @@ def launch_tiled(
     Example:
         >>> (sums,) = wp.launch_tiled(row_sums, dim=[rows], inputs=[x], outputs=[rows], block_dim=64)
     """
-    check_kernel(kernel, "wp.launch_tiled")
+    kernel = read_kernel(kernel, "wp.launch_tiled")
     size = geometry.read_block_dim(block_dim, kernel.name)
     if size is None:
         raise LaunchError(f"kernel '{kernel.name}': wp.launch_tiled needs block_dim, the threads of a block")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from typing import overload as overloaded
 
-from jwarp.dispatch.call import check_kernel
+from jwarp.dispatch.call import read_kernel
 from jwarp.errors import CompileError, KernelTypeError
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
@@ -41,7 +41,7 @@ def overload(kernel: Any, arg_types: Sequence[Any] | Mapping[str, Any] | None = 
     """
     if isinstance(kernel, types.FunctionType):
         return _declared(kernel, sys._getframe(1))
-    check_kernel(kernel, "wp.overload")
+    kernel = read_kernel(kernel, "wp.overload")
     if not isinstance(kernel, GenericKernel):
         raise KernelTypeError(
             f"wp.overload: kernel '{kernel.name}' is not generic",

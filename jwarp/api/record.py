@@ -9,7 +9,7 @@ from typing import Any
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
 from jwarp.config import config
 from jwarp.dispatch import checks, route
-from jwarp.dispatch.call import Call, check_kernel
+from jwarp.dispatch.call import Call, read_kernel
 from jwarp.dispatch.ready import Ready
 from jwarp.dispatch.tracebacks import shortened
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
@@ -66,7 +66,7 @@ class Launch(Record):
     """
 
     def __init__(self, kernel: Kernel, adjoint: bool = False, *, block_dim: int | None = None):
-        check_kernel(kernel, "wp.Launch")
+        kernel = read_kernel(kernel, "wp.Launch")
         if isinstance(kernel, GenericKernel):
             kernel = kernel.the_overload()
         check_adjoint(kernel, adjoint)

@@ -11,6 +11,7 @@ import jax
 
 from jwarp.dispatch.kinds import Kind, is_mutable, kind_of
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import grouping
 from jwarp.launching.adjoints import Request
@@ -98,11 +99,19 @@ class Call:
         return tuple(self.kernel.signature[u].name for u in users)
 
 
-def check_kernel(kernel: Any, caller: str) -> None:
-    """Raise KernelTypeError unless `kernel` is one."""
-    if not isinstance(kernel, Kernel):
+def read_kernel(kernel: Any, caller: str) -> Kernel:
+    """The kernel that `kernel` is: itself, or jwarp's for one of Warp's.
+
+    Raises:
+        KernelTypeError: it is none.
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    found = as_kernel(kernel)
+    if not isinstance(found, Kernel):
         name = getattr(kernel, "__name__", None)
         raise KernelTypeError(
             f"{caller}: expected a kernel, got {type(kernel).__name__}{f' {name!r}' if name else ''}",
             hint="decorate the function with @wp.kernel",
         )
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any, Self
 
 
@@ -11,8 +12,10 @@ class ByName:
 
     __module__: str
     __qualname__: str
+    # Finds it by its module and name, where another object is found under that name.
+    found_by: Callable[[str, str], Any] | None = None
 
-    def __reduce__(self) -> str:
+    def __reduce__(self) -> Any:
         """The name, for pickle, which looks for it in the module and refuses what is not found there."""
         if "<locals>" in self.__qualname__:
             scope, _, name = self.__qualname__.rpartition(".<locals>.")
@@ -20,7 +23,7 @@ class ByName:
                 f"'{name}' is defined in the function '{scope}', and kernels and functions are pickled by name: "
                 f"define it at the top of the module '{self.__module__}'"
             )
-        return self.__qualname__
+        return (self.found_by, (self.__module__, self.__qualname__)) if self.found_by else self.__qualname__
 
     def __copy__(self) -> Self:
         return self

@@ -13,11 +13,14 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.func import Func
 from jwarp.frontend.syntax.operators import SYMBOLS
 from jwarp.frontend.syntax.source import Source, count_loads
+from jwarp.frontend.values import array_views
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
+    Chosen,
     Composite,
     Number,
+    Part,
     PythonRef,
     Shape,
     StructArray,
@@ -54,6 +57,7 @@ class Frame:
     env: dict[str, Binding] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)  # names that some path leaves without a value
     statics: dict[str, Any] = field(default_factory=dict)  # variables of unrolled loops
+    not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
 
     @functools.cached_property
     def loads(self) -> dict[str, int]:
@@ -230,10 +234,15 @@ class Context:
 
     def extent(self, array: ArrayRef, axis: int, span: Span) -> Operand:
         """`array.shape[axis]`."""
+        number, shown = array.shown[axis]
+        if isinstance(shown, Part):
+            return shown.count
+        if isinstance(shown, Chosen):
+            return self.extent(shown.indices, 0, span)
         if array.extents is not None:
-            return Const(int32, array.extents[axis])
+            return Const(int32, array.extents[number])
         result = Value(int32)
-        self.builder.append(Op("shape", (), Extent(array.index, len(array.prefix) + axis), result, span))
+        self.builder.append(Op("shape", (), Extent(array.index, number), result, span))
         return result
 
     def as_index(self, binding: Binding, array: ArrayRef, span: Span) -> Operand:
@@ -249,8 +258,9 @@ class Context:
         return self.emit("cast", operand, span=span, type=int64 if wide else int32)
 
     def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding:
-        """The element of `array` at `indices`, which start with those of its row."""
+        """The element of `array` at `indices`."""
         items = []
+        indices = array_views.place(self, array, indices, span)
         for component in component_indices(array.type.components):
             result = Value(array.type.dtype)
             self.builder.append(Op("load", (*indices, *component), array.index, result, span))
@@ -271,7 +281,7 @@ class Context:
         if array.type.dtype.kind not in OPS[f"atomic_{name}"].kinds:
             raise KernelTypeError(f"wp.atomic_{name} does not take {array.type.dtype}", span)
         place = tuple(self.as_index(i, array, s) for i, s in zip(indices, spans, strict=False))
-        place = (*array.prefix, *from_start(array, place))
+        place = array_views.place(self, array, place, span)
         before = []
         parts = zip(*(flatten(v, span) or () for v in values), strict=True)
         for component, scalars in zip(component_indices(array.type.components), parts, strict=True):
@@ -295,16 +305,6 @@ class Context:
         number = self.first_local + len(self.locals) - 1
         self.builder.effect("clear", attr=number)
         return ArrayRef(number, local.name, kind, (), extents)
-
-
-def from_start(array: ArrayRef, indices: tuple[Operand, ...]) -> tuple[Operand, ...]:
-    """`indices`, with those that are known to count from the end of a local array counted from its start."""
-    if array.extents is None:
-        return indices
-    return tuple(
-        Const(x.type, x.value + n) if isinstance(x, Const) and -n <= x.value < 0 else x
-        for x, n in zip(indices, array.extents, strict=False)
-    )
 
 
 def spelling(type: ScalarType) -> str:

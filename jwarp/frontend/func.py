@@ -13,15 +13,14 @@ from jwarp.errors import CompileError
 from jwarp.frontend.by_name import ByName
 from jwarp.frontend.syntax.outputs import Outputs
 from jwarp.frontend.syntax.source import (
+    Definition,
     Source,
     annotations_of,
-    capture,
     check_function,
-    file_lines,
     parameter_span,
     read_source,
 )
-from jwarp.types import Pattern, TileKind, wanted_type
+from jwarp.types import Pattern, Reference, TileKind, wanted_type
 
 
 class Func(ByName):
@@ -32,16 +31,22 @@ class Func(ByName):
 
     gradient: Func | None = None  # what @wp.func_grad gave it
 
-    def __init__(self, function: Callable, outputs: tuple[str, ...] = (), earlier: Func | None = None):
+    def __init__(
+        self,
+        function: Callable,
+        outputs: tuple[str, ...] = (),
+        earlier: Func | None = None,
+        definition: Definition | None = None,
+    ):
         """`earlier` is the function of the same name that was defined before in the same scope."""
         functools.update_wrapper(self, function)
         self.python = function
         self.name = function.__name__
         self.outputs = Outputs(outputs, function.__code__.co_argcount)
-        self._captured = capture(function)
-        if earlier is not None and self._captured.get(self.name) is earlier:
-            del self._captured[self.name]  # it means all overloads, the later ones too
-        self._lines = file_lines(function)
+        definition = definition or Definition.of(function)
+        if earlier is not None and definition.captured.get(self.name) is earlier:
+            del definition.captured[self.name]  # it means all overloads, the later ones too
+        self._definition = definition
         # What is defined anew with the same parameters replaces what was there.
         known: tuple[Func, ...] = () if earlier is None else earlier._defined
         written = _written_parameters(function)
@@ -50,7 +55,8 @@ class Func(ByName):
     @functools.cached_property
     def source(self) -> Source:
         """The syntax tree, read when it is first needed."""
-        return read_source(self.python, self._captured, self._lines)
+        known = self._definition
+        return read_source(self.python, known.captured, known.lines, known.statics)
 
     @property
     def overloads(self) -> tuple[Func, ...]:
@@ -93,7 +99,12 @@ class Func(ByName):
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
         """The annotations, with those written as text evaluated."""
-        return annotations_of(self.python, self._captured)
+        return annotations_of(self.python, self._definition.captured)
+
+    @functools.cached_property
+    def references(self) -> dict[str, Reference]:
+        """The parameters that are variables of the caller."""
+        return {name: kind for name, kind in self.annotations.items() if isinstance(kind, Reference)}
 
     def declared(self, name: str) -> Any:
         """What the annotation of parameter `name`, or of `return`, asks for.
@@ -108,6 +119,8 @@ class Func(ByName):
         return self._wanted(annotation, name)
 
     def _wanted(self, annotation: Any, name: str) -> Any:
+        if isinstance(annotation, Reference):
+            return self._wanted(annotation.value, name)
         if annotation is Any or any(
             annotation is known or get_origin(annotation) is known for known in (Func, Callable)
         ):
@@ -116,8 +129,8 @@ class Func(ByName):
             return annotation.__metadata__[0]
         if isinstance(annotation, TileKind):
             return annotation
-        if name == "return" and get_origin(annotation) is tuple:
-            return tuple(self._wanted(item, "") for item in get_args(annotation))
+        if get_origin(annotation) is tuple:
+            return tuple(self._wanted(item, name) for item in get_args(annotation))
         wanted = wanted_type(annotation)
         if wanted is None:
             raise CompileError(

@@ -6,7 +6,6 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, overload
 
 from jwarp.caches import Cache, PerOwner
@@ -18,11 +17,10 @@ from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.frontend.lowering.lower import lower_kernel_source
 from jwarp.frontend.syntax.source import (
+    Definition,
     Source,
     annotations_of,
-    capture,
     check_function,
-    file_lines,
     file_of,
     parameter_span,
     read_source,
@@ -36,21 +34,6 @@ _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
 
 
 _IRS: PerOwner[Kernel, tuple, nodes.Kernel] = PerOwner("IR of a kernel", "settings that change it, and sizes of blocks")
-
-
-@dataclass(frozen=True)
-class Definition:
-    """What a function's names and its file were when it was made a kernel."""
-
-    captured: dict[str, Any]
-    lines: list[str]
-    span: Span
-
-    @staticmethod
-    def of(function: Callable) -> Definition:
-        """That of now."""
-        span = Span(file_of(function), function.__code__.co_firstlineno)
-        return Definition(capture(function), file_lines(function), span)
 
 
 class PythonKernel(Kernel):
@@ -69,9 +52,9 @@ class PythonKernel(Kernel):
         functools.update_wrapper(self, function)
         self.python = function
         definition = definition or Definition.of(function)
-        self._captured, self._lines = definition.captured, definition.lines
+        self._definition = definition
         if annotations is None:
-            annotations = annotations_of(function, self._captured)
+            annotations = annotations_of(function, definition.captured)
         super().__init__(function.__name__, _parameters(function, annotations), definition.span, enable_backward)
         assert self.params is not None  # a struct that arrays cannot hold is refused now
         self._lock = threading.Lock()
@@ -82,7 +65,8 @@ class PythonKernel(Kernel):
 
     @functools.cached_property
     def source(self) -> Source:
-        return read_source(self.python, self._captured, self._lines)
+        known = self._definition
+        return read_source(self.python, known.captured, known.lines, known.statics)
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force).

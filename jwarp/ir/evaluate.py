@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from jwarp.ir.nodes import Const
 from jwarp.ir.ops import ELEMENTARY, OPS
-from jwarp.types import ScalarType, ValueType, bool_, float32, from_dtype, scalar_of
+from jwarp.types import FLOATS, ScalarType, ValueType, bool_, float32, scalar_of
 
 Array = np.ndarray
 
@@ -217,21 +217,22 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
 
 def evaluate(name: str, args: tuple[Any, ...], result_type: ValueType) -> Array:
     """Apply operation `name` to arrays, which broadcast; there are no floating-point warnings."""
-    arrays = [np.asarray(a) for a in args]
-    result_type = scalar_of(result_type)
-    rule = EVAL_RULES[name]
     with np.errstate(all="ignore"):
-        if OPS[name].typed_by == "target":
-            return np.asarray(rule(*arrays, result_type))
-        if not OPS[name].moves_bits and all(_is_half(a) for a in arrays):
-            arrays = [a.astype(float32.dtype) for a in arrays]
-            return np.asarray(rule(*arrays)).astype(result_type.dtype)
-        return np.asarray(rule(*arrays))
+        return evaluate_quietly(name, [np.asarray(a) for a in args], result_type)
 
 
-def _is_half(x: Array) -> bool:
-    scalar = from_dtype(x.dtype)
-    return scalar is not None and scalar.is_float and scalar.bits == 16
+def evaluate_quietly(name: str, arrays: Sequence[Array], result_type: ValueType) -> Array:
+    """As `evaluate`, where floating-point warnings are off already."""
+    rule, row = EVAL_RULES[name], OPS[name]
+    if row.typed_by == "target":
+        return np.asarray(rule(*arrays, scalar_of(result_type)))
+    if arrays[0].itemsize == 2 and not row.moves_bits and all(a.dtype in _HALVES for a in arrays):
+        arrays = [a.astype(float32.dtype) for a in arrays]
+        return np.asarray(rule(*arrays)).astype(scalar_of(result_type).dtype)
+    return np.asarray(rule(*arrays))
+
+
+_HALVES = tuple(type_.dtype for type_ in FLOATS if type_.bits == 16)
 
 
 def as_array(constant: Const) -> Array:

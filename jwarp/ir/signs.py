@@ -1,4 +1,4 @@
-"""Finds integers that plainly are not negative, and drops tests whether they are.
+"""Finds integers that plainly are not negative, and drops tests whether they are, or below the end of their loop.
 
 A tile may stick out in front of an array, so that its indices are tested. Most are multiples of block coordinates and
 of loop counters, plus what counts the elements of the tile. That they do not wrap is taken for granted: who runs so
@@ -15,7 +15,7 @@ from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, 
 
 
 def drop_sign_tests(kernel: Kernel, tests: Collection[Operand]) -> Kernel:
-    """The kernel with `tests`, each `index >= 0`, settled for indices that are plainly not negative.
+    """The kernel with `tests`, each `index >= 0` or `index < end`, settled where they plainly hold.
 
     Tests that the author of a kernel wrote are not among them: integers wrap, and who asks is told.
     """
@@ -23,7 +23,7 @@ def drop_sign_tests(kernel: Kernel, tests: Collection[Operand]) -> Kernel:
         return kernel
     signs, known = Signs(kernel.body), dict[Value, Operand]()
     for node in walk(kernel.body):
-        if isinstance(node, Op) and node.result is not None and node.result in tests and signs.is_count(node.args[0]):
+        if isinstance(node, Op) and node.result is not None and node.result in tests and signs.settle(node):
             known[node.result] = Const(node.result.type, True)
     if not known:
         return kernel
@@ -47,7 +47,15 @@ class Signs:
     def __init__(self, body: Block):
         self.definitions = {n.result: n for n in walk(body) if isinstance(n, Op) and n.result is not None}
         self.starts = {n.index: n.lo for n in walk(body) if isinstance(n, For) and n.step > 0}
+        self.ends = {n.index: n.hi for n in walk(body) if isinstance(n, For) and n.step > 0}
         self.known: dict[Value, bool] = {}
+
+    def settle(self, test: Op) -> bool:
+        """Whether a test, `index >= 0` or `index < end`, plainly holds."""
+        index, end = test.args
+        if test.name == "ge":
+            return self.is_count(index)
+        return isinstance(index, Value) and index in self.ends and self.ends[index] == end
 
     def is_count(self, x: Operand) -> bool:
         """Whether an integer is not negative, as far as is plain."""

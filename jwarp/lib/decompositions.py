@@ -6,20 +6,17 @@ Matrices are first scaled by a power of two, which keeps squares in range and ch
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
-from jwarp import types
 from jwarp.frontend.builtins.scalar import abs, cast, max, min, sqrt, where
+from jwarp.frontend.builtins.signatures import of_floats
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import dot, matrix, matrix_from_cols, vector
 from jwarp.frontend.func import Func, func
+from jwarp.lib.float_types import Matrix22, Matrix33
 from jwarp.lib.refinements import followed_eig, followed_qr, followed_svd
-from jwarp.types import Float, float32, int32, int64
-
-Matrix22 = Annotated[Any, types.matrix((2, 2), Float)]
-Matrix33 = Annotated[Any, types.matrix((3, 3), Float)]
+from jwarp.types import float32, int32, int64
 
 # With one less, a search for the slowest matrix finds errors above rounding in float64; with these it finds none.
 SVD2_SWEEPS = 2
@@ -38,9 +35,8 @@ def decomposition(form: str, **outputs: str) -> Callable[[Callable], Func]:
     `form` and the types of the `outputs` are those for float32; there is the same for float64 and float16.
     """
     given = "".join(f", {name}: {kind}" for name, kind in outputs.items())
-    texts = [f"{form} -> tuple[{', '.join(outputs.values())}]", f"{form[:-1]}{given}) -> None"]
-    forms = [re.sub(r"\b(mat\d\d|vec\d)\b", rf"\1{suffix}", text) for suffix in ("", "d", "h") for text in texts]
-    return lambda function: library("\n".join(forms))(Func(function, tuple(outputs)))
+    forms = of_floats(f"{form} -> tuple[{', '.join(outputs.values())}]", f"{form[:-1]}{given}) -> None")
+    return lambda function: library(forms)(Func(function, tuple(outputs)))
 
 
 @func

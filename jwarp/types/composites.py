@@ -1,4 +1,4 @@
-"""The types of vectors and matrices: scalars in one or two axes, of a kind that says what they are.
+"""The types of vectors, matrices, quaternions and transforms: scalars in one or two axes, and a kind.
 
 A kind is a row, and so is what its types can do in kernels (`jwarp.frontend.values.operators`). Types of two kinds
 are never the same, whatever their components.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copyreg
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,16 @@ SUFFIXES = {
     "": float32, "b": int8, "ub": uint8, "s": int16, "us": uint16, "i": int32, "ui": uint32, "l": int64, "ul": uint64,
     "h": float16, "f": float32, "d": float64,
 }  # fmt: skip
+FLOAT_SUFFIXES = ("", "h", "f", "d")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Components that are a composite themselves: `extent` of them from `first` on, of the kind `kind`."""
+
+    first: int
+    extent: int
+    kind: CompositeKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +70,16 @@ class CompositeKind:
     components: tuple[str, ...] = ()
     # Whether one number makes a whole value: it is each of the components.
     repeats: bool = True
-    # Whether functions of scalars, such as abs and min, take values of the kind, component by component.
-    by_component: bool = True
+    # The functions of scalars, such as abs and min, that take values of the kind, component by component. None: all.
+    by_component: tuple[str, ...] | None = None
+    # What parts of them are called: `t.p`.
+    parts: tuple[tuple[str, Part], ...] = ()
+    # Shapes whose types have a name that says nothing of the shape, with suffixes for floats only.
+    titles: tuple[tuple[tuple[int, ...], str], ...] = ()
+    # The components of what is made of nothing outside kernels. None: zeros, as in kernels.
+    initial: tuple[float, ...] | None = None
+    # The names that arguments may have where a value is made, for each way to make one of a shape.
+    parameters: tuple[tuple[tuple[int, ...], tuple[str, ...]], ...] = ()
 
     @property
     def rank(self) -> int:
@@ -71,10 +89,17 @@ class CompositeKind:
     def name_of(self, shape: tuple[int, ...], dtype: ScalarType) -> str:
         """How the type of this shape and component type is called."""
         suffix = next((suffix for suffix, known in SUFFIXES.items() if known is dtype), None)
+        title = dict(self.titles).get(shape)
+        if suffix in FLOAT_SUFFIXES and title:
+            return f"{title}{suffix}"
         if suffix is not None and shape in self.named:
             return f"{self.stem}{'' if self.shape else ''.join(map(str, shape))}{suffix}"
         own = "" if self.shape else f"{shape[0] if len(shape) == 1 else shape}, "
         return f"{self.name}({own}{dtype})"
+
+    def takes(self, function: str) -> bool:
+        """Whether a function of scalars takes values of the kind, component by component."""
+        return self.by_component is None or function in self.by_component
 
     def __repr__(self) -> str:
         return f"<composite kind {self.name}>"
@@ -108,6 +133,12 @@ class CompositeType(type):
         """Whether the types differ in nothing but the type of the components."""
         return cls.kind is other.kind and cls.shape == other.shape
 
+    def in_order(cls, count: int, names: Iterable[str]) -> tuple[str, ...] | None:
+        """The names of arguments, as they come after `count` that have none; None where there are no such arguments."""
+        given = {*names}
+        rests = (known[count:][: len(given)] for shape, known in cls.kind.parameters if shape == cls.shape)
+        return () if not given else next((rest for rest in rests if {*rest} == given), None)
+
     @property
     def transposed(cls) -> CompositeType:
         """The matrix type with rows and columns exchanged."""
@@ -117,20 +148,26 @@ class CompositeType(type):
 class Composite(metaclass=CompositeType):
     """Base of the composite types. Called outside kernels, `wp.vec3(…)` gives a NumPy array.
 
-    It has the type's shape and component dtype, and is made of nothing (zeros), of all components in any nesting,
-    or of one number for all of them.
+    It has the type's shape and component dtype, and is made of nothing (zeros; a transform is the identity), of all
+    components in any nesting, or of one number for all of them. A transform of three numbers has no rotation.
 
     Raises:
         KernelTypeError: another number of components, or values that the component type does not take.
     """
 
-    def __new__(cls, *components: Any) -> Any:
-        values = _components(cls, components)
-        counts = (0, 1, cls.size) if cls.kind.repeats else (0, cls.size)
-        if values.size not in counts:
+    def __new__(cls, *components: Any, **named: Any) -> Any:
+        order = cls.in_order(len(components), named)
+        if order is None:
+            raise KernelTypeError(f"{cls.name}() does not take the arguments {', '.join(named)} here")
+        values = _components(cls, (*components, *(named[name] for name in order)))
+        initial = np.zeros(cls.size) if cls.kind.initial is None else np.asarray(cls.kind.initial)
+        if values.size == 1 and cls.kind.repeats:
+            values = np.repeat(values, cls.size)
+        elif values.size in (0, *(part.first for _, part in cls.kind.parts)):
+            values = np.concatenate([values, initial[values.size :]])
+        if values.size != cls.size:
             raise KernelTypeError(f"{cls.name} has {cls.size} components, {values.size} values given")
-        whole = np.broadcast_to(values if values.size else 0, cls.size).reshape(cls.shape)
-        made = whole.astype(cls.dtype.dtype).view(CompositeValue)
+        made = values.astype(cls.dtype.dtype).reshape(cls.shape).view(CompositeValue)
         made.kind = cls.kind
         return made
 
@@ -139,8 +176,8 @@ def _components(type_: CompositeType, components: tuple) -> np.ndarray:
     """The numbers that a composite is made of outside kernels."""
     scalar = type_.dtype
     try:
-        given = np.asarray(components)
-        values = np.asarray(components, scalar.dtype).reshape(-1)
+        given = _flat(components)
+        values = np.asarray(given, scalar.dtype)
     except (TypeError, ValueError, OverflowError):
         raise KernelTypeError(
             f"{type_.name}{components!r}: these are no components of type {scalar}", hint=range_of(scalar)
@@ -148,6 +185,12 @@ def _components(type_: CompositeType, components: tuple) -> np.ndarray:
     if scalar.is_int and given.size and given.dtype.kind not in "biu":
         raise KernelTypeError(f"{type_.name}{components!r}: these are no integers", hint="round them first")
     return values
+
+
+def _flat(parts: Sequence[Any]) -> np.ndarray:
+    """The numbers in `parts`, which may be a number, or an array, or a tuple of parts, each."""
+    flat = [_flat(part) if isinstance(part, (tuple, list)) else np.asarray(part).reshape(-1) for part in parts]
+    return np.concatenate(flat) if flat else np.zeros(0)
 
 
 class CompositeValue(np.ndarray):
@@ -199,10 +242,28 @@ def _described(type_: CompositeType) -> tuple[Any, ...]:
 
 copyreg.pickle(CompositeType, _described)  # by description: most have no name to be found under
 
-VECTOR = CompositeKind("vector", "vectors", "vec", ((2,), (3,), (4,)), tuple(SUFFIXES), components=("x", "y", "z", "w"))
-MATRIX = CompositeKind("matrix", "matrices", "mat", ((2, 2), (3, 3), (4, 4)), ("", "h", "f", "d"))
+VECTOR = CompositeKind(
+    "vector", "vectors", "vec", ((2,), (3,), (4,)), tuple(SUFFIXES),
+    components=("x", "y", "z", "w"), titles=(((6,), "spatial_vector"),),
+    parameters=(((6,), ("w", "v")), ((6,), ("wx", "wy", "wz", "vx", "vy", "vz"))),
+)  # fmt: skip
+MATRIX = CompositeKind(
+    "matrix", "matrices", "mat", ((2, 2), (3, 3), (4, 4)), FLOAT_SUFFIXES, titles=(((6, 6), "spatial_matrix"),)
+)
+QUATERNION = CompositeKind(
+    "quaternion", "quaternions", "quat", ((4,),), FLOAT_SUFFIXES,
+    shape=(4,), components=("x", "y", "z", "w"), repeats=False,
+    parameters=(((4,), ("x", "y", "z", "w")), ((4,), ("ijk", "real")), ((4,), ("quat",))),
+    by_component=("pos", "lerp", "isnan", "isinf", "isfinite"),
+)  # fmt: skip
+TRANSFORM = CompositeKind(
+    "transformation", "transforms", "transform", ((7,),), FLOAT_SUFFIXES,
+    shape=(7,), by_component=("pos", "lerp", "isnan", "isinf", "isfinite"),
+    parts=(("p", Part(0, 3, VECTOR)), ("q", Part(3, 4, QUATERNION))), initial=(0, 0, 0, 0, 0, 0, 1),
+    parameters=(((7,), ("p", "q")),),
+)  # fmt: skip
 
-KINDS = {kind.name: kind for kind in (VECTOR, MATRIX)}
+KINDS = {kind.name: kind for kind in (VECTOR, MATRIX, QUATERNION, TRANSFORM)}
 
 
 def kind_named(name: str) -> CompositeKind:
@@ -293,13 +354,52 @@ def matrix(shape: Any, dtype: Any) -> CompositeType:
     return made
 
 
+def quaternion(dtype: Any) -> CompositeType:
+    """The type of quaternions x, y, z, w with components of the float type `dtype`.
+
+    Outside kernels a quaternion is an array of shape (4,). As the type of a parameter, `dtype` may be `Any` or a type
+    variable.
+
+    Raises:
+        KernelTypeError: `dtype` is no float type.
+    """
+    return _of_floats(QUATERNION, dtype)
+
+
+def transformation(dtype: Any) -> CompositeType:
+    """The type of rigid transforms, a position p and a quaternion q, with components of the float type `dtype`.
+
+    Outside kernels a transform is an array of shape (7,): p.x, p.y, p.z, q.x, q.y, q.z, q.w. As the type of a
+    parameter, `dtype` may be `Any` or a type variable.
+
+    Raises:
+        KernelTypeError: `dtype` is no float type.
+    """
+    return _of_floats(TRANSFORM, dtype)
+
+
+def _of_floats(kind: CompositeKind, dtype: Any) -> CompositeType:
+    scalar = as_scalar(dtype)
+    if scalar is not None and not scalar.is_float:
+        raise KernelTypeError(f"wp.types.{kind.name}: the component type must be a float type, not {scalar}")
+    assert kind.shape is not None
+    made: CompositeType = type_of_kind(kind, kind.shape, dtype)
+    return made
+
+
 # What makes the types of each kind: names of `jwarp.types`.
-MAKERS: dict[str, Callable[..., CompositeType]] = {"vector": vector, "matrix": matrix}
+MAKERS: dict[str, Callable[..., CompositeType]] = {
+    "vector": vector, "matrix": matrix, "quaternion": quaternion, "transformation": transformation,
+}  # fmt: skip
+
+
+def _names(kind: CompositeKind) -> Iterator[tuple[str, CompositeType]]:
+    for shape in kind.named:
+        stem = f"{kind.stem}{'' if kind.shape else ''.join(map(str, shape))}"
+        yield from ((f"{stem}{suffix}", composite(kind, shape, SUFFIXES[suffix])) for suffix in kind.suffixes)
+    for shape, title in kind.titles:
+        yield from ((f"{title}{suffix}", composite(kind, shape, SUFFIXES[suffix])) for suffix in FLOAT_SUFFIXES)
+
 
 # The types that have names of their own: names of `jwarp` and of `jwarp.types`.
-NAMED: dict[str, CompositeType] = {
-    f"{kind.stem}{'' if kind.shape else ''.join(map(str, shape))}{suffix}": composite(kind, shape, SUFFIXES[suffix])
-    for kind in KINDS.values()
-    for shape in kind.named
-    for suffix in kind.suffixes
-}
+NAMED: dict[str, CompositeType] = {name: type for kind in KINDS.values() for name, type in _names(kind)}

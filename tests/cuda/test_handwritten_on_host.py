@@ -16,7 +16,6 @@ from host import BACKWARD, FORWARD, compile_host, pack
 import jwarp as wp
 from jwarp.api import device
 from jwarp.backend.cuda.handwritten import Handwritten
-from jwarp.backend.cuda.nvrtc import device_folder
 from jwarp.launching.handwritten import configuration
 from jwarp.launching.program import program_of
 
@@ -24,22 +23,14 @@ ORDERS = (FORWARD, BACKWARD, 3)
 A, A2 = wp.array[float], wp.array2d[float]
 
 
-@pytest.fixture(scope="session")
-def flags(tmp_path_factory):
-    """So that the library is found under the name that authors include it by."""
-    folder = tmp_path_factory.mktemp("headers")
-    Path(folder / "jwarp").symlink_to(device_folder())
-    return (f"-I{folder}",)
-
-
 class OnHost:
     """A handwritten kernel, compiled for the processor."""
 
-    def __init__(self, kernel, flags, block=None):
+    def __init__(self, kernel, block=None):
         self.kernel, self.block = kernel, block or kernel.definition.block_dim
         program = program_of(kernel, wp.config.settings)
         text = Handwritten(kernel.definition, program.kernel, program.settings).unit(self.block).text
-        (self.host,) = compile_host([text], flags=flags)
+        (self.host,) = compile_host([text])
 
     def __call__(self, dims, inputs, outputs, *, batch=(), axes=None, order=FORWARD, items=None):
         """The outputs, by shape or initial content; `axes` are those of the batch that each parameter has."""
@@ -74,7 +65,7 @@ def numbers(shape, dtype=np.float32, seed=0):
 # What is generated around the function
 
 
-def test_every_kind_of_argument(flags):
+def test_every_kind_of_argument():
     text = """\
 struct Pair { float a, b; };
 template <int N> __global__ void __launch_bounds__(64)
@@ -91,7 +82,7 @@ f(jw::array<const float, 2> x, const float* flat, float k, int n, bool flag, Pai
         "pairs": wp.array[wp.vec2], "s": wp.int16, "b": wp.uint8, "h": wp.float16, "y": wp.array[wp.float64],
         "shapes": wp.array[int],
     }  # fmt: skip
-    run = OnHost(wp.cuda_kernel(text, "f<7>", params, outputs=["y", "shapes"], block_dim=64), flags)
+    run = OnHost(wp.cuda_kernel(text, "f<7>", params, outputs=["y", "shapes"], block_dim=64))
     x, flat, pairs, m = numbers((4, 3)), numbers(12, seed=1), numbers((12, 2), seed=2), numbers((2, 3), seed=3)
     for order in ORDERS:
         y, shapes = run(
@@ -103,7 +94,7 @@ f(jw::array<const float, 2> x, const float* flat, float k, int n, bool flag, Pai
     assert y.tolist() == [-1.0] * 7 + [0.0] * 5
 
 
-def test_vectors_that_cuda_has(flags):
+def test_vectors_that_cuda_has():
     """By value, by pointer, and in arrays; shared memory as CUDA declares it."""
     text = """\
 extern __shared__ __align__(16) float4 held[];
@@ -123,14 +114,14 @@ __global__ void f(const float3* x, float2 k, jw::array<const int2, 1> n, jw::arr
     kernel = wp.cuda_kernel(text, "f", params, outputs=["y", "z"], block_dim=32, shared_bytes=512)
     x, k, n = numbers((40, 3)), numbers(2, seed=1), numbers((40, 2), np.int32, seed=2)
     for order in ORDERS:
-        y, z = OnHost(kernel, flags)((40,), [x, k, n], [(40, 4), (40, 2)], order=order)
+        y, z = OnHost(kernel)((40,), [x, k, n], [(40, 4), (40, 2)], order=order)
         expected = np.column_stack([x * [*k, 1], n[:, 0]]).astype(np.float32)
         np.testing.assert_allclose(y, expected, rtol=1e-6)
         np.testing.assert_array_equal(z, np.column_stack([n[:, 1], np.full(40, 0.5)]))
 
 
 @pytest.mark.parametrize("items", [1, 2, 6])
-def test_batches_by_strides(flags, items):
+def test_batches_by_strides(items):
     text = """\
 __global__ void f(const float* x, float k, const float* bias, jw::array<float, 1> y) {
   __shared__ float part[32];
@@ -141,7 +132,7 @@ __global__ void f(const float* x, float k, const float* bias, jw::array<float, 1
 }
 """
     params = {"x": A, "k": float, "bias": A, "y": A}
-    run = OnHost(wp.cuda_kernel(text, "f", params, outputs="y", block_dim=32), flags)
+    run = OnHost(wp.cuda_kernel(text, "f", params, outputs="y", block_dim=32))
     x, k, bias = numbers((2, 32)), numbers(3, seed=1), numbers((2, 3, 1), seed=2)
     axes = [[True, False], [False, True], [True, True], [True, True]]
     for order in ORDERS:
@@ -150,7 +141,7 @@ __global__ void f(const float* x, float k, const float* bias, jw::array<float, 1
         np.testing.assert_allclose(y, expected, rtol=1e-6)
 
 
-def test_the_author_s_grid(flags):
+def test_the_author_s_grid():
     text = """\
 __global__ void f(int* y) {
   if (threadIdx.x == 0) atomicAdd(y + blockIdx.y, 1 + (int)blockIdx.x);
@@ -160,7 +151,7 @@ __global__ void f(int* y) {
     kernel = wp.cuda_kernel(
         text, "f", {"y": wp.array[int]}, outputs="y", block_dim=32, grid=lambda dim: (dim[0], dim[1]), shared_bytes=128
     )
-    (y,) = OnHost(kernel, flags)((4, 3), [], [(3,)])
+    (y,) = OnHost(kernel)((4, 3), [], [(3,)])
     assert y.tolist() == [10, 10, 10]
 
 
@@ -170,9 +161,9 @@ __global__ void f(int* y) {
 DTYPES = (wp.float32, wp.float64, wp.int32, wp.int64, wp.uint32, wp.uint64)
 
 
-def on_host(name, dtype, flags, block=None):
+def on_host(name, dtype, block=None):
     kernel = device.kernels()[name](dtype)
-    return OnHost(kernel, flags, block), kernel.definition.cpu
+    return OnHost(kernel, block), kernel.definition.cpu
 
 
 def agree(found, expected, dtype):
@@ -188,8 +179,8 @@ def wide(x64):
 @pytest.mark.parametrize(
     "op, dtype", [*(("max", d) for d in DTYPES), ("sum", wp.float32), ("sum", wp.int64), ("min", wp.float64)], ids=str
 )
-def test_reductions(op, dtype, flags):
-    run, reference = on_host(f"reduce {op}", dtype, flags, block=128)
+def test_reductions(op, dtype):
+    run, reference = on_host(f"reduce {op}", dtype, block=128)
     for rows, columns, order in ((3, 5, FORWARD), (2, 300, BACKWARD), (1, 129, 3), (2, 1, FORWARD)):
         x = numbers((rows, columns), dtype.dtype, seed=columns)
         agree(run((rows,), [x], [(rows,)], order=order)[0], reference(jnp.asarray(x)), dtype)
@@ -202,8 +193,8 @@ def test_reductions(op, dtype, flags):
 
 @pytest.mark.parametrize("dtype", [wp.float32, wp.int32], ids=str)
 @pytest.mark.parametrize("name", [n for n in device.kernels() if n.startswith("scan")])
-def test_scans(name, dtype, flags):
-    run, reference = on_host(name, dtype, flags, block=96)
+def test_scans(name, dtype):
+    run, reference = on_host(name, dtype, block=96)
     for rows, columns, order in ((2, 7, FORWARD), (2, 96, BACKWARD), (1, 300, 3), (1, 193, FORWARD)):
         x = numbers((rows, columns), dtype.dtype, seed=columns)
         agree(run((rows,), [x], [x.shape], order=order)[0], reference(jnp.asarray(x)), dtype)
@@ -211,16 +202,16 @@ def test_scans(name, dtype, flags):
 
 @pytest.mark.parametrize("columns", [1, 3, 40])
 @pytest.mark.parametrize("offsets", [[0, 70, 70, 100], [4, 9], [90, 130], [-3, 5]], ids=str)
-def test_segments(offsets, columns, flags):
+def test_segments(offsets, columns):
     count = len(offsets) - 1
     x, where = numbers((100, columns)), np.array(offsets, np.int32)
-    run, reference = on_host("segmented_sum", wp.float32, flags)
+    run, reference = on_host("segmented_sum", wp.float32)
     expected = np.stack([x[max(a, 0) : b].sum(0) for a, b in itertools.pairwise(offsets)])
     for order in ORDERS:
         found = run((count,), [x, where], [(count, columns)], order=order)[0]
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(reference(jnp.asarray(x), jnp.asarray(where)), expected, rtol=1e-4, atol=1e-5)
-    back, twin = on_host("spread_segments", wp.float32, flags)
+    back, twin = on_host("spread_segments", wp.float32)
     found = back((count,), [expected, where], [x.shape], order=3)[0]
     spread = twin(jnp.asarray(expected), jnp.asarray(where), output_shapes=(x.shape,))
     np.testing.assert_array_equal(found, spread)
@@ -228,8 +219,8 @@ def test_segments(offsets, columns, flags):
 
 @pytest.mark.parametrize("dtype", [wp.float32, wp.float64, wp.int64, wp.uint32], ids=str)
 @pytest.mark.parametrize("name", ["scatter_add", "scatter_add in shared memory"])
-def test_scatter_add(name, dtype, flags):
-    run, reference = on_host(name, dtype, flags, block=64)
+def test_scatter_add(name, dtype):
+    run, reference = on_host(name, dtype, block=64)
     for rows, size, columns, order in ((500, 7, 1, FORWARD), (100, 20, 3, 3), (3, 40, 2, BACKWARD)):
         values = numbers((rows, columns), dtype.dtype, seed=rows)
         indices = np.random.default_rng(size).integers(-2, size + 2, rows).astype(np.int32)
@@ -238,9 +229,9 @@ def test_scatter_add(name, dtype, flags):
         agree(found, expected, dtype)
 
 
-def test_a_batch_of_scatter_adds_in_shared_memory(flags):
+def test_a_batch_of_scatter_adds_in_shared_memory():
     """Blocks start anew for each element."""
-    run, reference = on_host("scatter_add in shared memory", wp.float32, flags, block=64)
+    run, reference = on_host("scatter_add in shared memory", wp.float32, block=64)
     values, indices = numbers((4, 90, 2)), np.random.default_rng(1).integers(0, 9, (4, 90)).astype(np.int32)
     axes = [[True]] * 3
     found = run((90, 9, 2), [values, indices], [(9, 2)], batch=(4,), axes=axes, items=2, order=3)[0]
@@ -248,14 +239,14 @@ def test_a_batch_of_scatter_adds_in_shared_memory(flags):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_take_rows(flags):
-    run, reference = on_host("take_rows", wp.float64, flags)
+def test_take_rows():
+    run, reference = on_host("take_rows", wp.float64)
     table, indices = numbers((9, 3), np.float64), np.array([8, -1, 0, 9, 3, 3], np.int32)
     found = run((6, 3), [table, indices], [(6, 3)], order=3)[0]
     np.testing.assert_array_equal(found, reference(jnp.asarray(table), jnp.asarray(indices)))
 
 
-def test_the_kernels_of_the_example(flags):
+def test_the_kernels_of_the_example():
     source = Path(__file__).parents[2] / "examples" / "softmax_cross_entropy.cu"
     Labels = wp.array[int]
     forward = wp.cuda_kernel(
@@ -275,9 +266,9 @@ def test_the_kernels_of_the_example(flags):
             return log_sums - logits[jnp.arange(len(labels)), labels], log_sums
 
         expected, pull = jax.vjp(reference, jnp.asarray(logits))
-        found = OnHost(forward, flags)((rows,), [logits, labels], [(rows,), (rows,)], order=order)
+        found = OnHost(forward)((rows,), [logits, labels], [(rows,), (rows,)], order=order)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
         cotangents = numbers(rows, seed=2), numbers(rows, seed=3)
         inputs = [logits, labels, found[1], *cotangents]
-        (gradient,) = OnHost(adjoint, flags)((rows,), inputs, [logits.shape], order=order)
+        (gradient,) = OnHost(adjoint)((rows,), inputs, [logits.shape], order=order)
         np.testing.assert_allclose(gradient, pull(tuple(map(jnp.asarray, cotangents)))[0], rtol=1e-4, atol=1e-5)

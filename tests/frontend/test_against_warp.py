@@ -6,29 +6,35 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shared_kernels
+import shared_language_kernels
 
 import jwarp
 from jwarp.backend.interpreter.machine import run
 
 warp = pytest.importorskip("warp")
 
-KERNELS = [name for name, value in vars(shared_kernels).items() if isinstance(value, jwarp.Kernel)]
+MODULES = (shared_kernels, shared_language_kernels)
+KERNELS = {name: value for m in MODULES for name, value in vars(m).items() if isinstance(value, jwarp.Kernel)}
 N = 64
 ROWS = 20
 
 
 @pytest.fixture(scope="module")
 def warp_kernels(tmp_path_factory):
-    """The kernels as a module of Warp's."""
-    path = tmp_path_factory.mktemp("warp") / "shared_kernels_of_warp.py"
-    path.write_text(Path(shared_kernels.__file__).read_text().replace("import jwarp as wp", "import warp as wp"))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
+    """The kernels as made by Warp, by name."""
     warp.config.quiet = True
     warp.config.enable_backward = False
     warp.init()
-    spec.loader.exec_module(module)
-    return module
+    found = {}
+    for shared in MODULES:
+        path = tmp_path_factory.mktemp("warp") / f"{shared.__name__}_of_warp.py"
+        text = Path(shared.__file__).read_text()
+        path.write_text(text.replace("import jwarp as wp", "import warp as wp").replace("from jwarp", "from warp"))
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        found |= vars(module)
+    return found
 
 
 def inputs():
@@ -47,8 +53,8 @@ def outputs():
 def test_warp_gives_the_same(name, warp_kernels):
     given, expected = inputs(), [warp.array(o, device="cpu") for o in outputs()]
     arrays = [warp.array(g, device="cpu") for g in given]
-    warp.launch(getattr(warp_kernels, name), N, inputs=arrays, outputs=expected, device="cpu")
-    kernel = getattr(shared_kernels, name)
+    warp.launch(warp_kernels[name], N, inputs=arrays, outputs=expected, device="cpu")
+    kernel = KERNELS[name]
     oracle = run(kernel.ir(), (N,), [*given, *outputs()])[-2:]
     compiled = jwarp.launch(kernel, N, given, [(ROWS, N), (ROWS, N)])
     for mine in (oracle, compiled):

@@ -15,7 +15,7 @@ from jwarp.types import KINDS, CompositeKind, composite
 
 COMPLEX = CompositeKind(
     "complex", "complex numbers", "cplx", ((2,),), ("", "d"),
-    shape=(2,), components=("re", "im"), repeats=False, by_component=False,
+    shape=(2,), components=("re", "im"), repeats=False, by_component=(),
 )  # fmt: skip
 
 cplx = composite(COMPLEX, (2,), wp.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import itertools
@@ -71,14 +72,50 @@ class HostKernel:
             raise RuntimeError(message.value.decode())
 
 
-def compile_host(texts: Sequence[str], folder: Path | None = None, flags: Sequence[str] = ()) -> list[HostKernel]:
-    """The entries of CUDA texts, compiled together: each in a namespace of its own.
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:24]
 
-    What is made is kept, by its text, that of the headers and the flags.
+
+def _compile(arguments: Sequence[str], folder: str | Path, text: str = "") -> None:
+    command = ["g++", *FLAGS, f"-I{SHIM}", f"-I{device_folder()}", *arguments]
+    made = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert made.returncode == 0, f"{made.stderr[:4000]}\n{text}"
+
+
+def compiled_headers(flags: Sequence[str]) -> Path:
+    """A header that includes the stand-in and the library, beside what the compiler has made of it under these flags.
+
+    Beside it the library is found under the name that authors include it by. Both are kept for all processes and
+    later runs, by the texts of the headers.
     """
-    # Headers come before the namespaces of the kernels.
-    own_headers = dict.fromkeys(name for text in texts for name in TILE_HEADER.findall(text))
-    parts = [f'#include "{name}"' for name in ("cuda_on_host.h", "jwarp.cuh", *own_headers)]
+    headers = (path.read_text() for folder in (SHIM, device_folder()) for path in sorted(Path(folder).iterdir()))
+    digest = _digest(str(SHIM), str(device_folder()), *headers, *FLAGS, *flags)
+    folder = Path(tempfile.gettempdir()) / f"jwarp-headers-{os.getuid()}" / digest
+    header = folder / "first.h"
+    if not folder.exists():
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+            made = Path(work) / "made"
+            made.mkdir()
+            (made / "first.h").write_text('#include "cuda_on_host.h"\n#include "jwarp.cuh"\n')
+            (made / "jwarp").symlink_to(device_folder())
+            _compile([*flags, "-x", "c++-header", "first.h", "-o", "first.h.gch"], made)
+            with contextlib.suppress(OSError):  # another process was first
+                os.rename(made, folder)
+    return header
+
+
+def compile_host(
+    texts: Sequence[str], folder: Path | None = None, flags: Sequence[str] = (), headers: Sequence[str] = ()
+) -> list[HostKernel]:
+    """The entries of CUDA texts, compiled together: each in a namespace of its own, after the library.
+
+    What is made is kept, by its text, that of the headers and the flags. `headers` are those of the library that the
+    texts need without saying so.
+    """
+    # Headers come before the namespaces of the kernels, and the first ones are compiled once for many texts.
+    own_headers = dict.fromkeys([*headers, *(name for text in texts for name in TILE_HEADER.findall(text))])
+    parts = [f'#include "{name}"' for name in own_headers]
     for k, text in enumerate(texts):
         found = _ENTRY.search(text)
         assert found is not None, text
@@ -86,16 +123,15 @@ def compile_host(texts: Sequence[str], folder: Path | None = None, flags: Sequen
         own = DYNAMIC.sub(r"\1* const \2 = (\1*)cuda_host::dynamic_shared;", own)
         parts += [f"namespace kernel{k} {{", own, "}", f'#line 1 "driver{k}"', _DRIVER.format(k=k, name=found[1])]
     source = "\n".join(parts)
-    headers = (path.read_text() for folder in (SHIM, device_folder()) for path in sorted(Path(folder).iterdir()))
-    digest = hashlib.sha256("\0".join((source, *headers, *FLAGS, *flags)).encode()).hexdigest()
+    first = compiled_headers(flags)
     folder = folder or Path(os.environ["JWARP_CACHE_DIR"])
-    path = folder / f"host_{digest[:24]}.so"
+    path = folder / f"host_{_digest(source, str(first))}.so"
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=folder) as work:
             (Path(work) / "kernels.cc").write_text(source)
-            command = ["g++", *FLAGS, *flags, f"-I{SHIM}", f"-I{device_folder()}", "kernels.cc", "-o", "kernels.so"]
-            made = subprocess.run(command, cwd=work, capture_output=True, text=True)
-            assert made.returncode == 0, f"{made.stderr[:4000]}\n{source if len(texts) == 1 else ''}"
+            text = source if len(texts) == 1 else ""
+            given = ["-include", str(first), f"-I{first.parent}", *flags]
+            _compile([*given, "kernels.cc", "-o", "kernels.so"], work, text)
             os.replace(Path(work) / "kernels.so", path)
     library = ctypes.CDLL(str(path))
     return [HostKernel(library, f"run_kernel{k}", text) for k, text in enumerate(texts)]

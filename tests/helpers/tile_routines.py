@@ -22,8 +22,6 @@ HALVES = (np.dtype(np.float16), bfloat16)
 FLOATS = (*HALVES, np.dtype(np.float32), np.dtype(np.float64))
 INTEGERS = tuple(np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64))
 BLOCKS = (1, 32, 64, 96, 128, 256)
-# Each includes the library before the first kernel, since kernels are in namespaces of their own.
-FLAGS = ("-include", "cuda_on_host.h", "-include", "tile.cuh")
 GUARD, GUARD_BYTE = 64, 0xA5
 
 
@@ -81,7 +79,7 @@ class Family:
         return self.kernels[-1]
 
     def compile(self) -> None:
-        for kernel, host in zip(self.kernels, compile_host(self.texts, flags=FLAGS), strict=True):
+        for kernel, host in zip(self.kernels, compile_host(self.texts, headers=["tile.cuh"]), strict=True):
             kernel.host = host
 
 

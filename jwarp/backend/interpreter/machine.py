@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.ir.attributes import BlockCholesky, BlockMatmul, BlockScan, BlockSolve, Extent, RecordField, RecordFields
-from jwarp.ir.evaluate import as_array, evaluate
+from jwarp.ir.evaluate import as_array, evaluate, evaluate_quietly
 from jwarp.ir.evaluate_tiles import evaluate_tile
 from jwarp.ir.formats import Conversion, parse
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
@@ -43,6 +43,11 @@ def run(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], trace: list[
     return [data for param, data in pairs if param.is_array]
 
 
+def _spread(array: Array, shape: tuple[int, ...]) -> Array:
+    """The array in a shape that it may not have; `np.broadcast_to` takes longer than most operations here."""
+    return array if array.shape == shape else np.broadcast_to(array, shape)
+
+
 def _copied(param: Param, value: Any) -> Array:
     """The argument as an array of its own with the parameter's dtype and rank."""
     if not isinstance(param.type, ArrayType):
@@ -71,6 +76,7 @@ class _Interpreter:
             shape = local.shape if local.shared else (self.threads, *local.shape)
             self.data.append(np.zeros(shape, local.dtype.dtype))
         self.values: dict[Value, Array] = {}
+        self.constants: dict[int, Array] = {}  # by the identity of those in the kernel
         self.tape: list[tuple[Array, ...]] = []
         self.logs: list[list[tuple[tuple[Array, ...], Array]]] = [[] for _ in self.data]
         self.trace = trace
@@ -90,28 +96,23 @@ class _Interpreter:
             self.block(self.kernel.body, np.ones((), bool))
 
     def node(self, node: Node, active: Array) -> None:
-        match node:
-            case Op():
-                self.operation(node, active)
-            case If():
-                self.branch(node, active)
-            case For():
-                self.counted(node, active)
-            case While():
-                self.conditional(node, active)
+        _NODE_RULES[type(node)](self, node, active)
 
     def value(self, operand: Operand) -> Array:
-        if isinstance(operand, Const):
-            return np.broadcast_to(as_array(operand), shape_of(operand.type))
-        return self.values[operand]
+        if not isinstance(operand, Const):
+            return self.values[operand]
+        key = id(operand)  # what constants are equal is slow to tell
+        if (made := self.constants.get(key)) is None:
+            made = self.constants[key] = _spread(as_array(operand), shape_of(operand.type))
+        return made
 
     def bind(self, values: Sequence[Value], arrays: Sequence[Array]) -> None:
         self.values.update(zip(values, arrays, strict=True))
 
     def operation(self, node: Op, active: Array) -> None:
-        args = tuple(self.value(a) for a in node.args)
+        args = tuple([self.value(a) for a in node.args])
         if self.kernel.block_dim and (typed := node.result or (node.args[-1] if node.args else None)) is not None:
-            active = np.broadcast_to(active, shape_of(typed.type) or active.shape)
+            active = _spread(active, shape_of(typed.type) or active.shape)
         if OPS[node.name].effect == "tile":
             assert node.result is not None
             result = evaluate_tile(node.name, args, node.attr, node.result.type)
@@ -119,7 +120,7 @@ class _Interpreter:
             result = rule(self, node.attr, args, active)
         else:
             assert node.result is not None
-            result = evaluate(node.name, args, node.result.type)
+            result = evaluate_quietly(node.name, args, node.result.type)
             if self.trace is not None:
                 self.note(node, args, result, active)
         if node.result is not None:
@@ -187,11 +188,26 @@ class _Interpreter:
         for index, extent in zip(indices, self.data[array].shape, strict=True):
             # An unsigned index that int64 lacks is outside any array, and not a negative index.
             index = np.minimum(index, np.iinfo(np.int64).max) if index.dtype == np.uint64 else index
-            index = np.broadcast_to(index.astype(np.int64), active.shape)
+            index = index.astype(np.int64, copy=False)
             index = np.where(index < 0, index + extent, index)
             active = active & (index >= 0) & (index < extent)
             wrapped.append(index)
-        return active, tuple(index[active] for index in wrapped)
+        return active, tuple([_spread(index, active.shape)[active] for index in wrapped])
+
+    def element(self, array: int, indices: Sequence[Array], active: Array) -> tuple[int, ...] | None:
+        """The element that the one thread indexes, if it is active and inside: as `inside` says it for many."""
+        if not active:
+            return None
+        local = self.kernel.local(array)
+        place = [int(index) for index in indices]
+        if local is not None and not local.shared:
+            place.insert(0, 0)
+        for axis, extent in enumerate(self.data[array].shape):
+            if place[axis] < 0:
+                place[axis] += extent
+            if not 0 <= place[axis] < extent:
+                return None
+        return tuple(place)
 
     def tid(self, axis: int, args: tuple, active: Array) -> Array:
         return self.coordinates[axis].astype(np.int32)
@@ -203,15 +219,24 @@ class _Interpreter:
         return np.array(self.data[extent.array].shape[extent.axis], np.int32)
 
     def load(self, array: int, args: tuple[Array, ...], active: Array) -> Array:
+        data = self.data[array]
+        loaded = np.zeros(active.shape, data.dtype)
+        if not active.shape:
+            if (place := self.element(array, args, active)) is not None:
+                loaded[()] = data[place]
+            return loaded
         there, element = self.inside(array, args, active)
-        loaded = np.zeros(active.shape, self.data[array].dtype)
-        loaded[there] = self.data[array][element]
+        loaded[there] = data[element]
         return loaded
 
     def store(self, array: int, args: tuple[Array, ...], active: Array) -> None:
+        if not active.shape:
+            if (place := self.element(array, args[:-1], active)) is not None:
+                self.data[array][place] = args[-1]
+            return
         there, element = self.inside(array, args[:-1], active)
         # Of indices that occur more than once, NumPy keeps the last.
-        self.data[array][element] = np.broadcast_to(args[-1], active.shape)[there]
+        self.data[array][element] = _spread(args[-1], active.shape)[there]
 
     def clear(self, array: int, args: tuple, active: Array) -> None:
         self.data[array][active] = 0
@@ -221,7 +246,7 @@ class _Interpreter:
         data = self.data[array]
         values = 2 if name == "cas" else 1
         there, element = self.inside(array, args[: len(args) - values], active)
-        given = [np.broadcast_to(a, active.shape)[there] for a in args[len(args) - values :]]
+        given = [_spread(a, active.shape)[there] for a in args[len(args) - values :]]
         before = np.zeros(active.shape, data.dtype)
         found = np.empty(int(there.sum()), data.dtype)
         for k, place in enumerate(zip(*element, strict=True)):
@@ -255,7 +280,7 @@ class _Interpreter:
             self.undo(array, (), active)
 
     def lane_max(self, attr: None, args: tuple[Array, ...], active: Array) -> Array:
-        return np.broadcast_to(args[0], active.shape)[active].max()
+        return _spread(args[0], active.shape)[active].max()
 
     def is_inside(self, param: int, args: tuple[Array, ...], active: Array) -> Array:
         return self.inside(param, args, active)[0]
@@ -298,6 +323,11 @@ class _Interpreter:
         columns = [np.broadcast_to(a, active.shape)[active] for a in args]
         for values in zip(*columns, strict=True) if columns else [()] * int(active.sum()):
             os.write(1, formatted(format, values))
+
+
+_NODE_RULES: dict[type, Callable[[_Interpreter, Any, Array], None]] = {
+    Op: _Interpreter.operation, If: _Interpreter.branch, For: _Interpreter.counted, While: _Interpreter.conditional,
+}  # fmt: skip
 
 
 def failure_text(kernel: str, text: str, thread: tuple[int, ...]) -> str:

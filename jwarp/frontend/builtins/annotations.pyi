@@ -156,6 +156,9 @@ class Vector(Components[T], Generic[T, _M]):
     def __invert__(self) -> Self: ...
     def __abs__(self) -> Self: ...
 
+class Quaternion(Components[T]):
+    """A quaternion with components of type T."""
+
 class Matrix(Generic[T, _V]):
     """A square matrix with components of type T, whose rows are vectors."""
 
@@ -196,6 +199,7 @@ class Matrix(Generic[T, _V]):
 AnyComposite = Vector[Any, Any] | Matrix[Any, Any]
 Composite = TypeVar("Composite", bound=Vector[Any, Any] | Matrix[Any, Any])
 AnyVector = TypeVar("AnyVector", bound=Vector[Any, Any])
+AnyQuaternion = TypeVar("AnyQuaternion", bound=Quaternion[Any])
 AnyMatrix = TypeVar("AnyMatrix", bound=Matrix[Any, Any])
 
 class _Array(Generic[T]):

@@ -6,7 +6,7 @@ from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import indexed
 from jwarp.frontend.builtins.table import Builtin, check_count, define
 from jwarp.frontend.context import Context
-from jwarp.frontend.values import composites
+from jwarp.frontend.values import kinds
 from jwarp.frontend.values.bindings import ArrayRef, Binding, StructArray, describe
 
 
@@ -31,7 +31,7 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
         check_count(name, args, (1 + array.type.dims + count,), span)
         indices, values = args[1:-count], args[-count:]
         if name == "atomic_sub":
-            values = [composites.negated(ctx, values[0], span)]
+            values = [kinds.negated(ctx, values[0], span)]
         return ctx.atomic(operation, array, indices, values, spans[1:], span)
 
     values = "compare: T, value: T" if compares else "value: T"

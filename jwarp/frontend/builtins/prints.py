@@ -103,11 +103,11 @@ printf = define(
         CompileError: the format is not constant, or asks for another number of values.
         KernelTypeError: a value is no number, or of the wrong kind.""",
     _printf,
-    reading=Reading(unpacks=False, names=False, texts=1),
+    reading=Reading(names=False, texts=1),
 )
 print = define(
     "print(*values: Any) -> None",
     "Write a line with texts, numbers, vectors and matrices to the standard output for each thread.",
     _print_values,
-    reading=Reading(unpacks=False, names=False, constants=(str,)),
+    reading=Reading(names=False, constants=(str,)),
 )

@@ -4,6 +4,7 @@ from jwarp.frontend.builtins import atomic as atomic
 from jwarp.frontend.builtins import control as control
 from jwarp.frontend.builtins import memory as memory
 from jwarp.frontend.builtins import prints as prints
+from jwarp.frontend.builtins import quaternion as quaternion
 from jwarp.frontend.builtins import scalar as scalar
 from jwarp.frontend.builtins import vector as vector
 from jwarp.frontend.builtins.tile import algebra as algebra

@@ -14,10 +14,10 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.tiles import operators
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, TileRef, describe, flatten, rebuild
 from jwarp.ir.builder import zero
-from jwarp.ir.nodes import Operand
+from jwarp.ir.nodes import Op, Operand, Value
 from jwarp.ir.operation import ANY, FLOAT, NUMBER, Kinds
 from jwarp.ir.ops import OPS
-from jwarp.types import CompositeType, ScalarType, as_scalar, bool_
+from jwarp.types import CompositeType, ScalarType, as_scalar, bool_, int32
 
 # -- one operation each
 
@@ -210,7 +210,7 @@ def _composed(
 
     def lower(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
         check_count(row.name, args, (len(row.each_form[0].names),), span)
-        if isinstance(args[0], Composite) and args[0].type.kind.by_component and form is not None:
+        if isinstance(args[0], Composite) and form is not None and args[0].type.kind.takes(row.name):
             return by_component(form, ctx, args[0].type, args, spans, span)
         scalars = tuple(ctx.scalar(a, s, f"argument of wp.{row.name}") for a, s in zip(args, spans, strict=True))
         check_same(row.name, scalars, span)
@@ -415,7 +415,7 @@ cast = define(
     _lower_cast,
 )
 
-# -- for the library: values that one way computes well, and another way differentiates well
+# -- for the library: values that one way computes well, and another way differentiates well; loops that stay loops
 
 
 def _lower_follow(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
@@ -430,3 +430,12 @@ def _lower_fixed(ctx: Context, args: list[Binding], spans: list[Span], span: Spa
 
 fixed = Builtin("fixed(x: T) -> T", "x, as a constant for derivatives.", _lower_fixed)
 follow = Builtin("follow(x: T, y: T) -> T", "x, with the derivative of y.", _lower_follow)
+
+
+def _lower_rolled(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    result = Value(int32)  # not through `op`, which would fold it
+    ctx.builder.append(Op("add", (ctx.scalar(args[0], span), zero(int32)), None, result, span))
+    return result
+
+
+rolled = Builtin("rolled(n: int) -> int", "n, as a bound of loops that are not unrolled.", _lower_rolled)

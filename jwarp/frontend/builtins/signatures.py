@@ -6,6 +6,7 @@ import ast
 import contextlib
 import functools
 import inspect
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -119,6 +120,20 @@ def indexed(form: str, ranks: Iterable[int] = (1, 2, 3, 4), letters: str = "ijkl
         indices = ", ".join(f"{letter}: Index" for letter in letters[:rank])
         forms.append(form.replace("*index", indices).replace("array[", f"array{rank}d[" if rank > 1 else "array["))
     return "\n".join(forms)
+
+
+# What types of 32-bit floats are called that have others beside them, where no parameter is called so.
+_TYPES = re.compile(r"\b(mat\d\d|vec\d|quat|transform|spatial_vector|spatial_matrix)\b(?!:)")
+
+
+def of_floats(*forms: str) -> str:
+    """The forms, written for float32, for each type of floats with names of its own."""
+    numbers = {"": "float", "d": "float64", "h": "float16"}
+    return "\n".join(
+        re.sub(r"\bfloat\b(?!:)", number, _TYPES.sub(rf"\1{suffix}", form))
+        for suffix, number in numbers.items()
+        for form in forms
+    )
 
 
 def first_fitting(forms: Sequence[Form], args: Sequence[Any], named: dict[str, Any]) -> inspect.BoundArguments:

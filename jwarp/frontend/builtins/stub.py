@@ -18,8 +18,21 @@ from pathlib import Path
 from jwarp.constants import CONSTANTS
 from jwarp.frontend.builtins.signatures import Described
 from jwarp.frontend.builtins.table import BUILTINS, LIBRARY
-from jwarp.frontend.values.kinds import OPERATORS
-from jwarp.types import MATRIX, NAMED, SCALARS, VECTOR, CompositeKind, CompositeType, ScalarType, float32, int32
+from jwarp.frontend.values.kinds import OPERATORS, UNARY
+from jwarp.types import (
+    MATRIX,
+    NAMED,
+    QUATERNION,
+    SCALARS,
+    VECTOR,
+    CompositeKind,
+    CompositeType,
+    Part,
+    ScalarType,
+    composite,
+    float32,
+    int32,
+)
 
 PACKAGE = Path(__file__).parents[2]
 PATH = PACKAGE / "__init__.pyi"
@@ -105,13 +118,16 @@ def _class(name: str, kind: CompositeType) -> str:
     number = "float" if kind.dtype.is_float else "int"
     given = component if component == number else f"{component} | {number}"  # numbers are converted
     fields = [f"{field}: {component}" for field in kind.kind.components[: kind.size]]
+    fields += [f"{field}: {_part(part, kind.dtype)}" for field, part in kind.kind.parts]
     parameters = ", ".join(f"{field}: {given}" for field in _entries(kind))
     if base:
         bases, operators = f"{base}[{component}, {_partner(kind)}]", []
         made = [f"value: {given} | {base}[Any, Any] = ..., /"]
     else:
-        bases, operators = f"Components[{component}]", list(_operators(kind.kind, component, name))
+        own = "Quaternion" if kind.kind is QUATERNION else "Components"
+        bases, operators = f"{own}[{component}]", list(_operators(kind.kind, component, name))
         made = ["*parts: Any"]
+    made += [", ".join(f"{n}: Any" for n in names) for shape, names in kind.kind.parameters if shape == kind.shape]
     return "\n    ".join(
         [
             f"class {name}({bases}):",
@@ -124,6 +140,12 @@ def _class(name: str, kind: CompositeType) -> str:
             f"def __set__(self, instance: Any, value: {name} | HostValue, /) -> None: ...",
         ]
     )
+
+
+def _part(part: Part, dtype: ScalarType) -> str:
+    """The name of the type of a part."""
+    type = composite(part.kind, (part.extent,), dtype)
+    return next(name for name, known in NAMED.items() if known is type)
 
 
 def _partner(kind: CompositeType) -> str:
@@ -141,7 +163,7 @@ def _operators(kind: CompositeKind, component: str, own: str) -> Iterator[str]:
     """The operators of a kind that has no class of its own among the annotations, from their table."""
     found: dict[str, list[str]] = {}
     for name, left, right in OPERATORS:
-        if name != "eq" and kind in (left, right) and (left is kind or left is None):
+        if name not in ("eq", *UNARY) and kind in (left, right) and (left is kind or left is None):
             method = f"__{'' if left else 'r'}{_METHODS.get(name, name)}__"
             other = right if left else left
             found.setdefault(method, []).append(own if other is kind else "Any" if other else component)

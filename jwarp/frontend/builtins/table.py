@@ -16,7 +16,7 @@ from jwarp.frontend.values.bindings import Binding
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Operand
 from jwarp.ir.ops import OPS
-from jwarp.types import PYTHON_SCALARS, from_dtype
+from jwarp.types import NAMED, PYTHON_SCALARS, SCALARS, from_dtype
 
 Lower = Callable[[Context, list[Any], list[Span], Span], Binding]
 
@@ -25,7 +25,6 @@ Lower = Callable[[Context, list[Any], list[Span], Span], Binding]
 class Reading:
     """How the arguments of a call are read."""
 
-    unpacks: bool = True  # whether `*v` may be among them
     names: bool = True  # whether they may be given by name
     constants: tuple[type, ...] = ()  # of which types Python constants may be among them, which are no values
     texts: int = 0  # how many come first that are constant texts, None for anything else
@@ -140,6 +139,12 @@ def library(forms: str) -> Callable[[Any], Any]:
         return function
 
     return described
+
+
+def public(name: str) -> Any:
+    """The function or type of the kernel language that the package has by this name; None if there is none."""
+    row = LIBRARY.get(name)
+    return row.function if row else BUILTINS.get(name) or NAMED.get(name) or SCALARS.get(name)
 
 
 def check_count(name: str, args: Sequence[Any], expected: tuple[int, ...], span: Span) -> None:

@@ -11,10 +11,11 @@ from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin, define
 from jwarp.frontend.values import composites
 from jwarp.frontend.values.bindings import Binding, Composite, describe
 from jwarp.frontend.values.composites import Emitter, elementwise, from_rows, total
-from jwarp.frontend.values.kinds import ELEMENTWISE, binary
+from jwarp.frontend.values.kinds import ELEMENTWISE, binary, operator, unary
+from jwarp.frontend.values.spatial import identity as without_rotation
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import MATRIX, VECTOR, CompositeKind, uint32
+from jwarp.types import MATRIX, QUATERNION, VECTOR, CompositeKind, uint32
 
 Rule = Callable[[Emitter, Sequence[Binding], Span], Binding]
 
@@ -38,6 +39,14 @@ def _composites(
     return found
 
 
+def _vectors_or_quaternions(
+    name: str, args: Sequence[Binding], count: int, span: Span, floats: bool = False
+) -> list[Composite]:
+    """The arguments as vectors or, if one is a quaternion, as quaternions."""
+    is_quaternion = any(isinstance(a, Composite) and a.type.kind is QUATERNION for a in args)
+    return _composites(name, args, count, span, QUATERNION if is_quaternion else VECTOR, floats)
+
+
 def _vectors_of_3(name: str, args: Sequence[Binding], count: int, span: Span) -> list[Composite]:
     found = _composites(name, args, count, span)
     if found[0].type.size != 3:
@@ -58,7 +67,7 @@ def _square(name: str, args: Sequence[Binding], span: Span, largest: int | None 
 
 
 def _dot_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-    x, y = _composites("dot", args, 2, span)
+    x, y = _vectors_or_quaternions("dot", args, 2, span)
     return _dot(e, x, y, span)
 
 
@@ -77,25 +86,29 @@ def _cross_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
 
 
 def _length_sq_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-    (x,) = _composites("length_sq", args, 1, span)
+    (x,) = _vectors_or_quaternions("length_sq", args, 1, span)
     return _dot(e, x, x, span)
 
 
 def _length_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
-    (x,) = _composites("length", args, 1, span, floats=True)
+    (x,) = _vectors_or_quaternions("length", args, 1, span, floats=True)
     return e.emit("sqrt", _dot(e, x, x, span), span=span)
 
 
 def _normalize_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
-    """x / |x|, and zero where |x| is zero."""
-    (x,) = _composites("normalize", args, 1, span, floats=True)
+    """x / |x|, and zero where |x| is zero; of a quaternion the one without rotation."""
+    (x,) = _vectors_or_quaternions("normalize", args, 1, span, floats=True)
     size = _length_rule(e, (x,), span)
     positive = e.emit("gt", size, zero(size.type), span=span)
     one = Const(size.type, 1.0)
     # One division for all components. A length that is not zero is too large for its inverse to overflow.
     inverse = e.emit("div", one, e.emit("select", positive, size, one, span=span), span=span)
     scale = e.emit("select", positive, inverse, zero(size.type), span=span)
-    return Composite(x.type, tuple(e.emit("mul", item, scale, span=span) for item in x.items))
+    made = Composite(x.type, tuple(e.emit("mul", item, scale, span=span) for item in x.items))
+    if x.type.kind is not QUATERNION:
+        return made
+    pairs = zip(made.items, without_rotation(x.type).items, strict=True)
+    return Composite(x.type, tuple(e.emit("select", positive, *pair, span=span) for pair in pairs))
 
 
 def _outer_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
@@ -242,19 +255,17 @@ def _by_component(name: str, operation: str) -> Rule:
     return rule
 
 
-def _functions_of(kind: CompositeKind) -> tuple[str, ...]:
-    """The operations on scalars that are functions of one value of the kind."""
-    return ("neg", "not", "abs") if kind.by_component else ("neg",)
-
-
 def vector_form(e: Emitter, name: str, operation: str, args: Sequence[Binding], span: Span) -> Binding:
     """What the scalar function `name` is for vectors and matrices, where it is anything."""
     if len(args) == 2 and (operation in ("mul", "div") or operation in ELEMENTWISE):
         return binary(e, f"wp.{name}", operation, args[0], args[1], span)
     if operation in ("min", "max"):
         return _extremum(operation)(e, args, span)
-    if len(args) == 1 and isinstance(args[0], Composite) and operation in _functions_of(args[0].type.kind):
-        return elementwise(e, operation, (args[0],), span)
+    if len(args) == 1 and isinstance(args[0], Composite):
+        if operator(operation, args[0], None):
+            return unary(e, f"wp.{name}", operation, args[0], span)
+        if operation == "abs" and args[0].type.kind.takes(operation):
+            return elementwise(e, operation, (args[0],), span)
     raise KernelTypeError(f"wp.{name} does not take {_given(args)}", span, "apply it to each component")
 
 
@@ -267,8 +278,10 @@ def _row(forms: str, doc: str, rule: Rule, **details: Any) -> Builtin:
 
 
 dot = _row(
-    "dot(a: Vector[Number, Any], b: Vector[Number, Any]) -> Number",
-    "The sum of the products of the components of two vectors of one type.",
+    """
+    dot(a: Vector[Number, Any], b: Vector[Number, Any]) -> Number
+    dot(a: Quaternion[Float], b: Quaternion[Float]) -> Float""",
+    "The sum of the products of the components of two vectors, or quaternions, of one type.",
     _dot_rule,
 )
 ddot = _row(
@@ -282,18 +295,18 @@ cross = _row(
     _cross_rule,
 )
 length = _row(
-    "length(a: Vector[Float, Any]) -> Float",
-    "The square root of the sum of the squares of the components of a vector of floats.",
+    "length(a: Vector[Float, Any]) -> Float\nlength(a: Quaternion[Float]) -> Float",
+    "The square root of the sum of the squares of the components of a vector of floats, or of a quaternion.",
     _length_rule,
 )
 length_sq = _row(
-    "length_sq(a: Vector[Number, Any]) -> Number",
-    "The sum of the squares of the components of a vector.",
+    "length_sq(a: Vector[Number, Any]) -> Number\nlength_sq(a: Quaternion[Float]) -> Float",
+    "The sum of the squares of the components of a vector, or of a quaternion.",
     _length_sq_rule,
 )
 normalize = _row(
-    "normalize(a: AnyVector) -> AnyVector",
-    "The vector of floats a / length(a); zero where the length is zero.",
+    "normalize(a: AnyVector) -> AnyVector\nnormalize(a: AnyQuaternion) -> AnyQuaternion",
+    "a / length(a); where the length is zero, a vector of zeros, or the quaternion 0, 0, 0, 1.",
     _normalize_rule,
 )
 outer = _row(

@@ -11,7 +11,10 @@ from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.table import Reading
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.rules import lower
-from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, describe
+from jwarp.frontend.values import array_views, composites
+from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, PythonRef, StructArray, describe
+from jwarp.ir.nodes import Const
+from jwarp.types import int32
 
 
 @dataclass(frozen=True)
@@ -24,10 +27,13 @@ class Arguments:
     named_spans: dict[str, Span]
     keyword_span: Span  # of the first that has a name, with it
     span: Span
+    nodes: list[ast.expr | None]  # what is written for each value
+    named_nodes: dict[str, ast.expr]
 
     def after(self, first: Binding) -> Arguments:
         """The arguments after a first one, which is what a method is called on."""
-        return dataclasses.replace(self, values=[first, *self.values], spans=[self.span, *self.spans])
+        values, spans, nodes = [first, *self.values], [self.span, *self.spans], [None, *self.nodes]
+        return dataclasses.replace(self, values=values, spans=spans, nodes=nodes)
 
 
 def read_arguments(ctx: Context, node: ast.Call, reading: Reading) -> Arguments:
@@ -35,21 +41,24 @@ def read_arguments(ctx: Context, node: ast.Call, reading: Reading) -> Arguments:
     constants = reading.constants
     values: list[Binding] = []
     spans: list[Span] = []
+    nodes: list[ast.expr | None] = []
     for position, arg in enumerate(node.args):
         span = ctx.span(arg)
         items: Sequence[Binding]
         if position < reading.texts:
             items = (PythonRef(_constant_text(ctx, arg)),)
         elif isinstance(arg, ast.Starred):
-            items = _items(_argument(ctx, arg.value, constants), span)
+            items = _items(ctx, _argument(ctx, arg.value, constants), span)
         else:
             items = (_argument(ctx, arg, constants),)
         values += items
         spans += [span] * len(items)
+        nodes += [arg] * len(items)
     named = {str(k.arg): _argument(ctx, k.value, constants) for k in node.keywords}
     named_spans = {str(k.arg): ctx.span(k.value) for k in node.keywords}
     keyword_span = ctx.span(node.keywords[0] if node.keywords else node)
-    return Arguments(values, spans, named, named_spans, keyword_span, ctx.span(node))
+    named_nodes = {str(k.arg): k.value for k in node.keywords}
+    return Arguments(values, spans, named, named_spans, keyword_span, ctx.span(node), nodes, named_nodes)
 
 
 def _constant_text(ctx: Context, node: ast.expr) -> str | None:
@@ -66,12 +75,17 @@ def _argument(ctx: Context, node: ast.expr, constants: tuple[type, ...]) -> Bind
     return lower(ctx, node)
 
 
-def _items(value: Binding, span: Span) -> Sequence[Binding]:
+def _items(ctx: Context, value: Binding, span: Span) -> Sequence[Binding]:
     """What `*value` stands for."""
-    if isinstance(value, Composite) and len(value.type.shape) == 1:
-        return value.items
+    if isinstance(value, Composite):
+        return tuple(composites.read(ctx, value, (k,), span) for k in range(value.type.shape[0]))
     if isinstance(value, tuple):
         return value
+    if isinstance(value, ArrayRef) and (length := array_views.known_length(value)) is not None:
+        return tuple(ctx.load(value, (Const(int32, k),), span) for k in range(length))
+    is_array = isinstance(value, (ArrayRef, StructArray))
     raise KernelTypeError(
-        f"`*` unpacks a vector or a tuple, not {describe(value)}", span, "write the values one by one"
+        f"`*` unpacks a vector, a matrix, a tuple or a slice of an array, not {describe(value)}",
+        span,
+        "give the slice constant bounds: *a[0:3]" if is_array else "write the values one by one",
     )

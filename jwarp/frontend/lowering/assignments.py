@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.control import tid
@@ -15,11 +15,24 @@ from jwarp.frontend.lowering.operators import combined
 from jwarp.frontend.lowering.rules import lower, statement, unsupported
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS
 from jwarp.frontend.tiles import operators, subscripts
-from jwarp.frontend.values import composites
-from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, PythonRef, Shape, TileRef, describe, layout
+from jwarp.frontend.values import array_views, composites, kinds
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    Composite,
+    Number,
+    PythonRef,
+    Shape,
+    StructArray,
+    StructValue,
+    TileRef,
+    describe,
+    layout,
+)
 from jwarp.frontend.values.cells import holds_tile
+from jwarp.ir.nodes import Const
 from jwarp.ir.ops import OPS
-from jwarp.types import bool_
+from jwarp.types import CompositeType, ScalarType, as_type, bool_, int32, user_type
 
 # The augmented assignments that are atomic on elements of arrays, where threads may share one.
 ATOMIC_OPERATORS: dict[type[ast.operator], str] = {
@@ -112,11 +125,67 @@ def _unpacked(ctx: Context, binding: Binding, count: int, span: Span) -> tuple:
         binding = tuple(ctx.extent(ref, axis, span) for axis in range(ref.type.dims))
     if isinstance(binding, Composite):
         binding = tuple(composites.read(ctx, binding, (k,), span) for k in range(binding.type.shape[0]))
+    if isinstance(binding, ArrayRef) and (length := array_views.known_length(binding)) is not None:
+        binding = tuple(ctx.load(binding, (Const(int32, k),), span) for k in range(length))
     if not isinstance(binding, tuple):
         raise KernelTypeError(f"{describe(binding)} cannot be unpacked into {count} names", span)
     if len(binding) != count:
         raise CompileError(f"{len(binding)} values cannot be unpacked into {count} names", span)
     return binding
+
+
+# -- a: T = b
+
+
+@statement(ast.AnnAssign)
+def annotated_assignment(ctx: Context, node: ast.AnnAssign) -> None:
+    """`a: T = value`, where numbers that are written out get the type T; without a value it does nothing."""
+    if node.value is None:
+        return
+    source, span = ctx.frame.source, ctx.span(node.value)
+    try:
+        annotation = eval(compile(ast.Expression(node.annotation), source.file, "eval"), source.namespace)
+    except Exception as error:
+        raise CompileError(f"this annotation cannot be evaluated: {error}", ctx.span(node.annotation)) from None
+    wanted = _wanted(annotation)
+    if wanted is None:
+        raise CompileError(
+            f"the annotation {annotation!r} is no type of the kernel language",
+            ctx.span(node.annotation),
+            "use int, float, bool, a wp scalar, vector, matrix or struct type, an array, or a tuple of such",
+        )
+    binding = _typed(ctx, lower(ctx, node.value), wanted, span)
+    if _type_of(binding, span) != wanted:
+        raise KernelTypeError(
+            f"the value is {describe(binding)}, not {ast.unparse(node.annotation)}", span, "convert the value"
+        )
+    _store_to(ctx, node.target, binding, span)
+
+
+def _wanted(annotation: Any) -> Any:
+    """The type that an annotation asks for, a tuple of such; None if it is neither."""
+    if get_origin(annotation) is tuple:
+        parts = tuple(_wanted(part) for part in get_args(annotation))
+        return None if None in parts else parts
+    kind = as_type(annotation)
+    return None if kind is None else user_type(kind)
+
+
+def _typed(ctx: Context, binding: Binding, wanted: Any, span: Span) -> Binding:
+    """A value with the numbers in it that have no type yet as the annotation wants them."""
+    if isinstance(binding, Number) and isinstance(wanted, ScalarType):
+        fits = binding.type is wanted or (wanted.is_float if isinstance(binding.value, float) else wanted is not bool_)
+        return ctx.convert(binding, wanted, span) if fits else binding
+    if isinstance(binding, tuple) and isinstance(wanted, tuple) and len(binding) == len(wanted):
+        return tuple(_typed(ctx, *pair, span) for pair in zip(binding, wanted, strict=True))
+    return binding
+
+
+def _type_of(binding: Binding, span: Span) -> Any:
+    """What an annotation is compared with."""
+    if isinstance(binding, tuple):
+        return tuple(_type_of(part, span) for part in binding)
+    return binding.type if isinstance(binding, (ArrayRef, StructArray, StructValue)) else layout(binding, span)
 
 
 # -- a += b
@@ -136,7 +205,7 @@ def augmented_assignment(ctx: Context, node: ast.AugAssign) -> None:
     atomic = _atomic_operation(place, operator, span)
     if atomic:
         if isinstance(operator, ast.Sub) and layout(value, value_span) is place.kind:
-            value = composites.negated(ctx, value, span)
+            value = kinds.negated(ctx, value, span)
         return places.change(ctx, place, atomic, value, value_span)
     result = combined(ctx, operator, places.read(ctx, place, span), value, node)
     return places.change(ctx, place, "store", result, value_span)
@@ -162,6 +231,10 @@ def _augment_tile(ctx: Context, place: subscripts.TilePlace, node: ast.AugAssign
 def _atomic_operation(place: places.Place, operator: ast.operator, span: Span) -> str:
     """The atomic operation that `place operator= …` is; empty where it reads, computes and stores."""
     if not isinstance(place.array, ArrayRef) or place.indices is None or type(operator) not in ATOMIC_OPERATORS:
+        return ""
+    if isinstance(place.kind, CompositeType) and not kinds.by_component(
+        BINARY_OPERATORS[type(operator)][1], place.kind.kind
+    ):
         return ""
     dtype, name = place.array.type.dtype, f"atomic_{ATOMIC_OPERATORS[type(operator)]}"
     if dtype.kind in OPS[name].kinds:

@@ -83,7 +83,10 @@ def _of_composite(owner: Composite, node: ast.Attribute, span: Span) -> Binding:
         return PythonRef(owner.type.dtype)
     if node.attr == "length" and len(owner.type.shape) == 1:
         return Number(owner.type.size)
-    return owner.items[composites.named(owner.type, node.attr, span)]
+    selected = composites.named(owner.type, node.attr, span)
+    if isinstance(selected, composites.Part):
+        return Composite(selected.type, tuple(owner.items[k] for k in selected.positions))
+    return owner.items[selected]
 
 
 def _of_python(owner: PythonRef, node: ast.Attribute, span: Span) -> Binding:

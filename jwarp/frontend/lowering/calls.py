@@ -18,10 +18,11 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.lowering.arguments import Arguments, read_arguments
 from jwarp.frontend.lowering.inlining import call_function
 from jwarp.frontend.lowering.rules import expression, lower, unsupported
-from jwarp.frontend.values import kinds, structs
+from jwarp.frontend.native import NativeFunc
+from jwarp.frontend.values import composites, kinds, structs
 from jwarp.frontend.values.bindings import Binding, PythonRef, StructValue, bind_python, describe
 from jwarp.ir.builder import zero
-from jwarp.types import CompositeType, ScalarType, StructType, as_scalar
+from jwarp.types import CompositeType, ScalarType, StructType, as_scalar, composite
 
 
 @expression(ast.Call)
@@ -30,7 +31,7 @@ def call(ctx: Context, node: ast.Call) -> Binding:
     span = ctx.span(node)
     if (method := _method(ctx, node.func)) is not None:
         owner, function = method
-        _refuse_unpacking(ctx, node, positional=True)
+        _refuse_unpacking(ctx, node)
         return call_function(ctx, function, read_arguments(ctx, node, Reading()).after(owner))
     found = lower(ctx, node.func)
     if not isinstance(found, PythonRef):
@@ -39,7 +40,7 @@ def call(ctx: Context, node: ast.Call) -> Binding:
         return _static(ctx, node)
     callee = _meant(found.object)
     rule, reading = _called(callee, span)
-    _refuse_unpacking(ctx, node, positional=not reading.unpacks)
+    _refuse_unpacking(ctx, node)
     if node.keywords and not reading.names:
         raise CompileError(
             f"wp.{callee.name} takes no keyword arguments", ctx.span(node.keywords[0]), "put all in its text"
@@ -53,7 +54,7 @@ def apply(ctx: Context, function: PythonRef, values: list[Binding], spans: list[
     rule, reading = _called(callee, span)
     if isinstance(callee, StructType) or not reading.has_values_only:
         raise _not_callable(callee, span)
-    return rule(ctx, callee, Arguments(values, spans, {}, {}, span, span))
+    return rule(ctx, callee, Arguments(values, spans, {}, {}, span, span, [None] * len(values), {}))
 
 
 def _method(ctx: Context, node: ast.expr) -> tuple[StructValue, Func] | None:
@@ -65,10 +66,10 @@ def _method(ctx: Context, node: ast.expr) -> tuple[StructValue, Func] | None:
     return (owner, found) if isinstance(owner, StructValue) and isinstance(found, Func) else None
 
 
-def _refuse_unpacking(ctx: Context, node: ast.Call, positional: bool) -> None:
-    """Refuse `**names`, and `*values` too if `positional`."""
-    for part in (*node.args, *node.keywords):
-        if (isinstance(part, ast.Starred) and positional) or (isinstance(part, ast.keyword) and part.arg is None):
+def _refuse_unpacking(ctx: Context, node: ast.Call) -> None:
+    """Refuse `**names`."""
+    for part in node.keywords:
+        if part.arg is None:
             raise unsupported(ctx, part, ast.Starred)
 
 
@@ -89,9 +90,17 @@ def _call_scalar_type(ctx: Context, target: ScalarType, given: Arguments) -> Bin
 
 
 def _call_composite_type(ctx: Context, target: CompositeType, given: Arguments) -> Binding:
-    if given.named:
-        raise CompileError(f"{target.name}() takes no keyword arguments", given.span)
-    return kinds.construct(ctx, target, given.values, given.span)
+    named = dict(given.named)
+    if target.shape in dict(target.kind.titles) and isinstance(dtype := named.pop("dtype", None), PythonRef):
+        target = composite(
+            target.kind, target.shape, composites.component_type(ctx, (), dtype, target.name, given.span)
+        )
+    order = target.in_order(len(given.values), named)
+    if order is None:
+        ways = " or ".join(f"({', '.join(names)})" for shape, names in target.kind.parameters if shape == target.shape)
+        taken = f"no keyword arguments but {ways}" if ways else "no keyword arguments"
+        raise CompileError(f"{target.name}() takes {taken}", given.span)
+    return kinds.construct(ctx, target, [*given.values, *(named[name] for name in order)], given.span)
 
 
 def _call_struct(ctx: Context, struct: StructType, given: Arguments) -> Binding:
@@ -108,10 +117,20 @@ def _call_tile_builtin(ctx: Context, builtin: TileBuiltin, given: Arguments) -> 
     return builtin.call(ctx, given.values, given.spans, given.named, given.named_spans, given.span)
 
 
+def _call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding:
+    if function.is_barrier and not given.values and not given.named:
+        ctx.barrier(given.span)
+        return ()
+    if function.cpu is None:
+        raise function.refusal(given.span)
+    return call_function(ctx, function.cpu, given)
+
+
 Rule = Callable[[Context, Any, Arguments], Binding]
 # A row holds for things of its kind that those before do not hold for.
 _CALLED: tuple[tuple[type, Rule, Reading], ...] = (
-    (Func, call_function, Reading(unpacks=False)),
+    (Func, call_function, Reading()),
+    (NativeFunc, _call_native, Reading()),
     (TileBuiltin, _call_tile_builtin, Reading()),
     (Builtin, _call_builtin, Reading()),
     (ScalarType, _call_scalar_type, Reading()),
@@ -155,6 +174,9 @@ def _static(ctx: Context, node: ast.Call) -> Binding:
     if len(node.args) != 1 or node.keywords:
         raise CompileError("wp.static takes one expression", ctx.span(node))
     source = ctx.frame.source
+    text = ast.unparse(node.args[0])
+    if text in source.statics:
+        return bind_python(source.statics[text], "wp.static(…)", ctx.span(node))
     _check_known(ctx, node.args[0])
     expression = ast.Expression(node.args[0])
     namespace = {**source.namespace, **ctx.frame.statics}

@@ -11,8 +11,9 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.control_flow import State, restore, state_of
 from jwarp.frontend.lowering.names import SET
+from jwarp.frontend.lowering.references import changed_by_calls
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS
-from jwarp.frontend.syntax.source import assigned_names, count_loads, partly_assigned_names, returns_value
+from jwarp.frontend.syntax.source import assigned_names, branches_of, count_loads, partly_assigned_names, returns_value
 from jwarp.frontend.tiles.operators import IN_PLACE
 from jwarp.frontend.values.bindings import (
     Binding,
@@ -50,6 +51,7 @@ class Carried:
         self.never_empty = never_empty
         self.added = {n for n in added if not n.startswith("$")}
         self.before = state_of(ctx)
+        self.not_carried = ctx.frame.not_carried  # of the loop around
         self.bindings: dict[str, Binding] = {}
         self.others: list[str] = []
         init: list[Operand] = []
@@ -100,6 +102,7 @@ class Carried:
         env.setdefault("$break", FALSE)
         env["$continue"] = FALSE
         self.ctx.frame.unset |= self.added  # until the body sets them
+        self.ctx.frame.not_carried = frozenset(self.before.env.keys() - self.bindings.keys())
 
     def next_values(self) -> list[Operand]:
         """The carried values at the end of the body."""
@@ -164,12 +167,14 @@ class Carried:
         env.update({flag: value for flag, value in self.outer_flags.items() if value is not None})
         carried = set(self.bindings)
         unset = self.before.unset - carried if self.never_empty else self.before.unset | self.added
+        self.ctx.frame.not_carried = self.not_carried
         restore(self.ctx, State(env, unset | (self.unset_inside & carried), tiles.cells))
 
 
 def enter_loop(ctx: Context, loop: ast.For | ast.While, body: Callable[[], None], never_empty: bool) -> Carried:
     """Enter a loop: decide what it carries, and let the names stand for that inside."""
     names = [n for n in assigned_names([loop]) if not _is_only_changed(ctx, n, loop)]
+    names += [n for n in changed_by_calls(ctx, loop) if n not in names]
     parts = (n for n in partly_assigned_names([loop]) if n not in names)
     names += [n for n in parts if n in ctx.frame.env and _is_changed_by_part(ctx.frame.env[n])]
     # A continue is over when the next trip begins; whether a loop around is left is its own matter.
@@ -210,13 +215,16 @@ def _is_only_changed(ctx: Context, name: str, loop: ast.stmt) -> bool:
 
 def _types_after(ctx: Context, names: list[str], body: Callable, fresh: list[str], span: Span) -> dict[str, Binding]:
     """What `fresh` names stand for after the body, found by reading it once for nothing."""
-    before, arity, warnings, locals = state_of(ctx), ctx.tid_arity, dict(ctx.warnings), list(ctx.locals)
+    before, arity, warnings = state_of(ctx), ctx.tid_arity, dict(ctx.warnings)
+    locals, gradients = list(ctx.locals), list(ctx.gradients)
+    not_carried = ctx.frame.not_carried
     Carried(ctx, names, {}, {}, False, span).enter()
     with ctx.builder.block():
         body()
         found = {n: ctx.tiles.loose(ctx.frame.env[n], span) for n in fresh if n in ctx.frame.env}
     restore(ctx, before)
-    ctx.tid_arity, ctx.warnings, ctx.locals = arity, warnings, locals
+    ctx.tid_arity, ctx.warnings, ctx.locals, ctx.gradients = arity, warnings, locals, gradients
+    ctx.frame.not_carried = not_carried
     return found
 
 
@@ -233,9 +241,7 @@ def leaves_loop(node: ast.stmt) -> bool:
         return True
     if isinstance(node, (ast.For, ast.While)):
         return any(isinstance(n, ast.Return) for n in ast.walk(node))
-    if isinstance(node, ast.If):
-        return any(leaves_loop(s) for s in node.body + node.orelse)
-    return False
+    return any(leaves_loop(s) for branch in branches_of(node) for s in branch)
 
 
 def without_carried(node: For | While, positions: set[int]) -> For | While:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
+from jwarp.frontend.lowering.control_flow import State, merge, restore, state_of
 from jwarp.frontend.lowering.rules import expression, lower, lower_condition, unsupported
 from jwarp.frontend.syntax.operators import COMPARISONS
 from jwarp.frontend.values import kinds
@@ -20,6 +21,10 @@ from jwarp.types import ScalarType, bool_, int32
 
 # A branch of at most this many pure operations is computed without a branch.
 MAX_EAGER_OPS = 8
+
+# The value of an expression that a condition chooses, the operations it takes, and the variables that it leaves.
+Side = tuple[Binding, list[Node], State]
+_VALUE = "$value"  # that value, as if it were a variable
 
 
 @expression(ast.Compare)
@@ -79,14 +84,20 @@ def _logical(ctx: Context, is_and: bool, first: Operand, second: Callable[[], Op
     """`first and second()` (or `or`), where the second is evaluated only if the first leaves it open."""
     if isinstance(first, Const) and first.value is not is_and:
         return first
+    before = state_of(ctx)
     with unchanged_tiles(ctx, span), ctx.builder.block() as nodes:
         operand = second()
+    if has_changed(ctx, before):
+        evaluated: Side = (operand, nodes, state_of(ctx))
+        skipped: Side = (FALSE if is_and else TRUE, [], before)
+        then, orelse = (evaluated, skipped) if is_and else (skipped, evaluated)
+        return ctx.scalar(_joined(ctx, first, then, orelse, span), span)
     if is_eager(ctx, nodes):
         ctx.builder.extend(nodes)
         return ctx.emit("and" if is_and else "or", first, operand, span=span)
-    then, orelse = make_block(nodes, (operand,)), make_block([], (FALSE if is_and else TRUE,))
+    run, skip = make_block(nodes, (operand,)), make_block([], (FALSE if is_and else TRUE,))
     merged = Value(bool_)
-    ctx.builder.append(If(first, *((then, orelse) if is_and else (orelse, then)), (merged,), span))
+    ctx.builder.append(If(first, *((run, skip) if is_and else (skip, run)), (merged,), span))
     return merged
 
 
@@ -103,10 +114,13 @@ def choice(ctx: Context, node: ast.IfExp) -> Binding:
     if isinstance(cond, Const):
         chosen = tiles.loose(lower(ctx, node.body if cond.value else node.orelse), span)
         return tiles.settled(chosen, span)
+    before = state_of(ctx)
     with unchanged_tiles(ctx, span):
         with ctx.builder.block() as then:
             x = tiles.loose(lower(ctx, node.body), span)
             xs = ctx.scalars(x, ctx.span(node.body))
+        after, changes = state_of(ctx), has_changed(ctx, before)
+        restore(ctx, before)
         with ctx.builder.block() as orelse:
             y = tiles.loose(lower(ctx, node.orelse), span)
             ys = ctx.scalars(y, ctx.span(node.orelse))
@@ -116,6 +130,8 @@ def choice(ctx: Context, node: ast.IfExp) -> Binding:
             span,
             "write an if statement that uses each array" if holds_array(x) else "convert one of them",
         )
+    if changes or has_changed(ctx, before):
+        return _joined(ctx, cond, (x, then, after), (y, orelse, state_of(ctx)), span)
     if not then and not orelse:
         merged = [ctx.emit("select", cond, *pair, span=span) for pair in zip(xs, ys, strict=True)]
     else:
@@ -123,6 +139,19 @@ def choice(ctx: Context, node: ast.IfExp) -> Binding:
         ctx.builder.append(If(cond, make_block(then, xs), make_block(orelse, ys), results, span))
         merged = list(results)
     return tiles.settled(with_origins(rebuild(x, merged), x, y), span)
+
+
+def has_changed(ctx: Context, before: State) -> bool:
+    """Whether a variable stands for something else than before: a part of the expression at hand has changed it."""
+    return any(value is not before.env.get(name) for name, value in ctx.frame.env.items())
+
+
+def _joined(ctx: Context, cond: Operand, then: Side, orelse: Side, span: Span) -> Binding:
+    """The value of one of two sides."""
+    for value, _, state in (then, orelse):
+        state.env[_VALUE] = value
+    merge(ctx, cond, (then[1], orelse[1]), (then[2], orelse[2]), span)
+    return ctx.frame.env.pop(_VALUE)
 
 
 @contextlib.contextmanager

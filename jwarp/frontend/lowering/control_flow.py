@@ -160,10 +160,10 @@ def branch(ctx: Context, cond: Operand, then: Callable, orelse: Callable, span: 
     restore(ctx, before)
     with ctx.builder.block() as else_nodes:
         orelse()
-    _merge(ctx, cond, (then_nodes, else_nodes), (then_state, state_of(ctx)), span)
+    merge(ctx, cond, (then_nodes, else_nodes), (then_state, state_of(ctx)), span)
 
 
-def _merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State], span: Span) -> None:
+def merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State], span: Span) -> None:
     """Join what two branches left: names that differ become results of an `If`."""
     left, right = states
     env: dict[str, Binding] = {}

@@ -105,7 +105,15 @@ class _Call:
         own = self.next_name(f"for `{name}`")
         position = len(self.operands)
         if isinstance(binding, ArrayRef):
-            self.operands += binding.prefix
+            row = binding.row
+            if row is None:
+                raise CompileError(
+                    f"`{name}` is a slice of an array, and `{self.gradient.name}` is a gradient of a function of "
+                    "whole arrays or rows",
+                    self.span,
+                    "pass the array, and where its part begins",
+                )
+            self.operands += row
             self.arrays[own] = binding
             self.positions[own] = self.param(own, binding.type, ("array", binding.index, position))
             return

@@ -10,6 +10,7 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.gradients import with_gradient
+from jwarp.frontend.lowering.references import leave_references
 from jwarp.frontend.values.bindings import ArrayRef, Binding, StructArray, StructValue, bind_python, describe, layout
 from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.builder import FALSE, TRUE
@@ -30,11 +31,13 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     try:
         lower_statements(ctx, function.source.tree.body)
         result = result_of(ctx, function, span, bound)
+        after = ctx.frame.env
     except JwarpError as error:
         raise _inside(error, function, span) from None
     finally:
         ctx.stack.pop()
         ctx.frame = caller
+    leave_references(ctx, function, given, arguments, after)
     if function.gradient is not None and not ctx.in_gradient:
         if any(map(holds_tile, (*arguments.values(), result))):
             raise CompileError(f"`{function.name}` has a gradient of its own, so it cannot take or give tiles", span)
@@ -98,14 +101,14 @@ def _overload(function: Func, given: Arguments) -> Func:
         return function
     for is_generic in (False, True):
         for overload in function.overloads:
-            if overload.is_generic == is_generic and _takes(overload, given):
+            if overload.is_generic == is_generic and takes(overload, given):
                 return overload
     types = ", ".join(map(describe, [*given.values, *given.named.values()]))
     known = "; ".join(f.heading for f in function.overloads)
     raise KernelTypeError(f"no overload of `{function.name}` takes ({types})", given.span, f"there are {known}")
 
 
-def _takes(function: Func, given: Arguments) -> bool:
+def takes(function: Func, given: Arguments) -> bool:
     """Whether a call fits the parameters of `function` and their annotations."""
     try:
         bound = function.signature.bind(*given.values, **given.named).arguments

@@ -12,8 +12,10 @@ from jwarp.frontend.lowering.carried import enter_loop, leaves_loop
 from jwarp.frontend.lowering.conditions import is_eager, unchanged_tiles
 from jwarp.frontend.lowering.control_flow import lower_statements, not_jumped
 from jwarp.frontend.lowering.names import assign
+from jwarp.frontend.lowering.references import changed_by_calls
 from jwarp.frontend.lowering.rules import lower, lower_condition, statement
 from jwarp.frontend.lowering.unrolling import check_not_static, unroll
+from jwarp.frontend.syntax.source import branches_of
 from jwarp.frontend.values.bindings import Number, PythonRef
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
 from jwarp.ir.nodes import Block, Const, For, If, Operand, Value, While
@@ -78,14 +80,17 @@ def _range_type(ctx: Context, bounds: list, node: ast.expr) -> ScalarType:
 
 
 def _range_bounds(ctx: Context, node: ast.expr) -> list:
+    """Start, stop and step of `range(…)`, or of the same numbers from the last to the first in `reversed(range(…))`."""
+    if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords and _is(ctx, node.func, reversed):
+        return _reversed(ctx, _range_bounds(ctx, node.args[0]), node)
     if (
         not isinstance(node, ast.Call)
-        or not _is_range(ctx, node.func)
+        or not (_is(ctx, node.func, range) or _is(ctx, node.func, BUILTINS["range"]))
         or node.keywords
         or len(node.args) not in (1, 2, 3)
     ):
         raise CompileError(
-            "a for statement needs range(stop), range(start, stop) or range(start, stop, step)",
+            "a for statement needs range(stop), range(start, stop) or range(start, stop, step), or reversed(range(…))",
             ctx.span(node),
             "to go over an array, write: for i in range(a.shape[0])",
         )
@@ -97,11 +102,27 @@ def _range_bounds(ctx: Context, node: ast.expr) -> list:
     return [lo, hi, bounds[2] if len(bounds) == 3 else Number(1)]
 
 
-def _is_range(ctx: Context, node: ast.expr) -> bool:
-    callee = lower(ctx, node)
-    if not isinstance(callee, PythonRef):
-        return False
-    return callee.object is range or callee.object is BUILTINS["range"]
+def _is(ctx: Context, node: ast.expr, wanted: object) -> bool:
+    """Whether an expression names this Python object."""
+    callee = lower(ctx, node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+    return isinstance(callee, PythonRef) and callee.object is wanted
+
+
+def _reversed(ctx: Context, bounds: list, node: ast.expr) -> list:
+    """The bounds of a range from its last number to its first; an empty one stays empty."""
+    span, kind = ctx.span(node), _range_type(ctx, bounds, node)
+    if all(isinstance(b, (Number, Const)) for b in bounds):
+        numbers = range(*(int(b.value) for b in bounds))[::-1]
+        untyped = all(isinstance(b, Number) for b in bounds)
+        return [Number(x) if untyped else Const(kind, x) for x in (numbers.start, numbers.stop, numbers.step)]
+    if not kind.is_int or kind.kind == "uint":
+        raise KernelTypeError(f"reversed() needs a range of signed integers, not {kind}", span, "convert: int(x)")
+    lo, hi, step = (b.as_type(kind, span) if isinstance(b, Number) else b for b in bounds)
+    first, back = ctx.emit("sub", lo, step, span=span), ctx.emit("neg", step, span=span)
+    if isinstance(step, Const) and abs(step.value) == 1:
+        return [ctx.emit("sub", hi, step, span=span), first, back]
+    trips = ctx.emit("cast", _trip_count(ctx, lo, hi, step, span), span=span, type=kind)
+    return [ctx.emit("add", first, ctx.emit("mul", trips, step, span=span), span=span), first, back]
 
 
 def _counted_loop(
@@ -166,12 +187,22 @@ def while_(ctx: Context, loop: ast.While) -> None:
     """A loop while a condition holds."""
     if loop.orelse:
         raise _loop_else(ctx, loop)
+    if changed_by_calls(ctx, loop.test):
+        loop = _tested_inside(loop)
 
     def body() -> None:
         lower_statements(ctx, loop.body)
 
     endless = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
     _conditional_loop(ctx, loop, body, loop.test, None, never_empty=endless)
+
+
+def _tested_inside(loop: ast.While) -> ast.While:
+    """The same loop with its test in the body, where what the test changes is a change like any other."""
+    leave = ast.copy_location(ast.Break(), loop.test)
+    test = ast.copy_location(ast.If(loop.test, [ast.copy_location(ast.Pass(), loop.test)], [leave]), loop.test)
+    endless = ast.copy_location(ast.Constant(True), loop.test)
+    return ast.copy_location(ast.While(endless, [test, *loop.body], []), loop)
 
 
 def _conditional_loop(
@@ -224,6 +255,4 @@ def _conditional_loop(
 
 def _breaks(node: ast.stmt) -> bool:
     """Whether `node` in a loop's body may break out of that loop."""
-    if isinstance(node, ast.If):
-        return any(_breaks(s) for s in node.body + node.orelse)
-    return isinstance(node, ast.Break)
+    return isinstance(node, ast.Break) or any(_breaks(s) for branch in branches_of(node) for s in branch)

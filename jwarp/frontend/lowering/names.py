@@ -6,7 +6,7 @@ import ast
 import difflib
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.builtins.table import BUILTINS
+from jwarp.frontend.builtins.table import BUILTINS, public
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.rules import expression, lower
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, Unusable, bind_python, describe, layout
@@ -59,7 +59,9 @@ def read_name(ctx: Context, name: str, span: Span) -> Binding:
     try:
         found = frame.source.lookup(name)
     except KeyError:
-        raise CompileError(f"`{name}` is not defined", span, suggestion(name)) from None
+        found = public(name)  # as in Warp, where `vec3(…)` is `wp.vec3(…)`
+        if found is None:
+            raise CompileError(f"`{name}` is not defined", span, suggestion(name)) from None
     return bind_python(found, name, span)
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 
-from jwarp.errors import KernelTypeError
+from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.context import Context
+from jwarp.frontend.func import Func
+from jwarp.frontend.lowering.arguments import Arguments
+from jwarp.frontend.lowering.inlining import call_function, takes
 from jwarp.frontend.lowering.rules import expression, lower
-from jwarp.frontend.syntax.operators import BINARY_OPERATORS
+from jwarp.frontend.syntax.operators import BINARY_OPERATORS, OVERLOADS, UNARY_OPERATORS
 from jwarp.frontend.tiles import operators as tiles
-from jwarp.frontend.values import composites, kinds
+from jwarp.frontend.values import kinds
 from jwarp.frontend.values.bindings import Binding, Composite, Number, TileRef
 from jwarp.types import bool_
+
+_UNARY: dict[type[ast.unaryop], tuple[str, str]] = {ast.USub: ("-", "neg"), ast.Invert: ("~", "not")}
 
 
 @expression(ast.UnaryOp)
@@ -26,9 +31,13 @@ def unary(ctx: Context, node: ast.UnaryOp) -> Binding:
             return Number(-operand.value)  # keeps the full precision for a conversion around it
         if isinstance(node.op, ast.UAdd):
             return operand
+    own = UNARY_OPERATORS.get(type(node.op))
+    if own and (found := _overloaded(ctx, own, [operand], [ctx.span(node.operand)], span)) is not None:
+        return found
     if isinstance(operand, Composite):
-        name = {ast.USub: "neg", ast.Invert: "not"}.get(type(node.op))
-        return composites.elementwise(ctx, name, (operand,), span) if name else operand
+        if isinstance(node.op, ast.UAdd):
+            return operand
+        return kinds.unary(ctx, *_UNARY[type(node.op)], operand, span)
     if isinstance(operand, TileRef) and isinstance(node.op, ast.USub):
         return tiles.negated(ctx, operand, span)
     scalar = ctx.scalar(operand, span)
@@ -51,13 +60,35 @@ def combined(
     """What a binary operator makes of two values, which stand on the sides of `node`."""
     span = ctx.span(node)
     symbol, name = BINARY_OPERATORS[type(operator)]
+    sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
+    places = [ctx.span(side) for side in sides]
+    if (found := _overloaded(ctx, name, [left, right], places, span)) is not None:
+        return found
     if isinstance(left, TileRef) or isinstance(right, TileRef):
         return tiles.binary(ctx, symbol, name, left, right, span)
     if isinstance(left, Composite) or isinstance(right, Composite):
         return kinds.binary(ctx, symbol, name, left, right, span)
-    sides = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
-    x = ctx.scalar(left, ctx.span(sides[0]), "left operand")
-    y = ctx.scalar(right, ctx.span(sides[1]), "right operand")
+    x = ctx.scalar(left, places[0], "left operand")
+    y = ctx.scalar(right, places[1], "right operand")
     if name == "matmul":
         raise KernelTypeError(f"`@` does not take ({x.type}, {y.type})", span, "use `*` for numbers")
     return ctx.emit(name, x, y, span=span)
+
+
+def _overloaded(ctx: Context, name: str, values: list[Binding], places: list[Span], span: Span) -> Binding | None:
+    """What a function of the user's that has the operator's name gives; None if there is none that takes the operands.
+
+    Such a function says the types of all its parameters, and is not being read itself.
+    """
+    source = ctx.frame.source
+    known = OVERLOADS[name]
+    function = source.captured.get(known) or source.function.__globals__.get(known)
+    if not isinstance(function, Func):
+        return None
+    given = Arguments(values, places, {}, {}, span, span, [None] * len(values), {})
+    fitting = [
+        f for f in function.overloads if f.annotations.keys() >= f.signature.parameters.keys() and takes(f, given)
+    ]
+    if not fitting or any(f in ctx.stack for f in fitting):
+        return None
+    return call_function(ctx, function, given)

@@ -11,10 +11,10 @@ from typing import Any
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.names import assign, read_name
-from jwarp.frontend.lowering.subscripts import element_or_row, selectors
+from jwarp.frontend.lowering.subscripts import element_or_view, selectors
 from jwarp.frontend.lowering.tile_subscripts import indexed_place
 from jwarp.frontend.tiles.subscripts import TilePlace
-from jwarp.frontend.values import composites, structs
+from jwarp.frontend.values import array_views, composites, structs
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -47,10 +47,6 @@ class Place:
     def element(self, indices: tuple[Operand, ...]) -> Place:
         """The element at `indices` of a place that is an array."""
         return dataclasses.replace(self, indices=indices)
-
-    def select(self, selectors: tuple[Selector, ...]) -> Place:
-        """Components of the place."""
-        return dataclasses.replace(self, selectors=(*self.selectors, *selectors))
 
     def field(self, name: str, span: Span) -> Place:
         """The place of a field of a struct, or of a field of all elements of an array of structs."""
@@ -112,14 +108,14 @@ def _place(ctx: Context, target: ast.expr) -> Place:
     if owner.array is not None and owner.indices is None:
         if isinstance(target, ast.Attribute):
             raise not_assignable(ctx, target)
-        found = element_or_row(ctx, owner.array, target)
+        found = element_or_view(ctx, owner.array, target)
         return owner.element(found) if isinstance(found, tuple) else Place(owner.name, found, None)
     kind = owner.kind
     if not isinstance(kind, CompositeType):
         raise KernelTypeError(f"{kind} has no components to assign to", span)
     if any(isinstance(s, range) for s in owner.selectors):
         raise CompileError("a slice cannot be indexed where it is assigned to", span, "index the whole vector")
-    return owner.select(_components(ctx, kind, target))
+    return dataclasses.replace(owner, selectors=_components(ctx, owner.selectors, kind, target))
 
 
 def tile_place(ctx: Context, target: ast.expr) -> TilePlace | None:
@@ -136,15 +132,20 @@ def tile_place(ctx: Context, target: ast.expr) -> TilePlace | None:
     kind, span = owner.kind, ctx.span(target)
     if not isinstance(kind, CompositeType) or any(isinstance(s, range) for s in owner.selectors):
         raise KernelTypeError(f"{kind} has no components to assign to", span, "index an element first: t[i]")
-    selected = (*owner.selectors, *_components(ctx, kind, target))
-    return dataclasses.replace(owner, span=span, selectors=selected)
+    return dataclasses.replace(owner, span=span, selectors=_components(ctx, owner.selectors, kind, target))
 
 
-def _components(ctx: Context, kind: CompositeType, target: ast.Subscript | ast.Attribute) -> tuple[Selector, ...]:
-    """The components of a vector or matrix that `target` names."""
+def _components(
+    ctx: Context, earlier: tuple[Selector, ...], kind: CompositeType, target: ast.Subscript | ast.Attribute
+) -> tuple[Selector, ...]:
+    """The components that `target` names of a composite of type `kind`, which has been selected by `earlier`."""
     if isinstance(target, ast.Attribute):
-        return (composites.named(kind, target.attr, ctx.span(target)),)
-    return selectors(ctx, kind, target)
+        found: tuple[Selector, ...] = (composites.named(kind, target.attr, ctx.span(target)),)
+    else:
+        found = selectors(ctx, kind, target)
+    if earlier and isinstance(earlier[-1], composites.Part):
+        return (composites.within(ctx, earlier[-1], found[0], ctx.span(target)),)
+    return (*earlier, *found)
 
 
 def not_assignable(ctx: Context, target: ast.expr) -> CompileError:
@@ -156,7 +157,7 @@ def not_assignable(ctx: Context, target: ast.expr) -> CompileError:
 
 def _row_error(place: Place, span: Span) -> CompileError:
     return CompileError(
-        f"this is a whole row of `{place.name}`, whose elements can only be set one by one",
+        f"this is a slice or a whole row of `{place.name}`, whose elements can only be set one by one",
         span,
         "give an index for each dimension: a[i, j]",
     )
@@ -229,7 +230,7 @@ def _store_struct(ctx: Context, place: Place, operation: str, binding: Binding, 
     if not isinstance(binding, StructValue) or binding.type is not kind or operation != "store":
         raise KernelTypeError(f"`{place.name}` holds {kind!r}, the value is {describe(binding)}", span)
     for array, part in structs.leaves(place.array, binding):
-        change(ctx, Place(array.name, array, None, (*array.prefix, *place.indices)), operation, part, span)
+        change(ctx, Place(array.name, array, None, place.indices), operation, part, span)
 
 
 def _element_indices(ctx: Context, place: Place, span: Span) -> list[tuple[Operand, ...]]:
@@ -242,4 +243,5 @@ def _element_indices(ctx: Context, place: Place, span: Span) -> list[tuple[Opera
             axes.append([Const(int32, k) for k in known])
         else:
             axes.append([ctx.as_index(selector, place.array, span)])
-    return [(*place.indices, *component) for component in itertools.product(*axes)]
+    element = array_views.place(ctx, place.array, place.indices, span)
+    return [(*element, *component) for component in itertools.product(*axes)]

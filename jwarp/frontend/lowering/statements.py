@@ -45,7 +45,6 @@ def assertion(ctx: Context, node: ast.Assert) -> None:
 # Those that kernels do not have: what they are called, and what to write instead.
 refuse(
     {
-        "AnnAssign": ("an annotated assignment", "leave the annotation out; float(0.0) or wp.int64(0) says the type"),
         "AsyncFor": ("`async for`", DEFAULT_WAY_OUT),
         "AsyncFunctionDef": ("`async def`", DEFAULT_WAY_OUT),
         "AsyncWith": ("`async with`", DEFAULT_WAY_OUT),

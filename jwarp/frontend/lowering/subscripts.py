@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError
-from jwarp.frontend.context import Context, from_start, scalar_hint
+from jwarp.frontend.context import Context, scalar_hint
 from jwarp.frontend.lowering import tile_subscripts
 from jwarp.frontend.lowering.rules import expression, lower
-from jwarp.frontend.values import composites, structs
+from jwarp.frontend.values import array_views, composites, structs
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -22,7 +22,7 @@ from jwarp.frontend.values.bindings import (
     describe,
 )
 from jwarp.ir.nodes import Const, Operand, Value
-from jwarp.types import CompositeType
+from jwarp.types import CompositeType, int32
 
 
 @expression(ast.Subscript)
@@ -36,12 +36,12 @@ def subscript(ctx: Context, node: ast.Subscript) -> Binding:
 
 
 def _of_array(ctx: Context, owner: ArrayRef, node: ast.Subscript) -> Binding:
-    found = element_or_row(ctx, owner, node)
+    found = element_or_view(ctx, owner, node)
     return ctx.load(owner, found, ctx.span(node)) if isinstance(found, tuple) else found
 
 
 def _of_struct_array(ctx: Context, owner: StructArray, node: ast.Subscript) -> Binding:
-    found = element_or_row(ctx, owner, node)
+    found = element_or_view(ctx, owner, node)
     return structs.element(ctx, owner, found, ctx.span(node)) if isinstance(found, tuple) else found
 
 
@@ -122,38 +122,63 @@ def _constant_integer(ctx: Context, node: ast.expr) -> int:
 # -- arrays
 
 
-def element_or_row(
+def element_or_view(
     ctx: Context, array: ArrayRef | StructArray, node: ast.Subscript
 ) -> tuple[Operand, ...] | ArrayRef | StructArray:
-    """The indices of an element, as int32 or int64; of fewer axes, a row.
-
-    Those of an element of a plain array start with those of its row.
-    """
+    """The indices of an element, as int32 or int64; of fewer axes, or with slices, what they show."""
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    while items and _is_whole(items[-1]):  # a[i, :] is a[i]
-        items = items[:-1]
-    for item in items:
-        if not isinstance(item, ast.Slice):
-            continue
-        raise CompileError(
-            "array slices are not part of the kernel language, but for whole rows: a[i], a[i, :]",
-            ctx.span(item),
-            "loop over the elements and index each",
-        )
     if len(items) > array.type.dims:
         raise KernelTypeError(
             f"`{array.name}` has {array.type.dims} dimension(s), {len(items)} index(es) given",
             ctx.span(node),
             "give one index for each dimension: a[i], b[i, j]",
         )
+    _check_one_meaning(ctx, array, node)
     whole = array.first if isinstance(array, StructArray) else array
-    indices = tuple(ctx.as_index(lower(ctx, item), whole, ctx.span(item)) for item in items)
+    selected = [_selected(ctx, whole, item) for item in items]
+    indices = tuple(x for x in selected if not isinstance(x, array_views.Slice))
+    if len(indices) == array.type.dims:
+        return indices
+    span = ctx.span(node)
     if isinstance(array, StructArray):
-        return indices if len(items) == array.type.dims else array.row(indices)
-    indices = from_start(array, indices)
-    return (*array.prefix, *indices) if len(items) == array.type.dims else array.row(indices)
+        return array_views.struct_view(ctx, array, selected, span)
+    return array_views.view(ctx, array, selected, span)
 
 
-def _is_whole(node: ast.expr) -> bool:
-    """Whether `node` is a bare `:`."""
-    return isinstance(node, ast.Slice) and not (node.lower or node.upper or node.step)
+def _selected(ctx: Context, array: ArrayRef, item: ast.expr) -> array_views.Selector:
+    """An index or a slice of an array."""
+    if not isinstance(item, ast.Slice):
+        return ctx.as_index(lower(ctx, item), array, ctx.span(item))
+    parts = (item.lower, item.upper, item.step)
+    start, stop, step = (None if part is None else _slice_bound(ctx, array, part) for part in parts)
+    if isinstance(step, Const) and step.value == 0:
+        raise CompileError("the step of a slice must not be zero", ctx.span(item))
+    return array_views.Slice(start, stop, step or array_views.ONE)
+
+
+def _slice_bound(ctx: Context, array: ArrayRef, node: ast.expr) -> Operand:
+    """A bound of a slice as int32; one that does not fit is brought to the nearest that does."""
+    span, bound = ctx.span(node), ctx.as_index(lower(ctx, node), array, ctx.span(node))
+    if bound.type is int32:
+        return bound
+    ends = (Const(bound.type, int32.max), Const(bound.type, -int32.max))
+    within = ctx.emit("max", ctx.emit("min", bound, ends[0], span=span), ends[1], span=span)
+    return ctx.emit("cast", within, span=span, type=int32)
+
+
+def _check_one_meaning(ctx: Context, array: ArrayRef | StructArray, node: ast.Subscript) -> None:
+    """Refuse `x[1:5][2]` of a matrix, which is row 3 in Python and in Warp column 2 of four rows."""
+    inner = node.value
+    if not isinstance(inner, ast.Subscript):
+        return
+    before = inner.slice.elts if isinstance(inner.slice, ast.Tuple) else [inner.slice]
+    slices = sum(isinstance(item, ast.Slice) for item in before)
+    if slices and slices < array.type.dims:
+        shown, last = ast.unparse(inner.value), ast.unparse(node.slice)
+        first, rest = ast.unparse(inner.slice), ", :" * (array.type.dims - slices)
+        raise CompileError(
+            f"brackets behind a slice of some dimensions only: in Warp they are `{shown}[{first}, {last}]`, in Python "
+            f"they index `{shown}[{first}]`",
+            ctx.span(node),
+            f"write `{shown}[{first}, {last}]` or `{shown}[{first}{rest}][{last}]`",
+        )

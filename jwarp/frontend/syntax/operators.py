@@ -19,6 +19,7 @@ BINARY_OPERATORS: dict[type[ast.operator], tuple[str, str]] = {
     ast.LShift: ("<<", "shl"),
     ast.RShift: (">>", "shr"),
 }
+UNARY_OPERATORS: dict[type[ast.unaryop], str] = {ast.USub: "neg", ast.Invert: "not"}
 COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Lt: ("<", "lt"),
     ast.LtE: ("<=", "le"),
@@ -30,3 +31,11 @@ COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
 
 # By the operation, how it is written.
 SYMBOLS = {op: symbol for symbol, op in [*BINARY_OPERATORS.values(), *COMPARISONS.values()]} | {"neg": "-", "not": "~"}
+
+# By the operation, the name of a function of the user's that is called instead where it takes the operands, as in Warp.
+OVERLOADS = {
+    name: {"matmul": "mul", "and": "bit_and", "or": "bit_or", "xor": "bit_xor", "shl": "lshift", "shr": "rshift"}.get(
+        name, name
+    )
+    for _, name in BINARY_OPERATORS.values()
+} | {"neg": "neg", "not": "invert"}

@@ -12,13 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.meaning import meaning
 from jwarp.frontend.syntax.outputs import rewrite_output_arguments
 from jwarp.types import CompositeValue
 
 
 @dataclass(frozen=True)
 class Source:
-    """A parsed function. `captured` holds what its outer names meant when it was defined."""
+    """A parsed function.
+
+    `captured` holds what its outer names meant when it was defined, `statics` what is known already of the
+    expressions in `wp.static`, by their text as `ast.unparse` writes it.
+    """
 
     function: Callable
     tree: ast.FunctionDef
@@ -26,6 +31,7 @@ class Source:
     lines: list[str]
     first_line: int
     captured: Mapping[str, Any]
+    statics: Mapping[str, Any] = field(default_factory=dict)
     _spans: dict[ast.AST, Span] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -41,7 +47,7 @@ class Source:
         return found
 
     def _find_span(self, node: ast.AST) -> Span:
-        if not isinstance(node, (ast.expr, ast.stmt, ast.keyword, ast.arg)):
+        if not isinstance(node, (ast.expr, ast.stmt, ast.keyword, ast.arg, ast.pattern)):
             return Span(self.file, self.first_line)
         text, start, end = self.lines[node.lineno - 1], node.col_offset, node.end_col_offset or 0
         if not text.isascii():  # the columns of a syntax tree count bytes
@@ -52,6 +58,9 @@ class Source:
 
     def lookup(self, name: str) -> Any:
         """What the outer name `name` stands for; KeyError if nothing."""
+        return meaning(self._found(name))
+
+    def _found(self, name: str) -> Any:
         if name in self.captured:
             return self.captured[name]
         later = capture(self.function)  # what had no value yet when the function was defined
@@ -95,7 +104,25 @@ def file_lines(function: Callable) -> list[str]:
     return linecache.getlines(file, function.__globals__)
 
 
-def read_source(function: Callable, captured: Mapping[str, Any], text: list[str]) -> Source:
+@dataclass(frozen=True)
+class Definition:
+    """What the names and the file of a function were when it was decorated, and `wp.static` gave, as far as known."""
+
+    captured: dict[str, Any]
+    lines: list[str]
+    span: Span
+    statics: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of(function: Callable) -> Definition:
+        """That of now."""
+        span = Span(file_of(function), function.__code__.co_firstlineno)
+        return Definition(capture(function), file_lines(function), span)
+
+
+def read_source(
+    function: Callable, captured: Mapping[str, Any], text: list[str], statics: Mapping[str, Any] | None = None
+) -> Source:
     """Parse `function`, whose file has the lines `text`."""
     file, first_line = file_of(function), function.__code__.co_firstlineno
     lines = inspect.getblock(text[first_line - 1 :])
@@ -121,7 +148,7 @@ def read_source(function: Callable, captured: Mapping[str, Any], text: list[str]
             Span(file, first_line),
             "restart Python",
         )
-    source = Source(function, body[0], file, lines, first_line, captured)
+    source = Source(function, body[0], file, lines, first_line, captured, statics or {})
     local = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
     rewrite_output_arguments(source.tree, lambda name: None if name in local else source.lookup(name))
     return source
@@ -146,7 +173,7 @@ def file_of(function: Callable) -> str:
 
 
 # What other decorators made, by the names of its classes.
-_DECORATED = {"PythonKernel": "a kernel", "HandwrittenKernel": "a kernel", "Func": "a func"}
+_DECORATED = {"PythonKernel": "a kernel", "HandwrittenKernel": "a kernel", "Func": "a func", "NativeFunc": "a func"}
 
 
 def check_function(function: Any, decorator: str) -> None:
@@ -210,6 +237,15 @@ def count_loads(trees: list[ast.stmt]) -> dict[str, int]:
     return counts
 
 
+def branches_of(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """The sequences of statements of which a branching statement runs one; none for other statements."""
+    if isinstance(statement, ast.If):
+        return [statement.body, statement.orelse]
+    if isinstance(statement, ast.Match):
+        return [*(case.body for case in statement.cases), []]  # no case may fit
+    return []
+
+
 def may_jump(statement: ast.stmt, *, in_loop: bool = False) -> bool:
     """Whether control may leave the statement other than by running past its end."""
     if isinstance(statement, ast.Return):
@@ -218,9 +254,7 @@ def may_jump(statement: ast.stmt, *, in_loop: bool = False) -> bool:
         return not in_loop
     if isinstance(statement, (ast.For, ast.While)):
         return any(may_jump(s, in_loop=True) for s in statement.body)
-    if isinstance(statement, ast.If):
-        return any(may_jump(s, in_loop=in_loop) for s in statement.body + statement.orelse)
-    return False
+    return any(may_jump(s, in_loop=in_loop) for branch in branches_of(statement) for s in branch)
 
 
 def returns_value(node: ast.AST) -> bool:
@@ -235,7 +269,8 @@ def always_jumps(statements: list[ast.stmt]) -> bool:
     for statement in statements:
         if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
             return True
-        if isinstance(statement, ast.If) and always_jumps(statement.body) and always_jumps(statement.orelse):
+        branches = branches_of(statement)
+        if branches and all(map(always_jumps, branches)):
             return True
     return False
 
@@ -267,5 +302,5 @@ def annotations_of(function: Callable, captured: Mapping[str, Any]) -> dict[str,
                     f"annotation of `{name}` cannot be evaluated: {error}",
                     parameter_span(function, name),
                 ) from None
-        result[name] = annotation
+        result[name] = meaning(annotation)
     return result

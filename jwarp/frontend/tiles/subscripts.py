@@ -13,7 +13,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.tiles.operators import BITS as BITWISE
 from jwarp.frontend.tiles.operators import IN_PLACE, change
-from jwarp.frontend.values import composites, views
+from jwarp.frontend.values import composites, kinds, views
 from jwarp.frontend.values.bindings import Binding, Composite, TileRef, describe, flatten
 from jwarp.ir.attributes import Strided
 from jwarp.ir.nodes import Operand
@@ -149,7 +149,7 @@ def _replaced(ctx: Context, target: TilePlace, value: Binding, span: Span) -> li
         return list(scalars)
     kind = target.ref.dtype
     assert isinstance(kind, CompositeType)
-    if all(isinstance(s, (int, range)) for s in target.selectors):
+    if all(isinstance(s, (int, range, composites.Part)) for s in target.selectors):
         # Only what is assigned is written: other lanes may write the rest.
         return _spread_out(scalars, kind.shape, composites.axes_of(kind.shape, target.selectors))
     element = ctx.tiles.element(target.ref, span)
@@ -181,13 +181,15 @@ def change_in_place(
             )
         change(ctx, symbol, operation, target.ref, value, span)
         return True
-    known = all(isinstance(s, (int, range)) for s in target.selectors)
-    kinds = BITS if operation in BITWISE else NUMBER
-    if operation not in IN_PLACE or not known or target.ref.type.scalar.kind not in kinds:
+    known = all(isinstance(s, (int, range, composites.Part)) for s in target.selectors)
+    takes = BITS if operation in BITWISE else NUMBER
+    if operation not in IN_PLACE or not known or target.ref.type.scalar.kind not in takes:
+        return False
+    if isinstance(target.kind, CompositeType) and not kinds.by_component(operation, target.kind.kind):
         return False
     _check(target, value, value_span)
     if operation == "sub":
-        value = composites.negated(ctx, value, span)
+        value = kinds.negated(ctx, value, span)
     name = f"put_{'add' if operation == 'sub' else operation}"
     ctx.tiles.write(target.ref, _replaced(ctx, target, value, span), target.span, name)
     return True

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.meaning import meaning
 from jwarp.frontend.values.views import View
 from jwarp.ir.evaluate import fold
 from jwarp.ir.nodes import Const, Operand, Value
@@ -81,16 +82,42 @@ def _as_float(value: int, span: Span) -> float:
 
 
 @dataclass(frozen=True)
-class ArrayRef:
-    """An array of the kernel, or a row of one: its elements whose first indices are `prefix`.
+class Part:
+    """The part of an axis that a slice shows: `count` elements from `start` on, `step` apart.
 
-    `index` is the array's number in the IR. A local array has known `extents`, a parameter has not.
+    `limit`, where it is known, is a constant that the indices must stay below, besides the extent of the axis; then
+    `start` is not negative and `step` is positive, both constants.
+    """
+
+    start: Operand
+    count: Operand
+    step: Operand
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The elements of an axis whose indices an array of one dimension holds."""
+
+    indices: ArrayRef
+
+
+# Of an axis of an array: the index that is taken of it, what is shown of it, or None for all of it.
+Axis = Operand | Part | Chosen | None
+
+
+@dataclass(frozen=True)
+class ArrayRef:
+    """An array of the kernel, or a view of one: rows of it, every second element, those that indices name.
+
+    `index` is the array's number in the IR, `axes` says what is shown of its first axes; the others are shown whole.
+    `type` is that of the view. A local array has known `extents`, all of its own, a parameter has not.
     """
 
     index: int
     name: str
     type: ArrayType
-    prefix: tuple[Operand, ...] = ()
+    axes: tuple[Axis, ...] = ()
     extents: tuple[int, ...] | None = None
 
     @property
@@ -98,12 +125,18 @@ class ArrayRef:
         """Whether it is an array of the thread's own."""
         return self.extents is not None
 
-    def row(self, indices: tuple[Operand, ...]) -> ArrayRef:
-        """The elements whose next indices are `indices`, fewer than there are axes."""
-        count = len(indices)
-        kind = ArrayType(self.type.element, self.type.dims - count)
-        extents = None if self.extents is None else self.extents[count:]
-        return ArrayRef(self.index, self.name, kind, self.prefix + indices, extents)
+    @property
+    def shown(self) -> list[tuple[int, Part | Chosen | None]]:
+        """For each axis of the view, which one of the array it is, and what it shows of that."""
+        known = [(k, axis) for k, axis in enumerate(self.axes) if axis is None or isinstance(axis, (Part, Chosen))]
+        rest = range(len(self.axes), len(self.axes) + self.type.dims - len(known))
+        return [*known, *((k, None) for k in rest)]
+
+    @property
+    def row(self) -> tuple[Operand, ...] | None:
+        """The indices of the row that it is, () for a whole array; None if it is neither."""
+        found = tuple(axis for axis in self.axes if isinstance(axis, (Value, Const)))
+        return found if len(found) == len(self.axes) else None
 
 
 @dataclass(frozen=True)
@@ -204,7 +237,7 @@ class StructValue:
 
 @dataclass(frozen=True)
 class StructArray:
-    """An array of structs, or a row of one: for each field an array, or again an array of structs."""
+    """An array of structs, or a view of one: for each field an array, or again an array of structs."""
 
     type: StructArrayType
     name: str
@@ -219,11 +252,6 @@ class StructArray:
     def field(self, name: str) -> ArrayRef | StructArray:
         """The array of the field of that name of all elements."""
         return self.items[list(self.type.struct.fields).index(name)]
-
-    def row(self, indices: tuple[Operand, ...]) -> StructArray:
-        """The elements whose next indices are `indices`, fewer than there are axes."""
-        kind = StructArrayType(self.type.struct, self.type.dims - len(indices))
-        return StructArray(kind, self.name, tuple(item.row(indices) for item in self.items))
 
 
 @dataclass(frozen=True)
@@ -300,6 +328,7 @@ def describe(binding: Binding) -> str:
 
 def bind_python(obj: Any, name: str, span: Span) -> Binding:
     """The binding of a captured Python object."""
+    obj = meaning(obj)
     if isinstance(obj, enum.Enum) and isinstance(obj.value, int):
         obj = int(obj.value)
     if isinstance(obj, np.generic):
@@ -355,14 +384,14 @@ def as_operand(binding: Binding, span: Span) -> Operand | None:
 def flatten(binding: Binding, span: Span) -> list[Operand] | None:
     """The scalars that `binding` is made of, or None if part of it is neither a scalar nor an array.
 
-    Those of an array are the indices that say which row it is, those of what a tile holds are tiles.
+    Those of an array say what it shows of one, those of what a tile holds are tiles.
     """
     if isinstance(binding, (Composite, Tile)):
         return list(binding.items)
     if isinstance(binding, (StructValue, StructArray, TileStack)):
         return flatten(binding.items, span)
     if isinstance(binding, ArrayRef):
-        return list(binding.prefix)
+        return [x for axis in binding.axes for x in _scalars_of(axis)]
     if isinstance(binding, tuple):
         parts = [flatten(item, span) for item in binding]
         return None if any(p is None for p in parts) else [x for p in parts if p is not None for x in p]
@@ -378,7 +407,7 @@ def layout(binding: Binding, span: Span) -> Any:
         inner = layout(binding.items, span)
         return None if inner is None else (binding.type, *inner)
     if isinstance(binding, ArrayRef):
-        return (binding.index, binding.type, *(x.type for x in binding.prefix))
+        return (binding.index, binding.type, *map(_axis_layout, binding.axes))
     if isinstance(binding, tuple):
         parts = tuple(layout(item, span) for item in binding)
         return None if any(p is None for p in parts) else parts
@@ -403,7 +432,34 @@ def rebuild(binding: Binding, scalars: list[Operand]) -> Binding:
         items: Any = tuple(rebuild(item, scalars) for item in binding.items)
         return dataclasses.replace(binding, items=items)
     if isinstance(binding, ArrayRef):
-        return dataclasses.replace(binding, prefix=tuple(scalars.pop(0) for _ in binding.prefix))
+        return dataclasses.replace(binding, axes=tuple(_rebuilt_axis(axis, scalars) for axis in binding.axes))
     if isinstance(binding, tuple):
         return tuple(rebuild(item, scalars) for item in binding)
     return scalars.pop(0)
+
+
+# -- the scalars in what is shown of an axis
+
+
+def _scalars_of(axis: Axis) -> list[Operand]:
+    if isinstance(axis, Part):
+        return [axis.start, axis.count, axis.step]
+    if isinstance(axis, Chosen):
+        return [x for inner in axis.indices.axes for x in _scalars_of(inner)]
+    return [] if axis is None else [axis]
+
+
+def _axis_layout(axis: Axis) -> Any:
+    """What axes have in common that differ in their scalars only."""
+    if isinstance(axis, Chosen):
+        return (axis.indices.index, *map(_axis_layout, axis.indices.axes))
+    return (type(axis) is Part, *(x.type for x in _scalars_of(axis)))
+
+
+def _rebuilt_axis(axis: Axis, scalars: list[Operand]) -> Axis:
+    if isinstance(axis, Part):
+        return Part(scalars.pop(0), scalars.pop(0), scalars.pop(0))
+    if isinstance(axis, Chosen):
+        inner = tuple(_rebuilt_axis(x, scalars) for x in axis.indices.axes)
+        return Chosen(dataclasses.replace(axis.indices, axes=inner))
+    return None if axis is None else scalars.pop(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from jwarp.errors import CompileError, KernelTypeError, Span
@@ -11,11 +12,33 @@ from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef
 from jwarp.ir.attributes import Attribute
 from jwarp.ir.builder import TRUE, zero
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import CompositeType, ScalarType, as_scalar, float32, int32, matrix, of_components, vector
-from jwarp.types.composites import MATRIX
+from jwarp.types import (
+    MATRIX,
+    CompositeType,
+    ScalarType,
+    as_scalar,
+    composite,
+    float32,
+    int32,
+    matrix,
+    of_components,
+    vector,
+)
 
-# What an index selects along one axis: a known position, a computed one, or the positions of a slice.
-Selector = int | Operand | range
+
+@dataclass(frozen=True)
+class Part:
+    """The components that a name such as `t.q` selects, and the type that they make together."""
+
+    type: CompositeType
+    positions: range
+    size: int  # of the whole
+
+
+# What is selected along one axis: a known position, a computed one, or several positions.
+Along = int | Operand | range
+# What is written to select it: that, or the name of a part.
+Selector = Along | Part
 
 
 class Emitter(Protocol):
@@ -140,12 +163,31 @@ def component_indices(shape: tuple[int, ...]) -> list[tuple[Const, ...]]:
     return [tuple(Const(int32, k) for k in place) for place in itertools.product(*map(range, shape))]
 
 
-def named(type: CompositeType, attribute: str, span: Span) -> int:
-    """The position of `v.x` to `v.w`."""
-    known = type.kind.components[: type.size]
+def named(type: CompositeType, attribute: str, span: Span) -> int | Part:
+    """What `v.x` to `v.w`, or `t.p`, select."""
+    known, part = type.kind.components[: type.size], dict(type.kind.parts).get(attribute)
+    if part is not None:
+        own = composite(part.kind, (part.extent,), type.dtype)
+        return Part(own, range(part.first, part.first + part.extent), type.size)
     if attribute not in known:
         raise CompileError(f"{type} has no attribute `{attribute}`", span, "index its components: v[0]")
     return known.index(attribute)
+
+
+def within(e: Emitter, part: Part, selector: Selector, span: Span) -> Selector:
+    """What `selector` selects of a part, as it is selected of the whole."""
+    positions = part.positions
+    if isinstance(selector, Part):
+        return Part(selector.type, positions[selector.positions.start : selector.positions.stop], part.size)
+    if isinstance(selector, range):
+        return range(selector.start + positions.start, selector.stop + positions.start, selector.step)
+    if isinstance(selector, int):
+        return positions[selector]
+    found: Operand = Const(selector.type, part.size)  # outside of the part is outside of the whole
+    for k, position in enumerate(positions):
+        hit = is_at(e, selector, k, len(positions), span)
+        found = e.emit("select", hit, Const(selector.type, position), found, span=span)
+    return found
 
 
 def index_of(binding: Binding, length: int, span: Span) -> int | Operand:
@@ -160,15 +202,18 @@ def index_of(binding: Binding, length: int, span: Span) -> int | Operand:
     return operand.value % length
 
 
-def axes_of(shape: tuple[int, ...], selectors: Sequence[Selector]) -> list[Selector]:
-    """One selector for each axis: an axis without one is taken whole."""
-    return [*selectors, *map(range, shape[len(selectors) :])]
+def axes_of(shape: tuple[int, ...], selectors: Sequence[Selector]) -> list[Along]:
+    """One selector for each axis: an axis without one is taken whole, a part is the positions of its components."""
+    given = (s.positions if isinstance(s, Part) else s for s in selectors)
+    return [*given, *map(range, shape[len(selectors) :])]
 
 
 def selected_type(type: CompositeType, selectors: Sequence[Selector]) -> ScalarType | CompositeType:
     """The type of what is selected of a composite; of a part of it, a vector or matrix type."""
     if not selectors:
         return type
+    if isinstance(selectors[-1], Part):
+        return selectors[-1].type
     extents = [len(s) for s in axes_of(type.shape, selectors) if isinstance(s, range)]
     return of_components(tuple(extents), type.dtype)
 
@@ -249,11 +294,9 @@ def check_alike(symbol: str, values: Sequence[Composite], span: Span) -> None:
         raise KernelTypeError(f"`{symbol}` needs vectors or matrices of one type, got {given}", span)
 
 
-def negated(e: Emitter, value: Binding, span: Span) -> Binding:
-    """`-value` of a scalar, vector or matrix."""
-    if isinstance(value, Composite):
-        return elementwise(e, "neg", (value,), span)
-    return e.emit("neg", e.scalar(value, span), span=span)
+def each(e: Emitter, symbol: str, name: str, x: Composite, nothing: None, span: Span) -> Composite:
+    """A scalar operation on each component."""
+    return elementwise(e, name, (x,), span)
 
 
 def pairwise(e: Emitter, symbol: str, name: str, x: Composite, y: Composite, span: Span) -> Composite:

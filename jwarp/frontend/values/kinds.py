@@ -7,32 +7,45 @@ from typing import Any
 
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.values.bindings import Binding, Composite, describe
-from jwarp.frontend.values.composites import Emitter, from_components, pairwise, product, same, scaled
+from jwarp.frontend.values.composites import Emitter, each, from_components, pairwise, product, same, scaled
+from jwarp.frontend.values.spatial import chained, hamilton, quaternion_of, transform_of, vector_of
 from jwarp.ir.nodes import Operand
-from jwarp.types import CompositeType
-from jwarp.types.composites import MATRIX, VECTOR, CompositeKind
+from jwarp.types import MATRIX, QUATERNION, TRANSFORM, VECTOR, CompositeKind, CompositeType
 
 Constructor = Callable[[Emitter, CompositeType, Sequence[Binding], Span], Composite]
-CONSTRUCTORS: dict[CompositeKind, Constructor] = {VECTOR: from_components, MATRIX: from_components}
+CONSTRUCTORS: dict[CompositeKind, Constructor] = {
+    VECTOR: vector_of,
+    MATRIX: from_components,
+    QUATERNION: quaternion_of,
+    TRANSFORM: transform_of,
+}
 
+UNARY = ("neg", "not")
 ELEMENTWISE = ("add", "sub", "mod", "and", "or", "xor", "shl", "shr")
 
-# By the operation and what stands on either side, where None is a number. A rule takes the emitter, the operator as it
-# is written, the operation, both sides, and where they stand.
+# By the operation and what stands on either side, where None is a number, or nothing at the right of an operation of
+# one value. A rule takes the emitter, the operator as it is written, the operation, both sides, and where they stand.
 Rule = Callable[[Emitter, str, str, Any, Any, Span], Any]
 Rows = dict[tuple[str, CompositeKind | None, CompositeKind | None], Rule]
 
 
 def linear(kind: CompositeKind) -> Rows:
-    """What all kinds have: sums, products with numbers, and whether two values are equal."""
+    """What all kinds have: sums, unary minus, products with numbers, and whether two values are equal."""
     scaling = {("mul", kind, None): scaled, ("mul", None, kind): scaled, ("div", kind, None): scaled}
-    return {("add", kind, kind): pairwise, ("sub", kind, kind): pairwise, ("eq", kind, kind): same, **scaling}
+    sums: Rows = {("add", kind, kind): pairwise, ("sub", kind, kind): pairwise, ("neg", kind, None): each}
+    return {**sums, ("eq", kind, kind): same, **scaling}
 
 
 # A kind that is added gets `**linear(KIND)`, and a row for each operator that it has besides.
 OPERATORS: Rows = {
     **linear(VECTOR),
     **linear(MATRIX),
+    **linear(QUATERNION),
+    **linear(TRANSFORM),
+    ("mul", QUATERNION, QUATERNION): hamilton,
+    ("div", None, QUATERNION): scaled,
+    ("mul", TRANSFORM, TRANSFORM): chained,
+    **{("not", kind, None): each for kind in (VECTOR, MATRIX)},
     **{(name, kind, kind): pairwise for name in ELEMENTWISE for kind in (VECTOR, MATRIX)},
     **{("div", None, kind): scaled for kind in (VECTOR, MATRIX)},
     **{(name, MATRIX, kind): product for name in ("mul", "matmul") for kind in (VECTOR, MATRIX)},
@@ -40,10 +53,15 @@ OPERATORS: Rows = {
 }
 
 
-def operator(name: str, x: Binding, y: Binding) -> Rule | None:
-    """The rule of an operation between two values, at least one of them composite; None if there is none."""
+def operator(name: str, x: Binding, y: Binding | None) -> Rule | None:
+    """The rule of an operation, of whose one or two values at least one is composite; None if there is none."""
     left, right = (side.type.kind if isinstance(side, Composite) else None for side in (x, y))
     return OPERATORS.get((name, left, right))
+
+
+def by_component(name: str, kind: CompositeKind) -> bool:
+    """Whether the operation on one or two values of a kind is one on each component, as atomic operations are."""
+    return any(OPERATORS.get((name, kind, other)) in (each, pairwise) for other in (None, kind))
 
 
 def construct(e: Emitter, type: CompositeType, args: Sequence[Binding], span: Span) -> Composite:
@@ -51,12 +69,28 @@ def construct(e: Emitter, type: CompositeType, args: Sequence[Binding], span: Sp
     return CONSTRUCTORS[type.kind](e, type, args, span)
 
 
+def unary(e: Emitter, symbol: str, name: str, x: Composite, span: Span) -> Binding:
+    """A unary operator on a vector, a matrix or another composite."""
+    rule = operator(name, x, None)
+    if rule is None:
+        raise KernelTypeError(f"`{symbol}` does not take {describe(x)}", span)
+    return rule(e, symbol, name, x, None, span)
+
+
+def negated(e: Emitter, value: Binding, span: Span) -> Binding:
+    """`-value` of a scalar or a composite."""
+    if isinstance(value, Composite):
+        return unary(e, "-", "neg", value, span)
+    return e.emit("neg", e.scalar(value, span), span=span)
+
+
 def binary(e: Emitter, symbol: str, name: str, x: Binding, y: Binding, span: Span) -> Binding:
     """A binary operator of which at least one side is a vector or matrix."""
     rule = operator(name, x, y)
     if rule is None:
-        both = isinstance(x, Composite) and isinstance(y, Composite)
-        hint = _BETWEEN_TWO.get(name, "") if both else _WITH_A_NUMBER
+        left, right = (side.type.kind if isinstance(side, Composite) else None for side in (x, y))
+        hint = _BETWEEN_TWO.get(name, "") if left and right else _WITH_A_NUMBER
+        hint = _INSTEAD.get((name, left, right), hint)
         raise KernelTypeError(f"`{symbol}` does not take ({describe(x)}, {describe(y)})", span, hint)
     return rule(e, symbol, name, x, y, span)
 
@@ -67,6 +101,10 @@ _BETWEEN_TWO = {
     "mul": "wp.cw_mul multiplies component by component, wp.dot sums",
     "div": "wp.cw_div divides each",
     "matmul": "wp.dot is the product of two vectors",
+}
+_INSTEAD: dict[tuple[str, CompositeKind | None, CompositeKind | None], str] = {
+    ("mul", QUATERNION, VECTOR): "wp.quat_rotate(q, v) turns a vector",
+    ("mul", TRANSFORM, VECTOR): "wp.transform_point(t, p) and wp.transform_vector(t, v) take vectors",
 }
 
 

@@ -133,7 +133,7 @@ def element(e: Emitter, array: StructArray, indices: tuple[Operand, ...], span: 
         if isinstance(item, StructArray):
             items.append(element(e, item, indices, span))
         else:
-            items.append(e.load(item, (*item.prefix, *indices), span))
+            items.append(e.load(item, indices, span))
     return StructValue(array.type.struct, tuple(items))
 
 

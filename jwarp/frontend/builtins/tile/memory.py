@@ -15,7 +15,17 @@ from jwarp.frontend.builtins.signatures import indexed
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS
 from jwarp.frontend.builtins.tile.calls import Given, TileBuiltin, define
 from jwarp.frontend.tiles.subscripts import along_axis
-from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, Number, TileRef, describe, flatten
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    Chosen,
+    Composite,
+    Number,
+    Part,
+    TileRef,
+    describe,
+    flatten,
+)
 from jwarp.frontend.values.composites import component_indices
 from jwarp.frontend.values.views import moved
 from jwarp.ir.attributes import Strided
@@ -231,8 +241,16 @@ def _gathered(given: Given, array: ArrayRef, shape: tuple[int, ...]) -> list[Ope
 def _indices(given: Given, array: ArrayRef, places: list[Operand], component: Sequence[Const]) -> tuple[Operand, ...]:
     """All indices of a component: those of the array's row, of the elements, of the component."""
     shape, memory = types.shape_of(places[0].type), given.memory
-    row = (memory.fill(x, shape, given.where("a")) for x in array.prefix)
-    return (*row, *places, *(memory.fill_const(k.value, shape) for k in component))
+    left, first = iter(places), []
+    for axis in array.axes:
+        if isinstance(axis, (Part, Chosen)):
+            raise given.error(
+                f"`{array.name}` is a slice or indexed here; tiles are parts of whole arrays and of rows",
+                "give the array itself, and an offset= in it",
+                name="a",
+            )
+        first.append(next(left) if axis is None else memory.fill(axis, shape, given.where("a")))
+    return (*first, *left, *(memory.fill_const(k.value, shape) for k in component))
 
 
 def _loaded(given: Given, array: ArrayRef, places: list[Operand], shape: tuple[int, ...]) -> TileRef:

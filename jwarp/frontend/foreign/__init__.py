@@ -1,0 +1,1 @@
+"""Kernels of other packages, which are compiled as they are."""

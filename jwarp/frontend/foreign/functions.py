@@ -1,0 +1,44 @@
+"""Functions of the kernel language that were defined with NVIDIA Warp, with their overloads and gradients."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any
+
+from jwarp.frontend.foreign.captured import definition_of
+from jwarp.frontend.func import Func
+from jwarp.frontend.meaning import meaning
+
+
+class ForeignFunc(Func):
+    """A `@wp.func` of Warp's: one overload, or the one defined last, which knows all."""
+
+    def __init__(self, function: Any, overloads: tuple[Any, ...] = ()):
+        """`overloads` are all of Warp's functions of this name, in order, `function` being the last one."""
+        super().__init__(function.func, definition=definition_of(function.func, function.adj))
+        self._types = {**function.adj.arg_types, **function.input_types}
+        if len(overloads) > 1:
+            self._defined = tuple(map(ForeignFunc, overloads))
+        if function.custom_grad_func is not None:
+            self.gradient = ForeignFunc(function.custom_grad_func)
+
+    @functools.cached_property
+    def annotations(self) -> dict[str, Any]:
+        return {name: meaning(kind) for name, kind in self._types.items()}
+
+
+def function_of(function: Any) -> Func:
+    """The counterpart of a `warp.Function` that is written in Python; the same one as long as it is not changed."""
+    every = (*function.user_overloads.values(), *function.user_templates.values())
+    written = tuple(one for one in every if one.generic_parent is None) or (function,)
+    state = tuple((one, one.custom_grad_func, one.custom_replay_func) for one in written)
+    found = _made.get(function)
+    if found is None or found[0] != state:
+        # Of the same arguments' types, the one defined last counts.
+        found = _made[function] = state, ForeignFunc(written[-1], written)
+    return found[1]
+
+
+# Of each function of Warp's that is alive: its overloads with their gradients, and what was made of them.
+_made: weakref.WeakKeyDictionary[Any, tuple[tuple, Func]] = weakref.WeakKeyDictionary()

@@ -1,0 +1,144 @@
+"""Kernels that were defined with NVIDIA Warp, where that is installed: jwarp runs them, and Warp says what is right."""
+
+import enum
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jwarp
+
+wp = pytest.importorskip("warp")
+wp.config.quiet = True
+
+N = 16
+
+
+@wp.struct
+class Inner:
+    k: float
+    v: wp.vec3
+
+
+@wp.struct
+class Outer:
+    inner: Inner
+    m: wp.mat22
+    x: wp.array(dtype=wp.vec3)
+
+
+class Mode(enum.IntEnum):
+    PLAIN = 3
+    OTHER = 5
+
+
+class Limits:
+    LOW = 0.25
+    offset = wp.vec3(1.0, 2.0, 3.0)
+
+
+SCALE = wp.constant(1.5)
+AXIS = wp.vec3(0.5, -1.0, 2.0)
+COUNT = wp.int32(3)
+TURN = wp.mat22(0.0, -1.0, 1.0, 0.0)
+
+
+@wp.func
+def scaled(x: float):
+    return x * SCALE
+
+
+@wp.func
+def scaled(x: wp.vec3):  # noqa: F811 an overload
+    return x * SCALE + AXIS
+
+
+@wp.func
+def with_default(x: float, power: int = 3) -> float:
+    r = float(1.0)
+    for _ in range(power):
+        r *= x
+    return r
+
+
+@wp.func
+def two_results(x: float) -> tuple[float, wp.vec3]:
+    return -x, wp.vec3(x, x * x, 1.0)
+
+
+@wp.kernel(enable_backward=False)
+def mixed(s: Outer, x: wp.array(dtype=float), y: wp.array[float], z: wp.array2d[wp.vec3]):
+    i = wp.tid()
+    minus, v = two_results(x[i])
+    y[i] = scaled(x[i]) + minus * with_default(x[i]) + s.inner.k * float(Mode.OTHER)
+    if x[i] > Limits.LOW:
+        y[i] = y[i] * float(COUNT) + float(wp.static(Mode.PLAIN))
+    r = s.m * TURN * wp.vec2(x[i], 1.0)
+    z[i, 1] = scaled(s.inner.v) + s.x[i] + Limits.offset + vec3(r[0], r[1], v[1])  # noqa: F821 found in Warp
+
+
+def of_warp(kernel, inputs, outputs):
+    """What Warp makes of `outputs`."""
+    made = [wp.array(o, dtype=kind) for o, kind in outputs]
+    wp.launch(kernel, N, inputs, made, device="cpu")
+    return [o.numpy() for o in made]
+
+
+def test_a_kernel_of_warp_gives_what_warp_gives():
+    rng = np.random.default_rng(1)
+    x, w = rng.normal(size=N).astype(np.float32), rng.normal(size=(N, 3)).astype(np.float32)
+    s = Outer()
+    s.inner.k, s.inner.v, s.m, s.x = 0.75, wp.vec3(1.0, 2.0, -3.0), wp.mat22(1.0, 2.0, 3.0, 4.0), wp.array(w, wp.vec3)
+    empty = np.zeros(N, np.float32), np.zeros((N, 2, 3), np.float32)
+    expected = of_warp(mixed, [s, wp.array(x)], [(empty[0], float), (empty[1], wp.vec3)])
+    given = {"inner": {"k": 0.75, "v": (1.0, 2.0, -3.0)}, "m": np.array([[1, 2], [3, 4]], np.float32), "x": w}
+    got = jwarp.launch(mixed, N, [given, x], [N, (N, 2)])
+    for mine, theirs in zip(got, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-6)
+
+
+def test_the_same_kernel_is_the_same_each_time():
+    record = jwarp.Launch(mixed)
+    assert record.kernel is jwarp.Launch(mixed).kernel is jwarp.jax_kernel(mixed, 2).kernel
+    assert "kernel mixed(s.inner.k: float32" in jwarp.inspect(mixed, "ir")
+
+
+@wp.func
+def square(x: float) -> float:
+    return x * x
+
+
+@wp.func_grad(square)
+def adj_square(x: float, adj: float):
+    wp.adjoint[x] += 10.0 * adj
+
+
+@wp.kernel
+def squares(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = square(x[i])
+
+
+def test_a_gradient_of_its_own_is_taken():
+    x = jnp.arange(4.0)
+    np.testing.assert_array_equal(jax.grad(lambda x: jwarp.jax_kernel(squares)(x)[0].sum())(x), [10.0] * 4)
+
+
+def scaled_by(factors):
+    """Kernels whose `wp.static` was another one where each was defined."""
+    made = []
+    for factor in factors:
+
+        @wp.kernel(module="unique")
+        def times(x: wp.array[float], y: wp.array[float]):
+            i = wp.tid()
+            y[i] = x[i] * wp.static(float(factor))
+
+        made.append(times)
+    return made
+
+
+def test_static_is_what_it_was_where_the_kernel_was_defined():
+    for factor, kernel in zip((2, 3), scaled_by((2, 3)), strict=True):
+        np.testing.assert_array_equal(jwarp.launch(kernel, 3, [np.ones(3, np.float32)], [3])[0], [factor] * 3)

@@ -1,0 +1,151 @@
+"""More kernels that mean the same in Warp, as those in shared_kernels: slices, stars, operators by name, reversed."""
+
+# ruff: noqa: F811
+import jwarp as wp
+from jwarp import vec3
+
+
+@wp.struct
+class Complex:
+    re: float
+    im: float
+
+
+@wp.func
+def add(p: Complex, q: Complex) -> Complex:
+    return Complex(p.re + q.re, p.im + q.im)
+
+
+@wp.func
+def mul(p: Complex, q: Complex) -> Complex:
+    return Complex(p.re * q.re - p.im * q.im, p.re * q.im + p.im * q.re)
+
+
+@wp.func
+def mul(s: float, q: Complex) -> Complex:
+    return Complex(s * q.re, s * q.im)
+
+
+@wp.func
+def total(u: wp.array[float]):
+    s = float(0.0)
+    for k in range(u.shape[0]):
+        s += u[k] * float(k + 1)
+    return s
+
+
+@wp.func
+def put(u: wp.array[int], value: int):
+    u[0] = value
+    u[-1] = value + 1
+    u[1] += 2
+
+
+@wp.kernel
+def slices(
+    a: wp.array[int],
+    b: wp.array[int],
+    x: wp.array[float],
+    y: wp.array[float],
+    out: wp.array2d[int],
+    real: wp.array2d[float],
+):
+    i = wp.tid()
+    n = x.shape[0]
+    real[0, i] = total(x[1:5])
+    real[1, i] = total(x[: i + 1])
+    real[2, i] = total(x[i:])
+    real[3, i] = total(x[i::3])
+    real[4, i] = total(x[40:i:-2])
+    real[5, i] = total(x[::-1])
+    real[6, i] = total(x[-7:-2])
+    rest = y[2:]
+    real[7, i] = rest[0] + rest[i % (n - 2)] + rest[-1] + total(rest[i % 5 : 9])
+    middle = y[8:20]
+    real[8, i] = total(middle[::-1]) + total(middle[2:-2]) + total(middle[::4])
+    column = real[:, i]
+    column[9] = x[i]
+    column[10] += y[i]
+    put(out[2:6, i], a[i])
+    lower = out[10:15]
+    lower[1, i] = b[i]
+    lower[-1, i] = lower.shape[0] * 100 + lower.shape[1]
+    out[15, i] = len(out[:, i]) + x[3:3].shape[0] + x[5:2].shape[0] + x[60:1000].shape[0]
+
+
+@wp.kernel
+def stars(
+    a: wp.array[int],
+    b: wp.array[int],
+    x: wp.array[float],
+    y: wp.array[float],
+    out: wp.array2d[int],
+    real: wp.array2d[float],
+):
+    i = wp.tid()
+    v = wp.vec3(*x[:3])
+    real[0, i] = v[0] + 2.0 * v[1] + 3.0 * v[2]
+    w = wp.vec4(y[i], *v)
+    real[1, i] = wp.dot(w, w)
+    real[2, i] = wp.max(*x[i % 1 : 2]) if False else wp.max(*y[3:8:4])
+    u = wp.vec3i(*a[2:5])
+    out[0, i] = u[0] + 2 * u[1] + 3 * u[2]
+    m = wp.matrix_from_rows(*wp.mat22(x[i], y[i], 1.0, 2.0))
+    real[3, i] = m[0, 0] + 2.0 * m[0, 1] + 3.0 * m[1, 0] + 4.0 * m[1, 1]
+    real[4, i] = vec3(x[i], 2.0, 3.0)[0]
+
+
+@wp.kernel
+def operators_by_name(
+    a: wp.array[int],
+    b: wp.array[int],
+    x: wp.array[float],
+    y: wp.array[float],
+    out: wp.array2d[int],
+    real: wp.array2d[float],
+):
+    i = wp.tid()
+    p = Complex(x[i], y[i])
+    q = Complex(im=2.0, re=y[i])
+    r = p * q + 0.5 * p
+    r += q
+    r *= p
+    real[0, i] = r.re
+    real[1, i] = r.im
+    real[2, i] = x[i] + y[i] * x[i]
+
+
+@wp.kernel
+def backwards(
+    a: wp.array[int],
+    b: wp.array[int],
+    x: wp.array[float],
+    y: wp.array[float],
+    out: wp.array2d[int],
+    real: wp.array2d[float],
+):
+    i = wp.tid()
+    s = int(0)
+    for j in reversed(range(a[i] % 7, b[i] % 9)):
+        s = s * 3 + j
+    out[0, i] = s
+    s = int(0)
+    for j in reversed(range(b[i] % 9, a[i] % 7, -1)):
+        s = s * 3 + j
+    out[1, i] = s
+    s = int(0)
+    for j in reversed(range(a[i] % 20, b[i] % 20, b[i] % 3 + 4)):
+        s = s * 3 + j
+    out[2, i] = s
+    s = int(0)
+    for j in reversed(range(5)):
+        s = s * 10 + j
+    out[3, i] = s
+    s = int(0)
+    for j in reversed(range(b[i] % 20, a[i] % 20, -3)):
+        if j == 2:
+            continue
+        s = s * 3 + j
+        if s > 1000:
+            break
+    out[4, i] = s

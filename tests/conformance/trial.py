@@ -19,6 +19,7 @@ import warp
 from arguments import assign, kept, randomized
 from comparing import (
     Outcome,
+    Refused,
     WarpSide,
     arguments,
     compare,
@@ -31,9 +32,8 @@ from comparing import (
 from compiling import Compiled, adjoint, forward
 from recording import SIZES, Launch, made_up, name_of, record, time_limit
 from strict import Undefined, run_strictly
-from warp_adapter import FAILURES, Refused, WarpKernel
 
-from jwarp.ir.nodes import written_params
+from jwarp.frontend.kernel_base import Kernel
 
 COMPILE_SECONDS = 120
 DEFINED_SECONDS = 60
@@ -42,13 +42,12 @@ ORACLE_THREADS = 1 << 14
 ABSENT = ("pxr", "torch", "cupy", "mpi4py", "nccl", "nvshmem")  # what examples import and their kernels do not need
 
 
-def undefined(kernel: WarpKernel, launch: Launch) -> str:
+def undefined(kernel: Kernel, launch: Launch) -> str:
     """Why Warp need not survive the launch, or what it gives depends on the order of the threads; or nothing."""
     if np.prod(launch.dims) > ORACLE_THREADS:
         return "too many threads to be sure" if launch.made_up else ""
     args = [np.asarray(a) for a in arguments(kernel, launch)]
     args = [a if p.is_array else a.astype(p.dtype.dtype) for p, a in zip(kernel.params, args, strict=False)]
-    args.append(np.zeros(1, np.int32))
     try:
         with time_limit(ORACLE_SECONDS), np.errstate(all="ignore"):
             run_strictly(kernel.ir(), launch.dims, args)
@@ -78,7 +77,7 @@ class Trial:
         """Kernels named in `skipped` are left out. Without `launches` kernels are only compiled."""
         self.module, self.skipped, self.library, self.launches = module, skipped, library, launches
         self.log = log.open("a")
-        self.read: dict[Any, WarpKernel | Outcome] = {}
+        self.read: dict[Any, Kernel | Outcome] = {}
         self.compiles: dict[Any, bool] = {}
 
     def say(self, name: str, outcome: Outcome, **more: Any) -> None:
@@ -121,7 +120,7 @@ class Trial:
             self.note(kernel, "adjoint", Compiled("fault", f"takes more than {COMPILE_SECONDS} s", 0.0))
         return True
 
-    def kernel(self, kernel: Any) -> WarpKernel | Outcome:
+    def kernel(self, kernel: Any) -> Kernel | Outcome:
         if kernel not in self.read:
             made = read(kernel)
             if isinstance(made, Outcome) and ": " in made.reason and not kernel.is_generic and warp_refuses(kernel):
@@ -167,7 +166,7 @@ class Trial:
             self.say(name_of(kernel), Outcome("warp", f"no arguments: {error}"))
             return []
 
-    def defined(self, kernel: Any, made: WarpKernel, rng: np.random.Generator) -> Launch:
+    def defined(self, kernel: Any, made: Kernel, rng: np.random.Generator) -> Launch:
         """A launch with made up arguments that has one result, if one is found."""
         for sizes in SIZES:
             launch = made_up(kernel, made.ir().tid_dims, sizes, rng)
@@ -201,7 +200,7 @@ def _is_generic(launch: Launch) -> bool:
     return launch.kernel.generic_parent is not None
 
 
-def _tried(kernel: WarpKernel, launch: Launch, side: WarpSide) -> Outcome:
+def _tried(kernel: Kernel, launch: Launch, side: WarpSide) -> Outcome:
     """What came of all variants of one launch: the first that does not agree, or agreement."""
     best = Outcome("warp", "never tried")
     for variant in variants(launch):
@@ -225,16 +224,11 @@ def _tried(kernel: WarpKernel, launch: Launch, side: WarpSide) -> Outcome:
         outcome = compare(kernel, variant, expected, got)
         if outcome.verdict != "agree":
             return outcome
-        expects = any(p.name == FAILURES for i, p in enumerate(kernel.params) if i in _written(kernel))
-        if not wrote_nothing(kernel, variant, expected) or expects:
+        if not wrote_nothing(kernel, variant, expected):
             best = outcome
         elif best.verdict == "warp":
             best = Outcome("vacuous", "no array changes")
     return best
-
-
-def _written(kernel: WarpKernel) -> tuple[int, ...]:
-    return tuple(written_params(kernel.ir()))
 
 
 def run_trial(module: str, log: Path, skipped: frozenset[str]) -> None:

@@ -38,7 +38,7 @@ from jwarp.ir.attributes import Attribute, Extent
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.nodes import Const, Gradient, Local, Op, Operand, Param, Value
 from jwarp.ir.ops import OPS
-from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, int32, int64, uint32, uint64
+from jwarp.types import ArrayType, Bound, CompositeType, ScalarType, bool_, int32, int64, uint32, uint64
 
 # What one thread may have in local arrays. Sixteen threads at a time have theirs on the stack.
 MAX_LOCAL_BYTES = 4096
@@ -57,6 +57,7 @@ class Frame:
     env: dict[str, Binding] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)  # names that some path leaves without a value
     statics: dict[str, Any] = field(default_factory=dict)  # variables of unrolled loops
+    variables: Bound = field(default_factory=dict)  # the types that type variables stand for
     not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
 
     @functools.cached_property

@@ -27,7 +27,7 @@ from jwarp.frontend.syntax.source import (
 )
 from jwarp.frontend.tiles.blocks import by_blocks
 from jwarp.ir import nodes
-from jwarp.types import as_type, is_open, wanted_type
+from jwarp.types import Bound, as_type, is_open, wanted_type
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
@@ -39,6 +39,7 @@ _IRS: PerOwner[Kernel, tuple, nodes.Kernel] = PerOwner("IR of a kernel", "settin
 class PythonKernel(Kernel):
     """A kernel written in Python. Its code is read when it is first needed; numbers it names are captured now."""
 
+    _variables: Bound | None = None  # the types that type variables of a generic kernel stand for
     _tiled: bool | None = None  # whether it uses tiles, once that is known
 
     def __init__(
@@ -106,7 +107,10 @@ class PythonKernel(Kernel):
     def _lowered(self, key: tuple) -> nodes.Kernel:
         """What one thread does, under the settings and for the size of the block that `key` has."""
         with self._lock:
-            return self._irs.made(key, lambda: lower_kernel_source(self.source, self.signature, self.params, *key))
+            return self._irs.made(
+                key,
+                lambda: lower_kernel_source(self.source, self.signature, self.params, *key, variables=self._variables),
+            )
 
     def _some_blocks(self, settings: Settings) -> nodes.Kernel:
         """The IR for a common size of the block; if its tiles fit none such, the error is that for the first."""
@@ -130,6 +134,7 @@ class Instance(PythonKernel):
         named = {parameter.name: kind for parameter, kind in zip(generic.signature, kinds, strict=True)}
         super().__init__(function, generic.enable_backward, named, definition)
         self.generic, self.kinds = generic, kinds
+        self._variables = generic.variables(kinds)
 
     def __reduce__(self) -> Any:
         return _instance, (self.generic, self.kinds)

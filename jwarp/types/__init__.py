@@ -13,6 +13,7 @@ from jwarp.types.arrays import array3d as array3d
 from jwarp.types.arrays import array4d as array4d
 from jwarp.types.arrays import array_of as array_of
 from jwarp.types.arrays import as_type as as_type
+from jwarp.types.arrays import element_of as element_of
 from jwarp.types.arrays import user_type as user_type
 from jwarp.types.arrays import wanted_type as wanted_type
 from jwarp.types.composites import KINDS as KINDS

@@ -71,7 +71,7 @@ class ArrayPattern(Pattern):
     def fits(self, kind: Any, bound: Bound) -> bool:
         if not isinstance(kind, (ArrayType, StructArrayType)) or kind.dims != self.dims:
             return False
-        return fits(kind.struct if isinstance(kind, StructArrayType) else kind.element, self.element, bound)
+        return fits(element_of(kind), self.element, bound)
 
     def filled(self, bound: Bound) -> Any:
         element = filled(self.element, bound)
@@ -79,6 +79,11 @@ class ArrayPattern(Pattern):
 
     def __repr__(self) -> str:
         return f"array{f'{self.dims}d' if self.dims > 1 else ''}[{self.element!r}]"
+
+
+def element_of(kind: ArrayType | StructArrayType) -> ScalarType | CompositeType | StructType:
+    """What the elements of an array are."""
+    return kind.struct if isinstance(kind, StructArrayType) else kind.element
 
 
 def array_of(element: Any, dims: int) -> Any:

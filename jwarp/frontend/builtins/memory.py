@@ -47,9 +47,8 @@ define(
 
 def _lower_type(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("type", args, (1,), span)
-    return PythonRef(
-        args[0].type if isinstance(args[0], (Composite, StructValue)) else ctx.scalar(args[0], spans[0]).type
-    )
+    whole = isinstance(args[0], (Composite, StructValue, ArrayRef, StructArray, TileRef))
+    return PythonRef(args[0].type if whole else ctx.scalar(args[0], spans[0]).type)  # type: ignore[union-attr]
 
 
 # Python's function, so not among the names of the package.

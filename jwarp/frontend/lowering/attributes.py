@@ -25,7 +25,8 @@ from jwarp.frontend.values.bindings import (
     bind_python,
     describe,
 )
-from jwarp.types import CompositeType
+from jwarp.ir.nodes import Const, Operand, Value
+from jwarp.types import ArrayType, CompositeType, StructArrayType, element_of
 
 
 @expression(ast.Attribute)
@@ -63,6 +64,8 @@ def _of_array(owner: ArrayRef, node: ast.Attribute, span: Span) -> Binding:
 
 
 def _of_struct_array(owner: StructArray, node: ast.Attribute, span: Span) -> Binding:
+    if node.attr == "dtype" and "dtype" not in owner.type.struct.fields:
+        return PythonRef(owner.type.struct)
     return Shape(owner.first) if node.attr == "shape" else structs.field(owner, node.attr, span)
 
 
@@ -89,7 +92,15 @@ def _of_composite(owner: Composite, node: ast.Attribute, span: Span) -> Binding:
     return owner.items[selected]
 
 
+def _of_scalar(owner: Operand | Number, node: ast.Attribute, span: Span) -> Binding:
+    if node.attr == "dtype":
+        return PythonRef(owner.type)
+    raise _missing(owner, node.attr, span)
+
+
 def _of_python(owner: PythonRef, node: ast.Attribute, span: Span) -> Binding:
+    if isinstance(owner.object, (ArrayType, StructArrayType)) and node.attr == "dtype":
+        return PythonRef(element_of(owner.object))
     if isinstance(owner.object, CompositeType) and node.attr == "length" and len(owner.object.shape) == 1:
         return Number(owner.object.shape[0])
     try:
@@ -112,4 +123,5 @@ _ATTRIBUTES: dict[type, Callable[[Any, ast.Attribute, Span], Binding]] = {
     TileRef: _of_tile,
     Composite: _of_composite,
     PythonRef: _of_python,
+    **dict.fromkeys((Value, Const, Number), _of_scalar),
 }

@@ -25,12 +25,12 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
     bound: Bound = {}
     arguments = _bound(function, given, bound)
-    caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments))
+    caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments), variables=bound)
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)
     try:
         lower_statements(ctx, function.source.tree.body)
-        result = result_of(ctx, function, span, bound)
+        result = result_of(ctx, function, span)
         after = ctx.frame.env
     except JwarpError as error:
         raise _inside(error, function, span) from None
@@ -71,11 +71,8 @@ def _bound(function: Func, given: Arguments, variables: Bound) -> dict[str, Bind
     return bound
 
 
-def result_of(ctx: Context, function: Func, span: Span, bound: Bound) -> Binding:
-    """What the function that was just read returns, checked against its annotation.
-
-    The type variables of its parameters stand for the types in `bound`.
-    """
+def result_of(ctx: Context, function: Func, span: Span) -> Binding:
+    """What the function that was just read returns, checked against its annotation."""
     env = ctx.frame.env
     result = env.get("$result", ())
     if "$result" in env and env.get("$return") != TRUE:
@@ -84,7 +81,7 @@ def result_of(ctx: Context, function: Func, span: Span, bound: Bound) -> Binding
             ctx.builder.check(ctx.scalar(env.get("$return", FALSE), span), f"`{function.name}` returns no value")
     result = ctx.tiles.settled(ctx.tiles.loose(result, span), span)
     expected = function.declared("return")
-    if expected is not None and not _fits(_layout(result, span), expected, bound):
+    if expected is not None and not _fits(_layout(result, span), expected, ctx.frame.variables):
         returns = function.source.tree.returns
         assert returns is not None
         shown = ("nothing" if expected == () else repr(expected)).replace(",)", ")")

@@ -36,7 +36,7 @@ class Launch:
     dims: tuple[int, ...]
     args: list[Any]
     made_up: bool = False
-    block_dim: int | None = None  # of a launch in blocks: then `dims` are those of the blocks
+    blocks: int = 0  # threads of a block of `warp.launch_tiled`: `dims` are then those of the blocks
 
     @property
     def name(self) -> str:
@@ -45,12 +45,17 @@ class Launch:
     @property
     def threads(self) -> tuple[int, ...]:
         """What jwarp is told to launch over."""
-        return self.dims if self.block_dim is None else (*self.dims, self.block_dim)
+        return (*self.dims, self.blocks) if self.blocks else self.dims
+
+    @property
+    def block_dim(self) -> int:
+        """Threads of a block in jwarp. Those of other launches have one, as Warp's on processors."""
+        return self.blocks or 1
 
     @property
     def threads_of_warp(self) -> tuple[int, ...]:
-        """What Warp is: on processors its blocks have one thread."""
-        return self.dims if self.block_dim is None else (*self.dims, 1)
+        """What Warp is told to launch over."""
+        return (*self.dims, 1) if self.blocks else self.dims
 
     @property
     def too_large(self) -> bool:
@@ -77,7 +82,7 @@ class Recorder:
             return _Command(self, kernel, dim, inputs, outputs)
         if kwargs.get("adjoint") or not isinstance(kernel, warp.Kernel):
             return None
-        self._launch(kernel, _dims(dim), [*inputs, *outputs], None)
+        self._launch(kernel, _dims(dim), [*inputs, *outputs], 0)
         return None
 
     def launch_tiled(self, *args: Any, **kwargs: Any) -> Any:
@@ -87,10 +92,10 @@ class Recorder:
             arrays = [*given.get("inputs", ()), *given.get("outputs", ())]
             self._launch(given["kernel"], _dims(given["dim"]), arrays, max(1, given.get("block_dim") or 256))
 
-    def _launch(self, kernel: Any, dims: tuple[int, ...], given: list[Any], block_dim: int | None) -> None:
+    def _launch(self, kernel: Any, dims: tuple[int, ...], given: list[Any], blocks: int) -> None:
         if kernel.is_generic:
             kernel = kernel.add_overload(kernel.infer_argument_types(given))
-        launch = Launch(kernel, dims, given, block_dim=block_dim)
+        launch = Launch(kernel, dims, given, blocks=blocks)
         key = (launch.name, *self.key(kernel))
         before = sum(k[0] == launch.name for k in self.launches)
         if key not in self.launches and before < self.most and not launch.too_large and 0 not in dims:

@@ -17,6 +17,7 @@ from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
+from jwarp.api.map import map as map
 from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
 from jwarp.backend.events import CompileEvent as CompileEvent
@@ -46,7 +47,6 @@ from jwarp.frontend.builtins.annotations import (
     Shape,
     T,
     ThreadIndex,
-    TileStack,
     Vector,
 )
 from jwarp.frontend.builtins.annotations import Float as Float
@@ -66,6 +66,7 @@ from jwarp.frontend.builtins.annotations import int16 as int16
 from jwarp.frontend.builtins.annotations import int32 as int32
 from jwarp.frontend.builtins.annotations import int64 as int64
 from jwarp.frontend.builtins.annotations import tile as tile
+from jwarp.frontend.builtins.annotations import tile_stack as tile_stack
 from jwarp.frontend.builtins.annotations import uint8 as uint8
 from jwarp.frontend.builtins.annotations import uint16 as uint16
 from jwarp.frontend.builtins.annotations import uint32 as uint32
@@ -78,8 +79,14 @@ from jwarp.frontend.func_grad import adjoint as adjoint
 from jwarp.frontend.func_grad import func_grad as func_grad
 from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
+from jwarp.frontend.lowering.derivatives import grad as grad
 from jwarp.frontend.native import func_native as func_native
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
+from jwarp.types import indexedarray as indexedarray
+from jwarp.types import indexedarray1d as indexedarray1d
+from jwarp.types import indexedarray2d as indexedarray2d
+from jwarp.types import indexedarray3d as indexedarray3d
+from jwarp.types import indexedarray4d as indexedarray4d
 from jwarp.types import struct as struct
 
 bool = builtins.bool
@@ -1393,6 +1400,27 @@ def erfinv(x: Float) -> Float:
 def exp(x: Float) -> Float:
     """e to the power x."""
 
+def expect_eq(a: T, b: T) -> None:
+    """Say that two values of one type are equal, numbers or vectors, matrices and the like.
+
+    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
+    ends with an error that says where and for which thread.
+    """
+
+def expect_near(a: T, b: T, tolerance: Any = 1e-6) -> None:
+    """Say that two floats, or all components, are no further apart than `tolerance`; NaNs are not near.
+
+    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
+    ends with an error that says where and for which thread.
+    """
+
+def expect_neq(a: T, b: T) -> None:
+    """Say that two values of one type differ.
+
+    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
+    ends with an error that says where and for which thread.
+    """
+
 def floor(x: Float) -> Float:
     """The largest integer not above x, as a float."""
 
@@ -1918,9 +1946,12 @@ def sample_unit_sphere_surface(state: uint32) -> vec3:
 def sample_unit_square(state: uint32) -> vec2:
     """A point in the square of side 1 around the origin."""
 
+@_overload
 def select(cond: Any, value_if_false: T, value_if_true: T) -> T:
     """As `where`, with the values in the other order."""
 
+@_overload
+def select(arr: array[Any], value_if_false: T, value_if_true: T) -> T: ...
 @_overload
 def sign(x: Number) -> Number:
     """-1 where x < 0, else 1; of each component for vectors and matrices."""
@@ -2326,6 +2357,26 @@ def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T
 
 @_overload
 def tile_ones(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
+@_overload
+def tile_randf(shape: Shape, rng: uint32, storage: str = "register") -> tile[float]:
+    """A tile of random floats from 0 to 1, or from `min` to `max`.
+
+    `rng` is left as it is: another tile of other numbers needs another state. The numbers depend on
+    the number of threads in a block.
+    """
+
+@_overload
+def tile_randf(shape: Shape, rng: uint32, min: float, max: float, storage: str = "register") -> tile[float]: ...
+@_overload
+def tile_randi(shape: Shape, rng: uint32, storage: str = "register") -> tile[int]:
+    """A tile of random int32, or of those from `min` up to, and without, `max`.
+
+    `rng` is left as it is: another tile of other numbers needs another state. The numbers depend on
+    the number of threads in a block.
+    """
+
+@_overload
+def tile_randi(shape: Shape, rng: uint32, min: int, max: int, storage: str = "register") -> tile[int]: ...
 def tile_reduce(op: Callable[[T, T], T], a: tile[T], axis: int | None = None) -> tile[T]:
     """The elements combined by a function of two along an axis, which is left out of the shape; or all.
 
@@ -2387,27 +2438,19 @@ def tile_sort(keys: tile[Any], values: tile[Any]) -> None:
 def tile_squeeze(t: tile[T], axis: Shape | None = None) -> tile[T]:
     """A view without the dimensions of extent 1, all or those given; one dimension stays."""
 
-def tile_stack(capacity: int, dtype: type[T]) -> TileStack[T]:
-    """An empty stack that the threads of the block share, of at most `capacity` elements.
-
-    The elements are numbers, vectors, matrices or structs of these. Which threads push and pop which elements goes by
-    their order: of one `tile_stack_push`, the first threads come first; of one `tile_stack_pop`, the first thread gets
-    the last element.
-    """
-
-def tile_stack_clear(s: TileStack[Any]) -> None:
+def tile_stack_clear(s: tile_stack[Any]) -> None:
     """Drop all elements of a stack."""
 
-def tile_stack_count(s: TileStack[Any]) -> int:
+def tile_stack_count(s: tile_stack[Any]) -> int:
     """How many elements a stack has."""
 
-def tile_stack_pop(s: TileStack[T]) -> tuple[T, int]:
+def tile_stack_pop(s: tile_stack[T]) -> tuple[T, int]:
     """Let each thread pop an element, thread after thread.
 
     Gives the element and the slot it was in; zeros and -1 where none was left for this thread.
     """
 
-def tile_stack_push(s: TileStack[T], value: T, has_value: bool) -> int:
+def tile_stack_push(s: tile_stack[T], value: T, has_value: bool) -> int:
     """Let each thread that has a value push it, thread after thread.
 
     Gives the slot of this thread's value, -1 if it has none, or if the stack was full: then the value is dropped.
@@ -2599,9 +2642,12 @@ def transpose(a: AnyMatrix) -> AnyMatrix:
 def trunc(x: Float) -> Float:
     """x without its fraction."""
 
+@_overload
 def unot(a: Number) -> bool:
-    """Whether a is zero or False: `not a`."""
+    """Whether a is zero or False, or an array without elements: `not a`."""
 
+@_overload
+def unot(a: array[Any]) -> bool: ...
 def untile(a: tile[T]) -> T:
     """This thread's number, vector or matrix in a tile whose last axis has an element for each thread of the block."""
 
@@ -2619,12 +2665,15 @@ def velocity_at_point(qd: spatial_vector, r: vec3) -> vec3:
 def velocity_at_point(qd: spatial_vectord, r: vec3d) -> vec3d: ...
 @_overload
 def velocity_at_point(qd: spatial_vectorh, r: vec3h) -> vec3h: ...
+@_overload
 def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
     """`value_if_true` where the condition holds, else `value_if_false`; both have one type and are computed.
 
     The condition is a bool, a number, or an array, which holds where it has elements.
     """
 
+@_overload
+def where(arr: array[Any], value_if_true: T, value_if_false: T) -> T: ...
 @_overload
 def zeros(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.

@@ -22,7 +22,7 @@ from jwarp.launching import geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.keywords import refuse_keywords
 from jwarp.launching.program import program_of
-from jwarp.types import ArrayType
+from jwarp.types import ArrayType, indexedarray
 from jwarp.wire import Role
 
 Dims = int | Sequence[int]
@@ -447,6 +447,8 @@ def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Seque
     parts = grouping.flatten(kernel.name, argument.name, argument.type, args[first_array])
     place = next(k for k, p in enumerate(first) if not kernel.params[p].is_value)
     param = kernel.params[first[place]]
+    if isinstance(value := args[first_array], indexedarray):
+        return value.shape[: len(first) - 1]
     # Checked before its shape is used, so that a wrong rank is not reported as a wrong launch.
     shape = checks.shape_of(kernel.name, param, parts[place])
     return shape[: param.type.dims] if isinstance(param.type, ArrayType) else shape

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
 from jwarp.errors import CompileError
 from jwarp.frontend.by_name import ByName
+from jwarp.frontend.syntax.lambdas import lambda_source
 from jwarp.frontend.syntax.outputs import Outputs
 from jwarp.frontend.syntax.source import (
     Definition,
@@ -20,7 +21,7 @@ from jwarp.frontend.syntax.source import (
     parameter_span,
     read_source,
 )
-from jwarp.types import Pattern, Reference, TileKind, wanted_type
+from jwarp.types import Pattern, Reference, StackKind, TileKind, wanted_type
 
 
 class Func(ByName):
@@ -127,7 +128,7 @@ class Func(ByName):
             return None
         if get_origin(annotation) is Annotated and isinstance(annotation.__metadata__[0], Pattern):
             return annotation.__metadata__[0]
-        if isinstance(annotation, TileKind):
+        if isinstance(annotation, (TileKind, StackKind)):
             return annotation
         if get_origin(annotation) is tuple:
             return tuple(self._wanted(item, name) for item in get_args(annotation))
@@ -145,6 +146,14 @@ class Func(ByName):
 
     def __repr__(self) -> str:
         return f"<wp.func {self.name}>"
+
+
+class Lambda(Func):
+    """A lambda expression as a function of the kernel language, for `wp.map`."""
+
+    @functools.cached_property
+    def source(self) -> Source:
+        return lambda_source(self.python, self._definition.captured, self._definition.lines)
 
 
 def _written_parameters(function: Callable) -> tuple[str, ...]:

@@ -16,6 +16,12 @@ from jwarp.types.arrays import as_type as as_type
 from jwarp.types.arrays import element_of as element_of
 from jwarp.types.arrays import user_type as user_type
 from jwarp.types.arrays import wanted_type as wanted_type
+from jwarp.types.blocks import ElementType as ElementType
+from jwarp.types.blocks import StackKind as StackKind
+from jwarp.types.blocks import TileKind as TileKind
+from jwarp.types.blocks import as_element as as_element
+from jwarp.types.blocks import tile as tile
+from jwarp.types.blocks import tile_stack as tile_stack
 from jwarp.types.composites import KINDS as KINDS
 from jwarp.types.composites import MAKERS as MAKERS
 from jwarp.types.composites import MATRIX as MATRIX
@@ -35,6 +41,13 @@ from jwarp.types.composites import of_components as of_components
 from jwarp.types.composites import quaternion as quaternion
 from jwarp.types.composites import transformation as transformation
 from jwarp.types.composites import vector as vector
+from jwarp.types.indexed import indexed_of as indexed_of
+from jwarp.types.indexed import indexed_parts as indexed_parts
+from jwarp.types.indexed import indexedarray as indexedarray
+from jwarp.types.indexed import indexedarray1d as indexedarray1d
+from jwarp.types.indexed import indexedarray2d as indexedarray2d
+from jwarp.types.indexed import indexedarray3d as indexedarray3d
+from jwarp.types.indexed import indexedarray4d as indexedarray4d
 from jwarp.types.patterns import Bound as Bound
 from jwarp.types.patterns import Float as Float
 from jwarp.types.patterns import Int as Int
@@ -77,12 +90,10 @@ from jwarp.types.structs import struct as struct
 from jwarp.types.structs import unchecked as unchecked
 from jwarp.types.tiles import MAX_DIMS as MAX_DIMS
 from jwarp.types.tiles import MAX_TILE_ELEMENTS as MAX_TILE_ELEMENTS
-from jwarp.types.tiles import TileKind as TileKind
 from jwarp.types.tiles import TileType as TileType
 from jwarp.types.tiles import ValueType as ValueType
 from jwarp.types.tiles import scalar_of as scalar_of
 from jwarp.types.tiles import shape_of as shape_of
-from jwarp.types.tiles import tile as tile
 from jwarp.types.tiles import tile_type as tile_type
 from jwarp.types.tiles import with_shape as with_shape
 

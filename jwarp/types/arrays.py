@@ -45,6 +45,7 @@ class StructType(type):
     """Metaclass of the structs, which `jwarp.types.structs` makes: the names and types of the fields, in order."""
 
     fields: dict[str, AnyType]
+    indexed: ArrayType | None = None  # of the structs that stand for indexed arrays: what kernels see
 
     def __repr__(cls) -> str:
         return cls.__name__
@@ -107,8 +108,10 @@ def as_type(annotation: Any) -> AnyType | None:
     return annotation if isinstance(annotation, ArrayType) else as_scalar(annotation)
 
 
-def user_type(kind: AnyType) -> AnyType | CompositeType:
+def user_type(kind: AnyType | CompositeType) -> AnyType | CompositeType:
     """The type of a field or parameter as users write it: `wp.vec3` for a vector that is passed by value."""
+    if isinstance(kind, StructType) and kind.indexed is not None:
+        return kind.indexed
     return kind.element if isinstance(kind, ArrayType) and kind.dims == 0 else kind
 
 
@@ -132,6 +135,8 @@ def _array_type(dtype: Any, ndim: Any) -> Any:
             f"wp.array: element type must be a scalar, vector, matrix or struct type, not {dtype!r}",
             hint="write wp.array[float], or wp.array(dtype=float)",
         )
+    if isinstance(dtype, StructType) and not dtype.fields:
+        raise KernelTypeError(f"wp.array: {dtype!r} has no fields, so that an array of it has no extents")
     if not isinstance(ndim, int) or not 1 <= ndim <= MAX_DIMS:
         raise KernelTypeError(f"wp.array: ndim must be 1 to {MAX_DIMS}, not {ndim!r}")
     return array_of(element, ndim)

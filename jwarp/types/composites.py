@@ -201,6 +201,12 @@ class CompositeValue(np.ndarray):
     def __array_finalize__(self, source: Any) -> None:
         self.kind = getattr(source, "kind", None)
 
+    def __eq__(self, other: object) -> Any:
+        return False if other is None else super().__eq__(other)
+
+    def __ne__(self, other: object) -> Any:
+        return True if other is None else super().__ne__(other)
+
     def __reduce__(self) -> Any:
         make, given, state = super().__reduce__()  # type: ignore[str-unpack]
         return make, given, (state, self.kind)

@@ -37,7 +37,9 @@ Bound = dict[TypeVar, Any]
 
 
 class Pattern(ABC):
-    """Stands for types that have something in common."""
+    """Stands for types that have something in common. What `is_block`, threads of a block share: no kernel takes it."""
+
+    is_block = False
 
     @abstractmethod
     def fits(self, kind: Any, bound: Bound) -> bool:
@@ -118,7 +120,7 @@ def is_open(wanted: Any) -> bool:
 
 def as_pattern(annotation: Any, known: Any = as_scalar) -> Pattern | None:
     """The pattern that an annotation is, or None. `known` finds the types that constraints of variables name."""
-    if isinstance(annotation, Pattern):
+    if isinstance(annotation, Pattern) and not annotation.is_block:
         return annotation
     if annotation is Any:
         return ANY

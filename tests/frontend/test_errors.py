@@ -195,8 +195,8 @@ BODIES = {
     "array by condition": ("if p:\n    y = b\nelse:\n    y = a\n«y»[0] = x", C, "not constant", ""),
     "function by condition": ("f = wp.sin\nif p:\n    f = wp.cos\na[0] = «f»(x)", C, "not constant", ""),
     "function set in a loop": ("for i in range(n):\n    f = wp.cos\na[0] = «f»(x)", C, "set in a loop", ""),
-    "static of a local": ("y = 1\nz = wp.static(«y + 1»)", C, "`y` is a variable of the kernel", "outer names"),
-    "static of a local and a global": ("np = 1\nz = wp.static(«np + 1»)", C, "`np` is a variable of the kernel", ""),
+    "static of a local": ("y = n\nz = wp.static(«y + 1»)", C, "`y` is a variable of the kernel", "outer names"),
+    "static of a local and a global": ("np = n\nz = wp.static(«np + 1»)", C, "`np` is a variable of the kernel", ""),
     "static of a changed variable": ("for i in range(3):\n    i = n\n    n = wp.static(«i»)", C, "`i` is a", ""),
     "static of a carried variable": (
         "for i in range(3):\n    while n > 0:\n        n = wp.static(«i»)\n        i = n",

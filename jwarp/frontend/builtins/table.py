@@ -12,7 +12,7 @@ import numpy as np
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import Described, first_fitting
 from jwarp.frontend.context import Context
-from jwarp.frontend.values.bindings import Binding
+from jwarp.frontend.values.bindings import Binding, bind_python
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Operand
 from jwarp.ir.ops import OPS
@@ -56,7 +56,10 @@ class Builtin(Described):
                 bound = first_fitting(self.each_form, args, named)
             except TypeError as error:
                 raise KernelTypeError(f"wp.{self.name}: {error}", span) from None
+            given = set(bound.arguments)
             bound.apply_defaults()
+            left_out = {name: d for name, d in bound.arguments.items() if name not in given and isinstance(d, _VALUES)}
+            bound.arguments |= {name: bind_python(default, name, span) for name, default in left_out.items()}
             return list(bound.arguments.values()), spans
         if not named:
             return args, spans
@@ -88,6 +91,10 @@ class Builtin(Described):
         if result is None:
             raise KernelTypeError(f"wp.{self.name} does not take ({', '.join(str(a.dtype) for a in arrays)})")
         return evaluate(self.operation, arrays, result)[()]
+
+
+# Of the defaults, those that stand for values or types. None says that an argument is left out.
+_VALUES = (bool, int, float, type)
 
 
 def _python_dtype(value: Any) -> Any:

@@ -19,7 +19,7 @@ from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.foreign.functions import function_of
 from jwarp.frontend.meaning import meaning, reads
-from jwarp.types import SCALARS, Struct, StructType, array, struct, tile, unchecked
+from jwarp.types import SCALARS, Struct, StructType, array, indexedarray, struct, tile, unchecked
 
 PACKAGE = "warp"
 
@@ -105,6 +105,11 @@ def _composite(kind: Any) -> Any:
 def _array(annotation: Any) -> Any:
     """The type of an array parameter, from an annotation or an array."""
     return array(dtype=counterpart(annotation.dtype), ndim=annotation.ndim)
+
+
+def _indexed_array(annotation: Any) -> Any:
+    """The type of a parameter that is an indexed array."""
+    return indexedarray(dtype=counterpart(annotation.dtype), ndim=annotation.ndim)
 
 
 def _tile(annotation: Any) -> Any:
@@ -197,5 +202,7 @@ _OF_WARP: dict[str, Callable[[Any], Any]] = {
     "StructInstance": _struct_value,
     "array": _array,
     "_ArrayAnnotation": _array,
+    "indexedarray": _indexed_array,
+    "_IndexedArrayAnnotation": _indexed_array,
     "tile": _tile,
 }

@@ -11,7 +11,16 @@ from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.gradients import with_gradient
 from jwarp.frontend.lowering.references import leave_references
-from jwarp.frontend.values.bindings import ArrayRef, Binding, StructArray, StructValue, bind_python, describe, layout
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    StructArray,
+    StructValue,
+    TileStack,
+    bind_python,
+    describe,
+    layout,
+)
 from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.builder import FALSE, TRUE
 from jwarp.types import ArrayType, Bound, Pattern, filled, fits
@@ -127,7 +136,7 @@ def _layout(binding: Binding, span: Span) -> Any:
     """What an annotation is compared with."""
     if isinstance(binding, tuple):
         return tuple(_layout(item, span) for item in binding)
-    whole = isinstance(binding, (ArrayRef, StructArray, StructValue))
+    whole = isinstance(binding, (ArrayRef, StructArray, StructValue, TileStack))
     return binding.type if whole else layout(binding, span)  # type: ignore[union-attr]
 
 

@@ -88,6 +88,13 @@ def run_jwarp(kernel: Kernel, launch: Launch) -> dict[int, np.ndarray] | Outcome
     return {i: np.asarray(values) for i, values in written.items() if kernel.params[i].is_array}
 
 
+def unmet_expectation(kernel: Kernel, launch: Launch) -> str:
+    """What the launch says of the first of its expectations that does not hold; debug mode makes it an error."""
+    with jwarp.config(debug=True):
+        found = run_jwarp(kernel, launch)
+    return found.reason if isinstance(found, Outcome) and "does not hold" in found.reason else ""
+
+
 def values_of(kernel: Kernel, args: list[Any]) -> list[Any]:
     """Warp's arguments, by parameter of the IR; arrays as NumPy arrays."""
     pairs = zip(kernel.signature, args, strict=False)
@@ -140,7 +147,9 @@ class WarpSide:
         """The arguments after the launch."""
         args = [kept(a) for a in launch.args]
         try:
-            warp.launch(self.copies[launch.kernel], launch.threads_of_warp, inputs=args, device="cpu", record_tape=False)
+            warp.launch(
+                self.copies[launch.kernel], launch.threads_of_warp, inputs=args, device="cpu", record_tape=False
+            )
         except Exception as error:
             return Outcome("warp", reason_of(error))
         return args

@@ -18,7 +18,7 @@ BLOCK = 32  # threads of a block, where the kernel has tiles and no launch of it
 
 @dataclass(frozen=True)
 class Compiled:
-    """Of a kernel or an adjoint: `compiled`, `refused`, `fault` (a raw error) or `none`, and seconds of the processor."""
+    """Of a kernel or an adjoint: `compiled`, `refused`, `fault` (a raw error) or `none`; seconds of the processor."""
 
     verdict: str
     reason: str

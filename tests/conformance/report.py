@@ -172,7 +172,9 @@ def main() -> None:
     parser.add_argument("--library", action="append", default=[], help="try a library's kernels: mujoco_warp or newton")
     parser.add_argument("--compile", action="store_true", help="only compile the kernels of libraries")
     parser.add_argument("--tests", default="", help="only modules of a library's tests that have this in their name")
-    parser.add_argument("modules", nargs="*", help="as warp.tests.test_vec; all, if neither this nor --library is given")
+    parser.add_argument(
+        "modules", nargs="*", help="as warp.tests.test_vec; all, if neither this nor --library is given"
+    )
     options = parser.parse_args()
     began = time.monotonic()
     libraries = [x for x in LIBRARIES if x.package in options.library]

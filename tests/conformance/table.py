@@ -1,4 +1,4 @@
-"""The table of what came of the kernels of each library."""
+"""The table of what came of the kernels of each library, and the reasons for what did not come out."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import collections
 import re
 from statistics import median
 
-# Kernels that use these are counted aside: by what their refusals name.
+from differences import DIFFERENCES
+
+# Kernels that use these are counted aside: what their refusals name.
 ASIDE = {
-    "meshes, trees and grids": r"mesh_|bvh_|hash_grid|HashGrid|Mesh\b|Bvh",
-    "volumes": r"volume_|Volume|nanovdb",
+    "meshes, trees and grids": r"mesh_|bvh_|hash_grid|HashGrid|Mesh\b|Bvh|meshes, trees",
+    "volumes": r"volume_|Volume\b|[Nn]ano[Vv][Dd][Bb]|volumes",
     "textures": r"texture|Texture",
     "native code": r"in C\+\+|func_native|native",
 }
-ORDER = ("fault", "disagree", "agree", "vacuous", "order", "refused", "warp")
+# The verdict on a kernel is the first of these that one of its launches has.
+ORDER = ("fault", "disagree", "known difference", "agree", "order", "vacuous", "refused", "warp")
+GOOD = ("compiled", "agree", "none", "vacuous", "known difference")
+
+Rows = dict[tuple, list[dict]]
 
 
 def aside(reason: str) -> str | None:
@@ -22,52 +28,65 @@ def aside(reason: str) -> str | None:
 
 
 def print_table(rows: list[dict]) -> None:
-    """Print the counts of kernels, by library, and the reasons for what did not come out."""
-    for library in dict.fromkeys(row.get("library", "Warp") for row in rows):
-        _print_library(library, [row for row in rows if row.get("library", "Warp") == library])
+    """Print the counts of kernels, by library, and after them the reasons."""
+    libraries = list(dict.fromkeys(row["library"] for row in rows))
+    for library in libraries:
+        _print_library(library, [row for row in rows if row["library"] == library])
+
+
+def by_step(rows: list[dict]) -> dict[str, Rows]:
+    """The rows of each kernel, by what was done with it. A factory's kernels are one, of several instances."""
+    found: dict[str, Rows] = {"forward": {}, "adjoint": {}, "launch": {}}
+    for row in rows:
+        if row["verdict"] == "disagree" and row["name"] in DIFFERENCES:
+            row = {**row, "verdict": "known difference", "reason": DIFFERENCES[row["name"]]}
+        key = (row["name"],) if row["step"] == "launch" else (row["name"], row["line"])
+        found[row["step"]].setdefault(key, []).append(row)
+    return found
 
 
 def _print_library(library: str, rows: list[dict]) -> None:
-    by: dict[str, dict[tuple, list[dict]]] = {"forward": {}, "adjoint": {}, "launch": {}}
-    for row in rows:
-        key = (row["name"], row.get("line")) if row["step"] != "launch" else (row["name"],)
-        by[row["step"]].setdefault(key, []).append(row)
-    forward, backward = by["forward"], by["adjoint"]
-    groups: collections.Counter[str] = collections.Counter()
-    tried = {}
-    for key, found in forward.items():
-        if all(r["verdict"] == "warp" for r in found):  # what Warp refuses, too, and generics that are not launched
-            continue
-        found = [r for r in found if r["verdict"] != "warp"]
-        group = next((g for r in found if r["verdict"] != "compiled" and (g := aside(r["reason"]))), None)
-        if group:
-            groups[group] += 1
-        else:
-            tried[key] = found
-    compiled = [key for key, found in tried.items() if all(r["verdict"] == "compiled" for r in found)]
-    good = [k for k in compiled if all(r["verdict"] in ("compiled", "none") for r in backward.get(k, ()))]
-    refused = [k for k in compiled if k not in good and all(r["verdict"] != "fault" for r in backward[k])]
-    print(f"{library}: {len(forward)} kernels, aside {sum(groups.values())} {dict(groups)}")
-    print(f"  forward {len(compiled)} of {len(tried)} ({len(compiled) / max(1, len(tried)):.1%})")
-    print(f"  adjoint {len(good)} of {len(tried)} ({len(good) / max(1, len(tried)):.1%}), {len(refused)} refused by name")
-    seconds = sorted((r["seconds"], r["name"]) for found in tried.values() for r in found if r["verdict"] == "compiled")
-    if seconds and not by["launch"]:
-        print(f"  compile median {median(s for s, _ in seconds):.4f} s, largest {seconds[-1]}, sum {sum(s for s, _ in seconds):.1f}")
-        backs = sorted((r["seconds"], r["name"]) for found in backward.values() for r in found if r["verdict"] == "compiled")
-        if backs:
-            print(f"  adjoint median {median(s for s, _ in backs):.4f} s, largest {backs[-1]}, sum {sum(s for s, _ in backs):.1f}")
-    best = [min(found, key=lambda r: ORDER.index(r["verdict"]))["verdict"] for found in by["launch"].values()]
-    counts = collections.Counter(best)
-    print("  launches: " + ", ".join(f"{counts[v]} {v}" for v in ORDER))
-    for step in ("forward", "adjoint", "launch"):
-        _print_reasons(step, by[step])
+    steps = by_step(rows)
+    # What Warp refuses, too, and generics that are never launched are no kernels.
+    forward = {key: found for key, found in steps["forward"].items() if any(r["verdict"] != "warp" for r in found)}
+    groups = {key: group for key, found in forward.items() for r in found if (group := aside(r["reason"]))}
+    tried = {key: found for key, found in forward.items() if key not in groups}
+    compiled = [key for key, found in tried.items() if all(r["verdict"] in ("compiled", "warp") for r in found)]
+    backward = {key: steps["adjoint"].get(key, []) for key in compiled}
+    good = [k for k, found in backward.items() if all(r["verdict"] in ("compiled", "none") for r in found)]
+    faults = [k for k, found in backward.items() if any(r["verdict"] == "fault" for r in found)]
+    launches = {key: min((r["verdict"] for r in found), key=ORDER.index) for key, found in steps["launch"].items()}
+    counts = collections.Counter(launches.values())
+    print(f"{library}: {len(forward)} kernels, {len(groups)} aside {dict(collections.Counter(groups.values()))}")
+    print(f"  forward: {_share(len(compiled), len(tried))} compile")
+    refused = len(compiled) - len(good) - len(faults)
+    print(f"  adjoint: {_share(len(good), len(tried))} compile, {refused} refused by name, {len(faults)} fail")
+    if launches:
+        print("  launched: " + ", ".join(f"{counts[v]} {v}" for v in ORDER))
+    else:
+        _print_times("forward", tried)
+        _print_times("adjoint", backward)
+    for step in steps:
+        _print_reasons(step, steps[step])
 
 
-def _print_reasons(step: str, rows: dict[tuple, list[dict]]) -> None:
+def _share(part: int, whole: int) -> str:
+    return f"{part} of {whole} ({part / max(1, whole):.1%})"
+
+
+def _print_times(step: str, rows: Rows) -> None:
+    """Seconds of the processor, of the first instance of each kernel."""
+    times = sorted((found[0]["seconds"], key[0]) for key, found in rows.items() if found)
+    if times:
+        seconds = [s for s, _ in times]
+        print(f"  {step}: median {median(seconds):.4f} s, all {sum(seconds):.1f} s, largest {times[-1]}")
+
+
+def _print_reasons(step: str, rows: Rows) -> None:
     reasons: dict[str, set[tuple]] = {}
     for key, found in rows.items():
         for r in found:
-            if r["verdict"] not in ("compiled", "agree", "none"):
+            if r["verdict"] not in GOOD:
                 reasons.setdefault(f"{r['verdict']}: {r['reason']}", set()).add(key)
     for reason, keys in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        print(f"  {step} {len(keys):4} {reason[:300]}   {sorted(keys, key=str)[0]}")
+        print(f"  {step} {len(keys):4} {reason[:300]}   {min(keys, key=str)}")

@@ -26,6 +26,7 @@ from comparing import (
     read,
     run_in_place,
     run_jwarp,
+    unmet_expectation,
     warp_refuses,
     wrote_nothing,
 )
@@ -33,7 +34,9 @@ from compiling import Compiled, adjoint, forward
 from recording import SIZES, Launch, made_up, name_of, record, time_limit
 from strict import Undefined, run_strictly
 
+from jwarp.config import config
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.launching.program import program_of
 
 COMPILE_SECONDS = 120
 DEFINED_SECONDS = 60
@@ -50,7 +53,8 @@ def undefined(kernel: Kernel, launch: Launch) -> str:
     args = [a if p.is_array else a.astype(p.dtype.dtype) for p, a in zip(kernel.params, args, strict=False)]
     try:
         with time_limit(ORACLE_SECONDS), np.errstate(all="ignore"):
-            run_strictly(kernel.ir(), launch.dims, args)
+            program, geometry = program_of(kernel, config.settings).arranged(launch.threads, launch.block_dim)
+            run_strictly(program.kernel, geometry.dims, args)
     except Undefined as error:
         return str(error)
     except TimeoutError:
@@ -224,7 +228,10 @@ def _tried(kernel: Kernel, launch: Launch, side: WarpSide) -> Outcome:
         outcome = compare(kernel, variant, expected, got)
         if outcome.verdict != "agree":
             return outcome
-        if not wrote_nothing(kernel, variant, expected):
+        expects = "expect_" in launch.kernel.adj.source and not variant.made_up
+        if expects and (reason := unmet_expectation(kernel, variant)):
+            return Outcome("disagree", reason)
+        if expects or not wrote_nothing(kernel, variant, expected):
             best = outcome
         elif best.verdict == "warp":
             best = Outcome("vacuous", "no array changes")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-INSTALL = "pip install 'jwarp[conformance]'"
+INSTALL = "pip install -e '.[conformance]'"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import library_trial
 import table
 import trial
 import warp
-from libraries import LIBRARIES, Library
+from libraries import INSTALL, LIBRARIES, Library
 
 SECONDS = 240  # for one module
 LIBRARY_SECONDS = 900
@@ -178,6 +178,8 @@ def main() -> None:
     options = parser.parse_args()
     began = time.monotonic()
     libraries = [x for x in LIBRARIES if x.package in options.library]
+    for missing in [x for x in libraries if not x.installed]:
+        parser.error(f"{missing.package} is not installed: {INSTALL}")
     jobs = [job for x in libraries for job in jobs_of(x, not options.compile) if options.tests in job.module]
     if not libraries or options.modules:
         jobs += [Job(module) for module in options.modules or all_modules()]

@@ -121,8 +121,7 @@ def make_matrix(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     elif len(values) == 1 and isinstance(values[0], Composite) and not values[0].type.is_vector:
         extents = values[0].type.shape
     else:
-        way_out = _FROM_PARTS if len(values) == 3 else "wp.matrix(shape=(2, 3), dtype=float)"
-        raise KernelTypeError("wp.matrix needs its shape", span, way_out)
+        raise KernelTypeError("wp.matrix needs its shape", span, "wp.matrix(shape=(2, 3), dtype=float)")
     kind = component_type(e, values, dtype, "wp.matrix", span)
     return from_components(e, matrix((extents[0], extents[1]), kind), values, span)
 

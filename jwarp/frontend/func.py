@@ -31,6 +31,7 @@ class Func(ByName):
     """
 
     gradient: Func | None = None  # what @wp.func_grad gave it
+    replay: Func | None = None  # what @wp.func_replay gave it
 
     def __init__(
         self,

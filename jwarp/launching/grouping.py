@@ -36,7 +36,8 @@ def expand(kernel: Kernel, given: Matched, written: Sequence[int]) -> Matched:
         KernelTypeError, LaunchError: a struct does not fit, or the kernel stores to an input.
     """
     matched = _taken_apart(kernel, given, written) if kernel.has_structs else given
-    refuse_written_inputs(kernel.name, kernel.params, written, matched.roles)
+    given_ones = [p for p in written if matched.values[p] is not None]
+    refuse_written_inputs(kernel.name, kernel.params, given_ones, matched.roles)
     return matched
 
 
@@ -69,6 +70,8 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
     An output of structs may be given by one shape for all leaves.
     """
     if isinstance(kind, StructArrayType):
+        if value is None:
+            return [None for _ in leaves(name, kind)]
         # As one struct, whose leaves have the axes of the array in front.
         found = flatten(kernel, name, kind.struct, value, is_output=is_output)
         _check_axes(kernel, name, kind, found)

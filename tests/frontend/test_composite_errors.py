@@ -3,6 +3,7 @@
 In the bodies below `«` and `»` stand around the text that the caret must point at.
 """
 
+import numpy as np
 import pytest
 from error_checks import C, T, check
 
@@ -110,7 +111,8 @@ def test_a_mistake_with_vectors(name, tmp_path):
     check(KERNEL + "".join(f"    {line}\n" for line in text.split("\n")), error, words, hint, tmp_path)
 
 
-def test_functions_of_vectors_are_for_kernels():
-    for call in (lambda: wp.dot((1.0,), (2.0,)), lambda: wp.vector(length=3, dtype=float)):
-        with pytest.raises(TypeError, match="only be called inside a kernel"):
-            call()
+def test_functions_of_vectors_work_outside_kernels():
+    assert wp.dot((1.0, 2.0), (3.0, 4.0)) == 11.0
+    np.testing.assert_allclose(wp.normalize(wp.vec3d(0, 3, 4)), [0, 0.6, 0.8])
+    with pytest.raises(TypeError, match="takes 2 vectors of one type"):
+        wp.dot(wp.vec2(), wp.vec3())

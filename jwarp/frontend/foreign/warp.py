@@ -11,7 +11,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 import numpy as np
 
@@ -129,7 +129,7 @@ def _type_var(variable: TypeVar) -> Any:
 _type_vars: Cache[tuple, Any] = Cache("type variables of Warp's", 1024)
 
 
-def _generic(alias: types.GenericAlias) -> Any:
+def _generic(alias: Any) -> Any:
     """`tuple[…]`, where a function says its results."""
     if get_origin(alias) is not tuple:
         return alias
@@ -188,16 +188,21 @@ def _place_of(kind: type) -> Span:
         return Span(kind.__module__, 0)
 
 
+def _function(function: Any) -> Any:
+    return named(function.key) if function.is_builtin() else function_of(function)
+
+
 # What is done with objects of each class: of Python's, and of Warp's by name.
 _OF_PYTHON: dict[type, Callable[[Any], Any]] = {
     types.ModuleType: _module,
     type: _type,
     TypeVar: _type_var,
     types.GenericAlias: _generic,
+    type(ClassVar[int]): _generic,  # what `typing.Tuple[…]` is, too
     types.FunctionType: _by_name,
 }
 _OF_WARP: dict[str, Callable[[Any], Any]] = {
-    "Function": lambda function: named(function.key) if function.is_builtin() else function_of(function),
+    "Function": _function,
     "Struct": _struct,
     "StructInstance": _struct_value,
     "array": _array,

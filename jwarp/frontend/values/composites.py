@@ -14,6 +14,7 @@ from jwarp.ir.builder import TRUE, zero
 from jwarp.ir.nodes import Const, Operand
 from jwarp.types import (
     MATRIX,
+    QUATERNION,
     CompositeType,
     ScalarType,
     as_scalar,
@@ -106,6 +107,9 @@ def make_matrix(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     """`matrix(*values, shape, dtype)`; the type follows from the values where it is left out."""
     values, shape, dtype = args
     assert isinstance(values, tuple)
+    if len(values) == 3 and isinstance(values[1], Composite) and values[1].type.kind is QUATERNION:
+        hint = "wp.transform_compose(position, rotation, scale) is that matrix"
+        raise KernelTypeError("wp.matrix does not take a position, a rotation and a scale", span, hint)
     if shape is not None:
         if not isinstance(shape, tuple) or len(shape) != 2:
             raise KernelTypeError(f"shape must be (rows, columns), not {describe(shape)}", span)
@@ -137,7 +141,7 @@ def positive(binding: Binding, what: str, span: Span) -> int:
 def component_type(e: Emitter, values: Sequence[Binding], dtype: Binding | None, name: str, span: Span) -> ScalarType:
     """The type that `dtype` names, or else the one that the values have."""
     if dtype is not None:
-        kind = as_scalar(dtype.object) if isinstance(dtype, PythonRef) else None
+        kind = as_scalar(dtype.object if isinstance(dtype, PythonRef) else dtype)  # a default is the type itself
         if kind is None:
             raise KernelTypeError(f"the dtype of {name} must be a scalar type, not {describe(dtype)}", span)
         return kind

@@ -41,7 +41,7 @@ def reference_targets(ctx: Context, function: Func, given: Arguments, arguments:
     """What the references of `function` are in a call, as the arguments are before it."""
     if not function.references:
         return {}
-    nodes = function.signature.bind(*given.nodes, **given.named_nodes).arguments
+    nodes = function.signature.bind_partial(*given.nodes, **given.named_nodes).arguments
     targets: Targets = {}
     for name, reference in function.references.items():
         node = nodes.get(name)

@@ -64,7 +64,7 @@ BODIES = {
     "class": ("«c»lass A:\n    pass", C, "a class inside", ""),
     "import": ("«import os»", C, "`import`", "top of the file"),
     "match": ("«m»atch n:\n    case 1:\n        pass", C, "`match`", "elif"),
-    "is": ("if «a is None»:\n    pass", C, "`is`", "=="),
+    "is": ("if «n is p»:\n    pass", C, "`is`", "=="),
     "in": ("if «n in (1, 2)»:\n    pass", C, "`in`", "or"),
     "for else": ("«f»or i in range(n):\n    pass\nelse:\n    pass", C, "`else` after a loop", "break"),
     "while else": ("«w»hile p:\n    pass\nelse:\n    pass", C, "`else` after a loop", "break"),

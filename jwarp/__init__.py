@@ -44,6 +44,8 @@ from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
 from jwarp.frontend.lowering.derivatives import grad as grad
 from jwarp.frontend.native import func_native as func_native
+from jwarp.frontend.options import get_module_options as get_module_options
+from jwarp.frontend.options import set_module_options as set_module_options
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.lib import decompositions as _decompositions  # noqa: F401 its rows
 from jwarp.lib import noise as _noise  # noqa: F401 its rows

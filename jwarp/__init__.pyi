@@ -81,6 +81,8 @@ from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
 from jwarp.frontend.lowering.derivatives import grad as grad
 from jwarp.frontend.native import func_native as func_native
+from jwarp.frontend.options import get_module_options as get_module_options
+from jwarp.frontend.options import set_module_options as set_module_options
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.types import indexedarray as indexedarray
 from jwarp.types import indexedarray1d as indexedarray1d
@@ -1718,8 +1720,8 @@ def quat_from_matrix(mat: mat44d) -> quatd: ...
 def quat_from_matrix(mat: mat33h) -> quath: ...
 @_overload
 def quat_from_matrix(mat: mat44h) -> quath: ...
-def quat_identity(dtype: Any = float) -> Any:
-    """The quaternion 0, 0, 0, 1 of a float type, which turns nothing."""
+def quat_identity(dtype: Any = None) -> Any:
+    """The quaternion 0, 0, 0, 1 of a float type (float32 where none is given), which turns nothing."""
 
 @_overload
 def quat_inverse(quat: quat) -> quat:
@@ -2565,8 +2567,8 @@ def transform_get_translation(xform: transform) -> vec3:
 def transform_get_translation(xform: transformd) -> vec3d: ...
 @_overload
 def transform_get_translation(xform: transformh) -> vec3h: ...
-def transform_identity(dtype: Any = float) -> Any:
-    """The transform of a float type that moves and turns nothing."""
+def transform_identity(dtype: Any = None) -> Any:
+    """The transform of a float type (float32 where none is given) that moves and turns nothing."""
 
 @_overload
 def transform_inverse(xform: transform) -> transform:
@@ -2586,12 +2588,34 @@ def transform_multiply(a: transformd, b: transformd) -> transformd: ...
 def transform_multiply(a: transformh, b: transformh) -> transformh: ...
 @_overload
 def transform_point(xform: transform, point: vec3) -> vec3:
-    """A point turned and moved: quat_rotate(xform.q, point) + xform.p."""
+    """A point turned and moved: quat_rotate(xform.q, point) + xform.p, or that of mat @ (point, 1)."""
 
+@_overload
+def transform_point(mat: mat44, point: vec3) -> vec3: ...
 @_overload
 def transform_point(xform: transformd, point: vec3d) -> vec3d: ...
 @_overload
+def transform_point(mat: mat44d, point: vec3d) -> vec3d: ...
+@_overload
 def transform_point(xform: transformh, point: vec3h) -> vec3h: ...
+@_overload
+def transform_point(mat: mat44h, point: vec3h) -> vec3h: ...
+@_overload
+def transform_set_rotation(xform: transform, q: quat) -> None:
+    """Change the rotation of a transform: `xform.q = q`."""
+
+@_overload
+def transform_set_rotation(xform: transformd, q: quatd) -> None: ...
+@_overload
+def transform_set_rotation(xform: transformh, q: quath) -> None: ...
+@_overload
+def transform_set_translation(xform: transform, p: vec3) -> None:
+    """Change the position of a transform: `xform.p = p`."""
+
+@_overload
+def transform_set_translation(xform: transformd, p: vec3d) -> None: ...
+@_overload
+def transform_set_translation(xform: transformh, p: vec3h) -> None: ...
 @_overload
 def transform_to_matrix(xform: transform) -> mat44:
     """The 4 by 4 matrix of a transform: the rotation at its upper left, the position at its right."""
@@ -2610,12 +2634,18 @@ def transform_twist(t: transformd, x: spatial_vectord) -> spatial_vectord: ...
 def transform_twist(t: transformh, x: spatial_vectorh) -> spatial_vectorh: ...
 @_overload
 def transform_vector(xform: transform, vec: vec3) -> vec3:
-    """A vector turned, and not moved."""
+    """A vector turned, and not moved, or that of mat @ (vec, 0)."""
 
+@_overload
+def transform_vector(mat: mat44, vec: vec3) -> vec3: ...
 @_overload
 def transform_vector(xform: transformd, vec: vec3d) -> vec3d: ...
 @_overload
+def transform_vector(mat: mat44d, vec: vec3d) -> vec3d: ...
+@_overload
 def transform_vector(xform: transformh, vec: vec3h) -> vec3h: ...
+@_overload
+def transform_vector(mat: mat44h, vec: vec3h) -> vec3h: ...
 @_overload
 def transform_wrench(t: transform, x: spatial_vector) -> spatial_vector:
     """A wrench in the frame that a transform leads to: f' = R f, t' = R t + p x f'."""

@@ -31,6 +31,7 @@ class Func(ByName):
     """
 
     gradient: Func | None = None  # what @wp.func_grad gave it
+    outside: Callable[..., Any] | None = None  # what a call outside kernels does, if not that of the Python function
 
     def __init__(
         self,
@@ -38,12 +39,16 @@ class Func(ByName):
         outputs: tuple[str, ...] = (),
         earlier: Func | None = None,
         definition: Definition | None = None,
+        changed: str = "",
     ):
-        """`earlier` is the function of the same name that was defined before in the same scope."""
+        """`earlier` is the function of the same name that was defined before in the same scope.
+
+        `changed` is the first parameter, where a call that stands alone gives the result to that argument.
+        """
         functools.update_wrapper(self, function)
         self.python = function
         self.name = function.__name__
-        self.outputs = Outputs(outputs, function.__code__.co_argcount)
+        self.outputs = Outputs(outputs, function.__code__.co_argcount, changed)
         definition = definition or Definition.of(function)
         if earlier is not None and definition.captured.get(self.name) is earlier:
             del definition.captured[self.name]  # it means all overloads, the later ones too
@@ -142,7 +147,7 @@ class Func(ByName):
         return wanted
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.python(*args, **kwargs)
+        return (self.outside or self.python)(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<wp.func {self.name}>"

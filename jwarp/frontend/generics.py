@@ -68,7 +68,7 @@ class GenericKernel(Kernel):
         signature: tuple[Parameter, ...],
         span: Span,
         make: Callable[[tuple[Any, ...]], Kernel],
-        enable_backward: bool = True,
+        enable_backward: bool | None = None,
     ):
         super().__init__(name, signature, span, enable_backward)
         self._make = make

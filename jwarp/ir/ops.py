@@ -318,7 +318,7 @@ _TABLE: list[Operation] = [
         "mark",
         0,
         ANY,
-        lambda _: int64,
+        None,
         "how many records the log of the array has",
         effect="look",
         attribute=ArrayNumber,

@@ -26,6 +26,7 @@ from jwarp.types.composites import KINDS as KINDS
 from jwarp.types.composites import MAKERS as MAKERS
 from jwarp.types.composites import MATRIX as MATRIX
 from jwarp.types.composites import NAMED as NAMED
+from jwarp.types.composites import OPERATE as OPERATE
 from jwarp.types.composites import PLAIN as PLAIN
 from jwarp.types.composites import QUATERNION as QUATERNION
 from jwarp.types.composites import TRANSFORM as TRANSFORM

@@ -16,7 +16,7 @@ from jwarp.frontend.values.bindings import Binding, bind_python
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Operand
 from jwarp.ir.ops import OPS
-from jwarp.types import NAMED, PYTHON_SCALARS, SCALARS, from_dtype
+from jwarp.types import NAMED, PYTHON_SCALARS, SCALARS, CompositeValue, from_dtype
 
 Lower = Callable[[Context, list[Any], list[Span], Span], Binding]
 
@@ -38,7 +38,7 @@ class Reading:
 class Builtin(Described):
     """A function of the kernel language.
 
-    Outside kernels it may be called with NumPy values where it is a plain scalar function.
+    Outside kernels it may be called with numbers and composites, and with arrays where it is a plain scalar function.
     """
 
     lower: Lower
@@ -81,8 +81,10 @@ class Builtin(Described):
         )
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        if not self.operation or named:
+        if self.outside:
             raise KernelTypeError(f"wp.{self.name} can only be called inside a kernel", hint=self.outside)
+        if not self.operation or named or any(isinstance(a, CompositeValue) for a in args):
+            return OUTSIDE["call"](self, args, named)
         arrays = tuple(np.asarray(a, _python_dtype(a)) for a in args)
         kinds = tuple(kind for a in arrays if (kind := from_dtype(a.dtype)) is not None)
         row = OPS[self.operation]
@@ -101,6 +103,9 @@ def _python_dtype(value: Any) -> Any:
     kind = PYTHON_SCALARS.get(type(value))
     return kind.dtype if kind else None
 
+
+# What calls and operators do outside kernels. The rules of calls, which stand above the table, set it.
+OUTSIDE: dict[str, Callable[..., Any]] = {}
 
 Row = TypeVar("Row", bound=Builtin)
 
@@ -141,6 +146,7 @@ def library(forms: str) -> Callable[[Any], Any]:
 
     def described(function: Any) -> Any:
         row = LibraryFunction(forms, function.__doc__, function)
+        function.outside = lambda *args, **named: OUTSIDE["call"](function, args, named)
         LIBRARY[row.name] = row
         function.__doc__, function.__signature__ = row.__doc__, row.__signature__  # for `help`
         return function

@@ -42,7 +42,7 @@ def call(ctx: Context, node: ast.Call) -> Binding:
     if found.object is static:
         return _static(ctx, node)
     callee = _meant(found.object)
-    rule, reading = _called(callee, span)
+    rule, reading = called(callee, span)
     _refuse_unpacking(ctx, node)
     if node.keywords and not reading.names:
         raise CompileError(
@@ -54,7 +54,7 @@ def call(ctx: Context, node: ast.Call) -> Binding:
 def apply(ctx: Context, function: PythonRef, values: list[Binding], spans: list[Span], span: Span) -> Binding:
     """What `function`, an argument of the call at `span`, gives for `values`, which are written at `spans`."""
     callee = _meant(function.object)
-    rule, reading = _called(callee, span)
+    rule, reading = called(callee, span)
     if isinstance(callee, StructType) or not reading.has_values_only:
         raise _not_callable(callee, span)
     return rule(ctx, callee, Arguments(values, spans, {}, {}, span, span, [None] * len(values), {}))
@@ -143,7 +143,7 @@ _CALLED: tuple[tuple[type, Rule, Reading], ...] = (
 )
 
 
-def _called(callee: Any, span: Span) -> tuple[Rule, Reading]:
+def called(callee: Any, span: Span) -> tuple[Rule, Reading]:
     """How `callee` is called, and its arguments are read.
 
     Raises:

@@ -18,6 +18,7 @@ from jwarp.frontend.lowering import (
     loops,
     names,
     operators,
+    outside,  # noqa: F401 lets functions be called outside kernels
     statements,
     subscripts,
 )

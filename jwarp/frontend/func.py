@@ -31,6 +31,7 @@ class Func(ByName):
     """
 
     gradient: Func | None = None  # what @wp.func_grad gave it
+    replay: Func | None = None  # what @wp.func_replay gave it
     outside: Callable[..., Any] | None = None  # what a call outside kernels does, if not that of the Python function
 
     def __init__(

@@ -37,7 +37,7 @@ BODIES = {
     "matrix of a transform": (
         "u = «wp.matrix(v, wp.quat_identity(), v)»",
         T,
-        "needs its shape",
+        "a position, a rotation and a scale",
         "wp.transform_compose",
     ),
     "matrix of unknown shape": ("u = «wp.matrix(x, x)»", T, "needs its shape", "shape=(2, 3)"),

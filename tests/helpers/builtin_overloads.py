@@ -6,7 +6,6 @@ Each call is a kernel with an array for each argument. Arguments: names of group
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import importlib.util
 import io
@@ -31,7 +30,7 @@ from jwarp.errors import JwarpError
 OTHER_GROUPS = {"Geometry", "Volumes", "Textures", "Tile Primitives", "Code Generation"}
 _SKIPPED = (
     "tid block_dim printf print breakpoint array zeros vector matrix identity quaternion transformation "
-    "matrix_from_cols matrix_from_rows spatial_vector cast len"
+    "matrix_from_cols matrix_from_rows spatial_vector cast len quat_identity transform_identity"
 )
 SKIPPED = frozenset(_SKIPPED.split())
 # Of those that advance a state or write to arrays, numbers are compared elsewhere.
@@ -211,7 +210,8 @@ def values(kind: Kind, rng, name: str) -> np.ndarray:
             found = found + 5.0 * np.eye(*kind.shape)
         return found.astype(getattr(wp, kind.dtype).dtype)
     low = 0 if kind.dtype[0] == "u" else -6
-    found = rng.integers(low, 7, shape)
+    low, high = (0, 3) if "euler" in name else (low, 7)  # numbers of axes
+    found = rng.integers(low, high, shape)
     if name in ("div", "mod", "floordiv", "cw_div", "div_approx"):
         found = np.where(found == 0, 3, found)
     if name in ("lshift", "rshift"):
@@ -233,10 +233,11 @@ def to_warp(x: np.ndarray, kind: Kind):
     )
 
 
-def compare(found: list[tuple[Call, Kind]], folder: str) -> dict[Call, str]:
+def compare(found: list[tuple[Call, Kind]], folder: str, compiled: bool) -> dict[Call, str]:
     """What is different, by call: jwarp's refusal, or numbers."""
     text = "".join(call.text(f"k{n}", result) for n, (call, result) in enumerate(found))
     theirs = load(text, "warp", folder)
+    warp.set_module_options({"optimization_level": 0}, theirs)
     wrong = {}
     for n, (call, result) in enumerate(found):
         try:
@@ -256,8 +257,13 @@ def compare(found: list[tuple[Call, Kind]], folder: str) -> dict[Call, str]:
         theirs_given = [to_warp(x, kind) for x, kind in zip(given, call.kinds, strict=True)]
         theirs_out = to_warp(out, result)
         warp.launch(getattr(theirs, f"k{n}"), THREADS, theirs_given, [theirs_out], device="cpu")
-        with np.errstate(all="ignore"):
-            got = run(ir, (THREADS,), [*(x.copy() for x in given), out])
+        arguments = [*(x.copy() for x in given), out]
+        if compiled:
+            wp.launch(ours, THREADS, arguments)
+            got = arguments
+        else:
+            with np.errstate(all="ignore"):
+                got = run(ir, (THREADS,), arguments)
         for k, (mine, other) in enumerate(zip(got, [*theirs_given, theirs_out], strict=True)):
             x, y = (np.asarray(v).astype(np.float64) for v in (mine, other.numpy().reshape(mine.shape)))
             tolerance = LOOSE.get(str(getattr(result, "dtype", "")), 0.0)
@@ -272,8 +278,17 @@ def compare(found: list[tuple[Call, Kind]], folder: str) -> dict[Call, str]:
     return wrong
 
 
-def audit(wanted: set[str], sample: int = 0, seed: int = 0) -> tuple[int, list[Call], dict[Call, str]]:
-    """How many calls Warp takes, those that have no result to compare, and what is different."""
+@dataclass(frozen=True)
+class Audit:
+    """The calls that Warp takes, those of them that have no result or several, and what is different."""
+
+    taken: list[Call]
+    uncompared: list[Call]
+    wrong: dict[Call, str]
+
+
+def audit(wanted: set[str], sample: int = 0, seed: int = 0, compiled: bool = False) -> Audit:
+    """Compare the calls of the wanted groups or builtins, of all if none, or a sample of them."""
     warp.config.quiet = True
     warp.config.enable_backward = False
     warp.init()
@@ -289,17 +304,23 @@ def audit(wanted: set[str], sample: int = 0, seed: int = 0) -> tuple[int, list[C
         wrong: dict[Call, str] = {}
         with_result = [(call, r) for call, r in taken if r is not None]
         for start in range(0, len(with_result), 400):
-            wrong |= compare(with_result[start : start + 400], folder)
-    return len(taken), [call for call, r in taken if r is None], wrong
+            wrong |= compare(with_result[start : start + 400], folder, compiled)
+    return Audit([call for call, _ in taken], [call for call, r in taken if r is None], wrong)
+
+
+def main(arguments: list[str]) -> None:
+    """Print how many calls of each group agree, and what is different; `--compiled` runs machine code."""
+    found = audit({a for a in arguments if a != "--compiled"}, compiled="--compiled" in arguments)
+    for group in dict.fromkeys(call.group for call in found.taken):
+        mine = [call for call in found.taken if call.group == group]
+        wrong = [call for call in mine if call in found.wrong]
+        others = {call.name for call in mine if call in found.uncompared}
+        print(
+            f"{group}: {len({c.name for c in mine})} names, {len(mine)} calls, {len(wrong)} different", *sorted(others)
+        )
+        for call in wrong:
+            print(f"   {call}: {found.wrong[call][:150]}")
 
 
 if __name__ == "__main__":
-    count, without, wrong = audit(set(sys.argv[1:]))
-    print(f"{count} calls, {len(wrong)} different, without one result: {sorted({c.name for c in without})}")
-    reasons = collections.defaultdict(list)
-    for call, reason in wrong.items():
-        reasons[call.name].append((call, reason))
-    for name, rows in reasons.items():
-        print(f"-- {name}: {len(rows)}")
-        for call, reason in rows[:6]:
-            print(f"   {call}: {reason[:150]}")
+    main(sys.argv[1:])

@@ -19,7 +19,7 @@ from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.foreign.functions import function_of
 from jwarp.frontend.lowering.derivatives import grad
-from jwarp.frontend.meaning import meaning, reads
+from jwarp.frontend.meaning import reads
 from jwarp.types import SCALARS, Struct, StructType, array, indexedarray, struct, tile, unchecked
 
 PACKAGE = "warp"
@@ -152,9 +152,9 @@ def _value(value: Any) -> Any:
 
 
 def _struct_value(value: Any) -> Struct:
-    """A struct that a kernel refers to, of numbers, vectors and the like; arrays in it are left out."""
+    """A struct with the same values of its fields."""
     kind: StructType = counterpart(value._cls)
-    return unchecked(kind, {name: meaning(getattr(value, name)) for name in kind.fields})
+    return unchecked(kind, {name: getattr(value, name) for name in kind.fields})
 
 
 # -- structs

@@ -22,7 +22,7 @@ def leave_references(
     """Let the variables that a call names stand for what `function` has left of its references."""
     if not function.references:
         return
-    nodes = function.signature.bind(*given.nodes, **given.named_nodes).arguments
+    nodes = function.signature.bind_partial(*given.nodes, **given.named_nodes).arguments
     for name, reference in function.references.items():
         node = nodes.get(name)
         if isinstance(node, ast.Name) and node.id in ctx.frame.env:

@@ -43,7 +43,7 @@ def generate(
     that is not proved, otherwise; and none without `bounds`.
     """
     kernel = proofs.kernel
-    code = Code(options)
+    code = Code(options, shares=True)
     first_extent = {p: proofs.symbols.extents[p, 0].index for p, param in enumerate(kernel.params) if param.is_array}
     memory = Memory(code, kernel, first_extent)
     shapes, trusted = shapes_of(proofs), _trusted(proofs, checked, bounds)

@@ -71,9 +71,12 @@ def literal(constant: Const) -> str:
 
 # Instructions that give the same for the same operands, wherever they run.
 _PURE = frozenset(
-    "add sub mul sdiv udiv srem urem shl lshr ashr and or xor fneg fadd fsub fmul fdiv frem icmp fcmp select "
-    "trunc zext sext fptrunc fpext fptosi fptoui sitofp uitofp bitcast getelementptr insertelement extractelement "
-    "shufflevector".split()
+    (
+        *("add", "sub", "mul", "sdiv", "udiv", "srem", "urem", "shl", "lshr", "ashr", "and", "or", "xor"),
+        *("fneg", "fadd", "fsub", "fmul", "fdiv", "frem", "icmp", "fcmp", "select"),
+        *("trunc", "zext", "sext", "fptrunc", "fpext", "fptosi", "fptoui", "sitofp", "uitofp", "bitcast"),
+        *("getelementptr", "insertelement", "extractelement", "shufflevector"),
+    )
 )
 
 

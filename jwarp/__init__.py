@@ -15,8 +15,10 @@ from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
+from jwarp.api.map import map as map
 from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
+from jwarp.autodiff import inline as _inline  # noqa: F401 makes gradients of functions
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
 from jwarp.bind import derivatives as _derivatives  # noqa: F401 registers the rules
@@ -38,9 +40,13 @@ from jwarp.frontend.func import Func as Func
 from jwarp.frontend.func import func as func
 from jwarp.frontend.func_grad import adjoint as adjoint
 from jwarp.frontend.func_grad import func_grad as func_grad
+from jwarp.frontend.func_grad import func_replay as func_replay
 from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
+from jwarp.frontend.lowering.derivatives import grad as grad
 from jwarp.frontend.native import func_native as func_native
+from jwarp.frontend.options import get_module_options as get_module_options
+from jwarp.frontend.options import set_module_options as set_module_options
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.lib import decompositions as _decompositions  # noqa: F401 its rows
 from jwarp.lib import noise as _noise  # noqa: F401 its rows
@@ -49,6 +55,7 @@ from jwarp.lib import random as _random  # noqa: F401 its rows
 from jwarp.lib import rotations as _rotations  # noqa: F401 its rows
 from jwarp.lib import search as _search  # noqa: F401 its rows
 from jwarp.lib import spatial as _spatial  # noqa: F401 its rows
+from jwarp.lib import tile_random as _tile_random  # noqa: F401 its rows
 from jwarp.lib import transforms as _transforms  # noqa: F401 its rows
 from jwarp.types import SCALARS as _SCALARS
 from jwarp.types import Float as Float
@@ -59,8 +66,15 @@ from jwarp.types import array1d as array1d
 from jwarp.types import array2d as array2d
 from jwarp.types import array3d as array3d
 from jwarp.types import array4d as array4d
+from jwarp.types import indexedarray as indexedarray
+from jwarp.types import indexedarray1d as indexedarray1d
+from jwarp.types import indexedarray2d as indexedarray2d
+from jwarp.types import indexedarray3d as indexedarray3d
+from jwarp.types import indexedarray4d as indexedarray4d
+from jwarp.types import ref as ref
 from jwarp.types import struct as struct
 from jwarp.types import tile as _tile
+from jwarp.types import tile_stack as _tile_stack
 
 globals().update(_CONSTANTS)
 globals().update(_SCALARS)  # float32, …, and bool, a type here as in Warp
@@ -68,7 +82,7 @@ globals().update(types.NAMED)  # vec3, mat33d, …
 globals().update(_BUILTINS)
 globals().update({name: row.function for name, row in _LIBRARY.items()})
 
-tile = _tile  # outside kernels the type of a parameter
+tile, tile_stack = _tile, _tile_stack  # outside kernels the types of parameters
 Function = Func  # as Warp calls it where it annotates a parameter
 
 __version__ = _version("jwarp")

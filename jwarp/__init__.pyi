@@ -17,6 +17,7 @@ from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
+from jwarp.api.map import map as map
 from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
 from jwarp.backend.events import CompileEvent as CompileEvent
@@ -46,7 +47,6 @@ from jwarp.frontend.builtins.annotations import (
     Shape,
     T,
     ThreadIndex,
-    TileStack,
     Vector,
 )
 from jwarp.frontend.builtins.annotations import Float as Float
@@ -66,6 +66,7 @@ from jwarp.frontend.builtins.annotations import int16 as int16
 from jwarp.frontend.builtins.annotations import int32 as int32
 from jwarp.frontend.builtins.annotations import int64 as int64
 from jwarp.frontend.builtins.annotations import tile as tile
+from jwarp.frontend.builtins.annotations import tile_stack as tile_stack
 from jwarp.frontend.builtins.annotations import uint8 as uint8
 from jwarp.frontend.builtins.annotations import uint16 as uint16
 from jwarp.frontend.builtins.annotations import uint32 as uint32
@@ -76,10 +77,20 @@ from jwarp.frontend.func import Func as Func
 from jwarp.frontend.func import func as func
 from jwarp.frontend.func_grad import adjoint as adjoint
 from jwarp.frontend.func_grad import func_grad as func_grad
+from jwarp.frontend.func_grad import func_replay as func_replay
 from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
+from jwarp.frontend.lowering.derivatives import grad as grad
 from jwarp.frontend.native import func_native as func_native
+from jwarp.frontend.options import get_module_options as get_module_options
+from jwarp.frontend.options import set_module_options as set_module_options
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
+from jwarp.types import indexedarray as indexedarray
+from jwarp.types import indexedarray1d as indexedarray1d
+from jwarp.types import indexedarray2d as indexedarray2d
+from jwarp.types import indexedarray3d as indexedarray3d
+from jwarp.types import indexedarray4d as indexedarray4d
+from jwarp.types import ref as ref
 from jwarp.types import struct as struct
 
 bool = builtins.bool
@@ -1353,7 +1364,7 @@ def eig3(A: mat33h, Q: mat33h, d: vec3h) -> None: ...
 def empty(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.
 
-    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
     Raises:
         CompileError: the shape is not constant.
@@ -1392,6 +1403,27 @@ def erfinv(x: Float) -> Float:
 
 def exp(x: Float) -> Float:
     """e to the power x."""
+
+def expect_eq(a: T, b: T) -> None:
+    """Say that two values of one type are equal, numbers or vectors, matrices and the like.
+
+    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
+    ends with an error that says where and for which thread.
+    """
+
+def expect_near(a: T, b: T, tolerance: Any = 1e-6) -> None:
+    """Say that two floats, or all components, are no further apart than `tolerance`; NaNs are not near.
+
+    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
+    ends with an error that says where and for which thread.
+    """
+
+def expect_neq(a: T, b: T) -> None:
+    """Say that two values of one type differ.
+
+    Where it does not hold, a line with both is printed for the thread, and the kernel goes on; in debug mode the launch
+    ends with an error that says where and for which thread.
+    """
 
 def floor(x: Float) -> Float:
     """The largest integer not above x, as a float."""
@@ -1690,8 +1722,8 @@ def quat_from_matrix(mat: mat44d) -> quatd: ...
 def quat_from_matrix(mat: mat33h) -> quath: ...
 @_overload
 def quat_from_matrix(mat: mat44h) -> quath: ...
-def quat_identity(dtype: Any = float) -> Any:
-    """The quaternion 0, 0, 0, 1 of a float type, which turns nothing."""
+def quat_identity(dtype: Any = None) -> Any:
+    """The quaternion 0, 0, 0, 1 of a float type (float32 where none is given), which turns nothing."""
 
 @_overload
 def quat_inverse(quat: quat) -> quat:
@@ -1918,9 +1950,12 @@ def sample_unit_sphere_surface(state: uint32) -> vec3:
 def sample_unit_square(state: uint32) -> vec2:
     """A point in the square of side 1 around the origin."""
 
+@_overload
 def select(cond: Any, value_if_false: T, value_if_true: T) -> T:
     """As `where`, with the values in the other order."""
 
+@_overload
+def select(arr: array[Any], value_if_false: T, value_if_true: T) -> T: ...
 @_overload
 def sign(x: Number) -> Number:
     """-1 where x < 0, else 1; of each component for vectors and matrices."""
@@ -2326,6 +2361,26 @@ def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T
 
 @_overload
 def tile_ones(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
+@_overload
+def tile_randf(shape: Shape, rng: uint32, storage: str = "register") -> tile[float]:
+    """A tile of random floats from 0 to 1, or from `min` to `max`.
+
+    `rng` is left as it is: another tile of other numbers needs another state. The numbers depend on
+    the number of threads in a block.
+    """
+
+@_overload
+def tile_randf(shape: Shape, rng: uint32, min: float, max: float, storage: str = "register") -> tile[float]: ...
+@_overload
+def tile_randi(shape: Shape, rng: uint32, storage: str = "register") -> tile[int]:
+    """A tile of random int32, or of those from `min` up to, and without, `max`.
+
+    `rng` is left as it is: another tile of other numbers needs another state. The numbers depend on
+    the number of threads in a block.
+    """
+
+@_overload
+def tile_randi(shape: Shape, rng: uint32, min: int, max: int, storage: str = "register") -> tile[int]: ...
 def tile_reduce(op: Callable[[T, T], T], a: tile[T], axis: int | None = None) -> tile[T]:
     """The elements combined by a function of two along an axis, which is left out of the shape; or all.
 
@@ -2387,27 +2442,19 @@ def tile_sort(keys: tile[Any], values: tile[Any]) -> None:
 def tile_squeeze(t: tile[T], axis: Shape | None = None) -> tile[T]:
     """A view without the dimensions of extent 1, all or those given; one dimension stays."""
 
-def tile_stack(capacity: int, dtype: type[T]) -> TileStack[T]:
-    """An empty stack that the threads of the block share, of at most `capacity` elements.
-
-    The elements are numbers, vectors, matrices or structs of these. Which threads push and pop which elements goes by
-    their order: of one `tile_stack_push`, the first threads come first; of one `tile_stack_pop`, the first thread gets
-    the last element.
-    """
-
-def tile_stack_clear(s: TileStack[Any]) -> None:
+def tile_stack_clear(s: tile_stack[Any]) -> None:
     """Drop all elements of a stack."""
 
-def tile_stack_count(s: TileStack[Any]) -> int:
+def tile_stack_count(s: tile_stack[Any]) -> int:
     """How many elements a stack has."""
 
-def tile_stack_pop(s: TileStack[T]) -> tuple[T, int]:
+def tile_stack_pop(s: tile_stack[T]) -> tuple[T, int]:
     """Let each thread pop an element, thread after thread.
 
     Gives the element and the slot it was in; zeros and -1 where none was left for this thread.
     """
 
-def tile_stack_push(s: TileStack[T], value: T, has_value: bool) -> int:
+def tile_stack_push(s: tile_stack[T], value: T, has_value: bool) -> int:
     """Let each thread that has a value push it, thread after thread.
 
     Gives the slot of this thread's value, -1 if it has none, or if the stack was full: then the value is dropped.
@@ -2522,8 +2569,8 @@ def transform_get_translation(xform: transform) -> vec3:
 def transform_get_translation(xform: transformd) -> vec3d: ...
 @_overload
 def transform_get_translation(xform: transformh) -> vec3h: ...
-def transform_identity(dtype: Any = float) -> Any:
-    """The transform of a float type that moves and turns nothing."""
+def transform_identity(dtype: Any = None) -> Any:
+    """The transform of a float type (float32 where none is given) that moves and turns nothing."""
 
 @_overload
 def transform_inverse(xform: transform) -> transform:
@@ -2543,12 +2590,34 @@ def transform_multiply(a: transformd, b: transformd) -> transformd: ...
 def transform_multiply(a: transformh, b: transformh) -> transformh: ...
 @_overload
 def transform_point(xform: transform, point: vec3) -> vec3:
-    """A point turned and moved: quat_rotate(xform.q, point) + xform.p."""
+    """A point turned and moved: quat_rotate(xform.q, point) + xform.p, or that of mat @ (point, 1)."""
 
+@_overload
+def transform_point(mat: mat44, point: vec3) -> vec3: ...
 @_overload
 def transform_point(xform: transformd, point: vec3d) -> vec3d: ...
 @_overload
+def transform_point(mat: mat44d, point: vec3d) -> vec3d: ...
+@_overload
 def transform_point(xform: transformh, point: vec3h) -> vec3h: ...
+@_overload
+def transform_point(mat: mat44h, point: vec3h) -> vec3h: ...
+@_overload
+def transform_set_rotation(xform: transform, q: quat) -> None:
+    """Change the rotation of a transform: `xform.q = q`."""
+
+@_overload
+def transform_set_rotation(xform: transformd, q: quatd) -> None: ...
+@_overload
+def transform_set_rotation(xform: transformh, q: quath) -> None: ...
+@_overload
+def transform_set_translation(xform: transform, p: vec3) -> None:
+    """Change the position of a transform: `xform.p = p`."""
+
+@_overload
+def transform_set_translation(xform: transformd, p: vec3d) -> None: ...
+@_overload
+def transform_set_translation(xform: transformh, p: vec3h) -> None: ...
 @_overload
 def transform_to_matrix(xform: transform) -> mat44:
     """The 4 by 4 matrix of a transform: the rotation at its upper left, the position at its right."""
@@ -2567,12 +2636,18 @@ def transform_twist(t: transformd, x: spatial_vectord) -> spatial_vectord: ...
 def transform_twist(t: transformh, x: spatial_vectorh) -> spatial_vectorh: ...
 @_overload
 def transform_vector(xform: transform, vec: vec3) -> vec3:
-    """A vector turned, and not moved."""
+    """A vector turned, and not moved, or that of mat @ (vec, 0)."""
 
+@_overload
+def transform_vector(mat: mat44, vec: vec3) -> vec3: ...
 @_overload
 def transform_vector(xform: transformd, vec: vec3d) -> vec3d: ...
 @_overload
+def transform_vector(mat: mat44d, vec: vec3d) -> vec3d: ...
+@_overload
 def transform_vector(xform: transformh, vec: vec3h) -> vec3h: ...
+@_overload
+def transform_vector(mat: mat44h, vec: vec3h) -> vec3h: ...
 @_overload
 def transform_wrench(t: transform, x: spatial_vector) -> spatial_vector:
     """A wrench in the frame that a transform leads to: f' = R f, t' = R t + p x f'."""
@@ -2599,9 +2674,12 @@ def transpose(a: AnyMatrix) -> AnyMatrix:
 def trunc(x: Float) -> Float:
     """x without its fraction."""
 
+@_overload
 def unot(a: Number) -> bool:
-    """Whether a is zero or False: `not a`."""
+    """Whether a is zero or False, or an array without elements: `not a`."""
 
+@_overload
+def unot(a: array[Any]) -> bool: ...
 def untile(a: tile[T]) -> T:
     """This thread's number, vector or matrix in a tile whose last axis has an element for each thread of the block."""
 
@@ -2619,6 +2697,7 @@ def velocity_at_point(qd: spatial_vector, r: vec3) -> vec3:
 def velocity_at_point(qd: spatial_vectord, r: vec3d) -> vec3d: ...
 @_overload
 def velocity_at_point(qd: spatial_vectorh, r: vec3h) -> vec3h: ...
+@_overload
 def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
     """`value_if_true` where the condition holds, else `value_if_false`; both have one type and are computed.
 
@@ -2626,10 +2705,12 @@ def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
     """
 
 @_overload
+def where(arr: array[Any], value_if_true: T, value_if_false: T) -> T: ...
+@_overload
 def zeros(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.
 
-    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
     Raises:
         CompileError: the shape is not constant.

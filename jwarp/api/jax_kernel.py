@@ -13,7 +13,7 @@ from jwarp.caches import PerOwner
 from jwarp.config import config
 from jwarp.dispatch import checks, eager, route
 from jwarp.dispatch.call import Call, read_kernel
-from jwarp.dispatch.instances import instance_for_call
+from jwarp.dispatch.instances import choice_key, instance_for_call
 from jwarp.dispatch.tracebacks import shortened
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.generics import MAX_INSTANCES
@@ -22,7 +22,7 @@ from jwarp.launching import geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.keywords import refuse_keywords
 from jwarp.launching.program import program_of
-from jwarp.types import ArrayType
+from jwarp.types import ArrayType, indexedarray
 from jwarp.wire import Role
 
 Dims = int | Sequence[int]
@@ -272,30 +272,37 @@ class GenericFunction(KernelFunction):
         self._describe()
 
     def __call__(self, *args: Any, **options: Any) -> tuple[Any, ...]:
-        named = {name: value for name, value in options.items() if name not in _CALL_KEYWORDS}
-        try:
-            if named:
-                args = self._in_order(args, named)
-            options = {name: value for name, value in options.items() if name in _CALL_KEYWORDS}
-            shapes = {"launch_dims": None, "output_dims": None, **self.keywords, **_present(options)}
-            made = [_wanted_shape(self.kernel, u, args, shapes) for u in self._fresh]
-            if len(args) != len(self._inputs):
-                raise self._count_error(args)
-            instance = instance_for_call(self.kernel, (*args, *made), self._fresh)
-        except JwarpError as error:
-            raise shortened(error) from error.__cause__
-        return self.of(instance)(*args, **options)
+        key = None if options else choice_key(self.kernel, args)
+        found = None if key is None else _FUNCTIONS.of(self).get(key)
+        if found is None:
+            try:
+                named = {name: value for name, value in options.items() if name not in _CALL_KEYWORDS}
+                if named:
+                    args = self._in_order(args, named)
+                options = {name: options[name] for name in _CALL_KEYWORDS if name in options}
+                found = self._chosen(args, options)
+            except JwarpError as error:
+                raise shortened(error) from error.__cause__
+            if key is not None:
+                _FUNCTIONS.of(self).keep(key, found)
+        return found(*args, **options)
+
+    def _chosen(self, args: Sequence[Any], options: Mapping[str, Any]) -> KernelFunction:
+        """The function of the instance for these arguments."""
+        if len(args) != len(self._inputs):
+            raise self._count_error(args)
+        given = {name: value for name, value in options.items() if value is not None}
+        shapes = {"launch_dims": None, "output_dims": None, **self.keywords, **given}
+        made = [_wanted_shape(self.kernel, u, args, shapes) for u in self._fresh]
+        return self.of(instance_for_call(self.kernel, args, made))
 
     def of(self, instance: Kernel) -> KernelFunction:
         """The function of an instance, with the same keywords."""
         return _FUNCTIONS.of(self).made(instance, lambda: KernelFunction(instance, self.num_outputs, **self.keywords))
 
 
-_FUNCTIONS: PerOwner[GenericFunction, Kernel, KernelFunction] = PerOwner("functions of instances", MAX_INSTANCES)
-
-
-def _present(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+# By instance, and by what tells the instance.
+_FUNCTIONS: PerOwner[GenericFunction, Any, KernelFunction] = PerOwner("functions of instances", MAX_INSTANCES)
 
 
 def _wanted_shape(kernel: Kernel, index: int, args: Sequence[Any], shapes: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -431,7 +438,7 @@ def _warn_without_effect(**keywords: Any) -> None:
 
 
 def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Sequence[Any]) -> tuple[int, ...]:
-    first_array = next((u for u, param in enumerate(inputs) if not param.is_value), None)
+    first_array = next((u for u, param in enumerate(inputs) if not param.is_value and args[u] is not None), None)
     if first_array is None:
         raise LaunchError(
             f"kernel '{kernel.name}' has no array argument to take launch_dims from", hint="pass launch_dims="
@@ -440,6 +447,8 @@ def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Seque
     parts = grouping.flatten(kernel.name, argument.name, argument.type, args[first_array])
     place = next(k for k, p in enumerate(first) if not kernel.params[p].is_value)
     param = kernel.params[first[place]]
+    if isinstance(value := args[first_array], indexedarray):
+        return value.shape[: len(first) - 1]
     # Checked before its shape is used, so that a wrong rank is not reported as a wrong launch.
     shape = checks.shape_of(kernel.name, param, parts[place])
     return shape[: param.type.dims] if isinstance(param.type, ArrayType) else shape

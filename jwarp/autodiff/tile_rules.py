@@ -44,15 +44,31 @@ def carries(node: Op) -> tuple[bool, ...]:
     """Which arguments of a pure operation its result depends on smoothly.
 
     The bits of a float are a number that changes with it, and so is what is computed from them.
+
+    Raises:
+        NotDifferentiableError: no table has a rule for it, nor says that there is none.
     """
     assert node.result is not None
+    if node.name == "recall":
+        return tuple(False for _ in node.args)
     if node.name == "detach":
         return (False, *(True for _ in node.args[1:]))
     rules = rules_of(node) if node.result.type.is_float else None
     if rules is not None:
         return (True,) if node.name == "cast" else tuple(rule is not None for rule in rules)
+    if node.result.type.is_float and any(a.type.is_float for a in node.args) and not _has_none(node):
+        raise NotDifferentiableError(
+            f"`{node.name}` has no derivative yet: no rule says what it is",
+            node.span,
+            "give the function that computes this one of its own: @wp.func_grad",
+        )
     through_bits = node.name == "bitcast" or not any(a.type.is_float for a in node.args)
     return tuple(through_bits and node.result.type.kind != "bool" for _ in node.args)
+
+
+def _has_none(node: Op) -> bool:
+    """Whether an operation is known to have no derivative, as against one that no table knows."""
+    return node.row.is_step or node.name == "bitcast" or node.name in _TILE_RULES
 
 
 def _both(rule: Rule) -> Directions | None:

@@ -10,7 +10,7 @@ import jax
 import jax.export
 
 from jwarp.errors import KernelTypeError
-from jwarp.types import Struct, StructType, listen, unchecked
+from jwarp.types import Struct, StructType, indexed_of, indexedarray, listen, unchecked
 
 # How many structs of a name there have been: JAX takes each name once. Who runs a cell of a notebook again, or a
 # function that defines a struct, gets another struct of the same name.
@@ -47,5 +47,24 @@ def _register(kind: StructType) -> None:
 
 
 listen(_register)
+
+
+def _indexed_children(value: indexedarray) -> tuple[tuple[Any, ...], None]:
+    keys = (jax.tree_util.GetAttrKey("data"), *map(jax.tree_util.SequenceKey, range(len(value.indices))))
+    return tuple(zip(keys, (value.data, *value.indices), strict=True)), None
+
+
+jax.tree_util.register_pytree_with_keys(
+    indexedarray,
+    _indexed_children,
+    lambda _, parts: indexed_of(list(parts)),
+    lambda value: ((value.data, *value.indices), None),
+)
+jax.export.register_pytree_node_serialization(
+    indexedarray,
+    serialized_name="jwarp.indexedarray",
+    serialize_auxdata=lambda _: b"",
+    deserialize_auxdata=lambda _: None,
+)
 
 __all__ = ["Struct"]

@@ -12,7 +12,7 @@ from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
 from jwarp.dispatch.tracebacks import shortened
 from jwarp.errors import JwarpError
-from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number
+from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments
 from jwarp.types import CompositeValue, Struct, from_dtype
@@ -28,46 +28,66 @@ def instance_for_launch(kernel: Kernel, inputs: Any, outputs: Any) -> Kernel:
         KernelTypeError, LaunchError: counts or names do not fit, or an argument does not fit or tell its type.
     """
     assert isinstance(kernel, GenericKernel)
+    key = None
+    if type(inputs) in _LISTS and (outputs is None or type(outputs) in _LISTS):
+        key = choice_key(kernel, inputs, () if outputs is None else outputs)
+        found = None if key is None else _CHOICES.of(kernel).get(key)
+        if found is not None:
+            return found
     try:
         given = arguments.match(kernel.name, kernel.signature, (), inputs, outputs)
-        return _chosen(kernel, given.values, [role is Role.ZEROS for role in given.roles])
+        made = _chosen(kernel, given.values, [role is Role.ZEROS for role in given.roles])
     except JwarpError as error:
         raise shortened(error) from error.__cause__
+    return made if key is None else _CHOICES.of(kernel).keep(key, made)
 
 
-def instance_for_call(kernel: Kernel, values: Sequence[Any], fresh: Sequence[int]) -> Kernel:
-    """The kernel that a call with these values of all parameters runs; of outputs `fresh`, they are shapes.
+def instance_for_call(kernel: Kernel, args: Sequence[Any], shapes: Sequence[Any]) -> Kernel:
+    """The kernel that a call with these inputs, the first parameters, runs; `shapes` are those of the outputs.
 
     Raises:
         KernelTypeError: an argument does not fit or tell its type.
     """
     assert isinstance(kernel, GenericKernel)
-    return _chosen(kernel, values, [u in fresh for u in range(len(values))])
+
+    key = choice_key(kernel, args, shapes)
+    found = None if key is None else _CHOICES.of(kernel).get(key)
+    if found is None:
+        found = _chosen(kernel, [*args, *shapes], [u >= len(args) for u in range(len(args) + len(shapes))])
+    return found if key is None else _CHOICES.of(kernel).keep(key, found)
 
 
 def _chosen(kernel: GenericKernel, values: Sequence[Any], is_output: Sequence[bool]) -> Kernel:
-    key = tuple(map(_key, values, is_output))
-    if None in key:
-        return kernel.chosen(list(map(_seen, values, is_output)))
-    # Those that `wp.overload` made are preferred, so what was chosen before there were as many may be wrong.
-    return _CHOICES.of(kernel).made(
-        (len(kernel.overloads), key), lambda: kernel.chosen(list(map(_seen, values, is_output)))
-    )
+    return kernel.chosen(list(map(_seen, values, is_output)))
 
 
+_LISTS = (list, tuple)
 _CHOICES: PerOwner[GenericKernel, Any, Kernel] = PerOwner("choices of an instance", MAX_CHOICES)
 
 
-def _key(value: Any, is_output: bool) -> Any:
+def choice_key(kernel: Any, inputs: Sequence[Any], outputs: Sequence[Any] = ()) -> Any:
     """What must be alike for the instance to be the same; None where a closer look is needed."""
-    kind = type(value)
-    if kind is compat.Array:
-        return (value.shape, value.dtype, value.weak_type)
-    if kind is np.ndarray:
-        return (value.shape, value.dtype)
-    if is_output:
-        return value if kind is int or (kind is tuple and all(type(n) is int for n in value)) else None
-    return kind if kind is float or kind is bool or kind is int else None
+    # Those that `wp.overload` made are preferred, so a choice made while there were fewer may be another one.
+    parts: list[Any] = [len(kernel.overloads), len(outputs)]
+    for value in inputs:
+        kind = type(value)
+        if kind is compat.Array:
+            parts.append((value.shape, value.dtype, value.weak_type))
+        elif kind is float or kind is bool or kind is int:
+            parts.append(kind)
+        elif kind is np.ndarray:
+            parts.append((value.shape, value.dtype))
+        else:
+            return None
+    for value in outputs:
+        kind = type(value)
+        if kind is compat.Array or kind is np.ndarray:
+            parts.append((value.shape, value.dtype))
+        elif kind is int or (kind is tuple and all(type(n) is int for n in value)):
+            parts.append(value)
+        else:
+            return None
+    return tuple(parts)
 
 
 def _seen(value: Any, is_output: bool) -> Seen:
@@ -80,6 +100,8 @@ def _seen(value: Any, is_output: bool) -> Seen:
         shown = f"{kind!r} {list(value.shape)}"
         return Seen(shown, kind=kind, shape=value.shape, dtype=dtype)
     given = describe(value)
+    if given.value is not value and isinstance(given.value, CompositeValue):
+        return _seen(given.value, is_output)  # of another library
     if given.origin == "number" and given.dtype is None and not is_output:
         return seen_number(type(value), str(value))
     if given.shape == () and getattr(value, "weak_type", False):  # what a Python number is where JAX traces
@@ -91,7 +113,7 @@ def _seen(value: Any, is_output: bool) -> Seen:
     if isinstance(value, (tuple, list)):
         numbers = _numbers(value)
         if numbers is not None:
-            return seen_array(f"the {type(value).__name__} {value!r}", numbers.shape, numbers.dtype)
+            return seen_value(f"the {type(value).__name__} {value!r}", numbers.shape, numbers.dtype)
     return Seen("None" if value is None else f"{type(value).__name__} {str(value)[:60]}")
 
 
@@ -108,4 +130,6 @@ def _numbers(value: Any) -> Any:
     except (TypeError, ValueError, OverflowError):
         return None
     kinds = {"i": np.int32, "f": np.float32, "b": np.bool_}
-    return array.astype(kinds[array.dtype.kind]) if array.dtype.kind in kinds and array.size else None
+    return (
+        array.astype(kinds[array.dtype.kind]) if array.dtype.kind in kinds and array.size and array.ndim <= 2 else None
+    )

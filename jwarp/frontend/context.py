@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,10 +36,10 @@ from jwarp.frontend.values.bindings import (
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.attributes import Attribute, Extent
-from jwarp.ir.builder import Builder, zero
+from jwarp.ir.builder import FALSE, Builder, zero
 from jwarp.ir.nodes import Const, Gradient, Local, Op, Operand, Param, Value
 from jwarp.ir.ops import OPS
-from jwarp.types import ArrayType, CompositeType, ScalarType, bool_, int32, int64, uint32, uint64
+from jwarp.types import ArrayType, Bound, CompositeType, ScalarType, bool_, int32, int64, uint32, uint64
 
 # What one thread may have in local arrays. Sixteen threads at a time have theirs on the stack.
 MAX_LOCAL_BYTES = 4096
@@ -57,6 +58,7 @@ class Frame:
     env: dict[str, Binding] = field(default_factory=dict)
     unset: set[str] = field(default_factory=set)  # names that some path leaves without a value
     statics: dict[str, Any] = field(default_factory=dict)  # variables of unrolled loops
+    variables: Bound = field(default_factory=dict)  # the types that type variables stand for
     not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
 
     @functools.cached_property
@@ -259,14 +261,28 @@ class Context:
 
     def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding:
         """The element of `array` at `indices`."""
-        items = []
+        items: list[Operand] = []
+        if array.is_missing:
+            self.check_given(array, span)
+            items = [zero(array.type.dtype)] * math.prod(array.type.components)
+            return _element(array, items)
         indices = array_views.place(self, array, indices, span)
         for component in component_indices(array.type.components):
             result = Value(array.type.dtype)
             self.builder.append(Op("load", (*indices, *component), array.index, result, span))
             items.append(result)
-        kind = array.type.element
-        return Composite(kind, tuple(items)) if isinstance(kind, CompositeType) else items[0]
+        return _element(array, items)
+
+    def check_given(self, array: ArrayRef, span: Span) -> None:
+        """Refuse an access to the array that nobody gave where it is made for certain, or debug mode finds it."""
+        if not array.is_missing:
+            return
+        if self.builder.depth == 1:
+            raise CompileError(f"the field `{array.name}` has no array yet", span, "assign one to it")
+        if self.debug:
+            before, self.builder.span = self.builder.span, span
+            self.builder.check(FALSE, f"`{array.name}` has no array here")
+            self.builder.span = before
 
     def atomic(
         self, name: str, array: ArrayRef, indices: list[Binding], values: list[Binding], spans: list[Span], span: Span
@@ -282,13 +298,16 @@ class Context:
             raise KernelTypeError(f"wp.atomic_{name} does not take {array.type.dtype}", span)
         place = tuple(self.as_index(i, array, s) for i, s in zip(indices, spans, strict=False))
         place = array_views.place(self, array, place, span)
-        before = []
+        before: list[Operand] = []
+        if array.is_missing:
+            self.check_given(array, span)
+            return _element(array, [zero(array.type.dtype)] * math.prod(array.type.components))
         parts = zip(*(flatten(v, span) or () for v in values), strict=True)
         for component, scalars in zip(component_indices(array.type.components), parts, strict=True):
             result = Value(array.type.dtype)
             self.builder.append(Op(f"atomic_{name}", (*place, *component, *scalars), array.index, result, span))
             before.append(result)
-        return Composite(kind, tuple(before)) if isinstance(kind, CompositeType) else before[0]
+        return _element(array, before)
 
     def local_array(self, kind: ArrayType, extents: tuple[int, ...], span: Span) -> ArrayRef:
         """A new array of this thread's own, all zeros."""
@@ -305,6 +324,12 @@ class Context:
         number = self.first_local + len(self.locals) - 1
         self.builder.effect("clear", attr=number)
         return ArrayRef(number, local.name, kind, (), extents)
+
+
+def _element(array: ArrayRef, scalars: list[Operand]) -> Binding:
+    """An element of an array, made of its scalars."""
+    kind = array.type.element
+    return Composite(kind, tuple(scalars)) if isinstance(kind, CompositeType) else scalars[0]
 
 
 def spelling(type: ScalarType) -> str:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
 from jwarp.errors import CompileError
 from jwarp.frontend.by_name import ByName
+from jwarp.frontend.syntax.lambdas import lambda_source
 from jwarp.frontend.syntax.outputs import Outputs
 from jwarp.frontend.syntax.source import (
     Definition,
@@ -20,7 +21,7 @@ from jwarp.frontend.syntax.source import (
     parameter_span,
     read_source,
 )
-from jwarp.types import Pattern, Reference, TileKind, wanted_type
+from jwarp.types import Pattern, Reference, Repeated, StackKind, TileKind, wanted_type
 
 
 class Func(ByName):
@@ -30,6 +31,8 @@ class Func(ByName):
     """
 
     gradient: Func | None = None  # what @wp.func_grad gave it
+    replay: Func | None = None  # what @wp.func_replay gave it
+    outside: Callable[..., Any] | None = None  # what a call outside kernels does, if not that of the Python function
 
     def __init__(
         self,
@@ -37,12 +40,16 @@ class Func(ByName):
         outputs: tuple[str, ...] = (),
         earlier: Func | None = None,
         definition: Definition | None = None,
+        changed: str = "",
     ):
-        """`earlier` is the function of the same name that was defined before in the same scope."""
+        """`earlier` is the function of the same name that was defined before in the same scope.
+
+        `changed` is the first parameter, where a call that stands alone gives the result to that argument.
+        """
         functools.update_wrapper(self, function)
         self.python = function
         self.name = function.__name__
-        self.outputs = Outputs(outputs, function.__code__.co_argcount)
+        self.outputs = Outputs(outputs, function.__code__.co_argcount, changed)
         definition = definition or Definition.of(function)
         if earlier is not None and definition.captured.get(self.name) is earlier:
             del definition.captured[self.name]  # it means all overloads, the later ones too
@@ -127,10 +134,13 @@ class Func(ByName):
             return None
         if get_origin(annotation) is Annotated and isinstance(annotation.__metadata__[0], Pattern):
             return annotation.__metadata__[0]
-        if isinstance(annotation, TileKind):
+        if isinstance(annotation, (TileKind, StackKind)):
             return annotation
         if get_origin(annotation) is tuple:
-            return tuple(self._wanted(item, name) for item in get_args(annotation))
+            items = get_args(annotation)
+            if len(items) == 2 and items[1] is ...:
+                return Repeated(self._wanted(items[0], name))
+            return tuple(self._wanted(item, name) for item in items)
         wanted = wanted_type(annotation)
         if wanted is None:
             raise CompileError(
@@ -141,10 +151,18 @@ class Func(ByName):
         return wanted
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.python(*args, **kwargs)
+        return (self.outside or self.python)(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<wp.func {self.name}>"
+
+
+class Lambda(Func):
+    """A lambda expression as a function of the kernel language, for `wp.map`."""
+
+    @functools.cached_property
+    def source(self) -> Source:
+        return lambda_source(self.python, self._definition.captured, self._definition.lines)
 
 
 def _written_parameters(function: Callable) -> tuple[str, ...]:

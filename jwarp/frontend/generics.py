@@ -68,7 +68,7 @@ class GenericKernel(Kernel):
         signature: tuple[Parameter, ...],
         span: Span,
         make: Callable[[tuple[Any, ...]], Kernel],
-        enable_backward: bool = True,
+        enable_backward: bool | None = None,
     ):
         super().__init__(name, signature, span, enable_backward)
         self._make = make
@@ -115,6 +115,13 @@ class GenericKernel(Kernel):
             found.append(meant)
         key = tuple(found)
         return self._explicit.get(key) or _INSTANCES.of(self).made(key, lambda: self._make(key))
+
+    def variables(self, kinds: Sequence[Any]) -> Bound:
+        """The types that type variables stand for in the instance for these types of the parameters."""
+        bound: Bound = {}
+        for kind, wanted in zip(kinds, self.wanted, strict=True):
+            fits(kind, wanted, bound)
+        return bound
 
     def overload(self, kinds: Sequence[Any] | Mapping[str, Any]) -> Kernel:
         """The instance for these types, by name or for all parameters, which is kept: launches prefer it.
@@ -273,6 +280,8 @@ def _kind_of(wanted: Any, seen: Seen, bound: Bound, elements: Sequence[Any]) -> 
         return known if _could_be(seen, known, weak=True) else None
     if isinstance(wanted, ArrayPattern):
         return _array_kind(wanted, seen, elements)
+    if isinstance(wanted, CompositePattern) and seen.dtype is not None and _has_shape(wanted, seen.shape or ()):
+        return composite(wanted.kind, seen.shape or (), seen.dtype)
     if seen.kind is not None:
         return seen.kind
     if seen.number is not None:
@@ -281,8 +290,6 @@ def _kind_of(wanted: Any, seen: Seen, bound: Bound, elements: Sequence[Any]) -> 
         return None
     if seen.dtype is None:
         return _array_kind(ArrayPattern(wanted, len(seen.shape)), seen, elements)
-    if isinstance(wanted, CompositePattern):
-        return composite(wanted.kind, seen.shape, seen.dtype) if _has_shape(wanted, seen.shape) else None
     options = getattr(wanted, "options", None) or ()
     for option in options:
         if _could_be(seen, option):
@@ -427,5 +434,11 @@ def seen_number(kind: type, shown: str) -> Seen:
 
 def seen_array(shown: str, shape: tuple[Any, ...], dtype: Any) -> Seen:
     """What is known of an array, or of a number with a dtype."""
-    kind = from_dtype(dtype)
-    return Seen(shown, shape=tuple(shape), dtype=kind)
+    return Seen(shown, shape=tuple(shape), dtype=from_dtype(dtype))
+
+
+def seen_value(shown: str, shape: tuple[Any, ...], dtype: Any) -> Seen:
+    """What is known of numbers that together are a vector or matrix."""
+    scalar = from_dtype(dtype)
+    assert scalar is not None
+    return Seen(shown, kind=of_components(shape, scalar), shape=shape, dtype=scalar)

@@ -43,6 +43,11 @@ class Builder:
         """The nodes of the innermost open block."""
         return self._open[-1]
 
+    @property
+    def depth(self) -> int:
+        """How many blocks are open; one where what is appended surely runs."""
+        return len(self._open)
+
     def append(self, node: Node) -> None:
         self.nodes.append(node)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
 
+from jwarp.ir.builder import zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, walk
 
@@ -53,9 +54,18 @@ class Signs:
     def settle(self, test: Op) -> bool:
         """Whether a test, `index >= 0` or `index < end`, plainly holds."""
         index, end = test.args
+        index = self.counted(index)
         if test.name == "ge":
             return self.is_count(index)
         return isinstance(index, Value) and index in self.ends and self.ends[index] == end
+
+    def counted(self, index: Operand) -> Operand:
+        """The index itself for one that would be counted from the end, `select(index >= 0, index, index + extent)`."""
+        node = self.definitions.get(index) if isinstance(index, Value) else None
+        test = self.definitions.get(node.args[0]) if node is not None and node.name == "select" else None  # type: ignore[arg-type]
+        if node is None or test is None or test.name != "ge" or test.args != (node.args[1], zero(index.type)):
+            return index
+        return node.args[1] if self.is_count(node.args[1]) else index
 
     def is_count(self, x: Operand) -> bool:
         """Whether an integer is not negative, as far as is plain."""

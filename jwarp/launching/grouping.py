@@ -7,9 +7,21 @@ from typing import Any
 
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.frontend.meaning import meaning
 from jwarp.launching.arguments import Matched, refuse_written_inputs
 from jwarp.launching.sizes import Symbolic
-from jwarp.types import AnyType, ArrayType, Struct, StructArrayType, StructType, leaves, unchecked
+from jwarp.types import (
+    AnyType,
+    ArrayType,
+    Struct,
+    StructArrayType,
+    StructType,
+    indexed_of,
+    indexed_parts,
+    indexedarray,
+    leaves,
+    unchecked,
+)
 from jwarp.wire import Role
 
 
@@ -25,7 +37,8 @@ def expand(kernel: Kernel, given: Matched, written: Sequence[int]) -> Matched:
         KernelTypeError, LaunchError: a struct does not fit, or the kernel stores to an input.
     """
     matched = _taken_apart(kernel, given, written) if kernel.has_structs else given
-    refuse_written_inputs(kernel.name, kernel.params, written, matched.roles)
+    given_ones = [p for p in written if matched.values[p] is not None]
+    refuse_written_inputs(kernel.name, kernel.params, given_ones, matched.roles)
     return matched
 
 
@@ -58,15 +71,23 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
     An output of structs may be given by one shape for all leaves.
     """
     if isinstance(kind, StructArrayType):
+        if value is None:
+            return [None for _ in leaves(name, kind)]
         # As one struct, whose leaves have the axes of the array in front.
         found = flatten(kernel, name, kind.struct, value, is_output=is_output)
         _check_axes(kernel, name, kind, found)
         return found
     if not isinstance(kind, StructType):
         return [value]
-    if is_output and isinstance(value, (int, Symbolic, tuple, list)) and not isinstance(value, bool):
+    is_shape = isinstance(value, (int, Symbolic, tuple, list)) and not isinstance(value, bool)
+    if is_output and is_shape and kind.indexed is None:
         value = dict.fromkeys(kind.fields, value)
     where = f"kernel '{kernel}', parameter '{name}'"
+    value = meaning(value)
+    if value is None and kind.indexed is not None:
+        return [None for _ in leaves(name, kind)]
+    if isinstance(value, indexedarray) and kind.indexed is not None:
+        value = indexed_parts(where, kind, value)
     if isinstance(value, Struct) and type(value) is kind:
         value = {field: getattr(value, field) for field in kind.fields}
     if isinstance(value, Struct) and type(value).__name__ == kind.__name__:
@@ -75,9 +96,10 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
             hint=f"make it of the {kind!r} that the kernel was defined with, or pass a dict of its fields",
         )
     if not isinstance(value, Mapping):
-        raise KernelTypeError(
-            f"{where}: expected {kind!r}, got {type(value).__name__}", hint=f"pass {kind!r}(…) or a dict of its fields"
-        )
+        hint = f"pass {kind!r}(…) or a dict of its fields"
+        if kind.indexed is not None:
+            hint = "pass wp.indexedarray(x, indices); as an output it is one, too"
+        raise KernelTypeError(f"{where}: expected {kind!r}, got {type(value).__name__}", hint=hint)
     for field in value:
         if field not in kind.fields:
             raise LaunchError(f"{where}: {kind!r} has no field {field!r}; there are {', '.join(kind.fields)}")
@@ -164,7 +186,8 @@ def _assembled(kind: AnyType, parts: Iterator[Any]) -> Any:
         kind = kind.struct
     if not isinstance(kind, StructType):
         return next(parts)
-    return unchecked(kind, [_assembled(inner, parts) for inner in kind.fields.values()])
+    found = [_assembled(inner, parts) for inner in kind.fields.values()]
+    return unchecked(kind, found) if kind.indexed is None else indexed_of(found)
 
 
 def parts_of(kernel: Kernel, given: Mapping[int, Any], flags: tuple[type, ...] = (bool, type(None))) -> dict[int, Any]:

@@ -408,6 +408,7 @@ _OF_RANK: PerOwner[HandwrittenProgram, int, HandwrittenProgram] = PerOwner(
 @functools.singledispatch
 def program_of(kernel: Kernel, settings: Settings) -> Program:
     """The program of `kernel` under `settings`; made once as long as the kernel's IR stays the same."""
+    settings = kernel.settled(settings)
     programs, ir = _PROGRAMS.of(kernel), kernel.ir(settings)
     known = programs.get(settings)
     if isinstance(known, GeneratedProgram) and known.unchecked is ir:

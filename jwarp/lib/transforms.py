@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from jwarp.errors import KernelTypeError
 from jwarp.frontend.builtins.quaternion import quat_inverse, quat_rotate, transformation
 from jwarp.frontend.builtins.signatures import of_floats
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import length, matrix, matrix_from_cols, vector
-from jwarp.frontend.func import func
+from jwarp.frontend.func import Func, func
 from jwarp.lib.float_types import Matrix44, Quaternion, Transform, Vector3
 from jwarp.lib.rotations import quat_from_matrix, quat_to_matrix
 
@@ -18,17 +21,41 @@ def transform_multiply(a: Transform, b: Transform):
     return a * b
 
 
-@library(of_floats("transform_point(xform: transform, point: vec3) -> vec3"))
 @func
-def transform_point(xform: Transform, point: Vector3):
-    """A point turned and moved: quat_rotate(xform.q, point) + xform.p."""
+def transform_point(mat: Matrix44, point: Vector3):
+    """By an affine map."""
+    one = point.dtype(1.0)
+    image = mat @ vector(point[0], point[1], point[2], one)
+    return vector(image[0], image[1], image[2])
+
+
+@library(
+    of_floats(
+        "transform_point(xform: transform, point: vec3) -> vec3", "transform_point(mat: mat44, point: vec3) -> vec3"
+    )
+)
+@func
+def transform_point(xform: Transform, point: Vector3):  # noqa: F811 - an overload
+    """A point turned and moved: quat_rotate(xform.q, point) + xform.p, or that of mat @ (point, 1)."""
     return xform.p + quat_rotate(xform.q, point)
 
 
-@library(of_floats("transform_vector(xform: transform, vec: vec3) -> vec3"))
 @func
-def transform_vector(xform: Transform, vec: Vector3):
-    """A vector turned, and not moved."""
+def transform_vector(mat: Matrix44, vec: Vector3):
+    """By an affine map."""
+    zero = vec.dtype(0.0)
+    image = mat @ vector(vec[0], vec[1], vec[2], zero)
+    return vector(image[0], image[1], image[2])
+
+
+@library(
+    of_floats(
+        "transform_vector(xform: transform, vec: vec3) -> vec3", "transform_vector(mat: mat44, vec: vec3) -> vec3"
+    )
+)
+@func
+def transform_vector(xform: Transform, vec: Vector3):  # noqa: F811 - an overload
+    """A vector turned, and not moved, or that of mat @ (vec, 0)."""
     return quat_rotate(xform.q, vec)
 
 
@@ -38,6 +65,34 @@ def transform_inverse(xform: Transform):
     """The inverse of a transform whose quaternion has length 1."""
     back = quat_inverse(xform.q)
     return transformation(-quat_rotate(back, xform.p), back)
+
+
+def _changing(form: str) -> Any:
+    """A public function that changes its first argument, where the call is a statement of a kernel."""
+
+    def refuse(*args: Any, **named: Any) -> Any:
+        raise KernelTypeError(
+            f"wp.{form.partition('(')[0]} can only be called inside a kernel", hint="assign to t.p, t.q"
+        )
+
+    def made(function: Any) -> Any:
+        row = library(of_floats(form))(Func(function, changed="xform"))
+        row.outside = refuse
+        return row
+
+    return made
+
+
+@_changing("transform_set_translation(xform: transform, p: vec3) -> None")
+def transform_set_translation(xform: Transform, p: Vector3):
+    """Change the position of a transform: `xform.p = p`."""
+    return transformation(p, xform.q)
+
+
+@_changing("transform_set_rotation(xform: transform, q: quat) -> None")
+def transform_set_rotation(xform: Transform, q: Quaternion):
+    """Change the rotation of a transform: `xform.q = q`."""
+    return transformation(xform.p, q)
 
 
 @library(of_floats("transform_from_matrix(mat: mat44) -> transform"))

@@ -45,6 +45,7 @@ class StructType(type):
     """Metaclass of the structs, which `jwarp.types.structs` makes: the names and types of the fields, in order."""
 
     fields: dict[str, AnyType]
+    indexed: ArrayType | None = None  # of the structs that stand for indexed arrays: what kernels see
 
     def __repr__(cls) -> str:
         return cls.__name__
@@ -71,7 +72,7 @@ class ArrayPattern(Pattern):
     def fits(self, kind: Any, bound: Bound) -> bool:
         if not isinstance(kind, (ArrayType, StructArrayType)) or kind.dims != self.dims:
             return False
-        return fits(kind.struct if isinstance(kind, StructArrayType) else kind.element, self.element, bound)
+        return fits(element_of(kind), self.element, bound)
 
     def filled(self, bound: Bound) -> Any:
         element = filled(self.element, bound)
@@ -79,6 +80,11 @@ class ArrayPattern(Pattern):
 
     def __repr__(self) -> str:
         return f"array{f'{self.dims}d' if self.dims > 1 else ''}[{self.element!r}]"
+
+
+def element_of(kind: ArrayType | StructArrayType) -> ScalarType | CompositeType | StructType:
+    """What the elements of an array are."""
+    return kind.struct if isinstance(kind, StructArrayType) else kind.element
 
 
 def array_of(element: Any, dims: int) -> Any:
@@ -102,8 +108,10 @@ def as_type(annotation: Any) -> AnyType | None:
     return annotation if isinstance(annotation, ArrayType) else as_scalar(annotation)
 
 
-def user_type(kind: AnyType) -> AnyType | CompositeType:
+def user_type(kind: AnyType | CompositeType) -> AnyType | CompositeType:
     """The type of a field or parameter as users write it: `wp.vec3` for a vector that is passed by value."""
+    if isinstance(kind, StructType) and kind.indexed is not None:
+        return kind.indexed
     return kind.element if isinstance(kind, ArrayType) and kind.dims == 0 else kind
 
 
@@ -118,6 +126,10 @@ def _written(annotation: Any) -> Any:
     return None if kind is None else user_type(kind)
 
 
+def _has_content(struct: StructType) -> bool:
+    return any(_has_content(kind) if isinstance(kind, StructType) else True for kind in struct.fields.values())
+
+
 def _array_type(dtype: Any, ndim: Any) -> Any:
     is_composite = isinstance(dtype, CompositeType) and dtype is not Composite
     element = dtype if is_composite or isinstance(dtype, StructType) else as_scalar(dtype)
@@ -127,6 +139,8 @@ def _array_type(dtype: Any, ndim: Any) -> Any:
             f"wp.array: element type must be a scalar, vector, matrix or struct type, not {dtype!r}",
             hint="write wp.array[float], or wp.array(dtype=float)",
         )
+    if isinstance(dtype, StructType) and not _has_content(dtype):
+        raise KernelTypeError(f"wp.array: {dtype!r} has no fields, so that an array of it has no extents")
     if not isinstance(ndim, int) or not 1 <= ndim <= MAX_DIMS:
         raise KernelTypeError(f"wp.array: ndim must be 1 to {MAX_DIMS}, not {ndim!r}")
     return array_of(element, ndim)

@@ -23,6 +23,7 @@ from jwarp.types.scalars import (
     float16,
     float32,
     float64,
+    from_dtype,
     int8,
     int16,
     int32,
@@ -193,13 +194,40 @@ def _flat(parts: Sequence[Any]) -> np.ndarray:
     return np.concatenate(flat) if flat else np.zeros(0)
 
 
+# What an operator gives between values of which one is of a kind that has its own: set where the operators are known.
+OPERATE: list[Callable[[str, Any, Any], Any]] = []
+
+
+def _operator(name: str, method: str) -> Any:
+    """A method of composites outside kernels: between two of which one has operators of its own, that of kernels."""
+    plain = getattr(np.ndarray, method)
+
+    def apply(self: CompositeValue, other: Any) -> Any:
+        plain_kinds = (None, *PLAIN.values())
+        if not isinstance(other, CompositeValue) or (self.own_kind in plain_kinds and other.own_kind in plain_kinds):
+            return plain(self, other)
+        return OPERATE[0](name, self, other)
+
+    return apply
+
+
 class CompositeValue(np.ndarray):
-    """A composite outside kernels: a NumPy array that kernels may refer to by name."""
+    """A composite outside kernels: a NumPy array that kernels may refer to by name.
+
+    Its components and parts have names, as in kernels: `v.x`, `t.p`. Two of which one is a quaternion or transform have
+    the operators of kernels, all others those of NumPy.
+    """
 
     kind: CompositeKind | None = None
 
     def __array_finalize__(self, source: Any) -> None:
-        self.kind = getattr(source, "kind", None)
+        object.__setattr__(self, "kind", getattr(source, "kind", None))
+
+    def __eq__(self, other: object) -> Any:
+        return False if other is None else super().__eq__(other)
+
+    def __ne__(self, other: object) -> Any:
+        return True if other is None else super().__ne__(other)
 
     def __reduce__(self) -> Any:
         make, given, state = super().__reduce__()  # type: ignore[str-unpack]
@@ -212,11 +240,57 @@ class CompositeValue(np.ndarray):
     def __deepcopy__(self, memo: dict[int, Any] | None) -> CompositeValue:
         return self.copy()
 
+    @property
+    def own_kind(self) -> CompositeKind | None:
+        """Its kind, while it has the shape of one such; else what its components are by themselves."""
+        if self.kind is not None and self.kind.shape in (self.shape, None) and self.ndim == self.kind.rank:
+            return self.kind
+        return PLAIN.get(self.ndim)
+
     def type_in_kernels(self, dtype: ScalarType) -> CompositeType:
         """What it is in kernels, where its dtype is `dtype`: of its kind, while it has the shape of one such."""
-        if self.kind is not None and self.kind.shape == self.shape:
-            return composite(self.kind, self.shape, dtype)
-        return composite(PLAIN[self.ndim], self.shape, dtype)
+        kind = self.own_kind
+        assert kind is not None
+        return composite(kind, self.shape, dtype)
+
+    def __repr__(self) -> str:
+        kind, dtype = self.own_kind, from_dtype(self.dtype)
+        if kind is None or dtype is None:
+            return repr(self.view(np.ndarray))
+        shown = np.array2string(self.view(np.ndarray), separator=", ")
+        return f"{composite(kind, self.shape, dtype)}({shown})"
+
+    def _selected(self, name: str) -> tuple[Any, CompositeKind | None] | None:
+        """The index of what a name selects, and its kind if it is a part."""
+        kind = self.own_kind
+        if kind is None or self.ndim != 1:
+            return None
+        if name in kind.components[: self.size]:
+            return kind.components.index(name), None
+        part = dict(kind.parts).get(name)
+        return None if part is None else (slice(part.first, part.first + part.extent), part.kind)
+
+    def __getattr__(self, name: str) -> Any:
+        found = self._selected(name)
+        if found is None:
+            raise AttributeError(f"{self!r} has no attribute '{name}'")
+        value = self[found[0]]
+        if found[1] is not None:
+            object.__setattr__(value, "kind", found[1])
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        found = self._selected(name) if len(name) == 1 else None
+        if found is None:
+            object.__setattr__(self, name, value)
+        else:
+            self[found[0]] = value
+
+    __add__, __iadd__ = _operator("add", "__add__"), _operator("add", "__iadd__")
+    __sub__, __isub__ = _operator("sub", "__sub__"), _operator("sub", "__isub__")
+    __mul__, __imul__ = _operator("mul", "__mul__"), _operator("mul", "__imul__")
+    __truediv__, __itruediv__ = _operator("div", "__truediv__"), _operator("div", "__itruediv__")
+    __matmul__ = _operator("matmul", "__matmul__")
 
 
 _types: Cache[tuple[CompositeKind, tuple[int, ...], ScalarType], CompositeType] = Cache(

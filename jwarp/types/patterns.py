@@ -37,7 +37,9 @@ Bound = dict[TypeVar, Any]
 
 
 class Pattern(ABC):
-    """Stands for types that have something in common."""
+    """Stands for types that have something in common. What `is_block`, threads of a block share: no kernel takes it."""
+
+    is_block = False
 
     @abstractmethod
     def fits(self, kind: Any, bound: Bound) -> bool:
@@ -118,7 +120,7 @@ def is_open(wanted: Any) -> bool:
 
 def as_pattern(annotation: Any, known: Any = as_scalar) -> Pattern | None:
     """The pattern that an annotation is, or None. `known` finds the types that constraints of variables name."""
-    if isinstance(annotation, Pattern):
+    if isinstance(annotation, Pattern) and not annotation.is_block:
         return annotation
     if annotation is Any:
         return ANY
@@ -146,3 +148,19 @@ def _options(variable: TypeVar, known: Any) -> tuple[Any, ...] | None:
                 hint="name scalar, vector, matrix and struct types",
             )
     return found
+
+
+@dataclass(frozen=True, repr=False)
+class Repeated(Pattern):
+    """Stands for the tuples whose items are all of a kind: `tuple[int, ...]`."""
+
+    item: Any
+
+    def fits(self, kind: Any, bound: Bound) -> bool:
+        return isinstance(kind, tuple) and all(fits(part, self.item, bound) for part in kind)
+
+    def filled(self, bound: Bound) -> Any:
+        return Repeated(filled(self.item, bound))
+
+    def __repr__(self) -> str:
+        return f"tuple[{self.item!r}, ...]"

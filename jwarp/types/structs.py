@@ -128,7 +128,7 @@ def struct(cls: type | None = None, **options: Any) -> Any:
     dataclasses.
 
     Raises:
-        KernelTypeError: `cls` is no class, has a base class or no fields, or a field has a type that kernels do not
+        KernelTypeError: `cls` is no class or has a base class, or a field has a type that kernels do not
             know or a name that structs have for themselves.
     """
     if cls is None:
@@ -165,8 +165,6 @@ def struct(cls: type | None = None, **options: Any) -> Any:
                 hint="pass it as a parameter of its own, or make each of its fields an array",
             )
         fields[name] = kind
-    if not fields:
-        raise KernelTypeError(f"@wp.struct {cls.__name__} has no fields", hint="write them as annotations: k: float")
     kept = {
         k: v for k, v in vars(cls).items()
         if k not in ("__dict__", "__weakref__", "__init__", "__annotations__") and k not in fields

@@ -1,9 +1,11 @@
 """Every rule of DERIVATIVES against central differences, and finite at the points where formulas divide by zero."""
 
+import jax
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import jwarp as wp
 from jwarp.autodiff.scalar_rules import DERIVATIVES, Applied
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Const
@@ -123,3 +125,19 @@ def test_follow_has_the_derivative_of_its_second_argument():
     assert DERIVATIVES["follow"][0] is None
     assert slope("follow", 1, 2.0, 5.0, g=1.5) == 1.5
     assert apply("follow", 2.0, 5.0) == 2.0
+
+
+@wp.kernel
+def squashed(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 2.0 * wp.tanh(x[i]) + x[i]
+
+
+def test_an_operation_without_a_rule_is_refused_when_its_derivative_is_taken(monkeypatch):
+    monkeypatch.delitem(DERIVATIVES, "tanh")
+    x = np.ones(3, np.float32)
+    squashed_fn = wp.jax_kernel(squashed)
+    assert_allclose(squashed_fn(x)[0], 2.0 * np.tanh(1.0) + 1.0, rtol=1e-6)
+    for derivative in (jax.grad(lambda x: squashed_fn(x)[0].sum()), lambda x: jax.jvp(squashed_fn, (x,), (x,))):
+        with pytest.raises(wp.NotDifferentiableError, match="`tanh` has no derivative yet"):
+            derivative(x)

@@ -3,6 +3,7 @@
 In the bodies below `«` and `»` stand around the text that the caret must point at.
 """
 
+import numpy as np
 import pytest
 from error_checks import C, T, check
 
@@ -33,6 +34,12 @@ BODIES = {
     "vector of no type": ("u = «wp.vector(length=3, dtype=wp.vec3)»", T, "dtype of wp.vector", ""),
     "vector of another length": ("u = «wp.vector(v, length=2)»", T, "vec3 cannot become vec2", ""),
     "unknown keyword": ("u = «wp.vector(x, size=2)»", T, "unexpected keyword argument 'size'", ""),
+    "matrix of a transform": (
+        "u = «wp.matrix(v, wp.quat_identity(), v)»",
+        T,
+        "a position, a rotation and a scale",
+        "wp.transform_compose",
+    ),
     "matrix of unknown shape": ("u = «wp.matrix(x, x)»", T, "needs its shape", "shape=(2, 3)"),
     "matrix of odd shape": ("u = «wp.matrix(x, shape=3)»", T, "(rows, columns), not int32", ""),
     "matrix of negative shape": ("u = «wp.matrix(x, shape=(2, -1))»", T, "positive", ""),
@@ -110,7 +117,8 @@ def test_a_mistake_with_vectors(name, tmp_path):
     check(KERNEL + "".join(f"    {line}\n" for line in text.split("\n")), error, words, hint, tmp_path)
 
 
-def test_functions_of_vectors_are_for_kernels():
-    for call in (lambda: wp.dot((1.0,), (2.0,)), lambda: wp.vector(length=3, dtype=float)):
-        with pytest.raises(TypeError, match="only be called inside a kernel"):
-            call()
+def test_functions_of_vectors_work_outside_kernels():
+    assert wp.dot((1.0, 2.0), (3.0, 4.0)) == 11.0
+    np.testing.assert_allclose(wp.normalize(wp.vec3d(0, 3, 4)), [0, 0.6, 0.8])
+    with pytest.raises(TypeError, match="takes 2 vectors of one type"):
+        wp.dot(wp.vec2(), wp.vec3())

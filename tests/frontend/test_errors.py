@@ -64,7 +64,7 @@ BODIES = {
     "class": ("«c»lass A:\n    pass", C, "a class inside", ""),
     "import": ("«import os»", C, "`import`", "top of the file"),
     "match": ("«m»atch n:\n    case 1:\n        pass", C, "`match`", "elif"),
-    "is": ("if «a is None»:\n    pass", C, "`is`", "=="),
+    "is": ("if «n is p»:\n    pass", C, "`is`", "=="),
     "in": ("if «n in (1, 2)»:\n    pass", C, "`in`", "or"),
     "for else": ("«f»or i in range(n):\n    pass\nelse:\n    pass", C, "`else` after a loop", "break"),
     "while else": ("«w»hile p:\n    pass\nelse:\n    pass", C, "`else` after a loop", "break"),
@@ -115,6 +115,8 @@ BODIES = {
     "negative shape": ("t = «wp.zeros(-1)»", C, "must be a positive constant integer", "wp.static"),
     "float shape": ("t = «wp.zeros((2, 3.0))»", C, "must be a positive constant integer", "wp.static"),
     "empty shape": ("t = «wp.zeros(())»", C, "1 to 4 dimensions, not 0", ""),
+    "array of a pointer": ("t = «wp.array(ptr=n, shape=4, dtype=float)»", C, "no arrays of pointers", "wp.zeros"),
+    "address of a variable": ("t = «wp.address_of»(n)", C, "addresses of variables", ""),
     "local array of no type": ("t = «wp.zeros(3, x)»", T, "dtype of a local array must be", "dtype=float"),
     "local arrays too large": ("t = wp.zeros(500)\nu = «wp.zeros((23, 23))»", C, "may have 4096 bytes", "smaller"),
     "another array in a branch": (
@@ -195,8 +197,8 @@ BODIES = {
     "array by condition": ("if p:\n    y = b\nelse:\n    y = a\n«y»[0] = x", C, "not constant", ""),
     "function by condition": ("f = wp.sin\nif p:\n    f = wp.cos\na[0] = «f»(x)", C, "not constant", ""),
     "function set in a loop": ("for i in range(n):\n    f = wp.cos\na[0] = «f»(x)", C, "set in a loop", ""),
-    "static of a local": ("y = 1\nz = wp.static(«y + 1»)", C, "`y` is a variable of the kernel", "outer names"),
-    "static of a local and a global": ("np = 1\nz = wp.static(«np + 1»)", C, "`np` is a variable of the kernel", ""),
+    "static of a local": ("y = n\nz = wp.static(«y + 1»)", C, "`y` is a variable of the kernel", "outer names"),
+    "static of a local and a global": ("np = n\nz = wp.static(«np + 1»)", C, "`np` is a variable of the kernel", ""),
     "static of a changed variable": ("for i in range(3):\n    i = n\n    n = wp.static(«i»)", C, "`i` is a", ""),
     "static of a carried variable": (
         "for i in range(3):\n    while n > 0:\n        n = wp.static(«i»)\n        i = n",

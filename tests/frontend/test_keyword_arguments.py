@@ -68,3 +68,19 @@ def test_the_names_are_those_of_warp():
 def test_every_builtin_but_a_few_takes_its_arguments_by_name():
     unnamed = {"matrix_from_cols", "matrix_from_rows", "tid", "range", "printf", "print"}
     assert {name for name, row in ROWS.items() if not any(row.named_forms)} == unnamed
+
+
+@wp.kernel
+def of_defaults(q: wp.array[wp.quat], t: wp.array[wp.transformd], x: wp.array[float]):
+    q[0] = wp.quat_identity()
+    t[0] = wp.transform_identity(dtype=wp.float64)
+    own = wp.zeros(2)
+    own[1] = 3.0
+    x[0] = own[0] + own[1]
+
+
+def test_types_that_are_left_out():
+    q, x = np.zeros((1, 4), np.float32), np.zeros(1, np.float32)
+    t = np.zeros((1, 7))
+    wp.launch(of_defaults, 1, outputs=[q, t, x])
+    assert (q.tolist(), t.tolist(), x.tolist()) == ([[0, 0, 0, 1]], [[0, 0, 0, 0, 0, 0, 1]], [3])

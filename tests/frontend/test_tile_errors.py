@@ -37,8 +37,7 @@ BODIES = {
     "no extent": ("s = wp.tile_zeros(«(2, 0)»)", T, "extents of a tile are positive, not (2, 0)", ""),
     "five dimensions": ("s = wp.tile_zeros(«(1, 1, 1, 1, 2)»)", T, "1 to 4 dimensions, not 5", ""),
     "too large": ("s = «wp.tile_zeros((1024, 512))»", C, "has 2097152 bytes, a tile may have 1048576", "smaller tiles"),
-    "tile of structs": ("s = wp.tile_zeros(2, dtype=«Pair»)", T, "`dtype` must be a scalar, vector or matrix", ""),
-    "load of structs": ("s = wp.tile_load(«p», 4)", T, "`a` must be an array of numbers, vectors or matrices", ""),
+    "ones of structs": ("s = wp.tile_ones(2, dtype=«Pair»)", T, "`dtype` must be a scalar, vector or matrix", ""),
     "load of a number": ("s = wp.tile_load(«x», 4)", T, "`a` must be an array", ""),
     "load of another rank": ("s = wp.tile_load(«b», 4)", T, "a row of an array is a[i]", ""),
     "offset of another rank": ("s = wp.tile_load(b, (2, 2), «3»)", T, "`offset` has 1 number(s), `b` has 2", ""),
@@ -127,7 +126,12 @@ BODIES = {
     "map of a number": ("s = wp.tile_map(wp.sin, «x»)", T, "`a` must be a tile, not float32", ""),
     "map of no function": ("s = wp.tile_map(«x», u)", T, "`op` must be a function", ""),
     "map of a kernel": ("s = «wp.tile_map(k, u)»", C, "`k` is a kernel", ""),
-    "map with two results": ("s = «wp.tile_map(pair, u)»", T, "must give one number, vector or matrix", "one value"),
+    "map with two results": (
+        "s = «wp.tile_map(pair, u)»",
+        T,
+        "must give one number, vector, matrix or struct",
+        "one value",
+    ),
     "map of another type": ("s = wp.tile_map(plus, u, «q»)", T, "`y` of `plus` must be float32, not int32", ""),
     "map of tiles": ("s = wp.tile_map(summed, u)", C, "cannot use tiles", ""),
     "map with arrays": ("s = «wp.tile_map(listed, u)»", T, "cannot have arrays of its own", ""),
@@ -187,13 +191,6 @@ BODIES = {
     "change by some threads": ("if lane > 2:\n    u = «u * 2.0»", C, "must reach a tile operation together", "move it"),
     "after some threads left": ("if lane > 2:\n    return\ns = «wp.tile_load(a, 2)»", C, "together", ""),
     "in a loop of some threads": ("for j in range(lane):\n    s = «wp.tile_sum(u)»", C, "together", ""),
-    "varying own array": (
-        "z = wp.zeros(shape=4, dtype=float)\n«z[0] = float(lane)»",
-        C,
-        "`z` is a thread's own array",
-        "",
-    ),
-    "function with a gradient": ("a[0] = «graded(x)»", C, "not available yet in kernels with tiles", ""),
     "element at a computed index": (
         "for j in range(lane):\n    a[0] = «u[j]»",
         C,
@@ -203,8 +200,6 @@ BODIES = {
     "untile of another width": ("s = wp.untile(«u»)", T, "the last dimension of the tile is 4, a block has 8", ""),
     "no such thread": ("s = wp.tile_from_thread(4, x, «8»)", T, "there is no thread 8 of 8", ""),
     # later
-    "random numbers": ("s = «wp.tile_randf»(4, n)", C, "not available yet", ""),
-    "sorting": ("«wp.tile_sort»(u, u)", C, "not available yet", ""),
     "queries": ("s = «wp.tile_bvh_query_aabb»(n, x, x)", C, "not available yet", ""),
 }
 

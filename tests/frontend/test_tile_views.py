@@ -306,3 +306,22 @@ def about_tiles(x: wp.array2d[wp.vec2], out: wp.array[int]):
 def test_shapes_are_constants():
     out = run_tiled(about_tiles, 1, numbers(12, 3, 4, 2), np.zeros(3, np.int32))[-1]
     np.testing.assert_array_equal(out, [34, 3, 4])
+
+
+@wp.kernel
+def slices_of_arrays(a: wp.array2d[float], out: wp.array2d[float], n: int):
+    wp.tile_store(out, wp.tile_load(a[::2, n:7], shape=(4, 4), offset=(-1, 1)))
+    wp.tile_store(a[1], wp.tile_load(a[3, ::-1], shape=4, offset=2))
+    wp.tile_store(a[5:, 1::3], wp.tile_ones(shape=(3, 2)), offset=(1, 0))
+
+
+def test_tiles_of_slices_end_where_these_do():
+    a = numbers(13, 7, 9)
+    after, out = run_tiled(slices_of_arrays, 1, a, np.zeros((4, 4), np.float32), 2)
+    wanted = np.zeros((4, 4), np.float32)
+    wanted[1:] = a[::2, 2:7][:3, 1:5]
+    np.testing.assert_array_equal(out, wanted)
+    changed = a.copy()
+    changed[1, :4] = a[3, ::-1][2:6]
+    changed[6:, 1::3][:, :2] = 1
+    np.testing.assert_array_equal(after, changed)

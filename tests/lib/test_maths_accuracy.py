@@ -10,6 +10,7 @@ from scipy import special
 
 import jwarp as wp
 from jwarp.backend.interpreter.machine import run
+from jwarp.ir.ops import OPS
 from jwarp.lib.expansions import EXPANSIONS
 
 ULP_LIMIT = 2.0
@@ -36,6 +37,7 @@ REFERENCES = {
 }
 ONE_ARGUMENT = tuple(REFERENCES)
 REFERENCES |= {"pow": np.power, "atan2": np.arctan2}
+assert REFERENCES.keys() == {name for name, row in OPS.items() if row.is_elementary}
 LARGEST = 3.4028235e38
 SPECIAL = np.array(
     [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1.5, -2.5]

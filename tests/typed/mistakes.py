@@ -33,7 +33,7 @@ def k(x: wp.array[float], y: wp.array2d[wp.vec3], z: wp.array[wp.float64], s: Sp
     x[i] = x.shape[1] + x[i]  # wrong: one dimension
     z[0, 0] = z[i]  # wrong: one dimension
     wp.atomic_add(x, i, y[0, 0])  # wrong: a vector is no element of x
-    x[i] = wp.quat_identity()  # wrong: not yet there
+    x[i] = wp.volume_sample_f()  # wrong: not yet there
 
 
 wp.launch(k, 1, inptus=[])  # wrong: the keyword is `inputs`

@@ -260,8 +260,10 @@ class array4d(_Array[T]):
     def __getitem__(self, index: Index | tuple[Index, slice, slice, slice], /) -> array3d[T]: ...
     def __setitem__(self, index: tuple[Index, Index, Index, Index], value: T, /) -> None: ...
 
-class TileStack(Generic[T]):
-    """What `wp.tile_stack` makes: a stack that the threads of a block share."""
+class tile_stack(Generic[T]):
+    """A stack that the threads of a block share: `wp.tile_stack(capacity=64, dtype=int)`, also as an annotation."""
+
+    def __init__(self, capacity: int, dtype: type[T]) -> None: ...
 
 class tile(Generic[T]):
     """A tile with elements of type T: `wp.tile[float]` as an annotation, `wp.tile(x)` of the values of the threads."""

@@ -8,6 +8,7 @@ from jwarp.frontend.builtins.table import Builtin, check_count, define
 from jwarp.frontend.context import Context
 from jwarp.frontend.values import kinds
 from jwarp.frontend.values.bindings import ArrayRef, Binding, StructArray, describe
+from jwarp.types import CompositeType
 
 
 def _atomic(name: str, operation: str, doc: str) -> Builtin:
@@ -29,6 +30,8 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
                 hint,
             )
         check_count(name, args, (1 + array.type.dims + count,), span)
+        if not _takes(operation, array):
+            raise KernelTypeError(f"wp.{name} does not take {array.type.element}", span)
         indices, values = args[1:-count], args[-count:]
         if name == "atomic_sub":
             values = [kinds.negated(ctx, values[0], span)]
@@ -40,6 +43,14 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
         There is one index for each dimension of the array. Of vectors and matrices each component is such a step.
         Gives what the element held before; zero, where the array has no such element."""
     return define(indexed(f"{name}(arr: array[T], *index, {values}) -> T"), text, lower)
+
+
+def _takes(operation: str, array: ArrayRef) -> bool:
+    """Whether elements of the array are changed as wholes where each component is changed by the operation."""
+    kind = array.type.element
+    if not isinstance(kind, CompositeType) or operation in ("exch", "cas"):
+        return True
+    return kind.kind.takes(operation) or kinds.by_component(operation, kind.kind)
 
 
 atomic_add = _atomic("atomic_add", "add", "Add to an element of an array")

@@ -17,11 +17,10 @@ class Planned:
 
 
 _FEATURES = {
+    "addresses of variables": "address_of",
+    "arrays of Omniverse's Fabric": "fabricarray indexedfabricarray",
     "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
-    "breakpoints": "breakpoint",
-    "checks of values inside kernels": "expect_near",
-    "derivatives of functions": "func_replay grad",
-    "mapped functions": "map",
+    "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
     "arrays outside kernels": "full ones",
     "textures (interpolate between elements of an array)": "texture_sample",
     "NanoVDB volumes (an array of three dimensions holds a dense grid)": (
@@ -40,7 +39,6 @@ _FEATURES = {
         "hash_grid_query hash_grid_query_next hash_grid_point_id intersect_tri_tri mesh_get mesh_eval_face_normal "
         "mesh_get_point mesh_get_velocity mesh_get_index closest_point_edge_edge"
     ),
-    "these tiles": "tile_randi tile_randf",
     "queries of meshes and trees": (
         "tile_bvh_query_aabb tile_bvh_query_ray tile_bvh_query_next tile_mesh_query_aabb tile_mesh_query_aabb_next "
         "tile_query_valid"

@@ -8,6 +8,7 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, describe
 from jwarp.ir.formats import Conversion, conversions
 from jwarp.ir.nodes import Op, Operand
+from jwarp.types import PLAIN
 
 # How print shows a number of each kind.
 _PLAIN = {"float": "%g", "int": "%d", "uint": "%u", "bool": "%s"}
@@ -49,8 +50,7 @@ def _print_values(ctx: Context, args: list[Binding], spans: list[Span], span: Sp
             except ValueError as error:
                 raise CompileError(f"print: {error}", place) from None
         elif isinstance(binding, Composite):
-            rows = binding.rows
-            shown.append("\n".join("".join(f"{_PLAIN[item.type.kind]} " for item in row) for row in rows))
+            shown.append(_shown(binding))
             values += binding.items
         else:
             value = ctx.scalar(binding, place)
@@ -58,6 +58,17 @@ def _print_values(ctx: Context, args: list[Binding], spans: list[Span], span: Sp
             values.append(value)
     ctx.builder.append(Op("print", tuple(values), " ".join(shown) + "\n", None, span))
     return ()
+
+
+def _shown(value: Composite) -> str:
+    """The format of a composite: a line for each row, and the parts of a transform in parentheses."""
+    formats = [_PLAIN[item.type.kind] for item in value.items]
+    if value.type.kind is PLAIN[len(value.type.shape)]:
+        return "\n".join("".join(f"{_PLAIN[item.type.kind]} " for item in row) for row in value.rows)
+    if not value.type.kind.parts:
+        return " ".join(formats)
+    parts = (formats[part.first : part.first + part.extent] for _, part in value.type.kind.parts)
+    return " ".join(f"({' '.join(part)})" for part in parts)
 
 
 def _text(binding: Binding) -> str | None:

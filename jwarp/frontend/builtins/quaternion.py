@@ -74,14 +74,14 @@ transformation = _row(
     binds=True,
 )
 quat_identity = _row(
-    "quat_identity(dtype: Any = float) -> Any",
-    "The quaternion 0, 0, 0, 1 of a float type, which turns nothing.",
+    "quat_identity(dtype: Any = None) -> Any",
+    "The quaternion 0, 0, 0, 1 of a float type (float32 where none is given), which turns nothing.",
     _identity(types.quaternion),
     binds=True,
 )
 transform_identity = _row(
-    "transform_identity(dtype: Any = float) -> Any",
-    "The transform of a float type that moves and turns nothing.",
+    "transform_identity(dtype: Any = None) -> Any",
+    "The transform of a float type (float32 where none is given) that moves and turns nothing.",
     _identity(types.transformation),
     binds=True,
 )

@@ -15,7 +15,7 @@ from jwarp.frontend.tiles import operators
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, TileRef, describe, flatten, rebuild
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Op, Operand, Value
-from jwarp.ir.operation import ANY, FLOAT, NUMBER, Kinds
+from jwarp.ir.operation import FLOAT, NUMBER, Kinds
 from jwarp.ir.ops import OPS
 from jwarp.types import CompositeType, ScalarType, as_scalar, bool_, int32
 
@@ -267,9 +267,6 @@ pos = _composed(
     lambda do, x: x,
     _EACH,
 )
-unot = _composed(
-    "unot(a: Number) -> bool", "Whether a is zero or False: `not a`.", ANY, lambda do, a: do("eq", a, False)
-)
 step = _composed(
     "step(x: Number) -> Number",
     "1 where x < 0, else 0.",
@@ -345,6 +342,20 @@ smoothstep = _composed(
 # -- choices and conversions
 
 
+def _lower_unot(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    check_count("unot", args, (1,), span)
+    return ctx.emit("not", ctx.condition(args[0], spans[0]), span=span)
+
+
+unot = define(
+    """
+    unot(a: Number) -> bool
+    unot(a: array[Any]) -> bool""",
+    "Whether a is zero or False, or an array without elements: `not a`.",
+    _lower_unot,
+)
+
+
 def _lower_clamp(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("clamp", args, (3,), span)
     x, low, high = (ctx.scalar(a, s, "argument of wp.clamp") for a, s in zip(args, spans, strict=True))
@@ -376,14 +387,18 @@ def _lower_select(ctx: Context, args: list[Binding], spans: list[Span], span: Sp
 
 
 where = define(
-    "where(cond: Any, value_if_true: T, value_if_false: T) -> T",
+    """
+    where(cond: Any, value_if_true: T, value_if_false: T) -> T
+    where(arr: array[Any], value_if_true: T, value_if_false: T) -> T""",
     """`value_if_true` where the condition holds, else `value_if_false`; both have one type and are computed.
 
     The condition is a bool, a number, or an array, which holds where it has elements.""",
     _lower_where,
 )
 select = define(
-    "select(cond: Any, value_if_false: T, value_if_true: T) -> T",
+    """
+    select(cond: Any, value_if_false: T, value_if_true: T) -> T
+    select(arr: array[Any], value_if_false: T, value_if_true: T) -> T""",
     "As `where`, with the values in the other order.",
     _lower_select,
 )
@@ -433,9 +448,12 @@ follow = Builtin("follow(x: T, y: T) -> T", "x, with the derivative of y.", _low
 
 
 def _lower_rolled(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    if ctx.max_unroll > MANY_TRIPS:  # outside of kernels, where all is computed while it is read
+        return args[0]
     result = Value(int32)  # not through `op`, which would fold it
     ctx.builder.append(Op("add", (ctx.scalar(args[0], span), zero(int32)), None, result, span))
     return result
 
 
+MANY_TRIPS = 512
 rolled = Builtin("rolled(n: int) -> int", "n, as a bound of loops that are not unrolled.", _lower_rolled)

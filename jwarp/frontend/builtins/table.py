@@ -12,11 +12,11 @@ import numpy as np
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import Described, first_fitting
 from jwarp.frontend.context import Context
-from jwarp.frontend.values.bindings import Binding
+from jwarp.frontend.values.bindings import Binding, bind_python
 from jwarp.ir.evaluate import evaluate
 from jwarp.ir.nodes import Operand
 from jwarp.ir.ops import OPS
-from jwarp.types import NAMED, PYTHON_SCALARS, SCALARS, from_dtype
+from jwarp.types import NAMED, PYTHON_SCALARS, SCALARS, CompositeValue, from_dtype
 
 Lower = Callable[[Context, list[Any], list[Span], Span], Binding]
 
@@ -38,7 +38,7 @@ class Reading:
 class Builtin(Described):
     """A function of the kernel language.
 
-    Outside kernels it may be called with NumPy values where it is a plain scalar function.
+    Outside kernels it may be called with numbers and composites, and with arrays where it is a plain scalar function.
     """
 
     lower: Lower
@@ -56,7 +56,10 @@ class Builtin(Described):
                 bound = first_fitting(self.each_form, args, named)
             except TypeError as error:
                 raise KernelTypeError(f"wp.{self.name}: {error}", span) from None
+            given = set(bound.arguments)
             bound.apply_defaults()
+            left_out = {name: d for name, d in bound.arguments.items() if name not in given and isinstance(d, _VALUES)}
+            bound.arguments |= {name: bind_python(default, name, span) for name, default in left_out.items()}
             return list(bound.arguments.values()), spans
         if not named:
             return args, spans
@@ -78,8 +81,10 @@ class Builtin(Described):
         )
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        if not self.operation or named:
+        if self.outside:
             raise KernelTypeError(f"wp.{self.name} can only be called inside a kernel", hint=self.outside)
+        if not self.operation or named or any(isinstance(a, CompositeValue) for a in args):
+            return OUTSIDE["call"](self, args, named)
         arrays = tuple(np.asarray(a, _python_dtype(a)) for a in args)
         kinds = tuple(kind for a in arrays if (kind := from_dtype(a.dtype)) is not None)
         row = OPS[self.operation]
@@ -90,10 +95,17 @@ class Builtin(Described):
         return evaluate(self.operation, arrays, result)[()]
 
 
+# Of the defaults, those that stand for values or types. None says that an argument is left out.
+_VALUES = (bool, int, float, type)
+
+
 def _python_dtype(value: Any) -> Any:
     kind = PYTHON_SCALARS.get(type(value))
     return kind.dtype if kind else None
 
+
+# What calls and operators do outside kernels. The rules of calls, which stand above the table, set it.
+OUTSIDE: dict[str, Callable[..., Any]] = {}
 
 Row = TypeVar("Row", bound=Builtin)
 
@@ -134,6 +146,7 @@ def library(forms: str) -> Callable[[Any], Any]:
 
     def described(function: Any) -> Any:
         row = LibraryFunction(forms, function.__doc__, function)
+        function.outside = lambda *args, **named: OUTSIDE["call"](function, args, named)
         LIBRARY[row.name] = row
         function.__doc__, function.__signature__ = row.__doc__, row.__signature__  # for `help`
         return function

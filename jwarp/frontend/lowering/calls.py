@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
@@ -16,12 +17,14 @@ from jwarp.frontend.context import Context, spelling
 from jwarp.frontend.func import Func
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.lowering.arguments import Arguments, read_arguments
+from jwarp.frontend.lowering.derivatives import GradientOf, call_gradient
 from jwarp.frontend.lowering.inlining import call_function
 from jwarp.frontend.lowering.rules import expression, lower, unsupported
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.values import composites, kinds, structs
-from jwarp.frontend.values.bindings import Binding, PythonRef, StructValue, bind_python, describe
+from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, StructValue, bind_python, describe
 from jwarp.ir.builder import zero
+from jwarp.ir.nodes import Const
 from jwarp.types import CompositeType, ScalarType, StructType, as_scalar, composite
 
 
@@ -39,7 +42,7 @@ def call(ctx: Context, node: ast.Call) -> Binding:
     if found.object is static:
         return _static(ctx, node)
     callee = _meant(found.object)
-    rule, reading = _called(callee, span)
+    rule, reading = called(callee, span)
     _refuse_unpacking(ctx, node)
     if node.keywords and not reading.names:
         raise CompileError(
@@ -51,7 +54,7 @@ def call(ctx: Context, node: ast.Call) -> Binding:
 def apply(ctx: Context, function: PythonRef, values: list[Binding], spans: list[Span], span: Span) -> Binding:
     """What `function`, an argument of the call at `span`, gives for `values`, which are written at `spans`."""
     callee = _meant(function.object)
-    rule, reading = _called(callee, span)
+    rule, reading = called(callee, span)
     if isinstance(callee, StructType) or not reading.has_values_only:
         raise _not_callable(callee, span)
     return rule(ctx, callee, Arguments(values, spans, {}, {}, span, span, [None] * len(values), {}))
@@ -131,6 +134,7 @@ Rule = Callable[[Context, Any, Arguments], Binding]
 _CALLED: tuple[tuple[type, Rule, Reading], ...] = (
     (Func, call_function, Reading()),
     (NativeFunc, _call_native, Reading()),
+    (GradientOf, call_gradient, Reading()),
     (TileBuiltin, _call_tile_builtin, Reading()),
     (Builtin, _call_builtin, Reading()),
     (ScalarType, _call_scalar_type, Reading()),
@@ -139,7 +143,7 @@ _CALLED: tuple[tuple[type, Rule, Reading], ...] = (
 )
 
 
-def _called(callee: Any, span: Span) -> tuple[Rule, Reading]:
+def called(callee: Any, span: Span) -> tuple[Rule, Reading]:
     """How `callee` is called, and its arguments are read.
 
     Raises:
@@ -171,32 +175,58 @@ def _not_callable(function: Any, span: Span) -> CompileError:
 
 def _static(ctx: Context, node: ast.Call) -> Binding:
     """`wp.static(expression)`: evaluated by Python itself, with the captured names."""
-    if len(node.args) != 1 or node.keywords:
+    parts = [*node.args, *(k.value for k in node.keywords)]
+    if len(parts) != 1:
         raise CompileError("wp.static takes one expression", ctx.span(node))
     source = ctx.frame.source
-    text = ast.unparse(node.args[0])
-    if text in source.statics:
-        return bind_python(source.statics[text], "wp.static(…)", ctx.span(node))
-    _check_known(ctx, node.args[0])
-    expression = ast.Expression(node.args[0])
-    namespace = {**source.namespace, **ctx.frame.statics}
+    if (written := ast.unparse(parts[0])) in source.statics:
+        return bind_python(source.statics[written], "wp.static(…)", ctx.span(node))
+    known = _constants(ctx)
+    text = _Lengths(ctx).visit(copy.deepcopy(parts[0]))
+    _check_known(ctx, text, known)
+    expression = ast.fix_missing_locations(ast.Expression(text))
+    namespace = {**source.namespace, **known}
     try:
         result = eval(compile(expression, source.file, "eval"), namespace)
     except Exception as error:
-        raise CompileError(f"wp.static: {type(error).__name__}: {error}", ctx.span(node.args[0])) from error
+        raise CompileError(f"wp.static: {type(error).__name__}: {error}", ctx.span(parts[0])) from error
     return bind_python(result, "wp.static(…)", ctx.span(node))
 
 
-def _check_known(ctx: Context, node: ast.expr) -> None:
+def _constants(ctx: Context) -> dict[str, Any]:
+    """The variables of the kernel whose values are known when it is built."""
+    bindings = ctx.frame.env.items()
+    numbers = {name: x.value for name, x in bindings if isinstance(x, (Number, Const)) and not name.startswith("$")}
+    return {**numbers, **ctx.frame.statics}
+
+
+class _Lengths(ast.NodeTransformer):
+    """Makes each `len(v)` of a variable of the kernel, a vector or tuple, the number that it is."""
+
+    def __init__(self, ctx: Context):
+        self.ctx = ctx
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1:
+            value = node.args[0]
+            found = self.ctx.frame.env.get(value.id) if isinstance(value, ast.Name) else None
+            if isinstance(found, Composite):
+                return ast.copy_location(ast.Constant(found.type.shape[0]), node)
+            if isinstance(found, tuple):
+                return ast.copy_location(ast.Constant(len(found)), node)
+        return self.generic_visit(node)
+
+
+def _check_known(ctx: Context, node: ast.expr, known: Collection[str]) -> None:
     """Refuse a variable of the kernel under `wp.static`, also where an outer name is spelled like it."""
     nodes = list(ast.walk(node))
     own = {n.arg for n in nodes if isinstance(n, ast.arg)}
     own |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     code = ctx.frame.source.function.__code__
-    variables = {*code.co_varnames, *code.co_cellvars, *ctx.frame.env} - own - set(ctx.frame.statics)
+    variables = {*code.co_varnames, *code.co_cellvars, *ctx.frame.env} - own - set(known)
     for name in (n for n in nodes if isinstance(n, ast.Name) and n.id in variables):
         raise CompileError(
             f"wp.static: `{name.id}` is a variable of the kernel, unknown when it is built",
             ctx.span(node),
-            "it may use outer names, and the variables of loops over constants",
+            "it may use outer names, variables that are constants, and the variables of loops over constants",
         )

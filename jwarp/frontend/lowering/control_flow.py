@@ -16,6 +16,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.rules import lower, lower_condition, lower_statement, statement
 from jwarp.frontend.syntax.source import always_jumps, may_jump, returns_value
+from jwarp.frontend.values import array_views
 from jwarp.frontend.values.bindings import Binding, Tile, Unusable, describe, flatten, holds_array, layout, rebuild
 from jwarp.frontend.values.cells import Cells, holds_tile, with_origins
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
@@ -182,16 +183,23 @@ def merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State]
             unset.add(name)
         if holds_tile(x) or holds_tile(y):
             x, y = (_loose_in(ctx, state, b, into, span) for state, b, into in zip(states, (x, y), nodes, strict=True))
+        if holds_array(x) and holds_array(y):
+            x, y = array_views.aligned(ctx, x, y, span)
         pair = _matched(name, x, y, left.has_left, right.has_left, span)
         if isinstance(pair, Unusable):
             env[name] = pair
             continue
         xs, ys, shape = pair
-        values = [Value(v.type, name) for v in xs]
-        yields[0].extend(xs)
-        yields[1].extend(ys)
-        results.extend(values)
-        joined = with_origins(rebuild(shape, list(values)), x, y)
+        values: list[Operand] = []
+        for v, w in zip(xs, ys, strict=True):
+            if v == w and isinstance(v, Const):
+                values.append(v)
+                continue
+            results.append(Value(v.type, name))
+            values.append(results[-1])
+            yields[0].append(v)
+            yields[1].append(w)
+        joined = with_origins(rebuild(shape, values), x, y)
         env[name] = joined if name == "$result" else ctx.tiles.settled(joined, span)
     restore(ctx, State(env, unset, ctx.tiles.cells))
     if nodes[0] or nodes[1] or results:
@@ -236,7 +244,9 @@ def _matched(
         if isinstance(binding, Unusable):
             return binding
     word = "the returned value" if name == "$result" else f"`{name}`"
-    if _are_other_arrays(x, y, span) and not (x_left or y_left):
+    # Where a function has not returned yet, another return decides.
+    is_open = name == "$result" and (x is None or y is None)
+    if _are_other_arrays(x, y, span) and not (x_left or y_left or is_open):
         return Unusable(
             f"{word} is not the same array in both branches of a condition that is not constant",
             "set it before the `if`, or use it inside the branches",

@@ -18,6 +18,7 @@ from jwarp.frontend.lowering import (
     loops,
     names,
     operators,
+    outside,  # noqa: F401 lets functions be called outside kernels
     statements,
     subscripts,
 )
@@ -27,7 +28,7 @@ from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.values import structs
 from jwarp.ir.nodes import Block, Kernel, Param, Value, blocks
 from jwarp.ir.signs import drop_sign_tests
-from jwarp.types import ScalarType
+from jwarp.types import Bound, ScalarType
 
 # The files whose rules make up the language.
 RULES = (assignments, attributes, calls, conditions, control_flow, loops, names, operators, statements, subscripts)
@@ -47,7 +48,7 @@ def lower_func(function: Func, types: tuple[ScalarType, ...]) -> tuple[tuple[Val
     ctx.stack.append(function)
     lower_statements(ctx, function.source.tree.body)
     span = ctx.span(function.source.tree)
-    result = ctx.scalar(result_of(ctx, function, span, {}), span)
+    result = ctx.scalar(result_of(ctx, function, span), span)
     assert not ctx.locals  # they would be the kernel's, which is another one for each use
     return params, Block(tuple(ctx.builder.nodes), (result,))
 
@@ -72,15 +73,19 @@ def lower_kernel_source(
     max_unroll: int,
     debug: bool,
     block_dim: int = 0,
+    *,
+    variables: Bound | None = None,
 ) -> Kernel:
     """The IR of the kernel that `source` is, with the parameters `signature`, in the IR `params`.
 
-    With a `block_dim`, it is what one thread of a block does; `blocks.by_blocks` makes IR of that.
+    Type variables in it stand for the types in `variables`. With a `block_dim`, it is what one thread of a block
+    does; `blocks.by_blocks` makes IR of that.
 
     Raises:
         UsesTiles: the kernel uses tiles, and there is no `block_dim`.
     """
-    ctx = Context(Frame(source, is_kernel=True), calls.apply, max_unroll, len(params), debug, block_dim)
+    frame = Frame(source, is_kernel=True, variables=variables or {})
+    ctx = Context(frame, calls.apply, max_unroll, len(params), debug, block_dim)
     span, parts = ctx.span(source.tree), iter(enumerate(params))
     for argument in signature:
         binding = structs.bind_parameter(ctx.parameter, argument.type, parts, span)

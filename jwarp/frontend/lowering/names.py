@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+from typing import TypeVar
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import BUILTINS, public
@@ -62,6 +63,8 @@ def read_name(ctx: Context, name: str, span: Span) -> Binding:
         found = public(name)  # as in Warp, where `vec3(…)` is `wp.vec3(…)`
         if found is None:
             raise CompileError(f"`{name}` is not defined", span, suggestion(name)) from None
+    if isinstance(found, TypeVar):
+        found = frame.variables.get(found, found)
     return bind_python(found, name, span)
 
 

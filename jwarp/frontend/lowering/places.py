@@ -201,6 +201,8 @@ def change(ctx: Context, place: Place, operation: str, binding: Binding, span: S
     if place.array is None:
         assert isinstance(place.value, Composite)
         return assign(ctx, place.name, composites.replace(ctx, place.value, place.selectors, scalars, span), span)
+    if place.array.is_missing:
+        return ctx.check_given(place.array, span)
     for indices, value in zip(_element_indices(ctx, place, span), scalars, strict=True):
         ctx.builder.effect(operation, *indices, value, attr=place.array.index)
     return None

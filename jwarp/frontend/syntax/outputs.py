@@ -1,8 +1,12 @@
-"""Rewrites calls that give their results to further arguments: `svd3(A, U, s, V)` becomes `U, s, V = svd3(A)`."""
+"""Rewrites calls that give their results to arguments: `svd3(A, U, s, V)` becomes `U, s, V = svd3(A)`.
+
+So it does calls that change their first argument: `set_q(t, q)` becomes `t = set_q(t, q)`.
+"""
 
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,10 +17,14 @@ Lookup = Callable[[str], Any]
 
 @dataclass(frozen=True)
 class Outputs:
-    """The names of a function's results, as further parameters after `position` others."""
+    """The names of a function's results, as further parameters after `position` others.
+
+    Or else the first parameter, `changed`, which gets the result.
+    """
 
     names: tuple[str, ...]
     position: int
+    changed: str = ""
 
 
 def rewrite_output_arguments(tree: ast.FunctionDef, lookup: Lookup) -> None:
@@ -32,6 +40,8 @@ def _rewritten(statement: ast.stmt, lookup: Lookup) -> ast.stmt:
         return statement
     call = statement.value
     outputs = inspect.getattr_static(_outer(call.func, lookup), "outputs", None)
+    if isinstance(outputs, Outputs) and outputs.changed:
+        return _with_change(statement, call, outputs.changed)
     if not isinstance(outputs, Outputs) or not outputs.names:
         return statement
     names, count = outputs.names, outputs.position
@@ -47,6 +57,17 @@ def _rewritten(statement: ast.stmt, lookup: Lookup) -> ast.stmt:
     shorter = ast.copy_location(ast.Call(call.func, call.args[:count], inputs), call)
     target = ast.copy_location(ast.Tuple(items, ast.Store()), call)
     return ast.copy_location(ast.Assign([target], shorter), statement)
+
+
+def _with_change(statement: ast.stmt, call: ast.Call, changed: str) -> ast.stmt:
+    """The assignment of what a call gives to its first argument."""
+    named = (k.value for k in call.keywords if k.arg == changed)
+    first = call.args[0] if call.args else next(named, None)
+    if not isinstance(first, (ast.Name, ast.Subscript, ast.Attribute)):
+        return statement  # the call itself says what is wrong
+    target = copy.deepcopy(first)
+    target.ctx = ast.Store()
+    return ast.copy_location(ast.Assign([target], call), statement)
 
 
 def _outer(node: ast.expr, lookup: Lookup) -> Any:

@@ -12,7 +12,8 @@ import dataclasses
 from jwarp.errors import CompileError
 from jwarp.frontend.tiles.lanes import Lanes, LaneVariation, is_tile
 from jwarp.frontend.tiles.masked import Masked
-from jwarp.ir.nodes import If, Kernel, Node, Op, results
+from jwarp.frontend.tiles.own_arrays import cleared_by_lanes, with_lanes
+from jwarp.ir.nodes import Block, If, Kernel, Node, Op, results
 from jwarp.ir.verify import MAX_BLOCK_DIM
 
 
@@ -24,8 +25,16 @@ def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None) -> Kernel:
         lane_axis = None
     variation = LaneVariation(kernel, lane_axis)
     variation.find(kernel.body)
-    body = _Blocks(kernel, block_dim, lane_axis, variation).block(kernel.body, ())
-    return dataclasses.replace(kernel, body=body, block_dim=block_dim)
+    if variation.arrays:
+        kernel = cleared_by_lanes(kernel, variation.arrays)
+        variation.find(kernel.body)
+    blocks = _Blocks(kernel, block_dim, lane_axis, variation)
+    body = blocks.block(kernel.body, ())
+    if variation.arrays:
+        body = Block((blocks.numbering(), *body.nodes), body.yields)
+    locals_ = with_lanes(kernel, variation.arrays, block_dim)
+    gradients = tuple(blocks.gradients)
+    return dataclasses.replace(kernel, body=body, block_dim=block_dim, locals=locals_, gradients=gradients)
 
 
 class _Blocks(Lanes):

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.tiles.gradients import extent_in, extents, lifted
 from jwarp.frontend.values.cells import COMBINING
-from jwarp.ir.attributes import Attribute, Iota, Reduction
+from jwarp.ir.attributes import Attribute, Detached, Extent, Iota, Reduction, Rule
 from jwarp.ir.lift import Lifter, Variation
 from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, walk_node
 from jwarp.types import ScalarType, TileType, bool_, int32, tile_type
@@ -32,11 +33,41 @@ class LaneVariation(Variation):
     def __init__(self, kernel: Kernel, lane_axis: int | None):
         super().__init__()
         self.kernel, self.lane_axis = kernel, lane_axis
+        self.arrays: set[int] = set()  # local arrays of which each lane has another one
+        self.rules: set[int] = set()  # calls of functions with a gradient of their own that lanes make each
+
+    def find(self, block: Block) -> None:
+        count = -1
+        while count != len(self.arrays) + len(self.rules):
+            count = len(self.arrays) + len(self.rules)
+            super().find(block)
+
+    def op(self, node: Op) -> None:
+        differs = self.mapped or self.any(node.args)
+        if differs and self.is_own(node):
+            self.arrays.add(node.array)
+        if isinstance(node.attr, Rule) and (differs or not self.arrays.isdisjoint(self.arrays_of(node.attr))):
+            self.rules.add(node.attr.gradient)
+        super().op(node)
+
+    def arrays_of(self, rule: Rule) -> set[int]:
+        """The arrays that a call of a function with a gradient of its own is about."""
+        feeds = self.kernel.gradients[rule.gradient].feeds
+        return {number for kind, number, _ in feeds if kind == "array"} | set(rule.arrays)
+
+    def is_own(self, node: Op) -> bool:
+        """Whether an operation is one on a thread's own array."""
+        row = node.row
+        return (row.reads_elements or row.changes_elements) and self.kernel.local(node.array) is not None
 
     def result(self, node: Op, mapped: bool) -> bool:
         if node.name == "tid":
             return node.attr == self.lane_axis
         if node.name == "own":
+            return True
+        if isinstance(node.attr, Detached) and node.attr.rule in self.rules:
+            return True
+        if self.is_own(node) and node.array in self.arrays:
             return True
         if is_tile(node.result):  # tiles are the block's; those of lanes come from `collect`
             return False
@@ -60,6 +91,11 @@ class Lanes(Lifter):
         super().__init__((block_dim,), variation)
         self.lane_variation = variation
         self.kernel, self.block_dim, self.lane_axis = kernel, block_dim, lane_axis
+        self.gradients = list(kernel.gradients)
+        # The number of the lane, which is the first index of arrays that each lane has for itself.
+        self.number = Value(int32)
+        variation.varying.add(self.number)
+        self.lanes[self.number] = Value(tile_type(int32, self.shape))
         # In the mapped control flow at hand: what is computed in it, and what is known before.
         self.inside: dict[Value, Op] = {}
         self.outside: set[Value] = set()
@@ -112,7 +148,8 @@ class Lanes(Lifter):
         elif node.row.is_tile or any(map(is_tile, (*node.args, node.result))):
             self.tile_op(node, out)
         else:
-            self.check_local(node)
+            if self.lane_variation.is_own(node) and node.array in self.lane_variation.arrays:
+                node = dataclasses.replace(node, args=(self.number, *node.args))
             if self.mapped and node.result is not None:
                 self.inside[node.result] = node
             super().op(node, out)
@@ -124,19 +161,11 @@ class Lanes(Lifter):
         args = tuple(self.same(a, node.span) for a in node.args)
         out.append(dataclasses.replace(node, args=args))
 
-    def check_local(self, node: Op) -> None:
-        """A thread's own array becomes the block's, where all threads have the same in it."""
-        row = node.row
-        if not (row.reads_elements or row.changes_elements):
-            return
-        local = self.kernel.local(node.array)
-        if local is not None and (self.mapped or self.variation.any(node.args)):
-            raise CompileError(
-                f"`{local.name}` is a thread's own array, and what the threads of a block have in theirs differs; "
-                "in kernels with tiles that is not available yet",
-                node.span,
-                "use a tile: wp.tile_zeros, or wp.tile of a number, vector or matrix",
-            )
+    def numbering(self) -> Op:
+        """What gives the lanes their numbers."""
+        made = self.lanes[self.number]
+        assert isinstance(made, Value)
+        return Op("iota", (), Iota(self.shape, 0), made, self.kernel.span)
 
     # -- lanes
 
@@ -187,10 +216,30 @@ class Lanes(Lifter):
         self.lift(node, out)
 
     def op_rule(self, node: Op, out: list[Node]) -> None:
-        """Refuse a call of a function with a gradient of its own."""
-        raise CompileError(
-            "functions with a gradient of their own are not available yet in kernels with tiles", node.span
-        )
+        """Note a call of a function with a gradient of its own, which lanes make each if anything differs."""
+        told = node.told(Rule)
+        if told.gradient not in self.lane_variation.rules:
+            out.append(dataclasses.replace(node, args=tuple(map(self.plain, node.args))))
+            return
+        gradient = self.kernel.gradients[told.gradient]
+        if self.lane_variation.arrays_of(told) & self.lane_variation.arrays or not node.args:
+            raise CompileError(
+                "a function with a gradient of its own is called here for each thread of a block, with a local array "
+                "of the thread or without a number",
+                node.span,
+                "give it the numbers that it needs, or arrays of the kernel",
+            )
+        self.gradients[told.gradient] = lifted(gradient, self.block_dim, len(node.args))
+        asked = [self.extent(extent_in(self.kernel, gradient, extent), out, node.span) for extent in extents(gradient)]
+        out.append(dataclasses.replace(node, args=self.lanes_of((*node.args, *asked), out, node.span)))
+
+    def extent(self, extent: Extent | Const, out: list[Node], span: Span) -> Operand:
+        """Append what reads an extent of an array, which is the same for all lanes."""
+        if isinstance(extent, Const):
+            return extent
+        found = Value(int32)
+        (out if self.before is None else self.before).append(Op("shape", (), extent, found, span))
+        return found
 
     # -- elements of tiles
 

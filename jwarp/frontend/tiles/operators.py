@@ -6,7 +6,7 @@ from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.values.bindings import Binding, Composite, TileRef, describe
 from jwarp.ir.nodes import Operand
-from jwarp.types import CompositeType, ScalarType
+from jwarp.types import CompositeType, ElementType, ScalarType, StructType, scalar_of
 
 # The operators, by the names of the operations. The first two change a tile in place, as in `a += b`.
 SUMS = ("add", "sub")
@@ -15,11 +15,20 @@ SCALED = ("mul", "div")
 IN_PLACE = (*SUMS, *BITS)
 
 
+def adds_up(kind: ScalarType) -> bool:
+    """Whether a field of structs takes part in sums of them, as in Warp; others stay those of the first struct."""
+    return kind.is_float or (kind.is_int and kind.bits >= 32)
+
+
 def binary(ctx: Context, symbol: str, name: str, x: Binding, y: Binding, span: Span) -> TileRef:
     """`x op y` of which at least one is a tile: a new tile."""
     if name not in (*SUMS, *BITS, *SCALED):
         hint = "wp.tile_matmul(a, b)" if name == "matmul" else "wp.tile_map(f, a, b) applies a function to the elements"
         raise KernelTypeError(f"`{symbol}` does not take tiles: ({describe(x)}, {describe(y)})", span, hint)
+    if StructType in {type(side.dtype) for side in (x, y) if isinstance(side, TileRef)} and name not in SUMS:
+        raise KernelTypeError(
+            f"`{symbol}` does not take tiles of structs", span, "wp.tile_map(f, a, b) applies a function"
+        )
     (a, shape), (b, other) = (_side(ctx, side, symbol, span) for side in (x, y))
     if shape is None or other is None:
         if name not in SCALED:
@@ -43,7 +52,7 @@ def _side(ctx: Context, x: Binding, symbol: str, span: Span) -> tuple[Composite,
     return _parts(scalar.type, (scalar,)), None
 
 
-def _parts(dtype: ScalarType | CompositeType, items: tuple[Operand, ...]) -> Composite:
+def _parts(dtype: ElementType, items: tuple[Operand, ...]) -> Composite:
     return Composite(dtype, items)  # type: ignore[arg-type]  # of one item for a scalar
 
 
@@ -64,8 +73,9 @@ def combined(
     columns = (side.items * (count // len(side.items)) for side in (a, b))
     items = []
     for x, y in zip(*columns, strict=True):
-        filled = (ctx.tiles.fill(operand, shape, span) for operand in (x, y))
-        items.append(ctx.emit(name, *filled, span=span))
+        filled = [ctx.tiles.fill(operand, shape, span) for operand in (x, y)]
+        rides = isinstance(dtype, StructType) and not adds_up(scalar_of(x.type))
+        items.append(filled[0] if rides else ctx.emit(name, *filled, span=span))
     return ctx.tiles.made(dtype, shape, items, span)
 
 
@@ -79,7 +89,11 @@ def _mismatch(symbol: str, a: Composite, b: Composite, span: Span) -> KernelType
 
 def negated(ctx: Context, x: TileRef, span: Span) -> TileRef:
     """`-x` of a tile: a new tile."""
-    items = [ctx.emit("neg", item, span=span) for item in ctx.tiles.read(x, span)]
+    is_struct = isinstance(x.dtype, StructType)
+    items = [
+        item if is_struct and not adds_up(scalar_of(item.type)) else ctx.emit("neg", item, span=span)
+        for item in ctx.tiles.read(x, span)
+    ]
     return ctx.tiles.made(x.dtype, x.shape, items, span)
 
 

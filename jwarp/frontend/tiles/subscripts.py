@@ -12,14 +12,14 @@ from typing import Any
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.tiles.operators import BITS as BITWISE
-from jwarp.frontend.tiles.operators import IN_PLACE, change
+from jwarp.frontend.tiles.operators import IN_PLACE, SUMS, adds_up, change
 from jwarp.frontend.values import composites, kinds, views
 from jwarp.frontend.values.bindings import Binding, Composite, TileRef, describe, flatten
 from jwarp.ir.attributes import Strided
 from jwarp.ir.nodes import Operand
 from jwarp.ir.operation import BITS, NUMBER
 from jwarp.ir.tile_types import dense_strides
-from jwarp.types import CompositeType, ScalarType
+from jwarp.types import CompositeType, ScalarType, StructType
 
 # What stands in brackets for one axis: an index, a slice, or a tile of indices.
 Entry = int | Operand | slice | TileRef
@@ -181,6 +181,9 @@ def change_in_place(
             )
         change(ctx, symbol, operation, target.ref, value, span)
         return True
+    if isinstance(target.kind, StructType):
+        _change_struct(ctx, target, operation, symbol, value, span, value_span)
+        return True
     known = all(isinstance(s, (int, range, composites.Part)) for s in target.selectors)
     takes = BITS if operation in BITWISE else NUMBER
     if operation not in IN_PLACE or not known or target.ref.type.scalar.kind not in takes:
@@ -193,6 +196,22 @@ def change_in_place(
     name = f"put_{'add' if operation == 'sub' else operation}"
     ctx.tiles.write(target.ref, _replaced(ctx, target, value, span), target.span, name)
     return True
+
+
+def _change_struct(
+    ctx: Context, target: TilePlace, operation: str, symbol: str, value: Binding, span: Span, value_span: Span
+) -> None:
+    """Add a struct to an element, or subtract it: the fields that add up."""
+    if operation not in SUMS:
+        raise KernelTypeError(f"`{symbol}=` does not take structs", span, "read the element, and assign one: t[0] = s")
+    _check(target, value, value_span)
+    items: list[Operand | None] = []
+    for scalar in flatten(value, value_span) or ():
+        if not adds_up(scalar.type):
+            items.append(None)
+        else:
+            items.append(ctx.emit("neg", scalar, span=span) if operation == "sub" else scalar)
+    ctx.tiles.write(target.ref, items, target.span, "put_add")
 
 
 def held(ctx: Context, target: TilePlace, span: Span) -> Binding:

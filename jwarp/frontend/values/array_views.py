@@ -9,10 +9,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from jwarp.errors import Span
-from jwarp.frontend.values.bindings import ArrayRef, Axis, Binding, Chosen, Part, StructArray
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Axis,
+    Binding,
+    Chosen,
+    Part,
+    StructArray,
+    StructValue,
+    flatten,
+    rebuild,
+)
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.nodes import Const, Operand
@@ -223,3 +233,58 @@ def known_length(array: ArrayRef) -> int | None:
         return None
     assert isinstance(part.start, Const) and isinstance(part.step, Const) and part.limit is not None
     return len(range(part.start.value, part.limit, part.step.value))
+
+
+# -- what stands for one of two arrays
+
+
+def aligned(e: Emitter, x: Any, y: Any, span: Span) -> tuple[Any, Any]:
+    """Two values with their arrays written alike, as far as that can be: with the same parts of axes shown.
+
+    An array that nobody gave is as none of the elements of the other one.
+    """
+    if isinstance(x, StructValue) and isinstance(y, StructValue) and x.type is y.type:
+        pairs = [aligned(e, *pair, span) for pair in zip(x.items, y.items, strict=True)]
+        left, right = zip(*pairs, strict=True) if pairs else ((), ())
+        return StructValue(x.type, left), StructValue(y.type, right)
+    if isinstance(x, tuple) and isinstance(y, tuple) and len(x) == len(y):
+        pairs = [aligned(e, *pair, span) for pair in zip(x, y, strict=True)]
+        return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+    if not isinstance(x, ArrayRef) or not isinstance(y, ArrayRef) or x.type != y.type:
+        return x, y
+    if x.is_missing != y.is_missing:
+        found = _without_elements(e, y if x.is_missing else x, span)
+        return found if x.is_missing else found[::-1]
+    if x.index == y.index and len(x.shown) == len(y.shown):
+        return _with_parts_of(e, x, y, span), _with_parts_of(e, y, x, span)
+    return x, y
+
+
+def _without_elements(e: Emitter, array: ArrayRef, span: Span) -> tuple[ArrayRef, ArrayRef]:
+    """A view of no elements of an array, and the whole array written alike."""
+    first, shown = array.shown[0]
+    if isinstance(shown, Chosen):
+        return array, array
+    part = shown or Part(zero(int32), e.extent(array, 0, span), ONE)
+    axes = [*array.axes, *(None,) * (first + 1 - len(array.axes))]
+    axes[first] = Part(part.start, part.count, part.step)
+    whole = dataclasses.replace(array, axes=tuple(axes))
+    # What is computed in the branch of the array is unknown in the other one.
+    none = rebuild(whole, [x if isinstance(x, Const) else zero(x.type) for x in flatten(whole, span) or ()])
+    assert isinstance(none, ArrayRef)
+    shown_of_none = none.axes[first]
+    assert isinstance(shown_of_none, Part)
+    left = dataclasses.replace(shown_of_none, count=zero(int32))
+    return dataclasses.replace(none, axes=(*none.axes[:first], left, *none.axes[first + 1 :])), whole
+
+
+def _with_parts_of(e: Emitter, array: ArrayRef, other: ArrayRef, span: Span) -> ArrayRef:
+    """A view with those axes as parts that another view of the array shows parts of."""
+    count = max(len(array.axes), len(other.axes))
+    axes, others = ([*x.axes, *(None,) * (count - len(x.axes))] for x in (array, other))
+    for position, (number, shown) in enumerate(array.shown):
+        if number < count and shown is None and isinstance(others[number], Part):
+            axes[number] = Part(zero(int32), e.extent(array, position, span), ONE)
+    while axes and axes[-1] is None:
+        axes.pop()
+    return dataclasses.replace(array, axes=tuple(axes))

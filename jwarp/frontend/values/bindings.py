@@ -19,7 +19,9 @@ from jwarp.types import (
     ArrayType,
     CompositeType,
     CompositeValue,
+    ElementType,
     ScalarType,
+    StackKind,
     Struct,
     StructArrayType,
     StructType,
@@ -102,6 +104,9 @@ class Chosen:
     indices: ArrayRef
 
 
+# The number of the array that nobody gave.
+NO_ARRAY = -1
+
 # Of an axis of an array: the index that is taken of it, what is shown of it, or None for all of it.
 Axis = Operand | Part | Chosen | None
 
@@ -111,7 +116,8 @@ class ArrayRef:
     """An array of the kernel, or a view of one: rows of it, every second element, those that indices name.
 
     `index` is the array's number in the IR, `axes` says what is shown of its first axes; the others are shown whole.
-    `type` is that of the view. A local array has known `extents`, all of its own, a parameter has not.
+    `type` is that of the view. A local array has known `extents`, all of its own, a parameter has not. The array that
+    nobody gave, Warp's null array, has the number `NO_ARRAY` and no elements.
     """
 
     index: int
@@ -124,6 +130,11 @@ class ArrayRef:
     def is_local(self) -> bool:
         """Whether it is an array of the thread's own."""
         return self.extents is not None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it is the array that nobody gave."""
+        return self.index == NO_ARRAY
 
     @property
     def shown(self) -> list[tuple[int, Part | Chosen | None]]:
@@ -177,7 +188,7 @@ class TileRef:
     Several names may stand for one place: views of a tile, and what a function calls its argument.
     """
 
-    dtype: ScalarType | CompositeType
+    dtype: ElementType
     cell: int
     view: View
 
@@ -193,26 +204,11 @@ class TileRef:
 
 
 @dataclass(frozen=True)
-class StackKind:
-    """The type of a stack of tiles: what its elements are, and how many it holds at most."""
-
-    dtype: ScalarType | CompositeType | StructType
-    capacity: int
-
-    def __repr__(self) -> str:
-        return f"tile_stack({self.dtype!r}, capacity={self.capacity})"
-
-
-@dataclass(frozen=True)
 class TileStack:
-    """A stack that the threads of a block share: tiles with their number, and with each scalar of the elements.
-
-    `empty` is an element of zeros.
-    """
+    """A stack that the threads of a block share: a tile with the number of its elements, and one with these."""
 
     type: StackKind
     items: tuple[TileRef | Tile, ...]
-    empty: Binding
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.values.bindings import Binding, Composite, Tile, TileRef, TileStack, Unusable, as_operand, describe
+from jwarp.frontend.values.bindings import Binding, Tile, TileRef, TileStack, Unusable, as_operand, describe, rebuild
+from jwarp.frontend.values.structs import nothing
 from jwarp.frontend.values.views import Along, View, by_axes, whole
 from jwarp.ir.attributes import Attribute, Iota, Strided
 from jwarp.ir.builder import FALSE, TRUE, Builder
 from jwarp.ir.nodes import Const, Op, Operand, Value
 from jwarp.ir.tile_types import Misfit, dense_strides
 from jwarp.types import (
-    CompositeType,
-    ScalarType,
+    ElementType,
     TileKind,
     ValueType,
     int32,
@@ -186,7 +186,7 @@ class TileMemory:
         """A new place that holds `tile`."""
         kind = tile.type
         assert kind.dtype is not None and kind.shape is not None
-        size = math.prod(kind.shape) * len(tile.items) * kind.scalar.bits // 8
+        size = math.prod(kind.shape) * sum(item.type.bits for item in tile.items) // 8
         if size > MAX_TILE_BYTES:
             raise CompileError(
                 f"{kind} has {size} bytes, a tile may have {MAX_TILE_BYTES}", span, "work on smaller tiles, in a loop"
@@ -198,9 +198,7 @@ class TileMemory:
             self.groups |= dict.fromkeys(group, group)
         return TileRef(kind.dtype, self.count, whole(kind.shape))
 
-    def made(
-        self, dtype: ScalarType | CompositeType, shape: tuple[int, ...], items: Iterable[Operand], span: Span
-    ) -> TileRef:
+    def made(self, dtype: ElementType, shape: tuple[int, ...], items: Iterable[Operand], span: Span) -> TileRef:
         """A new tile with the given components."""
         return self.new(Tile(TileKind(dtype, shape), tuple(items)), span)
 
@@ -234,8 +232,9 @@ class TileMemory:
         """The one element that a view shows."""
         return self.composed(ref.dtype, self.read(ref, span))
 
-    def composed(self, dtype: ScalarType | CompositeType, items: Sequence[Operand]) -> Binding:
-        return Composite(dtype, tuple(items)) if isinstance(dtype, CompositeType) else items[0]
+    def composed(self, dtype: ElementType, items: Iterable[Operand]) -> Binding:
+        """The element of a type that is made of scalars."""
+        return rebuild(nothing(dtype, ""), list(items))
 
     def value(self, ref: TileRef, span: Span) -> Tile:
         """What a tile holds now."""

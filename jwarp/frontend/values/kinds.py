@@ -89,8 +89,8 @@ def binary(e: Emitter, symbol: str, name: str, x: Binding, y: Binding, span: Spa
     rule = operator(name, x, y)
     if rule is None:
         left, right = (side.type.kind if isinstance(side, Composite) else None for side in (x, y))
-        hint = _BETWEEN_TWO.get(name, "") if left and right else _WITH_A_NUMBER
-        hint = _INSTEAD.get((name, left, right), hint)
+        hint = _BETWEEN_TWO.get(name, "") if {left, right} <= {VECTOR, MATRIX} else ""
+        hint = _INSTEAD.get((name, left, right), hint if left and right else _WITH_A_NUMBER)
         raise KernelTypeError(f"`{symbol}` does not take ({describe(x)}, {describe(y)})", span, hint)
     return rule(e, symbol, name, x, y, span)
 

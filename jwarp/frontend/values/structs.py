@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.values.bindings import (
+    NO_ARRAY,
     ArrayRef,
     Binding,
+    Chosen,
     Composite,
     Number,
     StructArray,
@@ -19,7 +22,7 @@ from jwarp.frontend.values.bindings import (
 )
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Operand, Param
-from jwarp.types import AnyType, CompositeType, ScalarType, StructArrayType, StructType, user_type
+from jwarp.types import AnyType, ArrayType, CompositeType, ScalarType, StructArrayType, StructType, user_type
 
 
 class Emitter(Protocol):
@@ -37,6 +40,10 @@ def bind_parameter(argument: Arguments, kind: AnyType, params: Iterator[tuple[in
 
     `argument` makes the binding of one part.
     """
+    if isinstance(kind, StructType) and kind.indexed is not None:
+        data, *indices = (argument(*next(params), span) for _ in kind.fields)
+        assert isinstance(data, ArrayRef)
+        return dataclasses.replace(data, axes=tuple(Chosen(x) for x in indices if isinstance(x, ArrayRef)))
     if isinstance(kind, StructType):
         return StructValue(kind, tuple(bind_parameter(argument, inner, params, span) for inner in kind.fields.values()))
     if isinstance(kind, StructArrayType):
@@ -88,7 +95,7 @@ def construct(
     return StructValue(kind, tuple(items))
 
 
-def nothing(kind: AnyType, name: str) -> Binding:
+def nothing(kind: AnyType | CompositeType, name: str) -> Binding:
     """What a field holds that nobody gave a value."""
     written = user_type(kind)
     if isinstance(written, StructType):
@@ -97,7 +104,8 @@ def nothing(kind: AnyType, name: str) -> Binding:
         return zero(written)
     if isinstance(written, CompositeType):
         return Composite(written, (zero(written.dtype),) * written.size)
-    return Unusable(f"the field `{name}` has no array yet", "assign one to it")
+    assert isinstance(written, ArrayType)
+    return ArrayRef(NO_ARRAY, name, written, extents=(0,) * written.dims)
 
 
 def fitted(e: Emitter, value: Binding, wanted: AnyType, what: str, span: Span) -> Binding:

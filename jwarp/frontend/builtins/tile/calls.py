@@ -11,13 +11,15 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import first_fitting
 from jwarp.frontend.builtins.table import Builtin, Reading, added
 from jwarp.frontend.context import Context
-from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, PythonRef, TileRef, describe
+from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, PythonRef, TileRef, describe, flatten
 from jwarp.frontend.values.cells import TileMemory
+from jwarp.frontend.values.structs import nothing
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import MAX_DIMS, CompositeType, ScalarType, TileKind, as_scalar, float32
+from jwarp.types import MAX_DIMS, ElementType, ScalarType, TileKind, as_element, float32, int32
 
 STORAGES = ("register", "shared")
 FILL_MODES = ("lower", "upper")
+NO_INDEX = int32.max  # outside of any array and tile
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Given:
     def scalar_tile(self, name: str) -> tuple[TileKind, Operand]:
         """A tile of scalars: its type and itself."""
         kind, items = self.tile(name)
-        if isinstance(kind.dtype, CompositeType):
+        if not isinstance(kind.dtype, ScalarType):
             raise self.type_error(name, "a tile of scalars")
         return kind, items[0]
 
@@ -124,17 +126,23 @@ class Given:
             raise self.error(f"there is no axis {axis} of {dims}", name=name)
         return axis
 
-    def dtype(self, name: str = "dtype", default: Any = float32) -> ScalarType | CompositeType:
+    def dtype(self, name: str = "dtype", default: Any = float32) -> ElementType:
         if name not in self:
             return default
         value = self.values[name]
         wanted = value.object if isinstance(value, PythonRef) else value
-        if isinstance(wanted, CompositeType):
-            return wanted
-        scalar = as_scalar(wanted)
-        if scalar is None:
-            raise self.type_error(name, "a scalar, vector or matrix type", "write dtype=float, or dtype=wp.vec3")
-        return scalar
+        element = as_element(wanted)
+        if element is None:
+            hint = "write dtype=float, or dtype=wp.vec3"
+            raise self.type_error(name, "a scalar, vector, matrix or struct type", hint)
+        return element
+
+    def scalars_of(self, dtype: ElementType, name: str) -> list[ScalarType]:
+        """The types of the scalars that an element is made of."""
+        scalars = flatten(nothing(dtype, ""), self.span)
+        if scalars is None:
+            raise self.error(f"{dtype!r} has arrays, which elements of tiles cannot hold", name=name)
+        return [scalar.type for scalar in scalars]
 
     # -- offsets
 

@@ -10,14 +10,24 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins import scalar
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin
 from jwarp.frontend.builtins.tile.calls import Given, define
-from jwarp.frontend.tiles.operators import binary
-from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, TileRef, describe, flatten
+from jwarp.frontend.tiles.operators import adds_up, binary
+from jwarp.frontend.values.bindings import (
+    Binding,
+    Composite,
+    PythonRef,
+    StructValue,
+    TileRef,
+    describe,
+    flatten,
+    holds_array,
+)
 from jwarp.ir.attributes import Reduction, Scan, Strided
 from jwarp.ir.builder import make_block
 from jwarp.ir.lift import lift
 from jwarp.ir.nodes import Block, Const, For, Op, Operand, Value, walk
 from jwarp.ir.operation import INT, NUMBER
-from jwarp.types import CompositeType, TileType, int32, scalar_of, with_shape
+from jwarp.ir.tile_types import dense_strides
+from jwarp.types import ScalarType, StructType, TileType, int32, scalar_of, with_shape
 
 # Functions that are operations of their own where they combine elements.
 _REDUCTIONS: dict[int, str] = {
@@ -41,7 +51,7 @@ def _function(given: Given, name: str) -> PythonRef:
     return value
 
 
-def _elementwise(
+def elementwise(
     given: Given, function: PythonRef, args: Sequence[tuple[Any, Sequence[Operand]] | Binding], shape: tuple[int, ...],
     spans: Sequence[Span],
 ) -> tuple[Any, list[Operand]]:  # fmt: skip
@@ -66,14 +76,19 @@ def _elementwise(
     block = _checked(given, Block(tuple(nodes_inside)))
     if len(e.locals) > locals:
         raise given.error("a function that is applied to elements cannot have arrays of its own")
-    if isinstance(result, (tuple, TileRef)) or (scalars := flatten(result, given.span)) is None:
+    scalars = flatten(result, given.span)
+    if isinstance(result, (tuple, TileRef)) or holds_array(result) or scalars is None:
         raise given.error(
-            f"the function must give one number, vector or matrix, not {describe(result)}", "return one value"
+            f"the function must give one number, vector, matrix or struct, not {describe(result)}", "return one value"
         )
     made = lift(Block(block.nodes, tuple(scalars)), shape, lanes)
     e.builder.extend(made.nodes)
-    dtype = result.type if isinstance(result, Composite) else scalars[0].type
-    return dtype, list(made.yields)
+    return _dtype_of(result, scalars), list(made.yields)
+
+
+def _dtype_of(element: Binding, scalars: Sequence[Operand]) -> Any:
+    """The type of an element that is made of these scalars."""
+    return element.type if isinstance(element, (Composite, StructValue)) else scalars[0].type
 
 
 def _element(item: Operand) -> Operand:
@@ -110,7 +125,7 @@ def _map(given: Given) -> TileRef:
             args.append((value.dtype, given.memory.read(value, span)))
         else:
             args.append(value)
-    dtype, items = _elementwise(given, function, args, first.shape, spans)
+    dtype, items = elementwise(given, function, args, first.shape, spans)
     return given.memory.made(dtype, first.shape, items, given.span)
 
 
@@ -150,8 +165,21 @@ def _sum(given: Given) -> TileRef:
     kind, items = given.tile("a")
     assert kind.shape is not None and kind.dtype is not None
     axis = _axis(given, kind.shape)
-    made = _reduced(given, items, "add", axis)
+    if isinstance(kind.dtype, StructType):
+        made = [_field_sum(given, item, axis) for item in items]
+    else:
+        made = _reduced(given, items, "add", axis)
     return given.memory.made(kind.dtype, _kept(kind.shape, axis) or (1,), made, given.span)
+
+
+def _field_sum(given: Given, item: Operand, axis: int | None) -> Operand:
+    """The sum of a field; of one that does not add up, the first element."""
+    if adds_up(scalar_of(item.type)):
+        return _reduced(given, (item,), "add", axis)[0]
+    shape = item.type.shape  # type: ignore[attr-defined]
+    kept = _kept(shape, axis) or (1,)
+    strides = tuple(s for k, s in enumerate(dense_strides(shape)) if k != axis) if axis is not None else (1,)
+    return given.memory.op("view", item, attr=Strided(kept, 0, strides[: len(kept)] or (1,)), span=given.span)
 
 
 def _extreme(given: Given, operation: str) -> TileRef:
@@ -173,8 +201,8 @@ def _reduce(given: Given) -> TileRef:
     axis = _axis(given, kind.shape)
     operation = _REDUCTIONS.get(id(PYTHON_BUILTINS.get(function.object, function.object)))
     # A product of floats is one multiplication after the other: its derivative is right where elements are zero, too.
-    folded = operation == "mul" and (isinstance(kind.dtype, CompositeType) or items[0].type.is_float)
-    if operation is not None and not folded:
+    folded = operation == "mul" and (not isinstance(kind.dtype, ScalarType) or items[0].type.is_float)
+    if operation is not None and not folded and not isinstance(kind.dtype, StructType):
         made = _reduced(given, items, operation, axis)
     else:
         made = _folded(given, function, kind.dtype, items, axis)
@@ -198,8 +226,7 @@ def _folded(given: Given, function: PythonRef, dtype: Any, items: Sequence[Opera
         return [memory.op("take", item, *places, span=span) for item in items]
 
     start = at(Const(int32, 0))
-    scalar = dtype.dtype if isinstance(dtype, CompositeType) else dtype
-    index, params = Value(int32), [Value(with_shape(scalar, rest)) for _ in items]
+    index, params = Value(int32), [Value(with_shape(scalar_of(item.type), rest)) for item in items]
     with e.builder.block() as nodes:
         sides = ((dtype, params), (dtype, at(index)))
         found, following = _combined(given, function, sides, rest)
@@ -219,13 +246,13 @@ def _combined(
     """What a function gives for two elements, or for each two of tiles of `shape`."""
     spans = [given.span] * len(sides)
     if shape:
-        return _elementwise(given, function, sides, shape, spans)
+        return elementwise(given, function, sides, shape, spans)
     args = [given.memory.composed(dtype, items) for dtype, items in sides]
     result = given.e.apply(function, args, spans, given.span)
-    scalars = None if isinstance(result, (tuple, TileRef)) else flatten(result, given.span)
-    if scalars is None:
+    scalars = flatten(result, given.span)
+    if isinstance(result, (tuple, TileRef)) or holds_array(result) or scalars is None:
         raise given.error(f"the function must give one value, not {describe(result)}", name="op")
-    return (result.type if isinstance(result, Composite) else scalars[0].type), scalars
+    return _dtype_of(result, scalars), scalars
 
 
 # -- running results, products
@@ -243,6 +270,8 @@ def _dot(given: Given) -> TileRef:
     a, b = given.tile("a"), given.tile("b")
     if a[0] != b[0]:
         raise given.error(f"the tiles must be alike, not {a[0]} and {b[0]}")
+    if isinstance(a[0].dtype, StructType):
+        raise given.type_error("a", "a tile of numbers, vectors or matrices")
     memory, span = given.memory, given.span
     products = (given.e.emit("mul", x, y, span=span) for x, y in zip(a[1], b[1], strict=True))
     total = functools.reduce(lambda x, y: given.e.emit("add", x, y, span=span), products)

@@ -16,7 +16,7 @@ from jwarp.frontend.values import views
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, TileRef, describe
 from jwarp.frontend.values.composites import read as read_components
 from jwarp.frontend.values.views import View
-from jwarp.types import CompositeType, tile_type
+from jwarp.types import ScalarType, tile_type
 
 
 def _viewed(ref: TileRef, view: View) -> TileRef:
@@ -126,7 +126,7 @@ def _broadcast(given: Given) -> TileRef:
 def _astype(given: Given) -> TileRef:
     kind, item = given.scalar_tile("t")
     dtype = given.dtype()
-    if isinstance(dtype, CompositeType):
+    if not isinstance(dtype, ScalarType):
         raise given.type_error("dtype", "a scalar type")
     assert kind.shape is not None
     made = given.memory.op("cast", item, span=given.span, type=tile_type(dtype, kind.shape))
@@ -142,7 +142,7 @@ def _assign(given: Given) -> Binding:
     if len(source.shape) != len(kind.shape):
         raise given.error(f"a tile of {len(source.shape)} dimension(s) is not assigned to one of {len(kind.shape)}")
     if source.dtype is not kind.dtype:
-        if isinstance(source.dtype, CompositeType) or isinstance(kind.dtype, CompositeType):
+        if not isinstance(source.dtype, ScalarType) or not isinstance(kind.dtype, ScalarType):
             raise given.error(f"a tile of {source.dtype} is not assigned to one of {kind.dtype}", name="src")
         wanted = tile_type(kind.scalar, source.shape)
         items = tuple(memory.op("cast", item, span=given.where("src"), type=wanted) for item in items)

@@ -8,51 +8,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from jwarp import types
+from jwarp.frontend.builtins.table import PYTHON_BUILTINS
 from jwarp.frontend.builtins.tile.calls import Given, define
 from jwarp.frontend.builtins.tile.memory import collect
-from jwarp.frontend.values import structs
-from jwarp.frontend.values.bindings import (
-    Binding,
-    Composite,
-    Number,
-    PythonRef,
-    StackKind,
-    TileRef,
-    TileStack,
-    describe,
-    flatten,
-    layout,
-    rebuild,
-)
+from jwarp.frontend.values.bindings import Binding, TileRef, TileStack, describe, flatten
 from jwarp.ir.attributes import Reduction, Scan
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import MAX_TILE_ELEMENTS, CompositeType, StructType, int32, tile_type
+from jwarp.types import MAX_TILE_ELEMENTS, StackKind, int32, tile_type
 
 
 def _stack(given: Given) -> TileStack:
     capacity = given.constant("capacity", given.values["capacity"])
     if not 1 <= capacity <= MAX_TILE_ELEMENTS:
         raise given.error(f"`capacity` must be 1 to {MAX_TILE_ELEMENTS}, not {capacity}", name="capacity")
-    dtype = given.values["dtype"]
-    wanted = dtype.object if isinstance(dtype, PythonRef) else dtype
-    empty: Binding
-    if isinstance(wanted, StructType):
-        kind: Any = wanted
-        empty = structs.construct(given.e, wanted, (), {}, (), given.span)
-    else:
-        kind = given.dtype()
-        empty = zero(kind)
-        if isinstance(kind, CompositeType):
-            empty = Composite(kind, (zero(kind.dtype),) * kind.size)
-    scalars = flatten(empty, given.span)
-    if scalars is None:
-        raise given.type_error("dtype", "a type of numbers, vectors, matrices or structs of them")
-    memory, span = given.memory, given.span
-    tiles = [memory.made(int32, (1,), (zero(tile_type(int32, (1,))),), span)]
-    for scalar in scalars:
-        tiles.append(memory.made(scalar.type, (capacity,), (zero(tile_type(scalar.type, (capacity,))),), span))
-    return TileStack(StackKind(kind, capacity), tuple(tiles), empty)
+    dtype, memory, span = given.dtype(), given.memory, given.span
+    kinds = [tile_type(scalar, (capacity,)) for scalar in given.scalars_of(dtype, "dtype")]
+    size = memory.made(int32, (1,), (zero(tile_type(int32, (1,))),), span)
+    return TileStack(StackKind(dtype, capacity), (size, memory.made(dtype, (capacity,), map(zero, kinds), span)))
 
 
 class _Call:
@@ -63,7 +37,7 @@ class _Call:
         if not isinstance(stack, TileStack):
             raise given.type_error("s", "a stack, which wp.tile_stack makes")
         self.given, self.stack, self.memory = given, stack, given.memory
-        self.size, *self.columns = (ref for ref in stack.items if isinstance(ref, TileRef))
+        self.size, self.elements = (ref for ref in stack.items if isinstance(ref, TileRef))
         self.capacity, self.width = stack.type.capacity, given.e.block_dim
 
     def op(self, name: str, *args: Operand, attr: Any = None, type: Any = None) -> Operand:
@@ -73,11 +47,12 @@ class _Call:
         """A number for each lane."""
         return self.memory.fill(Const(int32, x) if isinstance(x, int) else x, (self.width,), self.given.span)
 
-    def held(self, ref: TileRef) -> Operand:
-        return self.memory.read(ref, self.given.span)[0]
+    def columns(self) -> tuple[Operand, ...]:
+        """The tiles of the scalars of all elements."""
+        return self.memory.read(self.elements, self.given.span)
 
     def count(self) -> Operand:
-        return self.op("take", self.held(self.size), Const(int32, 0))
+        return self.op("take", self.memory.read(self.size, self.given.span)[0], Const(int32, 0))
 
     def set_count(self, count: Operand) -> None:
         self.memory.write(self.size, (self.memory.fill(count, (1,), self.given.span),), self.given.span)
@@ -92,19 +67,18 @@ class _Call:
 
 def _push(given: Given) -> Binding:
     call = _Call(given)
-    value, empty, span = given.values["value"], call.stack.empty, given.where("value")
-    if layout(value, span) != layout(empty, span):
-        hint = "convert it" if isinstance(value, Number) else ""
-        raise given.error(f"the stack holds {call.stack.type.dtype!r}, the value is {describe(value)}", hint, "value")
+    value, dtype, span = given.values["value"], call.stack.type.dtype, given.where("value")
+    if getattr(value, "type", None) is not dtype:
+        raise given.error(f"the stack holds {dtype!r}, the value is {describe(value)}", "convert it", "value")
     has = given.e.condition(given.values["has_value"], given.where("has_value"))
     offered = collect(given, call.op("cast", has, type=int32), span)
     first, op = call.count(), call.op
     slot = op("add", call.fill(first), op("scan", offered, attr=Scan("add", False, True)))
     fits = op("and", op("ne", offered, call.fill(0)), op("lt", slot, call.fill(call.capacity)))
     place = op("select", fits, slot, call.fill(call.capacity))  # outside
-    for ref, scalar in zip(call.columns, flatten(value, span) or (), strict=True):
-        changed = op("put", call.held(ref), place, collect(given, scalar, span))
-        call.memory.write(ref, (changed,), given.span)
+    pairs = zip(call.columns(), flatten(value, span) or (), strict=True)
+    changed = [op("put", column, place, collect(given, scalar, span)) for column, scalar in pairs]
+    call.memory.write(call.elements, changed, given.span)
     total = op("add", first, op("reduce", offered, attr=Reduction("add", (0,))))
     call.set_count(op("min", total, Const(int32, call.capacity)))
     return call.own(op("select", fits, slot, call.fill(-1)))
@@ -117,9 +91,9 @@ def _pop(given: Given) -> Binding:
     slot = op("sub", call.fill(op("sub", count, Const(int32, 1))), lane)
     found = op("ge", slot, call.fill(0))
     place = op("select", found, slot, call.fill(call.capacity))  # outside, where there are zeros
-    scalars = [call.own(op("take", call.held(ref), place)) for ref in call.columns]
+    scalars = [call.own(op("take", column, place)) for column in call.columns()]
     call.set_count(op("max", op("sub", count, Const(int32, call.width)), Const(int32, 0)))
-    return rebuild(call.stack.empty, scalars), call.own(op("select", found, slot, call.fill(-1)))
+    return call.memory.composed(call.stack.type.dtype, scalars), call.own(op("select", found, slot, call.fill(-1)))
 
 
 def _clear(given: Given) -> Binding:
@@ -130,7 +104,7 @@ def _clear(given: Given) -> Binding:
 # -- rows
 
 tile_stack = define(
-    "tile_stack(capacity: int, dtype: type[T]) -> TileStack[T]",
+    "tile_stack(capacity: int, dtype: type[T]) -> tile_stack[T]",
     """An empty stack that the threads of the block share, of at most `capacity` elements.
 
     The elements are numbers, vectors, matrices or structs of these. Which threads push and pop which elements goes by
@@ -139,22 +113,25 @@ tile_stack = define(
     _stack,
 )
 tile_stack_push = define(
-    "tile_stack_push(s: TileStack[T], value: T, has_value: bool) -> int",
+    "tile_stack_push(s: tile_stack[T], value: T, has_value: bool) -> int",
     """Let each thread that has a value push it, thread after thread.
 
     Gives the slot of this thread's value, -1 if it has none, or if the stack was full: then the value is dropped.""",
     _push,
 )
 tile_stack_pop = define(
-    "tile_stack_pop(s: TileStack[T]) -> tuple[T, int]",
+    "tile_stack_pop(s: tile_stack[T]) -> tuple[T, int]",
     """Let each thread pop an element, thread after thread.
 
     Gives the element and the slot it was in; zeros and -1 where none was left for this thread.""",
     _pop,
 )
-tile_stack_clear = define("tile_stack_clear(s: TileStack[Any]) -> None", "Drop all elements of a stack.", _clear)
+tile_stack_clear = define("tile_stack_clear(s: tile_stack[Any]) -> None", "Drop all elements of a stack.", _clear)
 tile_stack_count = define(
-    "tile_stack_count(s: TileStack[Any]) -> int",
+    "tile_stack_count(s: tile_stack[Any]) -> int",
     "How many elements a stack has.",
     lambda given: _Call(given).count(),
 )
+
+# Outside kernels `wp.tile_stack` says the type of a parameter.
+PYTHON_BUILTINS[types.tile_stack] = tile_stack

@@ -1,0 +1,272 @@
+"""`wp.map`: a function of the kernel language applied to the elements of arrays."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from jwarp.api.launch import launch
+from jwarp.bind import compat
+from jwarp.bind.values import describe
+from jwarp.caches import Cache
+from jwarp.errors import JwarpError, KernelTypeError, LaunchError
+from jwarp.frontend.builtins.table import Builtin
+from jwarp.frontend.func import Func
+from jwarp.frontend.generics import NUMBERS
+from jwarp.frontend.kernel import PythonKernel
+from jwarp.frontend.mapping import Argument, as_function, map_kernel, parameter_names, results_of
+from jwarp.frontend.syntax.source import capture
+from jwarp.launching.keywords import refuse_keywords
+from jwarp.types import (
+    KINDS,
+    MAX_DIMS,
+    CompositeType,
+    CompositeValue,
+    ScalarType,
+    Struct,
+    composite,
+    fits,
+    from_dtype,
+)
+
+MAX_MAPPED = 256
+
+
+def map(
+    func: Callable[..., Any],
+    /,
+    *inputs: Any,
+    out: Any = None,
+    return_kernel: bool = False,
+    block_dim: int | None = None,
+    **unknown: Any,
+) -> Any:
+    """Apply a function to the elements of arrays, broadcast against each other as NumPy's are.
+
+    Works in and under all transformations of JAX, as `wp.launch` does, gradients included.
+
+    Args:
+        func: A `@wp.func`, a builtin such as `wp.sin`, a Python function of the kernel language, or a lambda.
+        inputs: Its arguments: JAX or NumPy arrays, and values that are the same for all elements: numbers, vectors,
+            matrices, structs, arrays of shape (). At least one is an array. What its elements are, numbers or vectors
+            along the last axes, the annotations of `func` say; where they leave it open, they are numbers if
+            `func` takes these.
+        out: NumPy arrays to write the results to, one or a tuple. JAX arrays cannot be written to.
+        return_kernel: Give the kernel, and run nothing.
+        block_dim: As for `wp.launch`.
+        unknown: Any other keyword is refused.
+
+    Returns:
+        An array, or a tuple where `func` has several results: of NumPy if all arrays are NumPy's, else of JAX. Vectors
+        and matrices are in the last axes.
+
+    Raises:
+        KernelTypeError: `func` is no function, or takes no such arguments.
+        LaunchError: shapes cannot be broadcast, there is no array, or `out` does not fit.
+
+    Example:
+        >>> y = wp.map(lambda x, k: k * wp.sin(x), jnp.arange(4.0), 2.0)
+    """
+    refuse_keywords("wp.map", unknown, ("out", "return_kernel", "block_dim"))
+    function = _function(func)
+    parameter_names(function, len(inputs))
+    mapped = _mapped(function, inputs)
+    if return_kernel:
+        return mapped.kernel
+    dims = _broadcast(_leading(inputs, mapped.arguments))
+    kinds = {type(x) is np.ndarray for x, a in zip(inputs, mapped.arguments, strict=True) if a.axes}
+    shapes = [(*(dims or (1,)), *getattr(kind, "shape", ())) for kind in mapped.results]
+    places: list[Any] = [tuple(shape) for shape in shapes]
+    if out is not None:
+        places = _places(out, mapped, shapes)
+    elif kinds == {True} and compat.is_not_tracing() and not any(isinstance(x, jax.Array) for x in inputs):
+        scalars = [getattr(kind, "dtype", None) for kind in mapped.results]
+        if all(isinstance(getattr(s, "dtype", s), np.dtype) for s in scalars):
+            dtypes = [s if isinstance(s, np.dtype) else s.dtype for s in scalars]  # type: ignore[union-attr]
+            places = [np.zeros(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+    found = launch(mapped.kernel, dims or (1,), inputs, places, block_dim=block_dim)
+    if not dims and out is None:  # a value for each element of a batch, say
+        found = tuple(jax.tree.map(lambda x: x[0], y) for y in found)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A function for inputs of certain types: its kernel, and what it takes and gives."""
+
+    kernel: PythonKernel
+    arguments: tuple[Argument, ...]
+    results: tuple[Any, ...]
+
+
+_kernels: Cache[Any, PythonKernel] = Cache("kernels of wp.map", MAX_MAPPED)
+_mappings: Cache[Any, Mapped] = Cache("calls of wp.map", MAX_MAPPED)
+_functions: Cache[Any, tuple[Any, Func | Builtin]] = Cache("functions of wp.map", MAX_MAPPED)
+
+
+def _function(thing: Any) -> Func | Builtin:
+    """The function of the kernel language, one for all lambdas of one place that refer to the same things."""
+    code = getattr(thing, "__code__", None)
+    if code is None or isinstance(thing, Func):
+        return as_function(thing)
+    named = capture(thing)
+    key = (code, tuple((name, id(value)) for name, value in sorted(named.items())))
+    # What it refers to is kept with it, so that no other thing gets one of these numbers.
+    return _functions.made(key, lambda: (named, as_function(thing)))[1]
+
+
+def _mapped(function: Func | Builtin, inputs: Sequence[Any]) -> Mapped:
+    key = (function, tuple([_key(x) for x in inputs]))
+    found = _mappings.get(key)
+    return found if found is not None else _mappings.keep(key, _first_taken(function, inputs))
+
+
+def _key(x: Any) -> Any:
+    """What must be alike for an input to be read alike."""
+    if isinstance(x, (Struct, bool, int, float)):
+        return type(x)
+    kind = x.kind if isinstance(x, CompositeValue) else None
+    return (kind, _shape(x), getattr(x, "dtype", None), isinstance(x, np.generic), getattr(x, "weak_type", False))
+
+
+def _shape(x: Any) -> tuple[Any, ...]:
+    return tuple(getattr(x, "shape", ()))
+
+
+def _first_taken(function: Func | Builtin, inputs: Sequence[Any]) -> Mapped:
+    """The kernel for the first reading of the inputs that the function takes; the error is that for the first one."""
+    wanted = _annotated(function, len(inputs))
+    dtypes = [kind for x in inputs if _shape(x) and (kind := from_dtype(describe(x).dtype)) is not None]
+    choices = [list(_readings(k, x, wanted[k], dtypes)) for k, x in enumerate(inputs)]
+    for k, choice in enumerate(choices):
+        if not choice:
+            name = parameter_names(function, len(inputs))[k]
+            raise KernelTypeError(
+                f"wp.map: `{name}` of `{function.name}` must be {wanted[k]}, not an element of {describe(inputs[k])}"
+            )
+    first: JwarpError | None = None
+    for arguments in sorted(itertools.product(*choices), key=_components):
+        if all(a.axes is None for a in arguments) and not any(isinstance(x, jax.Array) for x in inputs):
+            raise LaunchError("wp.map: no input is an array", hint=f"call {function.name} in a kernel, or by itself")
+        try:
+            results = results_of(function, [a.kind for a in arguments])
+        except JwarpError as error:
+            first = first or error
+            continue
+        kernel = _kernels.made((function, arguments), functools.partial(map_kernel, function, arguments, results))
+        return Mapped(kernel, arguments, results)
+    assert first is not None
+    raise first
+
+
+def _leading(inputs: Sequence[Any], arguments: Sequence[Argument]) -> list[tuple[Any, ...]]:
+    """The shapes of the arrays without the axes of components."""
+    pairs = zip(inputs, arguments, strict=True)
+    return [_shape(x)[: len(argument.axes)] for x, argument in pairs if argument.axes is not None]
+
+
+def _components(arguments: Sequence[Argument]) -> int:
+    """How much of the inputs' axes is taken for components."""
+    return sum(len(getattr(a.kind, "shape", ())) for a in arguments if a.axes is not None)
+
+
+def _annotated(function: Func | Builtin, count: int) -> list[Any]:
+    """What the annotations of a function ask for; None where anything may be right."""
+    if isinstance(function, Builtin) or len(function.overloads) > 1:
+        return [None] * count
+    return list(function.wanted[:count])
+
+
+def _readings(place: int, x: Any, wanted: Any, dtypes: Sequence[ScalarType]) -> Iterator[Argument]:
+    """The types that an input may have, the likely ones first.
+
+    Raises:
+        KernelTypeError: it has none.
+    """
+    if isinstance(x, Struct):
+        yield Argument(type(x))
+        return
+    given = describe(x)
+    if (given.origin == "number" and given.dtype is None) or (given.shape == () and getattr(x, "weak_type", False)):
+        python = type(x) if given.dtype is None else type(np.zeros((), given.dtype).item())
+        own = next(t for kind, t in NUMBERS.items() if issubclass(python, kind))
+        if isinstance(wanted, ScalarType) and wanted is not own and (wanted.is_float or own.is_int):
+            yield Argument(wanted)
+        yield Argument(own)
+        yield from (Argument(t) for t in dict.fromkeys(dtypes) if t is not own and (t.is_float or own.is_int))
+        return
+    scalar = None if given.dtype is None or given.shape is None else from_dtype(given.dtype)
+    if scalar is None:
+        raise KernelTypeError(
+            f"wp.map: input {place} is {given}, and no array or value of the kernel language",
+            hint="pass JAX or NumPy arrays, numbers, or wp values",
+        )
+    shape = given.shape or ()
+    if isinstance(x, CompositeValue) and x.kind is not None and x.ndim == x.kind.rank:
+        yield Argument(x.type_in_kernels(scalar))
+        return
+    if not shape:
+        yield Argument(scalar)
+        return
+    for kind in _elements(shape, scalar):
+        rank = len(shape) - len(kind.shape if isinstance(kind, CompositeType) else ())
+        if wanted is None or fits(kind, wanted, {}):
+            if 1 <= rank <= MAX_DIMS:
+                yield Argument(kind, tuple([n != 1 for n in shape[:rank]]))
+            elif rank == 0:
+                yield Argument(kind)
+
+
+def _elements(shape: tuple[int, ...], scalar: ScalarType) -> Iterator[Any]:
+    """The scalar type, and the composites that the last axes may hold, vectors and matrices first."""
+    yield scalar
+    for rank in (1, 2):
+        last = shape[-rank:]
+        for kind in KINDS.values():
+            if len(last) == rank == kind.rank and kind.shape in (None, last) and all(n > 0 for n in last):
+                yield composite(kind, last, scalar)
+
+
+def _broadcast(shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The shape that arrays have when broadcast against each other; () where there are none.
+
+    Raises:
+        LaunchError: they cannot be.
+    """
+    found: list[Any] = [1] * max((len(shape) for shape in shapes), default=0)
+    for shape in shapes:
+        for axis, n in enumerate(reversed(shape), 1):
+            if found[-axis] == 1:
+                found[-axis] = n
+            elif n not in (1, found[-axis]):
+                raise LaunchError(
+                    f"wp.map: arrays of shapes {', '.join(str(s) for s in shapes)} cannot be broadcast",
+                    hint="elements are vectors or matrices where the annotations of a @wp.func say so",
+                )
+    return tuple(found)
+
+
+def _places(out: Any, mapped: Mapped, shapes: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The arrays that the results are written to.
+
+    Raises:
+        LaunchError: there are more or fewer than results, or one cannot be written or has another shape.
+    """
+    given = list(out) if isinstance(out, (tuple, list)) else [out]
+    name = mapped.kernel.name
+    if len(given) != len(shapes):
+        raise LaunchError(f"wp.map: {len(shapes)} results, and {len(given)} arrays in out")
+    for place, shape in zip(given, shapes, strict=True):
+        if isinstance(place, jax.Array):
+            raise LaunchError(
+                "wp.map: out is a JAX array, which cannot be written to", hint="leave it out: a new array comes back"
+            )
+        if _shape(place) != tuple(shape):
+            raise LaunchError(f"wp.map: out has shape {_shape(place)}, the result of {name} has {tuple(shape)}")
+    return given

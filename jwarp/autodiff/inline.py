@@ -1,0 +1,227 @@
+"""Gradients where they stand in a kernel, for `wp.grad`: forward mode in all directions at once.
+
+What it makes are ordinary operations, so derivatives of the kernel go through them as through any others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from jwarp.autodiff.custom_gradients import Inlined
+from jwarp.autodiff.scalar_rules import Applied
+from jwarp.autodiff.tile_rules import rules_of
+from jwarp.errors import CompileError, NotDifferentiableError, Span
+from jwarp.frontend.lowering.derivatives import install
+from jwarp.ir.attributes import Detached, Rule
+from jwarp.ir.builder import Builder, make_block, zero
+from jwarp.ir.nodes import Block, Const, For, Gradient, If, Node, Op, Operand, Value, While
+from jwarp.ir.visit import Rebuilder
+from jwarp.types import TileType
+
+# The tangents of a value, by the number of the input that they are tangents by.
+Tangents = dict[int, Operand]
+
+
+def gradients(
+    builder: Builder,
+    nodes: Sequence[Node],
+    inputs: Sequence[tuple[Value, Operand]],
+    results: Sequence[Operand],
+    authored: Sequence[Gradient],
+    name: str,
+    span: Span,
+) -> list[Operand]:
+    """The gradient of the sum of the float `results` by each of the `inputs`, of which `nodes` make them.
+
+    Raises:
+        NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
+        CompileError: `nodes` write to arrays.
+    """
+    made = _Directions(builder, authored, name)
+    for k, (value, operand) in enumerate(inputs):
+        made.known[value] = operand
+        made.tangents[value] = {k: Const(value.type, 1.0)}
+    made.nodes(Block(tuple(nodes)))
+    builder.span = span
+    found = []
+    for k, (value, _) in enumerate(inputs):
+        parts = [made.of(x)[k] for x in results if k in made.of(x)]
+        total: Operand = zero(value.type)
+        for number, part in enumerate(parts):
+            same = builder.op("cast", part, type=value.type)
+            total = builder.op("add", total, same) if number else same
+        found.append(total)
+    return found
+
+
+class _Directions(Rebuilder):
+    """Builds operations with what their results change by along each input."""
+
+    def __init__(self, builder: Builder, authored: Sequence[Gradient], name: str):
+        super().__init__()
+        self.builder, self.authored, self.name = builder, authored, name
+        self.tangents: dict[Value, Tangents] = {}
+        self.rules: dict[int, Op] = {}
+
+    def of(self, x: Operand) -> Tangents:
+        """The tangents of a value; a direction that is not among them has tangent zero."""
+        return self.tangents.get(x, {}) if isinstance(x, Value) else {}
+
+    # -- operations
+
+    def op(self, node: Op) -> None:
+        row = node.row
+        if row.is_write or isinstance(getattr(node.result, "type", None), TileType):
+            what = "uses tiles" if not row.is_write else "writes to an array"
+            raise CompileError(f"`{self.name}` {what}, so wp.grad cannot take its gradient", node.span)
+        self.keep(node)
+        if node.name == "rule":
+            self.rules[node.told(Rule).gradient] = node
+        if node.result is None:
+            return
+        self.tangents.pop(node.result, None)
+        if node.name == "detach":
+            made = self.detached(node)
+        else:
+            made = self.pure(node) if any(self.of(x) for x in node.args) else {}
+        if made:
+            self.tangents[node.result] = made
+
+    def pure(self, node: Op) -> Tangents:
+        assert node.result is not None
+        if row_gives_none(node):
+            return {}
+        rules = rules_of(node)
+        through_bits = any(a.type.is_int and self.of(a) for a in node.args) or node.name == "bitcast"
+        if rules is None or through_bits:
+            raise NotDifferentiableError(
+                f"wp.grad({self.name}): there is no derivative of {node.name}",
+                node.span,
+                "take the gradient of a function without it",
+            )
+        applied = Applied(self.builder, self.operands(node.args), node.result, node.name, node.attr)
+        found: Tangents = {}
+        for x, rule in zip(node.args, rules, strict=True):
+            if rule is None:
+                continue
+            for k, tangent in self.of(x).items():
+                self.add(found, k, rule.forward(applied, tangent))
+        return found
+
+    def add(self, found: Tangents, direction: int, part: Operand) -> None:
+        found[direction] = self.builder.op("add", found[direction], part) if direction in found else part
+
+    def detached(self, node: Op) -> Tangents:
+        """By the gradient that its author gave a function: a row of the Jacobian for one result."""
+        if node.attr is None:
+            return {}
+        told = node.told(Detached)
+        rule, gradient = self.rules[told.rule], self.authored[told.rule]
+        if not any(self.of(x) for x in rule.args):
+            return {}
+        if any(kind == "array" for kind, _, _ in gradient.feeds):
+            raise NotDifferentiableError(
+                f"wp.grad({self.name}): a function on the way has a gradient of its own and takes arrays",
+                node.span,
+                "give it the elements that it needs",
+            )
+        row: dict[int, Operand] = {}
+
+        def add(position: int, value: Operand) -> None:
+            row[position] = self.builder.op("add", row[position], value) if position in row else value
+
+        arguments: Any = self.operands(rule.args)
+        caller: Any = None  # of which it asks about arrays
+        Inlined(
+            self.builder, caller, gradient, arguments, _unit(gradient, told.result), _no_array, add, _no_array
+        ).run()
+        found: Tangents = {}
+        for position, slope in row.items():
+            for k, tangent in self.of(rule.args[position]).items():
+                same = self.builder.op("cast", self.builder.op("mul", slope, tangent), type=node.args[0].type)
+                self.add(found, k, same)
+        return found
+
+    # -- control flow
+
+    def branch(self, node: If) -> None:
+        sides = [self.side(block) for block in (node.then, node.orelse)]
+        places = sorted({(k, d) for _, tangents in sides for k, each in enumerate(tangents) for d in each})
+        made = [Value(node.results[k].type) for k, _ in places]
+        then, orelse = (self.yielding(nodes, block, tangents, places)
+                        for (nodes, tangents), block in zip(sides, (node.then, node.orelse), strict=True))  # fmt: skip
+        self.bind(node.results, places, made)
+        self.builder.append(If(self.operand(node.cond), then, orelse, (*node.results, *made), node.span))
+
+    def side(self, block: Block) -> tuple[list[Node], list[Tangents]]:
+        with self.builder.block() as nodes:
+            self.nodes(block)
+        return nodes, [self.of(x) for x in block.yields]
+
+    def yielding(
+        self, nodes: Iterable[Node], block: Block, tangents: Sequence[Tangents], places: Sequence[tuple[int, int]]
+    ) -> Block:
+        extra = [tangents[k].get(d, zero(block.yields[k].type)) for k, d in places]
+        return make_block(nodes, [*self.operands(block.yields), *extra])
+
+    def bind(self, values: Sequence[Value], places: Sequence[tuple[int, int]], made: Sequence[Value]) -> None:
+        for value in values:
+            self.tangents.pop(value, None)
+        for (k, d), tangent in zip(places, made, strict=True):
+            self.tangents.setdefault(values[k], {})[d] = tangent
+
+    def loop(self, node: For | While) -> None:
+        places = sorted((k, d) for k, x in enumerate(node.init) for d in self.of(x))
+        while True:  # until what the body hands on adds no direction
+            params = [Value(node.params[k].type) for k, _ in places]
+            self.bind(node.params, places, params)
+            nodes, tangents = self.side(node.body)
+            more = {(k, d) for k, each in enumerate(tangents) for d in each}.difference(places)
+            if not more:
+                break
+            places = sorted({*places, *more})
+        body = self.yielding(nodes, node.body, tangents, places)
+        init = [
+            *self.operands(node.init),
+            *(self.of(node.init[k]).get(d, zero(node.params[k].type)) for k, d in places),
+        ]
+        results = [Value(node.results[k].type) for k, _ in places]
+        self.bind(node.results, places, results)
+        changed = dataclasses.replace(
+            node, params=(*node.params, *params), init=tuple(init), results=(*node.results, *results), body=body
+        )
+        if isinstance(changed, While):
+            test, _ = self.side(changed.cond)
+            changed = dataclasses.replace(changed, cond=make_block(test, self.operands(changed.cond.yields)))
+        else:
+            changed = dataclasses.replace(changed, lo=self.operand(changed.lo), hi=self.operand(changed.hi))
+        self.builder.append(changed)
+
+
+def row_gives_none(node: Op) -> bool:
+    """Whether the result is no number that changes smoothly: a truth value, or a float rounded to an integer."""
+    assert node.result is not None
+    rounded = node.result.type.is_int and node.name != "bitcast"
+    return node.result.type.kind == "bool" or rounded
+
+
+def _unit(gradient: Gradient, result: int) -> tuple[Operand, ...]:
+    """Cotangents of the results of a call that are one for the scalar number `result` and zero for others."""
+    found: list[Operand] = []
+    for param, (kind, _, _) in zip(gradient.kernel.params, gradient.feeds, strict=True):
+        if kind == "cotangent":
+            count = 1
+            for extent in getattr(param.type, "components", ()):
+                count *= extent
+            found += [zero(param.dtype)] * count
+    found[result] = Const(found[result].type, 1.0)
+    return tuple(found)
+
+
+def _no_array(*_: Any) -> Any:
+    raise AssertionError("no gradient here has arrays")
+
+
+install(gradients)

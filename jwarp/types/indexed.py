@@ -1,0 +1,140 @@
+"""Indexed arrays: the elements of an array that further arrays name along its axes, as annotations and as values.
+
+A parameter that is one has the parts of a struct: the array, and one array of indices for each of its axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jwarp.caches import Cache
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types.arrays import AnyType, ArrayType, StructType, array, array2d, array3d, array4d
+from jwarp.types.scalars import int32
+from jwarp.types.structs import Struct
+
+_types: Cache[ArrayType, StructType] = Cache("types of indexed arrays", 1024)
+
+
+def _indexed(kind: Any) -> StructType:
+    """The type of the indexed arrays whose elements are those of arrays of this type."""
+    if not isinstance(kind, ArrayType):
+        raise KernelTypeError(
+            f"wp.indexedarray: element type must be a scalar, vector or matrix type, not that of {kind!r}",
+            hint="write wp.indexedarray[float]; of arrays of structs, index in the kernel: p[indices[i]]",
+        )
+    fields: dict[str, AnyType] = {"data": kind}
+    fields |= {f"indices{axis}": ArrayType(int32, 1) for axis in range(kind.dims)}
+    given = {"fields": fields, "indexed": kind, "__slots__": ()}
+    return _types.made(kind, lambda: StructType(f"indexed{kind!r}", (Struct,), given))
+
+
+class indexedarray:
+    """The elements of `data` that arrays of indices name: `wp.indexedarray(x, [i, None])` is `x[i, :]`, not copied.
+
+    `data` is a JAX or NumPy array, `indices` an array of int32, or a list of one for each axis, None for all of an
+    axis. It is a pytree with these as its leaves. As an annotation, `wp.indexedarray[float]`,
+    `wp.indexedarray2d[wp.vec3]` or `wp.indexedarray(dtype=float, ndim=2)`, it is the type of a parameter. Kernels read
+    and write the elements of `data`.
+
+    Raises:
+        KernelTypeError: there are more arrays of indices than axes, or the type of the elements is unknown.
+    """
+
+    __slots__ = ("data", "indices")
+    _annotation: Any = array
+    data: Any
+    indices: tuple[Any, ...]
+
+    def __class_getitem__(cls, dtype: Any) -> Any:
+        return _indexed(cls._annotation[dtype])
+
+    def __new__(cls, data: Any = None, indices: Any = None, dtype: Any = None, ndim: int | None = None) -> Any:
+        if data is None:
+            return _indexed(cls._annotation(dtype=dtype, **({} if ndim is None else {"ndim": ndim})))
+        made = object.__new__(cls)
+        made.data = data
+        made.indices = tuple(indices) if isinstance(indices, (list, tuple)) else (indices,)
+        if len(made.indices) > len(np.shape(data)):
+            raise KernelTypeError(
+                f"wp.indexedarray: {len(made.indices)} arrays of indices for {len(np.shape(data))} axes"
+            )
+        return made
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many elements there are along each axis."""
+        whole = self.data.shape
+        named = [n if i is None else i.shape[0] for n, i in zip(whole, self.indices, strict=False)]
+        return (*named, *whole[len(named) :])
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of `data`."""
+        return len(self.data.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of `data`."""
+        return self.data.dtype
+
+    def __repr__(self) -> str:
+        return f"wp.indexedarray({self.data!r}, {list(self.indices)!r})"
+
+
+class indexedarray1d(indexedarray):
+    """Annotation of an indexed array of one dimension."""
+
+    __slots__ = ()
+
+
+class indexedarray2d(indexedarray):
+    """Annotation of an indexed array of two dimensions."""
+
+    __slots__ = ()
+    _annotation = array2d
+
+
+class indexedarray3d(indexedarray):
+    """Annotation of an indexed array of three dimensions."""
+
+    __slots__ = ()
+    _annotation = array3d
+
+
+class indexedarray4d(indexedarray):
+    """Annotation of an indexed array of four dimensions."""
+
+    __slots__ = ()
+    _annotation = array4d
+
+
+def indexed_parts(where: str, kind: StructType, value: indexedarray) -> Mapping[str, Any]:
+    """The parts of an indexed array given for a parameter of the type `kind`.
+
+    Raises:
+        LaunchError: it has arrays of indices for more dimensions than the parameter.
+    """
+    indexed = kind.indexed
+    assert indexed is not None
+    if len(value.indices) > indexed.dims:
+        raise LaunchError(
+            f"{where}: {len(value.indices)} arrays of indices for the {indexed.dims} dimension(s) of {kind!r}"
+        )
+    given = (*value.indices, *(None,) * (indexed.dims - len(value.indices)))
+    whole = np.shape(value.data)
+    parts = [
+        np.arange(whole[axis], dtype=np.int32) if indices is None and axis < len(whole) else indices
+        for axis, indices in enumerate(given)
+    ]
+    return dict(zip(kind.fields, (value.data, *parts), strict=True))
+
+
+def indexed_of(parts: list[Any]) -> indexedarray:
+    """The indexed array of these parts, whatever they are."""
+    made = object.__new__(indexedarray)
+    made.data, made.indices = parts[0], tuple(parts[1:])
+    return made

@@ -304,6 +304,7 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     "param": _check_param,
     "shape": _check_shape,
     "load": _check_load,
+    "recall": _check_load,
     "clear": _check_clear,
     "push": _check_push,
     "top": _check_top,

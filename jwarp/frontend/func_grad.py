@@ -64,6 +64,44 @@ def func_grad(function: Any) -> Callable[[Callable], Func]:
     return decorate
 
 
+def func_replay(function: Any) -> Callable[[Callable], Func]:
+    """Give `function`, a `@wp.func`, a version that derivatives run in its place, where they run a kernel again.
+
+    The decorated function takes the arguments of `function` and gives the same results by other means: it reads what
+    the launch has left in arrays, where the function took it from a counter, say, that several threads change at once.
+    It writes nothing. Results of floats keep the derivative of `function`. Of several overloads, it belongs to the one
+    with the same annotations. Unlike in Warp a function without results, and one that only writes to arrays of the
+    thread's own, needs none: derivatives never store to the kernel's arrays.
+
+    Raises:
+        KernelTypeError: `function` is no `@wp.func`, or none of its overloads has these parameters.
+
+    Example:
+        >>> @wp.func_replay(next_slot)
+        ... def next_slot_again(counter: wp.array[int], slots: wp.array[int], i: int):
+        ...     return slots[i]
+    """
+    if not isinstance(function, Func):
+        raise KernelTypeError(
+            f"@wp.func_replay needs a function under @wp.func, not {getattr(function, '__name__', function)!r}",
+            hint="write @wp.func_replay(f) above the replay of f",
+        )
+
+    def decorate(replay: Callable) -> Func:
+        check_function(replay, "@wp.func_replay")
+        made = Func(replay)
+        fitting = [f for f in function.overloads if len(made.wanted) == len(f.wanted) and _belongs(made, f)]
+        if not fitting:
+            raise KernelTypeError(
+                f"`{made.name}` is no replay of `{function.name}`: its parameters must be those of "
+                f"{'; '.join(f.heading for f in function.overloads)}"
+            )
+        fitting[-1].replay = made
+        return made
+
+    return decorate
+
+
 def _belongs(gradient: Func, function: Func) -> bool:
     count = len(function.wanted)
     first = gradient.wanted[:count]

@@ -47,6 +47,7 @@ class Stage(enum.Enum):
 # Stages that operations commonly belong to.
 EVERYWHERE = frozenset(Stage)
 BEFORE_LOWERING = frozenset(Stage) - {Stage.LOWERED}
+BEFORE_DERIVATIVES = frozenset({Stage.READING, Stage.WRITTEN, Stage.DERIVING})
 FROM_DERIVATIVES = frozenset({Stage.DERIVING, Stage.DERIVED, Stage.TILING, Stage.LOWERED})
 
 

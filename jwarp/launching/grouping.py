@@ -7,6 +7,7 @@ from typing import Any
 
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.frontend.meaning import meaning
 from jwarp.launching.arguments import Matched, refuse_written_inputs
 from jwarp.launching.sizes import Symbolic
 from jwarp.types import (
@@ -82,6 +83,9 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
     if is_output and is_shape and kind.indexed is None:
         value = dict.fromkeys(kind.fields, value)
     where = f"kernel '{kernel}', parameter '{name}'"
+    value = meaning(value)
+    if value is None and kind.indexed is not None:
+        return [None for _ in leaves(name, kind)]
     if isinstance(value, indexedarray) and kind.indexed is not None:
         value = indexed_parts(where, kind, value)
     if isinstance(value, Struct) and type(value) is kind:

@@ -317,10 +317,14 @@ class NestWriter:
         return tuple(self.fresh(v) for v in values)
 
     def block(self, block: Block) -> Block:
+        env, loaded = dict(self.env), dict(self.loaded)
         with self.builder.block() as nodes:
             for node in block.nodes:
                 self.node(node)
-            return make_block(nodes, self.elements(block.yields))
+            made = make_block(nodes, self.elements(block.yields))
+        # What is computed where it is needed first is not there after the block.
+        self.env, self.loaded = env, loaded
+        return made
 
     def node(self, node: Node) -> None:
         match node:

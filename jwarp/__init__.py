@@ -40,10 +40,13 @@ from jwarp.frontend.func import Func as Func
 from jwarp.frontend.func import func as func
 from jwarp.frontend.func_grad import adjoint as adjoint
 from jwarp.frontend.func_grad import func_grad as func_grad
+from jwarp.frontend.func_grad import func_replay as func_replay
 from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
 from jwarp.frontend.lowering.derivatives import grad as grad
 from jwarp.frontend.native import func_native as func_native
+from jwarp.frontend.options import get_module_options as get_module_options
+from jwarp.frontend.options import set_module_options as set_module_options
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.lib import decompositions as _decompositions  # noqa: F401 its rows
 from jwarp.lib import noise as _noise  # noqa: F401 its rows
@@ -68,6 +71,7 @@ from jwarp.types import indexedarray1d as indexedarray1d
 from jwarp.types import indexedarray2d as indexedarray2d
 from jwarp.types import indexedarray3d as indexedarray3d
 from jwarp.types import indexedarray4d as indexedarray4d
+from jwarp.types import ref as ref
 from jwarp.types import struct as struct
 from jwarp.types import tile as _tile
 from jwarp.types import tile_stack as _tile_stack

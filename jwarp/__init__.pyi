@@ -77,16 +77,20 @@ from jwarp.frontend.func import Func as Func
 from jwarp.frontend.func import func as func
 from jwarp.frontend.func_grad import adjoint as adjoint
 from jwarp.frontend.func_grad import func_grad as func_grad
+from jwarp.frontend.func_grad import func_replay as func_replay
 from jwarp.frontend.kernel import kernel as kernel
 from jwarp.frontend.kernel_base import Kernel as Kernel
 from jwarp.frontend.lowering.derivatives import grad as grad
 from jwarp.frontend.native import func_native as func_native
+from jwarp.frontend.options import get_module_options as get_module_options
+from jwarp.frontend.options import set_module_options as set_module_options
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
 from jwarp.types import indexedarray as indexedarray
 from jwarp.types import indexedarray1d as indexedarray1d
 from jwarp.types import indexedarray2d as indexedarray2d
 from jwarp.types import indexedarray3d as indexedarray3d
 from jwarp.types import indexedarray4d as indexedarray4d
+from jwarp.types import ref as ref
 from jwarp.types import struct as struct
 
 bool = builtins.bool
@@ -1360,7 +1364,7 @@ def eig3(A: mat33h, Q: mat33h, d: vec3h) -> None: ...
 def empty(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.
 
-    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
     Raises:
         CompileError: the shape is not constant.
@@ -2586,12 +2590,18 @@ def transform_multiply(a: transformd, b: transformd) -> transformd: ...
 def transform_multiply(a: transformh, b: transformh) -> transformh: ...
 @_overload
 def transform_point(xform: transform, point: vec3) -> vec3:
-    """A point turned and moved: quat_rotate(xform.q, point) + xform.p."""
+    """A point turned and moved: quat_rotate(xform.q, point) + xform.p, or that of mat @ (point, 1)."""
 
+@_overload
+def transform_point(mat: mat44, point: vec3) -> vec3: ...
 @_overload
 def transform_point(xform: transformd, point: vec3d) -> vec3d: ...
 @_overload
+def transform_point(mat: mat44d, point: vec3d) -> vec3d: ...
+@_overload
 def transform_point(xform: transformh, point: vec3h) -> vec3h: ...
+@_overload
+def transform_point(mat: mat44h, point: vec3h) -> vec3h: ...
 @_overload
 def transform_set_rotation(xform: transform, q: quat) -> None:
     """Change the rotation of a transform: `xform.q = q`."""
@@ -2626,12 +2636,18 @@ def transform_twist(t: transformd, x: spatial_vectord) -> spatial_vectord: ...
 def transform_twist(t: transformh, x: spatial_vectorh) -> spatial_vectorh: ...
 @_overload
 def transform_vector(xform: transform, vec: vec3) -> vec3:
-    """A vector turned, and not moved."""
+    """A vector turned, and not moved, or that of mat @ (vec, 0)."""
 
+@_overload
+def transform_vector(mat: mat44, vec: vec3) -> vec3: ...
 @_overload
 def transform_vector(xform: transformd, vec: vec3d) -> vec3d: ...
 @_overload
+def transform_vector(mat: mat44d, vec: vec3d) -> vec3d: ...
+@_overload
 def transform_vector(xform: transformh, vec: vec3h) -> vec3h: ...
+@_overload
+def transform_vector(mat: mat44h, vec: vec3h) -> vec3h: ...
 @_overload
 def transform_wrench(t: transform, x: spatial_vector) -> spatial_vector:
     """A wrench in the frame that a transform leads to: f' = R f, t' = R t + p x f'."""
@@ -2694,7 +2710,7 @@ def where(arr: array[Any], value_if_true: T, value_if_false: T) -> T: ...
 def zeros(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.
 
-    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
     Raises:
         CompileError: the shape is not constant.

@@ -438,7 +438,7 @@ def _warn_without_effect(**keywords: Any) -> None:
 
 
 def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Sequence[Any]) -> tuple[int, ...]:
-    first_array = next((u for u, param in enumerate(inputs) if not param.is_value), None)
+    first_array = next((u for u, param in enumerate(inputs) if not param.is_value and args[u] is not None), None)
     if first_array is None:
         raise LaunchError(
             f"kernel '{kernel.name}' has no array argument to take launch_dims from", hint="pass launch_dims="

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Extent, Origin
-from jwarp.ir.builder import Builder, make_block
+from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Block, Const, Gradient, Kernel, Node, Op, Operand, walk
+from jwarp.ir.nodes import Block, Const, Gradient, Kernel, Node, Op, Operand, Value, walk
 from jwarp.passes.simplify import simplify
 from jwarp.types import int32
 
@@ -25,9 +25,16 @@ class _Plain(Cloner):
     def nodes(self, node: Node) -> list[Node]:
         if not isinstance(node, Op) or not node.row.for_derivatives:
             return [self.node(node)]
-        if node.result is not None:
+        if node.name == "recall":  # which nothing needs that is left
+            self.known[_result(node)] = zero(_result(node).type)
+        elif node.result is not None:
             self.known[node.result] = self.operand(node.args[0])
         return []
+
+
+def _result(node: Op) -> Value:
+    assert node.result is not None
+    return node.result
 
 
 def loaded_by_gradients(kernel: Kernel) -> frozenset[int]:

@@ -64,7 +64,8 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = N
     for origin in origins:
         params.append(_param(kernel, origin, {p.name for p in params}))
     locals_ = tuple(more[s] if s in more else _local(kernel, s) for s in in_order[len(origins) :])
-    if sum(local.size * local.dtype.bits // 8 for local in locals_) > MAX_LOCAL_BYTES:
+    own = (local for local in locals_ if not local.shared)  # those of blocks are counted with their tiles
+    if sum(local.size * local.dtype.bits // 8 for local in own) > MAX_LOCAL_BYTES:
         raise NotDifferentiableError(
             f"kernel `{kernel.name}`: its local arrays and their gradients need more than {MAX_LOCAL_BYTES} bytes "
             "for each thread",

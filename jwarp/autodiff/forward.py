@@ -13,6 +13,7 @@ from jwarp.analysis.activity import Activity, activity
 from jwarp.analysis.ownership import owned_arrays
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
+from jwarp.autodiff.forward_sweep import recalled
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
 from jwarp.errors import NotDifferentiableError
@@ -132,6 +133,10 @@ class _Forward(Rebuilder):
         """The operation itself, on the arrays of the tangent kernel."""
         if node.name == "detach":
             return dataclasses.replace(node, args=node.args[:1], attr=None)
+        if node.name == "recall":
+            return dataclasses.replace(node, name="load", attr=recalled(node, self.written))
+        if node.name == "replayed":
+            return dataclasses.replace(node, name="cast", args=node.args[1:])
         in_memory = node.row.attribute in (ArrayNumber, ParamNumber)
         return dataclasses.replace(node, attr=self.origin(node.number)) if in_memory else node
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from jwarp.analysis.activity import Activity
 from jwarp.autodiff.custom_gradients import loaded_by_gradients
@@ -29,6 +29,11 @@ from jwarp.ir.nodes import (
 from jwarp.ir.operation import Memory
 from jwarp.ir.visit import Rebuilder
 from jwarp.types import ValueType, int64, shape_of, with_shape
+
+
+def recalled(node: Op, written: Container[int]) -> Origin:
+    """The array that holds what a `recall` reads: what the launch left there, if it stored to it."""
+    return Origin("final" if node.array in written else "primal", node.array)
 
 
 class ForwardSweep(Rebuilder):
@@ -93,6 +98,12 @@ class ForwardSweep(Rebuilder):
             if node.array in self.loaded:
                 self.builder.effect("save", *self.operands(node.indices), attr=self.origin(node.array))
                 self.builder.append(Op(node.name, args, self.origin(node.array), made, span))
+        elif node.name == "recall":
+            assert result is not None
+            self.builder.append(Op("load", args, recalled(node, self.written), self.fresh(result), span))
+        elif node.name == "replayed":
+            assert result is not None
+            self.known[result] = args[1]
         elif row.attribute is ArrayNumber:  # a load or a clear
             made = self.fresh(result) if result is not None else None
             self.builder.append(Op(node.name, args, self.origin(node.array), made, span))

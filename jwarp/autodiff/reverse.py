@@ -343,7 +343,8 @@ class _Reverse(ForwardSweep):
             param.dtype for param, (kind, _, _) in zip(gradient.kernel.params, gradient.feeds, strict=True)
             for _ in range(_components(param)) if kind == "cotangent"
         ]  # fmt: skip
-        cotangents = tuple(found.get(j) or zero(type) for j, type in enumerate(types))
+        lanes = shape_of(node.args[0].type) if node.args else ()
+        cotangents = tuple(found.get(j) or zero(with_shape(type, lanes)) for j, type in enumerate(types))
 
         def add_to(array: int, indices: tuple[Operand, ...], g: Operand) -> None:
             if array in self.active.arrays:

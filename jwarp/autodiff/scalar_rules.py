@@ -239,5 +239,6 @@ DERIVATIVES: dict[str, tuple[Rule, ...]] = {
     "erfcinv": (_inverse_bell(-1 / _STEEPNESS),),
     "select": (None, _if_chosen(True), _if_chosen(False)),
     "follow": (None, _same),
+    "replayed": (_same, None),
     "cast": (_converted,),
 }

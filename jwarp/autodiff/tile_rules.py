@@ -49,6 +49,8 @@ def carries(node: Op) -> tuple[bool, ...]:
         NotDifferentiableError: no table has a rule for it, nor says that there is none.
     """
     assert node.result is not None
+    if node.name == "recall":
+        return tuple(False for _ in node.args)
     if node.name == "detach":
         return (False, *(True for _ in node.args[1:]))
     rules = rules_of(node) if node.result.type.is_float else None

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from jwarp.bind import compat
+from jwarp.frontend.meaning import meaning
 from jwarp.ir.nodes import Param
 from jwarp.launching.arguments import Argument, to_scalar
 from jwarp.launching.sizes import Symbolic
@@ -39,7 +40,8 @@ def describe(value: Any, param: Param | None = None) -> Argument:
         return Argument(value, "other")
     if hasattr(value, "__jax_array__"):
         return describe(value.__jax_array__())
-    return Argument(value, "other")
+    known = value if hasattr(value, "__dlpack__") else meaning(value)
+    return Argument(value, "other") if known is value else describe(known, param)
 
 
 def _assembled(value: tuple | list, wanted: ArrayType) -> Any:

@@ -15,7 +15,7 @@ from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import grouping
 from jwarp.launching.adjoints import Request
-from jwarp.launching.arguments import Matched
+from jwarp.launching.arguments import Matched, without_absent
 from jwarp.launching.program import Program
 
 
@@ -39,7 +39,7 @@ class Call:
     is_functional: bool = False
 
     @functools.cached_property
-    def matched(self) -> Matched:
+    def parts(self) -> Matched:
         """What is given by parameter of the IR, where structs are taken apart.
 
         Raises:
@@ -48,12 +48,27 @@ class Call:
         return grouping.expand(self.kernel, self.given, self.program.written)
 
     @functools.cached_property
+    def absent(self) -> frozenset[int]:
+        """The arrays of the IR that None is given for."""
+        params = enumerate(self.kernel.params)
+        return frozenset(p for p, param in params if param.is_array and self.parts.values[p] is None)
+
+    @functools.cached_property
+    def matched(self) -> Matched:
+        """What the launch takes by parameter of the IR: `parts`, where an array without elements stands for None."""
+        if not self.absent:
+            return self.parts
+        in_place = self.kind is Kind.HOST
+        return without_absent(self.parts, self.kernel.params, self.absent, self.program.written, in_place=in_place)
+
+    @functools.cached_property
     def gradients(self) -> Request:
         """The request by parameter of the IR."""
         assert self.request is not None
         wanted = grouping.parts_of(self.kernel, self.request.wanted)
         cotangents = grouping.parts_of(self.kernel, self.request.cotangents or {})
-        wanted = {p: x for p, x in wanted.items() if x is not None}
+        wanted = {p: x for p, x in wanted.items() if x is not None and p not in self.absent}
+        cotangents = {p: x for p, x in cotangents.items() if p not in self.absent}
         return Request(wanted, cotangents, self.request.is_named)
 
     @functools.cached_property
@@ -65,7 +80,7 @@ class Call:
         """
         if self.is_functional:
             return Kind.JAX
-        found = kind_of(self.matched.values[p] for p in self.matched.outputs)
+        found = kind_of(self.parts.values[p] for p in self.parts.outputs)
         if self.request is None or found is Kind.DEVICE:
             return found
         starts = [x for x in self.gradients.wanted.values() if x is not True]
@@ -91,6 +106,8 @@ class Call:
         if self.request is None and self.kernel.has_structs:
             # An output of structs may have numbers among its fields, which the kernel only reads.
             by_index = {**dict(enumerate(self.matched.values)), **by_index}
+        if self.absent:
+            by_index = {p: value for p, value in by_index.items() if p not in self.absent}
         results = grouping.assemble(self.kernel, users, by_index.get)
         names = self.names
         return tuple(results) if names is None else dict(zip(names, results, strict=True))

@@ -33,9 +33,9 @@ def func_grad(function: Any) -> Callable[[Callable], Func]:
 
     The decorated function takes the arguments of `function` and then one cotangent for each of its results,
     and adds to the gradients of the arguments: `wp.adjoint[x] += …` for a scalar, vector or matrix `x`,
-    `wp.adjoint[a][i] += …` for an element of an array. It reads arrays and writes none. Arguments that it does
-    not mention have gradient zero. It is used wherever `function` is called from now on; of several overloads
-    it belongs to the one with the same annotations.
+    `wp.adjoint[a][i] += …` for an element of an array, `wp.adjoint[s.x] += …` for a field of a struct. It reads
+    arrays and writes none. Arguments that it does not mention have gradient zero. It is used wherever `function`
+    is called from now on; of several overloads it belongs to the one with the same annotations.
 
     Forward mode and second derivatives through such a call raise NotDifferentiableError.
 
@@ -59,6 +59,44 @@ def func_grad(function: Any) -> Callable[[Callable], Func]:
                 hint="after them comes one cotangent for each result",
             )
         fitting[-1].gradient = made
+        return made
+
+    return decorate
+
+
+def func_replay(function: Any) -> Callable[[Callable], Func]:
+    """Give `function`, a `@wp.func`, a version that derivatives run in its place, where they run a kernel again.
+
+    The decorated function takes the arguments of `function` and gives the same results by other means: it reads what
+    the launch has left in arrays, where the function took it from a counter, say, that several threads change at once.
+    It writes nothing. Results of floats keep the derivative of `function`. Of several overloads, it belongs to the one
+    with the same annotations. Unlike in Warp a function without results, and one that only writes to arrays of the
+    thread's own, needs none: derivatives never store to the kernel's arrays.
+
+    Raises:
+        KernelTypeError: `function` is no `@wp.func`, or none of its overloads has these parameters.
+
+    Example:
+        >>> @wp.func_replay(next_slot)
+        ... def next_slot_again(counter: wp.array[int], slots: wp.array[int], i: int):
+        ...     return slots[i]
+    """
+    if not isinstance(function, Func):
+        raise KernelTypeError(
+            f"@wp.func_replay needs a function under @wp.func, not {getattr(function, '__name__', function)!r}",
+            hint="write @wp.func_replay(f) above the replay of f",
+        )
+
+    def decorate(replay: Callable) -> Func:
+        check_function(replay, "@wp.func_replay")
+        made = Func(replay)
+        fitting = [f for f in function.overloads if len(made.wanted) == len(f.wanted) and _belongs(made, f)]
+        if not fitting:
+            raise KernelTypeError(
+                f"`{made.name}` is no replay of `{function.name}`: its parameters must be those of "
+                f"{'; '.join(f.heading for f in function.overloads)}"
+            )
+        fitting[-1].replay = made
         return made
 
     return decorate
@@ -153,13 +191,17 @@ class Adjoints(ast.NodeTransformer):
 
     def variable(self, node: ast.Subscript, context: ast.expr_context) -> ast.Name:
         """The variable that `wp.adjoint[x]` becomes."""
-        if not isinstance(node.slice, ast.Name):
+        owner = node.slice
+        while isinstance(owner, ast.Attribute):
+            owner = owner.value
+        if not isinstance(owner, ast.Name):
             raise CompileError(
-                "wp.adjoint[…] takes the name of a parameter", self.source.span(node),
+                "wp.adjoint[…] takes the name of a parameter, or of a field of one", self.source.span(node),
                 "index behind it: wp.adjoint[a][i]",
             )  # fmt: skip
-        self.found.setdefault(node.slice.id, self.source.span(node))
-        return ast.copy_location(ast.Name(spelled(node.slice.id), context), node)
+        name = ast.unparse(node.slice)
+        self.found.setdefault(name, self.source.span(node))
+        return ast.copy_location(ast.Name(spelled(name), context), node)
 
     def refusal(self, node: ast.AST) -> CompileError:
         """The error for anything but an addition."""

@@ -10,12 +10,13 @@ from typing import Any, overload
 
 from jwarp.caches import Cache, PerOwner
 from jwarp.config import Settings, config
-from jwarp.errors import CompileError, JwarpError, Span
+from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.builtins import rows  # noqa: F401 defines them
 from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.frontend.lowering.lower import lower_kernel_source
+from jwarp.frontend.options import checked
 from jwarp.frontend.syntax.source import (
     Definition,
     Source,
@@ -45,7 +46,7 @@ class PythonKernel(Kernel):
     def __init__(
         self,
         function: Callable,
-        enable_backward: bool = True,
+        enable_backward: bool | None = None,
         annotations: Mapping[str, Any] | None = None,
         definition: Definition | None = None,
     ):
@@ -74,7 +75,7 @@ class PythonKernel(Kernel):
 
         Of a kernel with tiles, it is the one for some size of the block: for what depends on the parameters only.
         """
-        settings = settings or config.settings
+        settings = self.settled(settings or config.settings)
         if self._tiled:
             return self._some_blocks(settings)
         key = (settings.max_unroll, settings.debug)
@@ -93,16 +94,19 @@ class PythonKernel(Kernel):
             self.ir()
         return bool(self._tiled)
 
-    def block_ir(self, settings: Settings | None, block_dim: int, lane_axis: int | None) -> nodes.Kernel:
+    def block_ir(
+        self, settings: Settings | None, block_dim: int, lane_axis: int | None, count: int | None = None
+    ) -> nodes.Kernel:
         """A kernel with tiles as IR that is run once for each block of `block_dim` threads.
 
-        `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such.
+        `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such;
+        where the last block is not full, there are `count` threads along it.
         """
-        settings = settings or config.settings
+        settings = self.settled(settings or config.settings)
         key = (settings.max_unroll, settings.debug, block_dim)
-        thread, lanes = self._lowered(key), (*key, lane_axis)
+        thread, lanes = self._lowered(key), (*key, lane_axis, count)
         with self._lock:
-            return self._irs.made(lanes, lambda: by_blocks(thread, block_dim, lane_axis))
+            return self._irs.made(lanes, lambda: by_blocks(thread, block_dim, lane_axis, count))
 
     def _lowered(self, key: tuple) -> nodes.Kernel:
         """What one thread does, under the settings and for the size of the block that `key` has."""
@@ -134,6 +138,7 @@ class Instance(PythonKernel):
         named = {parameter.name: kind for parameter, kind in zip(generic.signature, kinds, strict=True)}
         super().__init__(function, generic.enable_backward, named, definition)
         self.generic, self.kinds = generic, kinds
+        self.module, self.options = generic.module, generic.options
         self._variables = generic.variables(kinds)
 
     def __reduce__(self) -> Any:
@@ -144,7 +149,7 @@ def _instance(generic: GenericKernel, kinds: tuple[Any, ...]) -> Kernel:
     return generic.instance(kinds)
 
 
-def kernel_of(function: Callable, enable_backward: bool = True) -> Kernel:
+def kernel_of(function: Callable, enable_backward: bool | None = None) -> Kernel:
     """The kernel that a function is, generic where the annotation of a parameter stands for several types."""
     definition = Definition.of(function)
     annotations = annotations_of(function, definition.captured)
@@ -155,7 +160,10 @@ def kernel_of(function: Callable, enable_backward: bool = True) -> Kernel:
 
 
 def generic_of(
-    function: Callable, annotations: Mapping[str, Any], make: Callable[[Any], Kernel], enable_backward: bool = True
+    function: Callable,
+    annotations: Mapping[str, Any],
+    make: Callable[[Any], Kernel],
+    enable_backward: bool | None = None,
 ) -> Any:
     """The generic kernel of a function whose parameters have these annotations; None where none of them is open.
 
@@ -226,11 +234,15 @@ def kernel(function: Callable[..., Any]) -> Kernel: ...
 def kernel(
     function: None = None,
     *,
-    enable_backward: bool = True,
+    name: str | None = None,
+    enable_backward: bool | None = None,
     module: Any = None,
-    module_options: Any = None,
+    module_options: Mapping[str, Any] | None = None,
     launch_bounds: Any = None,
     cuda_max_registers: Any = None,
+    enable_cuda_smem_spilling: Any = None,
+    cluster_dim: Any = None,
+    entry_point_abi: str | None = None,
     grid_stride: Any = None,
 ) -> Callable[[Callable[..., Any]], Kernel]: ...
 
@@ -238,11 +250,15 @@ def kernel(
 def kernel(
     function: Callable | None = None,
     *,
-    enable_backward: bool = True,
+    name: str | None = None,
+    enable_backward: bool | None = None,
     module: Any = None,
-    module_options: Any = None,
+    module_options: Mapping[str, Any] | None = None,
     launch_bounds: Any = None,
     cuda_max_registers: Any = None,
+    enable_cuda_smem_spilling: Any = None,
+    cluster_dim: Any = None,
+    entry_point_abi: str | None = None,
     grid_stride: Any = None,
 ) -> Any:
     """Make a Python function a kernel, to be run by `wp.launch` or `wp.jax_kernel`.
@@ -255,15 +271,36 @@ def kernel(
     Args:
         function: The Python function. It is read when the kernel is first used; numbers, vectors and
             matrices that it refers to by name are captured now.
-        enable_backward: False refuses gradients through this kernel.
-        module, module_options, launch_bounds, cuda_max_registers, grid_stride: accepted so that Warp code
-            ports; they do nothing here.
+        name: What the kernel is called, if not as the function.
+        enable_backward: False refuses gradients through this kernel. Default: as the options of its module say.
+        module: The name of the module whose options count (`wp.set_module_options`), or a module; "unique" for none.
+        module_options: Options of this kernel alone; with module="unique", as in Warp. `enable_backward`, `max_unroll`
+            and `fast_math` are followed.
+        launch_bounds, cuda_max_registers, enable_cuda_smem_spilling, cluster_dim, entry_point_abi, grid_stride:
+            accepted so that Warp code ports; they do nothing here.
 
     Raises:
         CompileError: a parameter without a type or of a type that kernels do not know. What the
             body does wrong is reported when the kernel is first used.
+        KernelTypeError: an option that there is not, or another interface than Warp's own (`entry_point_abi`).
     """
-    if function is None:
-        return functools.partial(kernel, enable_backward=enable_backward)
-    check_function(function, "@wp.kernel")
-    return kernel_of(function, enable_backward)
+    if module_options and module != "unique":
+        raise KernelTypeError(
+            "@wp.kernel: module_options need module='unique'", hint="or wp.set_module_options for a whole module"
+        )
+    if entry_point_abi not in (None, "warp"):
+        raise KernelTypeError(
+            f"@wp.kernel: entry_point_abi={entry_point_abi!r} is for launches by other programs, which there are not"
+        )
+    options = checked(module_options or {}, "@wp.kernel")
+
+    def made(function: Callable) -> Kernel:
+        check_function(function, "@wp.kernel")
+        found = kernel_of(function, enable_backward)
+        found.options = options
+        if name is not None:
+            found.name = name
+        found.module = function.__module__ if module is None else getattr(module, "__name__", str(module))
+        return found
+
+    return made if function is None else made(function)

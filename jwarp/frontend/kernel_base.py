@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from jwarp.caches import MAX_SHAPES, Cache, PerOwner
 from jwarp.config import Settings
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.by_name import ByName
+from jwarp.frontend.options import option, settled
 from jwarp.ir import nodes
 from jwarp.types import AnyType, StructArrayType, StructType, has_arrays, leaves
 
@@ -40,11 +41,25 @@ class Kernel(ByName):
     made_by = "@wp.kernel"
     is_generic = False  # whether parameters stand for several types, so that an instance of it is launched
 
-    def __init__(self, name: str, signature: tuple[Parameter, ...], span: Span, enable_backward: bool = True):
+    module = ""  # the name of the module whose options are its own
+    options: Mapping[str, Any] = {}  # that count more than the module's
+
+    def __init__(self, name: str, signature: tuple[Parameter, ...], span: Span, enable_backward: bool | None = None):
         self.name = self.__name__ = name
         self.signature = signature
         self.span = span
-        self.enable_backward = enable_backward
+        self._enable_backward = enable_backward
+
+    @property
+    def enable_backward(self) -> bool:
+        """Whether it has gradients: what the kernel says, or else its module."""
+        if self._enable_backward is not None:
+            return self._enable_backward
+        return bool(option("enable_backward", self.module, self.options))
+
+    def settled(self, settings: Settings) -> Settings:
+        """The settings for this kernel, whose options count more than those in force."""
+        return settled(settings, self.module, self.options)
 
     @functools.cached_property
     def params(self) -> tuple[nodes.Param, ...]:
@@ -80,10 +95,13 @@ class Kernel(ByName):
         """Whether its threads work in blocks, and there is IR for each size of them."""
         return False
 
-    def block_ir(self, settings: Settings | None, block_dim: int, lane_axis: int | None) -> nodes.Kernel:
+    def block_ir(
+        self, settings: Settings | None, block_dim: int, lane_axis: int | None, count: int | None = None
+    ) -> nodes.Kernel:
         """A kernel with tiles as IR that is run once for each block of `block_dim` threads.
 
-        `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such.
+        `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such;
+        where the last block is not full, there are `count` threads along it.
         """
         raise NotImplementedError(f"{self!r} has no blocks")
 

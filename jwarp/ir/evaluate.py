@@ -209,6 +209,7 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "eq": operator.eq,
     "ne": operator.ne,
     "select": np.where,
+    "replayed": lambda x, y: x,
     "follow": lambda x, y: x,
     "cast": _cast,
     "bitcast": _bitcast,

@@ -19,6 +19,7 @@ from jwarp.ir.attributes import (
 )
 from jwarp.ir.operation import (
     ANY,
+    BEFORE_DERIVATIVES,
     BITS,
     BOOL,
     FLOAT,
@@ -39,11 +40,18 @@ from jwarp.types import bool_, int32, int64
 _ALL, _BUT_ONE, _BUT_TWO = slice(None), slice(-1), slice(-2)
 
 
-def _rows(arity: int, kinds: Kinds, result: Any, *facts: str, makes_nan: bool = True, **docs: str) -> list[Operation]:
+def _rows(
+    arity: int,
+    kinds: Kinds,
+    result: Any,
+    *facts: str,
+    makes_nan: bool = True,
+    **docs: str,
+) -> list[Operation]:
     """Rows of operations that are alike; `facts` are true of them."""
-    true = dict.fromkeys(facts, True)
+    true: Any = dict.fromkeys(facts, True)
     return [
-        Operation(name.rstrip("_"), arity, kinds, result, doc, makes_nan=makes_nan, **true)  # type: ignore[arg-type]
+        Operation(name.rstrip("_"), arity, kinds, result, doc, makes_nan=makes_nan, **true)
         for name, doc in docs.items()
     ]
 
@@ -318,7 +326,7 @@ _TABLE: list[Operation] = [
         "mark",
         0,
         ANY,
-        lambda _: int64,
+        None,
         "how many records the log of the array has",
         effect="look",
         attribute=ArrayNumber,
@@ -383,6 +391,26 @@ _TABLE: list[Operation] = [
         " without an attribute there is no rule",
         effect="look",
         attribute=Detached | None,
+        for_derivatives=True,
+    ),
+    *_rows(
+        2,
+        ANY,
+        same,
+        "for_derivatives",
+        replayed="x, with its derivative; where a derivative goes through the kernel again, y",
+    ),
+    Operation(
+        "recall",
+        None,
+        INT,
+        None,
+        "element of the array at the indices `args` as it is when the launch has ended, for `replayed`",
+        effect="read",
+        typed_by="array",
+        attribute=ArrayNumber,
+        indices=_ALL,
+        stages=BEFORE_DERIVATIVES,
         for_derivatives=True,
     ),
     Operation(

@@ -203,7 +203,7 @@ def _check_log(kernel: Kernel, node: Op) -> None:
 
 def _check_logged(kernel: Kernel, node: Op) -> None:
     _array(kernel, node.array)
-    if node.name == "rollback" and any(a.type is not int64 for a in node.args):
+    if node.name == "rollback" and any(scalar_of(a.type) is not int64 for a in node.args):
         raise _Fault("takes an int64")
 
 
@@ -304,6 +304,7 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     "param": _check_param,
     "shape": _check_shape,
     "load": _check_load,
+    "recall": _check_load,
     "clear": _check_clear,
     "push": _check_push,
     "top": _check_top,
@@ -322,8 +323,17 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     **{name: _check_write for name, row in OPS.items() if row.is_write},
 }
 
+
+def _check_mark(node: Op, result: ValueType) -> None:
+    if scalar_of(result) is not int64:
+        raise _Fault(f"gives int64s, not {result}")
+
+
 # Rules beyond those for the type of a result that neither the table nor a parameter decides.
-RESULT_RULES: dict[str, Callable[[Op, ValueType], None]] = {"bitcast": _check_bitcast}
+RESULT_RULES: dict[str, Callable[[Op, ValueType], None]] = {
+    "bitcast": _check_bitcast,
+    "mark": _check_mark,
+}
 
 
 class _Verifier:

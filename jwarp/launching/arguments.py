@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,6 +111,27 @@ def match(
     else:
         roles = [Role.ZEROS if i in output_indices else Role.READ for i in range(len(names))]
     return Matched(tuple(roles), tuple(values[i] for i in range(len(names))), tuple(output_indices))
+
+
+def without_absent(
+    given: Matched, params: Sequence[Param], absent: Collection[int], written: Collection[int], *, in_place: bool
+) -> Matched:
+    """What is given, with an array without elements for each parameter in `absent`, for which None is given.
+
+    One that the kernel stores to is an output, whose results nobody sees. `in_place`: outputs are written in place.
+    """
+    roles, values, outputs = list(given.roles), list(given.values), list(given.outputs)
+    for p in absent:
+        kind = params[p].type
+        assert isinstance(kind, ArrayType)
+        shape = (0,) * kind.dims + kind.components
+        if roles[p] is not Role.READ or p in written:
+            roles[p] = Role.IN_OUT if in_place else Role.ZEROS
+        is_shape = roles[p] is Role.ZEROS
+        values[p] = shape if is_shape else np.zeros(shape, kind.dtype.dtype)
+        if roles[p] is not Role.READ and p not in outputs:
+            outputs.append(p)
+    return Matched(tuple(roles), tuple(values), tuple(outputs))
 
 
 def refuse_written_inputs(

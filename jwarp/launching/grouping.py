@@ -7,6 +7,7 @@ from typing import Any
 
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.frontend.meaning import meaning
 from jwarp.launching.arguments import Matched, refuse_written_inputs
 from jwarp.launching.sizes import Symbolic
 from jwarp.types import (
@@ -36,7 +37,8 @@ def expand(kernel: Kernel, given: Matched, written: Sequence[int]) -> Matched:
         KernelTypeError, LaunchError: a struct does not fit, or the kernel stores to an input.
     """
     matched = _taken_apart(kernel, given, written) if kernel.has_structs else given
-    refuse_written_inputs(kernel.name, kernel.params, written, matched.roles)
+    given_ones = [p for p in written if matched.values[p] is not None]
+    refuse_written_inputs(kernel.name, kernel.params, given_ones, matched.roles)
     return matched
 
 
@@ -69,6 +71,8 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
     An output of structs may be given by one shape for all leaves.
     """
     if isinstance(kind, StructArrayType):
+        if value is None:
+            return [None for _ in leaves(name, kind)]
         # As one struct, whose leaves have the axes of the array in front.
         found = flatten(kernel, name, kind.struct, value, is_output=is_output)
         _check_axes(kernel, name, kind, found)
@@ -79,6 +83,9 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
     if is_output and is_shape and kind.indexed is None:
         value = dict.fromkeys(kind.fields, value)
     where = f"kernel '{kernel}', parameter '{name}'"
+    value = meaning(value)
+    if value is None and kind.indexed is not None:
+        return [None for _ in leaves(name, kind)]
     if isinstance(value, indexedarray) and kind.indexed is not None:
         value = indexed_parts(where, kind, value)
     if isinstance(value, Struct) and type(value) is kind:

@@ -21,17 +21,41 @@ def transform_multiply(a: Transform, b: Transform):
     return a * b
 
 
-@library(of_floats("transform_point(xform: transform, point: vec3) -> vec3"))
 @func
-def transform_point(xform: Transform, point: Vector3):
-    """A point turned and moved: quat_rotate(xform.q, point) + xform.p."""
+def transform_point(mat: Matrix44, point: Vector3):
+    """By an affine map."""
+    one = point.dtype(1.0)
+    image = mat @ vector(point[0], point[1], point[2], one)
+    return vector(image[0], image[1], image[2])
+
+
+@library(
+    of_floats(
+        "transform_point(xform: transform, point: vec3) -> vec3", "transform_point(mat: mat44, point: vec3) -> vec3"
+    )
+)
+@func
+def transform_point(xform: Transform, point: Vector3):  # noqa: F811 - an overload
+    """A point turned and moved: quat_rotate(xform.q, point) + xform.p, or that of mat @ (point, 1)."""
     return xform.p + quat_rotate(xform.q, point)
 
 
-@library(of_floats("transform_vector(xform: transform, vec: vec3) -> vec3"))
 @func
-def transform_vector(xform: Transform, vec: Vector3):
-    """A vector turned, and not moved."""
+def transform_vector(mat: Matrix44, vec: Vector3):
+    """By an affine map."""
+    zero = vec.dtype(0.0)
+    image = mat @ vector(vec[0], vec[1], vec[2], zero)
+    return vector(image[0], image[1], image[2])
+
+
+@library(
+    of_floats(
+        "transform_vector(xform: transform, vec: vec3) -> vec3", "transform_vector(mat: mat44, vec: vec3) -> vec3"
+    )
+)
+@func
+def transform_vector(xform: Transform, vec: Vector3):  # noqa: F811 - an overload
+    """A vector turned, and not moved, or that of mat @ (vec, 0)."""
     return quat_rotate(xform.q, vec)
 
 

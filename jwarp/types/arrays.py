@@ -126,6 +126,10 @@ def _written(annotation: Any) -> Any:
     return None if kind is None else user_type(kind)
 
 
+def _has_content(struct: StructType) -> bool:
+    return any(_has_content(kind) if isinstance(kind, StructType) else True for kind in struct.fields.values())
+
+
 def _array_type(dtype: Any, ndim: Any) -> Any:
     is_composite = isinstance(dtype, CompositeType) and dtype is not Composite
     element = dtype if is_composite or isinstance(dtype, StructType) else as_scalar(dtype)
@@ -135,7 +139,7 @@ def _array_type(dtype: Any, ndim: Any) -> Any:
             f"wp.array: element type must be a scalar, vector, matrix or struct type, not {dtype!r}",
             hint="write wp.array[float], or wp.array(dtype=float)",
         )
-    if isinstance(dtype, StructType) and not dtype.fields:
+    if isinstance(dtype, StructType) and not _has_content(dtype):
         raise KernelTypeError(f"wp.array: {dtype!r} has no fields, so that an array of it has no extents")
     if not isinstance(ndim, int) or not 1 <= ndim <= MAX_DIMS:
         raise KernelTypeError(f"wp.array: ndim must be 1 to {MAX_DIMS}, not {ndim!r}")

@@ -296,7 +296,6 @@ def test_in_place():
 def test_faults_of_arguments_name_the_field():
     p, st = one(), state()
     cases = [
-        ([p, State(st.x, None)], wp.KernelTypeError, r"'st\.m'"),
         ([p, State(st.x[:, :2], st.m)], wp.KernelTypeError, r"'st\.x'"),
         ([P(1.5, p.v, Inner("a", p.inner.w), 3), st], wp.KernelTypeError, r"'p\.inner\.k'"),
         ([st, st], wp.KernelTypeError, "parameter 'p': expected P, got State"),

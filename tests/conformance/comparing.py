@@ -13,15 +13,20 @@ from arguments import kept, parts
 from recording import Launch
 from warp._src import types as warp_types
 from warp._src.context import Module, ModuleBuilder
-from warp_adapter import Refused, WarpKernel
 
 import jwarp
 from jwarp.errors import JwarpError
+from jwarp.frontend.foreign.kernels import as_kernel
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launching.grouping import assemble, flatten
 
 # How far results may be apart, relative to the largest number of an array; Warp may contract products and sums.
 TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 5e-5, "float64": 1e-12}
+
+
+class Refused(Exception):
+    """An argument has no counterpart in jwarp; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +42,13 @@ def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
 
 
-def read(kernel: Any) -> WarpKernel | Outcome:
+def read(kernel: Any) -> Kernel | Outcome:
     """The kernel as jwarp reads it, or why not."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = WarpKernel(kernel)
+            made: Kernel = as_kernel(kernel)
             made.ir()
-    except Refused as error:
-        return Outcome("refused", str(error))
     except JwarpError as error:
         return Outcome("refused", reason_of(error))
     except Exception as error:
@@ -53,14 +56,24 @@ def read(kernel: Any) -> WarpKernel | Outcome:
     return made
 
 
-def run_jwarp(kernel: WarpKernel, launch: Launch) -> dict[int, np.ndarray] | Outcome:
+def run_in_place(kernel: Kernel, launch: Launch) -> bool:
+    """Run the launch on the arrays themselves, without JAX; whether that went well."""
+    try:
+        values = [given(p, v, np.asarray) for p, v in zip(kernel.params, values_of(kernel, launch.args), strict=False)]
+        args = assemble(kernel, range(len(kernel.signature)), values.__getitem__)
+        jwarp.launch(kernel, launch.threads, args, block_dim=launch.block_dim)
+    except Exception:
+        return False
+    return True
+
+
+def run_jwarp(kernel: Kernel, launch: Launch) -> dict[int, np.ndarray] | Outcome:
     """What the written arrays hold after the launch, by the position of the parameter of the IR."""
     try:
-        if len(launch.args) != len(kernel.signature) - 1:
+        if len(launch.args) != len(kernel.signature):
             return Outcome("warp", "wrong number of arguments")
-        given = [*arguments(kernel, launch), jnp.zeros(1, jnp.int32)]
-        args = assemble(kernel, range(len(kernel.signature)), given.__getitem__)
-        results = jwarp.launch(kernel, launch.dims, args)
+        args = assemble(kernel, range(len(kernel.signature)), arguments(kernel, launch).__getitem__)
+        results = jwarp.launch(kernel, launch.threads, args, block_dim=launch.block_dim)
     except Refused as error:
         return Outcome("refused", str(error))
     except JwarpError as error:
@@ -72,32 +85,34 @@ def run_jwarp(kernel: WarpKernel, launch: Launch) -> dict[int, np.ndarray] | Out
         if argument.name in results:
             values = flatten(kernel.name, argument.name, argument.type, results[argument.name])
             written.update(zip(group, values, strict=True))
-    failed = written.pop(len(kernel.params) - 1, None)
-    if failed is not None and int(failed[0]):
-        if launch.made_up and launch.args:
-            return Outcome("warp", "its expectations need not hold for arguments made up")
-        return Outcome("disagree", "an expectation of the kernel fails")
     return {i: np.asarray(values) for i, values in written.items() if kernel.params[i].is_array}
 
 
-def values_of(kernel: WarpKernel, args: list[Any]) -> list[Any]:
+def unmet_expectation(kernel: Kernel, launch: Launch) -> str:
+    """What the launch says of the first of its expectations that does not hold; debug mode makes it an error."""
+    with jwarp.config(debug=True):
+        found = run_jwarp(kernel, launch)
+    return found.reason if isinstance(found, Outcome) and "does not hold" in found.reason else ""
+
+
+def values_of(kernel: Kernel, args: list[Any]) -> list[Any]:
     """Warp's arguments, by parameter of the IR; arrays as NumPy arrays."""
     pairs = zip(kernel.signature, args, strict=False)
     return [part for argument, value in pairs for part in parts(argument.type, value)]
 
 
-def arguments(kernel: WarpKernel, launch: Launch) -> list[Any]:
+def arguments(kernel: Kernel, launch: Launch) -> list[Any]:
     """The arguments as jwarp takes them, by parameter of the IR."""
     values = values_of(kernel, launch.args)
     return [given(param, value) for param, value in zip(kernel.params, values, strict=False)]
 
 
-def given(param: Param, value: Any) -> Any:
+def given(param: Param, value: Any, array: Any = jnp.asarray) -> Any:
     """An argument of Warp's as jwarp takes it."""
     if isinstance(value, np.ndarray) and not param.is_value:
-        return jnp.asarray(value)
+        return array(value)
     if value is None and not param.is_value:  # in Warp an array without elements, too
-        return jnp.zeros((0,) * param.type.dims + param.type.components, param.dtype.dtype)
+        return array(np.zeros((0,) * param.type.dims + param.type.components, param.dtype.dtype))
     if value is None:
         raise Refused("a null struct as argument")
     if isinstance(value, (*warp_types.scalar_types, warp_types.bool)):
@@ -108,7 +123,7 @@ def given(param: Param, value: Any) -> Any:
     values = np.array(value, param.dtype.dtype)
     if values.size != np.prod(components):
         raise Refused("a vector or matrix argument of the wrong size")
-    return jnp.asarray(values.reshape(components))
+    return array(values.reshape(components))
 
 
 class WarpSide:
@@ -132,7 +147,9 @@ class WarpSide:
         """The arguments after the launch."""
         args = [kept(a) for a in launch.args]
         try:
-            warp.launch(self.copies[launch.kernel], launch.dims, inputs=args, device="cpu", record_tape=False)
+            warp.launch(
+                self.copies[launch.kernel], launch.threads_of_warp, inputs=args, device="cpu", record_tape=False
+            )
         except Exception as error:
             return Outcome("warp", reason_of(error))
         return args
@@ -156,7 +173,7 @@ def _copy(kernel: Any, key: str, module: Module) -> Any:
     return parent.add_overload(list(kernel.adj.arg_types.values())) if parent.is_generic else parent
 
 
-def compare(kernel: WarpKernel, launch: Launch, expected: list[Any], got: dict[int, np.ndarray]) -> Outcome:
+def compare(kernel: Kernel, launch: Launch, expected: list[Any], got: dict[int, np.ndarray]) -> Outcome:
     """Whether the arrays are the same up to rounding."""
     values, after = values_of(kernel, launch.args), values_of(kernel, expected)
     for index, (before, wanted) in enumerate(zip(values, after, strict=True)):
@@ -179,7 +196,7 @@ def compare(kernel: WarpKernel, launch: Launch, expected: list[Any], got: dict[i
     return Outcome("agree")
 
 
-def wrote_nothing(kernel: WarpKernel, launch: Launch, expected: list[Any]) -> bool:
+def wrote_nothing(kernel: Kernel, launch: Launch, expected: list[Any]) -> bool:
     """Whether no array changed: then agreement says little."""
     pairs = zip(values_of(kernel, launch.args), values_of(kernel, expected), strict=True)
     return all(np.array_equal(a, b, equal_nan=False) for a, b in pairs if isinstance(a, np.ndarray))

@@ -20,7 +20,6 @@ import report
 import trial
 from comparing import Outcome, arguments, reason_of
 from recording import Launch, time_limit
-from warp_adapter import WarpKernel
 
 import jwarp
 from jwarp.backend.interpreter.machine import run
@@ -59,7 +58,7 @@ def wide(type: Any) -> Any:
 class WideKernel(Kernel):
     """A kernel of Warp's in float64, whose parameters are those of the IR."""
 
-    def __init__(self, kernel: WarpKernel):
+    def __init__(self, kernel: Kernel):
         ir = kernel.ir()
         params = tuple(nodes.Param(p.name, wide(p.type)) for p in ir.params)
         made = [dataclasses.replace(local, type=wide(local.type)) for local in ir.locals]
@@ -74,13 +73,13 @@ class WideKernel(Kernel):
         return nodes.written_params(self.wide)
 
 
-def check(kernel: WarpKernel, launch: Launch, rng: np.random.Generator) -> Outcome:
+def check(kernel: Kernel, launch: Launch, rng: np.random.Generator) -> Outcome:
     """Whether the gradients of one launch are right: `agree`, `wrong`, `refused`, `kink`, or `none` to be had."""
     try:
         made = WideKernel(kernel)
     except Exception as error:
         return Outcome("not widened", reason_of(error))
-    values = [np.asarray(a) for a in [*arguments(kernel, launch), np.zeros(1, np.int32)]]
+    values = [np.asarray(a) for a in arguments(kernel, launch)]
     pairs = list(zip(made.params, values, strict=True))
     args = [a.astype(p.dtype.dtype) for p, a in pairs]
     inputs = [i for i, (p, a) in enumerate(pairs) if p.dtype.is_float and a.size]
@@ -144,7 +143,7 @@ class GradientTrial(trial.Trial):
             self.say(launch.name, Outcome("begun"))
             self.say(launch.name, self.tried(kernel, launch, rng))
 
-    def tried(self, kernel: WarpKernel, launch: Launch, rng: np.random.Generator) -> Outcome:
+    def tried(self, kernel: Kernel, launch: Launch, rng: np.random.Generator) -> Outcome:
         *_, variant = trial.variants(launch)
         try:
             with time_limit(SECONDS):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
+import inspect
 import io
 import os
 import signal
@@ -34,11 +36,26 @@ class Launch:
     dims: tuple[int, ...]
     args: list[Any]
     made_up: bool = False
+    blocks: int = 0  # threads of a block of `warp.launch_tiled`: `dims` are then those of the blocks
 
     @property
     def name(self) -> str:
-        function = self.kernel.func
-        return f"{function.__module__.removeprefix('warp.')}:{function.__qualname__}"
+        return name_of(self.kernel)
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        """What jwarp is told to launch over."""
+        return (*self.dims, self.blocks) if self.blocks else self.dims
+
+    @property
+    def block_dim(self) -> int:
+        """Threads of a block in jwarp. Those of other launches have one, as Warp's on processors."""
+        return self.blocks or 1
+
+    @property
+    def threads_of_warp(self) -> tuple[int, ...]:
+        """What Warp is told to launch over."""
+        return (*self.dims, 1) if self.blocks else self.dims
 
     @property
     def too_large(self) -> bool:
@@ -46,27 +63,69 @@ class Launch:
         return max([int(np.prod(self.dims)), *elements]) > MAX_SIZE
 
 
+def name_of(kernel: Any) -> str:
+    """A kernel of Warp's by the module and the name of its function."""
+    return f"{kernel.func.__module__.removeprefix('warp.')}:{kernel.func.__qualname__}"
+
+
 class Recorder:
     """Stands in for `warp.launch` while the tests of a module run."""
 
-    def __init__(self, stand_in: Any):
+    def __init__(self, stand_in: Any, key: Any = None, most: int = MAX_SIGNATURES):
+        self.most = most  # launches kept of one kernel
+        self.key = key or _signature  # launches that have it in common are alike: one is kept
         self.launches: dict[tuple, Launch] = {}
         self.stand_in = stand_in  # what a launch does instead, so that a test can go on
 
-    def launch(self, kernel: Any, dim: Any, inputs: Any = (), outputs: Any = (), *args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("adjoint") or kwargs.get("record_cmd") or not isinstance(kernel, warp.Kernel):
-            raise unittest.SkipTest("not a plain launch")
-        given = [*inputs, *outputs]
-        dims = (int(dim),) if np.ndim(dim) == 0 else tuple(int(d) for d in dim)
+    def launch(self, kernel: Any, dim: Any = 0, inputs: Any = (), outputs: Any = (), *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("record_cmd"):
+            return _Command(self, kernel, dim, inputs, outputs)
+        if kwargs.get("adjoint") or not isinstance(kernel, warp.Kernel):
+            return None
+        self._launch(kernel, _dims(dim), [*inputs, *outputs], 0)
+        return None
+
+    def launch_tiled(self, *args: Any, **kwargs: Any) -> Any:
+        signature = inspect.signature(warp._src.context.launch)
+        given = signature.bind(*args, **kwargs).arguments
+        if not given.get("adjoint") and isinstance(given["kernel"], warp.Kernel):
+            arrays = [*given.get("inputs", ()), *given.get("outputs", ())]
+            self._launch(given["kernel"], _dims(given["dim"]), arrays, max(1, given.get("block_dim") or 256))
+
+    def _launch(self, kernel: Any, dims: tuple[int, ...], given: list[Any], blocks: int) -> None:
         if kernel.is_generic:
             kernel = kernel.add_overload(kernel.infer_argument_types(given))
-        launch = Launch(kernel, dims, [kept(a) for a in given])
-        key = (launch.name, _signature(kernel))
+        launch = Launch(kernel, dims, given, blocks=blocks)
+        key = (launch.name, *self.key(kernel))
         before = sum(k[0] == launch.name for k in self.launches)
-        if key not in self.launches and before < MAX_SIGNATURES and not launch.too_large and 0 not in dims:
-            self.launches[key] = launch
+        if key not in self.launches and before < self.most and not launch.too_large and 0 not in dims:
+            self.launches[key] = dataclasses.replace(launch, args=[kept(a) for a in given])
         self.stand_in(launch, given)
-        return None
+
+    def patched(self) -> contextlib.ExitStack:
+        """While it is entered, launches come here."""
+        stack = contextlib.ExitStack()
+        for module in (warp, warp._src.context):
+            stack.enter_context(unittest.mock.patch.object(module, "launch", self.launch))
+            stack.enter_context(unittest.mock.patch.object(module, "launch_tiled", self.launch_tiled))
+        return stack
+
+
+class _Command:
+    """What a launch that is only recorded gives: `launch` makes it."""
+
+    def __init__(self, recorder: Recorder, *launched: Any):
+        self.recorder, self.launched = recorder, launched
+
+    def launch(self, *args: Any) -> None:
+        self.recorder.launch(*self.launched)
+
+    def __getattr__(self, name: str) -> Any:
+        raise unittest.SkipTest(f"a recorded launch that is changed by {name}")
+
+
+def _dims(dim: Any) -> tuple[int, ...]:
+    return (int(dim),) if np.ndim(dim) == 0 else tuple(int(d) for d in dim)
 
 
 def _signature(kernel: Any) -> tuple:
@@ -78,20 +137,44 @@ def record(name: str, stand_in: Any) -> tuple[list[Any], list[Launch]]:
     recorder = Recorder(stand_in)
     with _lenient(), _quiet():
         importlib.import_module(name)
-        with _nothing_compiled(), unittest.mock.patch.object(warp, "launch", recorder.launch):
+        with _nothing_compiled(), recorder.patched():
             for test in _each(unittest.TestLoader().loadTestsFromModule(sys.modules[name])):
-                with time_limit(TEST_SECONDS), contextlib.suppress(Exception):
-                    test.setUpClass()
-                    test.setUp()
-                    getattr(test, test._testMethodName)()
+                _try_test(test, TEST_SECONDS)
     return kernels_of(name), list(recorder.launches.values())
+
+
+def record_tests(module: str, names: list[str], recorder: Recorder, seconds: int) -> None:
+    """Run the tests `names` of a module, with launches as the recorder has them."""
+    with _lenient(), _quiet():
+        importlib.import_module(module)
+        with _nothing_compiled(), recorder.patched():
+            for test in _each(unittest.TestLoader().loadTestsFromModule(sys.modules[module])):
+                if test_name(test) in names:
+                    _try_test(test, seconds)
+
+
+def test_name(test: Any) -> str:
+    """The name of a unit test, without the parameters that absl adds."""
+    return test.id().split()[0]
+
+
+def _try_test(test: Any, seconds: int) -> None:
+    with contextlib.suppress(Exception), time_limit(seconds):
+        test.setUpClass()
+        test.setUp()
+        getattr(test, test._testMethodName)()
 
 
 def kernels_of(name: str) -> list[Any]:
     """The kernels that the module `name` has made."""
     modules = list(warp._src.context.user_modules.values())
-    kernels = [k for module in modules for k in list(module._get_live_kernels()) if k.func.__module__ == name]
+    kernels = [k for module in modules for k in list(module._get_live_kernels()) if _is_in(k, name)]
     return sorted(kernels, key=lambda k: (k.func.__qualname__, k.func.__code__.co_firstlineno))
+
+
+def _is_in(kernel: Any, name: str) -> bool:
+    """Whether a kernel is of the module `name`, or of one in the package that it is."""
+    return f"{kernel.func.__module__}.".startswith(f"{name}.")
 
 
 def _each(suite: Any) -> Iterator[Any]:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import json
 import multiprocessing
 import os
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import jax  # noqa: F401
+import library_trial
+import table
+import trial
+import warp
+from libraries import INSTALL, LIBRARIES, Library
+
 SECONDS = 240  # for one module
+LIBRARY_SECONDS = 900
 PROCESSES = 2
 
 
 def all_modules() -> list[str]:
     """The modules of warp-lang's tests and examples that have kernels in their text."""
-    import warp
-
     root = Path(warp.__file__).parent
     found = []
     for path in sorted([*root.glob("tests/**/*.py"), *root.glob("examples/**/*.py")]):
@@ -28,33 +36,65 @@ def all_modules() -> list[str]:
     return sorted(found, key=lambda name: (not name.startswith("warp.tests.test_"), name.count(".")))
 
 
-def try_modules(modules: list[str], processes: int = PROCESSES, seconds: int = SECONDS) -> list[dict]:
-    """One row for each launch that was tried. Every module has a process of its own, as Warp may crash."""
-    import jax  # noqa: F401
-    import trial
-    import warp
+@dataclass
+class Job:
+    """Trials in a process of their own, as Warp may crash: of a module of Warp's, or of a library's tests."""
 
+    module: str
+    library: Library | None = None
+    tests: list[str] = field(default_factory=list)
+    launches: bool = True
+    skipped: frozenset[str] = frozenset()
+
+    def run(self, log: Path, known: frozenset[str]) -> None:
+        if self.library is None:
+            trial.run_trial(self.module, log, self.skipped)
+        else:
+            library_trial.run_library_trial(
+                self.library, self.module, self.tests, log, self.skipped | known, self.launches
+            )
+
+
+def jobs_of(library: Library, launches: bool = True) -> list[Job]:
+    """The trials of a library; those of kernels that no test launches come last."""
+    found = [Job(module, library, tests, launches) for module, tests in library.reached().items()]
+    return [*found, Job(library.package, library, [], launches)]
+
+
+def try_modules(modules: list[str], processes: int = PROCESSES, seconds: int = SECONDS) -> list[dict]:
+    """One row for each launch of a kernel in Warp's modules that was tried."""
+    return run_jobs([Job(module) for module in modules], processes, seconds)
+
+
+def run_jobs(jobs: list[Job], processes: int = PROCESSES, seconds: int = SECONDS) -> list[dict]:
+    """The rows of all trials. Where a process ends early, the rest of its trials are done in another one."""
     warp.config.quiet = True
     warp.config.log_level = warp.LOG_ERROR if hasattr(warp, "LOG_ERROR") else 40
     folder = Path(tempfile.mkdtemp(prefix="conformance-"))
     warp.config.kernel_cache_dir = str(folder / "cache")
     warp.init()
     warp.config.optimization_level = 1
-    _warm_up()
+    if any(job.launches for job in jobs):
+        _warm_up()
     context = multiprocessing.get_context("fork")
-    waiting = [(module, frozenset()) for module in modules]
+    waiting = list(jobs)
     running: dict = {}
     rows: list[dict] = []
+    tried: collections.Counter = collections.Counter()
+    number = 0
     while waiting or running:
-        while waiting and len(running) < processes:
-            module, skipped = waiting.pop(0)
-            log = folder / f"{module}-{len(skipped)}.jsonl"
+        last = waiting and waiting[0].library is not None and not waiting[0].tests
+        while waiting and len(running) < processes and not (last and running):
+            job = waiting.pop(0)
+            number += 1
+            log = folder / f"{job.module}-{number}.jsonl"
             log.touch()
-            process = context.Process(target=_quietly, args=(trial.run_trial, module, log, skipped))
+            known = frozenset(n for n, count in tried.items() if count >= library_trial.INSTANCES or not job.tests)
+            process = context.Process(target=_quietly, args=(job.run, log, known))
             process.start()
-            running[process] = (module, skipped, log, time.monotonic())
+            running[process] = (job, log, time.monotonic())
         time.sleep(0.02)
-        for process, (module, skipped, log, began) in list(running.items()):
+        for process, (job, log, began) in list(running.items()):
             late = time.monotonic() - began > seconds
             if process.is_alive() and not late:
                 continue
@@ -65,20 +105,23 @@ def try_modules(modules: list[str], processes: int = PROCESSES, seconds: int = S
             seen = [json.loads(line) for line in log.read_text().splitlines()]
             done = [row for row in seen if row["verdict"] != "begun"]
             rows += done
+            tried.update(row["name"] for row in done if row.get("step") == "forward")
             if process.exitcode:
-                died = seen[-1]["name"] if seen and seen[-1]["verdict"] == "begun" else ""
+                began_with = seen[-1] if seen and seen[-1]["verdict"] == "begun" else {}
+                died = began_with.get("name", "")
                 how = "takes too long" if late else f"ends the process ({process.exitcode})"
-                rows.append({"name": died or f"{module.removeprefix('warp.')}:", "verdict": "warp", "reason": how})
+                verdict = "fault" if began_with.get("reason") == "compiling" and not late else "warp"
+                ended = {"name": died or f"{job.module.removeprefix('warp.')}:", "verdict": verdict, "reason": how}
+                rows.append({**began_with, **ended})
                 if died:
-                    names = {row["name"] for row in done} | {died}
-                    waiting.insert(0, (module, skipped | names))
+                    names = {row["name"] for row in done if row.get("step", "launch") == "launch"} | {died}
+                    waiting.insert(0, dataclasses.replace(job, skipped=job.skipped | names))
     return rows
 
 
 def _warm_up() -> None:
     """Compile a kernel, so that Warp's precompiled headers are there for the processes to come."""
     import one_kernel
-    import warp
 
     warp.launch(one_kernel.one, 1, [warp.zeros(1, dtype=float, device="cpu")], device="cpu")
 
@@ -99,6 +142,8 @@ def verdicts(rows: list[dict]) -> dict[str, dict]:
     """The deciding row of each kernel."""
     best: dict[str, dict] = {}
     for row in rows:
+        if row["verdict"] in ("compiled", "none"):
+            continue
         before = best.get(row["name"])
         if before is None or ORDER.index(row["verdict"]) < ORDER.index(before["verdict"]):
             best[row["name"]] = row
@@ -124,14 +169,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=Path, help="file for one row for each launch tried, as JSON")
     parser.add_argument("--update", action="store_true", help="write the names of agreeing kernels to agreeing.txt")
-    parser.add_argument("modules", nargs="*", help="as warp.tests.test_vec; all, if none is given")
+    parser.add_argument("--library", action="append", default=[], help="try a library's kernels: mujoco_warp or newton")
+    parser.add_argument("--compile", action="store_true", help="only compile the kernels of libraries")
+    parser.add_argument("--tests", default="", help="only modules of a library's tests that have this in their name")
+    parser.add_argument(
+        "modules", nargs="*", help="as warp.tests.test_vec; all, if neither this nor --library is given"
+    )
     options = parser.parse_args()
     began = time.monotonic()
-    rows = try_modules(options.modules or all_modules())
-    print_report(rows)
-    print(f"{time.monotonic() - began:.0f} s")
+    libraries = [x for x in LIBRARIES if x.package in options.library]
+    for missing in [x for x in libraries if not x.installed]:
+        parser.error(f"{missing.package} is not installed: {INSTALL}")
+    jobs = [job for x in libraries for job in jobs_of(x, not options.compile) if options.tests in job.module]
+    if not libraries or options.modules:
+        jobs += [Job(module) for module in options.modules or all_modules()]
+    rows = run_jobs(jobs, seconds=LIBRARY_SECONDS if libraries else SECONDS)
     if options.rows:
         options.rows.write_text(json.dumps(rows))
+    table.print_table(rows)
+    if not libraries:
+        print_report(rows)
+    print(f"{time.monotonic() - began:.0f} s")
     if options.update:
         names = sorted(name for name, row in verdicts(rows).items() if row["verdict"] == "agree")
         Path(__file__).with_name("agreeing.txt").write_text("".join(f"{name}\n" for name in names))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.backend.interpreter.machine import _Interpreter
-from jwarp.ir.nodes import Kernel
+from jwarp.ir.nodes import Kernel, Node, Op
 
 NOBODY, SEVERAL = -1, -2
 
@@ -17,9 +17,15 @@ class Undefined(Exception):
 
 
 def run_strictly(kernel: Kernel, dims: tuple[int, ...], args: list[Any]) -> None:
-    """Run the launch, and raise Undefined where it has no one result."""
+    """Run the launch, and raise Undefined where it has no one result.
+
+    Of a kernel with tiles, `dims` count blocks; there only indices are looked at.
+    """
     run = _Strict(kernel, dims, args, None)
-    run.block(kernel.body, np.ones(run.threads, bool))
+    if kernel.block_dim:
+        run.blocks()
+    else:
+        run.block(kernel.body, np.ones(run.threads, bool))
 
 
 class _Strict(_Interpreter):
@@ -30,14 +36,23 @@ class _Strict(_Interpreter):
         self.users = {kind: [np.full(np.shape(d), NOBODY) for d in self.data] for kind in ("load", "store", "atomic")}
         self.kind = ""
 
-    def operation(self, node: Any, active: np.ndarray) -> None:
-        self.kind = node.name.split("_")[0]
-        super().operation(node, active)
+    def node(self, node: Node, active: np.ndarray) -> None:
+        if isinstance(node, Op):
+            self.kind = node.name.split("_")[0]
+        super().node(node, active)
+
+    def element(self, array: int, indices: Any, active: np.ndarray) -> tuple[int, ...] | None:
+        found = super().element(array, indices, active)
+        if found is None and active:
+            raise Undefined("an index is outside of its array")
+        return found
 
     def inside(self, param: int, indices: Any, active: np.ndarray) -> Any:
         there, element = super().inside(param, indices, active)
         if not np.array_equal(there, np.broadcast_to(active, there.shape)):
             raise Undefined("an index is outside of its array")
+        if self.kernel.block_dim:
+            return there, element
         threads = np.flatnonzero(there)
         own = self.users[self.kind][param]
         if self.kind == "store" and np.unique(np.stack(element), axis=1).shape[1] != threads.size:

@@ -7,6 +7,7 @@ import importlib.machinery
 import importlib.util
 import json
 import sys
+import time
 import unittest.mock
 import zlib
 from collections.abc import Iterator
@@ -15,29 +16,45 @@ from typing import Any
 
 import numpy as np
 import warp
-from arguments import assign, randomized
-from comparing import Outcome, WarpSide, arguments, compare, read, run_jwarp, warp_refuses, wrote_nothing
-from recording import SIZES, Launch, made_up, record, time_limit
+from arguments import assign, kept, randomized
+from comparing import (
+    Outcome,
+    Refused,
+    WarpSide,
+    arguments,
+    compare,
+    read,
+    run_in_place,
+    run_jwarp,
+    unmet_expectation,
+    warp_refuses,
+    wrote_nothing,
+)
+from compiling import Compiled, adjoint, forward
+from recording import SIZES, Launch, made_up, name_of, record, time_limit
 from strict import Undefined, run_strictly
-from warp_adapter import FAILURES, Refused, WarpKernel
 
-from jwarp.ir.nodes import written_params
+from jwarp.config import config
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.launching.program import program_of
 
+COMPILE_SECONDS = 120
+DEFINED_SECONDS = 60
 ORACLE_SECONDS = 10
 ORACLE_THREADS = 1 << 14
 ABSENT = ("pxr", "torch", "cupy", "mpi4py", "nccl", "nvshmem")  # what examples import and their kernels do not need
 
 
-def undefined(kernel: WarpKernel, launch: Launch) -> str:
+def undefined(kernel: Kernel, launch: Launch) -> str:
     """Why Warp need not survive the launch, or what it gives depends on the order of the threads; or nothing."""
     if np.prod(launch.dims) > ORACLE_THREADS:
         return "too many threads to be sure" if launch.made_up else ""
     args = [np.asarray(a) for a in arguments(kernel, launch)]
     args = [a if p.is_array else a.astype(p.dtype.dtype) for p, a in zip(kernel.params, args, strict=False)]
-    args.append(np.zeros(1, np.int32))
     try:
         with time_limit(ORACLE_SECONDS), np.errstate(all="ignore"):
-            run_strictly(kernel.ir(), launch.dims, args)
+            program, geometry = program_of(kernel, config.settings).arranged(launch.threads, launch.block_dim)
+            run_strictly(program.kernel, geometry.dims, args)
     except Undefined as error:
         return str(error)
     except TimeoutError:
@@ -55,18 +72,59 @@ def variants(launch: Launch) -> Iterator[Launch]:
 
 
 class Trial:
-    """The kernels of one module. What came of each launch goes to `log` as soon as it is known."""
+    """The kernels of one module. What came of each step with a kernel goes to `log` as soon as it is known.
 
-    def __init__(self, module: str, log: Path, skipped: frozenset[str]):
-        self.module, self.skipped = module, skipped
+    Steps are `forward` and `adjoint`, which compile, and `launch`, which compares.
+    """
+
+    def __init__(self, module: str, log: Path, skipped: frozenset[str], library: str = "Warp", launches: bool = True):
+        """Kernels named in `skipped` are left out. Without `launches` kernels are only compiled."""
+        self.module, self.skipped, self.library, self.launches = module, skipped, library, launches
         self.log = log.open("a")
-        self.read: dict[Any, WarpKernel | Outcome] = {}
+        self.read: dict[Any, Kernel | Outcome] = {}
+        self.compiles: dict[Any, bool] = {}
 
     def say(self, name: str, outcome: Outcome, **more: Any) -> None:
-        self.log.write(json.dumps({"name": name, **dataclasses.asdict(outcome), **more}) + "\n")
+        self.write({"name": name, "step": "launch", **dataclasses.asdict(outcome), **more})
+
+    def note(self, kernel: Any, step: str, found: Compiled) -> None:
+        line = kernel.func.__code__.co_firstlineno
+        self.write({"name": name_of(kernel), "line": line, "step": step, **dataclasses.asdict(found)})
+
+    def write(self, row: dict) -> None:
+        self.log.write(json.dumps({"library": self.library, **row}) + "\n")
         self.log.flush()
 
-    def kernel(self, kernel: Any) -> WarpKernel | Outcome:
+    def compiled(self, kernel: Any, launch: Launch | None) -> bool:
+        """Whether the kernel compiles, which is noted, and whether its adjoint does; once for each kernel."""
+        if kernel not in self.compiles:
+            self.compiles[kernel] = self.compile(kernel, launch)
+        return self.compiles[kernel]
+
+    def compile(self, kernel: Any, launch: Launch | None) -> bool:
+        self.say(name_of(kernel), Outcome("begun", "compiling"))
+        dims, block_dim = (launch.threads, launch.block_dim) if launch is not None else ((), None)
+        if kernel.is_generic:
+            self.note(kernel, "forward", Compiled("warp", "generic, and not launched", 0.0))
+            return False
+        try:
+            with time_limit(COMPILE_SECONDS):
+                start = time.process_time()
+                made = self.kernel(kernel)
+                reading = time.process_time() - start
+                if isinstance(made, Outcome):
+                    self.note(kernel, "forward", Compiled(made.verdict, made.reason, reading))
+                    return False
+                first = forward(made, dims, block_dim)
+                self.note(kernel, "forward", dataclasses.replace(first, seconds=first.seconds + reading))
+                if first.verdict != "compiled":
+                    return False
+                self.note(kernel, "adjoint", adjoint(made, dims, block_dim))
+        except TimeoutError:
+            self.note(kernel, "adjoint", Compiled("fault", f"takes more than {COMPILE_SECONDS} s", 0.0))
+        return True
+
+    def kernel(self, kernel: Any) -> Kernel | Outcome:
         if kernel not in self.read:
             made = read(kernel)
             if isinstance(made, Outcome) and ": " in made.reason and not kernel.is_generic and warp_refuses(kernel):
@@ -77,9 +135,11 @@ class Trial:
     def stand_in(self, launch: Launch, given: list[Any]) -> None:
         """What a launch does while the module's tests run: jwarp's results, so that they go on."""
         kernel = self.kernel(launch.kernel)
-        if launch.name in self.skipped or isinstance(kernel, Outcome):
+        if launch.name in self.skipped or isinstance(kernel, Outcome) or run_in_place(kernel, launch):
             return
-        results = run_jwarp(kernel, launch)
+        # Arrays that share memory in part: copies have the results.
+        copies = dataclasses.replace(launch, args=[kept(a) for a in given])
+        results = run_jwarp(kernel, copies)
         if not isinstance(results, Outcome):
             for argument, group, target in zip(kernel.signature, kernel.groups, given, strict=False):
                 if not results.keys().isdisjoint(group):
@@ -89,22 +149,28 @@ class Trial:
         kernels, launches = record(self.module, self.stand_in)
         launched = {launch.name for launch in launches}
         rng = np.random.default_rng(zlib.crc32(self.module.encode()))
+        launches = [x for x in launches if self.compiled(x.kernel, x)]
         for kernel in kernels:
-            name = Launch(kernel, (), []).name
-            if name in launched:
-                continue
-            launched.add(name)
-            made = Outcome("refused", "generic, and not launched") if kernel.is_generic else self.kernel(kernel)
-            if isinstance(made, Outcome):
-                self.say(name, made)
-                continue
-            try:
-                launches.append(self.defined(kernel, made, rng))
-            except Exception as error:
-                self.say(name, Outcome("warp", f"no arguments: {error}"))
-        self.compare_all(launches)
+            if name_of(kernel) not in launched:
+                launched.add(name_of(kernel))
+                launches += self.alone(kernel, rng)
+        if self.launches:
+            self.compare_all(launches)
 
-    def defined(self, kernel: Any, made: WarpKernel, rng: np.random.Generator) -> Launch:
+    def alone(self, kernel: Any, rng: np.random.Generator) -> list[Launch]:
+        """A launch with arguments made up of a kernel that no test launches, if there is one."""
+        if not self.compiled(kernel, None) or not self.launches:
+            return []
+        made = self.kernel(kernel)
+        assert not isinstance(made, Outcome)
+        try:
+            with time_limit(DEFINED_SECONDS):
+                return [self.defined(kernel, made, rng)]
+        except Exception as error:
+            self.say(name_of(kernel), Outcome("warp", f"no arguments: {error}"))
+            return []
+
+    def defined(self, kernel: Any, made: Kernel, rng: np.random.Generator) -> Launch:
         """A launch with made up arguments that has one result, if one is found."""
         for sizes in SIZES:
             launch = made_up(kernel, made.ir().tid_dims, sizes, rng)
@@ -124,7 +190,7 @@ class Trial:
             ready.append((launch, kernel))
         together = WarpSide(list(dict.fromkeys(x.kernel for x, _ in ready)), f"conformance_{self.module}")
         for launch, kernel in ready:
-            self.say(launch.name, Outcome("begun"))
+            self.say(launch.name, Outcome("begun", "comparing"))
             side = together
             if together.failure:
                 side = WarpSide([launch.kernel], f"conformance_{self.module}_{len(self.read)}_{id(launch)}")
@@ -138,7 +204,7 @@ def _is_generic(launch: Launch) -> bool:
     return launch.kernel.generic_parent is not None
 
 
-def _tried(kernel: WarpKernel, launch: Launch, side: WarpSide) -> Outcome:
+def _tried(kernel: Kernel, launch: Launch, side: WarpSide) -> Outcome:
     """What came of all variants of one launch: the first that does not agree, or agreement."""
     best = Outcome("warp", "never tried")
     for variant in variants(launch):
@@ -162,16 +228,14 @@ def _tried(kernel: WarpKernel, launch: Launch, side: WarpSide) -> Outcome:
         outcome = compare(kernel, variant, expected, got)
         if outcome.verdict != "agree":
             return outcome
-        expects = any(p.name == FAILURES for i, p in enumerate(kernel.params) if i in _written(kernel))
-        if not wrote_nothing(kernel, variant, expected) or expects:
+        expects = "expect_" in launch.kernel.adj.source and not variant.made_up
+        if expects and (reason := unmet_expectation(kernel, variant)):
+            return Outcome("disagree", reason)
+        if expects or not wrote_nothing(kernel, variant, expected):
             best = outcome
         elif best.verdict == "warp":
             best = Outcome("vacuous", "no array changes")
     return best
-
-
-def _written(kernel: WarpKernel) -> tuple[int, ...]:
-    return tuple(written_params(kernel.ir()))
 
 
 def run_trial(module: str, log: Path, skipped: frozenset[str]) -> None:

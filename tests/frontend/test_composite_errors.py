@@ -34,6 +34,12 @@ BODIES = {
     "vector of no type": ("u = «wp.vector(length=3, dtype=wp.vec3)»", T, "dtype of wp.vector", ""),
     "vector of another length": ("u = «wp.vector(v, length=2)»", T, "vec3 cannot become vec2", ""),
     "unknown keyword": ("u = «wp.vector(x, size=2)»", T, "unexpected keyword argument 'size'", ""),
+    "matrix of a transform": (
+        "u = «wp.matrix(v, wp.quat_identity(), v)»",
+        T,
+        "a position, a rotation and a scale",
+        "wp.transform_compose",
+    ),
     "matrix of unknown shape": ("u = «wp.matrix(x, x)»", T, "needs its shape", "shape=(2, 3)"),
     "matrix of odd shape": ("u = «wp.matrix(x, shape=3)»", T, "(rows, columns), not int32", ""),
     "matrix of negative shape": ("u = «wp.matrix(x, shape=(2, -1))»", T, "positive", ""),

@@ -191,13 +191,6 @@ BODIES = {
     "change by some threads": ("if lane > 2:\n    u = «u * 2.0»", C, "must reach a tile operation together", "move it"),
     "after some threads left": ("if lane > 2:\n    return\ns = «wp.tile_load(a, 2)»", C, "together", ""),
     "in a loop of some threads": ("for j in range(lane):\n    s = «wp.tile_sum(u)»", C, "together", ""),
-    "varying own array": (
-        "z = wp.zeros(shape=4, dtype=float)\n«z[0] = float(lane)»",
-        C,
-        "`z` is a thread's own array",
-        "",
-    ),
-    "function with a gradient": ("a[0] = «graded(x)»", C, "not available yet in kernels with tiles", ""),
     "element at a computed index": (
         "for j in range(lane):\n    a[0] = «u[j]»",
         C,

@@ -6,8 +6,8 @@ Each call is a kernel with an array for each argument. Arguments: names of group
 
 from __future__ import annotations
 
-import collections
 import contextlib
+import dataclasses
 import importlib.util
 import io
 import itertools
@@ -31,7 +31,7 @@ from jwarp.errors import JwarpError
 OTHER_GROUPS = {"Geometry", "Volumes", "Textures", "Tile Primitives", "Code Generation"}
 _SKIPPED = (
     "tid block_dim printf print breakpoint array zeros vector matrix identity quaternion transformation "
-    "matrix_from_cols matrix_from_rows spatial_vector cast len"
+    "matrix_from_cols matrix_from_rows spatial_vector cast len quat_identity transform_identity"
 )
 SKIPPED = frozenset(_SKIPPED.split())
 # Of those that advance a state or write to arrays, numbers are compared elsewhere.
@@ -87,13 +87,14 @@ class Call:
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.kinds))})"
 
-    def text(self, function: str, result: Kind | None) -> str:
-        """A kernel that makes the call; `r` is its result, stored where `result` says what it is."""
+    def text(self, function: str, result: Kind | None, assigned: bool = True) -> str:
+        """A kernel that makes the call; `r` is its result, stored where `result` says what it is, or nothing is."""
         arrays = [f"a{k}: {kind.annotation(0 if kind.dims else 1)}" for k, kind in enumerate(self.kinds)]
         values = ", ".join(f"a{k}" if kind.dims else f"a{k}[i]" for k, kind in enumerate(self.kinds))
         out = [f"out: {result.annotation(1)}"] if result else []
+        target = "out[i] = " if result else "r = " if assigned else ""
         lines = [f"@wp.kernel\ndef {function}({', '.join(arrays + out)}):", "    i = wp.tid()"]
-        lines += [f"    out[i] = wp.{self.name}({values})" if result else f"    r = wp.{self.name}({values})"]
+        lines += [f"    {target}wp.{self.name}({values})"]
         return "\n".join(lines) + "\n\n\n"
 
 
@@ -109,7 +110,8 @@ def visible() -> dict[str, list]:
 def kind_of(kind, chosen: dict[str, str], shape: tuple[int, ...]) -> Kind | None:
     """The kind that one of Warp's types is, with `chosen` types for variables and `shape` where it is open."""
     if kind is typing.Any or isinstance(kind, typing.TypeVar):
-        return Kind(chosen["Any" if kind is typing.Any else kind.__name__])
+        found = chosen["Any" if kind is typing.Any else kind.__name__]
+        return found if isinstance(found, Kind) else Kind(found)
     if isinstance(kind, wt.array):
         inner = kind_of(kind.dtype, chosen, shape)
         return None if inner is None else Kind(inner.dtype, inner.shape, inner.family, kind.ndim)
@@ -154,22 +156,41 @@ def calls(wanted: set[str]) -> list[Call]:
             kinds = list(o.input_types.values())
             optional = len(o.defaults or {})
             for count in range(len(kinds) - optional, len(kinds) + 1):
-                for filled in _filled(kinds[:count]):
-                    if name == "lower_bound" and filled[0].dtype != filled[-1].dtype:
+                for filled in _filled(name, kinds[:count]):
+                    alike = (
+                        (filled[0], filled[-1])
+                        if name == "lower_bound"
+                        else filled[:2]
+                        if name == "expect_near"
+                        else ()
+                    )
+                    if len({(kind.dtype, kind.shape) for kind in alike}) > 1:
                         continue  # which Warp finds out from its C++ compiler
                     found[Call(name, o.group, filled, tuple(o.input_types)[:count])] = None
     return list(found)
 
 
-def _filled(kinds: list) -> list[tuple[Kind, ...]]:
+def _choices(name: str) -> dict[str, tuple]:
+    """What to choose for the variables in the types of a builtin."""
+    vectors = tuple(Kind(scalar, (3,), "vector") for scalar in FLOATS)
+    if name.startswith(("norm_", "smooth_")):
+        return GENERIC_SCALARS | {"Any": vectors}
+    return GENERIC_SCALARS | ({"Any": (*GENERIC_SCALARS["Any"], vectors[2])} if name.startswith("atomic_") else {})
+
+
+def _filled(name: str, kinds: list) -> list[tuple[Kind, ...]]:
     """The kinds with each choice of scalar types, and of shapes."""
     result = []
-    for k in range(max(map(len, GENERIC_SCALARS.values()))):
-        chosen = {name: options[k % len(options)] for name, options in GENERIC_SCALARS.items()}
+    choices = _choices(name)
+    for k in range(max(map(len, choices.values()))):
+        chosen = {name: options[k % len(options)] for name, options in choices.items()}
         options = []
         for kind in kinds:
             tried = [kind_of(kind, chosen, shape) for shape in (SHAPES if k < 1 else ((3,), (3, 3)))]
             options.append([x for x in dict.fromkeys(tried) if x is not None])
+        if name.startswith("atomic_") and len(options[0]) == 1:  # one axis for each index
+            axes = sum("Int" in str(kind) or kind in wt.int_types for kind in kinds[1:])
+            options[0] = [dataclasses.replace(options[0][0], dims=axes)]
         result += itertools.product(*options)
     return list(dict.fromkeys(result))
 
@@ -190,7 +211,9 @@ def result_of(call: Call, kernel) -> Kind | str | None:
     """What Warp's call gives; None for nothing or several; a text where Warp does not take it."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            kernel.adj.build(None)
+            kernel.adj.build(None, {"deterministic": warp.DeterministicMode.NOT_GUARANTEED})
+    except AttributeError:  # nothing to assign
+        return None
     except Exception as error:
         return str(error).splitlines()[-1]
     result = kernel.adj.symbols.get("r")
@@ -211,7 +234,8 @@ def values(kind: Kind, rng, name: str) -> np.ndarray:
             found = found + 5.0 * np.eye(*kind.shape)
         return found.astype(getattr(wp, kind.dtype).dtype)
     low = 0 if kind.dtype[0] == "u" else -6
-    found = rng.integers(low, 7, shape)
+    low, high = (0, 3) if "euler" in name else (low, 7)  # numbers of axes
+    found = rng.integers(low, high, shape)
     if name in ("div", "mod", "floordiv", "cw_div", "div_approx"):
         found = np.where(found == 0, 3, found)
     if name in ("lshift", "rshift"):
@@ -233,10 +257,11 @@ def to_warp(x: np.ndarray, kind: Kind):
     )
 
 
-def compare(found: list[tuple[Call, Kind]], folder: str) -> dict[Call, str]:
+def compare(found: list[tuple[Call, Kind]], folder: str, compiled: bool) -> dict[Call, str]:
     """What is different, by call: jwarp's refusal, or numbers."""
     text = "".join(call.text(f"k{n}", result) for n, (call, result) in enumerate(found))
     theirs = load(text, "warp", folder)
+    warp.set_module_options({"optimization_level": 0}, theirs)
     wrong = {}
     for n, (call, result) in enumerate(found):
         try:
@@ -256,8 +281,13 @@ def compare(found: list[tuple[Call, Kind]], folder: str) -> dict[Call, str]:
         theirs_given = [to_warp(x, kind) for x, kind in zip(given, call.kinds, strict=True)]
         theirs_out = to_warp(out, result)
         warp.launch(getattr(theirs, f"k{n}"), THREADS, theirs_given, [theirs_out], device="cpu")
-        with np.errstate(all="ignore"):
-            got = run(ir, (THREADS,), [*(x.copy() for x in given), out])
+        arguments = [*(x.copy() for x in given), out]
+        if compiled:
+            wp.launch(ours, THREADS, arguments)
+            got = arguments
+        else:
+            with np.errstate(all="ignore"):
+                got = run(ir, (THREADS,), arguments)
         for k, (mine, other) in enumerate(zip(got, [*theirs_given, theirs_out], strict=True)):
             x, y = (np.asarray(v).astype(np.float64) for v in (mine, other.numpy().reshape(mine.shape)))
             tolerance = LOOSE.get(str(getattr(result, "dtype", "")), 0.0)
@@ -272,8 +302,29 @@ def compare(found: list[tuple[Call, Kind]], folder: str) -> dict[Call, str]:
     return wrong
 
 
-def audit(wanted: set[str], sample: int = 0, seed: int = 0) -> tuple[int, list[Call], dict[Call, str]]:
-    """How many calls Warp takes, those that have no result to compare, and what is different."""
+def refusal(call: Call, folder: str) -> str:
+    """Why jwarp does not take a call that has no result, or one that is several values."""
+    reasons = []
+    for assigned in (False, True):
+        try:
+            load(call.text("k", None, assigned), "jwarp", folder).k.ir()
+            return ""
+        except JwarpError as error:
+            reasons.append(error.diagnostic.message)
+    return f"refused: {reasons[0]}"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The calls that Warp takes, those of them that have no result or several, and what is different."""
+
+    taken: list[Call]
+    uncompared: list[Call]
+    wrong: dict[Call, str]
+
+
+def audit(wanted: set[str], sample: int = 0, seed: int = 0, compiled: bool = False) -> Audit:
+    """Compare the calls of the wanted groups or builtins, of all if none, or a sample of them."""
     warp.config.quiet = True
     warp.config.enable_backward = False
     warp.init()
@@ -288,18 +339,27 @@ def audit(wanted: set[str], sample: int = 0, seed: int = 0) -> tuple[int, list[C
         taken = [(call, r) for call, r in results if not isinstance(r, str)]
         wrong: dict[Call, str] = {}
         with_result = [(call, r) for call, r in taken if r is not None]
+        for call in (call for call, r in taken if r is None):
+            if reason := refusal(call, folder):
+                wrong[call] = reason
         for start in range(0, len(with_result), 400):
-            wrong |= compare(with_result[start : start + 400], folder)
-    return len(taken), [call for call, r in taken if r is None], wrong
+            wrong |= compare(with_result[start : start + 400], folder, compiled)
+    return Audit([call for call, _ in taken], [call for call, r in taken if r is None], wrong)
+
+
+def main(arguments: list[str]) -> None:
+    """Print how many calls of each group agree, and what is different; `--compiled` runs machine code."""
+    found = audit({a for a in arguments if a != "--compiled"}, compiled="--compiled" in arguments)
+    for group in dict.fromkeys(call.group for call in found.taken):
+        mine = [call for call in found.taken if call.group == group]
+        wrong = [call for call in mine if call in found.wrong]
+        others = {call.name for call in mine if call in found.uncompared}
+        print(
+            f"{group}: {len({c.name for c in mine})} names, {len(mine)} calls, {len(wrong)} different", *sorted(others)
+        )
+        for call in wrong:
+            print(f"   {call}: {found.wrong[call][:150]}")
 
 
 if __name__ == "__main__":
-    count, without, wrong = audit(set(sys.argv[1:]))
-    print(f"{count} calls, {len(wrong)} different, without one result: {sorted({c.name for c in without})}")
-    reasons = collections.defaultdict(list)
-    for call, reason in wrong.items():
-        reasons[call.name].append((call, reason))
-    for name, rows in reasons.items():
-        print(f"-- {name}: {len(rows)}")
-        for call, reason in rows[:6]:
-            print(f"   {call}: {reason[:150]}")
+    main(sys.argv[1:])

@@ -22,20 +22,27 @@ def noises(p: wp.array[wp.vec4], x: wp.array2d[float]):
 
 
 @wp.kernel
-def curls(p: wp.array[wp.vec4], a: wp.array[wp.vec2], b: wp.array[wp.vec3]):
+def flat_curls(p: wp.array[wp.vec4], x: wp.array[wp.vec2]):
     i = wp.tid()
-    s = wp.rand_init(7)
-    v = p[i]
-    a[i] = wp.curlnoise(s, wp.vec2(v[0], v[1]), wp.uint32(2))
-    b[i] = wp.curlnoise(s, wp.vec3(v[0], v[1], v[2]), wp.uint32(2), 2.0, 0.7)
+    x[i] = wp.curlnoise(wp.rand_init(7), wp.vec2(p[i][0], p[i][1]), wp.uint32(2))
+
+
+@wp.kernel
+def curls(p: wp.array[wp.vec4], x: wp.array[wp.vec3]):
+    i = wp.tid()
+    x[i] = wp.curlnoise(wp.rand_init(7), wp.vec3(p[i][0], p[i][1], p[i][2]), wp.uint32(2), 2.0, 0.7)
 
 
 def values(p):
     return wp.launch(noises, len(p), [p], [(len(p), 4)])[0]
 
 
+def flatly_curled(p):
+    return wp.launch(flat_curls, len(p), [p], [len(p)])[0]
+
+
 def curled(p):
-    return jnp.concatenate(wp.launch(curls, len(p), [p], [len(p)] * 2), axis=1)
+    return wp.launch(curls, len(p), [p], [len(p)])[0]
 
 
 def inside_cells(count):
@@ -61,7 +68,7 @@ def differences(f, p, columns, h=1e-2):
     return result
 
 
-@pytest.mark.parametrize("f, columns", [(values, (0, 1, 3)), (curled, (0, 2, 4))], ids=["noise", "curl"])
+@pytest.mark.parametrize("f, columns", [(values, (0, 1, 3)), (flatly_curled, (0, 1))], ids=["noise", "curl"])
 def test_first_and_second_derivatives(f, columns):
     p = jnp.asarray(inside_cells(12))
     np.testing.assert_allclose(gradients(f, p, columns), differences(f, p, columns), atol=5e-3, rtol=5e-3)
@@ -94,6 +101,6 @@ def test_periodic_noise_repeats():
 
 def test_a_curl_has_no_divergence():
     p = jnp.asarray(inside_cells(20))
-    slopes = gradients(curled, p, (2, 3, 4))
-    divergence = jnp.trace(slopes[:, :, :3], axis1=0, axis2=2)
-    np.testing.assert_allclose(divergence, 0.0, atol=1e-4)
+    slopes = gradients(curled, p, range(3))
+    np.testing.assert_allclose(slopes, differences(curled, p, range(3)), atol=5e-3, rtol=5e-3)
+    np.testing.assert_allclose(jnp.trace(slopes[:, :, :3], axis1=0, axis2=2), 0.0, atol=1e-4)

@@ -139,3 +139,12 @@ def k(n: int, out: wp.array[float]):
 def test_other_types_are_refused(tmp_path):
     body = "    out[0] = «wp.randf(n)»\n"
     check(HEAD + body, wp.KernelTypeError, "no overload of `randf` takes (int32)", "", tmp_path)
+
+
+def test_outside_of_kernels_a_state_stays_as_it_is():
+    u, n, _ = compiled("streams")
+    state = wp.rand_init(11, 5)
+    assert (state, wp.randi(state), wp.randi(state)) == (u[5, 0], n[5, 0], n[5, 0])
+    assert wp.rand_init(0) == u[5, 3]
+    assert 2.0 <= wp.randf(state, low=2.0, high=3.0) < 3.0
+    np.testing.assert_allclose(wp.noise(wp.rand_init(3), float(PLACES[0, 0])), compiled("noises")[0][0, 0], atol=1e-6)

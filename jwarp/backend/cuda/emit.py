@@ -281,7 +281,8 @@ class BodyEmitter(Visitor):
         assert local is not None
         k = self.name()
         zero = "0" if local.dtype is bool_ else _zero(local.dtype)
-        self.line(f"for (int {k} = 0; {k} < {local.size}; ++{k}) {self.names[node.array]}[{k}] = {zero};")
+        guard = self.guard(node.array, None)
+        self.line(f"{guard}for (int {k} = 0; {k} < {local.size}; ++{k}) {self.names[node.array]}[{k}] = {zero};")
 
     def atomic(self, node: Op) -> None:
         indices = node.indices

@@ -17,10 +17,10 @@ class Planned:
 
 
 _FEATURES = {
+    "addresses of variables": "address_of",
     "arrays of Omniverse's Fabric": "fabricarray indexedfabricarray",
     "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
     "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
-    "derivatives of functions": "func_replay",
     "arrays outside kernels": "full ones",
     "textures (interpolate between elements of an array)": "texture_sample",
     "NanoVDB volumes (an array of three dimensions holds a dense grid)": (

@@ -448,9 +448,12 @@ follow = Builtin("follow(x: T, y: T) -> T", "x, with the derivative of y.", _low
 
 
 def _lower_rolled(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    if ctx.max_unroll > MANY_TRIPS:  # outside of kernels, where all is computed while it is read
+        return args[0]
     result = Value(int32)  # not through `op`, which would fold it
     ctx.builder.append(Op("add", (ctx.scalar(args[0], span), zero(int32)), None, result, span))
     return result
 
 
+MANY_TRIPS = 512
 rolled = Builtin("rolled(n: int) -> int", "n, as a bound of loops that are not unrolled.", _lower_rolled)

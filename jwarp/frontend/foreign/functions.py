@@ -9,6 +9,7 @@ from typing import Any
 from jwarp.frontend.foreign.captured import definition_of
 from jwarp.frontend.func import Func
 from jwarp.frontend.meaning import meaning
+from jwarp.frontend.native import NativeFunc
 
 
 class ForeignFunc(Func):
@@ -22,14 +23,18 @@ class ForeignFunc(Func):
             self._defined = tuple(map(ForeignFunc, overloads))
         if function.custom_grad_func is not None:
             self.gradient = ForeignFunc(function.custom_grad_func)
+        if function.custom_replay_func is not None:
+            self.replay = ForeignFunc(function.custom_replay_func)
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
         return {name: meaning(kind) for name, kind in self._types.items()}
 
 
-def function_of(function: Any) -> Func:
-    """The counterpart of a `warp.Function` that is written in Python; the same one as long as it is not changed."""
+def function_of(function: Any) -> Func | NativeFunc:
+    """The counterpart of a `warp.Function` that is not built in; the same one as long as it is not changed."""
+    if function.native_snippet is not None:
+        return NativeFunc(function.func, function.native_snippet, function.adj_native_snippet, function.replay_snippet)
     every = (*function.user_overloads.values(), *function.user_templates.values())
     written = tuple(one for one in every if one.generic_parent is None) or (function,)
     state = tuple((one, one.custom_grad_func, one.custom_replay_func) for one in written)

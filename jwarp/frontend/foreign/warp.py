@@ -11,15 +11,16 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 import numpy as np
 
 from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.foreign.functions import function_of
-from jwarp.frontend.meaning import meaning, reads
-from jwarp.types import SCALARS, Struct, StructType, array, indexedarray, struct, tile, unchecked
+from jwarp.frontend.lowering.derivatives import grad
+from jwarp.frontend.meaning import reads
+from jwarp.types import SCALARS, Reference, Struct, StructType, array, indexedarray, struct, tile, unchecked
 
 PACKAGE = "warp"
 
@@ -93,12 +94,13 @@ def _type(kind: type) -> Any:
 
 def _composite(kind: Any) -> Any:
     """A type of vectors, matrices, quaternions or transformations."""
-    dtype, shape, family = counterpart(kind._wp_scalar_type_), kind._shape_, getattr(kind, _HINT).__name__
+    *shape, dtype = map(counterpart, kind._wp_type_params_)
+    family = getattr(kind, _HINT).__name__
     maker = named("types")
     if family == "Vector":
         return maker.vector(shape[0], dtype)
     if family == "Matrix":
-        return maker.matrix(shape, dtype)
+        return maker.matrix(tuple(shape), dtype)
     return getattr(maker, family.lower())(dtype)
 
 
@@ -129,7 +131,7 @@ def _type_var(variable: TypeVar) -> Any:
 _type_vars: Cache[tuple, Any] = Cache("type variables of Warp's", 1024)
 
 
-def _generic(alias: types.GenericAlias) -> Any:
+def _generic(alias: Any) -> Any:
     """`tuple[…]`, where a function says its results."""
     if get_origin(alias) is not tuple:
         return alias
@@ -151,9 +153,9 @@ def _value(value: Any) -> Any:
 
 
 def _struct_value(value: Any) -> Struct:
-    """A struct that a kernel refers to, of numbers, vectors and the like; arrays in it are left out."""
+    """A struct with the same values of its fields."""
     kind: StructType = counterpart(value._cls)
-    return unchecked(kind, {name: meaning(getattr(value, name)) for name in kind.fields})
+    return unchecked(kind, {name: getattr(value, name) for name in kind.fields})
 
 
 # -- structs
@@ -188,20 +190,27 @@ def _place_of(kind: type) -> Span:
         return Span(kind.__module__, 0)
 
 
+def _function(function: Any) -> Any:
+    return named(function.key) if function.is_builtin() else function_of(function)
+
+
 # What is done with objects of each class: of Python's, and of Warp's by name.
 _OF_PYTHON: dict[type, Callable[[Any], Any]] = {
     types.ModuleType: _module,
     type: _type,
     TypeVar: _type_var,
     types.GenericAlias: _generic,
+    type(ClassVar[int]): _generic,  # what `typing.Tuple[…]` is, too
     types.FunctionType: _by_name,
 }
 _OF_WARP: dict[str, Callable[[Any], Any]] = {
-    "Function": lambda function: named(function.key) if function.is_builtin() else function_of(function),
+    "Function": _function,
+    "GradWrapper": lambda made: grad(_function(made.func)),
     "Struct": _struct,
     "StructInstance": _struct_value,
     "array": _array,
     "_ArrayAnnotation": _array,
+    "Reference": lambda annotation: Reference(counterpart(annotation.value_type)),
     "indexedarray": _indexed_array,
     "_IndexedArrayAnnotation": _indexed_array,
     "tile": _tile,

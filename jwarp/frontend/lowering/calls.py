@@ -179,6 +179,8 @@ def _static(ctx: Context, node: ast.Call) -> Binding:
     if len(parts) != 1:
         raise CompileError("wp.static takes one expression", ctx.span(node))
     source = ctx.frame.source
+    if (written := ast.unparse(parts[0])) in source.statics:
+        return bind_python(source.statics[written], "wp.static(…)", ctx.span(node))
     known = _constants(ctx)
     text = _Lengths(ctx).visit(copy.deepcopy(parts[0]))
     _check_known(ctx, text, known)

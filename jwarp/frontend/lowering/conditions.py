@@ -13,7 +13,16 @@ from jwarp.frontend.lowering.control_flow import State, merge, restore, state_of
 from jwarp.frontend.lowering.rules import expression, lower, lower_condition, unsupported
 from jwarp.frontend.syntax.operators import COMPARISONS
 from jwarp.frontend.values import kinds
-from jwarp.frontend.values.bindings import Binding, Composite, describe, holds_array, layout, rebuild
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    Composite,
+    StructArray,
+    describe,
+    holds_array,
+    layout,
+    rebuild,
+)
 from jwarp.frontend.values.cells import with_origins
 from jwarp.ir.builder import FALSE, TRUE, make_block
 from jwarp.ir.nodes import Const, If, Node, Op, Operand, Value
@@ -30,10 +39,28 @@ _VALUE = "$value"  # that value, as if it were a variable
 @expression(ast.Compare)
 def comparison(ctx: Context, node: ast.Compare) -> Binding:
     """`a < b < c`."""
+    if len(node.ops) == 1 and (absent := _compared_with_none(ctx, node)) is not None:
+        return absent
     for operator in node.ops:
         if type(operator) not in COMPARISONS:
             raise unsupported(ctx, node, type(operator))
     return _chain(ctx, node, lower(ctx, node.left), 0)
+
+
+def _compared_with_none(ctx: Context, node: ast.Compare) -> Operand | None:
+    """`a == None` of an array, and `!=`, `is`, `is not`: whether it has no elements; None if it is nothing such."""
+    is_equal = isinstance(node.ops[0], (ast.Eq, ast.Is))
+    if not (is_equal or isinstance(node.ops[0], (ast.NotEq, ast.IsNot))):
+        return None
+    sides = node.left, node.comparators[0]
+    arrays = [side for side in sides if not (isinstance(side, ast.Constant) and side.value is None)]
+    if len(arrays) != 1:
+        return None
+    array, span = lower(ctx, arrays[0]), ctx.span(node)
+    if not isinstance(array, (ArrayRef, StructArray)):
+        raise KernelTypeError(f"{describe(array)} is compared with None, which only an array can be", span)
+    holds = ctx.condition(array, span)
+    return ctx.emit("not", holds, span=span) if is_equal else holds
 
 
 def _chain(ctx: Context, node: ast.Compare, left: Binding, position: int) -> Operand:

@@ -244,7 +244,9 @@ def _matched(
         if isinstance(binding, Unusable):
             return binding
     word = "the returned value" if name == "$result" else f"`{name}`"
-    if _are_other_arrays(x, y, span) and not (x_left or y_left):
+    # Where a function has not returned yet, another return decides.
+    is_open = name == "$result" and (x is None or y is None)
+    if _are_other_arrays(x, y, span) and not (x_left or y_left or is_open):
         return Unusable(
             f"{word} is not the same array in both branches of a condition that is not constant",
             "set it before the `if`, or use it inside the branches",

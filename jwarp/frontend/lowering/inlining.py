@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
@@ -10,7 +11,7 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.gradients import with_gradient
-from jwarp.frontend.lowering.references import leave_references
+from jwarp.frontend.lowering.references import leave_references, reference_targets
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -19,10 +20,14 @@ from jwarp.frontend.values.bindings import (
     TileStack,
     bind_python,
     describe,
+    flatten,
     layout,
+    rebuild,
 )
 from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.builder import FALSE, TRUE
+from jwarp.ir.nodes import Block, Node, Op
+from jwarp.ir.visit import map_ops
 from jwarp.types import ArrayType, Bound, Pattern, filled, fits
 
 
@@ -34,6 +39,7 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
     bound: Bound = {}
     arguments = _bound(function, given, bound)
+    targets = reference_targets(ctx, function, given, arguments)
     caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments), variables=bound)
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)
@@ -46,12 +52,65 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     finally:
         ctx.stack.pop()
         ctx.frame = caller
-    leave_references(ctx, function, given, arguments, after)
-    if function.gradient is not None and not ctx.in_gradient:
+    leave_references(ctx, function, targets, arguments, after)
+    if ctx.in_gradient:
+        return result
+    body = nodes[start:]
+    if function.gradient is not None:
         if any(map(holds_tile, (*arguments.values(), result))):
             raise CompileError(f"`{function.name}` has a gradient of its own, so it cannot take or give tiles", span)
-        return with_gradient(ctx, function, arguments, result, nodes[start:], span)
-    return result
+        result = with_gradient(ctx, function, arguments, result, body, span)
+    return result if function.replay is None else _with_replay(ctx, function.replay, arguments, result, span)
+
+
+def _with_replay(ctx: Context, replay: Func, arguments: dict[str, Binding], result: Binding, span: Span) -> Binding:
+    """The result of a call, which derivatives of the kernel get by the replay instead of the function.
+
+    Nothing else of a call is done again by derivatives: a function without a result needs no replay.
+    """
+    if result == ():
+        return result
+    if ctx.block_dim:
+        raise CompileError(f"`{replay.name}` is a replay, which kernels with tiles cannot have", span)
+    env = dict(zip(replay.signature.parameters, arguments.values(), strict=True))
+    caller, ctx.frame = ctx.frame, Frame(replay.source, env=env)
+    ctx.stack.append(replay)
+    first = ctx.first_local + len(ctx.locals)
+    try:
+        with ctx.builder.block() as nodes:
+            lower_statements(ctx, replay.source.tree.body)
+            again = result_of(ctx, replay, span)
+    except JwarpError as error:
+        raise _inside(error, replay, span) from None
+    finally:
+        ctx.stack.pop()
+        ctx.frame = caller
+    if layout(again, span) != layout(result, span):
+        raise KernelTypeError(
+            f"the replay `{replay.name}` gives {describe(again)}, the function {describe(result)}", span
+        )
+    before, after = flatten(result, span), flatten(again, span)
+    assert before is not None and after is not None
+    if ctx.first_local + len(ctx.locals) > first:
+        raise CompileError(f"`{replay.name}` has a local array, which a replay cannot have", span)
+    ctx.builder.extend(_recalling(ctx, replay, node) for node in nodes)
+    return rebuild(result, [ctx.builder.op("replayed", *pair) for pair in zip(before, after, strict=True)])
+
+
+def _recalling(ctx: Context, replay: Func, node: Node) -> Node:
+    """A node of a replay, which reads arrays as they are when the launch has ended."""
+
+    def change(op: Op) -> Op:
+        if op.row.is_write or op.row.is_lasting or (op.name == "load" and op.array >= ctx.first_local):
+            what = "prints or checks" if not op.row.is_write else "writes to an array"
+            raise CompileError(
+                f"the replay `{replay.name}` {'reads a local array' if op.name == 'load' else what}",
+                op.span,
+                "it reads what the launch has left in the kernel's arrays",
+            )
+        return dataclasses.replace(op, name="recall") if op.name == "load" else op
+
+    return map_ops(Block((node,)), change).nodes[0]
 
 
 def _bound(function: Func, given: Arguments, variables: Bound) -> dict[str, Binding]:

@@ -28,7 +28,7 @@ def unroll(ctx: Context, loop: ast.For, name: str, trips: range, kind: ScalarTyp
     nodes = [n for s in loop.body for n in ast.walk(s)]
     # Jumps make a loop of its own of what need not be unrolled.
     jumps = any(may_jump(s) for s in loop.body)
-    must = bool(_statics_of(ctx, loop, name)) if jumps else any(_is_static(ctx, n) for n in nodes)
+    must = bool(_statics_of(ctx, loop, name)) or (not jumps and _has_static_of_trip(ctx, loop))
     count = max(0, -((trips.start - trips.stop) // trips.step))  # len() ends at 2^63
     fits = count <= ctx.max_unroll and len(nodes) * count * ctx.unrolled <= MAX_UNROLLED_NODES
     if not (must or (fits and not jumps)):
@@ -61,6 +61,15 @@ def _read_trips(ctx: Context, loop: ast.For, name: str, trips: range, kind: Scal
     return None
 
 
+def _has_static_of_trip(ctx: Context, loop: ast.For) -> bool:
+    """Whether some `wp.static` reads a variable that a trip sets, other than those of loops inside."""
+    own = {id(n.target) for s in loop.body for n in ast.walk(s) if isinstance(n, ast.For)}
+    stores = (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    changed = {n.id for n in stores if id(n) not in own}
+    statics = (n for s in loop.body for n in ast.walk(s) if _is_static(ctx, n))
+    return any(isinstance(n, ast.Name) and n.id in changed for static in statics for n in ast.walk(static))
+
+
 def check_not_static(ctx: Context, loop: ast.For, name: str) -> None:
     """Refuse `wp.static` of the variable of a loop whose bounds are not constants."""
     for node in _statics_of(ctx, loop, name):
@@ -85,7 +94,9 @@ def _is_static(ctx: Context, node: ast.AST) -> bool:
     if name != "static":
         return False
     callee = lower(ctx, node.func)
-    return isinstance(callee, PythonRef) and callee.object is static
+    is_static = isinstance(callee, PythonRef) and callee.object is static
+    # What the decorator evaluated is a constant.
+    return is_static and not (node.args and ast.unparse(node.args[0]) in ctx.frame.source.statics)
 
 
 def _walk_unshadowed(node: ast.AST, name: str) -> Iterator[ast.AST]:

@@ -60,7 +60,7 @@ def from_components(e: Emitter, type: CompositeType, args: Sequence[Binding], sp
         return convert(e, type, args[0], span)
     if any(isinstance(a, Composite) for a in args):
         given = ", ".join(map(describe, args))
-        way = "wp.matrix_from_rows and wp.matrix_from_cols take vectors" if type.kind is MATRIX else ""
+        way = f"wp.matrix_from_rows and wp.matrix_from_cols take vectors; {_FROM_PARTS}" if type.kind is MATRIX else ""
         raise KernelTypeError(f"{type.name} is made of scalars, not of ({given})", span, way or "give each component")
     scalars = [component(e, type.dtype, a, span) for a in args] or [zero(type.dtype)]
     if len(scalars) != type.size and (len(scalars) > 1 or (args and not type.kind.repeats)):
@@ -103,6 +103,10 @@ def make_vector(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     return from_components(e, vector(extent, component_type(e, values, dtype, "wp.vector", span)), values, span)
 
 
+# What Warp's wp.matrix and wp.mat44 also do.
+_FROM_PARTS = "of a position, a rotation and a scale: wp.transform_compose(position, rotation, scale)"
+
+
 def make_matrix(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     """`matrix(*values, shape, dtype)`; the type follows from the values where it is left out."""
     values, shape, dtype = args
@@ -141,7 +145,7 @@ def positive(binding: Binding, what: str, span: Span) -> int:
 def component_type(e: Emitter, values: Sequence[Binding], dtype: Binding | None, name: str, span: Span) -> ScalarType:
     """The type that `dtype` names, or else the one that the values have."""
     if dtype is not None:
-        kind = as_scalar(dtype.object) if isinstance(dtype, PythonRef) else None
+        kind = as_scalar(dtype.object if isinstance(dtype, PythonRef) else dtype)  # a default is the type itself
         if kind is None:
             raise KernelTypeError(f"the dtype of {name} must be a scalar type, not {describe(dtype)}", span)
         return kind

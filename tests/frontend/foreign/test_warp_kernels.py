@@ -142,3 +142,25 @@ def scaled_by(factors):
 def test_static_is_what_it_was_where_the_kernel_was_defined():
     for factor, kernel in zip((2, 3), scaled_by((2, 3)), strict=True):
         np.testing.assert_array_equal(jwarp.launch(kernel, 3, [np.ones(3, np.float32)], [3])[0], [factor] * 3)
+
+
+@wp.kernel
+def by_value(v: wp.vec3, q: wp.quat, t: wp.transform, f: wp.float32, n: wp.int32, s: Outer, y: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    y[i] = wp.quat_rotate(q, v) * f + wp.transform_point(t, s.inner.v) * float(n) + s.x[i] + wp.vec3(s.m[0, 1])
+
+
+def test_arguments_may_be_values_of_warp():
+    rng = np.random.default_rng(2)
+    w = rng.normal(size=(N, 3)).astype(np.float32)
+    s = Outer()
+    s.inner.v, s.m, s.x = wp.vec3(1.0, 2.0, -3.0), wp.mat22(1.0, 2.0, 3.0, 4.0), wp.array(w, wp.vec3)
+    q = wp.quat_from_axis_angle(wp.vec3(0.0, 0.6, 0.8), 0.3)
+    given = [wp.vec3(1.0, 2.0, 3.0), q, wp.transform(wp.vec3(1.0, 0.0, 2.0), q), wp.float32(1.5), wp.int32(3)]
+    (expected,) = of_warp(by_value, [*given, s], [(np.zeros((N, 3), np.float32), wp.vec3)])
+    made = wp.zeros(N, dtype=wp.vec3, device="cpu")
+    (got,) = jwarp.launch(by_value, N, [*given, s], [made])
+    assert got is made
+    np.testing.assert_allclose(made.numpy(), expected, rtol=1e-5, atol=1e-6)
+    fields = {"inner": s.inner, "m": s.m, "x": w}
+    np.testing.assert_allclose(jwarp.launch(by_value, N, [*given, fields], [N])[0], expected, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,78 @@
+"""Options of modules and of kernels, as Warp has them: those that change what a kernel means are followed."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from jwarp.config import Settings
+from jwarp.errors import KernelTypeError
+
+# Those that are followed: what holds where nobody says (None: the settings), and what they may be.
+_FOLLOWED: dict[str, tuple[Any, type]] = {
+    "enable_backward": (True, bool),
+    "max_unroll": (None, int),
+    "fast_math": (None, bool),
+}
+# Those that Warp has besides, which say how it compiles.
+_OTHERS = (
+    *("enable_mathdx_gemm", "enable_mathdx_solver", "enable_mathdx_fft", "fuse_fp", "lineinfo", "cuda_output", "mode"),
+    *("optimization_level", "cpu_compiler_flags", "deterministic", "deterministic_max_records", "block_dim"),
+    *("compile_time_trace", "strip_hash", "extra_build_options", "default_grid_stride"),
+    *("enable_vector_component_overwrites", "verify_autograd_array_access"),
+)
+_DEFAULTS: dict[str, Any] = {**{name: row[0] for name, row in _FOLLOWED.items()}, **dict.fromkeys(_OTHERS)}
+
+# By the name of the module, what it has set.
+_set: dict[str, dict[str, Any]] = {}
+
+
+def checked(options: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Options as a dict of their own; a KernelTypeError for names that Warp does not have and values of other types."""
+    for name, value in options.items():
+        if name not in _DEFAULTS:
+            raise KernelTypeError(f"{where}: no option {name!r}; there are {', '.join(_DEFAULTS)}")
+        kind: Any = _FOLLOWED.get(name, (None, object))[1]
+        if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 0)):
+            raise KernelTypeError(f"{where}: {name} must be {kind.__name__}, not {value!r}")
+    return dict(options)
+
+
+def set_module_options(options: Mapping[str, Any], module: Any = None) -> None:
+    """Set options of all kernels of a module, by default that of the caller; those of a kernel itself count more.
+
+    `enable_backward`, `max_unroll` and `fast_math` are followed; the other options of Warp are accepted and do nothing.
+    They count for kernels that are not used yet.
+
+    Raises:
+        KernelTypeError: Warp has no such option, or the value is of another type.
+    """
+    _set.setdefault(_name(module), {}).update(checked(options, "wp.set_module_options"))
+
+
+def get_module_options(module: Any = None) -> dict[str, Any]:
+    """The options of a module, by default that of the caller."""
+    return {**_DEFAULTS, **_set.get(_name(module), {})}
+
+
+def _name(module: Any) -> str:
+    if module is None:
+        return str(sys._getframe(2).f_globals.get("__name__", ""))
+    return module.__name__ if isinstance(module, types.ModuleType) else str(getattr(module, "name", module))
+
+
+def option(name: str, module: str, own: Mapping[str, Any]) -> Any:
+    """What holds for a kernel with the options `own` in a module."""
+    return own[name] if name in own else _set.get(module, {}).get(name, _DEFAULTS[name])
+
+
+def settled(settings: Settings, module: str, own: Mapping[str, Any]) -> Settings:
+    """The settings for a kernel with the options `own` in a module."""
+    if not own and module not in _set:
+        return settings
+    found = {name: option(name, module, own) for name in ("max_unroll", "fast_math")}
+    changes = {name: value for name, value in found.items() if value is not None}
+    return dataclasses.replace(settings, **changes) if changes else settings

@@ -1,0 +1,68 @@
+"""Options of kernels and modules: those that change what a kernel means are followed, the others of Warp accepted."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jwarp as wp
+
+
+def squared(x: wp.array[float], r: wp.array[float]):
+    i = wp.tid()
+    total = float(0.0)
+    for k in range(12):
+        total += x[i] * x[i] * float(k)
+    r[i] = total
+
+
+@pytest.fixture
+def module_options():
+    before = wp.get_module_options()
+    yield
+    wp.set_module_options({name: value for name, value in before.items() if value is not None})
+
+
+def gradient(kernel):
+    return jax.grad(lambda x: wp.jax_kernel(kernel)(x)[0].sum())(jnp.arange(3.0))
+
+
+def loops(kernel):
+    return str(wp.inspect(kernel, "ir")).count("for %")
+
+
+def test_a_kernel_follows_its_own_options_and_those_of_its_module(module_options):
+    plain, own = wp.kernel(squared), wp.kernel(squared, enable_backward=True)
+    apart = wp.kernel(module="unique", module_options={"max_unroll": 3, "enable_backward": False})(squared)
+    other = wp.kernel(module="another")(squared)
+    wp.set_module_options({"enable_backward": False, "max_unroll": 2, "lineinfo": True})
+    wp.set_module_options({"max_unroll": 1}, module="another")
+    assert wp.get_module_options()["max_unroll"] == 2
+    assert wp.get_module_options(sys.modules[__name__])["lineinfo"] is True
+    assert [k.enable_backward for k in (plain, own, apart, other)] == [False, True, False, True]
+    with pytest.raises(wp.NotDifferentiableError):
+        gradient(plain)
+    with pytest.raises(wp.NotDifferentiableError):
+        gradient(apart)
+    np.testing.assert_allclose(gradient(other), 2 * 66 * np.arange(3.0))
+    assert [loops(k) for k in (plain, apart, other, wp.kernel(squared, module="third"))] == [1, 1, 1, 0]
+
+
+def test_what_only_says_how_warp_compiles_is_accepted():
+    options = {"launch_bounds": (256, 1), "cluster_dim": 2, "grid_stride": False, "enable_cuda_smem_spilling": True}
+    made = wp.kernel(name="renamed", cuda_max_registers=64, entry_point_abi="warp", **options)(squared)
+    assert made.name == "renamed"
+    np.testing.assert_allclose(wp.jax_kernel(made)(jnp.ones(2))[0], 66)
+
+
+def test_what_there_is_not_is_refused():
+    with pytest.raises(wp.KernelTypeError, match="no option 'unroll'"):
+        wp.set_module_options({"unroll": 3})
+    with pytest.raises(wp.KernelTypeError, match="max_unroll must be int, not True"):
+        wp.set_module_options({"max_unroll": True})
+    with pytest.raises(wp.KernelTypeError, match="need module='unique'"):
+        wp.kernel(module_options={"fast_math": True})(squared)
+    with pytest.raises(wp.KernelTypeError, match="entry_point_abi='external_constant_params'"):
+        wp.kernel(entry_point_abi="external_constant_params")(squared)

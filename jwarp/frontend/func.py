@@ -21,7 +21,7 @@ from jwarp.frontend.syntax.source import (
     parameter_span,
     read_source,
 )
-from jwarp.types import Pattern, Reference, StackKind, TileKind, wanted_type
+from jwarp.types import Pattern, Reference, Repeated, StackKind, TileKind, wanted_type
 
 
 class Func(ByName):
@@ -136,6 +136,8 @@ class Func(ByName):
             return annotation.__metadata__[0]
         if isinstance(annotation, (TileKind, StackKind)):
             return annotation
+        if get_origin(annotation) is tuple and get_args(annotation)[1:] == (...,):
+            return Repeated(self._wanted(get_args(annotation)[0], name))
         if get_origin(annotation) is tuple:
             return tuple(self._wanted(item, name) for item in get_args(annotation))
         wanted = wanted_type(annotation)

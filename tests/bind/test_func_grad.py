@@ -317,3 +317,26 @@ def test_what_is_no_gradient_of_a_function():
 
     with pytest.raises(wp.KernelTypeError, match="can only be used in"):
         wp.adjoint[0]
+
+
+@wp.func
+def stored(i: int, x: wp.array[float], y: wp.array[float]):
+    y[i] = x[i] * x[i]
+
+
+@wp.func_grad(stored)
+def stored_gradient(i: int, x: wp.array[float], y: wp.array[float]):
+    wp.adjoint[x][i] += y[i]
+
+
+def test_without_results_the_function_runs_and_has_no_derivative():
+    @wp.kernel
+    def kernel(x: wp.array[float], y: wp.array[float]):
+        stored(wp.tid(), x, y)
+
+    run = wp.jax_kernel(kernel)
+    x = jnp.arange(3, dtype=jnp.float32)
+    np.testing.assert_array_equal(run(x)[0], x * x)
+    for derivative in (lambda: jax.grad(lambda x: run(x)[0].sum())(x), lambda: jax.jvp(run, (x,), (x,))):
+        with pytest.raises(wp.NotDifferentiableError, match="a function with a gradient of its own .* works on `y`"):
+            derivative()

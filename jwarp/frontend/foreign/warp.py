@@ -20,7 +20,7 @@ from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.foreign.functions import function_of
 from jwarp.frontend.lowering.derivatives import grad
 from jwarp.frontend.meaning import reads
-from jwarp.types import SCALARS, Struct, StructType, array, indexedarray, struct, tile, unchecked
+from jwarp.types import SCALARS, Reference, Struct, StructType, array, indexedarray, struct, tile, unchecked
 
 PACKAGE = "warp"
 
@@ -204,6 +204,7 @@ _OF_PYTHON: dict[type, Callable[[Any], Any]] = {
 }
 _OF_WARP: dict[str, Callable[[Any], Any]] = {
     "Function": _function,
+    "Reference": lambda made: Reference(counterpart(made.value_type)),
     "GradWrapper": lambda made: grad(_function(made.func)),
     "Struct": _struct,
     "StructInstance": _struct_value,

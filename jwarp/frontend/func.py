@@ -139,7 +139,10 @@ class Func(ByName):
         if get_origin(annotation) is tuple and get_args(annotation)[1:] == (...,):
             return Repeated(self._wanted(get_args(annotation)[0], name))
         if get_origin(annotation) is tuple:
-            return tuple(self._wanted(item, name) for item in get_args(annotation))
+            items = get_args(annotation)
+            if len(items) == 2 and items[1] is ...:
+                return Repeated(self._wanted(items[0], name))
+            return tuple(self._wanted(item, name) for item in items)
         wanted = wanted_type(annotation)
         if wanted is None:
             raise CompileError(

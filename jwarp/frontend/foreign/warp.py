@@ -94,12 +94,13 @@ def _type(kind: type) -> Any:
 
 def _composite(kind: Any) -> Any:
     """A type of vectors, matrices, quaternions or transformations."""
-    dtype, shape, family = counterpart(kind._wp_scalar_type_), kind._shape_, getattr(kind, _HINT).__name__
+    *shape, dtype = map(counterpart, kind._wp_type_params_)
+    family = getattr(kind, _HINT).__name__
     maker = named("types")
     if family == "Vector":
         return maker.vector(shape[0], dtype)
     if family == "Matrix":
-        return maker.matrix(shape, dtype)
+        return maker.matrix(tuple(shape), dtype)
     return getattr(maker, family.lower())(dtype)
 
 
@@ -210,6 +211,7 @@ _OF_WARP: dict[str, Callable[[Any], Any]] = {
     "StructInstance": _struct_value,
     "array": _array,
     "_ArrayAnnotation": _array,
+    "Reference": lambda annotation: Reference(counterpart(annotation.value_type)),
     "indexedarray": _indexed_array,
     "_IndexedArrayAnnotation": _indexed_array,
     "tile": _tile,

@@ -136,8 +136,6 @@ class Func(ByName):
             return annotation.__metadata__[0]
         if isinstance(annotation, (TileKind, StackKind)):
             return annotation
-        if get_origin(annotation) is tuple and get_args(annotation)[1:] == (...,):
-            return Repeated(self._wanted(get_args(annotation)[0], name))
         if get_origin(annotation) is tuple:
             items = get_args(annotation)
             if len(items) == 2 and items[1] is ...:

@@ -74,22 +74,6 @@ class Open(Pattern):
 
 
 @dataclass(frozen=True, repr=False)
-class Repeated(Pattern):
-    """Tuples of any length, all of whose items are of one type or pattern: `tuple[int, ...]`. None is anything."""
-
-    item: Any
-
-    def fits(self, kind: Any, bound: Bound) -> bool:
-        return isinstance(kind, tuple) and all(self.item is None or fits(x, self.item, bound) for x in kind)
-
-    def filled(self, bound: Bound) -> Any:
-        return self
-
-    def __repr__(self) -> str:
-        return f"tuple[{'Any' if self.item is None else self.item}, ...]"
-
-
-@dataclass(frozen=True, repr=False)
 class Variable(Pattern):
     """A type variable of the user's: one type wherever it stands in a signature."""
 
@@ -168,12 +152,12 @@ def _options(variable: TypeVar, known: Any) -> tuple[Any, ...] | None:
 
 @dataclass(frozen=True, repr=False)
 class Repeated(Pattern):
-    """Stands for the tuples whose items are all of a kind: `tuple[int, ...]`."""
+    """Stands for the tuples whose items are all of a kind: `tuple[int, ...]`. None is anything."""
 
     item: Any
 
     def fits(self, kind: Any, bound: Bound) -> bool:
-        return isinstance(kind, tuple) and all(fits(part, self.item, bound) for part in kind)
+        return isinstance(kind, tuple) and (self.item is None or all(fits(part, self.item, bound) for part in kind))
 
     def filled(self, bound: Bound) -> Any:
         return Repeated(filled(self.item, bound))

@@ -205,7 +205,6 @@ _OF_PYTHON: dict[type, Callable[[Any], Any]] = {
 }
 _OF_WARP: dict[str, Callable[[Any], Any]] = {
     "Function": _function,
-    "Reference": lambda made: Reference(counterpart(made.value_type)),
     "GradWrapper": lambda made: grad(_function(made.func)),
     "Struct": _struct,
     "StructInstance": _struct_value,

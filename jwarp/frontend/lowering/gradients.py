@@ -15,6 +15,7 @@ from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.attributes import Detached, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
+    Block,
     Const,
     Gradient,
     Kernel,
@@ -40,14 +41,10 @@ def with_gradient(
 ) -> Binding:
     """The result of a call, with the derivative that `function.gradient` says. `body` is what was called."""
     assert function.gradient is not None
-    number, first = len(ctx.gradients), ctx.first_local
-    written = {n.array for node in body for n in walk_node(node) if isinstance(n, Op) and n.row.is_write}
-    stored = tuple(sorted(a for a in written if a < first))
-    if result == ():
-        # What it should be is not known: derivatives by way of the arrays that it writes are refused.
-        nothing = Kernel(function.gradient.name, (), 1, make_block([]), span)
-        ctx.gradients.append(Gradient(nothing, ()))
-        ctx.builder.effect("rule", attr=Rule(number, stored))
+    if result == ():  # what derivatives refuse
+        empty = Kernel(function.gradient.name, (), 1, Block(), span)
+        ctx.builder.effect("rule", zero(int32), attr=Rule(len(ctx.gradients), ()))
+        ctx.gradients.append(Gradient(empty, ()))
         return result
     made = _Call(ctx, function.gradient, span)
     for name, binding in arguments.items():
@@ -56,8 +53,11 @@ def with_gradient(
     gradient, sums = made.lower()
     scalars = flatten(result, span)
     assert scalars is not None
+    number = len(ctx.gradients)
     ctx.gradients.append(gradient)
-    ctx.builder.effect("rule", *made.operands, attr=Rule(number, stored))
+    first = ctx.first_local
+    written = {n.array for node in body for n in walk_node(node) if isinstance(n, Op) and n.row.is_write}
+    ctx.builder.effect("rule", *made.operands, attr=Rule(number, tuple(sorted(a for a in written if a < first))))
     sources = [x for x in made.operands if isinstance(x, Value) and x.type.is_float]
     detached: list[Operand] = []
     for j, x in enumerate(scalars):

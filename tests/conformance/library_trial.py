@@ -25,8 +25,7 @@ class LibraryTrial(trial.Trial):
         self.package, self.names = library, names
 
     def run(self) -> None:
-        stand_in = self.stand_in if self.launches else _nothing
-        recorder = Recorder(stand_in, key=lambda kernel: (kernel,), most=INSTANCES)
+        recorder = Recorder(self.stand_in, key=lambda kernel: (kernel,), most=INSTANCES)
         if self.names:
             record_tests(self.module, self.names, recorder, TEST_SECONDS)
         else:
@@ -38,7 +37,7 @@ class LibraryTrial(trial.Trial):
             for kernel in kernels_of(self.package.package):
                 if name_of(kernel) not in self.skipped:
                     launches += self.alone(kernel, np.random.default_rng(zlib.crc32(name_of(kernel).encode())))
-        if self.launches:
+        if "launch" in self.steps:
             self.compare_all(launches)
 
     def kernel(self, kernel: Any) -> Any:
@@ -47,18 +46,15 @@ class LibraryTrial(trial.Trial):
         return self.read[kernel]
 
 
-def _nothing(launch: Launch, given: list[Any]) -> None: ...
-
-
 def run_library_trial(
-    library: Library, module: str, names: list[str], log: Path, skipped: frozenset[str], launches: bool
+    library: Library, module: str, names: list[str], log: Path, skipped: frozenset[str], steps: tuple[str, ...]
 ) -> None:
     """Try the kernels in this process."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
     warp.config.enable_backward = False
-    made = LibraryTrial(library, names, module, log, skipped, library.name, launches)
+    made = LibraryTrial(library, names, module, log, skipped, library.name, steps)
     try:
         made.run()
     except Exception as error:

@@ -43,22 +43,22 @@ class Job:
     module: str
     library: Library | None = None
     tests: list[str] = field(default_factory=list)
-    launches: bool = True
+    steps: tuple[str, ...] = trial.STEPS
     skipped: frozenset[str] = frozenset()
 
     def run(self, log: Path, known: frozenset[str]) -> None:
         if self.library is None:
-            trial.run_trial(self.module, log, self.skipped)
+            trial.run_trial(self.module, log, self.skipped, self.steps)
         else:
             library_trial.run_library_trial(
-                self.library, self.module, self.tests, log, self.skipped | known, self.launches
+                self.library, self.module, self.tests, log, self.skipped | known, self.steps
             )
 
 
-def jobs_of(library: Library, launches: bool = True) -> list[Job]:
+def jobs_of(library: Library, steps: tuple[str, ...] = trial.STEPS) -> list[Job]:
     """The trials of a library; those of kernels that no test launches come last."""
-    found = [Job(module, library, tests, launches) for module, tests in library.reached().items()]
-    return [*found, Job(library.package, library, [], launches)]
+    found = [Job(module, library, tests, steps) for module, tests in library.reached().items()]
+    return [*found, Job(library.package, library, [], steps)]
 
 
 def try_modules(modules: list[str], processes: int = PROCESSES, seconds: int = SECONDS) -> list[dict]:
@@ -74,7 +74,7 @@ def run_jobs(jobs: list[Job], processes: int = PROCESSES, seconds: int = SECONDS
     warp.config.kernel_cache_dir = str(folder / "cache")
     warp.init()
     warp.config.optimization_level = 1
-    if any(job.launches for job in jobs):
+    if any("launch" in job.steps for job in jobs):
         _warm_up()
     context = multiprocessing.get_context("fork")
     waiting = list(jobs)
@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, help="file for one row for each launch tried, as JSON")
     parser.add_argument("--update", action="store_true", help="write the names of agreeing kernels to agreeing.txt")
     parser.add_argument("--library", action="append", default=[], help="try a library's kernels: mujoco_warp or newton")
-    parser.add_argument("--compile", action="store_true", help="only compile the kernels of libraries")
+    parser.add_argument("--steps", default=",".join(trial.STEPS), help="what to do with kernels")
     parser.add_argument("--tests", default="", help="only modules of a library's tests that have this in their name")
     parser.add_argument(
         "modules", nargs="*", help="as warp.tests.test_vec; all, if neither this nor --library is given"
@@ -180,9 +180,10 @@ def main() -> None:
     libraries = [x for x in LIBRARIES if x.package in options.library]
     for missing in [x for x in libraries if not x.installed]:
         parser.error(f"{missing.package} is not installed: {INSTALL}")
-    jobs = [job for x in libraries for job in jobs_of(x, not options.compile) if options.tests in job.module]
+    steps = tuple(options.steps.split(","))
+    jobs = [job for x in libraries for job in jobs_of(x, steps) if options.tests in job.module]
     if not libraries or options.modules:
-        jobs += [Job(module) for module in options.modules or all_modules()]
+        jobs += [Job(module, steps=steps) for module in options.modules or all_modules()]
     rows = run_jobs(jobs, seconds=LIBRARY_SECONDS if libraries else SECONDS)
     if options.rows:
         options.rows.write_text(json.dumps(rows))

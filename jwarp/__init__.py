@@ -71,6 +71,7 @@ from jwarp.types import indexedarray1d as indexedarray1d
 from jwarp.types import indexedarray2d as indexedarray2d
 from jwarp.types import indexedarray3d as indexedarray3d
 from jwarp.types import indexedarray4d as indexedarray4d
+from jwarp.types import ref as ref
 from jwarp.types import struct as struct
 from jwarp.types import tile as _tile
 from jwarp.types import tile_stack as _tile_stack

@@ -90,6 +90,7 @@ from jwarp.types import indexedarray1d as indexedarray1d
 from jwarp.types import indexedarray2d as indexedarray2d
 from jwarp.types import indexedarray3d as indexedarray3d
 from jwarp.types import indexedarray4d as indexedarray4d
+from jwarp.types import ref as ref
 from jwarp.types import struct as struct
 
 bool = builtins.bool
@@ -1363,7 +1364,7 @@ def eig3(A: mat33h, Q: mat33h, d: vec3h) -> None: ...
 def empty(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.
 
-    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
     Raises:
         CompileError: the shape is not constant.
@@ -2709,7 +2710,7 @@ def where(arr: array[Any], value_if_true: T, value_if_false: T) -> T: ...
 def zeros(shape: int, dtype: type[T]) -> array[T]:
     """An array of this thread's own, all zeros.
 
-    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+    `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
     Raises:
         CompileError: the shape is not constant.

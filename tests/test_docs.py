@@ -20,9 +20,14 @@ def test_no_placeholder_is_left():
     assert not re.search(r"^[A-Z]+$", README.read_text(), re.MULTILINE)
 
 
-def run_code_of(text, folder):
-    """The module that the Python blocks of a text make."""
-    code = "\n".join(re.findall(r"```python\n(.*?)```", text.read_text(), re.DOTALL))
+def run_code_of(text, folder, sections=""):
+    """The module that the Python blocks of a text make, or of the sections of it that a pattern matches."""
+    content = text.read_text()
+    if sections:
+        content = "".join(
+            part for part in re.split(r"^(?=## )", content, flags=re.MULTILINE) if re.match(sections, part)
+        )
+    code = "\n".join(re.findall(r"```python\n(.*?)```", content, re.DOTALL))
     file = folder / f"{text.stem.lower()}_code.py"
     file.write_text(code)
     spec = importlib.util.spec_from_file_location(file.stem, file)
@@ -39,6 +44,18 @@ def test_the_quickstart_of_the_readme(tmp_path):
     np.testing.assert_array_equal(y[499:502], [0.25, 0.5, 0.25])
     assert y.sum() == 1.0 and ys.shape == (8, 1000)
     np.testing.assert_allclose(ys[:, 500], 1.0 - 2.0 * np.linspace(0.0, 0.5, 8), rtol=1e-6)
+
+
+def test_generics(tmp_path):
+    code, _ = run_code_of(DOCS / "language.md", tmp_path, "## Generic kernels|## Functions over arrays")
+    assert code.halves.dtype == np.float16 and code.numbers.dtype == np.int32
+    np.testing.assert_array_equal(code.halves, [1, 1.5, 2, 2.5])
+    np.testing.assert_array_equal(code.whole, [[1, 2, 3]] * 2)
+    np.testing.assert_array_equal(code.slope, [3] * 4)
+    np.testing.assert_array_equal(code.turned_back, [[0, 0, -1, 0]])
+    np.testing.assert_array_equal(code.forces, np.full((5, 3), -2.0))
+    assert code.stiffness == -15 and code.waves.shape == (3, 4)
+    np.testing.assert_array_equal(code.gradient, [2, 0, 6, 0])
 
 
 def test_sharding(tmp_path):

@@ -113,7 +113,7 @@ def prove(kernel: Kernel, unmoved: Kernel | None = None) -> Proofs:
     )
 
 
-def _components_fit(kernel: Kernel, symbols: Symbols) -> Condition:
+def components_fit(kernel: Kernel, symbols: Symbols) -> Condition:
     """The condition that elements have the shape that the kernel was compiled for."""
     conditions = []
     for p, param in enumerate(kernel.params):
@@ -134,7 +134,7 @@ class _Analysis(Visitor):
         self.facts: dict[Value, Facts] = {}
         self.definitions: dict[Value, Node] = {}
         self.coordinates: dict[Value, int] = {}
-        self.condition = _components_fit(kernel, self.symbols)
+        self.condition = components_fit(kernel, self.symbols)
         self.steps = 0  # of the proof at hand
         self.proven: dict[int, Condition] = {}
         self.always: list[UnconditionalAccess] = []

@@ -100,6 +100,8 @@ def _seen(value: Any, is_output: bool) -> Seen:
         shown = f"{kind!r} {list(value.shape)}"
         return Seen(shown, kind=kind, shape=value.shape, dtype=dtype)
     given = describe(value)
+    if given.value is not value and isinstance(given.value, CompositeValue):
+        return _seen(given.value, is_output)  # of another library
     if given.origin == "number" and given.dtype is None and not is_output:
         return seen_number(type(value), str(value))
     if given.shape == () and getattr(value, "weak_type", False):  # what a Python number is where JAX traces

@@ -21,7 +21,7 @@ from jwarp.frontend.syntax.source import (
     parameter_span,
     read_source,
 )
-from jwarp.types import Pattern, Reference, StackKind, TileKind, wanted_type
+from jwarp.types import Pattern, Reference, Repeated, StackKind, TileKind, wanted_type
 
 
 class Func(ByName):
@@ -137,7 +137,10 @@ class Func(ByName):
         if isinstance(annotation, (TileKind, StackKind)):
             return annotation
         if get_origin(annotation) is tuple:
-            return tuple(self._wanted(item, name) for item in get_args(annotation))
+            items = get_args(annotation)
+            if len(items) == 2 and items[1] is ...:
+                return Repeated(self._wanted(items[0], name))
+            return tuple(self._wanted(item, name) for item in items)
         wanted = wanted_type(annotation)
         if wanted is None:
             raise CompileError(

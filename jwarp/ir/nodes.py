@@ -39,13 +39,17 @@ class Const:
     value: Any
 
     def __eq__(self, other: object) -> bool:  # 0.0 and -0.0 differ, NaN equals itself
-        return isinstance(other, Const) and self._key() == other._key()
+        if self is other:
+            return True
+        if not isinstance(other, Const) or self.type != other.type:
+            return False
+        x, y = self.value, other.value
+        if x == y:
+            return bool(x) or not self.type.is_float or math.copysign(1.0, x) == math.copysign(1.0, y)
+        return bool(x != x and y != y)
 
     def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple:
-        return (self.type, repr(self.value))
+        return hash((self.type, self.value if self.value == self.value else None))
 
 
 Operand = Value | Const
@@ -299,15 +303,11 @@ def results(node: Node) -> tuple[Value, ...]:
 
 def blocks(node: Node) -> tuple[Block, ...]:
     """The blocks that `node` owns."""
-    match node:
-        case Op():
-            return ()
-        case If():
-            return (node.then, node.orelse)
-        case For():
-            return (node.body,)
-        case While():
-            return (node.cond, node.body)
+    if isinstance(node, Op):
+        return ()
+    if isinstance(node, If):
+        return (node.then, node.orelse)
+    return (node.body,) if isinstance(node, For) else (node.cond, node.body)
 
 
 def inner_params(node: Node) -> tuple[Value, ...]:
@@ -323,15 +323,21 @@ def inner_params(node: Node) -> tuple[Value, ...]:
 
 def walk(block: Block) -> Iterator[Node]:
     """Every node of `block` and of the blocks inside it, in program order."""
-    for node in block.nodes:
-        yield from walk_node(node)
+    return _in_order(list(reversed(block.nodes)))
 
 
 def walk_node(node: Node) -> Iterator[Node]:
     """`node`, then every node of the blocks inside it, in program order."""
-    yield node
-    for inner in blocks(node):
-        yield from walk(inner)
+    return _in_order([node])
+
+
+def _in_order(left: list[Node]) -> Iterator[Node]:
+    while left:
+        node = left.pop()
+        yield node
+        if not isinstance(node, Op):
+            for block in reversed(blocks(node)):
+                left.extend(reversed(block.nodes))
 
 
 def used_values(body: Block) -> frozenset[Value]:
@@ -391,8 +397,13 @@ def renumbered(node: Op, change: Callable[[ArrayName], ArrayName]) -> Op:
 
 def changed_arrays(node: Node) -> set[ArrayName]:
     """The arrays that `node`, or what is inside it, changes."""
-    ops = (n for n in walk_node(node) if isinstance(n, Op) and n.row.changes_elements)
-    return {array for n in ops for array in arrays_changed(n)}
+    if isinstance(node, Op):
+        return set(arrays_changed(node)) if node.row.changes_elements else set()
+    found: set[ArrayName] = set()
+    for block in blocks(node):
+        for inner in block.nodes:
+            found |= changed_arrays(inner)
+    return found
 
 
 def written_params(kernel: Kernel) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import TypeVar
 
-from jwarp.ir.nodes import Block, For, If, Node, Op, Operand, Value, While, blocks, results
+from jwarp.ir.nodes import Block, For, If, Node, Op, Operand, Value, While, blocks
 from jwarp.ir.visit import Rewriter
 
 _T = TypeVar("_T")
@@ -17,6 +17,7 @@ class Liveness:
 
     def __init__(self) -> None:
         self.values: set[Value] = set()
+        self.kept: set[int] = set()  # control flow that is needed, by its identity
 
     @property
     def size(self) -> int:
@@ -33,15 +34,20 @@ class Liveness:
 
     def need(self, xs: Iterable[Operand]) -> None:
         """Note that values are needed."""
-        self.values.update(x for x in xs if isinstance(x, Value))
+        self.values.update([x for x in xs if isinstance(x, Value)])
 
     def keeps(self, node: Node) -> bool:
         """Whether `node` is needed, as far as is known."""
-        if any(r in self.values for r in results(node)):
-            return True
         if isinstance(node, Op):
-            return self.lasts(node)
-        return any(self.keeps(inner) for block in blocks(node) for inner in block.nodes)
+            return node.result in self.values or self.lasts(node)
+        if id(node) in self.kept:
+            return True
+        keeps = not self.values.isdisjoint(node.results) or any(
+            self.keeps(inner) for block in blocks(node) for inner in block.nodes
+        )
+        if keeps:
+            self.kept.add(id(node))
+        return keeps
 
     def lasts(self, node: Op) -> bool:
         """Whether an operation is needed although nothing reads its result."""

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+import itertools
+from collections.abc import Collection, Iterable
 
 from jwarp.ir.attributes import ArrayName
 from jwarp.ir.builder import FALSE, TRUE, simplify_op
-from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, While, changed_arrays
-from jwarp.ir.ops import OPS
+from jwarp.ir.nodes import (
+    Block,
+    Const,
+    For,
+    If,
+    Kernel,
+    Node,
+    Op,
+    Operand,
+    Value,
+    While,
+    arrays_changed,
+    arrays_read,
+    blocks,
+)
 from jwarp.ir.visit import Rebuilder
 from jwarp.passes.liveness import at, drop_unused, with_yields
 from jwarp.types import bool_, scalar_of
@@ -38,62 +52,97 @@ class _Simplifier(Rebuilder):
     def __init__(self, flatten_branches: bool):
         super().__init__()
         self.flatten_branches = flatten_branches
-        self.seen: dict[tuple, Value] = {}
         self.definitions: dict[Value, Op] = {}
+        # Operations that can be shared, and those that the blocks that are open have added.
+        self.seen: dict[tuple, Value] = {}
+        self.added: list[tuple] = []
+        # A number for what the elements of an array are now: loads that have it in common give the same.
+        self.contents: dict[ArrayName, int] = {}
+        self.numbers = itertools.count(1)
+        self.changed: dict[int, frozenset[ArrayName]] = {}  # by control flow, by its identity
 
     def operand(self, x: Operand) -> Operand:
         while isinstance(x, Value) and x in self.known:
             x = self.known[x]
         return x
 
+    def operands(self, xs: Iterable[Operand]) -> tuple[Operand, ...]:
+        known = self.known
+        return tuple([x if isinstance(x, Const) or x not in known else self.operand(x) for x in xs])
+
     def block(self, block: Block, facts: Iterable[tuple[Operand, Const]] = ()) -> Block:
         """Rewrite a block that runs where `facts` hold."""
-        known, seen = dict(self.known), dict(self.seen)
+        contents, start, learnt = dict(self.contents), len(self.added), list[tuple[Value, Operand | None]]()
         for value, constant in facts:
-            self.learn(value, constant)
+            self.learn(value, constant, learnt)
         result = super().block(block)
-        self.known, self.seen = known, seen
+        for key in self.added[start:]:
+            del self.seen[key]
+        del self.added[start:]
+        for x, before in reversed(learnt):
+            if before is None:
+                del self.known[x]
+            else:
+                self.known[x] = before
+        self.contents = contents
         return result
 
-    def learn(self, x: Operand, constant: Const) -> None:
-        """Note that `x`, a bool, has a known value here, and what that says of its parts."""
+    def learn(self, x: Operand, constant: Const, learnt: list[tuple[Value, Operand | None]]) -> None:
+        """Note that `x`, a bool, has a known value here, and what that says of its parts.
+
+        To `learnt` goes what was known before of each value.
+        """
         if not isinstance(x, Value):
             return
+        learnt.append((x, self.known.get(x)))
         self.known[x] = constant
         definition = self.definitions.get(x)
         if definition is None:
             return
         if definition.name == "not":
-            self.learn(definition.args[0], Const(constant.type, not constant.value))
+            self.learn(definition.args[0], Const(constant.type, not constant.value), learnt)
         elif definition.name == ("and" if constant.value else "or"):
             for arg in definition.args:
-                self.learn(arg, constant)
+                self.learn(arg, constant, learnt)
 
     def node(self, node: Node) -> None:
         super().node(node)
-        self.forget_loads(changed_arrays(node))
+        self.forget_loads(self.changed_by(node))
 
-    def forget_loads(self, arrays: set[ArrayName]) -> None:
+    def changed_by(self, node: Node) -> Collection[ArrayName]:
+        """The arrays that a node of the kernel, or what is inside it, changes."""
+        if isinstance(node, Op):
+            return arrays_changed(node)
+        found = self.changed.get(id(node))
+        if found is None:
+            inner = (self.changed_by(inside) for block in blocks(node) for inside in block.nodes)
+            found = self.changed[id(node)] = frozenset(itertools.chain.from_iterable(inner))
+        return found
+
+    def forget_loads(self, arrays: Collection[ArrayName]) -> None:
         """Stop sharing loads of `arrays`, whose content changes here."""
-        if arrays:
-            self.seen = {k: v for k, v in self.seen.items() if k[1] not in arrays or not OPS[k[0]].reads_elements}
+        for array in arrays:
+            self.contents[array] = next(self.numbers)
 
     def op(self, node: Op) -> None:
         args = self.operands(node.args)
+        made = node if args == node.args else Op(node.name, args, node.attr, node.result, node.span)
         row = node.row
         if node.result is None or not (row.is_pure or row.is_tile or row.effect == "read"):
-            self.builder.append(dataclasses.replace(node, args=args))
+            self.builder.append(made)
             return
-        folded = simplify_op(node.name, args, node.result.type)
-        key = (node.name, node.attr, args, node.result.type)
+        type = node.result.type
+        folded = simplify_op(node.name, args, type)
         if folded is None:
+            contents = [self.contents.get(array, 0) for array in arrays_read(node)] if row.reads_elements else ()
+            key = (node.name, node.attr, args, type, *contents)
             folded = self.seen.get(key)
         if folded is not None:
             self.known[node.result] = folded
             return
         self.seen[key] = node.result
-        made = dataclasses.replace(node, args=args)
-        if scalar_of(node.result.type) is bool_:
+        self.added.append(key)
+        if scalar_of(type) is bool_:
             self.definitions[node.result] = made
         self.builder.append(made)
 
@@ -151,6 +200,7 @@ class _Simplifier(Rebuilder):
         return kept
 
     def loop(self, node: For | While) -> None:
+        changed = self.changed_by(node)
         if isinstance(node, For):
             lo, hi = self.operand(node.lo), self.operand(node.hi)
             if isinstance(lo, Const) and isinstance(hi, Const) and not range(lo.value, hi.value, node.step):
@@ -158,7 +208,7 @@ class _Simplifier(Rebuilder):
                 return
             node = dataclasses.replace(node, lo=lo, hi=hi)
         kept = self.constant_params(node)
-        self.forget_loads(changed_arrays(node))  # in later trips the loop's own stores come before its loads
+        self.forget_loads(changed)  # in later trips the loop's own stores come before its loads
         init, params, made = self.operands(at(node.init, kept)), at(node.params, kept), at(node.results, kept)
         if isinstance(node, For):
             body = with_yields(self.block(node.body), kept)

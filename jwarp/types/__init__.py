@@ -54,6 +54,7 @@ from jwarp.types.patterns import Float as Float
 from jwarp.types.patterns import Int as Int
 from jwarp.types.patterns import Open as Open
 from jwarp.types.patterns import Pattern as Pattern
+from jwarp.types.patterns import Repeated as Repeated
 from jwarp.types.patterns import Scalar as Scalar
 from jwarp.types.patterns import Variable as Variable
 from jwarp.types.patterns import as_pattern as as_pattern

@@ -148,3 +148,19 @@ def _options(variable: TypeVar, known: Any) -> tuple[Any, ...] | None:
                 hint="name scalar, vector, matrix and struct types",
             )
     return found
+
+
+@dataclass(frozen=True, repr=False)
+class Repeated(Pattern):
+    """Stands for the tuples whose items are all of a kind: `tuple[int, ...]`."""
+
+    item: Any
+
+    def fits(self, kind: Any, bound: Bound) -> bool:
+        return isinstance(kind, tuple) and all(fits(part, self.item, bound) for part in kind)
+
+    def filled(self, bound: Bound) -> Any:
+        return Repeated(filled(self.item, bound))
+
+    def __repr__(self) -> str:
+        return f"tuple[{self.item!r}, ...]"

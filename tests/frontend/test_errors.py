@@ -64,7 +64,7 @@ BODIES = {
     "class": ("«c»lass A:\n    pass", C, "a class inside", ""),
     "import": ("«import os»", C, "`import`", "top of the file"),
     "match": ("«m»atch n:\n    case 1:\n        pass", C, "`match`", "elif"),
-    "is": ("if «a is None»:\n    pass", C, "`is`", "=="),
+    "is": ("if «n is p»:\n    pass", C, "`is`", "=="),
     "in": ("if «n in (1, 2)»:\n    pass", C, "`in`", "or"),
     "for else": ("«f»or i in range(n):\n    pass\nelse:\n    pass", C, "`else` after a loop", "break"),
     "while else": ("«w»hile p:\n    pass\nelse:\n    pass", C, "`else` after a loop", "break"),
@@ -115,6 +115,8 @@ BODIES = {
     "negative shape": ("t = «wp.zeros(-1)»", C, "must be a positive constant integer", "wp.static"),
     "float shape": ("t = «wp.zeros((2, 3.0))»", C, "must be a positive constant integer", "wp.static"),
     "empty shape": ("t = «wp.zeros(())»", C, "1 to 4 dimensions, not 0", ""),
+    "array of a pointer": ("t = «wp.array(ptr=n, shape=4, dtype=float)»", C, "no arrays of pointers", "wp.zeros"),
+    "address of a variable": ("t = «wp.address_of»(n)", C, "addresses of variables", ""),
     "local array of no type": ("t = «wp.zeros(3, x)»", T, "dtype of a local array must be", "dtype=float"),
     "local arrays too large": ("t = wp.zeros(500)\nu = «wp.zeros((23, 23))»", C, "may have 4096 bytes", "smaller"),
     "another array in a branch": (

@@ -1,4 +1,4 @@
-"""Fields of structs that nobody gave an array, for certain or on some condition, and structs without fields."""
+"""Fields of structs that nobody gave an array, structs without fields, and local arrays of structs."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -103,3 +103,48 @@ def test_debug_mode_finds_an_access_to_no_array():
 def test_a_vector_is_not_none():
     assert not str(wp.inspect(compared, "ir")).count("1.0")
     assert (OFFSET != None) is True  # noqa: E711
+
+
+@wp.struct
+class Inner:
+    v: wp.vec2
+
+
+@wp.struct
+class Cell:
+    n: int
+    d: float
+    inner: Inner
+
+
+@wp.func
+def cells_of(x: wp.array[float]):
+    cells = wp.zeros(shape=(2, 3), dtype=Cell)
+    for i in range(2):
+        for j in range(3):
+            cells[i][j].n = i * 3 + j
+            cells[i, j].d = x[j] * x[j]
+            cells[i, j].inner.v.x += x[i]
+    return cells
+
+
+@wp.kernel
+def of_cells(x: wp.array[float], r: wp.array[float]):
+    i = wp.tid()
+    cells = cells_of(x)
+    cell = cells[1][i]
+    r[i] = float(cell.n) * cell.d + cell.inner.v.x * cells[0, i].inner.v[0]
+
+
+def test_local_arrays_hold_structs():
+    fn, x = wp.jax_kernel(of_cells, launch_dims=3, output_dims=3), jnp.asarray([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(fn(x)[0], [3 * 1 + 2, 4 * 4 + 2, 5 * 9 + 2])
+    wp.check_grads(fn, (x,))
+    with pytest.raises(wp.KernelTypeError, match="field `points` of Geom is an array"):
+        wp.inspect(of_geoms, "ir")
+
+
+@wp.kernel
+def of_geoms(r: wp.array[float]):
+    many = wp.zeros(shape=3, dtype=Geom)
+    r[0] = float(many[0].kind)

@@ -42,14 +42,11 @@ filled16:
   %v22 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v21, <8 x i1> %v5, <8 x float> zeroinitializer)
   %v23 = freeze <8 x float> %v22
   %v26 = fmul contract <8 x float> %v25, %v23
-  %v27 = sext i32 %v6 to i64
-  %v28 = getelementptr float, ptr %p2, i64 %v27
-  %v29 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v28, <8 x i1> %v5, <8 x float> zeroinitializer)
-  %v30 = freeze <8 x float> %v29
-  %v31 = fadd contract <8 x float> %v26, %v30
-  %v32 = sext i32 %v6 to i64
-  %v33 = getelementptr float, ptr %p2, i64 %v32
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v31, ptr align 4 %v33, <8 x i1> %v5)
+  %v27 = getelementptr float, ptr %p2, i64 %v20
+  %v28 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v27, <8 x i1> %v5, <8 x float> zeroinitializer)
+  %v29 = freeze <8 x float> %v28
+  %v30 = fadd contract <8 x float> %v26, %v29
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v30, ptr align 4 %v27, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

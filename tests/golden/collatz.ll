@@ -47,34 +47,30 @@ loop.body19:
   %v35 = mul <8 x i32> %v34, splat (i32 2)
   %v36 = sub <8 x i32> %v27, %v35
   %v37 = icmp eq <8 x i32> %v36, splat (i32 0)
-  %v38 = sdiv <8 x i32> %v27, splat (i32 2)
-  %v39 = mul <8 x i32> %v38, splat (i32 2)
-  %v40 = sub <8 x i32> %v27, %v39
-  %v41 = icmp ne <8 x i32> %v40, splat (i32 0)
-  %v42 = xor <8 x i32> %v40, splat (i32 2)
-  %v43 = icmp slt <8 x i32> %v42, splat (i32 0)
-  %v44 = sub <8 x i32> %v38, splat (i32 1)
-  %v45 = and <8 x i1> %v41, %v43
-  %v46 = select <8 x i1> %v45, <8 x i32> %v44, <8 x i32> %v38
-  %v47 = mul <8 x i32> splat (i32 3), %v27
-  %v48 = add <8 x i32> %v47, splat (i32 1)
-  %v49 = select <8 x i1> %v37, <8 x i32> %v46, <8 x i32> %v48
-  %v50 = add i32 %v26, 1
-  %v51 = select <8 x i1> %v31, <8 x i32> %v49, <8 x i32> %v27
-  %v52 = insertelement <8 x i32> poison, i32 %v50, i64 0
-  %v53 = shufflevector <8 x i32> %v52, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v54 = select <8 x i1> %v31, <8 x i32> %v53, <8 x i32> %v28
+  %v38 = icmp ne <8 x i32> %v36, splat (i32 0)
+  %v39 = xor <8 x i32> %v36, splat (i32 2)
+  %v40 = icmp slt <8 x i32> %v39, splat (i32 0)
+  %v41 = sub <8 x i32> %v34, splat (i32 1)
+  %v42 = and <8 x i1> %v38, %v40
+  %v43 = select <8 x i1> %v42, <8 x i32> %v41, <8 x i32> %v34
+  %v44 = mul <8 x i32> splat (i32 3), %v27
+  %v45 = add <8 x i32> %v44, splat (i32 1)
+  %v46 = select <8 x i1> %v37, <8 x i32> %v43, <8 x i32> %v45
+  %v47 = add i32 %v26, 1
+  %v48 = select <8 x i1> %v31, <8 x i32> %v46, <8 x i32> %v27
+  %v49 = insertelement <8 x i32> poison, i32 %v47, i64 0
+  %v50 = shufflevector <8 x i32> %v49, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v51 = select <8 x i1> %v31, <8 x i32> %v50, <8 x i32> %v28
   br label %loop.latch21
 loop.latch21:
-  %next22 = bitcast i32 %v50 to i32
-  %next23 = bitcast <8 x i32> %v51 to <8 x i32>
-  %kept24 = bitcast <8 x i32> %v54 to <8 x i32>
+  %next22 = bitcast i32 %v47 to i32
+  %next23 = bitcast <8 x i32> %v48 to <8 x i32>
+  %kept24 = bitcast <8 x i32> %v51 to <8 x i32>
   %mask25 = bitcast <8 x i1> %v31 to <8 x i1>
   br label %loop.head18
 loop.done20:
-  %v55 = sext i32 %v6 to i64
-  %v56 = getelementptr i32, ptr %p1, i64 %v55
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v28, ptr align 4 %v56, <8 x i1> %v5)
+  %v52 = getelementptr i32, ptr %p1, i64 %v13
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v28, ptr align 4 %v52, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

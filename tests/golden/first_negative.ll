@@ -57,15 +57,13 @@ loop.body14:
   %v46 = and <8 x i1> %v28, %v45
   %v47 = insertelement <8 x i32> poison, i32 %v21, i64 0
   %v48 = shufflevector <8 x i32> %v47, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v49 = sext i32 %v6 to i64
-  %v50 = getelementptr i32, ptr %p1, i64 %v49
-  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v48, ptr align 4 %v50, <8 x i1> %v46)
-  %v51 = add i32 %v21, 1
-  %v52 = select <8 x i1> %v28, <8 x i1> %v45, <8 x i1> %v20
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> %v48, ptr align 4 %v8, <8 x i1> %v46)
+  %v49 = add i32 %v21, 1
+  %v50 = select <8 x i1> %v28, <8 x i1> %v45, <8 x i1> %v20
   br label %loop.latch16
 loop.latch16:
-  %next17 = bitcast <8 x i1> %v52 to <8 x i1>
-  %next18 = bitcast i32 %v51 to i32
+  %next17 = bitcast <8 x i1> %v50 to <8 x i1>
+  %next18 = bitcast i32 %v49 to i32
   %mask19 = bitcast <8 x i1> %v28 to <8 x i1>
   br label %loop.head13
 loop.done15:

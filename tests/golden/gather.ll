@@ -42,9 +42,8 @@ filled10:
   %v27 = and <8 x i1> %v5, %v25
   %v28 = call <8 x float> @llvm.masked.gather.v8f32.v8p0(<8 x ptr> align 4 %v26, <8 x i1> %v27, <8 x float> zeroinitializer)
   %v29 = freeze <8 x float> %v28
-  %v30 = sext i32 %v6 to i64
-  %v31 = getelementptr float, ptr %p2, i64 %v30
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v29, ptr align 4 %v31, <8 x i1> %v5)
+  %v30 = getelementptr float, ptr %p2, i64 %v13
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v29, ptr align 4 %v30, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

@@ -43,9 +43,8 @@ filled10:
   %v28 = fcmp uno <8 x float> %v20, %v20
   %v29 = select <8 x i1> %v28, <8 x i32> %v27, <8 x i32> %v26
   %v30 = trunc <8 x i32> %v29 to <8 x i16>
-  %v31 = sext i32 %v6 to i64
-  %v32 = getelementptr i16, ptr %p1, i64 %v31
-  call void @llvm.masked.store.v8i16.p0(<8 x i16> %v30, ptr align 2 %v32, <8 x i1> %v5)
+  %v31 = getelementptr i16, ptr %p1, i64 %v13
+  call void @llvm.masked.store.v8i16.p0(<8 x i16> %v30, ptr align 2 %v31, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

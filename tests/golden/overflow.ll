@@ -3,10 +3,6 @@ entry:
   %v13 = load float, ptr %p1, align 4
   %v18 = insertelement <8 x float> poison, float %v13, i64 0
   %v19 = shufflevector <8 x float> %v18, <8 x float> poison, <8 x i32> zeroinitializer
-  %v21 = insertelement <8 x float> poison, float %v13, i64 0
-  %v22 = shufflevector <8 x float> %v21, <8 x float> poison, <8 x i32> zeroinitializer
-  %v24 = insertelement <8 x float> poison, float %v13, i64 0
-  %v25 = shufflevector <8 x float> %v24, <8 x float> poison, <8 x i32> zeroinitializer
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
@@ -37,15 +33,13 @@ filled10:
   %v16 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v15, <8 x i1> %v5, <8 x float> zeroinitializer)
   %v17 = freeze <8 x float> %v16
   %v20 = fcmp olt <8 x float> %v17, %v19
-  %v23 = fsub contract <8 x float> %v17, %v22
-  %v26 = select <8 x i1> %v20, <8 x float> %v17, <8 x float> %v25
-  %v27 = select <8 x i1> %v20, <8 x float> splat (float 0x0000000000000000), <8 x float> %v23
-  %v28 = sext i32 %v6 to i64
-  %v29 = getelementptr float, ptr %p2, i64 %v28
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v26, ptr align 4 %v29, <8 x i1> %v5)
-  %v30 = sext i32 %v6 to i64
-  %v31 = getelementptr float, ptr %p3, i64 %v30
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v27, ptr align 4 %v31, <8 x i1> %v5)
+  %v21 = fsub contract <8 x float> %v17, %v19
+  %v22 = select <8 x i1> %v20, <8 x float> %v17, <8 x float> %v19
+  %v23 = select <8 x i1> %v20, <8 x float> splat (float 0x0000000000000000), <8 x float> %v21
+  %v24 = getelementptr float, ptr %p2, i64 %v14
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v22, ptr align 4 %v24, <8 x i1> %v5)
+  %v25 = getelementptr float, ptr %p3, i64 %v14
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v23, ptr align 4 %v25, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

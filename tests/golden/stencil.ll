@@ -4,8 +4,8 @@ entry:
   %v18 = load i64, ptr %v17, align 8, !invariant.load !0
   %v19 = trunc i64 %v18 to i32
   %v20 = sub i32 %v19, 1
-  %v24 = insertelement <8 x i32> poison, i32 %v20, i64 0
-  %v25 = shufflevector <8 x i32> %v24, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v21 = insertelement <8 x i32> poison, i32 %v20, i64 0
+  %v22 = shufflevector <8 x i32> %v21, <8 x i32> poison, <8 x i32> zeroinitializer
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
@@ -35,26 +35,23 @@ filled10:
   %v14 = shufflevector <8 x i32> %v13, <8 x i32> poison, <8 x i32> zeroinitializer
   %v15 = add <8 x i32> %v14, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
   %v16 = icmp sgt <8 x i32> %v15, splat (i32 0)
-  %v21 = insertelement <8 x i32> poison, i32 %v6, i64 0
-  %v22 = shufflevector <8 x i32> %v21, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v23 = add <8 x i32> %v22, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
-  %v26 = icmp slt <8 x i32> %v23, %v25
-  %v27 = and <8 x i1> %v16, %v26
-  %v28 = and <8 x i1> %v5, %v27
-  %v29 = add i32 %v6, 1
-  %v30 = sext i32 %v29 to i64
-  %v31 = getelementptr float, ptr %p0, i64 %v30
-  %v32 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v31, <8 x i1> %v28, <8 x float> zeroinitializer)
-  %v33 = freeze <8 x float> %v32
-  %v34 = sub i32 %v6, 1
-  %v35 = sext i32 %v34 to i64
-  %v36 = getelementptr float, ptr %p0, i64 %v35
-  %v37 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v36, <8 x i1> %v28, <8 x float> zeroinitializer)
-  %v38 = freeze <8 x float> %v37
-  %v39 = fsub contract <8 x float> %v33, %v38
-  %v40 = sext i32 %v6 to i64
-  %v41 = getelementptr float, ptr %p1, i64 %v40
-  call void @llvm.masked.store.v8f32.p0(<8 x float> %v39, ptr align 4 %v41, <8 x i1> %v28)
+  %v23 = icmp slt <8 x i32> %v15, %v22
+  %v24 = and <8 x i1> %v16, %v23
+  %v25 = and <8 x i1> %v5, %v24
+  %v26 = add i32 %v6, 1
+  %v27 = sext i32 %v26 to i64
+  %v28 = getelementptr float, ptr %p0, i64 %v27
+  %v29 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v28, <8 x i1> %v25, <8 x float> zeroinitializer)
+  %v30 = freeze <8 x float> %v29
+  %v31 = sub i32 %v6, 1
+  %v32 = sext i32 %v31 to i64
+  %v33 = getelementptr float, ptr %p0, i64 %v32
+  %v34 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v33, <8 x i1> %v25, <8 x float> zeroinitializer)
+  %v35 = freeze <8 x float> %v34
+  %v36 = fsub contract <8 x float> %v30, %v35
+  %v37 = sext i32 %v6 to i64
+  %v38 = getelementptr float, ptr %p1, i64 %v37
+  call void @llvm.masked.store.v8f32.p0(<8 x float> %v36, ptr align 4 %v38, <8 x i1> %v25)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

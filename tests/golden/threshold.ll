@@ -42,16 +42,13 @@ filled16:
   %v24 = fcmp ogt <8 x float> %v23, splat (float 0x3FE0000000000000)
   %v25 = xor <8 x i1> %v24, splat (i1 true)
   %v26 = and <8 x i1> %v5, %v25
-  %v27 = sext i32 %v6 to i64
-  %v28 = getelementptr i8, ptr %p1, i64 %v27
-  %v29 = call <8 x i8> @llvm.masked.load.v8i8.p0(ptr align 1 %v28, <8 x i1> %v26, <8 x i8> zeroinitializer)
-  %v30 = freeze <8 x i8> %v29
-  %v31 = icmp ne <8 x i8> %v30, splat (i8 0)
-  %v32 = select <8 x i1> %v24, <8 x i1> splat (i1 true), <8 x i1> %v31
-  %v33 = sext i32 %v6 to i64
-  %v34 = zext <8 x i1> %v32 to <8 x i8>
-  %v35 = getelementptr i8, ptr %p1, i64 %v33
-  call void @llvm.masked.store.v8i8.p0(<8 x i8> %v34, ptr align 1 %v35, <8 x i1> %v5)
+  %v27 = getelementptr i8, ptr %p1, i64 %v20
+  %v28 = call <8 x i8> @llvm.masked.load.v8i8.p0(ptr align 1 %v27, <8 x i1> %v26, <8 x i8> zeroinitializer)
+  %v29 = freeze <8 x i8> %v28
+  %v30 = icmp ne <8 x i8> %v29, splat (i8 0)
+  %v31 = select <8 x i1> %v24, <8 x i1> splat (i1 true), <8 x i1> %v30
+  %v32 = zext <8 x i1> %v31 to <8 x i8>
+  call void @llvm.masked.store.v8i8.p0(<8 x i8> %v32, ptr align 1 %v27, <8 x i1> %v5)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

@@ -6,10 +6,10 @@ entry:
   %v4 = udiv i64 %row.begin, %v2
   %v22 = getelementptr inbounds i64, ptr %symbols, i64 5
   %v23 = load i64, ptr %v22, align 8, !invariant.load !0
-  %v41 = getelementptr inbounds i64, ptr %symbols, i64 7
-  %v42 = load i64, ptr %v41, align 8, !invariant.load !0
-  %v43 = insertelement <8 x i64> poison, i64 %v42, i64 0
-  %v44 = shufflevector <8 x i64> %v43, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v39 = getelementptr inbounds i64, ptr %symbols, i64 7
+  %v40 = load i64, ptr %v39, align 8, !invariant.load !0
+  %v41 = insertelement <8 x i64> poison, i64 %v40, i64 0
+  %v42 = shufflevector <8 x i64> %v41, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %row.start
 row.start:
   %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]
@@ -20,10 +20,8 @@ row.start:
   %v8 = select i1 %v7, i64 0, i64 %v6
   %v9 = zext i1 %v7 to i64
   %v20 = sext i32 %v5 to i64
-  %v27 = sext i32 %v5 to i64
-  %v38 = sext i32 %v5 to i64
-  %v39 = insertelement <8 x i64> poison, i64 %v38, i64 0
-  %v40 = shufflevector <8 x i64> %v39, <8 x i64> poison, <8 x i32> zeroinitializer
+  %v37 = insertelement <8 x i64> poison, i64 %v20, i64 0
+  %v38 = shufflevector <8 x i64> %v37, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %rest.head
 rest.head:
   %rest.col = phi i64 [%col.begin, %row.start], [%rest.col.next, %rest.latch]
@@ -48,20 +46,20 @@ fill18:
   call void @llvm.masked.store.v8f32.p0(<8 x float> zeroinitializer, ptr align 4 %v26, <8 x i1> %v14)
   br label %filled19
 filled19:
-  %v28 = sext i32 %v15 to i64
-  %v29 = mul i64 %v27, %v23
-  %v30 = add i64 %v29, %v28
-  %v31 = getelementptr float, ptr %p0, i64 %v30
-  %v32 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v31, <8 x i1> %v14, <8 x float> zeroinitializer)
-  %v33 = freeze <8 x float> %v32
-  %v34 = insertelement <8 x i32> poison, i32 %v15, i64 0
-  %v35 = shufflevector <8 x i32> %v34, <8 x i32> poison, <8 x i32> zeroinitializer
-  %v36 = add <8 x i32> %v35, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
-  %v37 = sext <8 x i32> %v36 to <8 x i64>
-  %v45 = mul <8 x i64> %v37, %v44
-  %v46 = add <8 x i64> %v45, %v40
-  %v47 = getelementptr float, ptr %p1, <8 x i64> %v46
-  call void @llvm.masked.scatter.v8f32.v8p0(<8 x float> %v33, <8 x ptr> align 4 %v47, <8 x i1> %v14)
+  %v27 = sext i32 %v15 to i64
+  %v28 = mul i64 %v20, %v23
+  %v29 = add i64 %v28, %v27
+  %v30 = getelementptr float, ptr %p0, i64 %v29
+  %v31 = call <8 x float> @llvm.masked.load.v8f32.p0(ptr align 4 %v30, <8 x i1> %v14, <8 x float> zeroinitializer)
+  %v32 = freeze <8 x float> %v31
+  %v33 = insertelement <8 x i32> poison, i32 %v15, i64 0
+  %v34 = shufflevector <8 x i32> %v33, <8 x i32> poison, <8 x i32> zeroinitializer
+  %v35 = add <8 x i32> %v34, <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
+  %v36 = sext <8 x i32> %v35 to <8 x i64>
+  %v43 = mul <8 x i64> %v36, %v42
+  %v44 = add <8 x i64> %v43, %v38
+  %v45 = getelementptr float, ptr %p1, <8 x i64> %v44
+  call void @llvm.masked.scatter.v8f32.v8p0(<8 x float> %v32, <8 x ptr> align 4 %v45, <8 x i1> %v14)
   br label %rest.latch
 rest.latch:
   %rest.col.next = add i64 %rest.col, 8

@@ -149,3 +149,68 @@ def backwards(
         if s > 1000:
             break
     out[4, i] = s
+
+
+@wp.struct
+class Body:
+    v: wp.vec3
+    n: int
+    w: float
+
+
+@wp.func
+def bump(u: wp.ref[float], by: float):
+    u = u * 0.5 + by
+    return u
+
+
+@wp.func
+def exchange(u: wp.ref[float], v: wp.ref[float]):
+    u, v = v, u
+
+
+@wp.func
+def move(s: wp.ref[Body], k: float):
+    s.v[1] += k
+    s.n += 1
+    bump(s.w, k)
+
+
+@wp.func
+def count(t: tuple[int, ...]):
+    s = wp.int32(0)
+    for i in range(wp.static(len(t))):
+        s += t[i]
+    return s
+
+
+@wp.kernel
+def references(
+    a: wp.array[int],
+    b: wp.array[int],
+    x: wp.array[float],
+    y: wp.array[float],
+    out: wp.array2d[int],
+    real: wp.array2d[float],
+):
+    i = wp.tid()
+    real[0, i] = x[i]
+    bump(real[0, i], 3.0)
+    s = Body()
+    for j in range(a[i] % 5 + 5):
+        move(s, y[j])
+        bump(s.v[0], 1.0)
+        bump(s.v[2], float(j))
+    real[1, i] = s.v[0]
+    real[2, i] = s.v[1]
+    real[3, i] = s.v[2]
+    real[4, i] = s.w
+    two = (1, b[i])
+    one = (a[i],)
+    out[0, i] = s.n + count(two) + count(one) + x.ndim + out.ndim
+    u = float(x[i])
+    v = float(y[i])
+    if a[i] > 0:
+        exchange(u, v)
+    real[5, i] = u
+    real[6, i] = v

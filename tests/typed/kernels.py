@@ -1,6 +1,6 @@
 """A program with most of what kernels have, as its author would write it: type checkers find nothing in it."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +8,7 @@ import numpy as np
 
 import jwarp as wp
 
+T = TypeVar("T")
 TILE = wp.constant(8)
 GRAVITY = wp.vec3(0.0, -9.81, 0.0)
 
@@ -127,6 +128,35 @@ def factors(m: wp.array[wp.mat33], out: wp.array[wp.vec3]) -> None:
     out[i] = wp.get_diag(wp.inverse(m[i])) * wp.determinant(u)
 
 
+@wp.func
+def doubled(x: wp.Float) -> wp.Float:
+    return x + x
+
+
+@wp.func
+def slot(counter: wp.array[int], slots: wp.array[int], i: int) -> int:
+    slots[i] = wp.atomic_add(counter, 0, 1)
+    return slots[i]
+
+
+@wp.func_replay(slot)
+def slot_again(counter: wp.array[int], slots: wp.array[int], i: int) -> int:
+    return slots[i]
+
+
+@wp.kernel
+def generic(x: wp.array[Any], k: Any, y: wp.array[Any]) -> None:
+    i = wp.tid()
+    y[i] = k * doubled(x[i]) + x.dtype(1.0)
+
+
+@wp.kernel
+def of_variables(x: wp.array[T], k: wp.Float, y: wp.array2d[T]) -> None:
+    i = wp.tid()
+    y[i, 0] = x[i]
+    _dx, _dk = wp.grad(wp.atan2)(k, doubled(k))
+
+
 def main() -> None:
     n = 16
     x = jnp.zeros((n, 3))
@@ -141,6 +171,11 @@ def main() -> None:
     recorded.launch()
     named = wp.launch(factors, 1, outputs={"m": jnp.asarray(matrices), "out": 1})
     print(named["out"].shape)
+    instance = wp.overload(generic, [wp.array[float], float, wp.array[float]])
+    wp.overload(of_variables, {"x": wp.array[wp.vec3], "k": wp.float64})
+    (y,) = wp.launch(instance, n, [jnp.ones(n), 2.0], [n])
+    (y,) = wp.jax_kernel(generic)(jnp.ones(n), 2.0)
+    print(generic[wp.float64], wp.map(wp.sin, y), wp.map(lambda a, b: a * b, y, 2.0))
     with wp.config(bounds="unchecked"):
         print(wp.inspect(step), wp.sin(1.0), wp.pi, moved, energy)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,10 +69,28 @@ def literal(constant: Const) -> str:
     return str(value)
 
 
-class Code:
-    """Lines of one function in the making, and the declarations they need."""
+# Instructions that give the same for the same operands, wherever they run.
+_PURE = frozenset(
+    (
+        *("add", "sub", "mul", "sdiv", "udiv", "srem", "urem", "shl", "lshr", "ashr", "and", "or", "xor"),
+        *("fneg", "fadd", "fsub", "fmul", "fdiv", "frem", "icmp", "fcmp", "select"),
+        *("trunc", "zext", "sext", "fptrunc", "fpext", "fptosi", "fptoui", "sitofp", "uitofp", "bitcast"),
+        *("getelementptr", "insertelement", "extractelement", "shufflevector"),
+    )
+)
 
-    def __init__(self, options: Options):
+
+class Code:
+    """Lines of one function in the making, and the declarations they need.
+
+    With `shares`, an instruction is not written again in the same block, nor in a `part` that began after it.
+    """
+
+    def __init__(self, options: Options, *, shares: bool = False):
+        self.shares = shares
+        self._written: tuple[dict[str, str], dict[str, str], dict[str, str]] = ({}, {}, {})
+        self._order: list[str] = []  # of the instructions of the body that are still known to have run
+        self._start = 0  # of the innermost part among these
         self.options = options
         self.width = options.target.width
         self.sections: tuple[list[str], list[str], list[str]] = ([], [], [])
@@ -90,11 +109,32 @@ class Code:
 
     def define(self, text: str, level: int = BODY) -> str:
         """Append an instruction and return the name of its result."""
-        name = self.name()
+        if not self.shares or text.partition(" ")[0] not in _PURE:
+            name = self.name()
+            self.line(f"{name} = {text}", level)
+            return name
+        for written in self._written[: level + 1]:
+            if text in written:
+                return written[text]
+        name = self._written[level][text] = self.name()
+        if level == BODY:
+            self._order.append(text)
         self.line(f"{name} = {text}", level)
         return name
 
+    @contextlib.contextmanager
+    def part(self) -> Iterator[None]:
+        """What was written before the part has run wherever the part writes; it ends in its last block."""
+        outer, self._start = self._start, len(self._order)
+        try:
+            yield
+        finally:
+            self._start = outer
+
     def label(self, name: str) -> None:
+        for text in self._order[self._start :]:
+            del self._written[BODY][text]
+        del self._order[self._start :]
         self.block = name
         self.sections[BODY].append(f"{name}:")
 

@@ -57,7 +57,7 @@ class WideElements:
         self.size = math.prod(array.components)
         level = max(i.level for i in indices)
         out = code.instructions(level, False)
-        offset = memory.offset(out, param, [memory.wide(i) for i in indices])
+        offset = memory.plus(out, *memory.offset(out, param, memory.indices(indices, False)))
         first = out.binary("mul", "i64", offset, str(self.size))
         self.kind = memory_type(self.type)
         self.address = code.define(f"getelementptr {self.kind}, ptr %p{param}, i64 {first}", level)
@@ -86,10 +86,9 @@ class WideElements:
     def one_by_one(self, positions: Sequence[int]) -> list[Element]:
         """The components at `positions`, each to be accessed by itself, of the threads' elements."""
         out = self.code.instructions(BODY, True)
-        elements = self.memory.offset(out, self.param, [self.memory.wide_vector(i) for i in self.indices])
+        elements, known = self.memory.offset(out, self.param, self.memory.indices(self.indices, True))
         first = out.binary("mul", "i64", elements, out.spread(str(self.size), "i64"))
-        offsets = [out.binary("add", "i64", first, out.spread(str(p), "i64")) for p in positions]
-        return [Element(self.param, self.type, VARYING, offset, BODY) for offset in offsets]
+        return [Element(self.param, self.type, VARYING, first, BODY, None, known * self.size + p) for p in positions]
 
     def pick(self, vector: str, order: Sequence[int], length: int | None = None) -> str:
         type = self.code.vector(self.kind, length or self.code.width * self.size)

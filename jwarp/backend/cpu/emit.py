@@ -39,12 +39,13 @@ class BodyEmitter(Body):
         at = 0
         while at < len(block.nodes):
             accesses = elements.group(block.nodes, at, self.memory.arrays)
-            if self.wide_access(accesses):
-                self.note(accesses)
-                at += len(accesses)
-            else:
-                self.node(block.nodes[at])
-                at += 1
+            with self.code.part():
+                if self.wide_access(accesses):
+                    self.note(accesses)
+                    at += len(accesses)
+                else:
+                    self.node(block.nodes[at])
+                    at += 1
 
     def op(self, node: Op) -> None:
         special = SPECIAL_RULES.get(node.name)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jwarp.analysis.affine import ALWAYS
-from jwarp.analysis.ranges import Proofs
+from jwarp.analysis.ranges import Proofs, components_fit
 from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
 from jwarp.backend.cpu.emit import BodyEmitter
 from jwarp.backend.cpu.memory import ZEROS, Memory
 from jwarp.backend.cpu.shapes import UNIFORM, Shape, shapes_of
 from jwarp.ir.nodes import Kernel, walk
-from jwarp.types import int32
+from jwarp.types import ArrayType, int32
 from jwarp.wire import FRAME, Cover, type_of
 
 # The members of the frame that are read at once. A failed check writes to those after them.
@@ -43,12 +42,13 @@ def generate(
     that is not proved, otherwise; and none without `bounds`.
     """
     kernel = proofs.kernel
-    code = Code(options)
+    code = Code(options, shares=True)
     first_extent = {p: proofs.symbols.extents[p, 0].index for p, param in enumerate(kernel.params) if param.is_array}
     memory = Memory(code, kernel, first_extent)
     shapes, trusted = shapes_of(proofs), _trusted(proofs, checked, bounds)
     emitter = BodyEmitter(code, memory, proofs, shapes, trusted, failures)
-    body = _body(emitter)
+    runs = _has_components(memory) if checked and bounds else ""
+    body = _body(emitter, runs)
     pointers = [f"ptr noalias %p{k}" for k in range(len(kernel.params))]
     numbers = [f"i64 %{n}" for n in NUMBERS]
     params = ", ".join(
@@ -82,7 +82,24 @@ def _trusted(proofs: Proofs, checked: bool, bounds: bool) -> frozenset[int]:
     """The ids of the accesses that a version makes without testing them."""
     if not bounds:
         return frozenset(map(id, walk(proofs.kernel.body)))
-    return frozenset(node for node, condition in proofs.proven.items() if condition == ALWAYS or not checked)
+    given = components_fit(proofs.kernel, proofs.symbols)
+    return frozenset(node for node, condition in proofs.proven.items() if not checked or condition <= given)
+
+
+def _has_components(memory: Memory) -> str:
+    """Whether the elements of all arrays have the components that the code is made for; empty if there are none.
+
+    Launches see to it; a damaged program may come with others, and then runs no thread. What needs no test without a
+    condition may be proved by it.
+    """
+    code, fits = memory.code, ""
+    for p, param in enumerate(memory.kernel.params):
+        if isinstance(param.type, ArrayType):
+            for axis, extent in enumerate(param.type.components, param.type.dims):
+                given = memory.symbol(memory.first_extent[p] + axis)
+                same = code.define(f"icmp eq i64 {given}, {extent}", ENTRY)
+                fits = code.define(f"and i1 {fits}, {same}", ENTRY) if fits else same
+    return fits
 
 
 def _trampoline(kernel: Kernel, name: str) -> list[str]:
@@ -103,8 +120,11 @@ def _trampoline(kernel: Kernel, name: str) -> list[str]:
     return [*lines, f"  call void @{name}.rows({', '.join(args)})", "  ret void"]
 
 
-def _body(emitter: BodyEmitter) -> list[str]:
-    """Rows of threads, vector by vector; sections of code that belong to the entry and to a row."""
+def _body(emitter: BodyEmitter, runs: str) -> list[str]:
+    """Rows of threads, vector by vector; sections of code that belong to the entry and to a row.
+
+    Without `runs`, if it is not empty, nothing is done.
+    """
     code, memory = emitter.code, emitter.memory
     leading = list(range(emitter.proofs.kernel.tid_dims - 1))
     starts = _row_starts(memory, leading)
@@ -113,22 +133,24 @@ def _body(emitter: BodyEmitter) -> list[str]:
     following = _next_row(code, memory, leading)
     if emitter.proofs.kernel.block_dim:
         _block_loop(emitter, coordinates)
-        return _assembled(code, rows, starts, following, "rest")
+        return _assembled(code, rows, starts, following, "rest", runs)
     # Without cheap masked accesses the whole vectors of a row get code of their own.
     peeled = not code.options.target.masks and code.width > 1
     loops = ["whole", "rest"] if peeled else ["rest"]
     for loop, before in zip(loops, ["row.start", *loops], strict=False):
         _vector_loop(emitter, coordinates, loop, before)
-    return _assembled(code, rows, starts, following, loops[0])
+    return _assembled(code, rows, starts, following, loops[0], runs)
 
 
-def _assembled(code: Code, rows: list[str], starts: list[str], following: list[str], first: str) -> list[str]:
+def _assembled(
+    code: Code, rows: list[str], starts: list[str], following: list[str], first: str, runs: str
+) -> list[str]:
     """The sections of code in the loop over rows, each of which begins with the loop `first` over its columns."""
     entry, row, body = code.sections
     return [
         "entry:",
         *entry,
-        "  br label %row.start",
+        f"  br i1 {runs}, label %row.start, label %exit" if runs else "  br label %row.start",
         "row.start:",
         "  %row = phi i64 [%row.begin, %entry], [%row.next, %row.latch]",
         *(

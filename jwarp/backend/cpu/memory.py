@@ -18,8 +18,8 @@ ZEROS = "@zeros = internal constant [16 x i8] zeroinitializer, align 16"
 class Element:
     """The elements that a vector of threads accesses: one offset for all, consecutive ones, or any.
 
-    `offset` is the (first) element number as i64, a vector of them for any. `inside` is None where
-    the access is proved to be in range, else an i1 (a vector of them for any).
+    `offset` plus `displacement` is the (first) element number: an i64, or a vector of them for any. `inside` is None
+    where the access is proved to be in range, else an i1 (a vector of them for any).
     """
 
     param: int
@@ -28,6 +28,11 @@ class Element:
     offset: str
     level: int
     inside: str | None = None
+    displacement: int = 0
+
+
+# An index as code has it, or as it is known when code is generated.
+Index = str | int
 
 
 def counts_up(indices: Sequence[Lanes]) -> bool:
@@ -36,6 +41,10 @@ def counts_up(indices: Sequence[Lanes]) -> bool:
     # Other types than these wrap close to the indices of an array.
     counts = last.shape.stride == 1 and last.type in (int32, int64)
     return counts and all(i.shape.is_uniform for i in indices[:-1])
+
+
+def _is_known(index: Lanes) -> bool:
+    return index.shape.is_uniform and not index.text.startswith("%")
 
 
 class Memory:
@@ -62,6 +71,9 @@ class Memory:
         local = self.kernel.local(param)
         if local is not None:
             return str(local.shape[axis])
+        array = self.arrays[param]
+        if axis >= array.dims:  # code of a kernel runs only where elements have the components that it was made for
+            return str(array.components[axis - array.dims])
         return self.symbol(self.first_extent[param] + axis)
 
     def wide(self, lanes: Lanes) -> str:
@@ -99,17 +111,26 @@ class Memory:
             shape, is_vector = VARYING, True
         level = BODY if is_vector else max(i.level for i in indices)
         out = self.code.instructions(level, is_vector)
-        texts = [self.wide_vector(i) if is_vector else self.wide(i) for i in indices]
+        texts = self.indices(indices, is_vector)
         inside: str | None = None
         if not proven:
             if shape.stride == 1:
                 # Counting from the end and single lanes outside are left to the general case.
                 texts[:-1], inside = self.wrapped(out, param, texts[:-1])
-                consecutive = self.consecutive(out, param, texts[-1])
+                consecutive = self.consecutive(out, param, str(texts[-1]))
                 inside = consecutive if inside is None else out.binary("and", bool_, inside, consecutive)
             else:
                 texts, inside = self.wrapped(out, param, texts)
-        return Element(param, self.arrays[param].dtype, shape, self.offset(out, param, texts), level, inside)
+        offset, displacement = self.offset(out, param, texts)
+        if displacement and self.kernel.local(param) is not None:
+            offset, displacement = self.plus(out, offset, displacement), 0
+        return Element(param, self.arrays[param].dtype, shape, offset, level, inside, displacement)
+
+    def indices(self, indices: Sequence[Lanes], is_vector: bool) -> list[Index]:
+        """Indices as i64 or vectors of such, or as they are known."""
+        return [
+            int(i.text) if _is_known(i) else self.wide_vector(i) if is_vector else self.wide(i) for i in indices
+        ]  # fmt: skip
 
     def known_offset(self, param: int, indices: list[Lanes]) -> int | None:
         """The number of an element inside a local array that constants name: then it can become a value."""
@@ -125,24 +146,33 @@ class Memory:
             offset = offset * extent + position
         return offset
 
-    def wrapped(self, out: Instructions, param: int, indices: list[str]) -> tuple[list[str], str | None]:
-        """Indices with negative ones counted from the end, and whether all are then in range."""
+    def wrapped(self, out: Instructions, param: int, indices: Sequence[Index]) -> tuple[list[Index], str | None]:
+        """Indices with negative ones counted from the end, and whether all are then in range (None: they are)."""
         inside: str | None = None
-        result = []
+        result: list[Index] = []
         for axis, index in enumerate(indices):
+            known = self.extent(param, axis)
+            if isinstance(index, int) and known.isdigit():
+                at = index + int(known) if index < 0 else index
+                if 0 <= at < int(known):
+                    result.append(at)
+                    continue
             extent = self.spread_extent(out, param, axis)
-            from_end = out.binary("add", "i64", index, extent)
-            negative = out.compare("slt", "i64", index, out.spread("0", "i64"))
-            result.append(out.select(negative, "i64", from_end, index))
-            fits = out.compare("ult", "i64", result[-1], extent)
+            if isinstance(index, int) and index >= 0:
+                result.append(index)
+            else:
+                text = self.text(out, index)
+                from_end = out.binary("add", "i64", text, extent)
+                negative = out.compare("slt", "i64", text, out.spread("0", "i64"))
+                result.append(out.select(negative, "i64", from_end, text))
+            fits = out.compare("ult", "i64", self.text(out, result[-1]), extent)
             inside = fits if inside is None else out.binary("and", bool_, inside, fits)
         return result, inside
 
     def fits(self, param: int, indices: list[Lanes], out: Instructions) -> str:
         """Whether all indices are in range, for each lane or for all."""
-        _, inside = self.wrapped(out, param, [self.wide_vector(i) if out.width else self.wide(i) for i in indices])
-        assert inside is not None
-        return inside
+        _, inside = self.wrapped(out, param, self.indices(indices, bool(out.width)))
+        return out.spread("true", "i1") if inside is None else inside
 
     def consecutive(self, out: Instructions, param: int, first: str) -> str:
         """Whether all threads of the vector are in range along the last axis, without wrapping."""
@@ -155,19 +185,41 @@ class Memory:
         extent = self.extent(param, axis)
         return self.code.splat(extent, "i64", ENTRY) if out.width else extent
 
-    def offset(self, out: Instructions, param: int, indices: list[str]) -> str:
-        """Row-major element number."""
-        total = indices[0]
-        for axis, index in enumerate(indices[1:], 1):
-            total = out.binary("mul", "i64", total, self.spread_extent(out, param, axis))
-            total = out.binary("add", "i64", total, index)
-        return total
+    def text(self, out: Instructions, index: Index) -> str:
+        return out.spread(str(index), "i64") if isinstance(index, int) else index
+
+    def plus(self, out: Instructions, index: str, number: int) -> str:
+        return out.binary("add", "i64", index, out.spread(str(number), "i64")) if number else index
+
+    def offset(self, out: Instructions, param: int, indices: Sequence[Index]) -> tuple[str, int]:
+        """Row-major element number: what code computes, and a number to be added to it."""
+        total, known = "", 0
+        for axis, index in enumerate(indices):
+            extent = self.extent(param, axis) if axis else "1"
+            if known and not extent.isdigit():
+                total, known = self.plus(out, total, known) if total else self.text(out, known), 0
+            known *= int(extent) if extent.isdigit() else 1
+            if total and extent != "1":
+                total = out.binary("mul", "i64", total, self.spread_extent(out, param, axis))
+            if isinstance(index, int):
+                known += index
+            else:
+                total = out.binary("add", "i64", total, index) if total else index
+        return total or self.text(out, 0), known
+
+    def number(self, element: Element) -> str:
+        """The number of an element, or of the first, with its displacement."""
+        return self.plus(
+            self.code.instructions(element.level, element.shape.is_varying), element.offset, element.displacement
+        )
 
     def address(self, element: Element) -> str:
         """A pointer, or a vector of pointers."""
         out = self.code.instructions(element.level, element.shape.is_varying)
-        offsets = f"{out.type('i64')} {element.offset}"
-        return out.emit(f"getelementptr {memory_type(element.type)}, ptr %p{element.param}, {offsets}")
+        kind, base = memory_type(element.type), f"%p{element.param}"
+        if element.displacement:  # of one base, so that it can be a part of the instruction
+            base = self.code.define(f"getelementptr {kind}, ptr {base}, i64 {element.displacement}", element.level)
+        return out.emit(f"getelementptr {kind}, ptr {base}, {out.type('i64')} {element.offset}")
 
     # -- loads
 

@@ -196,7 +196,9 @@ class TapeMemory:
     def save(self, element: Element, value: str, mask: str | None) -> None:
         """Add where the elements are, or -1 for lanes that have none, and what they hold."""
         record = self.log_records[element.param]
-        offsets = element.offset if element.shape.is_varying else self.code.splat(element.offset, "i64", element.level)
+        offsets = self.memory.number(element)
+        if not element.shape.is_varying:
+            offsets = self.code.splat(offsets, "i64", element.level)
         inside = element.inside
         if inside is not None and not element.shape.is_varying:
             inside = self.code.splat(inside, "i1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
@@ -19,7 +20,17 @@ from jwarp.frontend.values.bindings import (
     describe,
 )
 from jwarp.ir.nodes import Const
-from jwarp.types import MAX_DIMS, ArrayType, CompositeType, as_scalar
+from jwarp.types import (
+    MAX_DIMS,
+    ArrayType,
+    CompositeType,
+    ScalarType,
+    StructArrayType,
+    StructType,
+    array,
+    as_scalar,
+    user_type,
+)
 
 
 def _lower_len(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
@@ -63,14 +74,33 @@ def _lower_zeros(ctx: Context, args: list[Any], spans: list[Span], span: Span) -
     if not 1 <= len(extents) <= MAX_DIMS:
         raise CompileError(f"a local array has 1 to {MAX_DIMS} dimensions, not {len(extents)}", span)
     wanted = dtype.object if isinstance(dtype, PythonRef) else dtype
+    if isinstance(wanted, StructType):
+        return _local_structs(ctx, wanted, tuple(extents), ctx.assigned_name or "local array", span)
     element = wanted if isinstance(wanted, CompositeType) else as_scalar(wanted)
     if element is None:
         raise KernelTypeError(
-            f"the dtype of a local array must be a scalar, vector or matrix type, not {describe(dtype)}",
+            f"the dtype of a local array must be a scalar, vector, matrix or struct type, not {describe(dtype)}",
             span,
             "wp.zeros(shape=4, dtype=float)",
         )
     return ctx.local_array(ArrayType(element, len(extents)), tuple(extents), span)
+
+
+def _local_structs(ctx: Context, struct: StructType, extents: tuple[int, ...], name: str, span: Span) -> StructArray:
+    """A local array of structs, as one for each field."""
+    items: list[ArrayRef | StructArray] = []
+    for field, kind in struct.fields.items():
+        path, written = f"{name}.{field}", user_type(kind)
+        if isinstance(written, StructType):
+            items.append(_local_structs(ctx, written, extents, path, span))
+        elif isinstance(written, (ScalarType, CompositeType)):
+            made = ctx.local_array(ArrayType(written, len(extents)), extents, span)
+            items.append(dataclasses.replace(made, name=path))
+        else:
+            raise KernelTypeError(f"the field `{field}` of {struct!r} is an array, which no element can hold", span)
+    if not items:
+        raise KernelTypeError(f"{struct!r} has no fields, so that an array of it has no extents", span)
+    return StructArray(StructArrayType(struct, len(extents)), name, tuple(items))
 
 
 def _constant_extent(binding: Binding, span: Span) -> int:
@@ -99,7 +129,7 @@ def _local_array(name: str) -> Builtin:
         forms,
         """An array of this thread's own, all zeros.
 
-        `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector or matrix type.
+        `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
         Raises:
             CompileError: the shape is not constant.
@@ -112,3 +142,17 @@ def _local_array(name: str) -> Builtin:
 
 # What an element holds that nothing was stored to is zero after either.
 zeros, empty = _local_array("zeros"), _local_array("empty")
+
+
+def _refuse_pointer(ctx: Context, args: list[Any], spans: list[Span], span: Span) -> Binding:
+    raise CompileError(
+        "kernels make no arrays of pointers: wp.array(ptr=…)",
+        span,
+        "pass the array itself; wp.zeros(shape=…, dtype=…) makes one of the thread's own",
+    )
+
+
+# The class, which is the annotation of a parameter outside of calls.
+PYTHON_BUILTINS[array] = Builtin(
+    "array(ptr: Any, shape: Any, dtype: Any) -> Any", "Refused: an array of a pointer.", _refuse_pointer, binds=True
+)

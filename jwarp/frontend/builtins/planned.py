@@ -17,6 +17,7 @@ class Planned:
 
 
 _FEATURES = {
+    "addresses of variables": "address_of",
     "arrays of Omniverse's Fabric": "fabricarray indexedfabricarray",
     "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
     "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",

@@ -23,6 +23,8 @@ class ForeignFunc(Func):
             self._defined = tuple(map(ForeignFunc, overloads))
         if function.custom_grad_func is not None:
             self.gradient = ForeignFunc(function.custom_grad_func)
+        if function.custom_replay_func is not None:
+            self.replay = ForeignFunc(function.custom_replay_func)
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -60,7 +61,11 @@ def _of_array(owner: ArrayRef, node: ast.Attribute, span: Span) -> Binding:
         return Shape(owner)
     if node.attr == "dtype":
         return PythonRef(owner.type.element)
-    raise CompileError(f"arrays have no attribute `{node.attr}` in kernels", span, "there are `shape` and `dtype`")
+    if node.attr == "ndim":
+        return Number(owner.type.dims)
+    raise CompileError(
+        f"arrays have no attribute `{node.attr}` in kernels", span, "there are `shape`, `ndim` and `dtype`"
+    )
 
 
 def _of_struct_array(owner: StructArray, node: ast.Attribute, span: Span) -> Binding:
@@ -98,11 +103,17 @@ def _of_scalar(owner: Operand | Number, node: ast.Attribute, span: Span) -> Bind
     raise _missing(owner, node.attr, span)
 
 
+# As Warp has them among its functions: `wp.float(x)` is `float(x)`.
+_PYTHON_TYPES: dict[str, type] = {"int": int, "float": float}
+
+
 def _of_python(owner: PythonRef, node: ast.Attribute, span: Span) -> Binding:
     if isinstance(owner.object, (ArrayType, StructArrayType)) and node.attr == "dtype":
         return PythonRef(element_of(owner.object))
     if isinstance(owner.object, CompositeType) and node.attr == "length" and len(owner.object.shape) == 1:
         return Number(owner.object.shape[0])
+    if inspect.ismodule(owner.object) and owner.object.__name__ == "jwarp" and node.attr in _PYTHON_TYPES:
+        return PythonRef(_PYTHON_TYPES[node.attr])
     try:
         return bind_python(getattr(owner.object, node.attr), ast.unparse(node), span)
     except AttributeError as error:

@@ -11,7 +11,7 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.gradients import with_gradient
-from jwarp.frontend.lowering.references import leave_references
+from jwarp.frontend.lowering.references import leave_references, reference_targets
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -39,6 +39,7 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
     bound: Bound = {}
     arguments = _bound(function, given, bound)
+    targets = reference_targets(ctx, function, given, arguments)
     caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments), variables=bound)
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)
@@ -51,7 +52,7 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     finally:
         ctx.stack.pop()
         ctx.frame = caller
-    leave_references(ctx, function, given, arguments, after)
+    leave_references(ctx, function, targets, arguments, after)
     if ctx.in_gradient:
         return result
     body = nodes[start:]

@@ -10,6 +10,7 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.inlining import call_function, takes
 from jwarp.frontend.lowering.rules import expression, lower
+from jwarp.frontend.meaning import meaning
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS, OVERLOADS, UNARY_OPERATORS
 from jwarp.frontend.tiles import operators as tiles
 from jwarp.frontend.values import kinds
@@ -82,7 +83,7 @@ def _overloaded(ctx: Context, name: str, values: list[Binding], places: list[Spa
     """
     source = ctx.frame.source
     known = OVERLOADS[name]
-    function = source.captured.get(known) or source.function.__globals__.get(known)
+    function = meaning(source.captured.get(known) or source.function.__globals__.get(known))
     if not isinstance(function, Func):
         return None
     given = Arguments(values, places, {}, {}, span, span, [None] * len(values), {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import importlib
 import json
 import multiprocessing
 import os
@@ -21,7 +22,7 @@ import warp
 from libraries import INSTALL, LIBRARIES, Library
 
 SECONDS = 240  # for one module
-LIBRARY_SECONDS = 900
+LIBRARY_SECONDS = 3600
 PROCESSES = 2
 
 
@@ -42,7 +43,8 @@ class Job:
 
     module: str
     library: Library | None = None
-    tests: list[str] = field(default_factory=list)
+    tests: dict[str, list[str]] = field(default_factory=dict)
+    rest: bool = False
     steps: tuple[str, ...] = trial.STEPS
     skipped: frozenset[str] = frozenset()
 
@@ -51,14 +53,20 @@ class Job:
             trial.run_trial(self.module, log, self.skipped, self.steps)
         else:
             library_trial.run_library_trial(
-                self.library, self.module, self.tests, log, self.skipped | known, self.steps
+                self.library, self.module, self.tests, self.rest, log, self.skipped | known, self.steps
             )
 
 
-def jobs_of(library: Library, steps: tuple[str, ...] = trial.STEPS) -> list[Job]:
-    """The trials of a library; those of kernels that no test launches come last."""
-    found = [Job(module, library, tests, steps) for module, tests in library.reached().items()]
-    return [*found, Job(library.package, library, [], steps)]
+def jobs_of(library: Library, steps: tuple[str, ...] = trial.STEPS, part: str = "") -> list[Job]:
+    """The trials of a library, in one process if they only compile; those of kernels that no test launches come last.
+
+    With `part`, only tests of modules that have it in their name.
+    """
+    found = {module: tests for module, tests in library.reached().items() if part in module}
+    if "launch" not in steps:
+        return [Job(library.package, library, found, not part, steps)]
+    jobs = [Job(module, library, {module: tests}, False, steps) for module, tests in found.items()]
+    return jobs if part else [*jobs, Job(library.package, library, {}, True, steps)]
 
 
 def try_modules(modules: list[str], processes: int = PROCESSES, seconds: int = SECONDS) -> list[dict]:
@@ -76,6 +84,8 @@ def run_jobs(jobs: list[Job], processes: int = PROCESSES, seconds: int = SECONDS
     warp.config.optimization_level = 1
     if any("launch" in job.steps for job in jobs):
         _warm_up()
+    for package in {job.library.package for job in jobs if job.library is not None}:
+        importlib.import_module(package)  # once, and not in each of the processes
     context = multiprocessing.get_context("fork")
     waiting = list(jobs)
     running: dict = {}
@@ -83,13 +93,13 @@ def run_jobs(jobs: list[Job], processes: int = PROCESSES, seconds: int = SECONDS
     tried: collections.Counter = collections.Counter()
     number = 0
     while waiting or running:
-        last = waiting and waiting[0].library is not None and not waiting[0].tests
+        last = waiting and waiting[0].rest
         while waiting and len(running) < processes and not (last and running):
             job = waiting.pop(0)
             number += 1
             log = folder / f"{job.module}-{number}.jsonl"
             log.touch()
-            known = frozenset(n for n, count in tried.items() if count >= library_trial.INSTANCES or not job.tests)
+            known = frozenset(n for n, count in tried.items() if count >= library_trial.INSTANCES or job.rest)
             process = context.Process(target=_quietly, args=(job.run, log, known))
             process.start()
             running[process] = (job, log, time.monotonic())
@@ -181,7 +191,7 @@ def main() -> None:
     for missing in [x for x in libraries if not x.installed]:
         parser.error(f"{missing.package} is not installed: {INSTALL}")
     steps = tuple(options.steps.split(","))
-    jobs = [job for x in libraries for job in jobs_of(x, steps) if options.tests in job.module]
+    jobs = [job for x in libraries for job in jobs_of(x, steps, options.tests)]
     if not libraries or options.modules:
         jobs += [Job(module, steps=steps) for module in options.modules or all_modules()]
     rows = run_jobs(jobs, seconds=LIBRARY_SECONDS if libraries else SECONDS)

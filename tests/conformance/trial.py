@@ -78,7 +78,9 @@ class Trial:
     Steps are `forward` and `adjoint`, which compile, and `launch`, which compares.
     """
 
-    def __init__(self, module: str, log: Path, skipped: frozenset[str], library: str = "Warp", steps: tuple[str, ...] = STEPS):
+    def __init__(
+        self, module: str, log: Path, skipped: frozenset[str], library: str = "Warp", steps: tuple[str, ...] = STEPS
+    ):
         """Kernels named in `skipped` are left out, and so are steps that are not in `steps`."""
         self.module, self.skipped, self.library, self.steps = module, skipped, library, steps
         self.log = log.open("a")

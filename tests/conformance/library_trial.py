@@ -12,7 +12,7 @@ import trial
 import warp
 from comparing import Outcome, read
 from libraries import Library
-from recording import Recorder, kernels_of, name_of, record_tests
+from recording import Launch, Recorder, kernels_of, name_of, record_tests
 
 INSTANCES = 2  # of a kernel that a factory makes, each with other values
 TEST_SECONDS = 10

@@ -20,6 +20,7 @@ import table
 import trial
 import warp
 from libraries import INSTALL, LIBRARIES, Library
+from table import VERDICTS, verdicts
 
 SECONDS = 240  # for one module
 LIBRARY_SECONDS = 3600
@@ -144,26 +145,10 @@ def _quietly(target, *args) -> None:
     os._exit(0)
 
 
-# The verdict on a kernel is the first of these that one of its launches has.
-ORDER = ("disagree", "fault", "agree", "vacuous", "refused", "warp")
-
-
-def verdicts(rows: list[dict]) -> dict[str, dict]:
-    """The deciding row of each kernel."""
-    best: dict[str, dict] = {}
-    for row in rows:
-        if row["verdict"] in ("compiled", "none"):
-            continue
-        before = best.get(row["name"])
-        if before is None or ORDER.index(row["verdict"]) < ORDER.index(before["verdict"]):
-            best[row["name"]] = row
-    return best
-
-
 def print_report(rows: list[dict]) -> None:
     best = verdicts(rows)
     counts = collections.Counter(row["verdict"] for row in best.values())
-    print(f"{len(best)} kernels: " + ", ".join(f"{counts[v]} {v}" for v in ORDER))
+    print(f"{len(best)} kernels: " + ", ".join(f"{counts[v]} {v}" for v in VERDICTS))
     for verdict in ("disagree", "fault"):
         for name, row in sorted(best.items()):
             if row["verdict"] == verdict:

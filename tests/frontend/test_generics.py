@@ -236,6 +236,30 @@ def first(a: wp.array2d[Direction]):
     return a[0, 0] * a.dtype.dtype(10)
 
 
+@wp.func
+def total(values: tuple[T, ...]) -> T:
+    s = T(0)
+    for k in range(len(values)):
+        s += values[k]
+    return s
+
+
+def test_tuples_of_any_length():
+    @wp.kernel
+    def kernel(out: wp.array[float]):
+        out[0] = total((1.0, 2.0, 3.0))
+        out[1] = float(total((4, 5)))
+
+    assert wp.launch(kernel, 1, [], [np.zeros(2, np.float32)])[0].tolist() == [6, 9]
+
+    @wp.kernel
+    def mixed(out: wp.array[float]):
+        out[0] = total((1.0, 2))
+
+    with pytest.raises(wp.KernelTypeError, match=r"must be tuple\[float32, ...\], not the tuple \(float32, int32\)"):
+        mixed.ir()
+
+
 def test_generic_functions():
     @wp.kernel
     def kernel(a: wp.array[wp.int16], b: wp.array2d[wp.vec2], out: wp.array[float]):

@@ -280,6 +280,8 @@ def assorted(
         c += 1
     out[1, i] = c
     out[2, i] = -7 // 2 if a[i] <= 0 else int(y[i] > 0.0)
+    if (a[i] > 0) == 1:
+        out[3, i] = 5
     z = wp.vec3()
     for d in range(wp.static(3)):
         z[d] = float(d) * x[i]

@@ -90,7 +90,9 @@ def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, 
 def _common_type(x: ScalarType, y: ScalarType) -> ScalarType | None:
     """The type in which numbers of two types are compared, as in C++; None where that could change an integer."""
     floats = [t for t in (x, y) if t.is_float]
-    if bool_ in (x, y) or (len(floats) == 2 and x.bits == y.bits):
+    if (x is bool_) != (y is bool_):
+        return y if x is bool_ else x
+    if x is bool_ or (len(floats) == 2 and x.bits == y.bits):
         return None
     if len(floats) == 1:
         return floats[0]

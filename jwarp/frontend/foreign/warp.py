@@ -20,7 +20,7 @@ from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.foreign.functions import function_of
 from jwarp.frontend.lowering.derivatives import grad
 from jwarp.frontend.meaning import reads
-from jwarp.types import SCALARS, Reference, Struct, StructType, array, indexedarray, struct, tile, unchecked
+from jwarp.types import SCALARS, Reference, Struct, StructType, array, indexedarray, struct, tile, tile_stack, unchecked
 
 PACKAGE = "warp"
 
@@ -94,12 +94,13 @@ def _type(kind: type) -> Any:
 
 def _composite(kind: Any) -> Any:
     """A type of vectors, matrices, quaternions or transformations."""
-    dtype, shape, family = counterpart(kind._wp_scalar_type_), kind._shape_, getattr(kind, _HINT).__name__
+    *shape, dtype = map(counterpart, kind._wp_type_params_)
+    family = getattr(kind, _HINT).__name__
     maker = named("types")
     if family == "Vector":
         return maker.vector(shape[0], dtype)
     if family == "Matrix":
-        return maker.matrix(shape, dtype)
+        return maker.matrix(tuple(shape), dtype)
     return getattr(maker, family.lower())(dtype)
 
 
@@ -213,4 +214,5 @@ _OF_WARP: dict[str, Callable[[Any], Any]] = {
     "indexedarray": _indexed_array,
     "_IndexedArrayAnnotation": _indexed_array,
     "tile": _tile,
+    "tile_stack": lambda made: tile_stack(capacity=made.capacity, dtype=counterpart(made.dtype)),
 }

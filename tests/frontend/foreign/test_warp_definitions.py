@@ -1,0 +1,252 @@
+"""How kernels come to be defined with NVIDIA Warp: closures, classes, generics, instances; and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import types
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jwarp
+from jwarp.frontend.foreign.kernels import as_kernel
+
+wp = pytest.importorskip("warp")
+wp.config.quiet = True
+
+X = np.arange(1.0, 5.0, dtype=np.float32)
+N = len(X)
+
+vec5 = wp.types.vector(length=5, dtype=wp.float32)
+names = types.SimpleNamespace(factor=2.0, kinds={"a": 3.0}, text="a")
+
+
+def run(kernel, *inputs, shape=N):
+    return jwarp.launch(kernel, N, list(inputs), [shape])[0]
+
+
+def test_annotations_that_are_text_and_attributes_of_objects():
+    @wp.kernel(module="unique", enable_backward=False, grid_stride=False, launch_bounds=64)
+    def k(x: wp.array[float], n: int, y: wp.array(dtype=float)):
+        i = wp.tid()
+        v = vec5(x[i])
+        y[i] = names.factor * v[4] + wp.static(names.kinds[names.text]) * float(n)
+
+    np.testing.assert_allclose(run(k, X, 2), 2 * X + 6)
+
+
+class Solver:
+    """Kernels in a class, whose methods make others."""
+
+    ORDER = 3
+    AXES = (wp.vec3(1.0, 0.0, 0.0), wp.vec3(0.0, 2.0, 0.0))
+
+    @wp.func
+    def damped(x: float, k: float = 0.5) -> float:
+        return k * x
+
+    @wp.kernel
+    def step(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = Solver.damped(x[i]) + float(Solver.ORDER)
+
+    def made(self, count: int, op: Any):
+        @wp.kernel(module="unique")
+        def total(x: wp.array[float], y: wp.array[float]):
+            i = wp.tid()
+            s = float(0.0)
+            for j in range(wp.static(count)):
+                s += op(x[i], float(j)) * wp.static(self.AXES[1][1])
+            y[i] = s
+
+        return total
+
+
+@wp.func
+def sum_of(a: float, b: float):
+    return a + b
+
+
+def test_kernels_of_classes_and_closures():
+    np.testing.assert_allclose(run(Solver.step, X), 0.5 * X + 3)
+    first, second = Solver().made(3, sum_of), Solver().made(2, wp.mul)
+    np.testing.assert_allclose(run(first, X), 2 * (3 * X + 3))
+    np.testing.assert_allclose(run(second, X), 2 * X)
+
+
+def test_a_kernel_made_by_hand_of_a_function():
+    def plain(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = 3.0 * x[i]
+
+    kernel = wp.Kernel(func=plain, key="made_by_hand")
+    np.testing.assert_allclose(run(kernel, X), 3 * X)
+
+
+@wp.kernel
+def scaled(x: wp.array(dtype=Any), k: Any, y: wp.array(dtype=Any)):
+    i = wp.tid()
+    y[i] = k * x[i]
+
+
+@wp.func
+def doubled(x: wp.Float) -> wp.Float:
+    return x + x
+
+
+@wp.func
+def longest(v: wp.types.vector(length=Any, dtype=wp.Float)):
+    return wp.max(v)
+
+
+@wp.kernel
+def generic_functions(x: wp.array[wp.vec3], y: wp.array[float], z: wp.array[wp.float16]):
+    i = wp.tid()
+    y[i] = doubled(longest(x[i]))
+    z[i] = doubled(wp.float16(x[i][0]))
+
+
+def test_generic_kernels_and_functions():
+    np.testing.assert_allclose(run(scaled, X, 2.0), 2 * X)
+    found = jwarp.launch(scaled, N, [X.astype(np.float16), np.float16(2.0)], [N])
+    assert found[0].dtype == np.float16
+    instance = wp.overload(scaled, [wp.array[wp.vec3], float, wp.array[wp.vec3]])
+    v = np.random.default_rng(0).normal(size=(N, 3)).astype(np.float32)
+    np.testing.assert_allclose(run(instance, v, 2.0), 2 * v)
+    assert as_kernel(instance) is as_kernel(instance)
+    assert as_kernel(instance).generic is as_kernel(scaled)
+    y, z = jwarp.launch(generic_functions, N, [v], [N, N])
+    np.testing.assert_allclose(y, 2 * v.max(1))
+    np.testing.assert_allclose(z, (2 * v[:, 0].astype(np.float16)).astype(np.float32), rtol=1e-3)
+
+
+@wp.func
+def of_two(x: wp.vec3, y: wp.vec3):
+    return wp.dot(x, y)
+
+
+@wp.func
+def of_two(x: wp.mat33, y: wp.vec3):  # noqa: F811 an overload
+    return x * y
+
+
+@wp.func(name="under_another_name")
+def written(x: float) -> float:
+    return x * x
+
+
+@wp.kernel
+def overloads(x: wp.array[wp.vec3], y: wp.array[wp.vec3]):
+    i = wp.tid()
+    y[i] = of_two(wp.identity(n=3, dtype=float), x[i]) * of_two(x[i], x[i]) * written(2.0)
+
+
+def test_overloads_and_functions_of_other_names():
+    v = np.random.default_rng(1).normal(size=(N, 3)).astype(np.float32)
+    np.testing.assert_allclose(run(overloads, v), 4 * v * (v * v).sum(1, keepdims=True), rtol=1e-5)
+
+
+WP_BARRIER = "WP_TILE_SYNC();"
+
+
+@wp.func_native(WP_BARRIER)
+def barrier(): ...
+
+
+@wp.func_native("return x + 1.0f;")
+def native(x: float) -> float: ...
+
+
+@wp.kernel
+def with_barrier(x: wp.array[float], y: wp.array[float]):
+    _, lane = wp.tid()
+    t = wp.tile_load(x, shape=4)
+    barrier()
+    y[lane] = t[lane] * 2.0
+
+
+def test_tiles_in_blocks():
+    for launch in (
+        lambda: jwarp.launch_tiled(with_barrier, 1, [X], [N], block_dim=4),
+        lambda: jwarp.launch(with_barrier, (1, 4), [X], [N], block_dim=4),
+        lambda: jwarp.jax_kernel(with_barrier, launch_dims=(1, 4), output_dims=N, block_dim=4)(X),
+    ):
+        np.testing.assert_allclose(launch()[0], 2 * X)
+
+
+# -- identity
+
+
+def test_it_is_pickled_by_name_and_copied_as_itself():
+    found = as_kernel(scaled)
+    assert pickle.loads(pickle.dumps(found)) is found
+    assert copy.deepcopy(found) is found
+    function = pickle.loads(pickle.dumps(jwarp.jax_kernel(Solver.step)))
+    np.testing.assert_allclose(function(X)[0], 0.5 * X + 3)
+
+
+def test_it_ends_with_the_kernel_of_warp():
+    def defined(factor):
+        @wp.kernel
+        def times(x: wp.array[float], y: wp.array[float]):
+            i = wp.tid()
+            y[i] = wp.static(factor) * x[i]
+
+        return times
+
+    first = defined(2.0)
+    ended = weakref.ref(as_kernel(first))
+    np.testing.assert_allclose(run(first, X), 2 * X)
+    first = defined(3.0)  # which Warp's module keeps instead
+    gc.collect()
+    assert ended() is None
+
+
+# -- what is refused
+
+
+def test_errors_show_the_line_of_the_kernel():
+    @wp.kernel
+    def wrong(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = native(x[i])
+
+    with pytest.raises(jwarp.CompileError, match=r"`native` is native code") as caught:
+        run(wrong, X)
+    assert "test_warp_definitions.py" in str(caught.value)
+    assert "y[i] = native(x[i])\n" in str(caught.value) and "^^^^^^^^" in str(caught.value)
+
+    @wp.kernel
+    def looking(texture: wp.Texture2D, y: wp.array[float]):
+        y[0] = 1.0
+
+    with pytest.raises(jwarp.CompileError, match="parameter `texture` of kernel `looking`") as caught:
+        run(looking, None)
+    assert "test_warp_definitions.py" in str(caught.value)
+
+
+@wp.struct
+class Seen:
+    texture: wp.Texture2D
+
+
+def test_a_struct_that_cannot_be_one_says_where_it_is():
+    @wp.kernel
+    def seeing(s: Seen, y: wp.array[float]):
+        y[0] = 1.0
+
+    with pytest.raises(jwarp.KernelTypeError, match="field 'texture' has type") as caught:
+        run(seeing, {})
+    assert "test_warp_definitions.py" in str(caught.value)
+
+
+def test_what_is_no_kernel():
+    for thing in (sum_of, Seen, 5, [], None):
+        with pytest.raises(jwarp.KernelTypeError, match="expected a kernel"):
+            jwarp.launch(thing, 1, [], [])
+    with pytest.raises(jwarp.KernelTypeError, match="expected a function of JAX, got the kernel 'step'"):
+        jwarp.explain(Solver.step)

@@ -33,9 +33,9 @@ def func_grad(function: Any) -> Callable[[Callable], Func]:
 
     The decorated function takes the arguments of `function` and then one cotangent for each of its results,
     and adds to the gradients of the arguments: `wp.adjoint[x] += …` for a scalar, vector or matrix `x`,
-    `wp.adjoint[a][i] += …` for an element of an array. It reads arrays and writes none. Arguments that it does
-    not mention have gradient zero. It is used wherever `function` is called from now on; of several overloads
-    it belongs to the one with the same annotations.
+    `wp.adjoint[a][i] += …` for an element of an array, `wp.adjoint[s.x] += …` for a field of a struct. It reads
+    arrays and writes none. Arguments that it does not mention have gradient zero. It is used wherever `function`
+    is called from now on; of several overloads it belongs to the one with the same annotations.
 
     Forward mode and second derivatives through such a call raise NotDifferentiableError.
 
@@ -191,13 +191,17 @@ class Adjoints(ast.NodeTransformer):
 
     def variable(self, node: ast.Subscript, context: ast.expr_context) -> ast.Name:
         """The variable that `wp.adjoint[x]` becomes."""
-        if not isinstance(node.slice, ast.Name):
+        owner = node.slice
+        while isinstance(owner, ast.Attribute):
+            owner = owner.value
+        if not isinstance(owner, ast.Name):
             raise CompileError(
-                "wp.adjoint[…] takes the name of a parameter", self.source.span(node),
+                "wp.adjoint[…] takes the name of a parameter, or of a field of one", self.source.span(node),
                 "index behind it: wp.adjoint[a][i]",
             )  # fmt: skip
-        self.found.setdefault(node.slice.id, self.source.span(node))
-        return ast.copy_location(ast.Name(spelled(node.slice.id), context), node)
+        name = ast.unparse(node.slice)
+        self.found.setdefault(name, self.source.span(node))
+        return ast.copy_location(ast.Name(spelled(name), context), node)
 
     def refusal(self, node: ast.AST) -> CompileError:
         """The error for anything but an addition."""

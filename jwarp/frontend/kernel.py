@@ -94,16 +94,19 @@ class PythonKernel(Kernel):
             self.ir()
         return bool(self._tiled)
 
-    def block_ir(self, settings: Settings | None, block_dim: int, lane_axis: int | None) -> nodes.Kernel:
+    def block_ir(
+        self, settings: Settings | None, block_dim: int, lane_axis: int | None, count: int | None = None
+    ) -> nodes.Kernel:
         """A kernel with tiles as IR that is run once for each block of `block_dim` threads.
 
-        `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such.
+        `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such;
+        where the last block is not full, there are `count` threads along it.
         """
         settings = self.settled(settings or config.settings)
         key = (settings.max_unroll, settings.debug, block_dim)
-        thread, lanes = self._lowered(key), (*key, lane_axis)
+        thread, lanes = self._lowered(key), (*key, lane_axis, count)
         with self._lock:
-            return self._irs.made(lanes, lambda: by_blocks(thread, block_dim, lane_axis))
+            return self._irs.made(lanes, lambda: by_blocks(thread, block_dim, lane_axis, count))
 
     def _lowered(self, key: tuple) -> nodes.Kernel:
         """What one thread does, under the settings and for the size of the block that `key` has."""

@@ -95,10 +95,13 @@ class Kernel(ByName):
         """Whether its threads work in blocks, and there is IR for each size of them."""
         return False
 
-    def block_ir(self, settings: Settings | None, block_dim: int, lane_axis: int | None) -> nodes.Kernel:
+    def block_ir(
+        self, settings: Settings | None, block_dim: int, lane_axis: int | None, count: int | None = None
+    ) -> nodes.Kernel:
         """A kernel with tiles as IR that is run once for each block of `block_dim` threads.
 
-        `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such.
+        `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such;
+        where the last block is not full, there are `count` threads along it.
         """
         raise NotImplementedError(f"{self!r} has no blocks")
 

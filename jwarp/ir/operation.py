@@ -83,8 +83,9 @@ class Operation:
 
     The result of one that `is_step` is constant between jumps; of one that `is_count`, never negative. One that
     `moves_bits` takes floats of every width as they are. What one is `for_derivatives` says is of them alone: otherwise
-    it is its first operand, or nothing. An atomic one leaves what operation `combines` makes of the
-    element and the value, in any order of the threads. Where `arity` is None, there are operands, `least` of them.
+    it is its first operand, or nothing. An atomic one (or one on an element of a tile) leaves what the operation
+    `combines` makes of the element and the value, in any order of the threads. Where `arity` is None, there are
+    operands, `least` of them.
 
     `is_elementary` are those that take tens of instructions for each value. `makes_nan` says whether the
     result of a pure operation may be NaN where no operand is.

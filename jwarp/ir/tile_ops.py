@@ -126,6 +126,7 @@ TILE_TABLE += [
             effect="tile",
             indices=_BETWEEN,
             stages=_READING,
+            combines=name,
         )
         for name in ("and", "or", "xor")
     ),

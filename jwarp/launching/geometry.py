@@ -78,22 +78,28 @@ def read_block_dim(block_dim: Any, kernel_name: str) -> int | None:
     return size
 
 
-def blocks(dims: tuple[int, ...], block_dim: int, tid_dims: int, kernel_name: str) -> tuple[Geometry, int | None]:
+def blocks(
+    dims: tuple[int, ...], block_dim: int, tid_dims: int, kernel_name: str
+) -> tuple[Geometry, int | None, int | None]:
     """The blocks of a launch over `dims` threads, and the axis of `tid()` along which a block has its lanes.
 
     A block is `block_dim` consecutive threads; its coordinates are those of its first one. There is no such axis
-    where `tid()` does not read the last dimension.
+    where `tid()` does not read the last dimension. Where the last block is not full, the number of threads comes third.
     """
     dims = dims or (1,)
     *leading, last = dims
-    if isinstance(last, Symbolic) or last % block_dim:
+    lane_axis = len(dims) - 1 if len(dims) <= tid_dims else None
+    if not isinstance(last, Symbolic) and last % block_dim == 0:
+        return fold((*leading, last // block_dim), tid_dims, kernel_name), lane_axis, None
+    # Blocks of consecutive threads would else go from one row of the launch to the next.
+    is_row = not any(isinstance(n, Symbolic) or n != 1 for n in leading) and not isinstance(last, Symbolic)
+    if not is_row or (lane_axis is None and last > block_dim):
         raise LaunchError(
             f"kernel '{kernel_name}' has tiles, so its threads come in blocks of block_dim={block_dim}: the last of "
             f"dim {dims} is no multiple of that",
             hint="wp.launch_tiled takes the number of blocks, and adds block_dim as the last dimension",
         )
-    lane_axis = len(dims) - 1 if len(dims) <= tid_dims else None
-    return fold((*leading, last // block_dim), tid_dims, kernel_name), lane_axis
+    return fold((*leading, -(last // -block_dim)), tid_dims, kernel_name), lane_axis, last
 
 
 def fold(dims: tuple[int, ...], tid_dims: int, kernel_name: str) -> Geometry:

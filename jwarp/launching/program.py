@@ -241,14 +241,14 @@ class GeneratedProgram(Program):
         """A kernel with tiles is read anew for each size of blocks."""
         if block_dim > MAX_BLOCK_DIM:
             raise LaunchError(f"kernel '{self.name}': block_dim must be at most {MAX_BLOCK_DIM}, got {block_dim}")
-        geometry, lane_axis = blocks(dims, block_dim, self.kernel.tid_dims, self.name)
+        geometry, lane_axis, count = blocks(dims, block_dim, self.kernel.tid_dims, self.name)
 
         def made() -> GeneratedProgram:
             kernel = self.owner() if self.owner is not None else None
             assert kernel is not None, "who launches a kernel holds it"
-            return _generated(kernel, kernel.block_ir(self.settings, block_dim, lane_axis), self.settings)
+            return _generated(kernel, kernel.block_ir(self.settings, block_dim, lane_axis, count), self.settings)
 
-        return _IN_BLOCKS.of(self).made((block_dim, lane_axis), made), geometry
+        return _IN_BLOCKS.of(self).made((block_dim, lane_axis, count), made), geometry
 
     def merged(self, pairs: Pairs) -> GeneratedProgram:
         return _MERGED.of(self).made(pairs, lambda: self._merged(pairs)) if pairs else self
@@ -396,7 +396,7 @@ class HandwrittenProgram(Program):
 
 
 _PROGRAMS: PerOwner[Kernel, Settings, Program] = PerOwner("programs of a kernel", MAX_SETTINGS)
-_IN_BLOCKS: PerOwner[GeneratedProgram, tuple[int, int | None], GeneratedProgram] = PerOwner(
+_IN_BLOCKS: PerOwner[GeneratedProgram, tuple[int, int | None, int | None], GeneratedProgram] = PerOwner(
     "programs of a kernel with tiles, by size of blocks", MAX_FORMS
 )
 _MERGED: PerOwner[GeneratedProgram, Pairs, GeneratedProgram] = PerOwner("programs for arrays that are one", MAX_FORMS)

@@ -246,6 +246,8 @@ class NestWriter:
         for node in self.nest.nodes:
             for leaf in self.leaves(node):
                 self.of_form(leaf)
+            if not isinstance(node, Op):
+                self.compute_before(node)
         after = dict(carried)
         for node in self.nest.nodes:
             self.builder.span = node.span
@@ -258,6 +260,13 @@ class NestWriter:
             for value in self.written:
                 self.memory.store(value, place, self.env[value])
         return after
+
+    def compute_before(self, node: Node) -> None:
+        """Compute what control flow uses before it, so that it is there after it, too."""
+        for x in free_operands(node):
+            form = self.forms.of(x) if shape_of(x.type) and x not in self.inside else None
+            if isinstance(form, Computed):
+                self.of_form(form)
 
     def element(self, x: Operand) -> Operand:
         """The element of a tile at hand; a scalar itself."""

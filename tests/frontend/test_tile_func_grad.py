@@ -114,3 +114,91 @@ def of_own_arrays(x: wp.array[float]):
 def test_own_arrays_are_refused():
     with pytest.raises(wp.CompileError, match="with a local array of the thread"):
         of_own_arrays.block_ir(None, BLOCK, 0)
+
+
+@wp.struct
+class Inner:
+    v: wp.vec2
+    n: int
+
+
+@wp.struct
+class Spring:
+    k: float
+    inner: Inner
+    weights: wp.array[float]
+
+
+@wp.func
+def energies(s: Spring, x: float):
+    made = Inner()
+    made.v = s.inner.v * (s.k * x)
+    made.n = s.inner.n
+    return made, s.weights[s.inner.n] * x
+
+
+@wp.func_grad(energies)
+def adj_energies(s: Spring, x: float, g: Inner, h: float):
+    wp.adjoint[s.k] += 3.0 * wp.dot(g.v, s.inner.v) * x
+    wp.adjoint[s.inner.v] += g.v * (s.k * x)
+    wp.adjoint[s.inner.v][1] += 1.0
+    wp.adjoint[s.weights][s.inner.n] += h * x
+    wp.adjoint[x] += 2.0 * h * s.weights[g.n + s.inner.n]  # g.n is zero
+
+
+@wp.kernel
+def of_structs(s: Spring, x: wp.array[float], y: wp.array[float], tiled: wp.array[float]):
+    i = wp.tid()
+    made, b = energies(s, x[i])
+    y[i] = made.v[0] * made.v[1] + b
+    wp.tile_store(tiled, wp.tile(b))
+
+
+@wp.kernel
+def of_structs_alone(s: Spring, x: wp.array[float], y: wp.array[float], tiled: wp.array[float]):
+    i = wp.tid()
+    made, b = energies(s, x[i])
+    y[i] = made.v[0] * made.v[1] + b
+    tiled[i] = b
+
+
+@pytest.mark.parametrize("kernel", [of_structs, of_structs_alone])
+def test_functions_of_structs(kernel):
+    rng = np.random.default_rng(2)
+    x, w = (jnp.asarray(rng.normal(size=n), jnp.float32) for n in (BLOCK, 3))
+    v, c = jnp.asarray(rng.normal(size=2), jnp.float32), jnp.asarray(rng.normal(size=(2, BLOCK)), jnp.float32)
+    k = 0.7
+    block = {"block_dim": BLOCK} if kernel is of_structs else {}
+    fn = wp.jax_kernel(kernel, num_outputs=2, launch_dims=BLOCK, output_dims=BLOCK, **block)
+
+    def loss(k, v, w, x):
+        y, b = fn(Spring(k, Inner(v, 1), w), x)
+        return (y * c[0]).sum() + (b * c[1]).sum()
+
+    by_k, by_v, by_w, by_x = jax.grad(loss, (0, 1, 2, 3))(k, v, w, x)
+    made = v[None] * (k * x)[:, None]
+    g, h = c[0][:, None] * made[:, ::-1], c[0] + c[1]
+    np.testing.assert_allclose(by_k, (3 * (g @ v) * x).sum(), rtol=1e-4)
+    np.testing.assert_allclose(by_v, (g * (k * x)[:, None]).sum(0) + jnp.array([0.0, BLOCK]), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(by_w, jnp.zeros(3).at[1].set((h * x).sum()), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(by_x, 2 * h * w[1], rtol=1e-4, atol=1e-5)
+
+
+@wp.func
+def weight(s: Inner):
+    return s.v[0]
+
+
+@wp.func_grad(weight)
+def adj_weight(s: Inner, g: float):
+    wp.adjoint[s] += s
+
+
+@wp.kernel
+def of_a_whole_struct(s: Inner, y: wp.array[float]):
+    y[0] = weight(s)
+
+
+def test_the_gradient_of_a_struct_is_that_of_its_fields():
+    with pytest.raises(wp.CompileError, match="`s` is a struct, whose gradient is that of its fields"):
+        wp.inspect(of_a_whole_struct, "ir")

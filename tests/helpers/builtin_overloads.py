@@ -7,6 +7,7 @@ Each call is a kernel with an array for each argument. Arguments: names of group
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib.util
 import io
 import itertools
@@ -86,13 +87,14 @@ class Call:
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.kinds))})"
 
-    def text(self, function: str, result: Kind | None) -> str:
-        """A kernel that makes the call; `r` is its result, stored where `result` says what it is."""
+    def text(self, function: str, result: Kind | None, assigned: bool = True) -> str:
+        """A kernel that makes the call; `r` is its result, stored where `result` says what it is, or nothing is."""
         arrays = [f"a{k}: {kind.annotation(0 if kind.dims else 1)}" for k, kind in enumerate(self.kinds)]
         values = ", ".join(f"a{k}" if kind.dims else f"a{k}[i]" for k, kind in enumerate(self.kinds))
         out = [f"out: {result.annotation(1)}"] if result else []
+        target = "out[i] = " if result else "r = " if assigned else ""
         lines = [f"@wp.kernel\ndef {function}({', '.join(arrays + out)}):", "    i = wp.tid()"]
-        lines += [f"    out[i] = wp.{self.name}({values})" if result else f"    r = wp.{self.name}({values})"]
+        lines += [f"    {target}wp.{self.name}({values})"]
         return "\n".join(lines) + "\n\n\n"
 
 
@@ -108,7 +110,8 @@ def visible() -> dict[str, list]:
 def kind_of(kind, chosen: dict[str, str], shape: tuple[int, ...]) -> Kind | None:
     """The kind that one of Warp's types is, with `chosen` types for variables and `shape` where it is open."""
     if kind is typing.Any or isinstance(kind, typing.TypeVar):
-        return Kind(chosen["Any" if kind is typing.Any else kind.__name__])
+        found = chosen["Any" if kind is typing.Any else kind.__name__]
+        return found if isinstance(found, Kind) else Kind(found)
     if isinstance(kind, wt.array):
         inner = kind_of(kind.dtype, chosen, shape)
         return None if inner is None else Kind(inner.dtype, inner.shape, inner.family, kind.ndim)
@@ -153,22 +156,41 @@ def calls(wanted: set[str]) -> list[Call]:
             kinds = list(o.input_types.values())
             optional = len(o.defaults or {})
             for count in range(len(kinds) - optional, len(kinds) + 1):
-                for filled in _filled(kinds[:count]):
-                    if name == "lower_bound" and filled[0].dtype != filled[-1].dtype:
+                for filled in _filled(name, kinds[:count]):
+                    alike = (
+                        (filled[0], filled[-1])
+                        if name == "lower_bound"
+                        else filled[:2]
+                        if name == "expect_near"
+                        else ()
+                    )
+                    if len({(kind.dtype, kind.shape) for kind in alike}) > 1:
                         continue  # which Warp finds out from its C++ compiler
                     found[Call(name, o.group, filled, tuple(o.input_types)[:count])] = None
     return list(found)
 
 
-def _filled(kinds: list) -> list[tuple[Kind, ...]]:
+def _choices(name: str) -> dict[str, tuple]:
+    """What to choose for the variables in the types of a builtin."""
+    vectors = tuple(Kind(scalar, (3,), "vector") for scalar in FLOATS)
+    if name.startswith(("norm_", "smooth_")):
+        return GENERIC_SCALARS | {"Any": vectors}
+    return GENERIC_SCALARS | ({"Any": (*GENERIC_SCALARS["Any"], vectors[2])} if name.startswith("atomic_") else {})
+
+
+def _filled(name: str, kinds: list) -> list[tuple[Kind, ...]]:
     """The kinds with each choice of scalar types, and of shapes."""
     result = []
-    for k in range(max(map(len, GENERIC_SCALARS.values()))):
-        chosen = {name: options[k % len(options)] for name, options in GENERIC_SCALARS.items()}
+    choices = _choices(name)
+    for k in range(max(map(len, choices.values()))):
+        chosen = {name: options[k % len(options)] for name, options in choices.items()}
         options = []
         for kind in kinds:
             tried = [kind_of(kind, chosen, shape) for shape in (SHAPES if k < 1 else ((3,), (3, 3)))]
             options.append([x for x in dict.fromkeys(tried) if x is not None])
+        if name.startswith("atomic_") and len(options[0]) == 1:  # one axis for each index
+            axes = sum("Int" in str(kind) or kind in wt.int_types for kind in kinds[1:])
+            options[0] = [dataclasses.replace(options[0][0], dims=axes)]
         result += itertools.product(*options)
     return list(dict.fromkeys(result))
 
@@ -189,7 +211,9 @@ def result_of(call: Call, kernel) -> Kind | str | None:
     """What Warp's call gives; None for nothing or several; a text where Warp does not take it."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            kernel.adj.build(None)
+            kernel.adj.build(None, {"deterministic": warp.DeterministicMode.NOT_GUARANTEED})
+    except AttributeError:  # nothing to assign
+        return None
     except Exception as error:
         return str(error).splitlines()[-1]
     result = kernel.adj.symbols.get("r")
@@ -278,6 +302,18 @@ def compare(found: list[tuple[Call, Kind]], folder: str, compiled: bool) -> dict
     return wrong
 
 
+def refusal(call: Call, folder: str) -> str:
+    """Why jwarp does not take a call that has no result, or one that is several values."""
+    reasons = []
+    for assigned in (False, True):
+        try:
+            load(call.text("k", None, assigned), "jwarp", folder).k.ir()
+            return ""
+        except JwarpError as error:
+            reasons.append(error.diagnostic.message)
+    return f"refused: {reasons[0]}"
+
+
 @dataclass(frozen=True)
 class Audit:
     """The calls that Warp takes, those of them that have no result or several, and what is different."""
@@ -303,6 +339,9 @@ def audit(wanted: set[str], sample: int = 0, seed: int = 0, compiled: bool = Fal
         taken = [(call, r) for call, r in results if not isinstance(r, str)]
         wrong: dict[Call, str] = {}
         with_result = [(call, r) for call, r in taken if r is not None]
+        for call in (call for call, r in taken if r is None):
+            if reason := refusal(call, folder):
+                wrong[call] = reason
         for start in range(0, len(with_result), 400):
             wrong |= compare(with_result[start : start + 400], folder, compiled)
     return Audit([call for call, _ in taken], [call for call, r in taken if r is None], wrong)

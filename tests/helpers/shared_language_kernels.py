@@ -214,3 +214,73 @@ def references(
         exchange(u, v)
     real[5, i] = u
     real[6, i] = v
+
+
+@wp.struct
+class Inner:
+    v: wp.vec3
+    m: wp.mat22
+
+
+@wp.struct
+class Outer:
+    inner: Inner
+    k: float
+    n: int
+
+
+@wp.func
+def halved(o: Outer) -> tuple[Outer, float]:
+    o.inner.v *= 0.5
+    return o, o.k
+
+
+@wp.kernel
+def assorted(
+    a: wp.array[int],
+    b: wp.array[int],
+    x: wp.array[float],
+    y: wp.array[float],
+    out: wp.array2d[int],
+    real: wp.array2d[float],
+):
+    i = wp.tid()
+    o = Outer()
+    o.n = 2
+    o.k = x[i]
+    o.inner.v.x += y[i]
+    o.inner.v[1] -= x[i]
+    o.inner.m[0, 1] = 3.0
+    o.inner.m[1][0] += 2.0
+    copied = o
+    copied.k += 10.0
+    copied.inner.v.z = 5.0
+    p, k = halved(copied)
+    real[0, i] = o.k + o.inner.v[2]
+    real[1, i] = p.inner.v[0] + p.inner.v[1] * 10.0 + p.inner.v[2] * 100.0 + copied.inner.v[2]
+    real[2, i] = k
+    v = o.inner.v if a[i] > 0 else p.inner.v
+    real[3, i] = v[0] + v[1]
+    q = p if a[i] < b[i] < 50 else o
+    real[4, i] = q.k
+    m = o.inner.m
+    m[1] = wp.vec2(x[i], 1.0)
+    m *= 2.0
+    real[5, i] = m[0, 1] + m[1, 0] + m[1, 1]
+    assert o.n == 2, "a message"
+    t = (a[i], x[i], o)
+    out[0, i] = t[0] + t[2].n
+    c = int(0)
+    while True:
+        c += 1
+        if c > 3 and a[i] != c:
+            break
+        if c % 2:
+            continue
+        c += 1
+    out[1, i] = c
+    out[2, i] = -7 // 2 if a[i] <= 0 else int(y[i] > 0.0)
+    z = wp.vec3()
+    for d in range(wp.static(3)):
+        z[d] = float(d) * x[i]
+    real[6, i] = z[0] + z[1] + z[2]

@@ -10,7 +10,7 @@ from jwarp.frontend.context import Context, Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.func_grad import rewrite_adjoints, spelled
 from jwarp.frontend.lowering.control_flow import lower_statements
-from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, StructArray, StructValue, flatten
+from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, StructArray, StructValue, Unusable, flatten
 from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.attributes import Detached, Rule
 from jwarp.ir.builder import make_block, zero
@@ -83,6 +83,7 @@ class _Call:
         self.kinds: dict[str, Any] = {}  # of the parameters by value
         self.arrays: dict[str, ArrayRef] = {}
         self.positions: dict[str, int] = {}
+        self.structs: dict[str, StructValue] = {}
 
     def param(self, name: str, kind: Any, feed: tuple[str, int, int]) -> int:
         """Add a parameter, and say what feeds it; its number."""
@@ -102,8 +103,17 @@ class _Call:
 
     def argument(self, name: str, binding: Binding) -> None:
         """Add the parameters for an argument of the call."""
-        own = self.next_name(f"for `{name}`")
+        self.given(self.next_name(f"for `{name}`"), name, binding)
+
+    def given(self, own: str, name: str, binding: Binding) -> None:
+        """Add those for a part of an argument, which the gradient calls `own`; a field of a struct is `s.x` there."""
         position = len(self.operands)
+        if isinstance(binding, StructValue):
+            self.structs[own] = binding
+            for field, part in zip(binding.type.fields, binding.items, strict=True):
+                if not isinstance(part, Unusable):
+                    self.given(f"{own}.{field}", f"{name}.{field}", part)
+            return
         if isinstance(binding, ArrayRef):
             row = binding.row
             if row is None:
@@ -117,11 +127,11 @@ class _Call:
             self.arrays[own] = binding
             self.positions[own] = self.param(own, binding.type, ("array", binding.index, position))
             return
-        if isinstance(binding, (StructValue, StructArray)):
+        if isinstance(binding, StructArray):
             raise KernelTypeError(
-                f"`{self.gradient.name}` is a gradient of a function of structs, of which there are none",
+                f"`{self.gradient.name}` is a gradient of a function of an array of structs, of which there are none",
                 self.span,
-                "let the function take the fields that it needs",
+                "let the function take the structs, or arrays of the fields that it needs",
             )
         scalars = flatten(binding, self.span) if not isinstance(binding, tuple) else None
         if scalars is None:  # a function, or a type
@@ -136,17 +146,35 @@ class _Call:
         """Add the parameters for the cotangents of the results."""
         position = 0
         for k, part in enumerate(result if isinstance(result, tuple) else (result,)):
-            own = self.next_name(f"for the cotangent of result {k}")
-            scalars = flatten(part, self.span) or []
-            kind = part.type if isinstance(part, Composite) else scalars[0].type
-            self.param(own, kind, ("cotangent", k, position))
-            self.kinds[own] = kind
-            self.positions[own] = len(self.params) - 1
-            position += len(scalars)
+            position = self.cotangent(self.next_name(f"for the cotangent of result {k}"), k, part, position)
         if self.names:
             raise KernelTypeError(
                 f"`{self.gradient.name}` has more parameters than arguments and results: `{self.names[0]}`", self.span
             )
+
+    def cotangent(self, own: str, number: int, part: Binding, position: int) -> int:
+        """Add those for the cotangent of a part of result `number`, whose scalars are counted from `position` on."""
+        if isinstance(part, StructValue):
+            self.structs[own] = part
+            for field, item in zip(part.type.fields, part.items, strict=True):
+                position = self.cotangent(f"{own}.{field}", number, item, position)
+            return position
+        scalars = flatten(part, self.span) or []
+        kind = part.type if isinstance(part, Composite) else scalars[0].type
+        self.kinds[own] = kind
+        self.positions[own] = self.param(own, kind, ("cotangent", number, position))
+        return position + len(scalars)
+
+    def struct(self, own: str) -> Binding:
+        """What a name, or a field of a struct, stands for in the gradient."""
+        binding = self.structs.get(own)
+        if binding is None:
+            return self.env[own]
+        items = (
+            part if isinstance(part, Unusable) else self.struct(f"{own}.{field}")
+            for field, part in zip(binding.type.fields, binding.items, strict=True)
+        )
+        return StructValue(binding.type, tuple(items))
 
     def rebuilt(self, result: Binding, scalars: list[Operand]) -> Binding:
         """The results made of other scalars, which are used up from the front."""
@@ -154,6 +182,8 @@ class _Call:
             return tuple(self.rebuilt(part, scalars) for part in result)
         if isinstance(result, Composite):
             return Composite(result.type, tuple(scalars.pop(0) for _ in result.items))
+        if isinstance(result, StructValue):
+            return StructValue(result.type, tuple(self.rebuilt(part, scalars) for part in result.items))
         return scalars.pop(0)
 
     def lower(self) -> tuple[Gradient, list[int]]:
@@ -174,7 +204,10 @@ class _Call:
                 self.env[spelled(name)] = _zeros(kind)
                 dtype = kind.dtype if isinstance(kind, CompositeType) else kind
             else:
-                raise CompileError(f"`{name}` is no parameter of `{self.gradient.name}` that has a gradient", span)
+                what = f"no parameter of `{self.gradient.name}` that has a gradient"
+                what = "a struct, whose gradient is that of its fields" if name in self.structs else what
+                hint = f"write wp.adjoint[{name}.…] for a field" if name in self.structs else ""
+                raise CompileError(f"`{name}` is {what}", span, hint)
             if not dtype.is_float:
                 raise KernelTypeError(f"`{name}` is {dtype}, which has no gradient", span)
         totals = {
@@ -199,6 +232,7 @@ class _Call:
                 ctx.builder.append(Op("param", (), index, value, span))
                 self.env[param.name] = value
         ctx.frame.env.update(self.env)
+        ctx.frame.env.update({own: self.struct(own) for own in self.structs if "." not in own})
         lower_statements(ctx, source.tree.body)
         if "$result" in ctx.frame.env:
             raise CompileError(f"`{self.gradient.name}` returns a value", span, "add to wp.adjoint[…] instead")

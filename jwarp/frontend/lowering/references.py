@@ -168,7 +168,7 @@ def _callee(ctx: Context, node: ast.expr) -> tuple[Any, int]:
         if isinstance(node.value, ast.Name) and isinstance(owner := ctx.frame.env.get(node.value.id), StructValue):
             return getattr(owner.type, node.attr, None), 1
         owner, _ = _callee(ctx, node.value)
-        return (inspect.getattr_static(owner, node.attr, None), 0) if inspect.ismodule(owner) else (None, 0)
+        return (vars(owner).get(node.attr), 0) if inspect.ismodule(owner) else (None, 0)
     if isinstance(node, ast.Name):
         if node.id in ctx.frame.env:
             found = ctx.frame.env[node.id]

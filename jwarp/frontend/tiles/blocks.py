@@ -13,25 +13,30 @@ from jwarp.errors import CompileError
 from jwarp.frontend.tiles.lanes import Lanes, LaneVariation, is_tile
 from jwarp.frontend.tiles.masked import Masked
 from jwarp.frontend.tiles.own_arrays import cleared_by_lanes, with_lanes
-from jwarp.ir.nodes import Block, If, Kernel, Node, Op, results
+from jwarp.ir.attributes import Attribute, Iota
+from jwarp.ir.nodes import Block, Const, If, Kernel, Node, Op, Operand, Value, results
 from jwarp.ir.verify import MAX_BLOCK_DIM
+from jwarp.types import ValueType, bool_, int32, tile_type
 
 
-def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None) -> Kernel:
-    """The kernel as code of a block of `block_dim` threads, which lie along axis `lane_axis` of `wp.tid()`."""
+def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None, count: int | None = None) -> Kernel:
+    """The kernel as code of a block of `block_dim` threads, which lie along axis `lane_axis` of `wp.tid()`.
+
+    With a `count`, there are so many threads along that axis, and the last block has fewer than others.
+    """
     if not 1 <= block_dim <= MAX_BLOCK_DIM:
         raise CompileError(f"block_dim must be 1 to {MAX_BLOCK_DIM}, not {block_dim}", kernel.span)
     if lane_axis is not None and lane_axis >= kernel.tid_dims:
         lane_axis = None
-    variation = LaneVariation(kernel, lane_axis)
+    variation = LaneVariation(kernel, lane_axis, block_dim)
     variation.find(kernel.body)
     if variation.arrays:
         kernel = cleared_by_lanes(kernel, variation.arrays)
         variation.find(kernel.body)
     blocks = _Blocks(kernel, block_dim, lane_axis, variation)
+    before = blocks.start(count) if variation.arrays or count is not None else ()
     body = blocks.block(kernel.body, ())
-    if variation.arrays:
-        body = Block((blocks.numbering(), *body.nodes), body.yields)
+    body = Block((*before, *body.nodes), body.yields)
     locals_ = with_lanes(kernel, variation.arrays, block_dim)
     gradients = tuple(blocks.gradients)
     return dataclasses.replace(kernel, body=body, block_dim=block_dim, locals=locals_, gradients=gradients)
@@ -44,10 +49,34 @@ class _Blocks(Lanes):
         super().__init__(kernel, block_dim, lane_axis, variation)
         self.masked = Masked(self)
 
+    def start(self, count: int | None) -> tuple[Node, ...]:
+        """What numbers the lanes, and finds which of them there are."""
+        span, numbers = self.kernel.span, self.lanes[self.number]
+        assert isinstance(numbers, Value)
+        nodes: list[Node] = [Op("iota", (), Iota(self.shape, 0), numbers, span)]
+        if count is None:
+            return tuple(nodes)
+
+        def add(name: str, *args: Operand, attr: Attribute | None = None, to: ValueType = int32) -> Value:
+            made = Value(to)
+            nodes.append(Op(name, args, attr, made, span))
+            return made
+
+        first: Operand = Const(int32, 0)
+        if self.lane_axis is not None:
+            first = add("mul", add("tid", attr=self.lane_axis), Const(int32, self.block_dim))
+        left = add("sub", Const(int32, count), first)
+        limit = add("fill", left, attr=self.shape, to=numbers.type)
+        self.active = add("lt", numbers, limit, to=tile_type(bool_, self.shape))
+        return tuple(nodes)
+
     def node(self, node: Node, out: list[Node]) -> None:
         splits = self.variation.splits(node)
         if splits and not self.mapped and isinstance(node, If) and self.masked.needed(node):
-            return self.masked.branch(node, out, None)
+            return self.masked.branch(node, out, self.active)
         if (self.mapped or splits) and not isinstance(node, Op) and any(map(is_tile, results(node))):
             raise self.changes(node)
-        return super().node(node, out)
+        super().node(node, out)
+        if splits and not self.mapped:
+            self.for_active(out)
+        return None

@@ -11,8 +11,9 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.tiles.gradients import extent_in, extents, lifted
 from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.attributes import Attribute, Detached, Extent, Iota, Reduction, Rule
+from jwarp.ir.builder import zero
 from jwarp.ir.lift import Lifter, Variation
-from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, walk_node
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Value, results, walk_node
 from jwarp.types import ScalarType, TileType, bool_, int32, tile_type
 
 # What a bitwise operation leaves a number as it is by.
@@ -30,9 +31,11 @@ _AGREE = "wp.tile(x) makes a tile of the values of all threads, wp.tile_from_thr
 class LaneVariation(Variation):
     """What differs between the lanes of a block."""
 
-    def __init__(self, kernel: Kernel, lane_axis: int | None):
+    def __init__(self, kernel: Kernel, lane_axis: int | None, block_dim: int):
         super().__init__()
-        self.kernel, self.lane_axis = kernel, lane_axis
+        self.kernel, self.lane_axis, self.block_dim = kernel, lane_axis, block_dim
+        self.tids: set[Value] = set()  # the numbers of the threads
+        self.numbers: set[Value] = set()  # those within the block
         self.arrays: set[int] = set()  # local arrays of which each lane has another one
         self.rules: set[int] = set()  # calls of functions with a gradient of their own that lanes make each
 
@@ -60,9 +63,18 @@ class LaneVariation(Variation):
         row = node.row
         return (row.reads_elements or row.changes_elements) and self.kernel.local(node.array) is not None
 
+    def counts(self, x: Operand) -> bool:
+        """Whether a number is a multiple of the number of threads in a block."""
+        return isinstance(x, Const) and x.value > 0 and x.value % self.block_dim == 0
+
     def result(self, node: Op, mapped: bool) -> bool:
         if node.name == "tid":
+            if node.attr == self.lane_axis and node.result is not None:
+                self.tids.add(node.result)
             return node.attr == self.lane_axis
+        rule = _OF_BLOCK.get(node.name)
+        if rule is not None and rule(self, node):
+            return False
         if node.name == "own":
             return True
         if isinstance(node.attr, Detached) and node.attr.rule in self.rules:
@@ -77,6 +89,34 @@ class LaneVariation(Variation):
         """Whether every lane makes an operation, also where all make the same one."""
         row = node.row
         return row.effect == "print" or (row.is_atomic and self.kernel.local(node.array) is None)
+
+
+def _of_quotient(v: LaneVariation, node: Op) -> bool:
+    """The number of a thread divided by that of threads in a block is the block's."""
+    x, y = node.args
+    return x in v.tids and v.counts(y)
+
+
+def _of_remainder(v: LaneVariation, node: Op) -> bool:
+    x, y = node.args
+    if x in v.tids and isinstance(y, Const) and y.value == v.block_dim:
+        assert node.result is not None
+        v.numbers.add(node.result)
+    return False
+
+
+def _of_difference(v: LaneVariation, node: Op) -> bool:
+    """The number of a thread without that within its block is the block's."""
+    return node.args[0] in v.tids and node.args[1] in v.numbers
+
+
+# Whether what is made of the numbers of threads is the same for all of a block.
+_OF_BLOCK: Mapping[str, Callable[[LaneVariation, Op], bool]] = {
+    "div": _of_quotient,
+    "floordiv": _of_quotient,
+    "mod": _of_remainder,
+    "sub": _of_difference,
+}
 
 
 def is_tile(x: Operand | None) -> bool:
@@ -96,6 +136,7 @@ class Lanes(Lifter):
         self.number = Value(int32)
         variation.varying.add(self.number)
         self.lanes[self.number] = Value(tile_type(int32, self.shape))
+        self.active: Value | None = None  # which lanes there are, where some are missing
         # In the mapped control flow at hand: what is computed in it, and what is known before.
         self.inside: dict[Value, Op] = {}
         self.outside: set[Value] = set()
@@ -145,6 +186,8 @@ class Lanes(Lifter):
         rule = _RULES.get(node.name)
         if rule is not None:
             rule(self, node, out)
+        elif node.name in _OF_BLOCK and not self.variation.any(results(node)) and self.variation.any(node.args):
+            self.of_block(node, out)
         elif node.row.is_tile or any(map(is_tile, (*node.args, node.result))):
             self.tile_op(node, out)
         else:
@@ -160,12 +203,6 @@ class Lanes(Lifter):
             raise self.together(node.span)
         args = tuple(self.same(a, node.span) for a in node.args)
         out.append(dataclasses.replace(node, args=args))
-
-    def numbering(self) -> Op:
-        """What gives the lanes their numbers."""
-        made = self.lanes[self.number]
-        assert isinstance(made, Value)
-        return Op("iota", (), Iota(self.shape, 0), made, self.kernel.span)
 
     # -- lanes
 
@@ -191,12 +228,57 @@ class Lanes(Lifter):
         self.outside.add(node.result)
         self.lanes[node.result] = add("add", add("fill", first, attr=self.shape, type=kind), lanes, type=kind)
 
+    def of_block(self, node: Op, out: list[Node]) -> None:
+        """What is made of the number of a thread and is the same for all lanes is made of that of the first one."""
+        place, first = out if self.before is None else self.before, Value(int32)
+        block = Value(int32)
+        place.append(Op("tid", (), self.lane_axis, block, node.span))
+        place.append(Op("mul", (block, Const(int32, self.block_dim)), None, first, node.span))
+        assert node.result is not None
+        number = node.args[1]
+        rest = number if isinstance(number, Const) else Const(int32, 0)  # the first one is number 0 of its block
+        place.append(dataclasses.replace(node, args=(first, rest)))
+
     def op_collect(self, node: Op, out: list[Node]) -> None:
-        """What the lanes have for a scalar becomes a tile of the block."""
+        """What the lanes have for a scalar becomes a tile of the block, with zeros for those that are missing."""
         if self.mapped:
             raise self.together(node.span)
         assert node.result is not None
-        self.replaced[node.result] = self.lane(node.args[0], out, node.span)
+        lanes = self.lane(node.args[0], out, node.span)
+        if self.active is not None:
+            there = Value(lanes.type)
+            out.append(Op("select", (self.active, lanes, zero(lanes.type)), None, there, node.span))
+            lanes = there
+        self.replaced[node.result] = lanes
+
+    def lift(self, node: Op, out: list[Node]) -> None:
+        """Append the mapped form of an operation, for the lanes that there are."""
+        super().lift(node, out)
+        row = node.row
+        if (row.is_lasting or row.reads_elements) and row.effect != "rule" and not self.lane_variation.is_own(node):
+            self.for_active(out)
+
+    def for_active(self, out: list[Node]) -> None:
+        """Let the last of the nodes, a mapped one, be for the lanes that there are; the others have zeros."""
+        if self.active is None or self.mapped:
+            return
+        node = out.pop()
+        made = results(node)
+        inner = tuple(Value(r.type) for r in made)
+        if isinstance(node, Op):
+            node = dataclasses.replace(node, result=inner[0] if inner else None)
+        else:
+            node = dataclasses.replace(node, results=inner)
+        zeros = tuple(zero(r.type) for r in made)
+        out.append(If(self.active, Block((node,), inner), Block((), zeros), made, node.span))
+
+    def present(self, index: Operand, out: list[Node], span: Span) -> Operand:
+        """The indices that lanes have, outside of any tile for lanes that are missing."""
+        if self.active is None:
+            return index
+        made = Value(index.type)
+        out.append(Op("select", (self.active, index, Const(index.type, int32.max)), None, made, span))
+        return made
 
     def op_own(self, node: Op, out: list[Node]) -> None:
         """A tile of the block becomes what each lane has."""
@@ -288,7 +370,9 @@ class Lanes(Lifter):
             return
         if any(map(is_tile, rest)):
             rest = [self.same(x, node.span) for x in rest]
-        out.append(dataclasses.replace(node, args=(self.plain(tile), *self.lanes_of(rest, out, node.span))))
+        first, *others = self.lanes_of(rest, out, node.span)
+        first = self.present(first, out, node.span)
+        out.append(dataclasses.replace(node, args=(self.plain(tile), first, *others)))
 
     def combine(self, node: Op, out: list[Node], mask: Operand | None = None) -> None:
         """Change an element by a bitwise operation: by all lanes, or those of the mask, one after the other."""
@@ -297,6 +381,8 @@ class Lanes(Lifter):
         tile, *indices, value = node.args
         name, kind, span = COMBINING[node.name], value.type, node.span
         assert node.result is not None
+        if mask is None and self.variation.any((*indices, value)):
+            mask = self.active
 
         def add(
             name: str, *args: Operand, attr: Attribute | None = None, to: Any = kind, nodes: list[Node] = out

@@ -21,6 +21,7 @@ from jwarp.frontend.values.views import Along, View, by_axes, whole
 from jwarp.ir.attributes import Attribute, Iota, Strided
 from jwarp.ir.builder import FALSE, TRUE, Builder
 from jwarp.ir.nodes import Const, Op, Operand, Value
+from jwarp.ir.ops import OPS
 from jwarp.ir.tile_types import Misfit, dense_strides
 from jwarp.types import (
     ElementType,
@@ -40,7 +41,7 @@ from jwarp.types import (
 MAX_TILE_BYTES = 1 << 20
 
 # Changes of elements by a bitwise operation, which every thread that makes one takes part in; not in the finished IR.
-COMBINING = {f"put_{name}": name for name in ("and", "or", "xor")}
+COMBINING = {name: row.combines for name, row in OPS.items() if row.changes_tile and row.combines}
 
 _AMBIGUOUS = Unusable(
     "this tile may be the same as one that was changed since, depending on a condition",

@@ -100,9 +100,8 @@ def _bound(given: Given, value: Binding, dtype: ScalarType) -> Any:
 
 
 def collect(given: Given, x: Operand, span: Span) -> Operand:
-    """The tile of every thread's value."""
-    kind = tile_type(x.type, (given.e.block_dim,))
-    return Const(kind, x.value) if isinstance(x, Const) else given.memory.append("collect", (x,), None, kind, span)
+    """The tile of every thread's value; of a constant, too, as some threads may not be there."""
+    return given.memory.append("collect", (x,), None, tile_type(x.type, (given.e.block_dim,)), span)
 
 
 def _tile(given: Given) -> TileRef:

@@ -92,7 +92,9 @@ def _pop(given: Given) -> Binding:
     found = op("ge", slot, call.fill(0))
     place = op("select", found, slot, call.fill(call.capacity))  # outside, where there are zeros
     scalars = [call.own(op("take", column, place)) for column in call.columns()]
-    call.set_count(op("max", op("sub", count, Const(int32, call.width)), Const(int32, 0)))
+    asking = collect(given, Const(int32, 1), given.span)  # by those that there are
+    taken = op("reduce", asking, attr=Reduction("add", (0,)))
+    call.set_count(op("max", op("sub", count, taken), Const(int32, 0)))
     return call.memory.composed(call.stack.type.dtype, scalars), call.own(op("select", found, slot, call.fill(-1)))
 
 

@@ -13,10 +13,12 @@ from typing import Any, Protocol
 
 from jwarp.errors import Span
 from jwarp.frontend.values.bindings import (
+    ONE_OF_SEVERAL,
     ArrayRef,
     Axis,
     Binding,
     Chosen,
+    OneOf,
     Part,
     StructArray,
     StructValue,
@@ -140,6 +142,8 @@ def _as(e: Emitter, x: Operand, kind: ScalarType, span: Span) -> Operand:
 
 def view(e: Emitter, array: ArrayRef, selectors: Sequence[Selector], span: Span) -> ArrayRef:
     """What `array[…]` shows; one selector at least is a slice, or they are fewer than the dimensions."""
+    if isinstance(array, OneOf):
+        return array.with_options([view(e, option, selectors, span) for option in array.options])
     axes = [*array.axes, *(None,) * (array.type.dims - sum(not isinstance(x, Operand) for x in array.axes))]
     for axis, (selector, (number, shown)) in enumerate(zip(selectors, array.shown, strict=False)):
         if not isinstance(selector, Slice):
@@ -238,6 +242,14 @@ def known_length(array: ArrayRef) -> int | None:
 # -- what stands for one of two arrays
 
 
+def one_of(options: tuple[ArrayRef, ...], array: ArrayRef) -> ArrayRef:
+    """An array that is among the options as one of them; others as they are."""
+    if isinstance(array, OneOf) or array not in options:
+        return array
+    which = Const(int32, options.index(array))
+    return OneOf(ONE_OF_SEVERAL, array.name, array.type, options=options, which=which)
+
+
 def aligned(e: Emitter, x: Any, y: Any, span: Span) -> tuple[Any, Any]:
     """Two values with their arrays written alike, as far as that can be: with the same parts of axes shown.
 
@@ -252,6 +264,10 @@ def aligned(e: Emitter, x: Any, y: Any, span: Span) -> tuple[Any, Any]:
         return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
     if not isinstance(x, ArrayRef) or not isinstance(y, ArrayRef) or x.type != y.type:
         return x, y
+    several = x if isinstance(x, OneOf) else y
+    if isinstance(several, OneOf):
+        options = several.options
+        return one_of(options, x), one_of(options, y)
     if x.is_missing != y.is_missing:
         found = _without_elements(e, y if x.is_missing else x, span)
         return found if x.is_missing else found[::-1]

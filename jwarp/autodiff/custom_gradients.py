@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.attributes import Extent, Origin
+from jwarp.ir.attributes import Extent, Origin, Rule
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Block, Const, Gradient, Kernel, Node, Op, Operand, Value, walk
@@ -158,6 +158,22 @@ def authored_refusal(kernel: Kernel, node: Op, what: str) -> NotDifferentiableEr
         "take the derivative in reverse mode (jax.grad, jax.vjp, jax.jacrev) and once, or call the function "
         "without wp.func_grad",
     )
+
+
+def refuse_without_results(kernel: Kernel) -> None:
+    """Refuse derivatives through a function with a gradient of its own that has no results.
+
+    Raises:
+        NotDifferentiableError: the kernel calls one.
+    """
+    for node in walk(kernel.body):
+        if isinstance(node, Op) and node.name == "rule" and not kernel.gradients[node.told(Rule).gradient].feeds:
+            raise NotDifferentiableError(
+                f"kernel `{kernel.name}` calls a function with a gradient of its own (wp.func_grad) that returns "
+                "nothing, so that the gradient of what it writes cannot be given to it",
+                node.span,
+                "let it return its results, or leave wp.func_grad out: what a function writes has a derivative",
+            )
 
 
 def memory_refusal(kernel: Kernel, node: Op, array: int) -> NotDifferentiableError:

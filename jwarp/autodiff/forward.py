@@ -18,6 +18,7 @@ from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import ArrayNumber, Origin, ParamNumber, RecordField, RecordFields
+from jwarp.ir.attributes import Rule as RuleOfCall
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     Block,
@@ -141,6 +142,8 @@ class _Forward(Rebuilder):
         return dataclasses.replace(node, attr=self.origin(node.number)) if in_memory else node
 
     def op(self, node: Op) -> None:
+        if node.name == "rule" and not self.active.arrays.isdisjoint(node.told(RuleOfCall).arrays):
+            raise authored_refusal(self.kernel, node, "a derivative in forward mode")
         if node.row.is_lasting and node.row.effect != "write":
             return  # the launch itself has checked and printed
         rule = _TAPE_RULES.get(node.name)

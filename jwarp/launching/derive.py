@@ -18,7 +18,7 @@ from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import Proofs, prove
 from jwarp.analysis.tape_sizes import fits_thread
 from jwarp.autodiff.checkpoints import Storage
-from jwarp.autodiff.custom_gradients import authored_refusal, plain
+from jwarp.autodiff.custom_gradients import authored_refusal, plain, refuse_without_results
 from jwarp.autodiff.derived_parameters import Derived, aligned
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
@@ -149,6 +149,8 @@ def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
 
 def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     kernel = program.differentiated
+    if kernel.gradients:
+        refuse_without_results(kernel)
     if variant.along and kernel.gradients:
         rule = next(n for n in nodes.walk(kernel.body) if isinstance(n, nodes.Op) and n.name == "rule")
         raise authored_refusal(kernel, rule, "a second derivative")

@@ -152,12 +152,12 @@ def _options(variable: TypeVar, known: Any) -> tuple[Any, ...] | None:
 
 @dataclass(frozen=True, repr=False)
 class Repeated(Pattern):
-    """Stands for the tuples whose items are all of a kind: `tuple[int, ...]`."""
+    """Stands for the tuples whose items are all of a kind: `tuple[int, ...]`. None is anything."""
 
     item: Any
 
     def fits(self, kind: Any, bound: Bound) -> bool:
-        return isinstance(kind, tuple) and all(fits(part, self.item, bound) for part in kind)
+        return isinstance(kind, tuple) and (self.item is None or all(fits(part, self.item, bound) for part in kind))
 
     def filled(self, bound: Bound) -> Any:
         return Repeated(filled(self.item, bound))

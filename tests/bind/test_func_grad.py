@@ -317,3 +317,27 @@ def test_what_is_no_gradient_of_a_function():
 
     with pytest.raises(wp.KernelTypeError, match="can only be used in"):
         wp.adjoint[0]
+
+
+@wp.func
+def stored(i: int, x: wp.array[float], y: wp.array[float]):
+    y[i] = x[i] * x[i]
+
+
+@wp.func_grad(stored)
+def adj_stored(i: int, x: wp.array[float], y: wp.array[float]):
+    wp.adjoint[x][i] += 1.0
+
+
+@wp.kernel
+def stores(x: wp.array[float], y: wp.array[float]):
+    stored(wp.tid(), x, y)
+
+
+def test_a_function_without_results_runs_and_has_no_derivative():
+    x = jnp.arange(3, dtype=jnp.float32)
+    fn = wp.jax_kernel(stores)
+    np.testing.assert_array_equal(fn(x)[0], x * x)
+    for derivative in (jax.grad, jax.jacfwd):
+        with pytest.raises(wp.NotDifferentiableError, match="returns nothing"):
+            derivative(lambda x: fn(x)[0].sum())(x)

@@ -35,7 +35,7 @@ def parted(x: wp.array[float]):
     i = wp.tid()
     if x[i] > 0.0:
         sync()
-        x[i] = 0.0
+    x[i] = 0.0
 
 
 def test_threads_see_what_others_stored_before_a_barrier():

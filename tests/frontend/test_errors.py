@@ -85,7 +85,6 @@ BODIES = {
     "int and float": ("a[0] = «x + 1»", T, "`+` needs arguments of one type, got float32, int32", "2.0"),
     "float32 and float64": ("y = «x * wp.float64(2.0)»", T, "float32, float64", "convert"),
     "bool arithmetic": ("y = «p + p»", T, "`+` does not take (bool, bool)", "int(x)"),
-    "comparison with a bool": ("y = «n == p»", T, "`==`", "convert"),
     "comparison of signs": ("y = «n < wp.uint32(3)»", T, "`<` needs arguments of one type, got int32, uint32", ""),
     "power of ints": ("y = «n ** 2»", T, "`**` does not take (int32, int32)", "i * i"),
     "inverted bool": ("y = «~p»", T, "`~`", "not x"),

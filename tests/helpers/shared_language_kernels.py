@@ -280,7 +280,14 @@ def assorted(
         c += 1
     out[1, i] = c
     out[2, i] = -7 // 2 if a[i] <= 0 else int(y[i] > 0.0)
+    if (a[i] > 0) == 1:
+        out[3, i] = 5
     z = wp.vec3()
     for d in range(wp.static(3)):
         z[d] = float(d) * x[i]
     real[6, i] = z[0] + z[1] + z[2]
+    w = wp.uint32(i)
+    if w < 9:
+        out[4, i] = 1
+    if wp.uint64(i) == 7:
+        out[5, i] = 1

@@ -20,7 +20,7 @@ from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.foreign.functions import function_of
 from jwarp.frontend.lowering.derivatives import grad
 from jwarp.frontend.meaning import reads
-from jwarp.types import SCALARS, Reference, Struct, StructType, array, indexedarray, struct, tile, unchecked
+from jwarp.types import SCALARS, Reference, Struct, StructType, array, indexedarray, struct, tile, tile_stack, unchecked
 
 PACKAGE = "warp"
 
@@ -214,4 +214,5 @@ _OF_WARP: dict[str, Callable[[Any], Any]] = {
     "indexedarray": _indexed_array,
     "_IndexedArrayAnnotation": _indexed_array,
     "tile": _tile,
+    "tile_stack": lambda made: tile_stack(capacity=made.capacity, dtype=counterpart(made.dtype)),
 }

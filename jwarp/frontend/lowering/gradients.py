@@ -24,6 +24,7 @@ from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.attributes import Detached, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
+    Block,
     Const,
     Gradient,
     Kernel,
@@ -49,12 +50,11 @@ def with_gradient(
 ) -> Binding:
     """The result of a call, with the derivative that `function.gradient` says. `body` is what was called."""
     assert function.gradient is not None
-    if result == ():
-        raise CompileError(
-            f"`{function.name}` has a gradient of its own and returns nothing",
-            span,
-            "return the results: a gradient function cannot know the gradients of arrays that were written",
-        )
+    if result == ():  # what derivatives refuse
+        empty = Kernel(function.gradient.name, (), 1, Block(), span)
+        ctx.builder.effect("rule", zero(int32), attr=Rule(len(ctx.gradients), ()))
+        ctx.gradients.append(Gradient(empty, ()))
+        return result
     made = _Call(ctx, function.gradient, span)
     for name, binding in arguments.items():
         made.argument(name, binding)

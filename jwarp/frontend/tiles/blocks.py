@@ -8,12 +8,14 @@ same for all lanes; but every lane makes an atomic operation, and prints its lin
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from jwarp.errors import CompileError
 from jwarp.frontend.tiles.lanes import Lanes, LaneVariation, is_tile
+from jwarp.frontend.tiles.leaving import last_branches, without_last_results
 from jwarp.frontend.tiles.masked import Masked
 from jwarp.frontend.tiles.own_arrays import cleared_by_lanes, with_lanes
-from jwarp.ir.attributes import Attribute, Iota
+from jwarp.ir.attributes import Attribute, Iota, Reduction
 from jwarp.ir.nodes import Block, Const, If, Kernel, Node, Op, Operand, Value, results
 from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.types import ValueType, bool_, int32, tile_type
@@ -28,14 +30,16 @@ def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None, count: int 
         raise CompileError(f"block_dim must be 1 to {MAX_BLOCK_DIM}, not {block_dim}", kernel.span)
     if lane_axis is not None and lane_axis >= kernel.tid_dims:
         lane_axis = None
+    kernel = dataclasses.replace(kernel, body=without_last_results(kernel.body))
     variation = LaneVariation(kernel, lane_axis, block_dim)
     variation.find(kernel.body)
     if variation.arrays:
         kernel = cleared_by_lanes(kernel, variation.arrays)
+        variation.last = last_branches(kernel)
         variation.find(kernel.body)
-    blocks = _Blocks(kernel, block_dim, lane_axis, variation)
-    before = blocks.start(count) if variation.arrays or count is not None else ()
+    blocks = _Blocks(kernel, block_dim, lane_axis, variation, count)
     body = blocks.block(kernel.body, ())
+    before = blocks.started if blocks.uses_numbers else ()
     body = Block((*before, *body.nodes), body.yields)
     locals_ = with_lanes(kernel, variation.arrays, block_dim)
     gradients = tuple(blocks.gradients)
@@ -45,9 +49,42 @@ def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None, count: int 
 class _Blocks(Lanes):
     """Rewrites the code of a thread."""
 
-    def __init__(self, kernel: Kernel, block_dim: int, lane_axis: int | None, variation: LaneVariation):
+    def __init__(
+        self, kernel: Kernel, block_dim: int, lane_axis: int | None, variation: LaneVariation, count: int | None
+    ):
         super().__init__(kernel, block_dim, lane_axis, variation)
         self.masked = Masked(self)
+        self.started = self.start(count)
+        self.uses_numbers = bool(variation.arrays) or count is not None
+
+    def block(self, block: Block, varying: Sequence[bool]) -> Block:
+        before = self.active
+        made = super().block(block, varying)
+        self.active = before
+        return made
+
+    def without(self, node: If, stay: bool, out: list[Node]) -> None:
+        """Append a branch that some lanes leave the block by: what they do, then what is done without them."""
+        leaving, staying = (node.orelse, node.then) if stay else (node.then, node.orelse)
+        if leaving.nodes:
+            sides = Block(leaving.nodes), Block(())
+            self.node(If(node.cond, *(sides[::-1] if stay else sides), (), node.span), out)
+        span, cond = node.span, self.lane(node.cond, out, node.span)
+
+        def add(name: str, *args: Operand, attr: Attribute | None = None, to: ValueType = cond.type) -> Value:
+            made = Value(to)
+            out.append(Op(name, args, attr, made, span))
+            return made
+
+        before = self.active
+        left = cond if stay else add("not", cond)
+        active = add("and", before, left) if before is not None else left
+        assert isinstance(active, Value)
+        self.active = active
+        some = add("reduce", self.active, attr=Reduction("or", (0,)), to=bool_)
+        rest = self.block(Block(staying.nodes), ())
+        self.active = before
+        out.append(If(some, rest, Block(()), (), span))
 
     def start(self, count: int | None) -> tuple[Node, ...]:
         """What numbers the lanes, and finds which of them there are."""
@@ -71,6 +108,10 @@ class _Blocks(Lanes):
         return tuple(nodes)
 
     def node(self, node: Node, out: list[Node]) -> None:
+        stay = None if self.mapped else self.lane_variation.remaining(node)
+        if stay is not None:
+            assert isinstance(node, If)
+            return self.without(node, stay, out)
         splits = self.variation.splits(node)
         if splits and not self.mapped and isinstance(node, If) and self.masked.needed(node):
             return self.masked.branch(node, out, self.active)

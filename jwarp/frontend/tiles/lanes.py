@@ -9,6 +9,7 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.tiles.gradients import extent_in, extents, lifted
+from jwarp.frontend.tiles.leaving import last_branches, stays
 from jwarp.frontend.values.cells import COMBINING
 from jwarp.ir.attributes import Attribute, Detached, Extent, Iota, Reduction, Rule
 from jwarp.ir.builder import zero
@@ -37,6 +38,7 @@ class LaneVariation(Variation):
         self.tids: set[Value] = set()  # the numbers of the threads
         self.numbers: set[Value] = set()  # those within the block
         self.arrays: set[int] = set()  # local arrays of which each lane has another one
+        self.last = last_branches(kernel)
         self.rules: set[int] = set()  # calls of functions with a gradient of their own that lanes make each
 
     def find(self, block: Block) -> None:
@@ -57,6 +59,22 @@ class LaneVariation(Variation):
         """The arrays that a call of a function with a gradient of its own is about."""
         feeds = self.kernel.gradients[rule.gradient].feeds
         return {number for kind, number, _ in feeds if kind == "array"} | set(rule.arrays)
+
+    def remaining(self, node: Node) -> bool | None:
+        """Which side of a branch is for lanes that stay while others leave the block; None if none do."""
+        if self.mapped or not isinstance(node, If) or id(node) not in self.last or not self.of(node.cond):
+            return None
+        return stays(node)
+
+    def branch(self, node: If) -> None:
+        stay = self.remaining(node)
+        if stay is None:
+            return super().branch(node)
+        self.block(node.then if stay else node.orelse)
+        self.mapped = True
+        self.block(node.orelse if stay else node.then)
+        self.mapped = False
+        return None
 
     def is_own(self, node: Op) -> bool:
         """Whether an operation is one on a thread's own array."""

@@ -286,3 +286,8 @@ def assorted(
     for d in range(wp.static(3)):
         z[d] = float(d) * x[i]
     real[6, i] = z[0] + z[1] + z[2]
+    w = wp.uint32(i)
+    if w < 9:
+        out[4, i] = 1
+    if wp.uint64(i) == 7:
+        out[5, i] = 1

@@ -17,6 +17,7 @@ from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
     Composite,
+    Number,
     StructArray,
     describe,
     holds_array,
@@ -77,6 +78,7 @@ def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, 
     if isinstance(left, Composite) or isinstance(right, Composite):
         same = kinds.equal(ctx, symbol, left, right, span)
         return same if name == "eq" else ctx.emit("not", same, span=span)
+    left, right = _beside(left, right, span), _beside(right, left, span)
     x, y = ctx.scalar(left, ctx.span(node.left)), ctx.scalar(right, span)
     if x.type is y.type is bool_ and name not in ("eq", "ne"):  # False is less than True
         x, y = (ctx.emit("cast", operand, span=span, type=int32) for operand in (x, y))
@@ -85,6 +87,15 @@ def _compared(ctx: Context, operator: ast.cmpop, left: Binding, right: Binding, 
     if common is None:
         return ctx.emit(name, x, y, span=span)
     return ctx.emit(name, ctx.convert(left, common, span), ctx.convert(right, common, span), span=span)
+
+
+def _beside(binding: Binding, other: Binding, span: Span) -> Binding:
+    """An integer that is written out, in the type of the integer that it is compared with if that has it."""
+    value = binding.value if isinstance(binding, Number) else None
+    kind = other.type if isinstance(other, (Value, Const)) else None
+    if not isinstance(value, int) or isinstance(value, bool) or not isinstance(kind, ScalarType) or not kind.is_int:
+        return binding
+    return Const(kind, value) if kind.min <= value <= kind.max else binding
 
 
 def _common_type(x: ScalarType, y: ScalarType) -> ScalarType | None:

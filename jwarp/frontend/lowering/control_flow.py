@@ -21,6 +21,7 @@ from jwarp.frontend.values.bindings import Binding, Tile, Unusable, describe, fl
 from jwarp.frontend.values.cells import Cells, holds_tile, with_origins
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
 from jwarp.ir.nodes import Const, If, Node, Operand, Value
+from jwarp.ir.nodes import results as results_of
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,8 @@ def merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State]
         if holds_tile(x) or holds_tile(y):
             x, y = (_loose_in(ctx, state, b, into, span) for state, b, into in zip(states, (x, y), nodes, strict=True))
         if holds_array(x) and holds_array(y):
-            x, y = array_views.aligned(ctx, x, y, span)
+            counts = name == "$result" or not (left.has_left or right.has_left)
+            x, y = array_views.aligned(ctx, x, y, span, _computed_in(nodes) if counts else None)
         pair = _matched(name, x, y, left.has_left, right.has_left, span)
         if isinstance(pair, Unusable):
             env[name] = pair
@@ -215,6 +217,11 @@ def merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State]
     if nodes[0] or nodes[1] or results:
         blocks = (make_block(nodes[0], yields[0]), make_block(nodes[1], yields[1]))
         ctx.builder.append(If(cond, *blocks, tuple(results), span))
+
+
+def _computed_in(blocks: tuple[list[Node], ...]) -> set[Value]:
+    """The values that blocks compute, which nothing behind them knows."""
+    return {value for nodes in blocks for node in nodes for value in results_of(node)}
 
 
 def _merged_cells(

@@ -33,6 +33,7 @@ from jwarp.types import (
     composite,
     fits,
     from_dtype,
+    indexedarray,
 )
 
 MAX_MAPPED = 256
@@ -53,10 +54,10 @@ def map(
 
     Args:
         func: A `@wp.func`, a builtin such as `wp.sin`, a Python function of the kernel language, or a lambda.
-        inputs: Its arguments: JAX or NumPy arrays, and values that are the same for all elements: numbers, vectors,
-            matrices, structs, arrays of shape (). At least one is an array. What its elements are, numbers or vectors
-            along the last axes, the annotations of `func` say; where they leave it open, they are numbers if
-            `func` takes these.
+        inputs: Its arguments: JAX or NumPy arrays, `wp.indexedarray` of such, and values that are the same for all
+            elements: numbers, vectors, matrices, structs, arrays of shape (). At least one is an array. What its
+            elements are, numbers or vectors along the last axes, the annotations of `func` say; where they leave it
+            open, they are numbers if `func` takes these.
         out: NumPy arrays to write the results to, one or a tuple. JAX arrays cannot be written to.
         return_kernel: Give the kernel, and run nothing.
         block_dim: As for `wp.launch`.
@@ -75,6 +76,7 @@ def map(
     """
     refuse_keywords("wp.map", unknown, ("out", "return_kernel", "block_dim"))
     function = _function(func)
+    inputs = tuple([_elements_of(x) if isinstance(x, indexedarray) else x for x in inputs])
     parameter_names(function, len(inputs))
     mapped = _mapped(function, inputs)
     if return_kernel:
@@ -125,6 +127,28 @@ def _mapped(function: Func | Builtin, inputs: Sequence[Any]) -> Mapped:
     key = (function, tuple([_key(x) for x in inputs]))
     found = _mappings.get(key)
     return found if found is not None else _mappings.keep(key, _first_taken(function, inputs))
+
+
+def _elements_of(x: indexedarray) -> Any:
+    """The elements that an indexed array names, as an array."""
+    data = x.data
+    for axis, indices in enumerate(x.indices):
+        if indices is None:
+            continue
+        if isinstance(data, np.ndarray) and isinstance(indices, np.ndarray):
+            data = _taken(data, indices, axis)
+        else:
+            data = jax.numpy.take(data, indices, axis, mode="fill", fill_value=0)
+    return data
+
+
+def _taken(data: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
+    """The elements at the indices, zeros where these are outside, as in kernels."""
+    extent = data.shape[axis]
+    inside = (indices >= -extent) & (indices < extent)
+    found = np.take(data, np.where(inside, indices, 0), axis)
+    shown = np.expand_dims(inside, tuple(n for n in range(data.ndim) if n != axis))
+    return np.where(shown, found, np.zeros((), data.dtype))
 
 
 def _key(x: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ import numpy as np
 from jwarp.bind import compat
 from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
+from jwarp.dispatch import cuda_arrays, dlpack
 from jwarp.dispatch.tracebacks import shortened
 from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments
-from jwarp.types import CompositeValue, Struct, from_dtype
+from jwarp.types import CompositeValue, Struct, from_dtype, indexedarray
 from jwarp.wire import Role
 
 MAX_CHOICES = 256
@@ -108,6 +110,11 @@ def _seen(value: Any, is_output: bool) -> Seen:
         return seen_number(type(np.zeros((), given.dtype).item()), str(given))
     if given.shape is not None and given.dtype is not None and isinstance(given.dtype, np.dtype):
         return seen_array(str(given), given.shape, given.dtype)
+    if isinstance(value, indexedarray):
+        return replace(_seen(value.data, False), is_indexed=True)
+    lent = _outline(value)
+    if lent is not None:
+        return seen_array(f"{lent.dtype}{list(lent.shape)}", lent.shape, lent.dtype)
     if is_output:
         return _seen_shape(value)
     if isinstance(value, (tuple, list)):
@@ -115,6 +122,16 @@ def _seen(value: Any, is_output: bool) -> Seen:
         if numbers is not None:
             return seen_value(f"the {type(value).__name__} {value!r}", numbers.shape, numbers.dtype)
     return Seen("None" if value is None else f"{type(value).__name__} {str(value)[:60]}")
+
+
+def _outline(value: Any) -> Any:
+    """The shape and dtype of an array that another library lends, None if it is none."""
+    if dlpack.is_exporter(value):
+        return dlpack.view(value)
+    if cuda_arrays.is_cuda_array(value):
+        borrowed = cuda_arrays.borrow(value, 0)
+        return None if borrowed is None else borrowed.outline
+    return None
 
 
 def _seen_shape(value: Any) -> Seen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Never
 
 from jwarp.caches import PerOwner
@@ -15,23 +15,28 @@ from jwarp.types import (
     Bound,
     CompositePattern,
     CompositeType,
+    IndexedPattern,
     Pattern,
     ScalarType,
     StructArrayType,
     StructType,
     Variable,
     array_of,
+    as_type,
     bool_,
+    element_of,
     filled,
     fits,
     float32,
     from_dtype,
+    indexed_type,
     int32,
     is_open,
     of_components,
     wanted_type,
 )
 from jwarp.types.composites import composite
+from jwarp.types.patterns import ANY
 
 # What a Python number is where nothing asks for another type.
 NUMBERS: dict[type, ScalarType] = {bool: bool_, int: int32, float: float32}
@@ -52,6 +57,7 @@ class Seen:
     number: type | None = None
     shape: tuple[Any, ...] | None = None
     dtype: ScalarType | None = None
+    is_indexed: bool = False  # whether that is of the data of an indexed array
 
 
 class GenericKernel(Kernel):
@@ -100,7 +106,7 @@ class GenericKernel(Kernel):
         bound: Bound = {}
         found = []
         for parameter, kind in zip(self.signature, kinds, strict=True):
-            meant = wanted_type(kind)
+            meant = _meant(kind)
             if meant is None or is_open(meant):
                 raise KernelTypeError(
                     f"generic kernel '{self.name}', parameter '{parameter.name}': an instance needs a type, not "
@@ -138,12 +144,12 @@ class GenericKernel(Kernel):
                     )
             bound: Bound = {}
             for name, kind in kinds.items():
-                meant = wanted_type(kind)
+                meant = _meant(kind)
                 if meant is not None and not is_open(meant):
                     fits(meant, named[name], bound)  # what does not fit is refused below
             kinds = [filled(kind, bound) for kind in {**named, **kinds}.values()]
         made = self.instance(kinds)
-        self._explicit.setdefault(tuple(map(wanted_type, kinds)), made)
+        self._explicit.setdefault(tuple(map(_meant, kinds)), made)
         return made
 
     def __getitem__(self, kinds: Any) -> Kernel:
@@ -159,7 +165,7 @@ class GenericKernel(Kernel):
             )
         meant = []
         for kind in given:
-            found = wanted_type(kind)
+            found = _meant(kind)
             if found is None or is_open(found):
                 raise KernelTypeError(f"generic kernel '{self.name}': an instance needs types, not {kind!r}")
             meant.append(found)
@@ -241,6 +247,12 @@ class GenericKernel(Kernel):
 _INSTANCES: PerOwner[GenericKernel, tuple[Any, ...], Kernel] = PerOwner("instances of a generic kernel", MAX_INSTANCES)
 
 
+def _meant(kind: Any) -> Any:
+    """The type that is named for a parameter of a kernel, as users write it; a pattern, or None, if it is none."""
+    found = as_type(kind)
+    return found if isinstance(found, StructType) else wanted_type(kind)
+
+
 # -- types from what is known of arguments
 
 
@@ -258,8 +270,9 @@ def _inferred(kernel: GenericKernel, seen: Sequence[Seen]) -> list[Any]:
             found[u] = _kind_of(wanted, seen[u], bound, elements)
             if found[u] is None or not fits(found[u], wanted, bound):
                 raise _mismatch(kernel, kernel.signature[u], seen[u], bound, known=found[u] is not None)
-        if isinstance(found[u], (ArrayType, StructArrayType)) and seen[u].dtype is not None:
-            elements.append(found[u].struct if isinstance(found[u], StructArrayType) else found[u].element)
+        array = getattr(found[u], "indexed", None) or found[u]
+        if isinstance(array, (ArrayType, StructArrayType)) and seen[u].dtype is not None:
+            elements.append(element_of(array))
     return [found[u] for u in range(len(seen))]
 
 
@@ -278,6 +291,10 @@ def _kind_of(wanted: Any, seen: Seen, bound: Bound, elements: Sequence[Any]) -> 
     known = filled(wanted, bound)
     if not is_open(known):
         return known if _could_be(seen, known, weak=True) else None
+    if seen.is_indexed:
+        data = wanted.array if isinstance(wanted, IndexedPattern) else ArrayPattern(ANY, len(seen.shape or ()))
+        found = _array_kind(data, seen, elements)
+        return None if found is None or isinstance(wanted, ArrayPattern) else indexed_type(found)
     if isinstance(wanted, ArrayPattern):
         return _array_kind(wanted, seen, elements)
     if isinstance(wanted, CompositePattern) and seen.dtype is not None and _has_shape(wanted, seen.shape or ()):
@@ -335,6 +352,9 @@ def _array_kind(wanted: ArrayPattern, seen: Seen, elements: Sequence[Any]) -> An
 
 def _could_be(seen: Seen, kind: Any, weak: bool = False) -> bool:
     """Whether an argument may be one of type `kind`; with `weak`, a number of Python may be one of another width."""
+    if seen.is_indexed:
+        data = kind.indexed if isinstance(kind, StructType) else None
+        return data is not None and _could_be(replace(seen, is_indexed=False), data)
     if seen.kind is not None:
         if isinstance(kind, StructArrayType):
             return seen.kind in (kind, kind.struct)

@@ -42,8 +42,10 @@ from jwarp.types.composites import of_components as of_components
 from jwarp.types.composites import quaternion as quaternion
 from jwarp.types.composites import transformation as transformation
 from jwarp.types.composites import vector as vector
+from jwarp.types.indexed import IndexedPattern as IndexedPattern
 from jwarp.types.indexed import indexed_of as indexed_of
 from jwarp.types.indexed import indexed_parts as indexed_parts
+from jwarp.types.indexed import indexed_type as indexed_type
 from jwarp.types.indexed import indexedarray as indexedarray
 from jwarp.types.indexed import indexedarray1d as indexedarray1d
 from jwarp.types.indexed import indexedarray2d as indexedarray2d

@@ -6,21 +6,45 @@ A parameter that is one has the parts of a struct: the array, and one array of i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types.arrays import AnyType, ArrayType, StructType, array, array2d, array3d, array4d
+from jwarp.types.arrays import AnyType, ArrayPattern, ArrayType, StructType, array, array2d, array3d, array4d
+from jwarp.types.patterns import Bound, Pattern
 from jwarp.types.scalars import int32
 from jwarp.types.structs import Struct
 
 _types: Cache[ArrayType, StructType] = Cache("types of indexed arrays", 1024)
 
 
-def _indexed(kind: Any) -> StructType:
-    """The type of the indexed arrays whose elements are those of arrays of this type."""
+@dataclass(frozen=True, repr=False)
+class IndexedPattern(Pattern):
+    """Stands for the indexed arrays of the arrays that a pattern stands for."""
+
+    array: ArrayPattern
+
+    def fits(self, kind: Any, bound: Bound) -> bool:
+        return isinstance(kind, StructType) and kind.indexed is not None and self.array.fits(kind.indexed, bound)
+
+    def filled(self, bound: Bound) -> Any:
+        return indexed_type(self.array.filled(bound))
+
+    def __repr__(self) -> str:
+        return f"indexed{self.array!r}"
+
+
+def indexed_type(kind: Any) -> Any:
+    """The type of the indexed arrays whose elements are those of arrays of this type; of a pattern, a pattern.
+
+    Raises:
+        KernelTypeError: the elements are structs.
+    """
+    if isinstance(kind, ArrayPattern):
+        return IndexedPattern(kind)
     if not isinstance(kind, ArrayType):
         raise KernelTypeError(
             f"wp.indexedarray: element type must be a scalar, vector or matrix type, not that of {kind!r}",
@@ -50,11 +74,11 @@ class indexedarray:
     indices: tuple[Any, ...]
 
     def __class_getitem__(cls, dtype: Any) -> Any:
-        return _indexed(cls._annotation[dtype])
+        return indexed_type(cls._annotation[dtype])
 
     def __new__(cls, data: Any = None, indices: Any = None, dtype: Any = None, ndim: int | None = None) -> Any:
         if data is None:
-            return _indexed(cls._annotation(dtype=dtype, **({} if ndim is None else {"ndim": ndim})))
+            return indexed_type(cls._annotation(dtype=dtype, **({} if ndim is None else {"ndim": ndim})))
         made = object.__new__(cls)
         made.data = data
         made.indices = tuple(indices) if isinstance(indices, (list, tuple)) else (indices,)

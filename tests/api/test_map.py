@@ -102,6 +102,17 @@ def test_numpy_arrays():
     assert isinstance(wp.map(wp.add, np.asarray(X), X), jax.Array)
 
 
+def test_indexed_arrays():
+    indices = np.array([4, 0, 7, -1], np.int32)
+    expected = [X[4] * 2, X[0] * 2, 0, X[4] * 2]  # what is outside is zero, as in kernels
+    for x, where in ((X, jnp.asarray(indices)), (np.asarray(X), indices)):
+        found = wp.map(lambda x: x * 2.0, wp.indexedarray(x, where))
+        assert isinstance(found, type(x))
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    dx = jax.grad(lambda x: wp.map(wp.sin, wp.indexedarray(x, jnp.array([1, 1]))).sum())(X)
+    np.testing.assert_allclose(dx, jnp.zeros(5).at[1].set(2 * jnp.cos(X[1])), rtol=1e-5)
+
+
 def test_the_kernel():
     kernel = wp.map(turned, jnp.zeros((4, 3, 3)), V[:1], return_kernel=True)
     assert repr(kernel) == "<wp.kernel map_turned(m: array[mat33], v: array[vec3], out: array[vec3])>"

@@ -122,6 +122,34 @@ def test_how_types_are_told_from_arguments(x64):
     assert kinds_of(scaled, f64[0, 0], 2, outputs=[3]) == ["array[float64]", "float64", "array[float64]"]
 
 
+def test_indexed_arrays_and_arrays_of_other_libraries():
+    @wp.kernel
+    def gathered(a: wp.indexedarray[Any], y: wp.array[Any]):
+        i = wp.tid()
+        y[i] = a[i]
+
+    x, where = jnp.arange(5.0), jnp.array([3, 1], jnp.int32)
+    assert wp.launch(gathered, 2, [wp.indexedarray(x, [where])], [2])[0].tolist() == [3, 1]
+    vectors = wp.indexedarray(jnp.arange(6.0).reshape(2, 3), [where])
+    assert wp.launch(gathered, 2, [vectors], [2])[0].tolist() == [[0, 0, 0], [3, 4, 5]]
+    with pytest.raises(wp.KernelTypeError, match=r"'a': expected indexedarray\[Any\], got float32\[5\]"):
+        wp.launch(gathered, 2, [x], [2])
+
+    class Lender:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    y = np.zeros(3, np.float32)
+    wp.launch(scaled, 3, [Lender(np.ones(3, np.float32)), 2.0], [Lender(y)])
+    assert y.tolist() == [3, 3, 3]
+
+
 def test_values_under_jit_follow_what_is_annotated_or_overloaded():
     @wp.kernel
     def filled(a: wp.array[wp.types.vector(Any, Any)], value: wp.types.vector(Any, Any)):

@@ -164,3 +164,35 @@ def test_arguments_may_be_values_of_warp():
     np.testing.assert_allclose(made.numpy(), expected, rtol=1e-5, atol=1e-6)
     fields = {"inner": s.inner, "m": s.m, "x": w}
     np.testing.assert_allclose(jwarp.launch(by_value, N, [*given, fields], [N])[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@wp.func
+def next_place(counter: wp.array[int], places: wp.array[int], i: int):
+    place = wp.atomic_add(counter, 0, 1)
+    places[i] = place
+    return place
+
+
+@wp.func_replay(next_place)
+def replay_next_place(counter: wp.array[int], places: wp.array[int], i: int):
+    return places[i]
+
+
+@wp.kernel
+def placed(x: wp.array[float], counter: wp.array[int], places: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    if x[i] > 0.0:
+        y[next_place(counter, places, i)] = x[i] * x[i]
+
+
+def test_a_replay_gives_the_places_of_the_launch():
+    x = np.random.default_rng(3).normal(size=N).astype(np.float32)
+    weights = np.arange(1.0, N + 1, dtype=np.float32)
+
+    def total(x):
+        _, places, y = jwarp.launch(placed, N, [x], [1, N, N])
+        return (y * weights).sum(), (places, y)
+
+    gradient, (places, y) = jax.grad(total, has_aux=True)(x)
+    np.testing.assert_allclose(np.sort(y)[N - (x > 0).sum() :], np.sort(x[x > 0] ** 2), rtol=1e-6)
+    np.testing.assert_allclose(gradient, np.where(x > 0, 2 * x * weights[places], 0), rtol=1e-6)

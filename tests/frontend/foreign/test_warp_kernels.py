@@ -125,6 +125,28 @@ def test_a_gradient_of_its_own_is_taken():
     np.testing.assert_array_equal(jax.grad(lambda x: jwarp.jax_kernel(squares)(x)[0].sum())(x), [10.0] * 4)
 
 
+@wp.func
+def hump(x: float, y: float) -> float:
+    return wp.exp(-x * x) * y
+
+
+hump_gradient = wp.grad(hump)
+
+
+@wp.kernel(enable_backward=False, module="unique")
+def slopes(x: wp.array[float], y: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    dx, dy = hump_gradient(x[i], 2.0)
+    y[i] = wp.vec3(dx, dy, wp.grad(wp.sin)(x[i]))
+
+
+def test_gradients_inside_of_kernels():
+    x = np.random.default_rng(4).normal(size=N).astype(np.float32)
+    e = np.exp(-x * x)  # Warp 1.19 does not build such kernels for the CPU
+    expected = np.stack([-4 * x * e, e, np.cos(x)], 1)
+    np.testing.assert_allclose(jwarp.launch(slopes, N, [x], [N])[0], expected, rtol=1e-5, atol=1e-6)
+
+
 def scaled_by(factors):
     """Kernels whose `wp.static` was another one where each was defined."""
     made = []

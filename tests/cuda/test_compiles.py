@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("compiler")
 VERSIONS = tuple(flat + access for access in ("fast", "checked", "either") for flat in ("", "flat "))
 
 
-@pytest.mark.parametrize("architecture", DEFAULT_ARCHITECTURES)
+@pytest.mark.parametrize("architecture", (DEFAULT_ARCHITECTURES[0], DEFAULT_ARCHITECTURES[-1]))  # the text is one
 @pytest.mark.parametrize("type_", SCALARS.values(), ids=SCALARS)
 def test_every_operation(type_, architecture):
     compiles(ops_of(type_).kernel("operations"), architecture, "fast")

@@ -73,19 +73,29 @@ def lower_statements(ctx: Context, statements: list[ast.stmt]) -> None:
     return None
 
 
+_FLAGS = ("$return", "$break", "$continue")
+
+
 def _unless_jumped(ctx: Context, rest: list[ast.stmt]) -> None:
     """Lower `rest` under the condition that no jump has been taken."""
     if not rest:
         return
     span = ctx.span(rest[0])
-    stays = not_jumped(ctx, ("$return", "$break", "$continue"), span)
+    stays = not_jumped(ctx, _FLAGS, span)
     only_returned = all(ctx.frame.env.get(flag, FALSE) == FALSE for flag in ("$break", "$continue"))
+
+    def goes_on() -> None:
+        # No flag is set here, whatever it was computed from.
+        known = {flag: value for flag in _FLAGS if (value := ctx.frame.env.get(flag)) is not None}
+        ctx.frame.env.update(dict.fromkeys(known, FALSE))
+        lower_statements(ctx, rest)
+        ctx.frame.env.update({flag: value for flag, value in known.items() if ctx.frame.env.get(flag) == FALSE})
 
     def jumped() -> None:
         if only_returned:
             ctx.frame.env["$return"] = TRUE
 
-    branch(ctx, stays, lambda: lower_statements(ctx, rest), jumped, span)
+    branch(ctx, stays, goes_on, jumped, span)
 
 
 def not_jumped(ctx: Context, flags: tuple[str, ...], span: Span) -> Operand:

@@ -30,14 +30,15 @@ from jwarp.errors import KernelWarning as KernelWarning
 from jwarp.errors import LaunchError as LaunchError
 from jwarp.errors import NotDifferentiableError as NotDifferentiableError
 from jwarp.frontend.builtins.annotations import (
-    AnyComposite,
+    AnyLinear,
     AnyMatrix,
     AnyQuaternion,
+    AnyTransform,
     AnyVector,
-    Components,
     Composite,
     HostValue,
     Index,
+    Linear,
     Matrix,
     Number,
     Offset,
@@ -47,6 +48,7 @@ from jwarp.frontend.builtins.annotations import (
     Shape,
     T,
     ThreadIndex,
+    Transform,
     Vector,
 )
 from jwarp.frontend.builtins.annotations import Float as Float
@@ -993,7 +995,7 @@ class quatd(Quaternion[float64]):
     def __rtruediv__(self, other: float64, /) -> quatd: ...
     def __set__(self, instance: Any, value: quatd | HostValue, /) -> None: ...
 
-class transform(Components[float]):
+class transform(Transform[float]):
     """transform of float32."""
 
     p: vec3
@@ -1011,7 +1013,7 @@ class transform(Components[float]):
     def __truediv__(self, other: float, /) -> transform: ...
     def __set__(self, instance: Any, value: transform | HostValue, /) -> None: ...
 
-class transformh(Components[float16]):
+class transformh(Transform[float16]):
     """transformh of float16."""
 
     p: vec3h
@@ -1041,7 +1043,7 @@ class transformh(Components[float16]):
 
 transformf = transform
 
-class transformd(Components[float64]):
+class transformd(Transform[float64]):
     """transformd of float64."""
 
     p: vec3d
@@ -1083,7 +1085,7 @@ def add(a: Number, b: Number) -> Number:
     """a + b. Integers wrap around."""
 
 @_overload
-def add(a: Composite, b: Composite) -> Composite: ...
+def add(a: Linear, b: Linear) -> Linear: ...
 @_overload
 def add(a: tile[T], b: tile[T]) -> tile[T]: ...
 def argmax(a: Vector[Any, Any]) -> uint32:
@@ -1318,9 +1320,9 @@ def div(a: Number, b: Number) -> Number:
     """a / b. Integers are truncated towards zero; an integer over 0 is -1, all bits set."""
 
 @_overload
-def div(a: Composite, b: Number) -> Composite: ...
+def div(a: Linear, b: Number) -> Linear: ...
 @_overload
-def div(a: Number, b: Composite) -> Composite: ...
+def div(a: Number, b: Linear) -> Linear: ...
 @_overload
 def div(a: tile[T], b: Any) -> tile[T]: ...
 @_overload
@@ -1330,9 +1332,9 @@ def div_approx(a: Number, b: Number) -> Number:
     """The same as `div`: a / b, correctly rounded."""
 
 @_overload
-def div_approx(a: Composite, b: Number) -> Composite: ...
+def div_approx(a: Linear, b: Number) -> Linear: ...
 @_overload
-def div_approx(a: Number, b: Composite) -> Composite: ...
+def div_approx(a: Number, b: Linear) -> Linear: ...
 @_overload
 def div_approx(a: tile[T], b: Any) -> tile[T]: ...
 @_overload
@@ -1460,19 +1462,19 @@ def isfinite(a: Float) -> bool:
     """Whether a, or every component of it, is neither infinite nor NaN."""
 
 @_overload
-def isfinite(a: AnyComposite) -> bool: ...
+def isfinite(a: AnyLinear) -> bool: ...
 @_overload
 def isinf(a: Float) -> bool:
     """Whether a, or any component of it, is infinite."""
 
 @_overload
-def isinf(a: AnyComposite) -> bool: ...
+def isinf(a: AnyLinear) -> bool: ...
 @_overload
 def isnan(a: Float) -> bool:
     """Whether a, or any component of it, is NaN."""
 
 @_overload
-def isnan(a: AnyComposite) -> bool: ...
+def isnan(a: AnyLinear) -> bool: ...
 def len(a: Any) -> int:
     """The extent of the first dimension of an array, a tile, a vector or a matrix; of a tuple, how many it has."""
 
@@ -1493,7 +1495,7 @@ def lerp(a: Float, b: Float, t: Float) -> Float:
     """a * (1 - t) + b * t: a at t = 0, b at t = 1."""
 
 @_overload
-def lerp(a: Composite, b: Composite, t: Float) -> Composite: ...
+def lerp(a: Linear, b: Linear, t: Float) -> Linear: ...
 def log(x: Float) -> Float:
     """The natural logarithm of x; NaN where x is negative."""
 
@@ -1560,15 +1562,19 @@ def mod(a: Number, b: Number) -> Number:
 def mod(a: Composite, b: Composite) -> Composite: ...
 @_overload
 def mul(a: Number, b: Number) -> Number:
-    """a * b: of numbers, of a number and each component, or the product of matrices.
+    """a * b: of numbers, of a number and each component, or the product of matrices, quaternions or transforms.
 
     Integers wrap around. Two vectors have no product: see `dot`, `cross`, `outer` and `cw_mul`.
     """
 
 @_overload
-def mul(a: Composite, b: Number) -> Composite: ...
+def mul(a: Linear, b: Number) -> Linear: ...
 @_overload
-def mul(a: Number, b: Composite) -> Composite: ...
+def mul(a: Number, b: Linear) -> Linear: ...
+@_overload
+def mul(a: AnyQuaternion, b: AnyQuaternion) -> AnyQuaternion: ...
+@_overload
+def mul(a: AnyTransform, b: AnyTransform) -> AnyTransform: ...
 @_overload
 def mul(a: AnyMatrix, b: AnyMatrix) -> AnyMatrix: ...
 @_overload
@@ -1584,7 +1590,7 @@ def neg(x: Number) -> Number:
     """-x."""
 
 @_overload
-def neg(x: Composite) -> Composite: ...
+def neg(x: Linear) -> Linear: ...
 @_overload
 def neg(x: tile[T]) -> tile[T]: ...
 @_overload
@@ -1639,7 +1645,7 @@ def pos(x: Number) -> Number:
     """x itself."""
 
 @_overload
-def pos(x: Composite) -> Composite: ...
+def pos(x: Linear) -> Linear: ...
 def pow(x: Float, y: Float) -> Float:
     """x to the power y."""
 
@@ -2042,7 +2048,7 @@ def sub(a: Number, b: Number) -> Number:
     """a - b. Integers wrap around."""
 
 @_overload
-def sub(a: Composite, b: Composite) -> Composite: ...
+def sub(a: Linear, b: Linear) -> Linear: ...
 @_overload
 def sub(a: tile[T], b: tile[T]) -> tile[T]: ...
 @_overload

@@ -11,6 +11,7 @@ from typing import Any
 from jwarp.backend.cuda.handwritten import refused_option
 from jwarp.errors import KernelTypeError, LaunchError, Span
 from jwarp.frontend.cuda_kernel import Definition, Grid, HandwrittenKernel
+from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launching.handwritten import read_block, read_grid, read_shared
@@ -99,7 +100,7 @@ def cuda_kernel(
         name, text, file, irs, written, in_outs,
         options=_read_options(name, options), headers=texts, folders=(*folders, *more),
         block_dim=read_block(name, block_dim), grid=_read_grid(grid),
-        shared_bytes=shared_bytes, adjoint=adjoint, cpu=cpu, span=_caller(),
+        shared_bytes=shared_bytes, adjoint=as_kernel(adjoint), cpu=as_kernel(cpu), span=_caller(),
     )  # fmt: skip
     if grid is not None and not callable(grid):
         read_grid(definition, grid)

@@ -21,6 +21,7 @@ from jwarp.frontend.values.bindings import (
     Chosen,
     Composite,
     Number,
+    OneOf,
     Part,
     PythonRef,
     Shape,
@@ -32,12 +33,13 @@ from jwarp.frontend.values.bindings import (
     describe,
     flatten,
     layout,
+    rebuild,
 )
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.attributes import Attribute, Extent
-from jwarp.ir.builder import FALSE, Builder, zero
-from jwarp.ir.nodes import Const, Gradient, Local, Op, Operand, Param, Value
+from jwarp.ir.builder import FALSE, Builder, make_block, zero
+from jwarp.ir.nodes import Const, Gradient, If, Local, Op, Operand, Param, Value
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, Bound, CompositeType, ScalarType, bool_, int32, int64, uint32, uint64
 
@@ -236,6 +238,8 @@ class Context:
 
     def extent(self, array: ArrayRef, axis: int, span: Span) -> Operand:
         """`array.shape[axis]`."""
+        if isinstance(array, OneOf):
+            return self.scalar(self.of_options(array, lambda one: self.extent(one, axis, span), span), span)
         number, shown = array.shown[axis]
         if isinstance(shown, Part):
             return shown.count
@@ -261,6 +265,8 @@ class Context:
 
     def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding:
         """The element of `array` at `indices`."""
+        if isinstance(array, OneOf):
+            return self.of_options(array, lambda one: self.load(one, indices, span), span)
         items: list[Operand] = []
         if array.is_missing:
             self.check_given(array, span)
@@ -272,6 +278,26 @@ class Context:
             self.builder.append(Op("load", (*indices, *component), array.index, result, span))
             items.append(result)
         return _element(array, items)
+
+    def of_options(self, array: OneOf, each: Callable[[ArrayRef], Binding], span: Span) -> Binding:
+        """What `each` gives for the one of the options that the array is."""
+
+        def chosen(k: int) -> Binding:
+            if k == len(array.options) - 1:
+                return each(array.options[k])
+            hit = self.emit("eq", array.which, Const(int32, k), span=span)
+            if isinstance(hit, Const):
+                return each(array.options[k]) if hit.value else chosen(k + 1)
+            with self.builder.block() as then:
+                x = each(array.options[k])
+            with self.builder.block() as orelse:
+                y = chosen(k + 1)
+            xs, ys = self.scalars(x, span), self.scalars(y, span)
+            results = tuple(Value(value.type) for value in xs)
+            self.builder.append(If(hit, make_block(then, xs), make_block(orelse, ys), results, span))
+            return rebuild(x, list(results))
+
+        return chosen(0)
 
     def check_given(self, array: ArrayRef, span: Span) -> None:
         """Refuse an access to the array that nobody gave where it is made for certain, or debug mode finds it."""
@@ -288,6 +314,8 @@ class Context:
         self, name: str, array: ArrayRef, indices: list[Binding], values: list[Binding], spans: list[Span], span: Span
     ) -> Binding:
         """An atomic operation on an element, component by component; what was there before."""
+        if isinstance(array, OneOf):
+            return self.of_options(array, lambda one: self.atomic(name, one, indices, values, spans, span), span)
         kind = array.type.element
         for value, value_span in zip(values, spans[len(indices) :], strict=True):
             if layout(value, value_span) is not kind:

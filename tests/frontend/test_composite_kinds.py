@@ -4,10 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from complex_kind import complex_numbers, cplx
+from complex_kind import COMPLEX, complex_numbers, cplx
 from error_checks import C, T, check
 
 import jwarp as wp
+from jwarp.frontend.values.bindings import Composite
+from jwarp.frontend.values.kinds import OPERATORS
+from jwarp.ir.builder import zero
 from jwarp.ir.serialize import fingerprint, from_bytes, to_bytes
 from jwarp.types import KINDS
 
@@ -96,6 +99,36 @@ def test_places_and_tiles_hold_them():
     out = np.zeros((4, 2), np.float32)
     wp.launch_tiled(blocks, 1, [c], [out], block_dim=32)
     np.testing.assert_allclose(out, 2 * c + np.array([1, 0]))
+
+
+def test_unary_minus_and_sums_are_rows():
+    """Where a sum is not by components, no element of an array is changed by atomic operations on components."""
+
+    def conjugate(e, symbol, name, z, nothing, span):
+        return Composite(z.type, (z.items[0], e.emit("neg", z.items[1], span=span)))
+
+    def without_imaginary(e, symbol, name, x, y, span):
+        return Composite(x.type, (e.emit("add", x.items[0], y.items[0], span=span), zero(wp.float32)))
+
+    OPERATORS["neg", COMPLEX, None] = conjugate
+    OPERATORS["add", COMPLEX, COMPLEX] = without_imaginary
+
+    @wp.kernel
+    def k(z: wp.array[cplx]):
+        z[0] = -z[0]
+        z[1] += z[2]
+        z[2] -= z[0]
+        wp.atomic_sub(z, 3, z[0])
+
+    @wp.kernel
+    def adds(z: wp.array[cplx]):
+        wp.atomic_add(z, 0, z[0])
+
+    z = np.arange(1, 9, dtype=np.float32).reshape(4, 2)
+    wp.launch(k, 1, [z])
+    np.testing.assert_array_equal(z, [[1, -2], [8, 0], [4, 8], [6, 10]])
+    with pytest.raises(wp.KernelTypeError, match="wp.atomic_add does not take cplx"):
+        adds.ir()
 
 
 def test_the_bytes_of_a_kernel_name_the_kind():

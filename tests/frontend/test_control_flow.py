@@ -304,3 +304,19 @@ def test_a_range_counts_in_the_type_of_its_bounds(max_unroll):
     with wp.config(max_unroll=max_unroll):
         got = run_kernel(typed, 1, np.uint8(4), np.zeros(4, np.uint8))[-1].tolist()
     assert got == [3, 9 + 7 + 5, (250 + 252 + 254) % 256, 4 + 3]
+
+
+@wp.kernel
+def renewed(x: wp.array[float], n: int, out: wp.array[float]):
+    i = wp.tid()
+    if x[i] > 0.0:
+        k = wp.ceil(x[i])
+        out[i] = k
+    for k in range(n):
+        out[i] += float(k)
+
+
+def test_the_variable_of_a_loop_may_have_been_of_another_type():
+    x = np.array([-1.5, 0.5, 2.5], np.float32)
+    out = wp.launch(renewed, 3, [x, 4], [3])[0]
+    np.testing.assert_array_equal(out, np.where(x > 0, np.ceil(x), 0) + 6)

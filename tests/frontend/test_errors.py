@@ -118,9 +118,6 @@ BODIES = {
     "address of a variable": ("t = «wp.address_of»(n)", C, "addresses of variables", ""),
     "local array of no type": ("t = «wp.zeros(3, x)»", T, "dtype of a local array must be", "dtype=float"),
     "local arrays too large": ("t = wp.zeros(500)\nu = «wp.zeros((23, 23))»", C, "may have 4096 bytes", "smaller"),
-    "another array in a branch": (
-        "t = wp.zeros(3)\nif p:\n    t = wp.zeros(3)\na[0] = «t»[0]", C, "not the same array", "before the `if`",
-    ),
     "an array of one branch": (
         "if p:\n    t = wp.zeros(3)\na[0] = «t»[0]", C, "not the same array", "before the `if`",
     ),

@@ -157,6 +157,31 @@ def of_variables(x: wp.array[T], k: wp.Float, y: wp.array2d[T]) -> None:
     _dx, _dk = wp.grad(wp.atan2)(k, doubled(k))
 
 
+@wp.struct
+class Frame:
+    x: wp.transform
+    v: wp.spatial_vector
+
+
+@wp.kernel
+def frames(
+    a: wp.array[wp.transform], b: wp.array[Frame], q: wp.quat, d: wp.quatd, v: wp.vec3, o: wp.array[wp.quat]
+) -> None:
+    i = wp.tid()
+    a[i].p += wp.vec3(1.0, 2.0, 3.0)
+    a[i].p[1] = 5.0
+    a[i].q = q * q * 2.0 - wp.lerp(q, wp.quat(v, 1.0), 0.5)
+    t = wp.mul(a[i], wp.transform(v, wp.quat_identity()) * wp.transform(*v, *q))
+    t.q.w = 7.0
+    axis, angle = wp.quat_to_axis_angle(q)
+    twist = wp.spatial_vector(axis, wp.quat_rotate(q, v) + wp.transform_point(t, v))
+    b[i].v = wp.spatial_cross(twist, twist) * angle
+    p, r, _scale = wp.transform_decompose(wp.transform_to_matrix(t))
+    wp.transform_set_translation(t, p)
+    x, y, _z, _w = wp.quat_slerp(r, wp.normalize(q), 0.5)
+    o[i] = wp.where(x > y and wp.isfinite(q), wp.quat(d * wp.quat_inverse(d)), -q / 2.0)
+
+
 def main() -> None:
     n = 16
     x = jnp.zeros((n, 3))

@@ -159,6 +159,9 @@ class Vector(Components[T], Generic[T, _M]):
 class Quaternion(Components[T]):
     """A quaternion with components of type T."""
 
+class Transform(Components[T]):
+    """A position and a quaternion with components of type T."""
+
 class Matrix(Generic[T, _V]):
     """A square matrix with components of type T, whose rows are vectors."""
 
@@ -198,8 +201,12 @@ class Matrix(Generic[T, _V]):
 
 AnyComposite = Vector[Any, Any] | Matrix[Any, Any]
 Composite = TypeVar("Composite", bound=Vector[Any, Any] | Matrix[Any, Any])
+# Those with sums and products with numbers: quaternions and transforms, too.
+AnyLinear = Components[Any] | Matrix[Any, Any]
+Linear = TypeVar("Linear", bound=Components[Any] | Matrix[Any, Any])
 AnyVector = TypeVar("AnyVector", bound=Vector[Any, Any])
 AnyQuaternion = TypeVar("AnyQuaternion", bound=Quaternion[Any])
+AnyTransform = TypeVar("AnyTransform", bound=Transform[Any])
 AnyMatrix = TypeVar("AnyMatrix", bound=Matrix[Any, Any])
 
 class _Array(Generic[T]):

@@ -30,7 +30,7 @@ def _atomic(name: str, operation: str, doc: str) -> Builtin:
                 hint,
             )
         check_count(name, args, (1 + array.type.dims + count,), span)
-        if not _takes(operation, array):
+        if not _takes("sub" if name == "atomic_sub" else operation, array):
             raise KernelTypeError(f"wp.{name} does not take {array.type.element}", span)
         indices, values = args[1:-count], args[-count:]
         if name == "atomic_sub":

@@ -52,34 +52,36 @@ def _of_tiles(ctx: Context, name: str, operation: str, args: list[Binding], span
     )
 
 
-def _pairwise(name: str, of: str = "Number", tiles: bool = True) -> str:
+def _pairwise(name: str, of: str = "Number", tiles: bool = True, composites: str = "Composite") -> str:
     """The forms of an operator between two of a kind."""
-    kinds = [of, "Composite", *(["tile[T]"] if tiles else [])]
+    kinds = [of, composites, *(["tile[T]"] if tiles else [])]
     return "\n".join(f"{name}(a: {kind}, b: {kind}) -> {kind}" for kind in kinds)
 
 
 def _quotient(name: str) -> str:
     return f"""
         {name}(a: Number, b: Number) -> Number
-        {name}(a: Composite, b: Number) -> Composite
-        {name}(a: Number, b: Composite) -> Composite
+        {name}(a: Linear, b: Number) -> Linear
+        {name}(a: Number, b: Linear) -> Linear
         {name}(a: tile[T], b: Any) -> tile[T]
         {name}(a: Any, b: tile[T]) -> tile[T]"""
 
 
-add = _elementwise(_pairwise("add"), "a + b. Integers wrap around.")
-sub = _elementwise(_pairwise("sub"), "a - b. Integers wrap around.")
+add = _elementwise(_pairwise("add", composites="Linear"), "a + b. Integers wrap around.")
+sub = _elementwise(_pairwise("sub", composites="Linear"), "a - b. Integers wrap around.")
 mul = _elementwise(
     """
     mul(a: Number, b: Number) -> Number
-    mul(a: Composite, b: Number) -> Composite
-    mul(a: Number, b: Composite) -> Composite
+    mul(a: Linear, b: Number) -> Linear
+    mul(a: Number, b: Linear) -> Linear
+    mul(a: AnyQuaternion, b: AnyQuaternion) -> AnyQuaternion
+    mul(a: AnyTransform, b: AnyTransform) -> AnyTransform
     mul(a: AnyMatrix, b: AnyMatrix) -> AnyMatrix
     mul(a: Matrix[Any, AnyVector], b: AnyVector) -> AnyVector
     mul(a: AnyVector, b: Matrix[Any, AnyVector]) -> AnyVector
     mul(a: tile[T], b: Any) -> tile[T]
     mul(a: Any, b: tile[T]) -> tile[T]""",
-    """a * b: of numbers, of a number and each component, or the product of matrices.
+    """a * b: of numbers, of a number and each component, or the product of matrices, quaternions or transforms.
 
     Integers wrap around. Two vectors have no product: see `dot`, `cross`, `outer` and `cw_mul`.""",
 )
@@ -121,7 +123,7 @@ fma = _elementwise(
 neg = _elementwise(
     """
     neg(x: Number) -> Number
-    neg(x: Composite) -> Composite
+    neg(x: Linear) -> Linear
     neg(x: tile[T]) -> tile[T]""",
     "-x.",
 )
@@ -261,7 +263,7 @@ sign = _composed(
 pos = _composed(
     """
     pos(x: Number) -> Number
-    pos(x: Composite) -> Composite""",
+    pos(x: Linear) -> Linear""",
     "x itself.",
     NUMBER,
     lambda do, x: x,
@@ -294,7 +296,7 @@ frac = _composed(
 isnan = _composed(
     """
     isnan(a: Float) -> bool
-    isnan(a: AnyComposite) -> bool""",
+    isnan(a: AnyLinear) -> bool""",
     "Whether a, or any component of it, is NaN.",
     FLOAT,
     lambda do, a: do("ne", a, a),
@@ -303,7 +305,7 @@ isnan = _composed(
 isinf = _composed(
     """
     isinf(a: Float) -> bool
-    isinf(a: AnyComposite) -> bool""",
+    isinf(a: AnyLinear) -> bool""",
     "Whether a, or any component of it, is infinite.",
     FLOAT,
     lambda do, a: do("eq", do("abs", a), math.inf),
@@ -312,7 +314,7 @@ isinf = _composed(
 isfinite = _composed(
     """
     isfinite(a: Float) -> bool
-    isfinite(a: AnyComposite) -> bool""",
+    isfinite(a: AnyLinear) -> bool""",
     "Whether a, or every component of it, is neither infinite nor NaN.",
     FLOAT,
     lambda do, a: do("lt", do("abs", a), math.inf),
@@ -321,7 +323,7 @@ isfinite = _composed(
 lerp = _composed(
     """
     lerp(a: Float, b: Float, t: Float) -> Float
-    lerp(a: Composite, b: Composite, t: Float) -> Composite""",
+    lerp(a: Linear, b: Linear, t: Float) -> Linear""",
     "a * (1 - t) + b * t: a at t = 0, b at t = 1.",
     FLOAT,
     _lerp,

@@ -24,6 +24,7 @@ from jwarp.types import (
     NAMED,
     QUATERNION,
     SCALARS,
+    TRANSFORM,
     VECTOR,
     CompositeKind,
     CompositeType,
@@ -124,7 +125,7 @@ def _class(name: str, kind: CompositeType) -> str:
         bases, operators = f"{base}[{component}, {_partner(kind)}]", []
         made = [f"value: {given} | {base}[Any, Any] = ..., /"]
     else:
-        own = "Quaternion" if kind.kind is QUATERNION else "Components"
+        own = {QUATERNION: "Quaternion", TRANSFORM: "Transform"}.get(kind.kind, "Components")
         bases, operators = f"{own}[{component}]", list(_operators(kind.kind, component, name))
         made = ["*parts: Any"]
     made += [", ".join(f"{n}: Any" for n in names) for shape, names in kind.kind.parameters if shape == kind.shape]

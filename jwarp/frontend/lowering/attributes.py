@@ -18,6 +18,7 @@ from jwarp.frontend.values.bindings import (
     Binding,
     Composite,
     Number,
+    OneOf,
     PythonRef,
     Shape,
     StructArray,
@@ -129,6 +130,7 @@ def _of_python(owner: PythonRef, node: ast.Attribute, span: Span) -> Binding:
 
 _ATTRIBUTES: dict[type, Callable[[Any, ast.Attribute, Span], Binding]] = {
     ArrayRef: _of_array,
+    OneOf: _of_array,
     StructArray: _of_struct_array,
     StructValue: _of_struct,
     TileRef: _of_tile,

@@ -15,8 +15,11 @@ from jwarp.frontend.lowering.references import changed_by_calls
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS
 from jwarp.frontend.syntax.source import assigned_names, branches_of, count_loads, partly_assigned_names, returns_value
 from jwarp.frontend.tiles.operators import IN_PLACE
+from jwarp.frontend.values import array_views
 from jwarp.frontend.values.bindings import (
+    ArrayRef,
     Binding,
+    OneOf,
     StructValue,
     Tile,
     TileRef,
@@ -191,6 +194,7 @@ def enter_loop(ctx: Context, loop: ast.For | ast.While, body: Callable[[], None]
         for companion in companions:
             ctx.frame.env.setdefault(companion, FALSE)
         names += companions
+    _exchange(ctx, names, body, ctx.span(loop))
     inside = count_loads([loop])
     fresh = [n for n in names if n not in ctx.frame.env and ctx.frame.loads.get(n, 0) > inside.get(n, 0)]
     returns = any(returns_value(n) for n in ast.walk(loop))
@@ -200,6 +204,24 @@ def enter_loop(ctx: Context, loop: ast.For | ast.While, body: Callable[[], None]
     carried = Carried(ctx, names, added, outer, never_empty, ctx.span(loop))
     carried.enter()
     return carried
+
+
+def _exchange(ctx: Context, names: list[str], body: Callable, span: Span) -> None:
+    """Let names that a trip makes stand for other arrays from before the loop stand for any of these arrays."""
+    found = ((n, ctx.frame.env.get(n)) for n in names)
+    arrays = {n: x for n, x in found if isinstance(x, ArrayRef) and not x.is_missing}
+    if not arrays:
+        return
+    after = _types_after(ctx, [n for n in names if n not in arrays], body, list(arrays), span)
+    env = ctx.frame.env
+    known = [x for x in env.values() if isinstance(x, ArrayRef)]
+    moved = [n for n, x in after.items() if isinstance(x, ArrayRef) and x != arrays[n] and x in known]
+    for kind in dict.fromkeys(arrays[n].type for n in moved):
+        alike = [n for n in moved if arrays[n].type == kind]
+        options = tuple(dict.fromkeys(x for n in alike for x in (arrays[n], after[n])))
+        if any(isinstance(x, OneOf) or x.type != kind for x in options):  # type: ignore[union-attr]
+            continue
+        env.update({n: array_views.one_of(options, arrays[n]) for n in alike})  # type: ignore[arg-type]
 
 
 def _is_only_changed(ctx: Context, name: str, loop: ast.stmt) -> bool:

@@ -21,6 +21,7 @@ from jwarp.frontend.values.bindings import Binding, Tile, Unusable, describe, fl
 from jwarp.frontend.values.cells import Cells, holds_tile, with_origins
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
 from jwarp.ir.nodes import Const, If, Node, Operand, Value
+from jwarp.ir.nodes import results as results_of
 
 
 @dataclass(frozen=True)
@@ -72,19 +73,29 @@ def lower_statements(ctx: Context, statements: list[ast.stmt]) -> None:
     return None
 
 
+_FLAGS = ("$return", "$break", "$continue")
+
+
 def _unless_jumped(ctx: Context, rest: list[ast.stmt]) -> None:
     """Lower `rest` under the condition that no jump has been taken."""
     if not rest:
         return
     span = ctx.span(rest[0])
-    stays = not_jumped(ctx, ("$return", "$break", "$continue"), span)
+    stays = not_jumped(ctx, _FLAGS, span)
     only_returned = all(ctx.frame.env.get(flag, FALSE) == FALSE for flag in ("$break", "$continue"))
+
+    def goes_on() -> None:
+        # No flag is set here, whatever it was computed from.
+        known = {flag: value for flag in _FLAGS if (value := ctx.frame.env.get(flag)) is not None}
+        ctx.frame.env.update(dict.fromkeys(known, FALSE))
+        lower_statements(ctx, rest)
+        ctx.frame.env.update({flag: value for flag, value in known.items() if ctx.frame.env.get(flag) == FALSE})
 
     def jumped() -> None:
         if only_returned:
             ctx.frame.env["$return"] = TRUE
 
-    branch(ctx, stays, lambda: lower_statements(ctx, rest), jumped, span)
+    branch(ctx, stays, goes_on, jumped, span)
 
 
 def not_jumped(ctx: Context, flags: tuple[str, ...], span: Span) -> Operand:
@@ -184,7 +195,8 @@ def merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State]
         if holds_tile(x) or holds_tile(y):
             x, y = (_loose_in(ctx, state, b, into, span) for state, b, into in zip(states, (x, y), nodes, strict=True))
         if holds_array(x) and holds_array(y):
-            x, y = array_views.aligned(ctx, x, y, span)
+            counts = name == "$result" or not (left.has_left or right.has_left)
+            x, y = array_views.aligned(ctx, x, y, span, _computed_in(nodes) if counts else None)
         pair = _matched(name, x, y, left.has_left, right.has_left, span)
         if isinstance(pair, Unusable):
             env[name] = pair
@@ -205,6 +217,11 @@ def merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State]
     if nodes[0] or nodes[1] or results:
         blocks = (make_block(nodes[0], yields[0]), make_block(nodes[1], yields[1]))
         ctx.builder.append(If(cond, *blocks, tuple(results), span))
+
+
+def _computed_in(blocks: tuple[list[Node], ...]) -> set[Value]:
+    """The values that blocks compute, which nothing behind them knows."""
+    return {value for nodes in blocks for node in nodes for value in results_of(node)}
 
 
 def _merged_cells(

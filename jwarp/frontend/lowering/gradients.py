@@ -10,7 +10,16 @@ from jwarp.frontend.context import Context, Frame
 from jwarp.frontend.func import Func
 from jwarp.frontend.func_grad import rewrite_adjoints, spelled
 from jwarp.frontend.lowering.control_flow import lower_statements
-from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, StructArray, StructValue, Unusable, flatten
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    Composite,
+    OneOf,
+    StructArray,
+    StructValue,
+    Unusable,
+    flatten,
+)
 from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.attributes import Detached, Rule
 from jwarp.ir.builder import make_block, zero
@@ -117,8 +126,9 @@ class _Call:
         if isinstance(binding, ArrayRef):
             row = binding.row
             if row is None:
+                what = "one of several arrays" if isinstance(binding, OneOf) else "a slice of an array"
                 raise CompileError(
-                    f"`{name}` is a slice of an array, and `{self.gradient.name}` is a gradient of a function of "
+                    f"`{name}` is {what}, and `{self.gradient.name}` is a gradient of a function of "
                     "whole arrays or rows",
                     self.span,
                     "pass the array, and where its part begins",

@@ -48,6 +48,9 @@ def for_(ctx: Context, loop: ast.For) -> None:
     trips = range(*known) if len(known) == len(bounds) else None
     typed = None if all(isinstance(b, Number) for b in bounds) else kind
     name = loop.target.id
+    held = ctx.frame.env.get(name)
+    if isinstance(held, (Value, Const, Number)) and held.type is not kind:
+        del ctx.frame.env[name]  # the variable is a new one, as in Warp
     if trips is not None and unroll(ctx, loop, name, trips, typed):
         return
     check_not_static(ctx, loop, name)

@@ -19,6 +19,7 @@ from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
     Composite,
+    OneOf,
     StructArray,
     StructValue,
     TileRef,
@@ -201,11 +202,19 @@ def change(ctx: Context, place: Place, operation: str, binding: Binding, span: S
     if place.array is None:
         assert isinstance(place.value, Composite)
         return assign(ctx, place.name, composites.replace(ctx, place.value, place.selectors, scalars, span), span)
+    if isinstance(place.array, OneOf):
+        ctx.of_options(place.array, lambda one: _changed(ctx, place, one, operation, binding, span), span)
+        return None
     if place.array.is_missing:
         return ctx.check_given(place.array, span)
     for indices, value in zip(_element_indices(ctx, place, span), scalars, strict=True):
         ctx.builder.effect(operation, *indices, value, attr=place.array.index)
     return None
+
+
+def _changed(ctx: Context, place: Place, array: ArrayRef, operation: str, binding: Binding, span: Span) -> Binding:
+    change(ctx, dataclasses.replace(place, array=array), operation, binding, span)
+    return ()
 
 
 def _change_field(ctx: Context, place: Place, binding: Binding, span: Span) -> None:

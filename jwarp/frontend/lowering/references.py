@@ -19,6 +19,7 @@ from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
     Composite,
+    OneOf,
     PythonRef,
     StructArray,
     StructValue,
@@ -82,7 +83,7 @@ def _check_apart(ctx: Context, function: Func, targets: Targets, arguments: dict
             raise CompileError(f"this is given to `{function.name}` by two references", ctx.span(target.node))
         array = target.element.array if target.element is not None else None
         others = [value for other, value in arguments.items() if other != name]
-        if isinstance(array, ArrayRef) and any(array.index in _arrays_of(value) for value in others):
+        if isinstance(array, ArrayRef) and any(_arrays_of(array) & _arrays_of(value) for value in others):
             raise CompileError(
                 f"`{function.name}` gets `{array.name}` besides a reference to an element of it",
                 ctx.span(target.node),
@@ -100,6 +101,8 @@ def _check_apart(ctx: Context, function: Func, targets: Targets, arguments: dict
 
 def _arrays_of(value: Binding) -> set[int]:
     """The numbers of the arrays in a value."""
+    if isinstance(value, OneOf):
+        return set().union(*map(_arrays_of, value.options))
     if isinstance(value, ArrayRef):
         return {value.index}
     items = value.items if isinstance(value, (StructValue, StructArray)) else value if isinstance(value, tuple) else ()

@@ -16,6 +16,7 @@ from jwarp.frontend.values.bindings import (
     Binding,
     Composite,
     Number,
+    OneOf,
     Shape,
     StructArray,
     TileRef,
@@ -59,6 +60,7 @@ def _of_tuple(ctx: Context, owner: tuple, node: ast.Subscript) -> Binding:
 
 _SUBSCRIPTS: dict[type, Callable[[Context, Any, ast.Subscript], Binding]] = {
     ArrayRef: _of_array,
+    OneOf: _of_array,
     StructArray: _of_struct_array,
     TileRef: tile_subscripts.read,
     Composite: _of_composite,

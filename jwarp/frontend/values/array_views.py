@@ -7,16 +7,18 @@ array, too, so that it reads zero and stores nothing.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from jwarp.errors import Span
+from jwarp.errors import NO_SPAN, Span
 from jwarp.frontend.values.bindings import (
+    ONE_OF_SEVERAL,
     ArrayRef,
     Axis,
     Binding,
     Chosen,
+    OneOf,
     Part,
     StructArray,
     StructValue,
@@ -140,6 +142,8 @@ def _as(e: Emitter, x: Operand, kind: ScalarType, span: Span) -> Operand:
 
 def view(e: Emitter, array: ArrayRef, selectors: Sequence[Selector], span: Span) -> ArrayRef:
     """What `array[…]` shows; one selector at least is a slice, or they are fewer than the dimensions."""
+    if isinstance(array, OneOf):
+        return array.with_options([view(e, option, selectors, span) for option in array.options])
     axes = [*array.axes, *(None,) * (array.type.dims - sum(not isinstance(x, Operand) for x in array.axes))]
     for axis, (selector, (number, shown)) in enumerate(zip(selectors, array.shown, strict=False)):
         if not isinstance(selector, Slice):
@@ -238,26 +242,48 @@ def known_length(array: ArrayRef) -> int | None:
 # -- what stands for one of two arrays
 
 
-def aligned(e: Emitter, x: Any, y: Any, span: Span) -> tuple[Any, Any]:
+def one_of(options: tuple[ArrayRef, ...], array: ArrayRef) -> ArrayRef:
+    """An array that is among the options as one of them; others as they are."""
+    if isinstance(array, OneOf) or array not in options:
+        return array
+    which = Const(int32, options.index(array))
+    name = " or ".join(dict.fromkeys(option.name for option in options))
+    return OneOf(ONE_OF_SEVERAL, name, array.type, options=options, which=which)
+
+
+def aligned(e: Emitter, x: Any, y: Any, span: Span, inside: Collection[Operand] | None = None) -> tuple[Any, Any]:
     """Two values with their arrays written alike, as far as that can be: with the same parts of axes shown.
 
-    An array that nobody gave is as none of the elements of the other one.
+    An array that nobody gave is as none of the elements of the other one. Different arrays are each one of both, where
+    `inside` has what is computed in the branches that the values come from.
     """
     if isinstance(x, StructValue) and isinstance(y, StructValue) and x.type is y.type:
-        pairs = [aligned(e, *pair, span) for pair in zip(x.items, y.items, strict=True)]
+        pairs = [aligned(e, *pair, span, inside) for pair in zip(x.items, y.items, strict=True)]
         left, right = zip(*pairs, strict=True) if pairs else ((), ())
         return StructValue(x.type, left), StructValue(y.type, right)
     if isinstance(x, tuple) and isinstance(y, tuple) and len(x) == len(y):
-        pairs = [aligned(e, *pair, span) for pair in zip(x, y, strict=True)]
+        pairs = [aligned(e, *pair, span, inside) for pair in zip(x, y, strict=True)]
         return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
     if not isinstance(x, ArrayRef) or not isinstance(y, ArrayRef) or x.type != y.type:
         return x, y
+    several = x if isinstance(x, OneOf) else y
+    if isinstance(several, OneOf):
+        options = several.options
+        return one_of(options, x), one_of(options, y)
     if x.is_missing != y.is_missing:
         found = _without_elements(e, y if x.is_missing else x, span)
         return found if x.is_missing else found[::-1]
     if x.index == y.index and len(x.shown) == len(y.shown):
         return _with_parts_of(e, x, y, span), _with_parts_of(e, y, x, span)
-    return x, y
+    return _one_of_two(x, y, inside)
+
+
+def _one_of_two(x: ArrayRef, y: ArrayRef, inside: Collection[Operand] | None) -> tuple[ArrayRef, ArrayRef]:
+    """Two different arrays, each as one of both, if what they show is known where neither index in `inside` is."""
+    used = [scalar for array in (x, y) for scalar in flatten(array, NO_SPAN) or ()]
+    if inside is None or x == y or any(scalar in inside for scalar in used):
+        return x, y
+    return one_of((x, y), x), one_of((x, y), y)
 
 
 def _without_elements(e: Emitter, array: ArrayRef, span: Span) -> tuple[ArrayRef, ArrayRef]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,6 +149,31 @@ class ArrayRef:
         """The indices of the row that it is, () for a whole array; None if it is neither."""
         found = tuple(axis for axis in self.axes if isinstance(axis, (Value, Const)))
         return found if len(found) == len(self.axes) else None
+
+
+# The number of an array that is one of several: there is none in the IR.
+ONE_OF_SEVERAL = -2
+FIRST = Const(int32, 0)
+
+
+@dataclass(frozen=True)
+class OneOf(ArrayRef):
+    """One of several arrays, or views of arrays, all of one type: which one is known when the kernel runs.
+
+    `which` is the number of the one among the `options`, which are the same wherever it goes.
+    """
+
+    options: tuple[ArrayRef, ...] = ()
+    which: Operand = FIRST
+
+    @property
+    def row(self) -> None:
+        """It is no row of one array."""
+        return None
+
+    def with_options(self, options: Sequence[ArrayRef]) -> OneOf:
+        """What is shown of each of the options."""
+        return dataclasses.replace(self, type=options[0].type, options=tuple(options))
 
 
 @dataclass(frozen=True)
@@ -386,6 +412,8 @@ def flatten(binding: Binding, span: Span) -> list[Operand] | None:
         return list(binding.items)
     if isinstance(binding, (StructValue, StructArray, TileStack)):
         return flatten(binding.items, span)
+    if isinstance(binding, OneOf):
+        return [binding.which]
     if isinstance(binding, ArrayRef):
         return [x for axis in binding.axes for x in _scalars_of(axis)]
     if isinstance(binding, tuple):
@@ -402,6 +430,8 @@ def layout(binding: Binding, span: Span) -> Any:
     if isinstance(binding, (StructValue, StructArray, TileStack)):
         inner = layout(binding.items, span)
         return None if inner is None else (binding.type, *inner)
+    if isinstance(binding, OneOf):
+        return (binding.type, binding.options)
     if isinstance(binding, ArrayRef):
         return (binding.index, binding.type, *map(_axis_layout, binding.axes))
     if isinstance(binding, tuple):
@@ -427,6 +457,8 @@ def rebuild(binding: Binding, scalars: list[Operand]) -> Binding:
     if isinstance(binding, (StructValue, StructArray, TileStack)):
         items: Any = tuple(rebuild(item, scalars) for item in binding.items)
         return dataclasses.replace(binding, items=items)
+    if isinstance(binding, OneOf):
+        return dataclasses.replace(binding, which=scalars.pop(0))
     if isinstance(binding, ArrayRef):
         return dataclasses.replace(binding, axes=tuple(_rebuilt_axis(axis, scalars) for axis in binding.axes))
     if isinstance(binding, tuple):

@@ -7,7 +7,16 @@ from typing import Any
 
 from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.values.bindings import Binding, Composite, describe
-from jwarp.frontend.values.composites import Emitter, each, from_components, pairwise, product, same, scaled
+from jwarp.frontend.values.composites import (
+    Emitter,
+    each,
+    elementwise,
+    from_components,
+    pairwise,
+    product,
+    same,
+    scaled,
+)
 from jwarp.frontend.values.spatial import chained, hamilton, quaternion_of, transform_of, vector_of
 from jwarp.ir.nodes import Operand
 from jwarp.types import MATRIX, QUATERNION, TRANSFORM, VECTOR, CompositeKind, CompositeType
@@ -78,9 +87,9 @@ def unary(e: Emitter, symbol: str, name: str, x: Composite, span: Span) -> Bindi
 
 
 def negated(e: Emitter, value: Binding, span: Span) -> Binding:
-    """`-value` of a scalar or a composite."""
+    """`-value` of each component of a scalar or a composite: to add it is to subtract, where that is by components."""
     if isinstance(value, Composite):
-        return unary(e, "-", "neg", value, span)
+        return elementwise(e, "neg", (value,), span)
     return e.emit("neg", e.scalar(value, span), span=span)
 
 

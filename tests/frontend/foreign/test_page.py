@@ -18,5 +18,5 @@ def test_the_example_of_the_page_runs(tmp_path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert [float(e) for e in module.batch] == [12.0, 24.0, 36.0, 48.0]
-    assert float(module.gradient[0]) == 12.0
+    assert [float(e) for e in module.batch] == [3.0, 6.0, 9.0, 12.0]
+    assert float(module.gradient[0]) == 3.0

@@ -11,7 +11,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.signatures import first_fitting
 from jwarp.frontend.builtins.table import Builtin, Reading, added
 from jwarp.frontend.context import Context
-from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, PythonRef, TileRef, describe, flatten
+from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, PythonRef, TileRef, describe, flatten, holds_array
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.frontend.values.structs import nothing
 from jwarp.ir.nodes import Const, Operand
@@ -139,8 +139,9 @@ class Given:
 
     def scalars_of(self, dtype: ElementType, name: str) -> list[ScalarType]:
         """The types of the scalars that an element is made of."""
-        scalars = flatten(nothing(dtype, ""), self.span)
-        if scalars is None:
+        whole = nothing(dtype, "")
+        scalars = flatten(whole, self.span)
+        if scalars is None or holds_array(whole):
             raise self.error(f"{dtype!r} has arrays, which elements of tiles cannot hold", name=name)
         return [scalar.type for scalar in scalars]
 

@@ -12,7 +12,7 @@ from jwarp.frontend.builtins.signatures import indexed
 from jwarp.frontend.builtins.tile.calls import NO_INDEX, Given, define
 from jwarp.frontend.tiles.operators import adds_up
 from jwarp.frontend.tiles.subscripts import along_axis
-from jwarp.frontend.values.bindings import ArrayRef, Binding, Chosen, Part, StructArray, TileRef
+from jwarp.frontend.values.bindings import ArrayRef, Binding, Chosen, OneOf, Part, StructArray, TileRef
 from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Block, Const, If, Operand, Value
@@ -32,6 +32,10 @@ class _Whole:
         self.leaves = list(_leaves(array))
         self.first = self.leaves[0]  # with the extents of all
         self.name = array.name
+        if any(isinstance(leaf, OneOf) for leaf in self.leaves):
+            raise given.error(
+                f"`{self.name}` is one of several arrays", "give the array to the function by its name", "a"
+            )
         if self.first.is_local:
             raise given.error(f"`{self.name}` is a thread's own array", "tiles are loaded from array parameters", "a")
         if array.type.dims != dims:

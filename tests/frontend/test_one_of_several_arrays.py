@@ -1,0 +1,134 @@
+"""Names that stand for one of several arrays, chosen when the kernel runs; compared with NumPy, also derivatives."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jwarp as wp
+
+
+@wp.kernel
+def exchanged(x: wp.array2d[float], a: wp.array2d[float], b: wp.array2d[float], n: int, out: wp.array2d[float]):
+    i = wp.tid()
+    p = a[i]
+    q = b[i]
+    m = p.shape[0]
+    for j in range(m):
+        p[j] = x[i, j]
+    for _ in range(n):
+        for j in range(m):
+            if p[j] > 100.0:
+                continue
+            q[j] = p[j] * 2.0 + p[(j + 1) % m]
+        t = p
+        p = q
+        q = t
+    for j in range(m):
+        out[i, j] = p[j]
+
+
+def exchange(x, n):
+    shape = x.shape
+    return wp.launch(exchanged, len(x), {"x": x, "n": n}, {"a": shape, "b": shape, "out": shape})["out"]
+
+
+def test_two_arrays_that_a_loop_exchanges():
+    x = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    expected = x
+    for n in range(5):
+        np.testing.assert_allclose(exchange(x, n), expected, rtol=1e-5)
+        expected = expected * 2 + np.roll(expected, -1, 1)
+    wp.check_grads(lambda x: exchange(x, 3), (x,))
+
+
+@wp.kernel
+def turned(x: wp.array[float], a: wp.array[float], b: wp.array[float], c: wp.array[float], n: int):
+    """Three arrays in turn, in a loop with an end that is met."""
+    p, q, r = a, b, c
+    k = int(0)
+    while k < 100:
+        wp.atomic_add(p, 0, x[k])
+        p[1:2][0] += 1.0
+        t = p
+        p = q
+        q = r
+        r = t
+        k += 1
+        if k == n:
+            break
+
+
+def test_three_arrays_in_turn():
+    x = np.arange(1.0, 8.0, dtype=np.float32)
+    outputs = wp.launch(turned, 1, {"x": x, "n": 7}, {"a": 2, "b": 2, "c": 2})
+    for k, name in enumerate("abc"):
+        np.testing.assert_array_equal(outputs[name], [x[k::3].sum(), len(x[k::3])])
+
+
+@wp.struct
+class Held:
+    a: wp.array[float]
+    k: float
+
+
+@wp.func
+def picked(x: wp.array[float], y: wp.array[float], c: float) -> wp.array[float]:
+    if c > 0.0:
+        return x
+    return y
+
+
+@wp.kernel
+def chosen(
+    x: wp.array[float], y: wp.array[float], z: wp.array2d[wp.vec2], c: wp.array[float],
+    out: wp.array[float], up: wp.array[int], down: wp.array[int],
+):  # fmt: skip
+    i = wp.tid()
+    a = x
+    if c[i] > 0.5:
+        a = y
+    s = Held(x, 1.0)
+    r = z[i]
+    if c[i] < -0.5:
+        s.a = y
+        s.k = 2.0
+        r = z[0]
+    h = up
+    if c[i] > 0.0:
+        h = down
+    t = wp.zeros(2, float)
+    t[0] = 1.0
+    if c[i] > 0.2:
+        t = wp.zeros(3, float)
+        t[0] = 5.0
+    wp.atomic_add(h, 0, 1)
+    out[i] = a[i] + 10.0 * s.a[i] * s.k + 100.0 * picked(x, y, c[i])[i] + r[1][0] + t[0]
+    out[i] += 1000.0 * float(a.shape[0]) + float(t.shape[0])
+
+
+def test_branches_that_choose():
+    rng = np.random.default_rng(1)
+    n = 16
+    x, y, c = rng.normal(size=(3, n)).astype(np.float32)
+    z = rng.normal(size=(n, 2, 2)).astype(np.float32)
+    twice = np.concatenate([y, y])
+    out, up, down = wp.launch(chosen, n, [x, twice, z, c], [n, 1, 1])
+    expected = np.where(c > 0.5, y, x) + 10 * np.where(c < -0.5, 2 * y, x) + 100 * np.where(c > 0, x, y)
+    expected += np.where(c < -0.5, z[0, 1, 0], z[:, 1, 0]) + np.where(c > 0.2, 5, 1)
+    expected += 1000 * np.where(c > 0.5, 2 * n, n) + np.where(c > 0.2, 3, 2)
+    np.testing.assert_allclose(out, expected, rtol=1e-5)
+    assert (up[0], down[0]) == (sum(c <= 0), sum(c > 0))
+    given = jnp.asarray(x), jnp.asarray(twice), jnp.asarray(z)
+    wp.check_grads(lambda x, y, z: wp.launch(chosen, n, [x, y, z, c], [n, 1, 1])[0], given, order=1)
+
+
+def test_a_tile_is_loaded_from_one_array():
+    @wp.kernel
+    def loaded(x: wp.array[float], y: wp.array[float], c: wp.array[float], out: wp.array[float]):
+        a = x
+        if c[0] > 0.0:
+            a = y
+        wp.tile_store(out, wp.tile_load(a, shape=4))
+
+    with pytest.raises(wp.KernelTypeError, match="`y or x` is one of several arrays"):
+        wp.inspect(loaded, "ir")

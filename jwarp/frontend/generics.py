@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Never
@@ -80,10 +81,10 @@ class GenericKernel(Kernel):
         self._make = make
         self._explicit: dict[tuple[Any, ...], Kernel] = {}
 
-    @property
+    @functools.cached_property
     def wanted(self) -> tuple[Any, ...]:
         """What each parameter takes: a type as users write it, or a pattern."""
-        return tuple(parameter.type for parameter in self.signature)
+        return tuple(_meant(parameter.type) for parameter in self.signature)
 
     @property
     def overloads(self) -> tuple[Kernel, ...]:
@@ -105,7 +106,7 @@ class GenericKernel(Kernel):
             )
         bound: Bound = {}
         found = []
-        for parameter, kind in zip(self.signature, kinds, strict=True):
+        for parameter, wanted, kind in zip(self.signature, self.wanted, kinds, strict=True):
             meant = _meant(kind)
             if meant is None or is_open(meant):
                 raise KernelTypeError(
@@ -113,10 +114,10 @@ class GenericKernel(Kernel):
                     f"{kind!r}",
                     hint=f"it takes {parameter.type}",
                 )
-            if not fits(meant, parameter.type, bound):
+            if not fits(meant, wanted, bound):
                 raise KernelTypeError(
                     f"generic kernel '{self.name}', parameter '{parameter.name}': {meant!r} does not fit "
-                    f"{_expected(parameter.type, bound)}"
+                    f"{_expected(wanted, bound)}"
                 )
             found.append(meant)
         key = tuple(found)
@@ -136,7 +137,7 @@ class GenericKernel(Kernel):
             KernelTypeError: as for `instance`, or there is no parameter of a name.
         """
         if isinstance(kinds, Mapping):
-            named = {parameter.name: parameter.type for parameter in self.signature}
+            named = dict(zip((parameter.name for parameter in self.signature), self.wanted, strict=True))
             for name in kinds:
                 if name not in named:
                     raise KernelTypeError(
@@ -263,7 +264,7 @@ def _inferred(kernel: GenericKernel, seen: Sequence[Seen]) -> list[Any]:
     elements: list[Any] = []
     order = sorted(range(len(seen)), key=lambda u: _definiteness(seen[u]))
     for u in order:
-        wanted = kernel.signature[u].type
+        wanted = kernel.wanted[u]
         if not is_open(wanted):
             found[u] = wanted
         else:

@@ -271,16 +271,18 @@ class CompositeValue(np.ndarray):
         return None if part is None else (slice(part.first, part.first + part.extent), part.kind)
 
     def __getattr__(self, name: str) -> Any:
-        found = self._selected(name)
+        found = (
+            self._selected(name) if len(name) < 4 else None
+        )  # others are asked for often, by those who look for hooks
         if found is None:
-            raise AttributeError(f"{self!r} has no attribute '{name}'")
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'", name=name, obj=self)
         value = self[found[0]]
         if found[1] is not None:
             object.__setattr__(value, "kind", found[1])
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        found = self._selected(name) if len(name) == 1 else None
+        found = self._selected(name) if len(name) < 4 else None
         if found is None:
             object.__setattr__(self, name, value)
         else:

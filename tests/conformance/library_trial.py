@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import zlib
 from pathlib import Path
 from typing import Any
@@ -13,32 +14,35 @@ from comparing import Outcome, read
 from libraries import Library
 from recording import Launch, Recorder, kernels_of, name_of, record_tests
 
-INSTANCES = 4  # of a kernel that a factory makes, each with other values
+INSTANCES = 2  # of a kernel that a factory makes, each with other values
 TEST_SECONDS = 10
 
 
 class LibraryTrial(trial.Trial):
-    """The kernels that the tests `names` of a module launch; without any, those that no test has launched."""
+    """The kernels that `tests` launch, by module, and with `rest` those that no test has launched."""
 
-    def __init__(self, library: Library, names: list[str], *args: Any):
+    def __init__(self, library: Library, tests: dict[str, list[str]], rest: bool, *args: Any):
         super().__init__(*args)
-        self.package, self.names = library, names
+        self.package, self.tests, self.rest = library, tests, rest
 
     def run(self) -> None:
-        stand_in = self.stand_in if self.launches else _nothing
-        recorder = Recorder(stand_in, key=lambda kernel: (kernel,), most=INSTANCES)
-        if self.names:
-            record_tests(self.module, self.names, recorder, TEST_SECONDS)
-        else:
+        launches: list[Launch] = []
+        tried: collections.Counter = collections.Counter()
+        for module, names in self.tests.items():
+            recorder = Recorder(self.stand_in, key=lambda kernel: (kernel,), most=INSTANCES)
+            record_tests(module, names, recorder, TEST_SECONDS)
+            for launch in recorder.launches.values():
+                wanted = launch.name.startswith(f"{self.package.package}.") and launch.name not in self.skipped
+                if wanted and launch.kernel not in self.compiles and tried[launch.name] < INSTANCES:
+                    tried[launch.name] += 1
+                    launches += [launch] if self.compiled(launch.kernel, launch) else []
+        if self.rest:
             self.package.import_all()
-        ours = f"{self.package.package}."
-        launches = [x for x in recorder.launches.values() if x.name.startswith(ours) and x.name not in self.skipped]
-        launches = [x for x in launches if self.compiled(x.kernel, x)]
-        if not self.names:
             for kernel in kernels_of(self.package.package):
-                if name_of(kernel) not in self.skipped:
+                if name_of(kernel) not in self.skipped and name_of(kernel) not in tried:
+                    tried[name_of(kernel)] += 1
                     launches += self.alone(kernel, np.random.default_rng(zlib.crc32(name_of(kernel).encode())))
-        if self.launches:
+        if "launch" in self.steps:
             self.compare_all(launches)
 
     def kernel(self, kernel: Any) -> Any:
@@ -47,18 +51,21 @@ class LibraryTrial(trial.Trial):
         return self.read[kernel]
 
 
-def _nothing(launch: Launch, given: list[Any]) -> None: ...
-
-
 def run_library_trial(
-    library: Library, module: str, names: list[str], log: Path, skipped: frozenset[str], launches: bool
+    library: Library,
+    module: str,
+    tests: dict[str, list[str]],
+    rest: bool,
+    log: Path,
+    skipped: frozenset[str],
+    steps: tuple[str, ...],
 ) -> None:
     """Try the kernels in this process."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
     warp.config.enable_backward = False
-    made = LibraryTrial(library, names, module, log, skipped, library.name, launches)
+    made = LibraryTrial(library, tests, rest, module, log, skipped, library.name, steps)
     try:
         made.run()
     except Exception as error:

@@ -230,17 +230,19 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def time_limit(seconds: int) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in what takes more seconds of the processor: the machine may be busy with other things."""
+
     def stop(*args: Any) -> None:
         raise TimeoutError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 # -- arguments made up

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
+import importlib
 import json
 import multiprocessing
 import os
@@ -19,9 +20,10 @@ import table
 import trial
 import warp
 from libraries import INSTALL, LIBRARIES, Library
+from table import VERDICTS, verdicts
 
 SECONDS = 240  # for one module
-LIBRARY_SECONDS = 900
+LIBRARY_SECONDS = 3600
 PROCESSES = 2
 
 
@@ -42,23 +44,30 @@ class Job:
 
     module: str
     library: Library | None = None
-    tests: list[str] = field(default_factory=list)
-    launches: bool = True
+    tests: dict[str, list[str]] = field(default_factory=dict)
+    rest: bool = False
+    steps: tuple[str, ...] = trial.STEPS
     skipped: frozenset[str] = frozenset()
 
     def run(self, log: Path, known: frozenset[str]) -> None:
         if self.library is None:
-            trial.run_trial(self.module, log, self.skipped)
+            trial.run_trial(self.module, log, self.skipped, self.steps)
         else:
             library_trial.run_library_trial(
-                self.library, self.module, self.tests, log, self.skipped | known, self.launches
+                self.library, self.module, self.tests, self.rest, log, self.skipped | known, self.steps
             )
 
 
-def jobs_of(library: Library, launches: bool = True) -> list[Job]:
-    """The trials of a library; those of kernels that no test launches come last."""
-    found = [Job(module, library, tests, launches) for module, tests in library.reached().items()]
-    return [*found, Job(library.package, library, [], launches)]
+def jobs_of(library: Library, steps: tuple[str, ...] = trial.STEPS, part: str = "") -> list[Job]:
+    """The trials of a library, in one process if they only compile; those of kernels that no test launches come last.
+
+    With `part`, only tests of modules that have it in their name.
+    """
+    found = {module: tests for module, tests in library.reached().items() if part in module}
+    if "launch" not in steps:
+        return [Job(library.package, library, found, not part, steps)]
+    jobs = [Job(module, library, {module: tests}, False, steps) for module, tests in found.items()]
+    return jobs if part else [*jobs, Job(library.package, library, {}, True, steps)]
 
 
 def try_modules(modules: list[str], processes: int = PROCESSES, seconds: int = SECONDS) -> list[dict]:
@@ -74,8 +83,10 @@ def run_jobs(jobs: list[Job], processes: int = PROCESSES, seconds: int = SECONDS
     warp.config.kernel_cache_dir = str(folder / "cache")
     warp.init()
     warp.config.optimization_level = 1
-    if any(job.launches for job in jobs):
+    if any("launch" in job.steps for job in jobs):
         _warm_up()
+    for package in {job.library.package for job in jobs if job.library is not None}:
+        importlib.import_module(package)  # once, and not in each of the processes
     context = multiprocessing.get_context("fork")
     waiting = list(jobs)
     running: dict = {}
@@ -83,13 +94,13 @@ def run_jobs(jobs: list[Job], processes: int = PROCESSES, seconds: int = SECONDS
     tried: collections.Counter = collections.Counter()
     number = 0
     while waiting or running:
-        last = waiting and waiting[0].library is not None and not waiting[0].tests
+        last = waiting and waiting[0].rest
         while waiting and len(running) < processes and not (last and running):
             job = waiting.pop(0)
             number += 1
             log = folder / f"{job.module}-{number}.jsonl"
             log.touch()
-            known = frozenset(n for n, count in tried.items() if count >= library_trial.INSTANCES or not job.tests)
+            known = frozenset(n for n, count in tried.items() if count >= library_trial.INSTANCES or job.rest)
             process = context.Process(target=_quietly, args=(job.run, log, known))
             process.start()
             running[process] = (job, log, time.monotonic())
@@ -134,26 +145,10 @@ def _quietly(target, *args) -> None:
     os._exit(0)
 
 
-# The verdict on a kernel is the first of these that one of its launches has.
-ORDER = ("disagree", "fault", "agree", "vacuous", "refused", "warp")
-
-
-def verdicts(rows: list[dict]) -> dict[str, dict]:
-    """The deciding row of each kernel."""
-    best: dict[str, dict] = {}
-    for row in rows:
-        if row["verdict"] in ("compiled", "none"):
-            continue
-        before = best.get(row["name"])
-        if before is None or ORDER.index(row["verdict"]) < ORDER.index(before["verdict"]):
-            best[row["name"]] = row
-    return best
-
-
 def print_report(rows: list[dict]) -> None:
     best = verdicts(rows)
     counts = collections.Counter(row["verdict"] for row in best.values())
-    print(f"{len(best)} kernels: " + ", ".join(f"{counts[v]} {v}" for v in ORDER))
+    print(f"{len(best)} kernels: " + ", ".join(f"{counts[v]} {v}" for v in VERDICTS))
     for verdict in ("disagree", "fault"):
         for name, row in sorted(best.items()):
             if row["verdict"] == verdict:
@@ -170,7 +165,7 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, help="file for one row for each launch tried, as JSON")
     parser.add_argument("--update", action="store_true", help="write the names of agreeing kernels to agreeing.txt")
     parser.add_argument("--library", action="append", default=[], help="try a library's kernels: mujoco_warp or newton")
-    parser.add_argument("--compile", action="store_true", help="only compile the kernels of libraries")
+    parser.add_argument("--steps", default=",".join(trial.STEPS), help="what to do with kernels")
     parser.add_argument("--tests", default="", help="only modules of a library's tests that have this in their name")
     parser.add_argument(
         "modules", nargs="*", help="as warp.tests.test_vec; all, if neither this nor --library is given"
@@ -180,9 +175,10 @@ def main() -> None:
     libraries = [x for x in LIBRARIES if x.package in options.library]
     for missing in [x for x in libraries if not x.installed]:
         parser.error(f"{missing.package} is not installed: {INSTALL}")
-    jobs = [job for x in libraries for job in jobs_of(x, not options.compile) if options.tests in job.module]
+    steps = tuple(options.steps.split(","))
+    jobs = [job for x in libraries for job in jobs_of(x, steps, options.tests)]
     if not libraries or options.modules:
-        jobs += [Job(module) for module in options.modules or all_modules()]
+        jobs += [Job(module, steps=steps) for module in options.modules or all_modules()]
     rows = run_jobs(jobs, seconds=LIBRARY_SECONDS if libraries else SECONDS)
     if options.rows:
         options.rows.write_text(json.dumps(rows))

@@ -19,7 +19,21 @@ ASIDE = {
 ORDER = ("fault", "disagree", "known difference", "agree", "order", "vacuous", "refused", "warp")
 GOOD = ("compiled", "agree", "none", "vacuous", "known difference")
 
+VERDICTS = ("disagree", "fault", "agree", "vacuous", "refused", "warp")
+
 Rows = dict[tuple, list[dict]]
+
+
+def verdicts(rows: list[dict]) -> dict[str, dict]:
+    """The deciding row of each kernel of Warp's, by the order of VERDICTS."""
+    best: dict[str, dict] = {}
+    for row in rows:
+        if row["verdict"] in ("compiled", "none"):
+            continue
+        before = best.get(row["name"])
+        if before is None or VERDICTS.index(row["verdict"]) < VERDICTS.index(before["verdict"]):
+            best[row["name"]] = row
+    return best
 
 
 def aside(reason: str) -> str | None:

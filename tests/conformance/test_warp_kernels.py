@@ -1,4 +1,4 @@
-"""Kernels of warp-lang's own tests and examples give in jwarp what they give in Warp.
+"""Kernels of warp-lang's own tests and examples, and of mujoco_warp, give in jwarp what they give in Warp.
 
 Nothing of them is kept here but their names, in `agreeing.txt`. Modules of `SAMPLE` are tried in every
 run of the tests, all of them with JWARP_CONFORMANCE=all; `python report.py` prints what came of each kernel.
@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from differences import DIFFERENCES
-from report import verdicts
+from libraries import INSTALL, LIBRARIES
+from table import verdicts
 
 if importlib.util.find_spec("warp") is None:
     pytest.skip("warp-lang is not installed", allow_module_level=True)
@@ -43,6 +44,10 @@ GRADIENTS = (
 )
 
 
+# Modules of tests of libraries, whose kernels are tried.
+OF_LIBRARIES = {"mujoco_warp": "math_test", "newton": "test_hashtable"}
+
+
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory):
     """The verdict on each kernel of the modules that are tried, by the kernel's name."""
@@ -52,7 +57,12 @@ def tried(tmp_path_factory):
 def rows_of(script, names, folder):
     """What a script of this folder says of each launch of the modules `names`, or of all modules."""
     modules = [] if os.environ.get("JWARP_CONFORMANCE") == "all" else [f"warp.{name}" for name in names]
-    command = [sys.executable, str(HERE / script), "--rows", str(folder / "rows.json"), *modules]
+    return rows_with(script, modules, folder)
+
+
+def rows_with(script, options, folder):
+    """What a script of this folder says of each launch, run with `options`."""
+    command = [sys.executable, str(HERE / script), "--rows", str(folder / "rows.json"), *options]
     path = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "TMPDIR": str(folder), "JAX_PLATFORMS": "cpu", "PYTHONPATH": path}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT)
@@ -77,6 +87,18 @@ def test_gradients_are_those_of_differences(tmp_path):
     rows = rows_of("gradients.py", GRADIENTS, tmp_path)
     assert [row for row in rows if row["verdict"] in ("wrong", "fault")] == []
     assert len({row["name"] for row in rows if row["verdict"] == "agree"}) >= 35
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.name)
+def test_kernels_of_libraries_agree(library, tmp_path):
+    if not library.installed:
+        pytest.skip(f"{library.package} is not installed: {INSTALL}")
+    part = [] if os.environ.get("JWARP_CONFORMANCE") == "all" else ["--tests", OF_LIBRARIES[library.package]]
+    rows = rows_with("report.py", ["--library", library.package, *part], tmp_path)
+    best = verdicts(rows)
+    different = {n: row["reason"] for n, row in best.items() if row["verdict"] in ("disagree", "fault")}
+    assert {n: r for n, r in different.items() if n not in DIFFERENCES} == {}
+    assert sum(row["verdict"] == "agree" for row in best.values()) >= 3
 
 
 def test_the_lists_hold_what_they_promise():

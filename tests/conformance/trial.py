@@ -38,7 +38,8 @@ from jwarp.config import config
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.program import program_of
 
-COMPILE_SECONDS = 120
+STEPS = ("forward", "adjoint", "launch")
+COMPILE_SECONDS = 30
 DEFINED_SECONDS = 60
 ORACLE_SECONDS = 10
 ORACLE_THREADS = 1 << 14
@@ -77,9 +78,11 @@ class Trial:
     Steps are `forward` and `adjoint`, which compile, and `launch`, which compares.
     """
 
-    def __init__(self, module: str, log: Path, skipped: frozenset[str], library: str = "Warp", launches: bool = True):
-        """Kernels named in `skipped` are left out. Without `launches` kernels are only compiled."""
-        self.module, self.skipped, self.library, self.launches = module, skipped, library, launches
+    def __init__(
+        self, module: str, log: Path, skipped: frozenset[str], library: str = "Warp", steps: tuple[str, ...] = STEPS
+    ):
+        """Kernels named in `skipped` are left out, and so are steps that are not in `steps`."""
+        self.module, self.skipped, self.library, self.steps = module, skipped, library, steps
         self.log = log.open("a")
         self.read: dict[Any, Kernel | Outcome] = {}
         self.compiles: dict[Any, bool] = {}
@@ -119,7 +122,8 @@ class Trial:
                 self.note(kernel, "forward", dataclasses.replace(first, seconds=first.seconds + reading))
                 if first.verdict != "compiled":
                     return False
-                self.note(kernel, "adjoint", adjoint(made, dims, block_dim))
+                if "adjoint" in self.steps:
+                    self.note(kernel, "adjoint", adjoint(made, dims, block_dim))
         except TimeoutError:
             self.note(kernel, "adjoint", Compiled("fault", f"takes more than {COMPILE_SECONDS} s", 0.0))
         return True
@@ -134,8 +138,10 @@ class Trial:
 
     def stand_in(self, launch: Launch, given: list[Any]) -> None:
         """What a launch does while the module's tests run: jwarp's results, so that they go on."""
+        if "launch" not in self.steps or launch.name in self.skipped:
+            return
         kernel = self.kernel(launch.kernel)
-        if launch.name in self.skipped or isinstance(kernel, Outcome) or run_in_place(kernel, launch):
+        if isinstance(kernel, Outcome) or run_in_place(kernel, launch):
             return
         # Arrays that share memory in part: copies have the results.
         copies = dataclasses.replace(launch, args=[kept(a) for a in given])
@@ -154,12 +160,12 @@ class Trial:
             if name_of(kernel) not in launched:
                 launched.add(name_of(kernel))
                 launches += self.alone(kernel, rng)
-        if self.launches:
+        if "launch" in self.steps:
             self.compare_all(launches)
 
     def alone(self, kernel: Any, rng: np.random.Generator) -> list[Launch]:
         """A launch with arguments made up of a kernel that no test launches, if there is one."""
-        if not self.compiled(kernel, None) or not self.launches:
+        if not self.compiled(kernel, None) or "launch" not in self.steps:
             return []
         made = self.kernel(kernel)
         assert not isinstance(made, Outcome)
@@ -238,7 +244,7 @@ def _tried(kernel: Kernel, launch: Launch, side: WarpSide) -> Outcome:
     return best
 
 
-def run_trial(module: str, log: Path, skipped: frozenset[str]) -> None:
+def run_trial(module: str, log: Path, skipped: frozenset[str], steps: tuple[str, ...] = STEPS) -> None:
     """Try all kernels of `module` in this process."""
     import jax
 
@@ -249,7 +255,7 @@ def run_trial(module: str, log: Path, skipped: frozenset[str]) -> None:
             if importlib.util.find_spec(name) is None:
                 specification = importlib.machinery.ModuleSpec(name, None)
                 sys.modules[name] = unittest.mock.MagicMock(__spec__=specification)
-    trial = Trial(module, log, skipped)
+    trial = Trial(module, log, skipped, steps=steps)
     try:
         trial.run()
     except Exception as error:

@@ -37,16 +37,22 @@ def summed(a: Any, b: Any, c: Any):
     c[i] = a[i] + b[i]
 
 
-@wp.kernel
-def turned(m: wp.array[MATRIX], v: wp.array[VECTOR], r: wp.array[VECTOR]):
-    i = wp.tid()
-    r[i] = m[i] * v[i]
-
-
 @wp.struct
 class Point:
     x: float
     y: float
+
+
+@wp.kernel
+def along(v: wp.vec3, x: wp.array[Any], p: Point, y: wp.array[wp.vec3]):
+    i = wp.tid()
+    y[i] = float(x[i]) * v * p.x
+
+
+@wp.kernel
+def turned(m: wp.array[MATRIX], v: wp.array[VECTOR], r: wp.array[VECTOR]):
+    i = wp.tid()
+    r[i] = m[i] * v[i]
 
 
 @wp.struct
@@ -167,6 +173,15 @@ def test_values_under_jit_follow_what_is_annotated_or_overloaded():
     wp.overload(other, [wp.array[wp.vec3], wp.vec3])
     (found,) = jax.jit(lambda a, v: wp.launch(other, 2, [a, v]))(a, v).values()
     np.testing.assert_array_equal(found, [v, v])
+
+
+def test_other_parameters_are_what_they_are():
+    for dtype in (np.float32, np.int8):
+        given = [(1.0, 2.0, 3.0), np.arange(2, dtype=dtype), Point(2.0, 0.0)]
+        (y,) = wp.launch(along, 2, given, [np.zeros((2, 3), np.float32)])
+        assert y.tolist() == [[0, 0, 0], [2, 4, 6]]
+    assert along[wp.int8] is wp.overload(along, [wp.vec3, wp.array[wp.int8], Point, wp.array[wp.vec3]])
+    assert along[wp.int8] is wp.overload(along, {"x": wp.array[wp.int8]})
 
 
 def test_instances_are_made_once():

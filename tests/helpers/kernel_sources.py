@@ -415,7 +415,28 @@ class Writer:
         operator = self.pick(["+=", "-=", "*=", "="]) if array.type != "bool" else "="
         return self.line(f"{self.load(array)} {operator} {self.expression(array.type)}")
 
+    def slice_bound(self) -> str:
+        """A bound of a slice, often left out."""
+        form = self.rng.randrange(5)
+        return "" if form < 2 else str(self.rng.randrange(-4, 7)) if form < 4 else self.expression("int32", 2)
+
+    def make_slice(self) -> None:
+        arrays = [a for a in (*self.arrays, *self.views) if not a.own and not a.counts]
+        if not arrays:
+            return self.make_local()
+        array = self.pick(arrays)
+        made = Array(self.fresh("r"), array.type, array.ndim, is_local=array.is_local)
+        coordinates = [n for n, t in self.constants if n in COORDINATES]  # no step is known to be zero
+        steps = ["", "", ":2", ":-1", ":-2", *(f":{n} - {self.rng.randrange(1, 4)}" for n in coordinates)]
+        step = self.pick(steps)
+        slices = [f"{self.slice_bound()}:{self.slice_bound()}{step}", *[":"] * (array.ndim - 1)]
+        self.rng.shuffle(slices)
+        self.line(f"{made.name} = {array.name}[{', '.join(slices)}]")
+        return self.views.append(made)
+
     def make_row(self) -> None:
+        if self.chance(0.4):
+            return self.make_slice()
         arrays = [a for a in (*self.arrays, *self.views) if a.ndim > 1 and not a.own and not a.counts]
         if not arrays:
             return self.make_local()

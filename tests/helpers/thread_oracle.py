@@ -168,42 +168,55 @@ def convert(type_: str, x: Number) -> Number:
 
 
 class Array:
-    """An array argument or a local array, or the row of one at `prefix`; `data` is changed in place."""
+    """An array argument or a local array, or a view of one; `data` is changed in place.
+
+    `axes` says of each axis of `data` which places the view shows, or the one that an index has taken.
+    """
 
     has_left = False  # whether some access was outside its array
 
-    def __init__(self, data: np.ndarray, prefix: tuple[Number, ...] = ()):
-        self.data, self.prefix = data, prefix
+    def __init__(self, data: np.ndarray, axes: tuple[range | int | None, ...] | None = None):
+        self.data = data
+        self.axes = tuple(range(n) for n in data.shape) if axes is None else axes
         self.type = "bool" if data.dtype == bool else data.dtype.name
 
     @property
     def shape(self) -> tuple[Number, ...]:
-        return tuple(Number("int32", n) for n in self.data.shape[len(self.prefix) :])
+        return tuple(Number("int32", len(axis)) for axis in self.axes if isinstance(axis, range))
 
-    def _whole(self, index: Any) -> tuple[Number, ...]:
-        return (*self.prefix, *(index if isinstance(index, tuple) else (index,)))
+    def _selected(self, index: Any) -> tuple[range | int | None, ...]:
+        """The axes after brackets; None where an index is outside."""
+        items = iter(index if isinstance(index, tuple) else (index,))
+        return tuple(
+            self._taken(axis, next(items, slice(None))) if isinstance(axis, range) else axis for axis in self.axes
+        )
 
-    def _find(self, index: tuple[Number, ...]) -> tuple[int, ...] | None:
-        places = []
-        for one, extent in zip(index, self.data.shape, strict=True):
-            place = one.value + extent if one.value < 0 else one.value
-            if not 0 <= place < extent:
-                Array.has_left = True
-                return None
-            places.append(place)
-        return tuple(places)
+    @staticmethod
+    def _taken(axis: range, item: Number | slice) -> range | int | None:
+        if isinstance(item, slice):
+            bounds = [None if x is None else x if isinstance(x, int) else x.value for x in (item.start, item.stop)]
+            step = 1 if item.step is None else item.step if isinstance(item.step, int) else item.step.value
+            return axis[slice(*bounds, step)] if step else range(0)
+        place = item.value + len(axis) if item.value < 0 else item.value
+        return axis[place] if 0 <= place < len(axis) else None
+
+    def _find(self, axes: tuple[range | int | None, ...]) -> tuple[int, ...] | None:
+        if None in axes:
+            Array.has_left = True
+            return None
+        return axes  # type: ignore[return-value]
 
     def __getitem__(self, index: Any) -> Number | Array:
-        whole = self._whole(index)
-        if len(whole) < self.data.ndim:
-            return Array(self.data, whole)
-        place = self._find(whole)
+        axes = self._selected(index)
+        if any(isinstance(axis, range) for axis in axes):
+            return Array(self.data, axes)
+        place = self._find(axes)
         value = self.data.dtype.type(0) if place is None else self.data[place]
         return Number(self.type, value if self.type in _FLOATS else value.item())
 
     def __setitem__(self, index: Any, value: Number) -> None:
         assert value.type == self.type, (value, self.type)
-        place = self._find(self._whole(index))
+        place = self._find(self._selected(index))
         if place is not None:
             self.data[place] = value.value
 

@@ -15,13 +15,14 @@ def definition_of(function: Callable, adjoint: Any) -> Definition:
 
     Values that `wp.static` had where the function was defined hold; what its names stand for is looked up now.
     """
-    known = {_normal(text): value for text, value in adjoint.resolved_static_expressions.items()}
+    variables = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
+    known: dict[str, Any] = {}
+    for text, value in adjoint.resolved_static_expressions.items():
+        try:
+            tree = ast.parse(f"({text})", mode="eval")
+        except SyntaxError:
+            continue
+        # What depends on variables is another value each time that it is read, and Warp has the last one.
+        if not any(isinstance(node, ast.Name) and node.id in variables for node in ast.walk(tree)):
+            known[ast.unparse(tree)] = value
     return dataclasses.replace(Definition.of(function), statics=known)
-
-
-def _normal(text: str) -> str:
-    """An expression as `ast.unparse` writes it."""
-    try:
-        return ast.unparse(ast.parse(f"({text})", mode="eval"))
-    except SyntaxError:
-        return text

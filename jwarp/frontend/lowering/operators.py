@@ -83,7 +83,10 @@ def _overloaded(ctx: Context, name: str, values: list[Binding], places: list[Spa
     """
     source = ctx.frame.source
     known = OVERLOADS[name]
-    function = meaning(source.captured.get(known) or source.function.__globals__.get(known))
+    found = source.captured.get(known) or source.function.__globals__.get(known)
+    if found is None:  # as for almost every operator
+        return None
+    function = meaning(found)
     if not isinstance(function, Func):
         return None
     given = Arguments(values, places, {}, {}, span, span, [None] * len(values), {})

@@ -125,6 +125,28 @@ def test_a_gradient_of_its_own_is_taken():
     np.testing.assert_array_equal(jax.grad(lambda x: jwarp.jax_kernel(squares)(x)[0].sum())(x), [10.0] * 4)
 
 
+@wp.func
+def hump(x: float, y: float) -> float:
+    return wp.exp(-x * x) * y
+
+
+hump_gradient = wp.grad(hump)
+
+
+@wp.kernel(enable_backward=False, module="unique")
+def slopes(x: wp.array[float], y: wp.array(dtype=wp.vec3)):
+    i = wp.tid()
+    dx, dy = hump_gradient(x[i], 2.0)
+    y[i] = wp.vec3(dx, dy, wp.grad(wp.sin)(x[i]))
+
+
+def test_gradients_inside_of_kernels():
+    x = np.random.default_rng(4).normal(size=N).astype(np.float32)
+    e = np.exp(-x * x)  # Warp 1.19 does not build such kernels for the CPU
+    expected = np.stack([-4 * x * e, e, np.cos(x)], 1)
+    np.testing.assert_allclose(jwarp.launch(slopes, N, [x], [N])[0], expected, rtol=1e-5, atol=1e-6)
+
+
 def scaled_by(factors):
     """Kernels whose `wp.static` was another one where each was defined."""
     made = []
@@ -164,3 +186,35 @@ def test_arguments_may_be_values_of_warp():
     np.testing.assert_allclose(made.numpy(), expected, rtol=1e-5, atol=1e-6)
     fields = {"inner": s.inner, "m": s.m, "x": w}
     np.testing.assert_allclose(jwarp.launch(by_value, N, [*given, fields], [N])[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@wp.func
+def next_place(counter: wp.array[int], places: wp.array[int], i: int):
+    place = wp.atomic_add(counter, 0, 1)
+    places[i] = place
+    return place
+
+
+@wp.func_replay(next_place)
+def replay_next_place(counter: wp.array[int], places: wp.array[int], i: int):
+    return places[i]
+
+
+@wp.kernel
+def placed(x: wp.array[float], counter: wp.array[int], places: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    if x[i] > 0.0:
+        y[next_place(counter, places, i)] = x[i] * x[i]
+
+
+def test_a_replay_gives_the_places_of_the_launch():
+    x = np.random.default_rng(3).normal(size=N).astype(np.float32)
+    weights = np.arange(1.0, N + 1, dtype=np.float32)
+
+    def total(x):
+        _, places, y = jwarp.launch(placed, N, [x], [1, N, N])
+        return (y * weights).sum(), (places, y)
+
+    gradient, (places, y) = jax.grad(total, has_aux=True)(x)
+    np.testing.assert_allclose(np.sort(y)[N - (x > 0).sum() :], np.sort(x[x > 0] ** 2), rtol=1e-6)
+    np.testing.assert_allclose(gradient, np.where(x > 0, 2 * x * weights[places], 0), rtol=1e-6)

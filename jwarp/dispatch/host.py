@@ -11,13 +11,14 @@ from jwarp.bind import compat, values
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.host_adjoint import InPlaceAdjoint
 from jwarp.dispatch.host_arguments import read_contents, read_gradient, read_place, read_places
-from jwarp.dispatch.host_arrays import InPlace, Place
+from jwarp.dispatch.host_arrays import InPlace, Place, extents_of
 from jwarp.dispatch.host_plans import AdjointPlan, ForwardPlan, adjoint_plan, forward_plan
 from jwarp.dispatch.ready import Ready
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
 from jwarp.launching.derive import refuse_race, switched_off
+from jwarp.launching.lanes import with_lanes
 from jwarp.launching.sizes import refuse_symbolic
 
 
@@ -29,7 +30,11 @@ class Forward(Ready):
         refuse_symbolic(call.program.name, [call.dims], "and arrays that are written in place have known sizes")
         self._own = call.program.on_host()
         program, threads = self._own.arranged(call.dims, call.block_dim)
-        self.run = InPlace(program, threads, read_places(program, call.matched), call.block_dim)
+        places = read_places(program, call.matched)
+        run_as, over = with_lanes(program, threads)
+        if run_as is not program:
+            program.check(threads, extents_of(program, places))  # errors tell the dimensions as they were given
+        self.run = InPlace(run_as, over, places, call.block_dim)
         self._values = dict(enumerate(call.matched.values))
         self._results = call.results(self._values)
 
@@ -60,7 +65,7 @@ class Forward(Ready):
         return True
 
     def resize(self, dims: tuple[int, ...]) -> bool:
-        arranged, threads = self._own.arranged(dims, self.call.block_dim)
+        arranged, threads = with_lanes(*self._own.arranged(dims, self.call.block_dim))
         if arranged is not self.run.program:
             return False
         self.run.set_geometry(threads)

@@ -140,6 +140,14 @@ def _replay(launch: Descriptor, places: Sequence[Place]) -> tuple[_native.BoundH
     return native, len(arrays) > len(launch.program.params)
 
 
+def extents_of(program: Program, places: Sequence[Place]) -> Extents:
+    """The shapes of a program's arrays, None for its other parameters."""
+    return tuple(
+        place.array.shape if param.is_array else None
+        for param, place in zip(program.params, places, strict=True)
+    )  # fmt: skip
+
+
 def _shadows(program: Program, places: Sequence[Place]) -> Iterable[Place]:
     """The arrays in which checks of races note who was where."""
     dtypes = program.dtypes[len(places) :]

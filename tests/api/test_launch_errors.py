@@ -36,7 +36,6 @@ def assert_refused(error, fragments, kernel, *args, **kwargs):
         (jnp.zeros((2, 2)), "float32[2, 2]"),
         (jnp.float32(1), "float32[]"),
         ([1.0, 2.0], "list"),
-        (None, "None"),
         (2.0, "float 2.0"),
         (jax.random.key(0), "key<fry>"),
         (SPEC((4,), jnp.float32), "shape specification"),
@@ -47,6 +46,12 @@ def assert_refused(error, fragments, kernel, *args, **kwargs):
 )
 def test_array_of_another_kind_dtype_or_rank(x, shown):
     assert_refused(wp.KernelTypeError, ["'x'", "expected array[float32]", shown], scale, 4, [x, 2.0], [4])
+
+
+@pytest.mark.parametrize(("name", "inputs", "output"), [("x", [None, 2.0], 4), ("y", [X, 2.0], None)])
+def test_missing_array_that_every_thread_reaches(name, inputs, output):
+    with pytest.raises(wp.LaunchError, match=rf"outside axis 0 of `{name}`, whose extent is 0"):
+        wp.launch(scale, 4, inputs, [output])
 
 
 @pytest.mark.parametrize("k", ["a", None, 1j, jnp.complex64(1), np.ones(1, np.float32), [1.0], X, wp.float32])
@@ -92,7 +97,6 @@ def test_traced_integer_for_a_bool():
         (4.0, wp.LaunchError),
         (True, wp.LaunchError),
         ("4", wp.LaunchError),
-        (None, wp.LaunchError),
         (SPEC((4,), jnp.int32), wp.KernelTypeError),
         (SPEC((4, 4), jnp.float32), wp.KernelTypeError),
         (jnp.zeros(4, jnp.int32), wp.KernelTypeError),

@@ -223,3 +223,37 @@ def bits(a: wp.array[Inner]):
 def test_what_structs_do_not_have_is_refused(kernel, message):
     with pytest.raises(wp.KernelTypeError, match=message):
         wp.inspect(kernel, "ir")
+
+
+@wp.func
+def product(a: wp.quat, b: wp.quat):
+    return a * b
+
+
+@wp.kernel
+def other_composites(q: wp.array[wp.quat], t: wp.array[wp.transform], s: wp.array[wp.spatial_vector],
+                     products: wp.array[wp.quat], sums: wp.array[wp.quat], put: wp.array[wp.transform],
+                     total: wp.array[wp.spatial_vector]):  # fmt: skip
+    a = wp.tile_load(q, 8)
+    wp.tile_store(products, wp.tile_map(product, a, a))
+    wp.tile_store(sums, a + a * 2.0)
+    wp.tile_store(sums, wp.tile_full(2, wp.quat(1.0, 2.0, 3.0, 4.0)), offset=6)
+    b = wp.tile_zeros(8, dtype=wp.transform)
+    b[1] = t[0]
+    wp.tile_store(put, b)
+    c = wp.tile_load(s, 8)
+    c += c
+    wp.tile_store(total, wp.tile_sum(c))
+
+
+def test_tiles_of_quaternions_transforms_and_spatial_vectors():
+    rng = np.random.default_rng(4)
+    q, t, s = (rng.normal(size=(8, n)).astype(np.float32) for n in (4, 7, 6))
+    outs = [np.zeros_like(x) for x in (q, q, t, s[:1])]
+    wp.launch(other_composites, BLOCK, [q, t, s, *outs], block_dim=BLOCK)
+    products, sums, put, total = outs
+    x, y, z, w = q.T
+    np.testing.assert_allclose(products[:, 3], w * w - x * x - y * y - z * z, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(sums, [*(3 * q[:6]), *[[1, 2, 3, 4]] * 2], rtol=1e-5)
+    np.testing.assert_array_equal(put, [np.zeros(7), t[0], *np.zeros((6, 7))])
+    np.testing.assert_allclose(total[0], 2 * s.sum(0), rtol=1e-4, atol=1e-5)

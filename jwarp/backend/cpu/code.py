@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -70,13 +71,9 @@ def literal(constant: Const) -> str:
 
 
 # Instructions that give the same for the same operands, wherever they run.
-_PURE = frozenset(
-    (
-        *("add", "sub", "mul", "sdiv", "udiv", "srem", "urem", "shl", "lshr", "ashr", "and", "or", "xor"),
-        *("fneg", "fadd", "fsub", "fmul", "fdiv", "frem", "icmp", "fcmp", "select"),
-        *("trunc", "zext", "sext", "fptrunc", "fpext", "fptosi", "fptoui", "sitofp", "uitofp", "bitcast"),
-        *("getelementptr", "insertelement", "extractelement", "shufflevector"),
-    )
+_PURE = re.compile(
+    r"(f?(add|sub|mul|div|rem|neg)|[su](div|rem)|shl|[al]shr|and|or|xor|[if]cmp|select|trunc|[sz]ext|fp(trunc|ext|to[su]i)"
+    r"|[su]itofp|bitcast|getelementptr|insertelement|extractelement|shufflevector) "
 )
 
 
@@ -109,7 +106,7 @@ class Code:
 
     def define(self, text: str, level: int = BODY) -> str:
         """Append an instruction and return the name of its result."""
-        if not self.shares or text.partition(" ")[0] not in _PURE:
+        if not self.shares or not _PURE.match(text):
             name = self.name()
             self.line(f"{name} = {text}", level)
             return name

@@ -1,0 +1,102 @@
+"""Launches whose last dimension is too short for vectors, which run with lanes along the first one."""
+
+import numpy as np
+import pytest
+
+import jwarp as wp
+from jwarp.backend.cpu.target import host_target
+from jwarp.config import config
+from jwarp.launching.geometry import Geometry
+from jwarp.launching.lanes import LEAST_VECTORS, with_lanes
+from jwarp.launching.program import program_of
+
+MANY = LEAST_VECTORS * host_target().width + 3
+pytestmark = pytest.mark.skipif(host_target().width < 4, reason="vectors of so few threads are always filled")
+
+
+@wp.kernel
+def shifted(x: wp.array2d[wp.vec3], parent: wp.array[int], y: wp.array2d[wp.vec3], total: wp.array[wp.int64]):
+    i, j = wp.tid()
+    s = wp.vec3(0.0)
+    b = j
+    while b >= 0:
+        s += x[i, b]
+        b = parent[b]
+    y[i, j] = s
+    wp.atomic_add(total, j, wp.int64(i + 1))
+
+
+@wp.kernel
+def in_three(x: wp.array3d[float], y: wp.array3d[float]):
+    i, j, k = wp.tid()
+    y[i, j, k] = x[i, j, (k + 1) % x.shape[2]] * float(1 + i) + float(10 * j + k)
+
+
+@wp.kernel
+def slots(count: wp.array[int], slot: wp.array2d[int]):
+    i, j = wp.tid()
+    slot[i, j] = wp.atomic_add(count, 0, 1)
+
+
+@wp.kernel
+def limited(x: wp.array2d[float]):
+    i, j = wp.tid()
+    assert x[i, j] < 5.0
+    x[i, j] = 1.0
+
+
+def is_rotated(kernel, dims, settings=None):
+    program = program_of(kernel, settings or config.settings)
+    return with_lanes(program, Geometry((*dims, *[1] * (4 - len(dims)))))[0] is not program
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_lanes_along_the_first_dimension(columns):
+    rng = np.random.default_rng(columns)
+    assert is_rotated(shifted, (MANY, columns)) and not is_rotated(shifted, (7, columns))
+    for rows in (MANY, 7):  # the second record's geometry is not rotated
+        x = rng.normal(size=(rows, columns, 3)).astype(np.float32)
+        parent = np.arange(-1, columns - 1, dtype=np.int32)
+        y, total = np.zeros_like(x), np.zeros(columns, np.int64)
+        wp.launch(shifted, (rows, columns), inputs=[x, parent], outputs=[y, total])
+        np.testing.assert_allclose(y, np.cumsum(x, axis=1), rtol=1e-5, atol=1e-6)
+        assert total.tolist() == [rows * (rows + 1) // 2] * columns
+
+
+def test_three_dimensions_and_repeats():
+    x = np.random.default_rng(0).normal(size=(MANY, 3, 2)).astype(np.float32)
+    i, j, k = np.indices(x.shape)
+    expected = np.roll(x, -1, 2) * (1 + i).astype(np.float32) + (10 * j + k)
+    assert is_rotated(in_three, x.shape)
+    for dims in (x.shape, (*x.shape, 2)):
+        y = np.zeros_like(x)
+        wp.launch(in_three, dims, inputs=[x], outputs=[y])
+        np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-5)
+
+
+def test_records_change_their_dimensions():
+    x, y = np.ones((MANY, 2, 8), np.float32), np.zeros((MANY, 2, 8), np.float32)
+    record = wp.launch(in_three, (MANY, 2, 1), inputs=[x], outputs=[y], record_cmd=True)
+    for dims in ((MANY, 2, 1), (MANY, 1, 8), (3, 2, 1), (MANY, 2, 2)):
+        y[...] = 0.0
+        record.set_dim(dims)
+        record.launch()
+        i, j, k = np.indices(y.shape)
+        inside = (i < dims[0]) & (j < dims[1]) & (k < dims[2])
+        np.testing.assert_array_equal(y, np.where(inside, 1 + i + 10 * j + k, 0))
+
+
+def test_what_depends_on_the_order_of_threads_stays():
+    assert not is_rotated(slots, (MANY, 2))
+    debugging = config.with_values(debug=True)
+    assert not is_rotated(limited, (MANY, 2), debugging)
+    x = np.zeros((MANY, 2), np.float32)
+    x[5, 1] = x[9, 0] = 7.0
+    with wp.config(debug=True), pytest.raises(RuntimeError, match=r"thread \(5, 1\)"):
+        wp.launch(limited, x.shape, outputs=[x])
+
+
+def test_a_launch_that_is_certain_to_leave_an_array():
+    x = np.zeros((MANY, 2, 2), np.float32)
+    with pytest.raises(wp.LaunchError, match=rf"in a launch over \({MANY}, 3, 2\)"):
+        wp.launch(in_three, (MANY, 3, 2), inputs=[x], outputs=[x.copy()])

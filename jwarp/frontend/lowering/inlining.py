@@ -11,7 +11,7 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.gradients import with_gradient
-from jwarp.frontend.lowering.references import leave_references, reference_targets
+from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -40,6 +40,7 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     bound: Bound = {}
     arguments = _bound(function, given, bound)
     targets = reference_targets(ctx, function, given, arguments)
+    read_again(ctx, targets, arguments)
     caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments), variables=bound)
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)

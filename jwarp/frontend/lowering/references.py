@@ -59,6 +59,13 @@ def reference_targets(ctx: Context, function: Func, given: Arguments, arguments:
     return targets
 
 
+def read_again(ctx: Context, targets: Targets, arguments: dict[str, Binding]) -> None:
+    """Let references be what the variables are now: other arguments may be calls that have changed them."""
+    for name, target in targets.items():
+        if isinstance(target.node, ast.Name):
+            arguments[name] = ctx.frame.env[target.node.id]
+
+
 def _part_target(
     ctx: Context, function: Func, name: str, node: ast.Subscript | ast.Attribute, arguments: dict[str, Binding]
 ) -> _Target:

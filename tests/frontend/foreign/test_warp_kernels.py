@@ -247,3 +247,9 @@ def test_values_of_half_precision():
     given = [wp.vec2h(0.5, 2.5), wp.mat22h(1.0, 2.0, 4.5, 8.0), wp.quath(0.0, 1.0, 5.5, 0.0), SHORT(7.5, 1.0), s]
     (y,) = jwarp.launch(halves, 1, given, [7])
     np.testing.assert_array_equal(y, [2.5, 4.5, 5.5, 7.5, 6.5, 3.0, 1.0])
+
+
+def test_functions_of_warp_are_mapped():
+    x = jnp.arange(4.0)
+    np.testing.assert_allclose(jwarp.map(with_default, x, 2), x**2, rtol=1e-6)
+    np.testing.assert_allclose(jwarp.map(wp.sin, x), jnp.sin(x), rtol=1e-6)

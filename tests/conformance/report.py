@@ -123,7 +123,8 @@ def run_jobs(jobs: list[Job], processes: int = PROCESSES, seconds: int = SECONDS
                 how = "takes too long" if late else f"ends the process ({process.exitcode})"
                 verdict = "fault" if began_with.get("reason") == "compiling" and not late else "warp"
                 ended = {"name": died or f"{job.module.removeprefix('warp.')}:", "verdict": verdict, "reason": how}
-                rows.append({**began_with, **ended})
+                library = "Warp" if job.library is None else job.library.name
+                rows.append({"library": library, "step": job.steps[0], "line": 0, **began_with, **ended})
                 if died:
                     names = {row["name"] for row in done if row.get("step", "launch") == "launch"} | {died}
                     waiting.insert(0, dataclasses.replace(job, skipped=job.skipped | names))

@@ -87,8 +87,7 @@ def jax_kernel(
     kernel = read_kernel(kernel, "wp.jax_kernel")
     refuse_keywords(f"kernel '{kernel.name}': wp.jax_kernel", unknown, _KEYWORDS)
     _warn_without_effect(vmap_method=vmap_method, module_preload_mode=module_preload_mode)
-    made = GenericFunction if kernel.is_generic else KernelFunction
-    return made(
+    return _function_of(
         kernel,
         num_outputs,
         launch_dims=launch_dims,
@@ -253,8 +252,12 @@ def _signature(inputs: Sequence[Parameter]) -> inspect.Signature:
     return inspect.Signature([*positional, *named])
 
 
-def _again(kernel: Kernel, num_outputs: int, keywords: Mapping[str, Any]) -> KernelFunction:
+def _function_of(kernel: Kernel, num_outputs: int, **keywords: Any) -> KernelFunction:
     return (GenericFunction if kernel.is_generic else KernelFunction)(kernel, num_outputs, **keywords)
+
+
+def _again(kernel: Kernel, num_outputs: int, keywords: Mapping[str, Any]) -> KernelFunction:
+    return _function_of(kernel, num_outputs, **keywords)
 
 
 class GenericFunction(KernelFunction):

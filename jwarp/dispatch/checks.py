@@ -12,6 +12,7 @@ from jwarp.dispatch.call import Call
 from jwarp.dispatch.kinds import is_mutable
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
+from jwarp.launching.descriptor import extents_of
 from jwarp.wire import Role
 
 
@@ -74,8 +75,7 @@ def check_extents(call: Call) -> None:
         _shape(param, value, is_output=p in matched.outputs)
         for p, (param, value) in enumerate(zip(program.params, matched.values, strict=True))
     ]
-    extents = tuple(s if param.is_array else None for param, s in zip(program.params, shapes, strict=True))
-    program.check(threads, (*extents, *(shapes[p] for p in program.shadowed)))
+    program.check(threads, (*extents_of(program.params, shapes), *(shapes[p] for p in program.shadowed)))
 
 
 def _shape(param: Param, value: Any, *, is_output: bool) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 
 from jwarp import _native
-from jwarp.analysis.affine import Extents
 from jwarp.backend.cuda.nvrtc import read_architectures
 from jwarp.bind import values
 from jwarp.caches import MAX_SHAPES, PerOwner
@@ -23,7 +22,7 @@ from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
-from jwarp.launching.descriptor import Descriptor, descriptor_of
+from jwarp.launching.descriptor import Descriptor, descriptor_of, extents_of
 from jwarp.launching.program import Program
 from jwarp.types import ArrayType
 from jwarp.wire import DTYPES
@@ -201,9 +200,7 @@ def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int
     program, geometry = launch.program, launch.geometry
     names = program.settings.cuda_arch or "sm_{}{}".format(*_native.cuda_capability(device))
     architectures = read_architectures(names)
-    extents: Extents = tuple(
-        shape if param.is_array else None for param, shape in zip(program.kernel.params, shapes, strict=True)
-    )
+    extents = extents_of(program.kernel.params, shapes)
     version = program.gpu_version(geometry, extents, flat=True)
 
     def made() -> _native.DeviceLaunch:

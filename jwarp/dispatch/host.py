@@ -11,13 +11,14 @@ from jwarp.bind import compat, values
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.host_adjoint import InPlaceAdjoint
 from jwarp.dispatch.host_arguments import read_contents, read_gradient, read_place, read_places
-from jwarp.dispatch.host_arrays import InPlace, Place, extents_of
+from jwarp.dispatch.host_arrays import InPlace, Place
 from jwarp.dispatch.host_plans import AdjointPlan, ForwardPlan, adjoint_plan, forward_plan
 from jwarp.dispatch.ready import Ready
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
 from jwarp.launching.derive import refuse_race, switched_off
+from jwarp.launching.descriptor import extents_of
 from jwarp.launching.lanes import with_lanes
 from jwarp.launching.sizes import refuse_symbolic
 
@@ -33,7 +34,8 @@ class Forward(Ready):
         places = read_places(program, call.matched)
         run_as, over = with_lanes(program, threads)
         if run_as is not program:
-            program.check(threads, extents_of(program, places))  # errors tell the dimensions as they were given
+            # Errors tell the dimensions as they were given.
+            program.check(threads, extents_of(program.params, (place.array.shape for place in places)))
         self.run = InPlace(run_as, over, places, call.block_dim)
         self._values = dict(enumerate(call.matched.values))
         self._results = call.results(self._values)

@@ -13,7 +13,7 @@ from jwarp.analysis.affine import Extents
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.caches import PerOwner
 from jwarp.errors import LaunchError
-from jwarp.launching.descriptor import Descriptor, descriptor_of
+from jwarp.launching.descriptor import Descriptor, descriptor_of, extents_of
 from jwarp.launching.geometry import MAX_EXTENT, Geometry
 from jwarp.launching.program import Program
 from jwarp.wire import Role
@@ -140,14 +140,6 @@ def _replay(launch: Descriptor, places: Sequence[Place]) -> tuple[_native.BoundH
     return native, len(arrays) > len(launch.program.params)
 
 
-def extents_of(program: Program, places: Sequence[Place]) -> Extents:
-    """The shapes of a program's arrays, None for its other parameters."""
-    return tuple(
-        place.array.shape if param.is_array else None
-        for param, place in zip(program.params, places, strict=True)
-    )  # fmt: skip
-
-
 def _shadows(program: Program, places: Sequence[Place]) -> Iterable[Place]:
     """The arrays in which checks of races note who was where."""
     dtypes = program.dtypes[len(places) :]
@@ -158,9 +150,7 @@ def _shadows(program: Program, places: Sequence[Place]) -> Iterable[Place]:
 def _prepare(launch: Descriptor, places: Sequence[Place]) -> None:
     """Check the extents and compile what the launch needs, unless that has been done for these extents."""
     kernel = launch.program.kernel
-    extents: Extents = tuple(
-        place.array.shape if param.is_array else None for param, place in zip(kernel.params, places, strict=True)
-    )
+    extents = extents_of(kernel.params, (place.array.shape for place in places))
     checked = _CHECKED.of(launch)
     if extents in checked:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from jwarp.analysis.affine import Extents
 from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.ir.nodes import Param
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.program import Program
 from jwarp.launching.sizes import Formulas, is_known
@@ -71,8 +72,12 @@ class Descriptor(Generic[P]):
         """
         given, fresh = iter(operands), iter(zeros)
         shapes = [next(fresh if role is Role.ZEROS else given) for role in self.roles]
-        params = self.program.kernel.params
-        return tuple(shape if p.is_array else None for p, shape in zip(params, shapes, strict=True))
+        return extents_of(self.program.kernel.params, shapes)
+
+
+def extents_of(params: Iterable[Param], shapes: Iterable[tuple[int, ...]]) -> Extents:
+    """The shape of each parameter that is an array, None for the others."""
+    return tuple(shape if param.is_array else None for param, shape in zip(params, shapes, strict=True))
 
 
 LaunchKey = tuple[Geometry, tuple[Role, ...], int | None]

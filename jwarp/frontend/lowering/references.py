@@ -15,6 +15,7 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.places import Place, change, place_of
+from jwarp.frontend.syntax.source import variable_of
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -124,20 +125,13 @@ def leave_references(
         if after[name] is before[name]:
             continue
         node, span = target.node, ctx.span(target.node)
-        root = _root(node)
+        root = variable_of(node)
         if root is not None and target.element is None:
             _check_carried(ctx, function, root)
         if isinstance(node, ast.Name):
             assign(ctx, node.id, after[name], span)
         else:
             change(ctx, target.element or place_of(ctx, node), "store", after[name], span)
-
-
-def _root(node: ast.expr) -> ast.Name | None:
-    """The variable that a place is a part of."""
-    while isinstance(node, (ast.Subscript, ast.Attribute)):
-        node = node.value
-    return node if isinstance(node, ast.Name) else None
 
 
 def _check_carried(ctx: Context, function: Func, node: ast.Name) -> None:
@@ -154,7 +148,7 @@ def changed_by_calls(ctx: Context, tree: ast.AST) -> list[str]:
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     nodes = [node for call in calls for node in _references_of(ctx, call)]
     names = [node.id for node in nodes if isinstance(node, ast.Name)]
-    roots = [root.id for node in nodes if not isinstance(node, ast.Name) and (root := _root(node)) is not None]
+    roots = [root.id for node in nodes if not isinstance(node, ast.Name) and (root := variable_of(node)) is not None]
     parts = [name for name in roots if isinstance(ctx.frame.env.get(name), (Composite, StructValue))]
     return list(dict.fromkeys([*names, *parts]))
 

@@ -224,12 +224,17 @@ def partly_assigned_names(statements: list[ast.stmt]) -> list[str]:
     for statement in statements:
         for node in ast.walk(statement):
             if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
-                owner: ast.expr = node
-                while isinstance(owner, (ast.Subscript, ast.Attribute)):
-                    owner = owner.value
-                if isinstance(owner, ast.Name):
+                owner = variable_of(node)
+                if owner is not None:
                     names[owner.id] = None
     return list(names)
+
+
+def variable_of(place: ast.expr) -> ast.Name | None:
+    """The variable that a place such as `v[0].x` is a part of."""
+    while isinstance(place, (ast.Subscript, ast.Attribute)):
+        place = place.value
+    return place if isinstance(place, ast.Name) else None
 
 
 def count_loads(trees: list[ast.stmt]) -> dict[str, int]:

@@ -8,7 +8,10 @@ from jwarp.backend.cpu.target import host_target
 from jwarp.caches import PerOwner
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.program import GeneratedProgram
-from jwarp.passes.rotate_axes import rotated, rotates
+from jwarp.passes.rotate_axes import rotated, rotates, split
+
+import os
+MODE=os.environ.get("LANES","")
 
 # Vectors of threads that the first dimension has at least, where the last one has at most half of a vector.
 LEAST_VECTORS = 4
@@ -23,14 +26,18 @@ def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[Generated
     """
     count, width = program.kernel.tid_dims, host_target().width
     dims, rest = geometry.dims[:count], geometry.dims[count:]
-    if len(dims) < 2 or 0 in dims or dims[-1] * 2 > width or dims[0] < LEAST_VECTORS * width or program.shadows:
+    limit = 64 if MODE in ("all","split") else width // 2
+    if len(dims) < 2 or 0 in dims or dims[-1] > limit or dims[0] < LEAST_VECTORS * width or program.shadows:
         return program, geometry
     if not rotates(program.kernel):
         return program, geometry
+    if MODE == "split" and len(dims) < 4 and dims[0] % width == 0:
+        turned = Geometry((dims[0]//width, *dims[1:], width, *rest[1:]), geometry.repeat)
+        return _ROTATED.of(program).made("split", lambda: _rotated(program, lambda k: split(k, width))), turned
     turned = Geometry((*dims[1:], dims[0], *rest), geometry.repeat)
-    return _ROTATED.of(program).made("rotated", lambda: _rotated(program)), turned
+    return _ROTATED.of(program).made("rotated", lambda: _rotated(program, rotated)), turned
 
 
-def _rotated(program: GeneratedProgram) -> GeneratedProgram:
+def _rotated(program: GeneratedProgram, rotated) -> GeneratedProgram:
     unchecked = None if program.unchecked is None else rotated(program.unchecked)
     return dataclasses.replace(program, kernel=rotated(program.kernel), unchecked=unchecked)

@@ -14,10 +14,10 @@ order, they must leave as many; elsewhere a component may differ by rounding. Th
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
 import math
 import os
-import re
 import statistics
 import sys
 import time
@@ -194,7 +194,7 @@ def measured(launch: Launch, rounds: int) -> tuple[float, float, list[str]]:
 
 def _differences(launch: Launch, theirs: list[Any], ours: list[Any]) -> Iterator[str]:
     """What arrays differ in, beyond rounding."""
-    in_order = not _takes_slots(launch.kernel.func)
+    in_order = not _takes_slots(launch.kernel.adj)
     for parameter, x, y in zip(launch.kernel.adj.args, theirs, ours, strict=True):
         if x is None or not x.size:
             continue
@@ -217,13 +217,15 @@ def _apart(x: Any, y: Any) -> int:
     return int(np.count_nonzero(~(near | (x == y) | (np.isnan(x) & np.isnan(y)))))
 
 
-def _takes_slots(function: Any) -> bool:
+def _takes_slots(adj: Any) -> bool:
     """Whether threads read what an atomic operation found: then they may take what it counts in any order."""
-    if re.search(r"=\s*wp\.atomic_", inspect.getsource(function)):
-        return True
-    variables = inspect.getclosurevars(function)
-    called = (getattr(f, "func", None) for f in (*variables.globals.values(), *variables.nonlocals.values()))
-    return any(_takes_slots(f) for f in called if inspect.isfunction(f) and f is not function)
+    for node in ast.walk(adj.tree):
+        if isinstance(node, ast.Assign) and "atomic_" in ast.unparse(node.value):
+            return True
+        called = adj.resolve_static_expression(node.func)[0] if isinstance(node, ast.Call) else None
+        if getattr(called, "adj", None) is not None and _takes_slots(called.adj):
+            return True
+    return False
 
 
 def _turns(turn: int, times: Any, *contenders: tuple[Callable[[], Any], list[Any]]) -> list[tuple]:

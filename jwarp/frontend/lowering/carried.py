@@ -12,6 +12,7 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.control_flow import State, restore, state_of
 from jwarp.frontend.lowering.names import SET
 from jwarp.frontend.lowering.references import changed_by_calls
+from jwarp.frontend.syntax.flow import read_before_set
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS
 from jwarp.frontend.syntax.source import assigned_names, branches_of, count_loads, partly_assigned_names, returns_value
 from jwarp.frontend.tiles.operators import IN_PLACE
@@ -196,7 +197,9 @@ def enter_loop(ctx: Context, loop: ast.For | ast.While, body: Callable[[], None]
         names += companions
     _exchange(ctx, names, body, ctx.span(loop))
     inside = count_loads([loop])
-    fresh = [n for n in names if n not in ctx.frame.env and ctx.frame.loads.get(n, 0) > inside.get(n, 0)]
+    kept = read_before_set(loop)  # in the next trip
+    new = [n for n in names if n not in ctx.frame.env]
+    fresh = [n for n in new if n in kept or ctx.frame.loads.get(n, 0) > inside.get(n, 0)]
     returns = any(returns_value(n) for n in ast.walk(loop))
     if returns and "$result" not in ctx.frame.env:
         fresh.append("$result")

@@ -274,9 +274,7 @@ class BodyEmitter(Body):
             store_one_by_one()
         return True
 
-    def if_all_lanes(
-        self, whole: Way, masked: Way, types: Sequence[str] = (), inside: str | None = None
-    ) -> list[str]:
+    def if_all_lanes(self, whole: Way, masked: Way, types: Sequence[str] = (), inside: str | None = None) -> list[str]:
         """The results of `whole` where all lanes are threads that are active, else those of `masked`.
 
         With a condition `inside`, that has to hold, too.

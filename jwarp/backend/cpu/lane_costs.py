@@ -7,8 +7,8 @@ from jwarp.ir.nodes import Block, Const, For, If, Kernel, Op, Operand, While
 from jwarp.ir.visit import Visitor
 from jwarp.types import ArrayType
 
-# Of an operation on vectors, of one on scalars, and of an element of an array: one for all lanes, consecutive ones, ones
-# at equal distances that have several components, and any ones.
+# Of an operation on vectors, of one on scalars, and of an element of an array: one for all lanes, consecutive ones,
+# ones of several components at equal distances, and any ones.
 _VECTOR, _SCALAR = 1.0, 0.25
 _ONE, _CONSECUTIVE, _STRIDED, _ANY = 1.0, 1.5, 3.0, 16.0
 _ATOMIC = 40.0

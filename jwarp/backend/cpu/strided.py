@@ -69,7 +69,9 @@ class StridedElements(WideElements):
         found: dict[int, str] = {}
         for start in self.starts:
             if any(start <= p < start + BLOCK and p not in found for p in positions):
-                columns = self.transposed([self.joined([self.row(start, 4 * b + k) for b in self.blocks]) for k in range(4)])
+                columns = self.transposed(
+                    [self.joined([self.row(start, 4 * b + k) for b in self.blocks]) for k in range(4)]
+                )
                 found.update((start + k, text) for k, text in enumerate(columns))
         return [self.memory.from_memory(self.type, found[p], True) for p in positions]
 
@@ -127,9 +129,8 @@ class StridedElements(WideElements):
         a, b, c, d = rows
         ab, cd = (self.both(x, y, (0, 0, 1, 1)) for x, y in ((a, b), (c, d)))
         ab_high, cd_high = (self.both(x, y, (2, 2, 3, 3)) for x, y in ((a, b), (c, d)))
-        return [
-            self.halves(ab, cd, 0), self.halves(ab, cd, 2), self.halves(ab_high, cd_high, 0), self.halves(ab_high, cd_high, 2)
-        ]  # fmt: skip
+        pairs = ((ab, cd), (ab_high, cd_high))
+        return [self.halves(x, y, first) for x, y in pairs for first in (0, 2)]
 
     def both(self, x: str, y: str, order: Sequence[int]) -> str:
         """The numbers of two vectors in turns."""

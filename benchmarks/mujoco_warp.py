@@ -49,6 +49,7 @@ class Launch:
     args: list[Any]
     before: list[Any]
     block_dim: int | None = None  # of a launch in blocks
+    owners: Any = None  # of the memory of arrays, which some that are made of addresses do not hold
 
     @property
     def name(self) -> str:
@@ -117,6 +118,8 @@ def launches(worlds: int, only: str) -> list[Launch]:
     found: dict[Any, Launch] = {}
     with _recording(found, only):
         mujoco_warp.step(m, d)
+    for launch in found.values():
+        launch.owners = m, d
     return list(found.values())
 
 

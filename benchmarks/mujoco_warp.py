@@ -6,6 +6,9 @@
 
 A step is made with Warp, which keeps what each launch was given. Then the first launch of each kernel is made again and
 again by both, in turns, from the same contents of all arrays. The ratio is Warp's least time over jwarp's.
+
+What the two leave in the arrays is compared after the first turn, up to rounding. Where threads take slots in any
+order, so may the numbers of an array be. The program fails where the two do not agree.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import argparse
 import inspect
 import math
 import os
+import re
 import statistics
 import sys
 import time
@@ -31,6 +35,9 @@ THREADS = 2
 WORLDS, QUICK_WORLDS = 4096, 256
 ROUNDS, QUICK_ROUNDS = 9, 3
 BLOCK = 32  # lanes of a block in jwarp, where Warp's processor has one
+# How far numbers may differ, relative to the largest one in their array, and the part of them that may differ more: of
+# what is decided by a comparison, rounding may change single ones.
+TOLERANCE, STRAY = 1e-4, 1e-3
 
 
 @dataclass
@@ -42,6 +49,7 @@ class Launch:
     args: list[Any]
     before: list[Any]
     block_dim: int | None = None  # of a launch in blocks
+    owners: Any = None  # of the memory of arrays, which some that are made of addresses do not hold
 
     @property
     def name(self) -> str:
@@ -63,19 +71,24 @@ def main() -> None:
     rounds = QUICK_ROUNDS if options.quick else ROUNDS
     print(f"{worlds} worlds; microseconds, the least of {rounds} rounds\n")
     print(f"{'kernel':<62}{'Warp':>10}{'jwarp':>10}{'ratio':>8}")
-    ratios = []
+    ratios, differing = [], 0
     for launch in launches(worlds, options.only):
         try:
-            warp_time, own_time = measured(launch, rounds)
+            warp_time, own_time, differences = measured(launch, rounds)
         except Exception as error:
             print(f"{launch.name[:60]:<62}{type(error).__name__}: {str(error).splitlines()[0][:60]}")
             continue
         ratios.append((warp_time / own_time, launch.name))
         print(f"{launch.name[:60]:<62}{warp_time * 1e6:>10.1f}{own_time * 1e6:>10.1f}{ratios[-1][0]:>8.2f}", flush=True)
+        for difference in differences:
+            print(f"  DIFFERS: {difference}", flush=True)
+        differing += bool(differences)
     if ratios:
         mean = math.exp(statistics.fmean(math.log(ratio) for ratio, _ in ratios))
         least, name = min(ratios)
         print(f"\n{len(ratios)} kernels: geometric mean {mean:.2f}, least {least:.2f} ({name})")
+    if differing:
+        sys.exit(f"{differing} kernels left something else in their arrays than Warp did")
 
 
 # -- a step, and its launches
@@ -105,6 +118,8 @@ def launches(worlds: int, only: str) -> list[Launch]:
     found: dict[Any, Launch] = {}
     with _recording(found, only):
         mujoco_warp.step(m, d)
+    for launch in found.values():
+        launch.owners = m, d
     return list(found.values())
 
 
@@ -140,14 +155,18 @@ def _recording(found: dict[Any, Launch], only: str) -> Iterator[None]:
 # -- one launch with both
 
 
-def measured(launch: Launch, rounds: int) -> tuple[float, float]:
-    """Warp's least time and jwarp's; they must agree, but for the order of sums and of what is appended."""
+def measured(launch: Launch, rounds: int) -> tuple[float, float, list[str]]:
+    """Warp's least time and jwarp's, and how the results of the two differ."""
     import warp
 
     import jwarp
 
     arrays = [None if b is None else a.numpy() for a, b in zip(launch.args, launch.before, strict=True)]
-    own: list[Any] = [None if b is None else b.copy() for b in launch.before]
+    copies: dict[Any, Any] = {}  # arguments that are one array stay one
+    own: list[Any] = [
+        None if b is None else copies.setdefault((a.ptr, a.dtype, a.shape, a.strides), b.copy())
+        for a, b in zip(launch.args, launch.before, strict=True)
+    ]
     given = [
         (None if isinstance(a, warp.array) else a) if b is None else b for a, b in zip(launch.args, own, strict=True)
     ]
@@ -164,13 +183,50 @@ def measured(launch: Launch, rounds: int) -> tuple[float, float]:
                 np.copyto(target, before)
 
     times: tuple[list[float], list[float]] = ([], [])
+    differences: list[str] = []
     for turn in range(rounds + 1):
         for kept, run, targets in _turns(turn, times, (theirs.launch, arrays), (ours.launch, own)):
             restore(targets)
             start = time.perf_counter()
             run()
             kept.append(time.perf_counter() - start)
-    return min(times[0][1:]), min(times[1][1:])
+        if turn == 0:
+            differences = list(_differences(launch, arrays, own))
+    return min(times[0][1:]), min(times[1][1:]), differences
+
+
+def _differences(launch: Launch, theirs: list[Any], ours: list[Any]) -> Iterator[str]:
+    """What arrays differ in, beyond rounding."""
+    in_order = not _takes_slots(launch.kernel)
+    for parameter, x, y in zip(launch.kernel.adj.args, theirs, ours, strict=True):
+        if x is None or not x.size:
+            continue
+        if not in_order:  # rows may be in any order
+            x, y = (np.sort(a.ravel()) for a in (x, y))
+        wrong = _apart(x, y)
+        if wrong > STRAY * x.size:
+            yield f"{parameter.label}: {wrong} of {x.size} numbers"
+
+
+def _apart(x: Any, y: Any) -> int:
+    """How many numbers of two arrays differ by more than rounding."""
+    if x.dtype.names:
+        return max(_apart(x[name], y[name]) for name in x.dtype.names)
+    if x.dtype.kind != "f":
+        return int(np.count_nonzero(x != y))
+    finite = np.abs(x[np.isfinite(x)])
+    with np.errstate(invalid="ignore"):
+        near = np.abs(x - y) <= TOLERANCE * (finite.max() if finite.size else 0.0)
+    return int(np.count_nonzero(~(near | (x == y) | (np.isnan(x) & np.isnan(y)))))
+
+
+def _takes_slots(kernel: Any) -> bool:
+    """Whether threads read what an atomic operation found: then they may take what it counts in any order."""
+    import jwarp
+
+    text = str(jwarp.inspect(kernel, "ir"))
+    found = re.findall(r"(%\d+): \S+ = atomic_", text)
+    return any(len(re.findall(rf"{name}\b", text)) > 1 for name in found)
 
 
 def _turns(turn: int, times: Any, *contenders: tuple[Callable[[], Any], list[Any]]) -> list[tuple]:

@@ -1,36 +1,65 @@
-"""Launches on the processor whose last dimension is too short for vectors: their lanes are along the first one."""
+"""Launches on the processor that have the lanes of vectors along their first dimension, where that is quicker.
+
+The last dimension may be too short for vectors, or its threads may each do something else.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
+from jwarp.backend.cpu.lane_costs import vector_cost
 from jwarp.backend.cpu.target import host_target
 from jwarp.caches import PerOwner
+from jwarp.ir.nodes import Kernel
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.program import GeneratedProgram
-from jwarp.passes.rotate_axes import rotated, rotates
+from jwarp.passes.rotate_axes import rotated, rotates, split
+from jwarp.types import MAX_DIMS
 
-# Vectors of threads that the first dimension has at least, where the last one has at most half of a vector.
+# Vectors of threads that the first dimension has at least.
 LEAST_VECTORS = 4
+# The last dimension is no longer than this: along more, elements of an array lie too far apart for caches.
+MOST_COLUMNS = 64
+# Estimates of costs are rough.
+LEAST_GAIN = 1.25
 
-_ROTATED: PerOwner[GeneratedProgram, str, GeneratedProgram] = PerOwner("programs with other dimensions last", 2)
+_OTHERS: PerOwner[GeneratedProgram, str, GeneratedProgram] = PerOwner("programs with other dimensions last", 2)
+_COSTS: PerOwner[GeneratedProgram, str, float] = PerOwner("costs of vectors of a program", 2)
 
 
 def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[GeneratedProgram, Geometry]:
-    """What runs a launch with vectors that are filled, in its place.
+    """What runs a launch in its place, with the lanes of vectors along another dimension if that is quicker.
 
     Which threads there are, and what each one does, stays the same.
     """
     count, width = program.kernel.tid_dims, host_target().width
     dims, rest = geometry.dims[:count], geometry.dims[count:]
-    if len(dims) < 2 or 0 in dims or dims[-1] * 2 > width or dims[0] < LEAST_VECTORS * width or program.shadows:
+    if len(dims) < 2 or 0 in dims or dims[-1] > MOST_COLUMNS or dims[0] < LEAST_VECTORS * width or program.shadows:
         return program, geometry
-    if not rotates(program.kernel):
+    splits = len(dims) < MAX_DIMS and dims[0] % width == 0
+    if not splits and dims[-1] * 2 > width:  # all rows are gone through for each column
         return program, geometry
-    turned = Geometry((*dims[1:], dims[0], *rest), geometry.repeat)
-    return _ROTATED.of(program).made("rotated", lambda: _rotated(program)), turned
+    if not rotates(program.kernel) or not _pays(program, dims[-1], width):
+        return program, geometry
+    if splits:  # all columns for a vector of rows, then those for the next one
+        turned = Geometry((dims[0] // width, *dims[1:], width, *rest[1:]), geometry.repeat)
+        return _other(program, "split", lambda kernel: split(kernel, width)), turned
+    return _other(program, "rotated", rotated), Geometry((*dims[1:], dims[0], *rest), geometry.repeat)
 
 
-def _rotated(program: GeneratedProgram) -> GeneratedProgram:
-    unchecked = None if program.unchecked is None else rotated(program.unchecked)
-    return dataclasses.replace(program, kernel=rotated(program.kernel), unchecked=unchecked)
+def _pays(program: GeneratedProgram, columns: int, width: int) -> bool:
+    """Whether lanes along the first dimension cost less, where all vectors are filled, than those along the last."""
+    known = _COSTS.of(program)
+    given = known.made("last", lambda: vector_cost(program.kernel))
+    other = known.made("first", lambda: vector_cost(rotated(program.kernel)))
+    vectors = -(-columns // width)
+    return given * vectors * width > LEAST_GAIN * other * columns
+
+
+def _other(program: GeneratedProgram, name: str, change: Callable[[Kernel], Kernel]) -> GeneratedProgram:
+    def made() -> GeneratedProgram:
+        unchecked = None if program.unchecked is None else change(program.unchecked)
+        return dataclasses.replace(program, kernel=change(program.kernel), unchecked=unchecked)
+
+    return _OTHERS.of(program).made(name, made)

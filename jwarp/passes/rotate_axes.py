@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
-from jwarp.ir.nodes import Kernel, Op, failure_texts, prints, used_values, walk
-from jwarp.ir.visit import map_ops
+from jwarp.ir.nodes import Const, Kernel, Node, Op, Value, failure_texts, prints, used_values, walk
+from jwarp.ir.visit import Rewriter, map_ops
+from jwarp.types import int32
 
 
 def rotates(kernel: Kernel) -> bool:
@@ -28,3 +30,26 @@ def rotated(kernel: Kernel) -> Kernel:
         return dataclasses.replace(node, attr=(node.number - 1) % count) if node.name == "tid" else node
 
     return dataclasses.replace(kernel, body=map_ops(kernel.body, moved))
+
+
+def split(kernel: Kernel, size: int) -> Kernel:
+    """The kernel of launches over (n0 / size, n1, …, size) that does what `kernel` does over (n0, n1, …)."""
+    return dataclasses.replace(kernel, body=_Split(kernel, size).block(kernel.body), tid_dims=kernel.tid_dims + 1)
+
+
+class _Split(Rewriter):
+    """Counts the first coordinate by two others."""
+
+    def __init__(self, kernel: Kernel, size: int):
+        self.size, self.last = size, kernel.tid_dims
+
+    def nodes(self, node: Node) -> Iterable[Node]:
+        if not isinstance(node, Op) or node.name != "tid" or node.number != 0:
+            return super().nodes(node)
+        block, first, inner = (Value(int32) for _ in range(3))
+        return (
+            dataclasses.replace(node, result=block),
+            Op("mul", (block, Const(int32, self.size)), None, first, node.span),
+            Op("tid", (), self.last, inner, node.span),
+            Op("add", (first, inner), None, node.result, node.span),
+        )

@@ -11,6 +11,7 @@ from jwarp.launching.lanes import LEAST_VECTORS, with_lanes
 from jwarp.launching.program import program_of
 
 MANY = LEAST_VECTORS * host_target().width + 3
+SPLIT = 2 * LEAST_VECTORS * host_target().width
 pytestmark = pytest.mark.skipif(host_target().width < 4, reason="vectors of so few threads are always filled")
 
 
@@ -36,6 +37,21 @@ def in_three(x: wp.array3d[float], y: wp.array3d[float]):
 def slots(count: wp.array[int], slot: wp.array2d[int]):
     i, j = wp.tid()
     slot[i, j] = wp.atomic_add(count, 0, 1)
+
+
+@wp.kernel
+def summed(x: wp.array2d[wp.spatial_vector], count: wp.array[int], y: wp.array2d[wp.spatial_vector]):
+    i, j = wp.tid()
+    total = x[i, j]
+    for k in range(j + 1, j + count[j]):
+        total += x[i, k]
+    y[i, j] = total
+
+
+@wp.kernel
+def scaled(x: wp.array2d[float], y: wp.array2d[float]):
+    i, j = wp.tid()
+    y[i, j] = x[i, j] * 2.0 + float(i)
 
 
 @wp.kernel
@@ -100,3 +116,32 @@ def test_a_launch_that_is_certain_to_leave_an_array():
     x = np.zeros((MANY, 2, 2), np.float32)
     with pytest.raises(wp.LaunchError, match=rf"in a launch over \({MANY}, 3, 2\)"):
         wp.launch(in_three, (MANY, 3, 2), inputs=[x], outputs=[x.copy()])
+
+
+@pytest.mark.parametrize("columns", [5, 17, 40])
+def test_rows_longer_than_vectors(columns):
+    rng = np.random.default_rng(columns)
+    count = (1 + rng.integers(0, columns - np.arange(columns))).astype(np.int32)
+    for rows in (SPLIT, SPLIT - 1, SPLIT * 3):
+        width = host_target().width
+        assert is_rotated(summed, (rows, columns)) == (rows % width == 0 or columns * 2 <= width)
+        x = rng.integers(0, 100, (rows, columns, 6)).astype(np.float32)
+        y = np.zeros_like(x)
+        wp.launch(summed, (rows, columns), inputs=[x, count], outputs=[y])
+        expected = np.stack([x[:, j : j + n].sum(1) for j, n in enumerate(count)], 1)
+        np.testing.assert_array_equal(y, expected)
+
+
+def test_three_dimensions_in_vectors_of_the_first():
+    x = np.random.default_rng(1).normal(size=(SPLIT, 2, 3)).astype(np.float32)
+    i, j, k = np.indices(x.shape)
+    assert is_rotated(in_three, x.shape)
+    for dims in (x.shape, (*x.shape, 2)):
+        y = np.zeros_like(x)
+        wp.launch(in_three, dims, inputs=[x], outputs=[y])
+        np.testing.assert_allclose(y, np.roll(x, -1, 2) * (1 + i) + (10 * j + k), rtol=1e-5, atol=1e-4)
+
+
+def test_rows_in_order_stay():
+    assert not is_rotated(scaled, (SPLIT, 40))
+    assert is_rotated(scaled, (SPLIT, 1))

@@ -18,6 +18,7 @@ from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element, counts_up
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import Shape
+from jwarp.backend.cpu.strided import StridedElements, is_strided
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.nodes import Block, For, If, Op, Operand, While
@@ -223,27 +224,39 @@ class BodyEmitter(Body):
 
     def wide_access(self, accesses: list[Op]) -> bool:
         """Write the accesses to components of one element together; whether that was possible."""
-        # A component is not proved to be inside unless the launch promises the shape of the elements.
-        if len(accesses) < 2 or not all(id(node) in self.trusted for node in accesses):
+        if len(accesses) < 2:
             return False
+        # A component is not proved to be inside unless the launch promises the shape of the elements.
+        trusted = all(id(node) in self.trusted for node in accesses)
         first = accesses[0]
         if first.array in self.private.arrays:
             return False
         array = self.memory.arrays[first.array]
         indices = [self.lanes(i) for i in first.args[: array.dims]]
-        if not counts_up(indices):
-            return False
         size, loads = math.prod(array.components), first.name == "load"
         pays = size <= elements.MAX_COMPONENTS and len(accesses) * (2 if loads else 1) >= size
-        wide = elements.WideElements(self.code, self.memory, first.array, indices)
+        inside: str | None = None
+        if counts_up(indices) and trusted:
+            wide = elements.WideElements(self.code, self.memory, first.array, indices)
+        elif pays and is_strided(indices, array, self.code) and not counts_up(indices):
+            wide = strided = StridedElements(self.code, self.memory, first.array, indices)
+            inside = None if trusted else strided.inside()
+        else:
+            return False
         positions = [elements.component_of(node, array) or 0 for node in accesses]
+
+        def one_by_one() -> list[Element]:
+            if inside is None:
+                return wide.one_by_one(positions)
+            return [self.element(node, node.indices, lane_by_lane=True) for node in accesses]
+
         if loads:
 
             def load_one_by_one() -> list[str]:
-                return [self.memory.load(element, self.mask) for element in wide.one_by_one(positions)]
+                return [self.memory.load(element, self.mask) for element in one_by_one()]
 
             types = [self.code.vector(scalar_type(array.dtype))] * len(accesses)
-            whole = self.if_all_lanes(lambda: wide.load(positions), load_one_by_one, types) if pays else None
+            whole = self.if_all_lanes(lambda: wide.load(positions), load_one_by_one, types, inside) if pays else None
             for node, text in zip(accesses, whole or load_one_by_one(), strict=True):
                 assert node.result is not None
                 self.bind(node.result, text)
@@ -252,22 +265,28 @@ class BodyEmitter(Body):
         in_order = [value for _, value in sorted(zip(positions, values, strict=True))]
 
         def store_one_by_one() -> None:
-            for element, value in zip(wide.one_by_one(positions), values, strict=True):
+            for element, value in zip(one_by_one(), values, strict=True):
                 self.memory.store(element, value, self.mask)
 
         if pays:
-            self.if_all_lanes(lambda: wide.store(in_order), store_one_by_one)
+            self.if_all_lanes(lambda: wide.store(in_order), store_one_by_one, (), inside)
         else:
             store_one_by_one()
         return True
 
-    def if_all_lanes(self, whole: Way, masked: Way, types: Sequence[str] = ()) -> list[str]:
-        """The results of `whole` where all lanes are threads that are active, else those of `masked`."""
-        if self.mask is None:
-            return whole() or []
-        width = self.code.width
-        bits = self.code.define(f"bitcast {self.code.vector('i1')} {self.mask} to i{width}")
-        return self.two_ways(self.code.define(f"icmp eq i{width} {bits}, -1"), whole, masked, types)
+    def if_all_lanes(self, whole: Way, masked: Way, types: Sequence[str] = (), inside: str | None = None) -> list[str]:
+        """The results of `whole` where all lanes are threads that are active, else those of `masked`.
+
+        With a condition `inside`, that has to hold, too.
+        """
+        holds = inside
+        if self.mask is not None:
+            width = self.code.width
+            bits = self.code.define(f"bitcast {self.code.vector('i1')} {self.mask} to i{width}")
+            holds = self.code.define(f"icmp eq i{width} {bits}, -1")
+            if inside is not None:
+                holds = self.code.define(f"and i1 {holds}, {inside}")
+        return (whole() or []) if holds is None else self.two_ways(holds, whole, masked, types)
 
     def two_ways(self, cond: str, then: Way, orelse: Way, types: Sequence[str] = ()) -> list[str]:
         """Two ways of doing one thing; the results, which have `types`."""

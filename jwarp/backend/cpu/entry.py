@@ -45,7 +45,7 @@ def generate(
     code = Code(options, shares=True)
     first_extent = {p: proofs.symbols.extents[p, 0].index for p, param in enumerate(kernel.params) if param.is_array}
     memory = Memory(code, kernel, first_extent)
-    shapes, trusted = shapes_of(proofs), _trusted(proofs, checked, bounds)
+    shapes, trusted = shapes_of(kernel), _trusted(proofs, checked, bounds)
     emitter = BodyEmitter(code, memory, proofs, shapes, trusted, failures)
     runs = _has_components(memory) if checked and bounds else ""
     body = _body(emitter, runs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from jwarp.analysis.ranges import Proofs
 from jwarp.ir.attributes import RecordField, RecordFields
 from jwarp.ir.nodes import Const, For, If, Kernel, Op, Operand, Value, While, walk
 from jwarp.ir.visit import Visitor
@@ -39,19 +38,19 @@ def join(x: Shape, y: Shape) -> Shape:
     return x if x == y else VARYING
 
 
-def shapes_of(proofs: Proofs) -> Mapping[Value, Shape]:
-    """The shape of every value of the kernel.
+def shapes_of(kernel: Kernel) -> Mapping[Value, Shape]:
+    """The shape of every value of a kernel.
 
     Lanes are along its last launch dimension; in a kernel with tiles, only in the loops that have them.
     """
-    analysis = _Analysis(proofs)
-    analysis.block(proofs.kernel.body)
+    analysis = _Analysis(kernel)
+    analysis.block(kernel.body)
     return analysis.shapes
 
 
 class _Analysis(Visitor):
-    def __init__(self, proofs: Proofs):
-        self.kernel: Kernel = proofs.kernel
+    def __init__(self, kernel: Kernel):
+        self.kernel = kernel
         self.shapes: dict[Value, Shape] = {}
         self.limits: dict[Value, Limits] = {}
         pushes = [n.told(RecordFields) for n in walk(self.kernel.body) if isinstance(n, Op) and n.name == "push"]

@@ -1,0 +1,75 @@
+"""Estimates what a vector of threads costs, by the launch dimension that it has its lanes along."""
+
+from __future__ import annotations
+
+from jwarp.backend.cpu.shapes import UNIFORM, Shape, shapes_of
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Op, Operand, While
+from jwarp.ir.visit import Visitor
+from jwarp.types import ArrayType
+
+# Of an operation on vectors, of one on scalars, and of an element of an array: one for all lanes, consecutive ones,
+# ones of several components at equal distances, and any ones.
+_VECTOR, _SCALAR = 1.0, 0.25
+_ONE, _CONSECUTIVE, _STRIDED, _ANY = 1.0, 1.5, 3.0, 16.0
+_ATOMIC = 40.0
+# What a loop is taken to do, and how much longer the last lane runs than all do on average.
+_TRIPS, _MAX_TRIPS = 8, 64
+_LAST_LANE = 2.0
+
+
+def vector_cost(kernel: Kernel) -> float:
+    """A rough estimate of the work of a full vector of threads, in operations."""
+    cost = _Cost(kernel)
+    cost.block(kernel.body)
+    return cost.total
+
+
+class _Cost(Visitor):
+    def __init__(self, kernel: Kernel):
+        self.kernel, self.shapes = kernel, shapes_of(kernel)
+        self.total, self.times = 0.0, 1.0
+
+    def shape(self, x: Operand) -> Shape:
+        return UNIFORM if isinstance(x, Const) else self.shapes[x]
+
+    def op(self, node: Op) -> None:
+        if node.row.is_access:
+            self.total += self.times * self.access(node)
+        elif node.result is not None:
+            self.total += self.times * (_VECTOR if self.shapes[node.result].is_varying else _SCALAR)
+
+    def access(self, node: Op) -> float:
+        array = self.kernel.array(node.array).type
+        if not isinstance(array, ArrayType) or self.kernel.local(node.array) is not None:
+            return _VECTOR
+        shapes = [self.shape(i) for i in node.indices]
+        if node.row.is_atomic:
+            return _ATOMIC
+        if all(s.is_uniform for s in shapes):
+            return _ONE
+        leading, components = shapes[: array.dims], shapes[array.dims :]
+        if any(s.is_varying for s in leading) or not all(s.is_uniform for s in components):
+            return _ANY
+        if leading and leading[-1].stride == 1 and all(s.is_uniform for s in leading[:-1]):
+            return _CONSECUTIVE
+        return _STRIDED if components and array.dtype.bits == 32 else _ANY
+
+    def branch(self, node: If) -> None:
+        self.repeated([node.then, node.orelse], 0.5 if self.shape(node.cond).is_uniform else 1.0)
+
+    def counted(self, node: For) -> None:
+        trips = float(_TRIPS)
+        if isinstance(node.lo, Const) and isinstance(node.hi, Const):
+            trips = min(_MAX_TRIPS, len(range(node.lo.value, node.hi.value, node.step)))
+        uniform = self.shape(node.lo).is_uniform and self.shape(node.hi).is_uniform
+        self.repeated([node.body], trips if uniform else trips * _LAST_LANE)
+
+    def conditional(self, node: While) -> None:
+        uniform = self.shape(node.cond.yields[0]).is_uniform
+        self.repeated([node.cond, node.body], _TRIPS if uniform else _TRIPS * _LAST_LANE)
+
+    def repeated(self, blocks: list[Block], times: float) -> None:
+        before, self.times = self.times, self.times * times
+        for block in blocks:
+            self.block(block)
+        self.times = before

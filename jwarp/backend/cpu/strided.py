@@ -1,0 +1,152 @@
+"""Elements at equal distances in memory, one for each thread of a vector: few wide accesses and shuffles, no gather."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jwarp.backend.cpu.code import ENTRY, Code, Lanes
+from jwarp.backend.cpu.elements import WideElements
+from jwarp.backend.cpu.memory import Memory
+from jwarp.types import ArrayType, int32, int64
+
+# Components that are accessed at once, as many as a block of 128 bits has.
+BLOCK = 4
+# Above this, distances between threads may wrap where every thread's element is inside its array.
+MAX_STRIDE = 1 << 16
+
+
+def is_strided(indices: Sequence[Lanes], array: ArrayType, code: Code) -> bool:
+    """Whether the elements of a vector's threads are at equal distances, and of a type that is shuffled well."""
+    if array.dtype.bits != 32 or code.width % BLOCK or not any(i.shape.stride for i in indices):
+        return False
+    return all(
+        i.shape.is_uniform or (i.shape.stride is not None and abs(i.shape.stride) <= MAX_STRIDE and i.type in _COUNTED)
+        for i in indices
+    )
+
+
+# Other types than these wrap close to the indices of an array.
+_COUNTED = (int32, int64)
+
+
+class StridedElements(WideElements):
+    """The elements of all threads of a vector, each of which is active and inside its array.
+
+    The blocks of four threads with the same number within their four make a vector; 4 x 4 numbers are then transposed
+    within the 128 bits that most shuffles stay inside.
+    """
+
+    def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes]):
+        super().__init__(code, memory, param, indices)
+        strides = [i.shape.stride or 0 for i in indices]
+        out = code.instructions(ENTRY, False)
+        step = out.binary("mul", "i64", memory.plus(out, *memory.offset(out, param, strides)), str(self.size))
+        self.steps = [out.binary("mul", "i64", step, str(lane)) for lane in code.lane_numbers]
+        self.starts = sorted({*range(0, self.size - BLOCK + 1, BLOCK), max(0, self.size - BLOCK)})
+        self.part = min(self.size, BLOCK)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the processor accesses less than a block at once."""
+        return self.size >= BLOCK or self.code.options.target.masks
+
+    def inside(self) -> str:
+        """Whether the elements of the first thread and of the last one are in their array, with no negative index."""
+        memory, code, holds = self.memory, self.code, ""
+        for axis, index in enumerate(self.indices):
+            first = memory.wide(index)
+            ends = [first]
+            if index.shape.stride:
+                ends.append(code.define(f"add i64 {first}, {index.shape.stride * (code.width - 1)}", index.level))
+            for end in ends:
+                fits = code.define(f"icmp ult i64 {end}, {memory.extent(self.param, axis)}", index.level)
+                holds = code.define(f"and i1 {holds}, {fits}") if holds else fits
+        return holds
+
+    def load(self, positions: Sequence[int]) -> list[str]:
+        """The components at `positions`, each as a vector over the threads."""
+        self.memory.used.append("loads + transpose")
+        found: dict[int, str] = {}
+        for start in self.starts:
+            if any(start <= p < start + BLOCK and p not in found for p in positions):
+                columns = self.transposed(
+                    [self.joined([self.row(start, 4 * b + k) for b in self.blocks]) for k in range(4)]
+                )
+                found.update((start + k, text) for k, text in enumerate(columns))
+        return [self.memory.from_memory(self.type, found[p], True) for p in positions]
+
+    def store(self, components: Sequence[str]) -> None:
+        """Store all components, given in order as vectors over the threads."""
+        self.memory.used.append("transpose + stores")
+        for start in self.starts:
+            given = list(components[start : start + BLOCK])
+            rows = self.transposed(given + ["poison"] * (BLOCK - len(given)))
+            for k, row in enumerate(rows):
+                for b in self.blocks:
+                    place = self.place(start, 4 * b + k)
+                    part = self.pick(row, range(4 * b, 4 * b + 4), self.code.width)
+                    self.store_row(place, part)
+
+    @property
+    def blocks(self) -> range:
+        return range(self.code.width // BLOCK)
+
+    def place(self, start: int, lane: int) -> str:
+        code = self.code
+        element = code.define(f"getelementptr {self.kind}, ptr {self.address}, i64 {self.steps[lane]}")
+        return code.define(f"getelementptr {self.kind}, ptr {element}, i64 {start}") if start else element
+
+    def row(self, start: int, lane: int) -> str:
+        """Components of one thread's element from `start` on."""
+        code, row, place = self.code, f"<4 x {self.kind}>", self.place(start, lane)
+        if self.part == BLOCK:
+            return code.define(f"load {row}, ptr {place}, {self.align}")
+        name = f"llvm.masked.load.v4{_short(self.kind)}.p0"
+        code.declare(row, name, ["ptr", "<4 x i1>", row])
+        return code.define(f"call {row} @{name}(ptr {self.align} {place}, <4 x i1> {self.few}, {row} zeroinitializer)")
+
+    def store_row(self, place: str, part: str) -> None:
+        code, row = self.code, f"<4 x {self.kind}>"
+        if self.part == BLOCK:
+            code.line(f"store {row} {part}, ptr {place}, {self.align}")
+            return
+        name = f"llvm.masked.store.v4{_short(self.kind)}.p0"
+        code.declare("void", name, [row, "ptr", "<4 x i1>"])
+        code.line(f"call void @{name}({row} {part}, ptr {self.align} {place}, <4 x i1> {self.few})")
+
+    @property
+    def few(self) -> str:
+        return "<" + ", ".join(f"i1 {'true' if k < self.part else 'false'}" for k in range(BLOCK)) + ">"
+
+    def joined(self, rows: list[str]) -> str:
+        parts = [(row, BLOCK) for row in rows]
+        while len(parts) > 1:
+            parts = [self.join(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0][0]
+
+    def transposed(self, rows: Sequence[str]) -> list[str]:
+        """Four vectors, with the 4 x 4 numbers in the same 128 bits of each transposed."""
+        a, b, c, d = rows
+        ab, cd = (self.both(x, y, (0, 0, 1, 1)) for x, y in ((a, b), (c, d)))
+        ab_high, cd_high = (self.both(x, y, (2, 2, 3, 3)) for x, y in ((a, b), (c, d)))
+        pairs = ((ab, cd), (ab_high, cd_high))
+        return [self.halves(x, y, first) for x, y in pairs for first in (0, 2)]
+
+    def both(self, x: str, y: str, order: Sequence[int]) -> str:
+        """The numbers of two vectors in turns."""
+        width = self.code.width
+        return self.shuffled(x, y, [4 * b + n + (k % 2) * width for b in self.blocks for k, n in enumerate(order)])
+
+    def halves(self, x: str, y: str, first: int) -> str:
+        """Two numbers of one vector and two of the other."""
+        width = self.code.width
+        order = [first, first + 1, first + width, first + 1 + width]
+        return self.shuffled(x, y, [4 * b + n for b in self.blocks for n in order])
+
+    def shuffled(self, x: str, y: str, order: Sequence[int]) -> str:
+        type = self.code.vector(self.kind)
+        return self.code.define(f"shufflevector {type} {x}, {type} {y}, {self._mask([str(k) for k in order])}")
+
+
+def _short(kind: str) -> str:
+    return "f32" if kind == "float" else kind

@@ -21,6 +21,7 @@ from jwarp.frontend.values.bindings import (
     Composite,
     OneOf,
     PythonRef,
+    Stored,
     StructArray,
     StructValue,
     holds_array,
@@ -148,7 +149,7 @@ def changed_by_calls(ctx: Context, tree: ast.AST) -> list[str]:
     nodes = [node for call in calls for node in _references_of(ctx, call)]
     names = [node.id for node in nodes if isinstance(node, ast.Name)]
     roots = [root.id for node in nodes if not isinstance(node, ast.Name) and (root := _root(node)) is not None]
-    parts = [name for name in roots if isinstance(ctx.frame.env.get(name), (Composite, StructValue))]
+    parts = [name for name in roots if isinstance(ctx.frame.env.get(name), (Composite, Stored, StructValue))]
     return list(dict.fromkeys([*names, *parts]))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError
 from jwarp.frontend.context import Context, scalar_hint
-from jwarp.frontend.lowering import tile_subscripts
+from jwarp.frontend.lowering import stored, tile_subscripts
 from jwarp.frontend.lowering.rules import expression, lower
 from jwarp.frontend.values import array_views, composites, structs
 from jwarp.frontend.values.bindings import (
@@ -18,6 +18,7 @@ from jwarp.frontend.values.bindings import (
     Number,
     OneOf,
     Shape,
+    Stored,
     StructArray,
     TileRef,
     describe,
@@ -29,7 +30,7 @@ from jwarp.types import CompositeType, int32
 @expression(ast.Subscript)
 def subscript(ctx: Context, node: ast.Subscript) -> Binding:
     """`x[…]`."""
-    owner = lower(ctx, node.value)
+    owner = stored.variable(ctx, node.value) or lower(ctx, node.value)
     rule = _SUBSCRIPTS.get(type(owner))
     if rule is None:
         raise KernelTypeError(f"{describe(owner)} cannot be indexed", ctx.span(node), scalar_hint(owner))
@@ -50,6 +51,10 @@ def _of_composite(ctx: Context, owner: Composite, node: ast.Subscript) -> Bindin
     return composites.read(ctx, owner, selectors(ctx, owner.type, node), ctx.span(node))
 
 
+def _of_stored(ctx: Context, owner: Stored, node: ast.Subscript) -> Binding:
+    return stored.read(ctx, owner, selectors(ctx, owner.type, node), ctx.span(node))
+
+
 def _of_shape(ctx: Context, owner: Shape, node: ast.Subscript) -> Binding:
     return ctx.extent(owner.array, _static_index(ctx, node.slice, owner.array.type.dims), ctx.span(node))
 
@@ -64,6 +69,7 @@ _SUBSCRIPTS: dict[type, Callable[[Context, Any, ast.Subscript], Binding]] = {
     StructArray: _of_struct_array,
     TileRef: tile_subscripts.read,
     Composite: _of_composite,
+    Stored: _of_stored,
     Shape: _of_shape,
     tuple: _of_tuple,
 }

@@ -47,6 +47,8 @@ from jwarp.types import ArrayType, Bound, CompositeType, ScalarType, bool_, int3
 MAX_LOCAL_BYTES = 4096
 # The same for the components of variables; those of further variables stay scalars.
 MAX_STORED_BYTES = MAX_LOCAL_BYTES // 2
+# What all threads of a block may have of them, which may be in the memory that they share.
+MAX_BLOCK_STORED_BYTES = 16 << 10
 
 
 class UsesTiles(Exception):
@@ -114,6 +116,7 @@ class Context:
         self.tiles = TileMemory(self.builder, debug)
         self.locals: list[Local] = []
         self.stored: list[Local] = []  # those of them that hold the components of a variable
+        self.free: list[ArrayRef] = []  # those of functions that have been read
         self.tid_arity = 0
         self.warnings: dict[tuple[Span, str], None] = {}
         self.assigned_name = ""  # of the variable that the expression at hand is for
@@ -366,9 +369,15 @@ class Context:
         return ArrayRef(self._new_local(local), local.name, kind, (), extents)
 
     def array_of_components(self, name: str, kind: CompositeType) -> ArrayRef | None:
-        """A new local array, all zeros, for the components of a variable; None if there are too many of these."""
+        """A local array, all zeros, for the components of a variable; None if there are too many of these."""
+        for array in self.free:
+            if array.type.element is kind:
+                self.free.remove(array)
+                self.builder.effect("clear", attr=array.index)
+                return array
         local = Local(name, ArrayType(kind.dtype, len(kind.shape)), kind.shape)
-        if _bytes_of([*self.stored, local]) > MAX_STORED_BYTES:
+        size = _bytes_of([*self.stored, local])
+        if size > MAX_STORED_BYTES or size * self.block_dim > MAX_BLOCK_STORED_BYTES:
             return None
         self.stored.append(local)
         return ArrayRef(self._new_local(local), name, ArrayType(kind, 0), (), ())

@@ -253,7 +253,7 @@ def _types_after(ctx: Context, names: list[str], body: Callable, fresh: list[str
     """What `fresh` names stand for after the body, found by reading it once for nothing."""
     before, arity, warnings = state_of(ctx), ctx.tid_arity, dict(ctx.warnings)
     memory = dict(ctx.frame.memory)
-    locals, stored_ones, gradients = list(ctx.locals), list(ctx.stored), list(ctx.gradients)
+    locals, gradients, components = list(ctx.locals), list(ctx.gradients), (list(ctx.stored), list(ctx.free))
     not_carried = ctx.frame.not_carried
     Carried(ctx, names, {}, {}, False, span).enter()
     with ctx.builder.block():
@@ -262,7 +262,7 @@ def _types_after(ctx: Context, names: list[str], body: Callable, fresh: list[str
         found = {n: b if n == "$result" else stored.as_value(ctx, b, span) for n, b in found.items()}
     restore(ctx, before)
     ctx.tid_arity, ctx.warnings, ctx.gradients = arity, warnings, gradients
-    ctx.locals, ctx.stored = locals, stored_ones
+    ctx.locals, (ctx.stored, ctx.free) = locals, components
     ctx.frame.not_carried, ctx.frame.memory = not_carried, memory
     return found
 

@@ -159,14 +159,12 @@ def _returned(ctx: Context, node: ast.Return) -> Binding:
     """What `return` gives; a variable of the caller's that was changed in place is that itself."""
     value, frame = node.value, ctx.frame
     assert value is not None
-    if not frame.lent:
-        return lower(ctx, value)
-    if isinstance(value, ast.Call) and not stored.returns_in_loops(ctx):
-        ctx.lent = stored.lent_by_return(ctx, value)
+    if isinstance(value, ast.Call):
+        ctx.lent = frozenset() if stored.returns_in_loops(ctx) else stored.lent_by_return(ctx, value)
         result = lower(ctx, value)
         ctx.lent = frozenset()
-        return result
-    same = stored.returned(ctx, node)
+        return stored.left(ctx, result, ctx.span(value))
+    same = stored.returned(ctx, node) if frame.lent else []
     items = value.elts if isinstance(value, ast.Tuple) else [value]
     parts = tuple(frame.env[n.id] if isinstance(n, ast.Name) and n.id in same else lower(ctx, n) for n in items)
     return parts if isinstance(value, ast.Tuple) else parts[0]

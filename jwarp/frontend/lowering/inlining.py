@@ -55,6 +55,7 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         lower_statements(ctx, function.source.tree.body)
         result = result_of(ctx, function, span)
         after = ctx.frame.env
+        ctx.free += [array for array in ctx.frame.memory.values() if array.index not in ctx.frame.lent]
     except JwarpError as error:
         raise _inside(error, function, span) from None
     finally:

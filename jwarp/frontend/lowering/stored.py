@@ -17,7 +17,6 @@ from typing import Any
 from jwarp.errors import Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
-from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.syntax.source import count_loads
 from jwarp.frontend.values import composites
 from jwarp.frontend.values.bindings import Binding, Composite, Stored
@@ -51,7 +50,7 @@ def in_memory(ctx: Context, name: str, binding: Binding, span: Span) -> Binding:
 
 
 def _is_wanted(ctx: Context, name: str, value: Composite) -> bool:
-    if value.type.size <= MAX_SCALARS or ctx.only_scalars or ctx.debug or ctx.block_dim or ctx.in_gradient:
+    if value.type.size <= MAX_SCALARS or ctx.only_scalars or ctx.debug or ctx.in_gradient:
         return False
     is_reference = bool(ctx.stack) and name in ctx.stack[-1].references
     return name in ctx.frame.indexed and not is_reference
@@ -137,9 +136,8 @@ def lent_by_assignment(ctx: Context, targets: list[ast.expr], value: ast.expr) -
 
 
 def lent_by_return(ctx: Context, value: ast.Call) -> frozenset[int]:
-    """The arguments of the call `value`, by identity, that are variables of the caller of the function at hand."""
-    own = {name for name, found in ctx.frame.env.items() if isinstance(found, Stored) and _is_lent(ctx, found)}
-    return _lent(ctx, value, own)
+    """The arguments of the call `value`, by identity, that are variables, all of which end with a `return`."""
+    return _lent(ctx, value, set(ctx.frame.env))
 
 
 def _lent(ctx: Context, call: ast.Call, names: set[Any]) -> frozenset[int]:
@@ -147,6 +145,13 @@ def _lent(ctx: Context, call: ast.Call, names: set[Any]) -> frozenset[int]:
     found = [n for n in given if isinstance(n, ast.Name) and n.id in names and variable(ctx, n) is not None]
     loads = count_loads([call]) if found else {}  # type: ignore[list-item]
     return frozenset(id(n) for n in found if loads[n.id] == 1)
+
+
+def left(ctx: Context, binding: Any, span: Span) -> Any:
+    """What a call has given, as a `return` needs it: of variables, only those of the caller go on to be that."""
+    if isinstance(binding, tuple):
+        return tuple(left(ctx, item, span) for item in binding)
+    return as_value(ctx, binding, span) if isinstance(binding, Stored) and not _is_lent(ctx, binding) else binding
 
 
 def _is_lent(ctx: Context, owner: Stored) -> bool:

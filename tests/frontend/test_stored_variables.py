@@ -231,7 +231,7 @@ def test_matrices(monkeypatch):
 
 @wp.kernel
 def by_lanes(x: wp.array[F], k: wp.array[int], o: wp.array2d[F]):
-    block, lane = wp.tid()
+    _, lane = wp.tid()
     for t in range(lane, x.shape[0], wp.block_dim()):
         v = Vec(F(0.5))
         if k[t] > 1:

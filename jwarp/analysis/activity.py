@@ -53,12 +53,10 @@ class _Flow(Visitor):
         """`source` is one of the things that `result` is made of."""
         raise NotImplementedError
 
-    def branch(self, node: If) -> None:
-        self.inside(node)
+    def link_results(self, node: If) -> None:
         for block in (node.then, node.orelse):
             for result, source in zip(node.results, block.yields, strict=True):
                 self.link(result, source)
-        self.inside(node)
 
     def loop(self, node: For | While) -> None:
         before = -1
@@ -85,6 +83,10 @@ def _settle(flow: _F, kernel: Kernel) -> _F:
 
 class _Varied(_Flow):
     """Goes forward, from what is wanted."""
+
+    def branch(self, node: If) -> None:
+        self.inside(node)  # once: where branches are nested, twice would be often
+        self.link_results(node)
 
     def link(self, result: Value, source: Operand) -> None:
         if source in self.values:
@@ -115,6 +117,10 @@ class _Varied(_Flow):
 
 class _Useful(_Flow):
     """Goes backward, from what is given."""
+
+    def branch(self, node: If) -> None:
+        self.link_results(node)
+        self.inside(node)
 
     def link(self, result: Value, source: Operand) -> None:
         if result in self.values and isinstance(source, Value):

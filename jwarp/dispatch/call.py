@@ -51,7 +51,7 @@ class Call:
     def absent(self) -> frozenset[int]:
         """The arrays of the IR that None is given for."""
         params = enumerate(self.kernel.params)
-        return frozenset(p for p, param in params if param.is_array and self.parts.values[p] is None)
+        return frozenset(p for p, param in params if not param.is_value and self.parts.values[p] is None)
 
     @functools.cached_property
     def matched(self) -> Matched:

@@ -19,7 +19,7 @@ def check_part(param: Param, value: Any, role: Role) -> arguments.Fault | None:
     """What is wrong with the value of a parameter of the IR, or None."""
     if is_borrowed(value):
         return None  # looked at in each launch, as its owner may still change it
-    if value is None and param.is_array:
+    if value is None and not param.is_value:
         return None  # no array at all
     x64, given = compat.x64_enabled(), values.describe(value, param)
     found: Any

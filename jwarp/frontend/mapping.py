@@ -15,6 +15,7 @@ from jwarp.frontend.context import Context, Frame, UsesTiles
 from jwarp.frontend.func import Func, Lambda
 from jwarp.frontend.kernel import PythonKernel
 from jwarp.frontend.lowering import calls
+from jwarp.frontend.meaning import meaning
 from jwarp.frontend.syntax.source import Definition, check_function, read_source
 from jwarp.frontend.values.bindings import Binding, Composite, PythonRef, StructValue, describe, layout
 from jwarp.ir.nodes import Value
@@ -40,6 +41,7 @@ def as_function(thing: Any) -> Func | Builtin:
     Raises:
         KernelTypeError, CompileError: it is no function, or none that kernels could call.
     """
+    thing = meaning(thing)
     if isinstance(thing, (Func, Builtin)) and not isinstance(thing, TileBuiltin):
         return thing
     known = PYTHON_BUILTINS.get(thing) if callable(thing) else None

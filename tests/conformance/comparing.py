@@ -170,7 +170,11 @@ def warp_refuses(kernel: Any) -> bool:
 def _copy(kernel: Any, key: str, module: Module) -> Any:
     options = {**kernel.module.options, **kernel.options, "enable_backward": False}
     parent = warp.Kernel(kernel.func, key=key, module=module, options=options, source=kernel.adj.source)
-    return parent.add_overload(list(kernel.adj.arg_types.values())) if parent.is_generic else parent
+    copy = parent.add_overload(list(kernel.adj.arg_types.values())) if parent.is_generic else parent
+    # What wp.static gave where the kernel was defined; it was evaluated anew for the copy, with the names of now.
+    copy.adj.tree = kernel.adj.tree
+    copy.adj.resolved_static_expressions = kernel.adj.resolved_static_expressions
+    return copy
 
 
 def compare(kernel: Kernel, launch: Launch, expected: list[Any], got: dict[int, np.ndarray]) -> Outcome:

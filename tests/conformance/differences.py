@@ -16,9 +16,4 @@ DIFFERENCES = {
     "tests.geometry.test_mesh_query_point:sample_mesh_brute": ROUNDING,
     "tests.test_compile_consts:test_hash_redefine_kernel.<locals>.test_function": LATE,
     "tests.test_ctypes:make_matrix_test.<locals>.test_matrix_kernel": ROUNDING,
-    "tests.test_static:TestStatic.test_static_duplicate_expression_per_node_values.<locals>.k": LATE,
-    "tests.test_static:TestStatic.test_static_transformer_reused_call_deferred_and_eager.<locals>.raw": LATE,
-    "tests.test_static:TestStatic.test_static_transformer_reused_call_eager.<locals>.raw": LATE,
-    "tests.test_static:test_function_lookup.<locals>.operate": LATE,
-    "tests.test_static:test_function_variable.<locals>.function_variable_kernel": LATE,
 }

@@ -139,3 +139,22 @@ def test_comparisons_with_none():
 
     assert wp.launch(compared, 1, [None], [1])[0][0] == 1 + 4 + 16
     assert wp.launch(compared, 1, [X], [1])[0][0] == 2 + 8
+
+
+@wp.kernel
+def shifted(x: wp.array[wp.vec3], by: wp.vec3, y: wp.array[wp.vec3]):
+    i = wp.tid()
+    if x:
+        y[i] = x[i] + by
+    else:
+        y[i] = by
+
+
+def test_a_vector_by_value_is_no_array():
+    y = np.zeros((2, 3), np.float32)
+    record = wp.launch(shifted, 2, [np.ones_like(y), (1.0, 2.0, 3.0)], [y], record_cmd=True)
+    with pytest.raises(wp.KernelTypeError, match="parameter 'by': expected vec3, got NoneType"):
+        record.set_param_by_name("by", None)
+    record.set_param_by_name("x", None)
+    record.launch()
+    np.testing.assert_array_equal(y, [[1, 2, 3]] * 2)

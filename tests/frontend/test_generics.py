@@ -398,7 +398,6 @@ HALF = X.astype(jnp.float16)
         (lambda: wp.types.vector(0, Any), K, "extents must be positive"),
         (lambda: wp.array[TypeVar("Odd", str, bytes)], K, "the type variable Odd is constrained to <class 'str'>"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_what_is_refused(run, error, words):
     with pytest.raises(error, match=re.compile(words)):

@@ -132,3 +132,57 @@ def test_a_tile_is_loaded_from_one_array():
 
     with pytest.raises(wp.KernelTypeError, match="`y or x` is one of several arrays"):
         wp.inspect(loaded, "ir")
+
+
+@wp.func
+def second(values: wp.array[float]):
+    return values[1] * float(values.shape[0])
+
+
+@wp.kernel
+def conditional(
+    x: wp.array[float], y: wp.array[float], z: wp.array2d[float], c: wp.array[float], n: int,
+    out: wp.array[float], up: wp.array[int], down: wp.array[int],
+):  # fmt: skip
+    i = wp.tid()
+    a = x if c[i] > 0.5 else y
+    r = z[i] if c[i] > 0.0 else x
+    s = Held(x, 1.0) if c[i] < -0.5 else Held(y, 3.0)
+    three = x if c[i] > 0.7 else (y if c[i] > -0.7 else z[0])
+    literal = y if n > 0 else x
+    wp.atomic_add(up if c[i] > 0.0 else down, 0, 1)
+    out[i] = a[i] + 10.0 * r[1] + 100.0 * s.a[i] * s.k + three[0] + second(x if c[i] > 0.1 else y) + literal[i]
+    out[i] += float(a.shape[0] + a.shape[1] + z.shape[3]) + (y if c[i] > 0.5 else x)[i]
+
+
+def test_conditional_expressions_of_arrays():
+    rng = np.random.default_rng(2)
+    n = 16
+    x, y, c = rng.normal(size=(3, n)).astype(np.float32)
+    z = rng.normal(size=(n, n)).astype(np.float32)
+    twice = np.concatenate([y, y])
+    out, up, down = wp.launch(conditional, n, [x, twice, z, c, 1], [n, 1, 1])
+    expected = x + y + 10 * np.where(c > 0, z[:, 1], x[1]) + 100 * np.where(c < -0.5, x, 3 * y)
+    expected += np.where(c > 0.7, x[0], np.where(c > -0.7, y[0], z[0, 0])) + np.where(c > 0.1, x[1] * n, y[1] * 2 * n)
+    expected += y + np.where(c > 0.5, n, 2 * n)
+    np.testing.assert_allclose(out, expected, rtol=1e-5)
+    assert (up[0], down[0]) == (sum(c > 0), sum(c <= 0))
+    given = jnp.asarray(x), jnp.asarray(twice), jnp.asarray(z)
+    wp.check_grads(lambda x, y, z: wp.launch(conditional, n, [x, y, z, c, 1], [n, 1, 1])[0], given, order=1)
+
+
+def test_conditional_expressions_of_arrays_that_have_nothing_in_common():
+    @wp.kernel
+    def types(x: wp.array[float], y: wp.array[int], c: wp.array[float], out: wp.array[float]):
+        a = x if c[0] > 0.0 else y
+        out[0] = float(a[0])
+
+    @wp.kernel
+    def rows(x: wp.array2d[float], y: wp.array[float], k: wp.array[int], out: wp.array[float]):
+        a = x[k[0]] if k[1] > 0 else y  # which row is known in one branch only
+        out[0] = a[0]
+
+    for kernel in (types, rows):
+        with pytest.raises(wp.KernelTypeError, match="the two values have types") as error:
+            wp.inspect(kernel, "ir")
+        assert "write an if statement that uses each array" in str(error.value)

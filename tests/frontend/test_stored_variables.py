@@ -247,3 +247,32 @@ def test_in_blocks(block_dim):
     start = np.full(N, 0.5).view(_Values)
     expected = [_scaled_at(start, k, y) if k > 1 else start for k, y in zip(K, x, strict=True)]
     np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+@wp.func
+def moved(a: wp.ref[Vec], i: int):
+    a[i] += F(2.0)
+    return a[i + 1]
+
+
+@wp.kernel
+def by_reference(x: wp.array[Vec], k: wp.array[int], o: wp.array2d[F]):
+    t = wp.tid()
+    v = x[t]
+    v[k[t]] = F(1.0)
+    y = moved(v, k[t]) + moved(v, 3)
+    for j in range(N):
+        o[t, j] = v[j] + y
+
+
+def test_references(monkeypatch):
+    x = np.random.default_rng(9).normal(size=(len(K), N))
+
+    def run():
+        found = np.zeros((len(K), N))
+        wp.launch(wp.kernel(by_reference.python), len(K), inputs=[x, K], outputs=[found])
+        return found
+
+    found = run()
+    monkeypatch.setattr(stored, "MAX_SCALARS", 1 << 20)
+    np.testing.assert_array_equal(found, run())

@@ -113,6 +113,25 @@ def test_batches_of_seeds():
 HEAD = "import jwarp as wp\n\n\n@wp.kernel\ndef k(n: int, out: wp.array[float]):\n"
 
 
+@wp.kernel
+def drawn_within(seed: int, nested: wp.array[float], one_by_one: wp.array[float], states: wp.array2d[wp.uint32]):
+    i = wp.tid()
+    state = wp.rand_init(seed, i)
+    nested[i] = wp.randf(state, wp.randf(state), wp.randf(state) + 1.0)
+    states[0, i] = state
+    state = wp.rand_init(seed, i)
+    low = wp.randf(state)
+    high = wp.randf(state) + 1.0
+    one_by_one[i] = wp.randf(state, low, high)
+    states[1, i] = state
+
+
+def test_draws_among_the_arguments_of_a_draw_come_before_it():
+    nested, one_by_one, states = wp.launch(drawn_within, 32, [7], [32, 32, (2, 32)])
+    np.testing.assert_array_equal(nested, one_by_one)
+    np.testing.assert_array_equal(states[0], states[1])
+
+
 def test_a_function_unknown_before_a_loop(tmp_path):
     body = "    s = wp.rand_init(1)\n    for i in range(n):\n        f = wp.randf\n        out[i] = f(«s»)\n"
     check(HEAD + body, wp.CompileError, "`randf` changes `s`", "by its own name", tmp_path)

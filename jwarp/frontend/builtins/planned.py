@@ -22,12 +22,14 @@ _FEATURES = {
     "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
     "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
     "arrays outside kernels": "full ones",
-    "textures (interpolate between elements of an array)": "texture_sample",
+    "textures (interpolate between elements of an array)": (
+        "texture_sample Texture1D Texture2D Texture3D TextureFilterMode TextureAddressMode"
+    ),
     "NanoVDB volumes (an array of three dimensions holds a dense grid)": (
         "volume_sample volume_sample_grad volume_lookup volume_store volume_sample_f volume_sample_grad_f "
         "volume_lookup_f volume_store_f volume_sample_v volume_lookup_v volume_store_v volume_sample_i volume_lookup_i "
         "volume_store_i volume_sample_index volume_sample_grad_index volume_lookup_index volume_voxel_count "
-        "volume_index_to_world volume_world_to_index volume_index_to_world_dir volume_world_to_index_dir"
+        "volume_index_to_world volume_world_to_index volume_index_to_world_dir volume_world_to_index_dir Volume"
     ),
     "meshes, trees and hash grids (pass points and indices as arrays, and loop over them)": (
         "bvh_query_aabb bvh_query_ray bvh_query_capsule bvh_query_sphere bvh_query_next bvh_query_aabb_tiled "
@@ -36,9 +38,10 @@ _FEATURES = {
         "mesh_query_point_sign_normal mesh_query_point_sign_winding_number mesh_query_ray mesh_query_ray_anyhit "
         "mesh_query_ray_count_intersections mesh_get_bvh mesh_query_aabb mesh_query_sphere mesh_query_next "
         "mesh_query_aabb_next mesh_query_aabb_tiled mesh_query_aabb_next_tiled mesh_eval_position mesh_eval_velocity "
-        "hash_grid_query hash_grid_query_next hash_grid_point_id intersect_tri_tri mesh_get mesh_eval_face_normal "
-        "mesh_get_point mesh_get_velocity mesh_get_index closest_point_edge_edge"
+        "hash_grid_query hash_grid_query_next hash_grid_point_id mesh_get mesh_eval_face_normal "
+        "mesh_get_point mesh_get_velocity mesh_get_index Mesh Bvh HashGrid"
     ),
+    "functions of triangles and edges": "intersect_tri_tri closest_point_edge_edge",
     "queries of meshes and trees": (
         "tile_bvh_query_aabb tile_bvh_query_ray tile_bvh_query_next tile_mesh_query_aabb tile_mesh_query_aabb_next "
         "tile_query_valid"

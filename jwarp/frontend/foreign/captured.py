@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from jwarp.frontend.syntax.source import Definition
+from jwarp.errors import CompileError, Span
+from jwarp.frontend.syntax.source import Definition, Place, place_of
 
 
 def definition_of(function: Callable, adjoint: Any) -> Definition:
@@ -15,14 +17,49 @@ def definition_of(function: Callable, adjoint: Any) -> Definition:
 
     Values that `wp.static` had where the function was defined hold; what its names stand for is looked up now.
     """
-    variables = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
-    known: dict[str, Any] = {}
-    for text, value in adjoint.resolved_static_expressions.items():
-        try:
-            tree = ast.parse(f"({text})", mode="eval")
-        except SyntaxError:
+    definition = Definition.of(function)
+    code = function.__code__
+    parameters = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    cause = "Warp's code transformers changed it" if adjoint.transformers else "its file has changed since"
+    statics = functools.partial(_statics, adjoint.tree, parameters, definition.span, cause)
+    return dataclasses.replace(definition, statics=statics)
+
+
+def _statics(
+    module: ast.Module, parameters: frozenset[str], span: Span, cause: str, own: ast.FunctionDef
+) -> Mapping[Place, Any]:
+    """What Warp put in place of calls of `wp.static` when the function was defined, by place in `own`, its tree.
+
+    Raises:
+        CompileError: the trees differ in anything else.
+    """
+    found: dict[Place, Any] = {}
+    other = module.body[0]
+    if not isinstance(other, ast.FunctionDef):
+        raise CompileError(f"Warp has another tree of `{own.name}`: {cause}", span)
+    pending: list[tuple[Any, Any]] = [(own.args.args, other.args.args), (own.body, other.body)]
+    while pending:
+        x, y = pending.pop()
+        if type(x) is not type(y):
+            if isinstance(x, ast.Call) and (isinstance(y, ast.Constant) or hasattr(y, "warp_func")):
+                # What reads a parameter, as its length, is another value for other arguments.
+                if not any(isinstance(node, ast.Name) and node.id in parameters for node in ast.walk(x)):
+                    found[place_of(x)] = y.value if isinstance(y, ast.Constant) else y.warp_func
+                continue
+        elif isinstance(x, list):
+            if len(x) == len(y):
+                pending.extend(zip(x, y, strict=True))
+                continue
+        elif isinstance(x, ast.Constant) and isinstance(x.value, str) and isinstance(y.value, str):
+            continue  # texts of several lines are indented in the file
+        elif isinstance(x, ast.AST):
+            pending.extend((getattr(x, name), getattr(y, name)) for name in x._fields if name != "annotation")
             continue
-        # What depends on variables is another value each time that it is read, and Warp has the last one.
-        if not any(isinstance(node, ast.Name) and node.id in variables for node in ast.walk(tree)):
-            known[ast.unparse(tree)] = value
-    return dataclasses.replace(Definition.of(function), statics=known)
+        elif x == y:
+            continue
+        raise CompileError(
+            f"`{own.name}` is not what its file says: {cause}",
+            span,
+            "restart Python after a change; write what a transformer would make of it",
+        )
+    return found

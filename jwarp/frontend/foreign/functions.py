@@ -25,8 +25,6 @@ class ForeignFunc(Func):
             self.gradient = ForeignFunc(function.custom_grad_func)
         if function.custom_replay_func is not None:
             self.replay = ForeignFunc(function.custom_replay_func)
-        if function.custom_replay_func is not None:
-            self.replay = ForeignFunc(function.custom_replay_func)
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:

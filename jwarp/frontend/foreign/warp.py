@@ -10,10 +10,8 @@ import inspect
 import sys
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, TypeVar, get_args, get_origin
-
-import numpy as np
 
 from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError, Span
@@ -148,8 +146,17 @@ def _value(value: Any) -> Any:
     if made is kind:
         return value
     if hasattr(kind, _HINT):
-        return made(*np.array(value, made.dtype.dtype).ravel())
+        return made(*_components(value))
     return made(value.value) if hasattr(value, "value") else value
+
+
+def _components(value: Any) -> Iterator[Any]:
+    """The numbers of a vector or the like. NumPy would take those of half precision for the integers of their bits."""
+    for item in value:
+        if hasattr(type(item), _HINT):
+            yield from _components(item)
+        else:
+            yield getattr(item, "value", item)
 
 
 def _struct_value(value: Any) -> Struct:

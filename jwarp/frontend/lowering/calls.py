@@ -21,6 +21,7 @@ from jwarp.frontend.lowering.derivatives import GradientOf, call_gradient
 from jwarp.frontend.lowering.inlining import call_function
 from jwarp.frontend.lowering.rules import expression, lower, unsupported
 from jwarp.frontend.native import NativeFunc
+from jwarp.frontend.syntax.source import place_of
 from jwarp.frontend.values import composites, kinds, structs
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, StructValue, bind_python, describe
 from jwarp.ir.builder import zero
@@ -32,6 +33,9 @@ from jwarp.types import CompositeType, ScalarType, StructType, as_scalar, compos
 def call(ctx: Context, node: ast.Call) -> Binding:
     """A call of whatever kernels can call."""
     span = ctx.span(node)
+    statics = ctx.frame.source.statics
+    if statics and (place := place_of(node)) in statics:
+        return bind_python(statics[place], "wp.static(…)", span)
     if (method := _method(ctx, node.func)) is not None:
         owner, function = method
         _refuse_unpacking(ctx, node)
@@ -181,13 +185,12 @@ def _static(ctx: Context, node: ast.Call) -> Binding:
     if len(parts) != 1:
         raise CompileError("wp.static takes one expression", ctx.span(node))
     source = ctx.frame.source
-    if (written := ast.unparse(parts[0])) in source.statics:
-        return bind_python(source.statics[written], "wp.static(…)", ctx.span(node))
     known = _constants(ctx)
-    text = _Lengths(ctx).visit(copy.deepcopy(parts[0]))
+    inner = _Known(ctx)
+    text = inner.visit(copy.deepcopy(parts[0]))
     _check_known(ctx, text, known)
     expression = ast.fix_missing_locations(ast.Expression(text))
-    namespace = {**source.namespace, **known}
+    namespace = {**source.namespace, **known, **inner.values}
     try:
         result = eval(compile(expression, source.file, "eval"), namespace)
     except Exception as error:
@@ -202,13 +205,22 @@ def _constants(ctx: Context) -> dict[str, Any]:
     return {**numbers, **ctx.frame.statics}
 
 
-class _Lengths(ast.NodeTransformer):
-    """Makes each `len(v)` of a variable of the kernel, a vector or tuple, the number that it is."""
+class _Known(ast.NodeTransformer):
+    """Makes each `len(v)` of a variable of the kernel, a vector or tuple, the number that it is.
+
+    A `wp.static` inside that the decorator evaluated becomes a name, whose value is among `values`.
+    """
 
     def __init__(self, ctx: Context):
         self.ctx = ctx
+        self.values: dict[str, Any] = {}
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        place = place_of(node)
+        if place in self.ctx.frame.source.statics:
+            name = f"$static{len(self.values)}"
+            self.values[name] = self.ctx.frame.source.statics[place]
+            return ast.copy_location(ast.Name(name, ast.Load()), node)
         if isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1:
             value = node.args[0]
             found = self.ctx.frame.env.get(value.id) if isinstance(value, ast.Name) else None

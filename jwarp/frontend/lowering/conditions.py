@@ -19,6 +19,7 @@ from jwarp.frontend.values.bindings import (
     Composite,
     Number,
     StructArray,
+    Unusable,
     describe,
     holds_array,
     layout,
@@ -165,6 +166,10 @@ def choice(ctx: Context, node: ast.IfExp) -> Binding:
             y = tiles.loose(lower(ctx, node.orelse), span)
             ys = ctx.scalars(y, ctx.span(node.orelse))
     if layout(x, span) != layout(y, span):
+        if holds_array(x) and holds_array(y):
+            value = _joined(ctx, cond, (x, then, after), (y, orelse, state_of(ctx)), span)
+            if not isinstance(value, Unusable):
+                return value
         raise KernelTypeError(
             f"the two values have types {describe(x)} and {describe(y)}",
             span,

@@ -12,6 +12,7 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.stored import scalars_only
+from jwarp.frontend.meaning import meaning
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -60,6 +61,7 @@ def grad(function: Callable[..., Any]) -> Callable[..., Any]:
     Example:
         >>> dx, dy = wp.grad(wp.atan2)(x, y)
     """
+    function = meaning(function)
     if not isinstance(function, (Func, Builtin)):
         raise KernelTypeError(f"wp.grad needs a function of the kernel language, not {function!r}")
     return _known.made(function, lambda: GradientOf(function))

@@ -12,7 +12,7 @@ from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.gradients import with_gradient
-from jwarp.frontend.lowering.references import leave_references, reference_targets
+from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -42,6 +42,7 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     bound: Bound = {}
     arguments = stored.borrowed(ctx, function, _bound(function, given, bound), span)
     targets = reference_targets(ctx, function, given, arguments)
+    read_again(ctx, targets, arguments)
     lent = {name: binding.array for name, binding in arguments.items() if isinstance(binding, Stored)}
     caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments), variables=bound, memory=lent)
     ctx.frame.lent, ctx.lent = frozenset(array.index for array in lent.values()), frozenset()

@@ -15,6 +15,7 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.places import Place, change, place_of
+from jwarp.frontend.lowering.stored import as_value
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -58,6 +59,13 @@ def reference_targets(ctx: Context, function: Func, given: Arguments, arguments:
             )
     _check_apart(ctx, function, targets, arguments)
     return targets
+
+
+def read_again(ctx: Context, targets: Targets, arguments: dict[str, Binding]) -> None:
+    """Let references be what the variables are now: other arguments may be calls that have changed them."""
+    for name, target in targets.items():
+        if isinstance(target.node, ast.Name):
+            arguments[name] = as_value(ctx, ctx.frame.env[target.node.id], ctx.span(target.node))
 
 
 def _part_target(

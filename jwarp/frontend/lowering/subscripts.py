@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from jwarp.errors import CompileError, KernelTypeError
+from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context, scalar_hint
 from jwarp.frontend.lowering import stored, tile_subscripts
 from jwarp.frontend.lowering.rules import expression, lower
@@ -23,8 +23,9 @@ from jwarp.frontend.values.bindings import (
     TileRef,
     describe,
 )
+from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Operand, Value
-from jwarp.types import CompositeType, int32
+from jwarp.types import MAX_DIMS, CompositeType, int32
 
 
 @expression(ast.Subscript)
@@ -56,11 +57,14 @@ def _of_stored(ctx: Context, owner: Stored, node: ast.Subscript) -> Binding:
 
 
 def _of_shape(ctx: Context, owner: Shape, node: ast.Subscript) -> Binding:
-    return ctx.extent(owner.array, _static_index(ctx, node.slice, owner.array.type.dims), ctx.span(node))
+    dims = owner.array.type.dims
+    if dims <= (axis := _constant_integer(ctx, node.slice)) < MAX_DIMS:
+        return zero(int32)  # every array has four extents, those beyond its own are zero
+    return ctx.extent(owner.array, _within(axis, dims, ctx.span(node.slice)), ctx.span(node))
 
 
 def _of_tuple(ctx: Context, owner: tuple, node: ast.Subscript) -> Binding:
-    return owner[_static_index(ctx, node.slice, len(owner))]
+    return owner[_within(_constant_integer(ctx, node.slice), len(owner), ctx.span(node.slice))]
 
 
 _SUBSCRIPTS: dict[type, Callable[[Context, Any, ast.Subscript], Binding]] = {
@@ -109,12 +113,11 @@ def _check_component(ctx: Context, index: Value, extent: int) -> None:
     builder.check(holds, f"index outside of the {extent} components of an axis")
 
 
-def _static_index(ctx: Context, node: ast.expr, length: int) -> int:
-    """An index that must be known when the kernel is built."""
-    value = _constant_integer(ctx, node)
-    if not -length <= value < length:
-        raise CompileError(f"index {value} is outside 0 to {length - 1}", ctx.span(node))
-    return value % length
+def _within(index: int, length: int, span: Span) -> int:
+    """The position that an index means, counted from the end if it is negative."""
+    if not -length <= index < length:
+        raise CompileError(f"index {index} is outside 0 to {length - 1}", span)
+    return index % length
 
 
 def _constant_integer(ctx: Context, node: ast.expr) -> int:

@@ -13,7 +13,7 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.control_flow import branch, lower_statements, not_jumped
 from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.rules import lower
-from jwarp.frontend.syntax.source import may_jump
+from jwarp.frontend.syntax.source import may_jump, place_of
 from jwarp.frontend.values.bindings import Number, PythonRef
 from jwarp.ir.builder import FALSE, TRUE
 from jwarp.ir.nodes import Const
@@ -90,13 +90,13 @@ def _statics_of(ctx: Context, loop: ast.For, name: str) -> list[ast.AST]:
 def _is_static(ctx: Context, node: ast.AST) -> bool:
     if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
         return False
+    if place_of(node) in ctx.frame.source.statics:  # a constant, which the decorator evaluated
+        return False
     name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
     if name != "static":
         return False
     callee = lower(ctx, node.func)
-    is_static = isinstance(callee, PythonRef) and callee.object is static
-    # What the decorator evaluated is a constant.
-    return is_static and not (node.args and ast.unparse(node.args[0]) in ctx.frame.source.statics)
+    return isinstance(callee, PythonRef) and callee.object is static
 
 
 def _walk_unshadowed(node: ast.AST, name: str) -> Iterator[ast.AST]:

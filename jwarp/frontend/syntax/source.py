@@ -16,13 +16,22 @@ from jwarp.frontend.meaning import meaning
 from jwarp.frontend.syntax.outputs import rewrite_output_arguments
 from jwarp.types import CompositeValue
 
+# Where an expression begins and ends: line and column, and those of its end.
+Place = tuple[int, int, int, int]
+Statics = Callable[[ast.FunctionDef], Mapping[Place, Any]]
+
+
+def place_of(node: ast.expr) -> Place:
+    """Where `node` stands in its tree, and no other expression of its kind does."""
+    return (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
+
 
 @dataclass(frozen=True)
 class Source:
     """A parsed function.
 
-    `captured` holds what its outer names meant when it was defined, `statics` what is known already of the
-    expressions in `wp.static`, by their text as `ast.unparse` writes it.
+    `captured` holds what its outer names meant when it was defined, `statics` what calls of `wp.static` gave then,
+    as far as that is known, by place.
     """
 
     function: Callable
@@ -31,7 +40,7 @@ class Source:
     lines: list[str]
     first_line: int
     captured: Mapping[str, Any]
-    statics: Mapping[str, Any] = field(default_factory=dict)
+    statics: Mapping[Place, Any] = field(default_factory=dict)
     _spans: dict[ast.AST, Span] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -106,12 +115,15 @@ def file_lines(function: Callable) -> list[str]:
 
 @dataclass(frozen=True)
 class Definition:
-    """What the names and the file of a function were when it was decorated, and `wp.static` gave, as far as known."""
+    """What the names and the file of a function were when it was decorated.
+
+    `statics` tells of its tree what calls of `wp.static` gave then; without it, they are still to be evaluated.
+    """
 
     captured: dict[str, Any]
     lines: list[str]
     span: Span
-    statics: Mapping[str, Any] = field(default_factory=dict)
+    statics: Statics | None = None
 
     @staticmethod
     def of(function: Callable) -> Definition:
@@ -121,7 +133,7 @@ class Definition:
 
 
 def read_source(
-    function: Callable, captured: Mapping[str, Any], text: list[str], statics: Mapping[str, Any] | None = None
+    function: Callable, captured: Mapping[str, Any], text: list[str], statics: Statics | None = None
 ) -> Source:
     """Parse `function`, whose file has the lines `text`."""
     file, first_line = file_of(function), function.__code__.co_firstlineno
@@ -148,7 +160,7 @@ def read_source(
             Span(file, first_line),
             "restart Python",
         )
-    source = Source(function, body[0], file, lines, first_line, captured, statics or {})
+    source = Source(function, body[0], file, lines, first_line, captured, statics(body[0]) if statics else {})
     local = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
     rewrite_output_arguments(source.tree, lambda name: None if name in local else source.lookup(name))
     return source

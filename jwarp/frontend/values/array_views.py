@@ -247,8 +247,11 @@ def one_of(options: tuple[ArrayRef, ...], array: ArrayRef) -> ArrayRef:
     if isinstance(array, OneOf) or array not in options:
         return array
     which = Const(int32, options.index(array))
-    name = " or ".join(dict.fromkeys(option.name for option in options))
-    return OneOf(ONE_OF_SEVERAL, name, array.type, options=options, which=which)
+    return OneOf(ONE_OF_SEVERAL, _name_of(options), array.type, options=options, which=which)
+
+
+def _name_of(options: tuple[ArrayRef, ...]) -> str:
+    return " or ".join(dict.fromkeys(option.name for option in options))
 
 
 def aligned(e: Emitter, x: Any, y: Any, span: Span, inside: Collection[Operand] | None = None) -> tuple[Any, Any]:
@@ -268,8 +271,7 @@ def aligned(e: Emitter, x: Any, y: Any, span: Span, inside: Collection[Operand] 
         return x, y
     several = x if isinstance(x, OneOf) else y
     if isinstance(several, OneOf):
-        options = several.options
-        return one_of(options, x), one_of(options, y)
+        return _among(_options(several, y if several is x else x, inside), x, y)
     if x.is_missing != y.is_missing:
         found = _without_elements(e, y if x.is_missing else x, span)
         return found if x.is_missing else found[::-1]
@@ -280,10 +282,33 @@ def aligned(e: Emitter, x: Any, y: Any, span: Span, inside: Collection[Operand] 
 
 def _one_of_two(x: ArrayRef, y: ArrayRef, inside: Collection[Operand] | None) -> tuple[ArrayRef, ArrayRef]:
     """Two different arrays, each as one of both, if what they show is known where neither index in `inside` is."""
-    used = [scalar for array in (x, y) for scalar in flatten(array, NO_SPAN) or ()]
-    if inside is None or x == y or any(scalar in inside for scalar in used):
+    if x == y or not (_is_known(x, inside) and _is_known(y, inside)):
         return x, y
-    return one_of((x, y), x), one_of((x, y), y)
+    return _among((x, y), x, y)
+
+
+def _options(several: OneOf, other: ArrayRef, inside: Collection[Operand] | None) -> tuple[ArrayRef, ...]:
+    """The options of one of several arrays and, behind them, the other array, where it is known outside."""
+    if isinstance(other, OneOf) or other in several.options or other.is_missing:
+        return several.options
+    every = (*several.options, other)
+    return every if all(_is_known(option, inside) for option in every) else several.options
+
+
+def _is_known(array: ArrayRef, inside: Collection[Operand] | None) -> bool:
+    """Whether what an array shows is computed before the branches that compute `inside`."""
+    return inside is not None and not any(scalar in inside for scalar in flatten(array, NO_SPAN) or ())
+
+
+def _among(options: tuple[ArrayRef, ...], x: ArrayRef, y: ArrayRef) -> tuple[ArrayRef, ArrayRef]:
+    """Two arrays, each as one of the options, which begin with those that it was one of already."""
+
+    def widened(array: ArrayRef) -> ArrayRef:
+        if isinstance(array, OneOf) and array.options == options[: len(array.options)]:
+            return dataclasses.replace(array, options=options, name=_name_of(options))
+        return one_of(options, array)
+
+    return widened(x), widened(y)
 
 
 def _without_elements(e: Emitter, array: ArrayRef, span: Span) -> tuple[ArrayRef, ArrayRef]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import gc
+import importlib.util
 import pickle
 import types
 import weakref
@@ -206,7 +208,100 @@ def test_it_ends_with_the_kernel_of_warp():
     assert ended() is None
 
 
+# -- wp.static
+
+
+def test_one_text_of_static_has_a_value_at_each_place():
+    counted = iter((2.0, 3.0))
+
+    def following():
+        return next(counted)
+
+    @wp.kernel(module="unique")
+    def k(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        a = wp.static(following())
+        b = wp.static(following())
+        s = float(0.0)
+        for j in range(2):
+            s += wp.static(float(j) + wp.static(len(names.text) + 4.0))
+        y[i] = a * x[i] + 10.0 * b + 100.0 * s
+
+    np.testing.assert_allclose(run(k, X), 2 * X + 30 + 1100)
+
+
+def test_static_of_a_name_that_is_outer_and_a_variable_too():
+    @wp.kernel(module="unique")
+    def k(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        N = 2.0
+        y[i] = N * x[i] + float(wp.static(N))
+
+    expected = wp.zeros(N, dtype=float, device="cpu")
+    wp.launch(k, N, [wp.array(X, device="cpu")], [expected], device="cpu")
+    np.testing.assert_allclose(run(k, X), expected.numpy())  # Warp took the outer one
+
+
+def test_static_of_a_function_that_is_another_one_later():
+    kernels = []
+    for op in (wp.min, wp.max):
+
+        @wp.kernel(module="unique")
+        def k(x: wp.array[float], y: wp.array[float]):
+            i = wp.tid()
+            y[i] = wp.static(op)(x[i], 2.5)
+
+        kernels.append(k)
+    np.testing.assert_allclose(run(kernels[0], X), np.minimum(X, 2.5))
+    np.testing.assert_allclose(run(kernels[1], X), np.maximum(X, 2.5))
+
+
+@wp.func
+def total(v: Any):
+    s = float(0.0)
+    for j in range(wp.static(len(v))):
+        s += v[j]
+    return s
+
+
+def test_static_of_the_length_of_an_argument_is_that_of_each_call():
+    @wp.kernel(module="unique")
+    def k(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = total(wp.vec2(x[i], 1.0)) + total(wp.vec4(x[i]))
+
+    np.testing.assert_allclose(run(k, X), 5 * X + 1)
+
+
 # -- what is refused
+
+
+class ZeroForOne(ast.NodeTransformer):
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        return ast.copy_location(ast.Constant(0.0), node) if node.value == 1.0 else node
+
+
+def test_code_transformers():
+    def raw(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = x[i] + 1.0
+
+    kernel = wp.Kernel(raw, module=wp.get_module(f"{__name__}_transformed"), code_transformers=[ZeroForOne()])
+    with pytest.raises(jwarp.CompileError, match="`raw` is not what its file says: Warp's code transformers"):
+        run(kernel, X)
+
+
+def test_a_file_that_changed_before_the_kernel_was_met(tmp_path):
+    file = tmp_path / "edited.py"
+    text = "import warp as wp\n@wp.kernel(module='unique')\ndef k(x: wp.array[float], y: wp.array[float]):\n"
+    text += "    i = wp.tid()\n    y[i] = {} * x[i]\n"
+    file.write_text(text.format("2.0"))
+    spec = importlib.util.spec_from_file_location("edited", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    file.write_text(text.format("30.0"))
+    with pytest.raises(jwarp.CompileError, match="`k` is not what its file says: its file has changed"):
+        run(module.k, X)
 
 
 def test_errors_show_the_line_of_the_kernel():

@@ -11,6 +11,7 @@ import jwarp
 
 wp = pytest.importorskip("warp")
 wp.config.quiet = True
+wp.init()  # values of half precision need it
 
 N = 16
 
@@ -218,3 +219,37 @@ def test_a_replay_gives_the_places_of_the_launch():
     gradient, (places, y) = jax.grad(total, has_aux=True)(x)
     np.testing.assert_allclose(np.sort(y)[N - (x > 0).sum() :], np.sort(x[x > 0] ** 2), rtol=1e-6)
     np.testing.assert_allclose(gradient, np.where(x > 0, 2 * x * weights[places], 0), rtol=1e-6)
+
+
+PAIR = wp.vec2h(wp.float16(1.0), wp.float16(3.0))
+SHORT = wp.types.vector(2, wp.bfloat16)
+
+
+@wp.struct
+class Halves:
+    v: wp.vec2h
+
+
+@wp.kernel
+def halves(v: wp.vec2h, m: wp.mat22h, q: wp.quath, b: SHORT, s: Halves, y: wp.array(dtype=float)):
+    y[0] = float(v[1])
+    y[1] = float(m[1, 0])
+    y[2] = float(q[2])
+    y[3] = float(b[0])
+    y[4] = float(s.v[1])
+    y[5] = float(PAIR[1])
+    y[6] = float(wp.static(PAIR)[0])
+
+
+def test_values_of_half_precision():
+    s = Halves()
+    s.v = wp.vec2h(0.25, 6.5)
+    given = [wp.vec2h(0.5, 2.5), wp.mat22h(1.0, 2.0, 4.5, 8.0), wp.quath(0.0, 1.0, 5.5, 0.0), SHORT(7.5, 1.0), s]
+    (y,) = jwarp.launch(halves, 1, given, [7])
+    np.testing.assert_array_equal(y, [2.5, 4.5, 5.5, 7.5, 6.5, 3.0, 1.0])
+
+
+def test_functions_of_warp_are_mapped():
+    x = jnp.arange(4.0)
+    np.testing.assert_allclose(jwarp.map(with_default, x, 2), x**2, rtol=1e-6)
+    np.testing.assert_allclose(jwarp.map(wp.sin, x), jnp.sin(x), rtol=1e-6)

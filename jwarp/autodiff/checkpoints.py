@@ -31,6 +31,14 @@ class Storage(enum.Enum):
     CHECKPOINTS = "a fixed number of states, from which loops run again to the trip that is wanted"
 
 
+class LoopOverwrites(Exception):
+    """A loop overwrites an array, which has no checkpoints; `error` says so to the user."""
+
+    def __init__(self, error: NotDifferentiableError):
+        super().__init__(str(error))
+        self.error = error
+
+
 class Checkpoints:
     """The local arrays of all loops of one adjoint kernel, which `sweep` builds."""
 
@@ -60,12 +68,13 @@ class Checkpoints:
         loops = (n for n in walk(body) if isinstance(n, For | While))
         for node in (inner for loop in loops for inner in walk_node(loop)):
             if isinstance(node, Op) and node.row.adds in (Memory.TAPE, Memory.LOG):
-                raise NotDifferentiableError(
+                error = NotDifferentiableError(
                     f"kernel `{self.sweep.kernel.name}`: a loop overwrites an array and reads it again, which needs "
                     "a record of unknown length",
                     node.span,
                     "store to another array than the one that is read",
                 )
+                raise LoopOverwrites(error)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from jwarp.analysis.activity import Activity, activity
 from jwarp.analysis.ownership import ThreadIndices, owned_arrays, stencils
-from jwarp.autodiff.checkpoints import Checkpoints, LoopCheckpoints, Storage
+from jwarp.autodiff.checkpoints import Checkpoints, LoopCheckpoints, LoopOverwrites, Storage
 from jwarp.autodiff.custom_gradients import Inlined, loaded_by_gradients, memory_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order
@@ -47,6 +47,7 @@ from jwarp.ir.nodes import (
 )
 from jwarp.passes.dead_stores import drop_dead_stores
 from jwarp.passes.hoist import speculate
+from jwarp.passes.local_values import local_values
 from jwarp.passes.prune import prune
 from jwarp.passes.simplify import simplify
 from jwarp.types import ArrayType, int64, shape_of, with_shape
@@ -73,12 +74,25 @@ def vjp(
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
-    written = frozenset(written_params(kernel))
-    kernel = simplify(speculate(simplify(kernel)))
-    wanted, given = frozenset(wanted), frozenset(given)
-    owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
-    reverse = _Reverse(kernel, wanted, activity(kernel, wanted, given, carries), written, owned, storage)
-    return reverse.adjoint(kernel, {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned})
+    wants, gives = frozenset(wanted), frozenset(given)
+
+    def of(kernel: Kernel) -> Derived:
+        written = frozenset(written_params(kernel))
+        kernel = simplify(speculate(simplify(kernel)))
+        owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
+        reverse = _Reverse(kernel, wants, activity(kernel, wants, gives, carries), written, owned, storage)
+        return reverse.adjoint(kernel, {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned})
+
+    try:
+        return of(kernel)
+    except LoopOverwrites as refused:
+        values = local_values(kernel)  # carried by the loops
+        if values is kernel:
+            raise refused.error from None
+    try:
+        return of(values)
+    except LoopOverwrites as refused:
+        raise refused.error from None
 
 
 class _Reverse(ForwardSweep):

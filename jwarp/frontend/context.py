@@ -6,14 +6,14 @@ import ast
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.func import Func
 from jwarp.frontend.syntax.operators import SYMBOLS
-from jwarp.frontend.syntax.source import Source, count_loads
+from jwarp.frontend.syntax.source import Source, count_loads, indexed_names
 from jwarp.frontend.values import array_views
 from jwarp.frontend.values.bindings import (
     ArrayRef,
@@ -45,6 +45,10 @@ from jwarp.types import ArrayType, Bound, CompositeType, ScalarType, bool_, int3
 
 # What one thread may have in local arrays. Sixteen threads at a time have theirs on the stack.
 MAX_LOCAL_BYTES = 4096
+# The same for the components of variables; those of further variables stay scalars.
+MAX_STORED_BYTES = MAX_LOCAL_BYTES // 2
+# What all threads of a block may have of them, which may be in the memory that they share.
+MAX_BLOCK_STORED_BYTES = 16 << 10
 
 
 class UsesTiles(Exception):
@@ -61,12 +65,21 @@ class Frame:
     unset: set[str] = field(default_factory=set)  # names that some path leaves without a value
     statics: dict[str, Any] = field(default_factory=dict)  # variables of unrolled loops
     variables: Bound = field(default_factory=dict)  # the types that type variables stand for
+    memory: dict[str, ArrayRef] = field(
+        default_factory=dict
+    )  # the arrays of variables that have their components there
+    lent: frozenset[int] = frozenset()  # those of variables of the caller
     not_carried: frozenset[str] = frozenset()  # names from before the loop at hand that it must leave as they are
 
     @functools.cached_property
     def loads(self) -> dict[str, int]:
         """How often each name is read."""
         return count_loads(self.source.tree.body)
+
+    @functools.cached_property
+    def indexed(self) -> frozenset[str]:
+        """The names of variables that are indexed by values, as far as the text tells, or by functions they go to."""
+        return indexed_names(self.source.tree)
 
 
 # Calls a function that is an argument of a builtin with values that are written at some places, as does `apply`.
@@ -102,12 +115,16 @@ class Context:
         self.builder = Builder()
         self.tiles = TileMemory(self.builder, debug)
         self.locals: list[Local] = []
+        self.stored: list[Local] = []  # those of them that hold the components of a variable
+        self.free: list[ArrayRef] = []  # those of functions that have been read
         self.tid_arity = 0
         self.warnings: dict[tuple[Span, str], None] = {}
         self.assigned_name = ""  # of the variable that the expression at hand is for
         self.unrolled = 1  # how many copies of the code at hand are being read
         self.stack: list[Func] = []  # the functions being read
         self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
+        self.lent: frozenset[int] = frozenset()  # arguments, by identity, that a call may change in place
+        self.only_scalars = False  # whether variables must not be in memory
         self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
 
     # -- places in the source
@@ -340,8 +357,8 @@ class Context:
     def local_array(self, kind: ArrayType, extents: tuple[int, ...], span: Span) -> ArrayRef:
         """A new array of this thread's own, all zeros."""
         local = Local(self.assigned_name or "local array", kind, (*extents, *kind.components))
-        self.locals.append(local)
-        if sum(made.size * made.dtype.bits // 8 for made in self.locals) > MAX_LOCAL_BYTES:
+        written = _bytes_of([*self.locals, local]) - _bytes_of(self.stored)
+        if written > MAX_LOCAL_BYTES:
             raise CompileError(
                 f"the local arrays of a kernel may have {MAX_LOCAL_BYTES} bytes for each thread; with this one of "
                 f"{local.size * local.dtype.bits // 8} bytes, `{local.name}`, they have more",
@@ -349,9 +366,31 @@ class Context:
                 "use a smaller array, or a parameter with an axis for the threads; an unrolled loop has the arrays "
                 "of its body once for each trip: wp.config.max_unroll",
             )
+        return ArrayRef(self._new_local(local), local.name, kind, (), extents)
+
+    def array_of_components(self, name: str, kind: CompositeType) -> ArrayRef | None:
+        """A local array, all zeros, for the components of a variable; None if there are too many of these."""
+        for array in self.free:
+            if array.type.element is kind:
+                self.free.remove(array)
+                self.builder.effect("clear", attr=array.index)
+                return array
+        local = Local(name, ArrayType(kind.dtype, len(kind.shape)), kind.shape)
+        size = _bytes_of([*self.stored, local])
+        if size > MAX_STORED_BYTES or size * self.block_dim > MAX_BLOCK_STORED_BYTES:
+            return None
+        self.stored.append(local)
+        return ArrayRef(self._new_local(local), name, ArrayType(kind, 0), (), ())
+
+    def _new_local(self, local: Local) -> int:
+        self.locals.append(local)
         number = self.first_local + len(self.locals) - 1
         self.builder.effect("clear", attr=number)
-        return ArrayRef(number, local.name, kind, (), extents)
+        return number
+
+
+def _bytes_of(locals: Sequence[Local]) -> int:
+    return sum(local.size * local.dtype.bits // 8 for local in locals)
 
 
 def _element(array: ArrayRef, scalars: list[Operand]) -> Binding:

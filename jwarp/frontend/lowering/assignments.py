@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.context import Context
-from jwarp.frontend.lowering import places
+from jwarp.frontend.lowering import places, stored
 from jwarp.frontend.lowering.names import assign, read_name
 from jwarp.frontend.lowering.operators import combined
 from jwarp.frontend.lowering.rules import lower, statement, unsupported
@@ -57,8 +57,10 @@ def assignment(ctx: Context, node: ast.Assign) -> None:
     else:
         first = targets[0]
         ctx.assigned_name = first.id if isinstance(first, ast.Name) else ""
+        ctx.lent = stored.lent_by_assignment(ctx, targets, value)
         binding = lower(ctx, value)
-        ctx.assigned_name = ""
+        ctx.assigned_name, ctx.lent = "", frozenset()
+        binding = stored.assigned(ctx, targets, binding, ctx.span(value))
         if holds_tile(binding):
             binding = _assigned_tile(ctx, targets, value, binding)
     for target in targets:

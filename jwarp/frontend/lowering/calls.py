@@ -47,6 +47,8 @@ def call(ctx: Context, node: ast.Call) -> Binding:
         return _static(ctx, node)
     callee = _meant(found.object)
     rule, reading = called(callee, span)
+    if not isinstance(callee, Func):
+        ctx.lent = frozenset()
     _refuse_unpacking(ctx, node)
     if node.keywords and not reading.names:
         raise CompileError(

@@ -9,6 +9,7 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
+from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.control_flow import State, restore, state_of
 from jwarp.frontend.lowering.names import SET
 from jwarp.frontend.lowering.references import changed_by_calls
@@ -20,7 +21,9 @@ from jwarp.frontend.values import array_views
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
+    Composite,
     OneOf,
+    Stored,
     StructValue,
     Tile,
     TileRef,
@@ -116,6 +119,7 @@ class Carried:
             after = self.ctx.tiles.loose(state.env[name], self.span)
             if isinstance(after, Unusable):
                 raise after.error(self.span)
+            after = self._moved(name, binding, after)
             if layout(after, self.span) != layout(binding, self.span):
                 if holds_array(binding) or holds_array(after):
                     raise CompileError(
@@ -137,6 +141,16 @@ class Carried:
         self.unset_inside = state.unset
         self.after = state.env
         return values
+
+    def _moved(self, name: str, binding: Binding, after: Binding) -> Binding:
+        """What a name stands for at the end of the body, with its components where they are before the loop."""
+        if layout(after, self.span) == layout(binding, self.span):
+            return after
+        after = stored.as_value(self.ctx, after, self.span)
+        if isinstance(binding, Stored) and isinstance(after, Composite) and name != "$result":
+            stored.write(self.ctx, binding, after)
+            return binding
+        return after
 
     def finished(self, node: For | While) -> For | While:
         """The loop without the tiles that its body does not change, which it need not carry."""
@@ -241,15 +255,18 @@ def _is_only_changed(ctx: Context, name: str, loop: ast.stmt) -> bool:
 def _types_after(ctx: Context, names: list[str], body: Callable, fresh: list[str], span: Span) -> dict[str, Binding]:
     """What `fresh` names stand for after the body, found by reading it once for nothing."""
     before, arity, warnings = state_of(ctx), ctx.tid_arity, dict(ctx.warnings)
-    locals, gradients = list(ctx.locals), list(ctx.gradients)
+    memory = dict(ctx.frame.memory)
+    locals, gradients, components = list(ctx.locals), list(ctx.gradients), (list(ctx.stored), list(ctx.free))
     not_carried = ctx.frame.not_carried
     Carried(ctx, names, {}, {}, False, span).enter()
     with ctx.builder.block():
         body()
         found = {n: ctx.tiles.loose(ctx.frame.env[n], span) for n in fresh if n in ctx.frame.env}
+        found = {n: b if n == "$result" else stored.as_value(ctx, b, span) for n, b in found.items()}
     restore(ctx, before)
-    ctx.tid_arity, ctx.warnings, ctx.locals, ctx.gradients = arity, warnings, locals, gradients
-    ctx.frame.not_carried = not_carried
+    ctx.tid_arity, ctx.warnings, ctx.gradients = arity, warnings, gradients
+    ctx.locals, (ctx.stored, ctx.free) = locals, components
+    ctx.frame.not_carried, ctx.frame.memory = not_carried, memory
     return found
 
 

@@ -14,10 +14,21 @@ from dataclasses import dataclass, field
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
+from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.rules import lower, lower_condition, lower_statement, statement
 from jwarp.frontend.syntax.source import always_jumps, may_jump, returns_value
 from jwarp.frontend.values import array_views
-from jwarp.frontend.values.bindings import Binding, Tile, Unusable, describe, flatten, holds_array, layout, rebuild
+from jwarp.frontend.values.bindings import (
+    Binding,
+    Stored,
+    Tile,
+    Unusable,
+    describe,
+    flatten,
+    holds_array,
+    layout,
+    rebuild,
+)
 from jwarp.frontend.values.cells import Cells, holds_tile, with_origins
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
 from jwarp.ir.nodes import Const, If, Node, Operand, Value
@@ -134,7 +145,7 @@ def return_(ctx: Context, node: ast.Return) -> None:
         if ctx.frame.is_kernel:
             raise CompileError("a kernel returns nothing", span, "store to an array parameter")
         # What a tile holds now: the place it is in may change afterwards.
-        ctx.frame.env["$result"] = ctx.tiles.loose(lower(ctx, node.value), span)
+        ctx.frame.env["$result"] = ctx.tiles.loose(_returned(ctx, node), span)
     elif any(returns_value(n) for n in ast.walk(ctx.frame.source.tree)):
         raise CompileError(
             f"`{ctx.frame.source.name}` returns nothing here and a value elsewhere",
@@ -142,6 +153,21 @@ def return_(ctx: Context, node: ast.Return) -> None:
             "return a value of that type here too",
         )
     ctx.frame.env["$return"] = TRUE
+
+
+def _returned(ctx: Context, node: ast.Return) -> Binding:
+    """What `return` gives; a variable of the caller's that was changed in place is that itself."""
+    value, frame = node.value, ctx.frame
+    assert value is not None
+    if isinstance(value, ast.Call):
+        ctx.lent = frozenset() if stored.returns_in_loops(ctx) else stored.lent_by_return(ctx, value)
+        result = lower(ctx, value)
+        ctx.lent = frozenset()
+        return stored.left(ctx, result, ctx.span(value))
+    same = stored.returned(ctx, node) if frame.lent else []
+    items = value.elts if isinstance(value, ast.Tuple) else [value]
+    parts = tuple(frame.env[n.id] if isinstance(n, ast.Name) and n.id in same else lower(ctx, n) for n in items)
+    return parts if isinstance(value, ast.Tuple) else parts[0]
 
 
 # -- branches
@@ -194,6 +220,8 @@ def merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State]
             unset.add(name)
         if holds_tile(x) or holds_tile(y):
             x, y = (_loose_in(ctx, state, b, into, span) for state, b, into in zip(states, (x, y), nodes, strict=True))
+        if stored.holds_stored(x) or stored.holds_stored(y):
+            x, y = _stored_in(ctx, name, (x, y), nodes, span)
         if holds_array(x) and holds_array(y):
             counts = name == "$result" or not (left.has_left or right.has_left)
             x, y = array_views.aligned(ctx, x, y, span, _computed_in(nodes) if counts else None)
@@ -241,6 +269,22 @@ def _merged_cells(
         results.extend(items)
         cells[cell] = Tile(x.type, tuple(items))
     return cells
+
+
+def _stored_in(
+    ctx: Context, name: str, pair: tuple[Binding | None, ...], nodes: tuple, span: Span
+) -> tuple[Binding | None, ...]:
+    """What a variable whose components may be in memory stands for behind two branches."""
+    x, y = pair
+    if x is None or y is None:
+        if name != "$result":  # of the caller's variables, which hold something before the branches
+            owner = x or y
+            assert isinstance(owner, Stored)
+            ctx.builder.effect("clear", attr=owner.array.index)
+        return pair
+    if layout(x, span) == layout(y, span):
+        return pair
+    return tuple(stored.value_after(ctx, b, into, span) for b, into in zip(pair, nodes, strict=True))
 
 
 def _loose_in(ctx: Context, state: State, binding: Binding | None, nodes: list[Node], span: Span) -> Binding | None:

@@ -11,6 +11,7 @@ from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
+from jwarp.frontend.lowering.stored import scalars_only
 from jwarp.frontend.meaning import meaning
 from jwarp.frontend.values.bindings import (
     ArrayRef,
@@ -108,7 +109,7 @@ def call_gradient(ctx: Context, gradient: GradientOf, given: Arguments) -> Bindi
     inputs: list[tuple[Value, Operand]] = []
     inner = [_with_inputs(value, inputs, span) for value in values]
     first = ctx.first_local + len(ctx.locals)
-    with ctx.builder.block() as nodes:
+    with ctx.builder.block() as nodes, scalars_only(ctx):
         result = ctx.apply(PythonRef(function), inner, spans, span)
         scalars = flatten(result, span)
     if result == () or scalars is None:

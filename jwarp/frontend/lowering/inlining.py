@@ -8,6 +8,7 @@ from typing import Any
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.context import Context, Frame
 from jwarp.frontend.func import Func
+from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.gradients import with_gradient
@@ -15,6 +16,7 @@ from jwarp.frontend.lowering.references import leave_references, read_again, ref
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
+    Stored,
     StructArray,
     StructValue,
     TileStack,
@@ -38,21 +40,28 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     if function in ctx.stack:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
     bound: Bound = {}
-    arguments = _bound(function, given, bound)
+    arguments = stored.borrowed(ctx, function, _bound(function, given, bound), span)
     targets = reference_targets(ctx, function, given, arguments)
     read_again(ctx, targets, arguments)
-    caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments), variables=bound)
+    lent = {name: binding.array for name, binding in arguments.items() if isinstance(binding, Stored)}
+    caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments), variables=bound, memory=lent)
+    ctx.frame.lent, ctx.lent = frozenset(array.index for array in lent.values()), frozenset()
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)
+    only_scalars = ctx.only_scalars
+    ctx.only_scalars |= function.gradient is not None or function.replay is not None
     try:
+        for name, binding in ctx.frame.env.items():
+            ctx.frame.env[name] = stored.in_memory(ctx, name, binding, span)
         lower_statements(ctx, function.source.tree.body)
         result = result_of(ctx, function, span)
         after = ctx.frame.env
+        ctx.free += [array for array in ctx.frame.memory.values() if array.index not in ctx.frame.lent]
     except JwarpError as error:
         raise _inside(error, function, span) from None
     finally:
         ctx.stack.pop()
-        ctx.frame = caller
+        ctx.frame, ctx.only_scalars = caller, only_scalars
     leave_references(ctx, function, targets, arguments, after)
     if ctx.in_gradient:
         return result
@@ -78,7 +87,7 @@ def _with_replay(ctx: Context, replay: Func, arguments: dict[str, Binding], resu
     ctx.stack.append(replay)
     first = ctx.first_local + len(ctx.locals)
     try:
-        with ctx.builder.block() as nodes:
+        with ctx.builder.block() as nodes, stored.scalars_only(ctx):
             lower_statements(ctx, replay.source.tree.body)
             again = result_of(ctx, replay, span)
     except JwarpError as error:
@@ -196,7 +205,7 @@ def _layout(binding: Binding, span: Span) -> Any:
     """What an annotation is compared with."""
     if isinstance(binding, tuple):
         return tuple(_layout(item, span) for item in binding)
-    whole = isinstance(binding, (ArrayRef, StructArray, StructValue, TileStack))
+    whole = isinstance(binding, (ArrayRef, Stored, StructArray, StructValue, TileStack))
     return binding.type if whole else layout(binding, span)  # type: ignore[union-attr]
 
 

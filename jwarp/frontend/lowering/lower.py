@@ -24,6 +24,7 @@ from jwarp.frontend.lowering import (
 )
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.inlining import result_of
+from jwarp.frontend.lowering.stored import in_memory
 from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.values import structs
 from jwarp.ir.nodes import Block, Kernel, Param, Value, blocks
@@ -45,6 +46,7 @@ def lower_func(function: Func, types: tuple[ScalarType, ...]) -> tuple[tuple[Val
     params = tuple(Value(t, name) for t, name in zip(types, function.signature.parameters, strict=True))
     frame = Frame(function.source, env={param.name: param for param in params})
     ctx = Context(frame, calls.apply, MAX_LIBRARY_UNROLL)
+    ctx.only_scalars = True
     ctx.stack.append(function)
     lower_statements(ctx, function.source.tree.body)
     span = ctx.span(function.source.tree)
@@ -89,7 +91,7 @@ def lower_kernel_source(
     span, parts = ctx.span(source.tree), iter(enumerate(params))
     for argument in signature:
         binding = structs.bind_parameter(ctx.parameter, argument.type, parts, span)
-        ctx.frame.env[argument.name] = binding
+        ctx.frame.env[argument.name] = in_memory(ctx, argument.name, binding, span)
     try:
         lower_statements(ctx, source.tree.body)
     except RecursionError:

@@ -10,7 +10,8 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import BUILTINS, public
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.rules import expression, lower
-from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, Unusable, bind_python, describe, layout
+from jwarp.frontend.lowering.stored import as_value, in_memory
+from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, Stored, Unusable, bind_python, describe, layout
 from jwarp.ir.builder import FALSE, TRUE
 from jwarp.ir.nodes import Operand
 
@@ -53,7 +54,7 @@ def read_name(ctx: Context, name: str, span: Span) -> Binding:
         binding = frame.env[name]
         if isinstance(binding, Unusable):
             raise binding.error(span)
-        return binding
+        return as_value(ctx, binding, span) if isinstance(binding, Stored) else binding
     code = frame.source.function.__code__
     if name in code.co_varnames or name in code.co_cellvars:
         raise CompileError(f"`{name}` has no value yet at this point", span, "assign to it before it is read")
@@ -90,14 +91,14 @@ def assign(ctx: Context, name: str, binding: Binding, span: Span) -> None:
     before = frame.env.get(name)
     arrays = isinstance(before, ArrayRef) and isinstance(binding, ArrayRef)
     if before is not None and not isinstance(before, Unusable) and not arrays:
-        old, new = layout(before, span), layout(binding, span)
+        old, new = (b.type if isinstance(b, Stored) else layout(b, span) for b in (before, binding))
         if old is not None and old != new:
             raise KernelTypeError(
                 f"`{name}` is {describe(before)} and cannot become {describe(binding)}",
                 span,
                 "convert the value, or use another name",
             )
-    frame.env[name] = binding
+    frame.env[name] = in_memory(ctx, name, binding, span)
     frame.unset.discard(name)
     if ctx.debug:
         frame.env[SET + name] = TRUE

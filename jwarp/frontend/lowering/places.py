@@ -10,6 +10,7 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
+from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.names import assign, read_name
 from jwarp.frontend.lowering.subscripts import element_or_view, selectors
 from jwarp.frontend.lowering.tile_subscripts import indexed_place
@@ -20,6 +21,7 @@ from jwarp.frontend.values.bindings import (
     Binding,
     Composite,
     OneOf,
+    Stored,
     StructArray,
     StructValue,
     TileRef,
@@ -94,6 +96,8 @@ def place_of(ctx: Context, target: ast.expr) -> Place:
 def _place(ctx: Context, target: ast.expr) -> Place:
     """What `a[i]`, `v[i]`, `v.x`, `v[1:3]`, `m[i][j]` or `a[i][j].x` names."""
     span = ctx.span(target)
+    if (owned := stored.variable(ctx, target)) is not None:
+        return Place(target.id, owned.array, None, ())  # type: ignore[attr-defined]
     if isinstance(target, ast.Name):
         binding = read_name(ctx, target.id, span)
         if isinstance(binding, (ArrayRef, StructArray)):
@@ -175,6 +179,8 @@ def read(ctx: Context, place: Place, span: Span) -> Binding:
     if place.array is not None:
         if place.indices is None:
             raise _row_error(place, span)
+        if place.array.is_local and not place.array.type.dims:
+            return stored.read(ctx, Stored(place.array), place.selectors, span)
         value = ctx.load(place.array, place.indices, span)
     else:
         assert place.value is not None

@@ -15,6 +15,7 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.places import Place, change, place_of
+from jwarp.frontend.lowering.stored import as_value
 from jwarp.frontend.syntax.source import variable_of
 from jwarp.frontend.values.bindings import (
     ArrayRef,
@@ -22,6 +23,7 @@ from jwarp.frontend.values.bindings import (
     Composite,
     OneOf,
     PythonRef,
+    Stored,
     StructArray,
     StructValue,
     holds_array,
@@ -64,7 +66,7 @@ def read_again(ctx: Context, targets: Targets, arguments: dict[str, Binding]) ->
     """Let references be what the variables are now: other arguments may be calls that have changed them."""
     for name, target in targets.items():
         if isinstance(target.node, ast.Name):
-            arguments[name] = ctx.frame.env[target.node.id]
+            arguments[name] = as_value(ctx, ctx.frame.env[target.node.id], ctx.span(target.node))
 
 
 def _part_target(
@@ -149,7 +151,7 @@ def changed_by_calls(ctx: Context, tree: ast.AST) -> list[str]:
     nodes = [node for call in calls for node in _references_of(ctx, call)]
     names = [node.id for node in nodes if isinstance(node, ast.Name)]
     roots = [root.id for node in nodes if not isinstance(node, ast.Name) and (root := variable_of(node)) is not None]
-    parts = [name for name in roots if isinstance(ctx.frame.env.get(name), (Composite, StructValue))]
+    parts = [name for name in roots if isinstance(ctx.frame.env.get(name), (Composite, Stored, StructValue))]
     return list(dict.fromkeys([*names, *parts]))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context, scalar_hint
-from jwarp.frontend.lowering import tile_subscripts
+from jwarp.frontend.lowering import stored, tile_subscripts
 from jwarp.frontend.lowering.rules import expression, lower
 from jwarp.frontend.values import array_views, composites, structs
 from jwarp.frontend.values.bindings import (
@@ -18,6 +18,7 @@ from jwarp.frontend.values.bindings import (
     Number,
     OneOf,
     Shape,
+    Stored,
     StructArray,
     TileRef,
     describe,
@@ -30,7 +31,7 @@ from jwarp.types import MAX_DIMS, CompositeType, int32
 @expression(ast.Subscript)
 def subscript(ctx: Context, node: ast.Subscript) -> Binding:
     """`x[…]`."""
-    owner = lower(ctx, node.value)
+    owner = stored.variable(ctx, node.value) or lower(ctx, node.value)
     rule = _SUBSCRIPTS.get(type(owner))
     if rule is None:
         raise KernelTypeError(f"{describe(owner)} cannot be indexed", ctx.span(node), scalar_hint(owner))
@@ -51,6 +52,10 @@ def _of_composite(ctx: Context, owner: Composite, node: ast.Subscript) -> Bindin
     return composites.read(ctx, owner, selectors(ctx, owner.type, node), ctx.span(node))
 
 
+def _of_stored(ctx: Context, owner: Stored, node: ast.Subscript) -> Binding:
+    return stored.read(ctx, owner, selectors(ctx, owner.type, node), ctx.span(node))
+
+
 def _of_shape(ctx: Context, owner: Shape, node: ast.Subscript) -> Binding:
     dims = owner.array.type.dims
     if dims <= (axis := _constant_integer(ctx, node.slice)) < MAX_DIMS:
@@ -68,6 +73,7 @@ _SUBSCRIPTS: dict[type, Callable[[Context, Any, ast.Subscript], Binding]] = {
     StructArray: _of_struct_array,
     TileRef: tile_subscripts.read,
     Composite: _of_composite,
+    Stored: _of_stored,
     Shape: _of_shape,
     tuple: _of_tuple,
 }

@@ -254,6 +254,27 @@ def count_loads(trees: list[ast.stmt]) -> dict[str, int]:
     return counts
 
 
+def indexed_names(tree: ast.AST) -> frozenset[str]:
+    """The names that stand before brackets with more than numbers in them, or that go to a call and are its result."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            if not all(isinstance(item, ast.Slice) or _is_number(item) for item in items):
+                found.add(node.value.id)
+        elif isinstance(node, (ast.Assign, ast.Return)) and isinstance(node.value, ast.Call):
+            call = node.value
+            given = {n.id for n in (*call.args, *(k.value for k in call.keywords)) if isinstance(n, ast.Name)}
+            if isinstance(node, ast.Assign):
+                given &= {n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+            found |= given
+    return frozenset(found)
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant))
+
+
 def branches_of(statement: ast.stmt) -> list[list[ast.stmt]]:
     """The sequences of statements of which a branching statement runs one; none for other statements."""
     if isinstance(statement, ast.If):

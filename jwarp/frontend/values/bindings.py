@@ -196,6 +196,22 @@ class Composite:
 
 
 @dataclass(frozen=True)
+class Stored:
+    """A variable that is a vector or matrix and has its components in a local array: what that holds when it is read.
+
+    Only the table of variables and what a function returns have it; who reads the variable gets a `Composite`.
+    """
+
+    array: ArrayRef
+
+    @property
+    def type(self) -> CompositeType:
+        """The type of the vector or matrix."""
+        assert isinstance(self.array.type.element, CompositeType)
+        return self.array.type.element
+
+
+@dataclass(frozen=True)
 class Tile:
     """What a tile holds: for each component of its elements, a tile of scalars.
 
@@ -314,6 +330,7 @@ Binding = (
     | Const
     | Number
     | Composite
+    | Stored
     | Tile
     | TileRef
     | TileStack
@@ -330,7 +347,7 @@ Binding = (
 def describe(binding: Binding) -> str:
     """The binding's type, in the user's words."""
     match binding:
-        case Value() | Const() | Number() | Composite():
+        case Value() | Const() | Number() | Composite() | Stored():
             return binding.type.name
         case ArrayRef() | StructArray() | StructValue() | Tile() | TileRef() | TileStack():
             return repr(binding.type)
@@ -412,6 +429,8 @@ def flatten(binding: Binding, span: Span) -> list[Operand] | None:
         return list(binding.items)
     if isinstance(binding, (StructValue, StructArray, TileStack)):
         return flatten(binding.items, span)
+    if isinstance(binding, Stored):
+        return []
     if isinstance(binding, OneOf):
         return [binding.which]
     if isinstance(binding, ArrayRef):
@@ -430,6 +449,8 @@ def layout(binding: Binding, span: Span) -> Any:
     if isinstance(binding, (StructValue, StructArray, TileStack)):
         inner = layout(binding.items, span)
         return None if inner is None else (binding.type, *inner)
+    if isinstance(binding, Stored):
+        return (binding.array.index, binding.type)
     if isinstance(binding, OneOf):
         return (binding.type, binding.options)
     if isinstance(binding, ArrayRef):
@@ -463,7 +484,7 @@ def rebuild(binding: Binding, scalars: list[Operand]) -> Binding:
         return dataclasses.replace(binding, axes=tuple(_rebuilt_axis(axis, scalars) for axis in binding.axes))
     if isinstance(binding, tuple):
         return tuple(rebuild(item, scalars) for item in binding)
-    return scalars.pop(0)
+    return binding if isinstance(binding, Stored) else scalars.pop(0)
 
 
 # -- the scalars in what is shown of an axis

@@ -1,0 +1,146 @@
+"""Takes small local arrays apart: each element becomes a value, which branches give and loops carry.
+
+An index that varies becomes a choice among all elements. That is more code, but nothing is overwritten any more, which
+a derivative would have to keep a record of.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+from jwarp.ir.builder import make_block, zero
+from jwarp.ir.nodes import (
+    Block,
+    Const,
+    For,
+    If,
+    Kernel,
+    Local,
+    Op,
+    Operand,
+    Value,
+    While,
+    arrays_changed,
+    arrays_read,
+    changed_arrays,
+    touched_by_gradients,
+    walk,
+)
+from jwarp.ir.visit import Rebuilder
+
+# How many elements the arrays that are taken apart may have together.
+MAX_VALUES = 1024
+_ACCESSES = ("clear", "load", "store", "atomic_add")
+
+
+def local_values(kernel: Kernel) -> Kernel:
+    """The kernel without the local arrays that can be taken apart; itself if there are none."""
+    arrays = {k: a for k, a in enumerate(kernel.locals, len(kernel.params)) if not a.shared}
+    for number in touched_by_gradients(kernel) & arrays.keys():
+        del arrays[number]
+    for node in walk(kernel.body):
+        found: set = set()
+        if isinstance(node, Op):
+            found = set() if node.name in _ACCESSES else {*arrays_read(node), *arrays_changed(node)}
+        elif isinstance(node, While):
+            found = set().union(*map(changed_arrays, node.cond.nodes))
+        elif isinstance(node, For) and node.lanes is not None:
+            found = changed_arrays(node)
+        for array in found & arrays.keys():
+            del arrays[array]
+    if not arrays or sum(array.size for array in arrays.values()) > MAX_VALUES:
+        return kernel
+    return dataclasses.replace(kernel, body=_LocalValues(arrays).block(kernel.body))
+
+
+class _LocalValues(Rebuilder):
+    """`held` is what the elements of each array are."""
+
+    def __init__(self, arrays: dict[int, Local]):
+        super().__init__()
+        self.arrays = arrays
+        self.held: dict[int, list[Operand]] = {k: [zero(a.dtype)] * a.size for k, a in arrays.items()}
+
+    def op(self, node: Op) -> None:
+        if node.name not in _ACCESSES or node.array not in self.arrays:
+            return self.keep(node)
+        items = self.held[node.array]
+        if node.name == "clear":
+            self.held[node.array] = [zero(items[0].type)] * len(items)
+            return None
+        emit = self.builder.op
+        value: Operand | None = None
+        hits = self.hits(self.arrays[node.array], self.operands(node.indices))
+        if node.name != "store":
+            value = zero(items[0].type)
+            for hit, item in zip(hits, items, strict=True):
+                value = emit("select", hit, item, value)
+            if node.result is not None:
+                self.known[node.result] = value
+        if node.name != "load":
+            (new,) = self.operands(node.values)
+            if value is not None:
+                new = emit("add", value, new)
+            pairs = zip(hits, items, strict=True)
+            self.held[node.array] = [emit("select", hit, new, item) for hit, item in pairs]
+        return None
+
+    def hits(self, array: Local, indices: Sequence[Operand]) -> list[Operand]:
+        """For each element, whether the indices name it; each counts from either end."""
+        emit = self.builder.op
+
+        def at(index: Operand, position: int, extent: int) -> Operand:
+            ends = (Const(index.type, k) for k in (position, position - extent))
+            return emit("or", *(emit("eq", index, end) for end in ends))
+
+        axes = [[at(i, k, n) for k in range(n)] for i, n in zip(indices, array.shape, strict=True)]
+        found = []
+        for first, *others in itertools.product(*axes):
+            for other in others:
+                first = emit("and", first, other)
+            found.append(first)
+        return found
+
+    def values(self, changed: Sequence[int]) -> tuple[Operand, ...]:
+        return tuple(x for array in changed for x in self.held[array])
+
+    def fresh(self, changed: Sequence[int]) -> tuple[Value, ...]:
+        """New values for the elements of arrays."""
+        made = tuple(Value(x.type) for x in self.values(changed))
+        left = iter(made)
+        for array in changed:
+            self.held[array] = [next(left) for _ in self.held[array]]
+        return made
+
+    def inner(self, block: Block, changed: Sequence[int]) -> Block:
+        """A block that also yields the elements of arrays."""
+        with self.builder.block() as nodes:
+            self.nodes(block)
+            return make_block(nodes, (*self.operands(block.yields), *self.values(changed)))
+
+    def branch(self, node: If) -> None:
+        changed = self.changed(node)
+        before, cond = dict(self.held), self.operand(node.cond)
+        then = self.inner(node.then, changed)
+        self.held = dict(before)
+        orelse = self.inner(node.orelse, changed)
+        results = (*node.results, *self.fresh(changed))
+        self.builder.append(If(cond, then, orelse, results, node.span))
+
+    def loop(self, node: For | While) -> None:
+        changed = self.changed(node)
+        init = (*self.operands(node.init), *self.values(changed))
+        params = (*node.params, *self.fresh(changed))
+        if isinstance(node, For):
+            lo, hi = self.operand(node.lo), self.operand(node.hi)
+            made: For | While = dataclasses.replace(node, lo=lo, hi=hi, body=self.inner(node.body, changed))
+        else:
+            cond = self.inner(node.cond, ())
+            made = dataclasses.replace(node, cond=cond, body=self.inner(node.body, changed))
+        results = (*node.results, *self.fresh(changed))
+        self.builder.append(dataclasses.replace(made, params=params, init=init, results=results))
+
+    def changed(self, node: If | For | While) -> list[int]:
+        return sorted(k for k in changed_arrays(node) if k in self.arrays)

@@ -12,7 +12,7 @@ import signal
 import sys
 import unittest
 import unittest.mock
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,11 @@ from warp._src.codegen import Struct
 
 MAX_SIGNATURES = 8  # launches kept of one kernel, each with other argument types
 MAX_SIZE = 1 << 18  # threads, and elements of an array
-TEST_SECONDS = 20
+TEST_SECONDS = 30
+
+
+class OverLimit(BaseException):
+    """Something takes too long. What is under way does not catch it as an error of its own."""
 
 
 @dataclass
@@ -132,25 +136,26 @@ def _signature(kernel: Any) -> tuple:
     return tuple(str(t) for t in kernel.adj.arg_types.values())
 
 
-def record(name: str, stand_in: Any) -> tuple[list[Any], list[Launch]]:
-    """The kernels of the module `name`, and the launches that its unit tests make."""
+def record(name: str, stand_in: Any, begin: Callable[[str], bool]) -> tuple[list[Any], list[Launch]]:
+    """The kernels of the module `name`, and the launches that its unit tests make, those that `begin` is true of."""
     recorder = Recorder(stand_in)
     with _lenient(), _quiet():
         importlib.import_module(name)
         with _nothing_compiled(), recorder.patched():
             for test in _each(unittest.TestLoader().loadTestsFromModule(sys.modules[name])):
-                _try_test(test, TEST_SECONDS)
+                if begin(test_name(test)):
+                    _try_test(test)
     return kernels_of(name), list(recorder.launches.values())
 
 
-def record_tests(module: str, names: list[str], recorder: Recorder, seconds: int) -> None:
-    """Run the tests `names` of a module, with launches as the recorder has them."""
+def record_tests(module: str, names: list[str], recorder: Recorder, begin: Callable[[str], bool]) -> None:
+    """Run the tests `names` of a module, those that `begin` is true of, with launches as the recorder has them."""
     with _lenient(), _quiet():
         importlib.import_module(module)
         with _nothing_compiled(), recorder.patched():
             for test in _each(unittest.TestLoader().loadTestsFromModule(sys.modules[module])):
-                if test_name(test) in names:
-                    _try_test(test, seconds)
+                if test_name(test) in names and begin(test_name(test)):
+                    _try_test(test)
 
 
 def test_name(test: Any) -> str:
@@ -158,8 +163,8 @@ def test_name(test: Any) -> str:
     return test.id().split()[0]
 
 
-def _try_test(test: Any, seconds: int) -> None:
-    with contextlib.suppress(Exception), time_limit(seconds):
+def _try_test(test: Any) -> None:
+    with contextlib.suppress(Exception, OverLimit, SystemExit), time_limit(TEST_SECONDS):
         test.setUpClass()
         test.setUp()
         getattr(test, test._testMethodName)()
@@ -231,10 +236,10 @@ def _quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in what takes more seconds of the processor: the machine may be busy with other things."""
+    """Raise OverLimit in what takes more seconds of the processor: the machine may be busy with other things."""
 
     def stop(*args: Any) -> None:
-        raise TimeoutError
+        raise OverLimit
 
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -48,10 +48,10 @@ def main() -> None:
     )
     parser.add_argument("--print", type=Path, nargs="+", default=[], help="only print the table of these files")
     parser.add_argument("--update", action="store_true", help="write the names of agreeing kernels to agreeing.txt")
-    parser.add_argument("--library", action="append", default=[], help="try a library's kernels: mujoco_warp or newton")
+    parser.add_argument("--library", action="append", default=[], help="warp, mujoco_warp or newton; several times")
     parser.add_argument("--steps", default=",".join(trial.STEPS), help="what to do with kernels")
     parser.add_argument("--share", default="0/1", help="K/N: every N-th kernel by a hash of the name, beginning with K")
-    parser.add_argument("--tests", default="", help="only modules of a library's tests that have this in their name")
+    parser.add_argument("--tests", default="", help="only modules of a library's tests whose names match")
     parser.add_argument(
         "modules", nargs="*", help="as warp.tests.test_vec; all, if neither this nor --library is given"
     )
@@ -66,7 +66,7 @@ def main() -> None:
         steps = tuple(options.steps.split(","))
         which, count = map(int, options.share.split("/"))
         jobs = [job for x in libraries for job in jobs_of(x, steps, (which, count), options.tests)]
-        if not libraries or options.modules:
+        if "warp" in options.library or not libraries or options.modules:
             modules = options.modules or all_modules()
             jobs += [Job(module, steps=steps, share=(which, count)) for module in modules]
         rows = run_jobs(jobs, options.rows)

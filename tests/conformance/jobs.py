@@ -82,6 +82,15 @@ class Rows:
             with self.path.open("a") as file:
                 file.writelines(json.dumps(row) + "\n" for row in rows)
 
+    def forget(self, reason: str) -> None:
+        """Drop what is said of kernels of which something was said for a reason that matches."""
+        names = {row["name"] for row in self.all if row["step"] != "job" and re.search(reason, row["reason"])}
+        jobs = {row["job"] for row in self.all if row.get("name") in names}
+        dropped = [row["job"] in jobs if row["step"] == "job" else row["name"] in names for row in self.all]
+        self.all = [row for row, drop in zip(self.all, dropped, strict=True) if not drop]
+        if self.path is not None:
+            self.path.write_text("".join(json.dumps(row) + "\n" for row in self.all))
+
     @property
     def done(self) -> set[tuple[str, str]]:
         """Library and name of the jobs that came to their end."""
@@ -95,24 +104,27 @@ class Rows:
         return [row for row in self.all if row["library"] == library and row["step"] in trial.STEPS]
 
 
-def run_jobs(jobs: list[Job], path: Path | None = None) -> list[dict]:
+def run_jobs(jobs: list[Job], path: Path | None = None, again: str = "") -> list[dict]:
     """The rows of all jobs; those that `path` has already are not made again, and new ones are added to it.
 
-    Where a process ends early, the rest of its trials are done in another one.
+    Kernels with a row whose reason matches `again` are tried anew. Where a process ends early, the rest of its trials
+    are done in another one.
     """
     folder = Path(tempfile.mkdtemp(prefix="conformance-"))
     _prepare(jobs, folder)
     rows = Rows(path)
+    if again:
+        rows.forget(again)
     context = multiprocessing.get_context("fork")
     for number, job in enumerate(jobs):
         if (job.owner, job.name) in rows.done:
             continue
         began = _children_seconds()
-        again = _again(job, rows, job.past)
+        left = _again(job, rows, job.past)
         for attempt in range(200):
             log = folder / f"{number}-{attempt}.jsonl"
             log.touch()
-            process = context.Process(target=_quietly, args=(log, again.run))
+            process = context.Process(target=_quietly, args=(log, left.run))
             process.start()
             process.join(SECONDS)
             if late := process.is_alive():
@@ -125,8 +137,8 @@ def run_jobs(jobs: list[Job], path: Path | None = None) -> list[dict]:
             ended = _ended(job, seen, "takes too long" if late else "", process.exitcode, log)
             rows.add([ended])
             if seen and seen[-1]["verdict"] == "begun":
-                past = dataclasses.replace(again.past, broken=again.past.broken | {ended["name"]})
-                again = _again(job, rows, past)
+                past = dataclasses.replace(left.past, broken=left.past.broken | {ended["name"]})
+                left = _again(job, rows, past)
             elif attempt:
                 break
         seconds = round(_children_seconds() - began, 1)

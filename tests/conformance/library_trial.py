@@ -28,7 +28,7 @@ class LibraryTrial(trial.Trial):
         tried: collections.Counter = collections.Counter()
         for module, names in self.tests.items():
             recorder = Recorder(self.stand_in, key=lambda kernel: (kernel,), most=INSTANCES)
-            record_tests(module, names, recorder, self.begin_test)
+            record_tests(module, names, recorder, self)
             for launch in recorder.launches.values():
                 wanted = launch.name.startswith(f"{self.package.package}.") and self.options.wants(launch.name)
                 if wanted and launch.kernel not in self.compiles and tried[launch.name] < INSTANCES:

@@ -46,6 +46,7 @@ def main() -> None:
     parser.add_argument(
         "--rows", type=Path, help="file of one row for each thing tried; what it has is not tried again"
     )
+    parser.add_argument("--again", default="", help="of what --rows has, try kernels with a reason that matches anew")
     parser.add_argument("--print", type=Path, nargs="+", default=[], help="only print the table of these files")
     parser.add_argument("--update", action="store_true", help="write the names of agreeing kernels to agreeing.txt")
     parser.add_argument("--library", action="append", default=[], help="warp, mujoco_warp or newton; several times")
@@ -69,7 +70,7 @@ def main() -> None:
         if "warp" in options.library or not libraries or options.modules:
             modules = options.modules or all_modules()
             jobs += [Job(module, steps=steps, share=(which, count)) for module in modules]
-        rows = run_jobs(jobs, options.rows)
+        rows = run_jobs(jobs, options.rows, options.again)
     table.print_table(rows)
     of_warp = [row for row in rows if row["library"] == "Warp"]
     if of_warp:

@@ -142,6 +142,10 @@ class Trial:
             self.begin(name, "test", 3 * TEST_SECONDS)
         return name not in self.options.past.broken
 
+    def end_test(self, name: str, reason: str) -> None:
+        if reason:
+            self.write({"name": name, "step": "test", "verdict": "warp", "reason": reason})
+
     def say(self, name: str, outcome: Outcome, **more: Any) -> None:
         self.write({"name": name, "step": "launch", **dataclasses.asdict(outcome), **more})
 
@@ -224,7 +228,7 @@ class Trial:
                     assign(argument.type, target, map(results.get, group))
 
     def run(self) -> None:
-        kernels, launches = record(self.module, self.stand_in, self.begin_test)
+        kernels, launches = record(self.module, self)
         launched = {launch.name for launch in launches}
         rng = np.random.default_rng(zlib.crc32(self.module.encode()))
         launches = [x for x in launches if self.options.wants(x.name) and self.compiled(x.kernel, x)]

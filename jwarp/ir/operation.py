@@ -30,6 +30,7 @@ class Memory(enum.Flag):
     EXTENTS = enum.auto()  # of arrays
     TAPE = enum.auto()  # records of values, the last one first
     LOG = enum.auto()  # records of the elements of one array, the last one first
+    NOTES = enum.auto()  # of the values that were found in one array, which are read again in their order
     LINES = enum.auto()  # of text
 
 
@@ -130,6 +131,7 @@ class Operation:
     changes_tile: bool = field(init=False)  # gives a tile with another element, or with other elements
     uses_log: bool = field(init=False)
     uses_tape: bool = field(init=False)
+    uses_notes: bool = field(init=False)
     is_extremum: bool = field(init=False)  # such an access that leaves the smaller or larger of two numbers
     in_order: bool = field(init=False)  # happens in the order of the program: with the tape, logs and lines
 
@@ -157,7 +159,8 @@ class Operation:
             "uses_log": Memory.LOG in used,
             "uses_tape": Memory.TAPE in used,
             "makes_nan": self.makes_nan and self.effect == "pure",
-            "in_order": bool(used & (Memory.LOG | Memory.TAPE | Memory.LINES)),
+            "uses_notes": Memory.NOTES in used,
+            "in_order": bool(used & (Memory.LOG | Memory.TAPE | Memory.NOTES | Memory.LINES)),
         }
         for name, fact in facts.items():
             object.__setattr__(self, name, fact)

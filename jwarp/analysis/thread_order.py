@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from jwarp.analysis.ownership import owned_arrays
+from jwarp.ir.attributes import ArrayName
 from jwarp.ir.nodes import (
     Const,
     For,
@@ -16,6 +17,7 @@ from jwarp.ir.nodes import (
     Value,
     While,
     blocks,
+    changed_arrays,
     inner_params,
     operands,
     results,
@@ -110,18 +112,20 @@ def _accesses(nodes: Iterable[object]) -> Iterable[Op]:
 
 def _waits(loop: While, arrays: set[int]) -> bool:
     """Whether the condition of a loop depends on one element of `arrays`, read in every trip."""
-    defined = {*inner_params(loop)}
-    for node in walk_node(loop):
-        if node is not loop:
-            defined.update(inner_params(node), results(node))
+    changing = {*inner_params(loop)}
+    changed = changed_arrays(loop)
 
     def is_fixed(x: Operand) -> bool:
-        return isinstance(x, Const) or x not in defined
+        return isinstance(x, Const) or x not in changing
 
+    for node in walk_node(loop):
+        if node is loop or (isinstance(node, Op) and _repeats(node, changed) and all(map(is_fixed, node.args))):
+            continue
+        changing.update(inner_params(node), results(node))
     reads = [n for n in _accesses(walk_node(loop)) if n.array in arrays and n.result is not None]
     fixed = [n for n in reads if all(map(is_fixed, n.indices))]
     needed = _condition(loop)
-    if any(n.row.is_atomic and n.result in needed for n in fixed):
+    if any(_may_settle(n) and n.result in needed for n in fixed):
         return True
     loaded = {n.result for n in fixed if not n.row.is_atomic}
     if loaded.isdisjoint(needed):
@@ -130,6 +134,16 @@ def _waits(loop: While, arrays: set[int]) -> bool:
     return not any(x in needed for x in loop.params) and not any(
         n.result in needed for n in _accesses(walk_node(loop)) if n.result not in loaded
     )
+
+
+def _repeats(node: Op, changed: set[ArrayName]) -> bool:
+    """Whether an operation gives in every trip of a loop what it gives for the same arguments in the first."""
+    return node.row.is_pure or (node.row.effect == "read" and node.attr not in changed)
+
+
+def _may_settle(node: Op) -> bool:
+    """Whether an atomic operation, done again, may find what it found before; one that adds comes to an end."""
+    return node.row.settles or (node.row.is_atomic and isinstance(node.args[-1], Const) and node.args[-1].value == 0)
 
 
 def _condition(loop: While) -> set[Value]:

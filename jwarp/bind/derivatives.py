@@ -129,7 +129,7 @@ def _fitted(x: Any, own: Mask, wanted: Mask, batch: Batch) -> Any:
     if own == wanted:
         return x
     extra = tuple(sum(own[:k]) for k in range(len(own)) if own[k] and not wanted[k])
-    x, own = jnp.sum(x, extra), tuple(a and b for a, b in zip(own, wanted, strict=True))
+    x, own = jnp.sum(x, extra, dtype=x.dtype) if extra else x, tuple(a and b for a, b in zip(own, wanted, strict=True))
     inside = jnp.shape(x)[sum(own) :]
     missing = [sum(wanted[:k]) for k in range(len(wanted)) if wanted[k] and not own[k]]
     return jnp.broadcast_to(jnp.expand_dims(x, missing), (*batch.shape(wanted), *inside))

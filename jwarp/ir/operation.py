@@ -133,6 +133,9 @@ class Operation:
     uses_tape: bool = field(init=False)
     uses_notes: bool = field(init=False)
     is_extremum: bool = field(init=False)  # such an access that leaves the smaller or larger of two numbers
+    settles: bool = field(
+        init=False
+    )  # an atomic one that, done again with the same values, leaves the element as it is
     in_order: bool = field(init=False)  # happens in the order of the program: with the tape, logs and lines
 
     def __post_init__(self) -> None:
@@ -152,6 +155,7 @@ class Operation:
             "is_access": is_access,
             "is_write": is_access and changes,
             "is_atomic": is_access and changes and reads,
+            "settles": is_access and changes and reads and self.combines not in ("add", "mul", "xor"),
             "is_extremum": self.combines in ("min", "max"),
             "takes_all": self.kinds == ANY,
             "is_logical": self.kinds == BITS,

@@ -9,9 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
-from jwarp import _native
+from jwarp.analysis.thread_order import waiting_loop
 from jwarp.backend.interpreter.machine import run
-from jwarp.launching.derive import Variant, derive
 from jwarp.launching.program import program_of
 
 F = wp.float64
@@ -39,7 +38,7 @@ def several_places(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n:
     """A varying number of places for each thread, capped, which a recurrence uses."""
     i = wp.tid()
     v = x[i]
-    for k in range(trips[i]):
+    for _ in range(trips[i]):
         place = wp.atomic_add(n, 0, 1)
         if place < y.shape[0]:
             v = v * wp.sin(x[i]) + F(0.1) * F(place) * v
@@ -104,10 +103,10 @@ def taken_in_turns(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n:
     """Nested loops, a condition that counts, and two counters that meet."""
     i = wp.tid()
     v = x[i]
-    k = int(0)
+    k = int(0)  # noqa: RUF046, UP018
     while wp.atomic_add(n, cell[i], 1) % 3 != 2:
         v = v * F(0.7) + x[i] * F(n[7])
-        for j in range(trips[i]):
+        for _ in range(trips[i]):
             at = wp.atomic_add(n, 7, 1)
             if at % 2 == 1:
                 v = wp.sin(v) + F(at % 5) * x[i]
@@ -128,16 +127,12 @@ def read_where_counted(x: wp.array[F], cell: wp.array[int], trips: wp.array[int]
         y[place] = y[place] * x[i] + x[i]
     if n[0] % 5 == 4:
         n[0] = n[0] + 1
-    y[place_after(n, i)] *= F(2.0)
+    other = wp.atomic_add(n, 1, 3)
+    y[24 + other % 16] *= F(2.0)
 
 
-@wp.func
-def place_after(n: wp.array[int], i: int):
-    return 24 + i % 16 if wp.atomic_add(n, 1, 1) % 16 == i % 16 else 1000
-
-
-KERNELS = [compacted, several_places, counted_by_cell, list_heads, free_list, first_wins, smallest_so_far, bits_of_cells,
-           taken_in_turns]  # fmt: skip
+KERNELS = [compacted, several_places, counted_by_cell, list_heads, free_list, first_wins, smallest_so_far,
+           bits_of_cells, taken_in_turns, read_where_counted]  # fmt: skip
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
 
@@ -145,7 +140,7 @@ def point(seed):
     rng = np.random.default_rng(seed)
     cell, trips = rng.integers(0, CELLS, N, np.int32), rng.integers(0, 4, N, np.int32)
     n = np.where(np.arange(8 + N) == 6, 15, 0).astype(np.int32)
-    return rng.uniform(-1, 1, N), cell, trips, n, rng.normal(size=M)
+    return rng.uniform(0.1, 1, N) * rng.choice([-1, 1], N), cell, trips, n, rng.normal(size=M)
 
 
 def in_python(kernel, x, cell, trips, n, y):
@@ -188,7 +183,7 @@ def loss_in_python(kernel, x, cell, trips, n, y):
 def slopes(kernel, at):
     """Differences of fourth order by each element of x."""
     x, *rest = at
-    h = 1e-3
+    h = 1e-4
     found = []
     for e in np.eye(N):
         steps = [loss_in_python(kernel, x + k * h * e, *rest) for k in (-2, -1, 1, 2)]
@@ -198,15 +193,18 @@ def slopes(kernel, at):
 
 @each_kernel
 def test_threads_take_places_in_their_order(kernel):
+    """In a deterministic launch, eagerly, compiled, in place, and in the interpreter."""
     at = point(1)
     expected = in_python(kernel, *at)
+    x, cell, trips, n, y = map(jnp.asarray, at)
     with wp.config(deterministic=True):
-        for run_it in (
-            lambda: wp.launch(kernel, N, at[:3], at[3:]),
-            lambda: jax.jit(lambda *a: wp.launch(kernel, N, a, at[3:]))(*at[:3]),
-        ):
-            for array, wanted in zip(run_it(), expected, strict=True):
-                assert_allclose(array, wanted, rtol=1e-12)
+        found = [wp.launch(kernel, N, [x, cell, trips], [n, y])]
+        found.append(jax.jit(lambda x: wp.launch(kernel, N, [x, cell, trips], [n, y]))(x))
+        found.append(wp.launch(kernel, N, at[:3], [a.copy() for a in at[3:]]))
+        found.append(run(program_of(kernel, wp.config.settings).kernel, (N,), at)[3:])
+    for arrays in found:
+        for array, wanted in zip(arrays, expected, strict=True):
+            assert_allclose(array, wanted, rtol=1e-12)
 
 
 @each_kernel
@@ -219,15 +217,15 @@ def test_gradients(kernel):
     def value(x):
         return loss(kernel, x, *rest)
 
-    assert_allclose(jax.grad(value)(x), expected, rtol=1e-7, atol=1e-8)
+    assert_allclose(jax.grad(value)(x), expected, rtol=1e-6, atol=1e-7)
     found, by_x = jax.jit(jax.value_and_grad(value))(x)
     assert_allclose(found, loss_in_python(kernel, *at), rtol=1e-12)
-    assert_allclose(by_x, expected, rtol=1e-7, atol=1e-8)
-    assert_allclose(jax.jvp(value, (x,), (x,))[1], np.dot(expected, at[0]), rtol=1e-7, atol=1e-8)
+    assert_allclose(by_x, expected, rtol=1e-6, atol=1e-7)
+    assert_allclose(jax.jvp(value, (x,), (x,))[1], np.dot(expected, at[0]), rtol=1e-6, atol=1e-7)
     more = jnp.stack([x, -x, 0.5 * x])
     by_each = jax.jit(jax.vmap(jax.grad(value)))(more)
     for row, one in zip(by_each, more, strict=True):
-        assert_allclose(row, slopes(kernel, (np.asarray(one), *at[1:])), rtol=1e-7, atol=1e-8)
+        assert_allclose(row, slopes(kernel, (np.asarray(one), *at[1:])), rtol=1e-6, atol=1e-7)
 
 
 @each_kernel
@@ -240,14 +238,222 @@ def test_second_derivatives(kernel):
 
     directions = jnp.asarray(np.random.default_rng(3).normal(size=(2, N)))
     slope = jax.grad(value)
-    h = 1e-4
+    h = 2e-5
     for d in directions:
-        expected = (
-            np.dot([slope(x + k * h * d) for k in (-2, -1, 1, 2)], (1, -8, 8, -1)) / (12 * h)
-            if False
-            else sum(c * slope(x + k * h * d) for k, c in zip((-2, -1, 1, 2), (1, -8, 8, -1), strict=True)) / (12 * h)
-        )
+        steps = zip((-2, -1, 1, 2), (1, -8, 8, -1), strict=True)
+        expected = sum(c * slope(x + k * h * d) for k, c in steps) / (12 * h)
         forward = jax.jvp(slope, (x,), (d,))[1]
-        assert_allclose(forward, expected, rtol=1e-6, atol=1e-6)
+        assert_allclose(forward, expected, rtol=1e-5, atol=1e-5)
         assert_allclose(jax.grad(lambda x, d=d: jnp.vdot(slope(x), d))(x), forward, rtol=1e-9, atol=1e-10)
         assert_allclose(jax.grad(lambda x, d=d: jax.jvp(value, (x,), (d,))[1])(x), forward, rtol=1e-9, atol=1e-10)
+
+
+# Several launches
+
+
+@wp.kernel
+def link(x: wp.array[F], cell: wp.array[int], head: wp.array[int], following: wp.array[int], v: wp.array[F]):
+    i = wp.tid()
+    v[i] = x[i] * x[i]
+    following[i] = wp.atomic_exch(head, cell[i], i + 1)
+
+
+@wp.kernel
+def walk_lists(head: wp.array[int], following: wp.array[int], v: wp.array[F], y: wp.array[F]):
+    c = wp.tid()
+    total = F(0.0)
+    i = head[c]
+    while i > 0:
+        total = total * F(0.5) + wp.sin(v[i - 1])
+        i = following[i - 1]
+    y[c] = total
+
+
+@wp.kernel
+def best_key(key: wp.array[int], cell: wp.array[int], best: wp.array[int]):
+    i = wp.tid()
+    wp.atomic_min(best, cell[i], key[i])
+
+
+@wp.kernel
+def take_best(x: wp.array[F], key: wp.array[int], cell: wp.array[int], best: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    if best[cell[i]] == key[i]:
+        y[cell[i]] = x[i] * x[i]
+
+
+@wp.kernel
+def count(cell: wp.array[int], counts: wp.array[int]):
+    wp.atomic_add(counts, cell[wp.tid()], 1)
+
+
+@wp.kernel
+def fill(x: wp.array[F], cell: wp.array[int], start: wp.array[int], filled: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    place = start[cell[i]] + wp.atomic_add(filled, cell[i], 1)
+    y[place] = wp.sin(x[i]) * F(1 + place)
+
+
+def lists(x, cell):
+    head, following, v = wp.launch(link, N, [x, cell], [CELLS, N, N])
+    return wp.launch(walk_lists, CELLS, [head, following, v], [CELLS])[0]
+
+
+def argmin(x, cell):
+    key = jnp.asarray(np.random.default_rng(5).permutation(N), jnp.int32)
+    (best,) = wp.launch(best_key, N, [key, cell], [jnp.full(CELLS, 1000, jnp.int32)])
+    return wp.launch(take_best, N, [x, key, cell, best], [CELLS])[0]
+
+
+def sorted_by_cell(x, cell):
+    (counts,) = wp.launch(count, N, [cell], [CELLS])
+    start = jnp.cumsum(counts, dtype=jnp.int32) - counts
+    return wp.launch(fill, N, [x, cell, start], [CELLS, N])[1]
+
+
+def lists_by_hand(x, cell):
+    y = []
+    for c in range(CELLS):
+        total = 0.0
+        for i in np.flatnonzero(cell == c)[::-1]:
+            total = total * 0.5 + jnp.sin(x[i] * x[i])
+        y.append(total)
+    return jnp.stack(y)
+
+
+def argmin_by_hand(x, cell):
+    key = np.random.default_rng(5).permutation(N)
+    of = [np.flatnonzero(cell == c) for c in range(CELLS)]
+    return jnp.stack([x[i[np.argmin(key[i])]] ** 2 if i.size else 0.0 for i in of])
+
+
+def sorted_by_hand(x, cell):
+    return jnp.sin(x[np.argsort(cell, kind="stable")]) * np.arange(1.0, N + 1)
+
+
+@pytest.mark.parametrize(
+    "pipeline, by_hand",
+    [(lists, lists_by_hand), (argmin, argmin_by_hand), (sorted_by_cell, sorted_by_hand)],
+    ids=lambda f: f.__name__,
+)
+def test_pipelines(pipeline, by_hand):
+    """In order where derivatives read what was counted, and in any order that the launch had otherwise."""
+    x, cell, *_ = point(4)
+    with wp.config(deterministic=True):
+        assert_allclose(pipeline(jnp.asarray(x), jnp.asarray(cell)), by_hand(x, cell), rtol=1e-12)
+
+        def value(f, x):
+            y = f(x, jnp.asarray(cell) if f is pipeline else cell)
+            return jnp.sum(jnp.sin(y) * WEIGHTS[: y.size])
+
+        scanned = jax.jit(
+            lambda x: jax.lax.scan(lambda s, _: (s + value(pipeline, x * jnp.cos(s)), None), 0.1, None, 3)[0]
+        )
+        kept = jax.checkpoint(lambda x: value(pipeline, jnp.sin(x)))
+
+        def scanned_by_hand(x):
+            s = 0.1
+            for _ in range(3):
+                s += value(by_hand, x * jnp.cos(s))
+            return s
+
+        x = jnp.asarray(x)
+        assert_allclose(jax.grad(scanned)(x), jax.grad(scanned_by_hand)(x), rtol=1e-10)
+        assert_allclose(jax.grad(kept)(x), jax.grad(lambda x: value(by_hand, jnp.sin(x)))(x), rtol=1e-10)
+
+
+@wp.kernel
+def spread_out(x: wp.array[F], n: wp.array[int], y: wp.array[F]):
+    """A counter whose value is read again by what is differentiated: no order could be guessed."""
+    i = wp.tid()
+    place = wp.atomic_add(n, 0, 1)
+    y[i] = x[i] * F(place)
+
+
+def test_what_the_launch_found_is_what_its_derivative_sees():
+    """Also where the places are results: the gradient belongs to the values that came out with it."""
+    x = jnp.asarray(np.random.default_rng(0).normal(size=5000))
+
+    @jax.jit
+    def both(x):
+        y, back = jax.vjp(lambda x: wp.launch(spread_out, x.size, [x], [1, x.size])[1], x)
+        return y, back(jnp.ones(x.size))[0]
+
+    y, slope = both(x)
+    assert_allclose(slope, y / x, rtol=1e-12)
+    assert_array_equal(np.sort(np.rint(y / x)), np.arange(x.size))
+
+
+# Kernels whose threads wait for each other
+
+
+@wp.func
+def acquire(lock: wp.array[int], at: int):
+    while wp.atomic_cas(lock, at, 0, 1) == 1:
+        pass
+
+
+@wp.kernel
+def locked(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
+    """A lock for each cell, around a sum that is not atomic."""
+    i = wp.tid()
+    acquire(lock, cell[i])
+    total[cell[i]] = total[cell[i]] * 3 % 1009 + i
+    wp.atomic_exch(lock, cell[i], 0)
+
+
+@wp.kernel
+def locked_by_flag(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
+    i = wp.tid()
+    waits = bool(True)  # noqa: UP018
+    while waits:
+        if wp.atomic_exch(lock, cell[i], 1) == 0:
+            waits = False
+    total[cell[i]] = total[cell[i]] * 3 % 1009 + i
+    lock[cell[i]] = 0
+
+
+@wp.kernel
+def in_turn(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
+    """A ticket, and a wait for those who drew before."""
+    i = wp.tid()
+    own = wp.atomic_add(lock, 0, 1)
+    while lock[1] != own:
+        pass
+    total[cell[i]] = total[cell[i]] * 3 % 1009 + i
+    wp.atomic_add(lock, 1, 1)
+
+
+@wp.kernel
+def not_waiting(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
+    """Threads that take work until there is none, and one that tries again until it alone has changed an element."""
+    i = wp.tid()
+    while wp.atomic_add(lock, 0, 1) < 100:
+        before = total[cell[i]]
+        while wp.atomic_cas(total, cell[i], before, before + 1) != before:
+            before = total[cell[i]]
+    wp.atomic_add(lock, 1, 1)
+
+
+@pytest.mark.parametrize("kernel", [locked, locked_by_flag, in_turn], ids=lambda kernel: kernel.name)
+def test_threads_that_wait_for_others(kernel):
+    rng = np.random.default_rng(2)
+    cell = rng.integers(0, 2, (2, 100), np.int32)
+    expected = np.zeros((2, 2), np.int32)
+    for row, cells in zip(expected, cell, strict=True):
+        for i, c in enumerate(cells):
+            row[c] = row[c] * 3 % 1009 + i
+    lock, total = np.zeros((2, 2), np.int32), np.zeros((2, 2), np.int32)
+    assert waiting_loop(kernel.ir()) is not None
+    _, found = jax.vmap(lambda cell: wp.launch(kernel, 100, [cell], [2, 2]))(jnp.asarray(cell))
+    assert_array_equal(found, expected)
+    wp.launch(kernel, 100, [cell[0]], [lock[0], total[0]])
+    assert_array_equal(total[0], expected[0])
+    assert_array_equal(run(kernel.ir(), (100,), (cell[1], lock[1], total[1]))[-1], expected[1])
+
+
+def test_loops_that_go_on_by_themselves_run_in_step():
+    assert waiting_loop(not_waiting.ir()) is None
+    lock, total = wp.launch(not_waiting, 50, [jnp.zeros(50, jnp.int32)], [2, 2])
+    assert_array_equal(total, [100, 0])
+    assert_array_equal(lock, [150, 50])

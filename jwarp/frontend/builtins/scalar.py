@@ -459,9 +459,7 @@ follow = Builtin("follow(x: T, y: T) -> T", "x, with the derivative of y.", _low
 replayed = Builtin(
     "replayed(x: T, y: T) -> T", "x, with its derivative; where a derivative computes it again, y.", _lower_replayed
 )
-held = Builtin(
-    "held(x: T) -> T", "x, as a constant for a derivative, not for the derivative of that one.", _lower_held
-)
+held = Builtin("held(x: T) -> T", "x, as a constant for a derivative, not for the derivative of that one.", _lower_held)
 
 
 def _lower_rolled(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:

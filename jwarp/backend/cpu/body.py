@@ -85,6 +85,11 @@ class Body(Visitor):
     def mask_and(self, x: str | None, y: str) -> str:
         return y if x is None else self.code.instructions(BODY, True).binary("and", bool_, x, y)
 
+    @property
+    def first_lanes_active(self) -> bool:
+        """Whether the lanes at work are all that are threads, which the processor can select in memory."""
+        return self.mask is not None and self.mask == self.thread_mask and self.code.options.target.masks
+
     def any_lane(self, mask: str) -> str:
         width = self.code.width
         bits = self.code.define(f"bitcast {self.code.vector('i1')} {mask} to i{width}")

@@ -237,7 +237,9 @@ class BodyEmitter(Body):
         pays = size <= elements.MAX_COMPONENTS and len(accesses) * (2 if loads else 1) >= size
         inside: str | None = None
         if counts_up(indices) and trusted:
-            wide = elements.WideElements(self.code, self.memory, first.array, indices)
+            # Where the active lanes are the first ones, so are their elements.
+            active = self.memory.active_lanes if self.first_lanes_active else None
+            wide = elements.WideElements(self.code, self.memory, first.array, indices, active)
         elif pays and is_strided(indices, array, self.code) and not counts_up(indices):
             wide = strided = StridedElements(self.code, self.memory, first.array, indices)
             inside = None if trusted else strided.inside()
@@ -256,8 +258,13 @@ class BodyEmitter(Body):
                 return [self.memory.load(element, self.mask) for element in one_by_one()]
 
             types = [self.code.vector(scalar_type(array.dtype))] * len(accesses)
-            whole = self.if_all_lanes(lambda: wide.load(positions), load_one_by_one, types, inside) if pays else None
-            for node, text in zip(accesses, whole or load_one_by_one(), strict=True):
+            if not pays:
+                texts = load_one_by_one()
+            elif wide.active is not None:
+                texts = wide.load(positions)
+            else:
+                texts = self.if_all_lanes(lambda: wide.load(positions), load_one_by_one, types, inside)
+            for node, text in zip(accesses, texts, strict=True):
                 assert node.result is not None
                 self.bind(node.result, text)
             return True
@@ -268,7 +275,9 @@ class BodyEmitter(Body):
             for element, value in zip(one_by_one(), values, strict=True):
                 self.memory.store(element, value, self.mask)
 
-        if pays:
+        if pays and wide.active is not None:
+            wide.store(in_order)
+        elif pays:
             self.if_all_lanes(lambda: wide.store(in_order), store_one_by_one, (), inside)
         else:
             store_one_by_one()

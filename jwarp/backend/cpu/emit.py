@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from jwarp.backend.cpu import atomics, effects, elements
+from jwarp.backend.cpu import atomics, effects, elements, rows
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.lanes import vectors
@@ -41,7 +41,7 @@ class BodyEmitter(Body):
         while at < len(block.nodes):
             accesses = elements.group(block.nodes, at, self.memory.arrays)
             with self.code.part():
-                if self.wide_access(accesses):
+                if self.wide_access(accesses) or self.short_row(accesses):
                     self.note(accesses)
                     at += len(accesses)
                 else:
@@ -283,6 +283,36 @@ class BodyEmitter(Body):
             store_one_by_one()
         return True
 
+    def short_row(self, accesses: list[Op]) -> bool:
+        """Write loads of components, taken from registers where elements are in a short row; whether they may be."""
+        if not accesses or not self.is_in_row(accesses[0]):
+            return False
+        first, array = accesses[0], self.memory.arrays[accesses[0].array]
+        positions = [elements.component_of(node, array) for node in accesses]
+        trusted = all(id(node) in self.trusted for node in accesses)
+        indices = [self.lanes(i) for i in first.args[: array.dims]]
+        row = rows.ShortRow(self.code, self.memory, first.array, indices, trusted)
+        if None in positions or not row.is_possible:
+            return False
+        texts = self.two_ways(
+            row.fits(),
+            lambda: row.load([self.vector(i) for i in row.inner], [p for p in positions if p is not None]),
+            lambda: [self.memory.load(self.element(node, node.args), self.mask) for node in accesses],
+            [self.code.vector(scalar_type(array.dtype))] * len(accesses),
+        )
+        for node, text in zip(accesses, texts, strict=True):
+            assert node.result is not None
+            self.bind(node.result, text)
+        return True
+
+    def is_in_row(self, node: Op) -> bool:
+        """Whether a load may take its elements from a short row."""
+        if node.name != "load" or node.array in self.private.arrays:
+            return False
+        array = self.memory.arrays[node.array]
+        shapes = [self.shape_of(i) for i in node.args[: array.dims]]
+        return rows.is_in_row(shapes, [i.type for i in node.args[: array.dims]], array, self.code.options.target)
+
     def if_all_lanes(self, whole: Way, masked: Way, types: Sequence[str] = (), inside: str | None = None) -> list[str]:
         """The results of `whole` where all lanes are threads that are active, else those of `masked`.
 
@@ -405,6 +435,8 @@ class BodyEmitter(Body):
             if not isinstance(node, Op) or node.row.is_atomic or node.name in TAPE_RULES:
                 return False
             in_memory = node.row.is_access
+            if in_memory and self.is_in_row(node):
+                return False  # the row of no lane may lie anywhere
             if (
                 in_memory
                 and node.array not in self.private.arrays

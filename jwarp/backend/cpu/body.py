@@ -38,6 +38,7 @@ class Body(Visitor):
         self.sites = {text: site for site, text in enumerate(failures, 1)}
         self.used, self.sums = used_values(proofs.kernel.body), sums_of(proofs.kernel)
         self.values: dict[Value, Lanes] = {}
+        self.zero_if: dict[Operand, str] = {}  # remainders, and when they are zero for all lanes
         self.ways: dict[int, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not
         self.private = PrivateMemory(code, memory, proofs.kernel)
         self.blocks = BlockMemory(code, memory, proofs.kernel)

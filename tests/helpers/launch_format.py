@@ -62,6 +62,7 @@ def make_plan(
     weight: int = 1,
     column_group: int = COLUMN_GROUP,
     apart: int = 0,
+    ordered: bool = False,
 ) -> np.ndarray:
     """A plan of parameters (kind, rank, dtype, cover) and alternatives ({symbol: coefficient}, constant).
 
@@ -72,4 +73,4 @@ def make_plan(
         wire.Parameter(*parameter, p in sums, apart if p in sums else 0) for p, parameter in enumerate(parameters)
     ]
     alternatives = [[wire.Alternative((*terms.items(),), constant) for terms, constant in clause] for clause in clauses]
-    return wire.encode_plan(tid_dims, listed, alternatives, weight, column_group)
+    return wire.encode_plan(tid_dims, listed, alternatives, weight, column_group, ordered)

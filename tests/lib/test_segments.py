@@ -26,7 +26,7 @@ def at(ends, s, t):
 
 
 def least(ends):
-    """The least distance: of the lines' closest points where they are on the segments, or with an end of one of them."""
+    """The least distance: of the lines, where that is on the segments, or with an end of one."""
     p1, q1, p2, q2 = np.moveaxis(ends, 1, 0)
 
     def foot(point, start, end):

@@ -22,6 +22,7 @@ from jwarp.analysis.summary import (
 )
 from jwarp.backend.generator import identity
 from jwarp.backend.store import Store, key_of
+from jwarp.collector import no_collection
 from jwarp.config import CODE_SETTINGS, Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel, failure_texts
@@ -62,6 +63,7 @@ class AnalysedKernel:
         raise NotImplementedError
 
     @functools.cached_property
+    @no_collection()
     def proofs(self) -> Proofs:
         """The analysis that code is generated from; slow for long kernels."""
         kernel = self.optimized()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 from jwarp.caches import Cache, PerOwner
+from jwarp.collector import no_collection
 from jwarp.config import Settings, config
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.builtins import rows  # noqa: F401 defines them
@@ -105,12 +106,12 @@ class PythonKernel(Kernel):
         settings = self.settled(settings or config.settings)
         key = (settings.max_unroll, settings.debug, block_dim)
         thread, lanes = self._lowered(key), (*key, lane_axis, count)
-        with self._lock:
+        with self._lock, no_collection():
             return self._irs.made(lanes, lambda: by_blocks(thread, block_dim, lane_axis, count))
 
     def _lowered(self, key: tuple) -> nodes.Kernel:
         """What one thread does, under the settings and for the size of the block that `key` has."""
-        with self._lock:
+        with self._lock, no_collection():
             return self._irs.made(
                 key,
                 lambda: lower_kernel_source(self.source, self.signature, self.params, *key, variables=self._variables),

@@ -23,6 +23,7 @@ from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
 from jwarp.backend.store import key_of
 from jwarp.caches import MAX_KERNELS, Cache
+from jwarp.collector import no_collection
 from jwarp.config import CODE_SETTINGS, Settings, config
 from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
@@ -84,6 +85,7 @@ class CpuKernel(AnalysedKernel):
         announce(again if known[version] else first)
         return first
 
+    @no_collection()
     def object_code(self, version: str) -> tuple[bytes, str]:
         """The object code of one version after a line with the products that it calls, and where it came from."""
         # The code trusts what launches check, so it belongs to one summary.

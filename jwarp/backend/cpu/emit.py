@@ -71,10 +71,10 @@ class BodyEmitter(Body):
         assert node.result is not None
         shape = self.shapes[node.result]
         args = [self.lanes(a) for a in node.args]
-        level = max((a.level for a in args), default=ENTRY)
-        texts = [self.vector(a) for a in args] if shape.is_varying else [a.text for a in args]
         if shape.is_varying:
-            level = BODY
+            level, texts = BODY, [self.vector(a) for a in args]
+        else:
+            level, texts = max([a.level for a in args], default=ENTRY), [a.text for a in args]
         out = self.code.instructions(level, shape.is_varying)
         self.bind(node.result, LLVM_RULES[node.name](out, node, texts), level=level)
 

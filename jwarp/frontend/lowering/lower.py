@@ -77,9 +77,10 @@ def lower_kernel_source(
     block_dim: int = 0,
     *,
     variables: Bound | None = None,
-) -> Kernel:
+) -> tuple[Kernel, bool]:
     """The IR of the kernel that `source` is, with the parameters `signature`, in the IR `params`.
 
+    And whether that is all: nobody was warned, and nothing was read that `content` does not count.
     Type variables in it stand for the types in `variables`. With a `block_dim`, it is what one thread of a block
     does; `blocks.by_blocks` makes IR of that.
 
@@ -104,4 +105,4 @@ def lower_kernel_source(
     _check_nesting(body, source.name, MAX_NESTING)
     arity, gradients = max(1, ctx.tid_arity), tuple(ctx.gradients)
     made = Kernel(source.name, params, arity, body, span, tuple(ctx.locals), gradients=gradients)
-    return drop_sign_tests(made, ctx.tiles.sign_tests)
+    return drop_sign_tests(made, ctx.tiles.sign_tests), ctx.is_counted and not ctx.warnings

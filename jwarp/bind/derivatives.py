@@ -17,7 +17,17 @@ from jwarp.bind.devices import may_have_gpu
 from jwarp.bind.primitive import Shapes, bind, core_extents, launch_p
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
-from jwarp.launching.derive import DerivedLaunch, Source, Variant, derive, gatherable, refuse_race, switched_off
+from jwarp.launching.derive import (
+    DerivedLaunch,
+    Source,
+    Variant,
+    derive,
+    gatherable,
+    is_alone,
+    refuse_race,
+    rounding_as,
+    switched_off,
+)
 from jwarp.launching.descriptor import Descriptor, descriptor_of
 from jwarp.launching.program import GeneratedProgram
 from jwarp.wire import Role
@@ -175,8 +185,7 @@ def _launch_jvp(
     differentiable: bool,
     **params: Any,
 ) -> tuple[list[Any], list[Any]]:
-    params.update(launch=launch, zeros=zeros, batch=batch, differentiable=differentiable)
-    results = launch_p.bind(*primals, **params)
+    params.update(zeros=zeros, batch=batch, differentiable=differentiable)
     program = launch.program
     moving = {
         p: (tangent, mask)
@@ -185,21 +194,23 @@ def _launch_jvp(
     }
     floats = tuple(p for p in launch.results if jnp.issubdtype(program.dtypes[p], jnp.floating))
     if not moving or not floats:
+        results = launch_p.bind(*primals, launch=launch, **params)
         return results, [compat.zero_tangent(result) for result in results]
     if not differentiable:
         raise switched_off(program, next(iter(moving)))
     full = batch.all
     fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)
-    values = {Source("primal", p): (x, m) for p, x, m in zip(launch.operands, primals, batch.operands, strict=True)}
-    values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
-    values |= {Source("given", p): pair for p, pair in moving.items()}
     extents = core_extents([jax.typeof(x) for x in primals], launch, zeros, batch)
     refuse_race(program, launch.geometry, extents)
     known = gatherable(program, launch.geometry, extents, _known_integers(launch, primals))
     variant = Variant(
-        "tangent", floats, tuple(moving), fresh=fresh, gatherable=known,
-        repeated=launch.geometry.may_repeat, for_gpu=may_have_gpu(),
+        "tangent", floats, tuple(moving), fresh=fresh, gatherable=known, repeated=launch.geometry.may_repeat,
+        alone=is_alone(program, launch.geometry), for_gpu=may_have_gpu(),
     )  # fmt: skip
+    results = launch_p.bind(*primals, launch=_rounding_as(launch, _read(program, variant)), **params)
+    values = {Source("primal", p): (x, m) for p, x, m in zip(launch.operands, primals, batch.operands, strict=True)}
+    values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
+    values |= {Source("given", p): pair for p, pair in moving.items()}
     outs = _bind(launch, variant, values, extents, batch.extents, dict.fromkeys(floats, full))
     made = dict(zip(floats, outs, strict=True))
     pairs = zip(launch.results, results, strict=True)
@@ -207,6 +218,12 @@ def _launch_jvp(
 
 
 compat.ad.primitive_jvps[launch_p] = _launch_jvp
+
+
+def _rounding_as(launch: Launch, sources: Iterable[Source]) -> Launch:
+    """The launch that is run where it has a derivative with these sources."""
+    program = rounding_as(launch.program, sources)
+    return descriptor_of(program, launch.geometry, launch.roles, launch.block_dim)
 
 
 def _known_integers(launch: Descriptor, primals: Sequence[Any]) -> dict[int, int]:
@@ -292,13 +309,14 @@ def bind_adjoint(
     gathered = tuple(p for p in known if p in wanted)
     variant = Variant(
         "adjoint", tuple(wanted), tuple(cotangents), fresh=fresh, gathered=gathered, gatherable=known,
-        repeated=launch.geometry.may_repeat, for_gpu=may_have_gpu(),
+        repeated=launch.geometry.may_repeat, alone=is_alone(program, launch.geometry), for_gpu=may_have_gpu(),
     )  # fmt: skip
     values: dict[Source, tuple[Any, Mask]] = {}
     values |= {Source("primal", p): (x, ()) for p, x in zip(launch.operands, operands, strict=True)}
     values |= {Source("given", p): (x, ()) for p, x in cotangents.items()}
-    if any(source.kind == "final" for source in _read(program, variant)):
-        finals = bind(operands, launch, zeros)
+    read = _read(program, variant)
+    if any(source.kind == "final" for source in read):
+        finals = bind(operands, _rounding_as(launch, read), zeros)
         values |= {Source("final", p): (x, ()) for p, x in zip(launch.results, finals, strict=True)}
     return _bind(launch, variant, values, extents, (), dict.fromkeys(wanted, ()))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from jwarp.analysis.ownership import ThreadIndices, accesses, owned_arrays
@@ -35,19 +35,39 @@ def collisions(kernel: Kernel, *, repeated: bool = False, alone: bool = False) -
         return Collisions()
     owned = NOWHERE if repeated else owned_arrays(kernel)
     indices, used = ThreadIndices(kernel), used_values(kernel.body)
-    found, others = set[int](), set(touched_by_gradients(kernel))
+    found, others = dict[int, list[Op]](), set(touched_by_gradients(kernel))
     for node in accesses(walk(kernel.body)):
-        is_float_param = kernel.local(node.array) is None and kernel.array(node.array).dtype.is_float
-        if not is_float_param:
+        if kernel.local(node.array) is not None or not kernel.array(node.array).dtype.is_float:
             continue
         if not is_plain_store(node, used):
             others.add(node.array)
         elif node.array not in owned or not indices.differ(node.indices):
-            found.add(node.array)
+            found.setdefault(node.array, []).append(node)
+    arrays = {p for p, stores in found.items() if repeated or p in others or not _are_apart(kernel, stores, indices)}
     if replays(kernel):
         # What stands for a value in a derivative may have other bits.
-        others |= found
-    return Collisions(frozenset(found - others), frozenset(found & others))
+        others |= arrays
+    return Collisions(frozenset(arrays - others), frozenset(arrays & others))
+
+
+def _are_apart(kernel: Kernel, stores: Sequence[Op], indices: ThreadIndices) -> bool:
+    """Whether the stores to an array are at multiples of the thread's coordinates plus less than those.
+
+    They are at `3 * i`, `3 * i + 1` and `3 * i + 2`. Such an index is not negative, so it does not count from the end.
+    """
+    if kernel.block_dim:
+        return False
+    proved = set[int]()
+    for place in zip(*(node.indices for node in stores), strict=True):
+        forms = [indices.form(index) for index in place]
+        terms = {tuple(form.terms.items()) if form is not None else () for form in forms}
+        constants = [form.constant for form in forms if form is not None]
+        (first,) = terms if len(terms) == 1 else ((),)
+        if len(first) == 1:
+            ((axis, step),) = first
+            if isinstance(axis, int) and min(constants) >= 0 and max(constants) - min(constants) < step:
+                proved.add(axis)
+    return proved >= set(range(kernel.tid_dims))
 
 
 def is_plain_store(node: Op, used: Container[Value | None]) -> bool:

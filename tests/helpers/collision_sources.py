@@ -84,7 +84,7 @@ class Writer(gradient_sources.Writer):
         ]))  # fmt: skip
 
     def read_too(self) -> None:
-        place = self.rng.choice([f"apart[{self.own}]"] * 4 + [self.place(5)])
+        place = self.rng.choice([f"apart[{self.own}]"] * 3 + [self.place(5)] * 2)
         self.put(f"e[{place}] = e[{place}] * {self.bounded()}")
 
 

@@ -45,10 +45,19 @@ class _Unknown(Exception):
     """Something whose content cannot be told."""
 
 
-def content_of(function: Callable, definition: Definition, *about: Any) -> str | None:
-    """The digest of a kernel's function, what it calls and names, and of what there is to know `about` it, or None."""
+@dataclasses.dataclass(frozen=True)
+class Content:
+    """The digest, and the modules of which something counts in it."""
+
+    digest: str
+    modules: tuple[types.ModuleType, ...]
+
+
+def content_of(function: Callable, definition: Definition, *about: Any) -> Content | None:
+    """Of a kernel's function, what it calls and names, and of what there is to know `about` it; or None."""
+    content = _Content()
     try:
-        return _Content().digest(function, definition, about)
+        return Content(content.digest(function, definition, about), tuple(content.modules.values()))
     except (_Unknown, JwarpError, RecursionError):
         return None
 
@@ -62,6 +71,7 @@ class _Content:
         self.met: list[Any] = []  # so that identities stay theirs
         self.waiting: deque[tuple[Any, bool]] = deque()
         self.names: frozenset[str] = frozenset()  # of the function at hand
+        self.modules: dict[int, types.ModuleType] = {}  # that something was read of, by their identity
         self.inside: set[int] = set()  # modules and classes that it names, by their identity
         self.evaluates = False  # whether Python evaluates what it names when the kernel is read
 
@@ -232,7 +242,10 @@ def _module(content: _Content, module: types.ModuleType) -> None:
             raise _Unknown
         return
     members = vars(module)
-    for name in sorted(content.names & members.keys()):
+    found = sorted(content.names & members.keys())
+    if found:
+        content.modules[id(module)] = module
+    for name in found:
         content.texts.append("." + name)
         content.value(members[name])
 

@@ -6,6 +6,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any, overload
 
 from jwarp.caches import Cache, PerOwner
@@ -50,6 +51,7 @@ class PythonKernel(Kernel):
 
     _variables: Bound | None = None  # the types that type variables of a generic kernel stand for
     _tiled: bool | None = None  # whether it uses tiles, once that is known
+    _modules: Mapping[ModuleType, Any] = {}  # those that its code names something of, with what each was loaded by
 
     def __init__(
         self,
@@ -73,6 +75,21 @@ class PythonKernel(Kernel):
     def _irs(self) -> Cache[tuple, nodes.Kernel]:
         return _IRS.of(self)
 
+    @property
+    def plans(self) -> Cache[Any, Any]:
+        if self._modules:
+            self._check_modules()
+        return self._plans
+
+    def _check_modules(self) -> None:
+        """Forget what was read, if a module that the code names something of has been reloaded since."""
+        if all(getattr(module, "__spec__", None) is spec for module, spec in self._modules.items()):
+            return
+        with self._lock:
+            self._modules, self._tiled = {}, None
+            self._irs.clear()
+        self._plans.clear()
+
     @functools.cached_property
     def source(self) -> Source:
         known = self._definition
@@ -83,6 +100,7 @@ class PythonKernel(Kernel):
 
         Of a kernel with tiles, it is the one for some size of the block: for what depends on the parameters only.
         """
+        self._check_modules()
         settings = self.settled(settings or config.settings)
         if self._tiled:
             return self._some_blocks(settings)
@@ -128,7 +146,12 @@ class PythonKernel(Kernel):
 
     def _read(self, key: tuple) -> tuple[nodes.Kernel, bool]:
         """What one thread does, and whether reading the kernel once more would give nothing else."""
-        return lower_kernel_source(self.source, self.signature, self.params, *key, variables=self._variables)
+        modules = dict(self._modules)
+        found = lower_kernel_source(
+            self.source, self.signature, self.params, *key, variables=self._variables, modules=modules
+        )
+        self._modules = modules
+        return found
 
     def _kept(self, key: tuple, settings: Settings, make: Callable[[], tuple[nodes.Kernel, bool]]) -> nodes.Kernel:
         """The IR that `make` gives, from disk if a kernel of the same content was read under the same settings."""
@@ -136,11 +159,15 @@ class PythonKernel(Kernel):
         content = version and content_of(self.python, self._definition, self.signature, self._variables)
         if not content:
             return make()[0]
-        store, name = Store(settings.cache_dir), key_of("ir", version or "", content, repr(key))
+        store, name = Store(settings.cache_dir), key_of("ir", version or "", content.digest, repr(key))
         entry = store.load(name)
-        if entry == _USES_TILES:
-            raise UsesTiles
         if entry is not None:
+            self._modules = {
+                **self._modules,
+                **{module: getattr(module, "__spec__", None) for module in content.modules},
+            }
+            if entry == _USES_TILES:
+                raise UsesTiles
             return from_entry(entry)
         try:
             made, lasts = make()

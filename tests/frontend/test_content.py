@@ -48,7 +48,8 @@ def module(tmp_path):
 
 
 def content(kernel):
-    return content_of(kernel.python, kernel._definition, kernel.signature)
+    found = content_of(kernel.python, kernel._definition, kernel.signature)
+    return None if found is None else found.digest
 
 
 # A text, and two values of the name GIVEN that make two kernels of it.

@@ -14,6 +14,7 @@ from jwarp.analysis.ownership import owned_arrays
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward_sweep import recalled
+from jwarp.autodiff.native_calls import for_derivatives, forward_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
 from jwarp.errors import NotDifferentiableError
@@ -30,8 +31,10 @@ from jwarp.ir.nodes import (
     Operand,
     Value,
     While,
+    arrays_changed,
     blocks,
     operands,
+    renumbered,
     used_values,
     walk,
     written_params,
@@ -59,7 +62,7 @@ def jvp(
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
-    kernel = simplify(kernel)
+    kernel = simplify(for_derivatives(kernel, reverse=False))
     floats = [p for p in written_params(kernel) if kernel.params[p].dtype.is_float]
     owned = frozenset() if repeated else owned_arrays(kernel)
     forward = _Forward(kernel, activity(kernel, given, floats, carries), owned)
@@ -138,12 +141,19 @@ class _Forward(Rebuilder):
             return dataclasses.replace(node, name="load", attr=recalled(node, self.written))
         if node.name == "replayed":
             return dataclasses.replace(node, name="cast", args=node.args[1:])
+        if node.row.is_native:
+            return renumbered(node, self.origin)  # type: ignore[arg-type]
         in_memory = node.row.attribute in (ArrayNumber, ParamNumber)
         return dataclasses.replace(node, attr=self.origin(node.number)) if in_memory else node
 
     def op(self, node: Op) -> None:
         if node.name == "rule" and not self.active.arrays.isdisjoint(node.told(RuleOfCall).arrays):
             raise authored_refusal(self.kernel, node, "a derivative in forward mode")
+        if node.row.is_native and (
+            (node.result is not None and node.result in self.active)
+            or not self.active.arrays.isdisjoint(arrays_changed(node))
+        ):
+            raise forward_refusal(self.kernel, node)
         if node.row.is_lasting and node.row.effect != "write":
             return  # the launch itself has checked and printed
         rule = _TAPE_RULES.get(node.name)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jwarp.ir.attributes import ArrayNumber, checker
+from jwarp.ir.attributes import ArrayNumber, NativeCall, checker
 from jwarp.types import ScalarType, ValueType, bool_, scalar_of, shape_of, with_shape
 
 Kinds = frozenset[str]
@@ -131,6 +131,7 @@ class Operation:
     uses_log: bool = field(init=False)
     uses_tape: bool = field(init=False)
     is_extremum: bool = field(init=False)  # such an access that leaves the smaller or larger of two numbers
+    is_native: bool = field(init=False)  # runs a text in C++
     in_order: bool = field(init=False)  # happens in the order of the program: with the tape, logs and lines
 
     def __post_init__(self) -> None:
@@ -156,6 +157,7 @@ class Operation:
             "changes_tile": self.effect == "tile" and self.indices is not None and self.indices.stop is not None,
             "uses_log": Memory.LOG in used,
             "uses_tape": Memory.TAPE in used,
+            "is_native": self.attribute is NativeCall,
             "makes_nan": self.makes_nan and self.effect == "pure",
             "in_order": bool(used & (Memory.LOG | Memory.TAPE | Memory.LINES)),
         }

@@ -16,12 +16,14 @@ from jwarp.ir.attributes import (
     BlockSolve,
     Detached,
     Extent,
+    NativeCall,
     RecordField,
     RecordFields,
     Rule,
     described,
 )
 from jwarp.ir.formats import conversions
+from jwarp.ir.native import BY_SCALARS, given_scalars, parts_of
 from jwarp.ir.nodes import (
     Block,
     Const,
@@ -53,6 +55,7 @@ from jwarp.types import (
     TileType,
     ValueType,
     bool_,
+    int32,
     int64,
     scalar_of,
     shape_of,
@@ -276,6 +279,33 @@ def _check_detach(kernel: Kernel, node: Op) -> None:
         raise _Fault("has sources, but no rule")
 
 
+def _check_native(kernel: Kernel, node: Op) -> ValueType:
+    call = node.told(NativeCall)
+    for array in (*call.reads, *call.changes):
+        _array(kernel, array)
+    kinds = [p.kind for p in call.params]
+    try:
+        wanted, _ = given_scalars(call), parts_of(call)
+    except ValueError as error:
+        raise _Fault(str(error)) from None
+    if wanted != [a.type for a in node.args]:
+        raise _Fault(f"takes {wanted}, not {[a.type for a in node.args]}")
+    if not {*kinds} <= {*BY_SCALARS, "read", "changed"}:
+        raise _Fault(f"has parameters of kinds {kinds}")
+    if (kinds.count("read"), kinds.count("changed")) != (len(call.reads), len(call.changes)):
+        raise _Fault("does not name its arrays")
+    return int32
+
+
+def _check_part(kernel: Kernel, node: Op) -> None:
+    made = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_native and n.result in node.args]
+    if not made:
+        raise _Fault("is no part of what native code gives")
+    parts = parts_of(made[0].told(NativeCall))
+    if node.number >= len(parts) or node.result is None or node.result.type is not parts[node.number]:
+        raise _Fault(f"there is no such part among {parts}")
+
+
 def _check_inside(kernel: Kernel, node: Op) -> None:
     _element(kernel, node, node.args)
 
@@ -318,6 +348,9 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     "detach": _check_detach,
     "lane_max": _check_nothing,
     "inside": _check_inside,
+    "on_gpu": _check_nothing,
+    "native": _check_native,
+    "native_part": _check_part,
     "check": _check_nothing,
     "print": _check_print,
     **{name: _check_write for name, row in OPS.items() if row.is_write},

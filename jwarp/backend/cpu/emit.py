@@ -78,6 +78,9 @@ class BodyEmitter(Body):
         out = self.code.instructions(level, shape.is_varying)
         self.bind(node.result, LLVM_RULES[node.name](out, node, texts), level=level)
 
+    def settled_before(self, node: Op) -> None:
+        raise AssertionError(f"{node.name} is not for this processor")
+
     def tid(self, node: Op) -> None:
         assert node.result is not None
         self.values[node.result] = self.coordinates[node.number]
@@ -433,4 +436,7 @@ SPECIAL_RULES = {
     "thread": effects.thread,
     "check": effects.check,
     "print": effects.print_line,
+    "on_gpu": BodyEmitter.settled_before,
+    "native": BodyEmitter.settled_before,
+    "native_part": BodyEmitter.settled_before,
 }

@@ -64,6 +64,8 @@ class _Directions(Rebuilder):
         self.builder, self.authored, self.name = builder, authored, name
         self.tangents: dict[Value, Tangents] = {}
         self.rules: dict[int, Op] = {}
+        # What values are where a derivative computes them again, if that is something else.
+        self.again: dict[Value, Operand] = {}
 
     def of(self, x: Operand) -> Tangents:
         """The tangents of a value; a direction that is not among them has tangent zero."""
@@ -86,6 +88,7 @@ class _Directions(Rebuilder):
             self.rules[node.told(Rule).gradient] = node
         if node.result is None:
             return
+        self.repeat(node)
         self.tangents.pop(node.result, None)
         if node.name == "detach":
             made = self.detached(node)
@@ -93,6 +96,19 @@ class _Directions(Rebuilder):
             made = self.pure(node) if any(self.of(x) for x in node.args) else {}
         if made:
             self.tangents[node.result] = made
+
+    def repeat(self, node: Op) -> None:
+        """Note what a derivative takes the result of an operation for."""
+        assert node.result is not None
+        self.again.pop(node.result, None)
+        args = self.repeated(node.args)
+        if node.name == "replayed":
+            self.again[node.result] = args[1]
+        elif node.row.is_pure and args != self.operands(node.args):
+            self.again[node.result] = self.builder.op(node.name, *args, attr=node.attr, type=node.result.type)
+
+    def repeated(self, xs: Iterable[Operand]) -> tuple[Operand, ...]:
+        return tuple(self.again.get(x, self.operand(x)) if isinstance(x, Value) else x for x in xs)
 
     def pure(self, node: Op) -> Tangents:
         assert node.result is not None
@@ -106,7 +122,8 @@ class _Directions(Rebuilder):
                 node.span,
                 "take the gradient of a function without it",
             )
-        applied = Applied(self.builder, self.operands(node.args), node.result, node.name, node.attr)
+        result = self.again.get(node.result, node.result)
+        applied = Applied(self.builder, self.repeated(node.args), result, node.name, node.attr)
         found: Tangents = {}
         for x, rule in zip(node.args, rules, strict=True):
             if rule is None:

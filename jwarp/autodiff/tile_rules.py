@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from jwarp.autodiff.scalar_rules import DERIVATIVES, Applied, Rule
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Fourier, Iota, Reduction, Scan, Strided, Transposes, Triangle
-from jwarp.ir.builder import zero
-from jwarp.ir.nodes import Const, Op, Operand, Value
+from jwarp.ir.builder import Builder, zero
+from jwarp.ir.nodes import Const, Op, Operand, Value, operands, results
 from jwarp.ir.ops import EXTREMA
 from jwarp.ir.tile_types import dense_strides
 from jwarp.types import int32, scalar_of, shape_of, with_shape
@@ -66,6 +66,26 @@ def carries(node: Op) -> tuple[bool, ...]:
         )
     through_bits = node.name == "bitcast" or not any(a.type.is_float for a in node.args)
     return tuple(through_bits and node.result.type.kind != "bool" for _ in node.args)
+
+
+def derivative_reads(node: Op, k: int) -> frozenset[int] | None:
+    """Which arguments the derivative of an operation by argument `k` reads, with -1 for its result.
+
+    None where there is no derivative, or where it is zero wherever it exists.
+    """
+    assert node.result is not None
+    rules = None if node.row.for_derivatives else rules_of(node)
+    rule = rules[k] if rules is not None else None
+    if rule is None:
+        return None
+    builder, tangent = Builder(), Value(node.args[k].type)
+    args = tuple(Value(x.type) for x in node.args)  # not constants, which fold
+    result = Value(node.result.type)
+    needed = {rule.forward(Applied(builder, args, result, node.name, node.attr), tangent)}
+    for made in reversed(builder.nodes):
+        if not needed.isdisjoint(results(made)):
+            needed.update(operands(made))
+    return frozenset([j for j, x in enumerate(args) if x in needed] + ([-1] if result in needed else []))
 
 
 def _has_none(node: Op) -> bool:

@@ -195,12 +195,14 @@ def _launch_jvp(
     values |= {Source("given", p): pair for p, pair in moving.items()}
     extents = core_extents([jax.typeof(x) for x in primals], launch, zeros, batch)
     refuse_race(program, launch.geometry, extents)
-    known = gatherable(program, launch.geometry, extents, _known_integers(launch, primals))
+    known = gatherable(
+        program, launch.geometry, extents, known_integers(launch, dict(zip(launch.operands, primals, strict=True)))
+    )
     variant = Variant(
         "tangent", floats, tuple(moving), fresh=fresh, gatherable=known,
         repeated=launch.geometry.may_repeat, for_gpu=may_have_gpu(),
     )  # fmt: skip
-    outs = _bind(launch, variant, values, extents, batch.extents, dict.fromkeys(floats, full))
+    outs = bind_variant(launch, variant, values, extents, batch.extents, dict.fromkeys(floats, full))
     made = dict(zip(floats, outs, strict=True))
     pairs = zip(launch.results, results, strict=True)
     return results, [made[p] if p in made else compat.zero_tangent(result) for p, result in pairs]
@@ -209,15 +211,14 @@ def _launch_jvp(
 compat.ad.primitive_jvps[launch_p] = _launch_jvp
 
 
-def _known_integers(launch: Descriptor, primals: Sequence[Any]) -> dict[int, int]:
-    """The integer arguments whose values are known while the launch is traced."""
+def known_integers(launch: Descriptor, primals: Mapping[int, Any]) -> dict[int, int]:
+    """The integer arguments whose values are known while the launch is traced; `primals` are by parameter."""
     params = launch.program.kernel.params
-    pairs = zip(launch.operands, primals, strict=True)
-    scalars = ((p, x) for p, x in pairs if not params[p].is_array and params[p].dtype.is_int)
+    scalars = ((p, x) for p, x in primals.items() if not params[p].is_array and params[p].dtype.is_int)
     return {p: int(x) for p, x in scalars if not isinstance(x, compat.Tracer)}
 
 
-def _bind(
+def bind_variant(
     launch: Launch,
     variant: Variant,
     values: Mapping[Source, tuple[Any, Mask]],
@@ -287,7 +288,9 @@ def bind_adjoint(
         raise switched_off(program, wanted[0])
     extents = launch.extents([jnp.shape(x) for x in operands], zeros)
     refuse_race(program, launch.geometry, extents)
-    known = gatherable(program, launch.geometry, extents, _known_integers(launch, operands))
+    known = gatherable(
+        program, launch.geometry, extents, known_integers(launch, dict(zip(launch.operands, operands, strict=True)))
+    )
     fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)
     gathered = tuple(p for p in known if p in wanted)
     variant = Variant(
@@ -300,7 +303,7 @@ def bind_adjoint(
     if any(source.kind == "final" for source in _read(program, variant)):
         finals = bind(operands, launch, zeros)
         values |= {Source("final", p): (x, ()) for p, x in zip(launch.results, finals, strict=True)}
-    return _bind(launch, variant, values, extents, (), dict.fromkeys(wanted, ()))
+    return bind_variant(launch, variant, values, extents, (), dict.fromkeys(wanted, ()))
 
 
 # Linear in what is given: tangents of derivatives, and transposes
@@ -331,7 +334,7 @@ def _derivative_jvp(
     wanted = dict(zip(variant.wanted, batch.results, strict=True))
 
     def bound(changed: Variant, values: Mapping[Source, tuple[Any, Mask]]) -> list[Any]:
-        return _bind(launch, changed, values, extents, batch.extents, wanted)
+        return bind_variant(launch, changed, values, extents, batch.extents, wanted)
 
     results = bound(variant, values)
     parts = []
@@ -391,7 +394,7 @@ def _transpose(
     changed = dataclasses.replace(changed, shared=shared, gathered=gathered)
     primals |= {Source("given", p): pair for p, pair in given.items()}
     primals |= {Source("along", p): pair for p, pair in along.items()}
-    outs = iter(_bind(launch, changed, primals, extents, batch.extents, wanted))
+    outs = iter(bind_variant(launch, changed, primals, extents, batch.extents, wanted))
     return [next(outs) if is_linear else None for is_linear in linear]
 
 
@@ -447,4 +450,4 @@ def _drop_unused(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
 
 compat.register_dce(derivative_p, _drop_unused)
 
-__all__ = ["derivative_p"]
+__all__ = ["bind_adjoint", "bind_variant", "derivative_p", "known_integers", "launch_of_derivative"]

@@ -1,113 +1,157 @@
-"""The derivatives of matrix decompositions, as those of two steps that refine a decomposition that is known.
+"""The derivatives of matrix decompositions, from how the factors turn while the matrix moves.
 
-A step squares the error (Ogita and Aishima 2018 for eigenvectors; the others are made in the same way). Held fixed
-while the matrix moves by h, a decomposition has an error of order h, after two steps of order h^4: so the refined
-one has the first and second derivatives of the decomposition itself. They are NaN where there are none, at equal
-singular values or eigenvalues.
+With A = U S V^T, where U turns at the rate U X, V at V Y and M = U^T dA V (X and Y are skew), the sum b = X + Y and
+the difference a = X - Y solve
+
+    b S - S b = M + M^T        a S + S a = M - M^T        dS = diag(M)
+
+(Papadopoulo and Lourakis 2000, "Estimating the Jacobian of the singular value decomposition"; for eigenvectors Magnus
+1985, "On differentiating eigenvalues and eigenvectors"). The coefficients of a, 1 / (s_i + s_j), are bounded at equal
+singular values, those of b, 1 / (s_j - s_i), are not. There, b is taken to be zero: it turns both factors alike, which
+U @ transpose(V) does not see, nor any other vector than those of the equal values.
+
+As b may not keep S diagonal then, S is a matrix here, of which what is beside the diagonal counts to first order. So
+second derivatives are those of these equations. For them every factor is given twice: `first` moves as a decomposition
+moves to first order, and what is returned as these equations say, where the coefficients are made of `first`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from jwarp.frontend.builtins.scalar import fixed, follow
-from jwarp.frontend.builtins.vector import get_diag, identity, transpose
+from jwarp.frontend.builtins.scalar import abs, fixed, follow, held, max, replayed, where
+from jwarp.frontend.builtins.vector import cw_mul, diag, get_diag, transpose
 from jwarp.frontend.func import func
 
-
-@func
-def corrected(Q: Any, W: Any):
-    """Q turned by the small skew matrix W, and made perpendicular."""
-    deviation = identity(n=len(Q), dtype=Q.dtype) - transpose(Q) @ Q
-    return Q + Q @ (deviation * Q.dtype(0.5) + W)
+# Where values differ by less than this, relative to the greatest one, they count as equal: the term that is left out
+# has lost that many digits to rounding.
+CLOSE_32 = 5.0e-4
+CLOSE_64 = 1.0e-7
 
 
 @func
-def rebalanced(P: Any, U: Any, V: Any):
-    """P = U^T A V as it is once U and V are made perpendicular, as far as first order goes."""
-    one = identity(n=len(P), dtype=P.dtype)
-    left = one - transpose(U) @ U
-    right = one - transpose(V) @ V
-    return P + (left @ P + P @ right) * P.dtype(0.5)
-
-
-@func
-def refined_svd(A: Any, U: Any, V: Any):
-    """U and V after one step."""
-    half = A.dtype(0.5)
-    P = transpose(U) @ A @ V
-    M = rebalanced(P, U, V)
-    X = M * A.dtype(0.0)
-    Y = M * A.dtype(0.0)
-    for i in range(len(P)):
+def inverse_gaps(s: Any):
+    """1 / (s_j - s_i), and 0 for values that count as equal."""
+    kind = s.dtype
+    zero = kind(0.0)
+    size = zero
+    for i in range(len(s)):
+        size = max(size, abs(s[i]))
+    if kind.bits == 64:
+        close = size * kind(CLOSE_64)
+    else:
+        close = size * kind(CLOSE_32)
+    R = diag(s) * zero
+    for i in range(len(s)):
         for j in range(i):
-            both = (M[i, j] + M[j, i]) / (P[j, j] - P[i, i])
-            apart = (M[i, j] - M[j, i]) / (P[j, j] + P[i, i])
-            x = half * (both + apart)
-            y = half * (both - apart)
-            X[i, j] = x
-            X[j, i] = -x
-            Y[i, j] = y
-            Y[j, i] = -y
-    return corrected(U, X), corrected(V, Y)
+            gap = s[j] - s[i]
+            apart = abs(gap) > close
+            r = where(apart, kind(1.0) / where(apart, gap, kind(1.0)), zero)
+            R[i, j] = r
+            R[j, i] = -r
+    return R
+
+
+@func
+def inverse_sums(s: Any):
+    """1 / (s_i + s_j), and 0 where that is infinite."""
+    kind = s.dtype
+    zero = kind(0.0)
+    D = diag(s) * zero
+    for i in range(len(s)):
+        for j in range(i):
+            total = s[j] + s[i]
+            some = total != zero
+            d = where(some, kind(1.0) / where(some, total, kind(1.0)), zero)
+            D[i, j] = d
+            D[j, i] = d
+    return D
+
+
+@func
+def beside(M: Any):
+    """The symmetric part of M without its diagonal."""
+    return (M + transpose(M)) * M.dtype(0.5) - diag(get_diag(M))
+
+
+@func
+def commuting(B: Any, S: Any, R: Any):
+    """The b of b S - S b = B, where R has the inverse gaps of a diagonal and S what is beside it."""
+    b = cw_mul(R, B)
+    return cw_mul(R, B - (b @ S - S @ b))
+
+
+@func
+def anticommuting(N: Any, S: Any, D: Any):
+    """The a of a S + S a = N, where D has the inverse sums of a diagonal and S what is beside it."""
+    a = cw_mul(D, N)
+    return cw_mul(D, N - (a @ S + S @ a))
+
+
+@func
+def turned_svd(A: Any, U: Any, sigma: Any, V: Any, S: Any):
+    """What has the derivative of U, sigma and V, which are constants, where S is what is beside the diagonal."""
+    half = A.dtype(0.5)
+    M = transpose(U) @ A @ V
+    b = commuting(M + transpose(M), S, inverse_gaps(sigma))
+    a = anticommuting(M - transpose(M), S, inverse_sums(sigma))
+    return U @ ((b + a) * half), get_diag(M), V @ ((b - a) * half)
 
 
 @func
 def followed_svd(A: Any, U: Any, sigma: Any, V: Any):
     """The decomposition with its derivative by A."""
-    U1, V1 = refined_svd(A, fixed(U), fixed(V))
-    U2, V2 = refined_svd(A, U1, V1)
-    return follow(U, U2), follow(sigma, get_diag(transpose(U2) @ A @ V2)), follow(V, V2)
+    S = fixed(beside(transpose(U) @ A @ V))
+    U1, sigma1, V1 = turned_svd(A, fixed(U), fixed(sigma), fixed(V), S)
+    U1, sigma1, V1 = follow(U, U1), follow(sigma, sigma1), follow(V, V1)
+    S = held(beside(transpose(U1) @ A @ V1))
+    U2, sigma2, V2 = turned_svd(A, held(U1), held(sigma1), held(V1), S)
+    return replayed(follow(U, U2), U1), replayed(follow(sigma, sigma2), sigma1), replayed(follow(V, V2), V1)
 
 
 @func
-def refined_eigenvectors(A: Any, Q: Any):
-    """Q after one step, for symmetric A."""
-    P = transpose(Q) @ A @ Q
-    M = rebalanced(P, Q, Q)
-    W = M * A.dtype(0.0)
-    for i in range(len(P)):
-        for j in range(i):
-            w = (M[i, j] + M[j, i]) * A.dtype(0.5) / (P[j, j] - P[i, i])
-            W[i, j] = w
-            W[j, i] = -w
-    return corrected(Q, W)
+def turned_eig(A: Any, Q: Any, d: Any, S: Any):
+    """What has the derivative of Q and d, which are constants, for symmetric A."""
+    M = transpose(Q) @ A @ Q
+    return Q @ commuting(M, S, inverse_gaps(d)), get_diag(M)
 
 
 @func
 def followed_eig(A: Any, Q: Any, d: Any):
     """The decomposition of the symmetric part of A, with its derivative by A."""
-    S = (A + transpose(A)) * A.dtype(0.5)
-    Q1 = refined_eigenvectors(S, fixed(Q))
-    Q2 = refined_eigenvectors(S, Q1)
-    return follow(Q, Q2), follow(d, get_diag(transpose(Q2) @ S @ Q2))
+    A = (A + transpose(A)) * A.dtype(0.5)
+    Q1, d1 = turned_eig(A, fixed(Q), fixed(d), fixed(beside(transpose(Q) @ A @ Q)))
+    Q1, d1 = follow(Q, Q1), follow(d, d1)
+    Q2, d2 = turned_eig(A, held(Q1), held(d1), held(beside(transpose(Q1) @ A @ Q1)))
+    return replayed(follow(Q, Q2), Q1), replayed(follow(d, d2), d1)
 
 
 @func
-def refined_qr(A: Any, Q: Any):
-    """Q after one step."""
-    P = transpose(Q) @ A
-    M = rebalanced(P, Q, identity(n=3, dtype=A.dtype))
-    W = M * A.dtype(0.0)
-    first = M[1, 0] / P[0, 0]
-    second = M[2, 0] / P[0, 0]
-    third = (M[2, 1] - second * P[0, 1]) / P[1, 1]
+def turned_qr(A: Any, Q: Any, R: Any):
+    """What has the derivative of Q and R, which are constants: Q^T dA = W R + dR with a skew W."""
+    kind = A.dtype
+    M = transpose(Q) @ A
+    W = M * kind(0.0)
+    first = M[1, 0] / R[0, 0]
+    second = M[2, 0] / R[0, 0]
+    third = (M[2, 1] - second * R[0, 1]) / R[1, 1]
     W[1, 0] = first
     W[0, 1] = -first
     W[2, 0] = second
     W[0, 2] = -second
     W[2, 1] = third
     W[1, 2] = -third
-    return corrected(Q, W)
+    moved = M - W @ R
+    for i in range(3):
+        for j in range(i):
+            moved[i, j] = kind(0.0)
+    return Q @ W, moved
 
 
 @func
 def followed_qr(A: Any, Q: Any, R: Any):
     """The decomposition with its derivative by A."""
-    Q1 = refined_qr(A, fixed(Q))
-    Q2 = refined_qr(A, Q1)
-    moved = transpose(Q2) @ A
-    for i in range(3):
-        for j in range(i):
-            moved[i, j] = A.dtype(0.0)
-    return follow(Q, Q2), follow(R, moved)
+    Q1, R1 = turned_qr(A, fixed(Q), fixed(R))
+    Q1, R1 = follow(Q, Q1), follow(R, R1)
+    Q2, R2 = turned_qr(A, held(Q1), held(R1))
+    return replayed(follow(Q, Q2), Q1), replayed(follow(R, R2), R1)

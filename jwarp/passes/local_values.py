@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
@@ -32,7 +32,6 @@ from jwarp.ir.visit import Rebuilder
 
 # How many elements the arrays that are taken apart may have together.
 MAX_VALUES = 1024
-_ACCESSES = ("clear", "load", "store", "atomic_add")
 
 
 def local_values(kernel: Kernel) -> Kernel:
@@ -43,7 +42,7 @@ def local_values(kernel: Kernel) -> Kernel:
     for node in walk(kernel.body):
         found: set = set()
         if isinstance(node, Op):
-            found = set() if node.name in _ACCESSES else {*arrays_read(node), *arrays_changed(node)}
+            found = set() if node.name in _RULES else {*arrays_read(node), *arrays_changed(node)}
         elif isinstance(node, While):
             found = set().union(*map(changed_arrays, node.cond.nodes))
         elif isinstance(node, For) and node.lanes is not None:
@@ -64,38 +63,54 @@ class _LocalValues(Rebuilder):
         self.held: dict[int, list[Operand]] = {k: [zero(a.dtype)] * a.size for k, a in arrays.items()}
 
     def op(self, node: Op) -> None:
-        if node.name not in _ACCESSES or node.array not in self.arrays:
+        if node.name not in _RULES or node.array not in self.arrays:
             return self.keep(node)
-        items = self.held[node.array]
-        if node.name == "clear":
-            self.held[node.array] = [zero(items[0].type)] * len(items)
-            return None
-        emit = self.builder.op
-        value: Operand | None = None
-        hits = self.hits(self.arrays[node.array], self.operands(node.indices))
-        if node.name != "store":
-            value = zero(items[0].type)
-            for hit, item in zip(hits, items, strict=True):
-                value = emit("select", hit, item, value)
-            if node.result is not None:
-                self.known[node.result] = value
-        if node.name != "load":
-            (new,) = self.operands(node.values)
-            if value is not None:
-                new = emit("add", value, new)
-            pairs = zip(hits, items, strict=True)
-            self.held[node.array] = [emit("select", hit, new, item) for hit, item in pairs]
-        return None
+        return _RULES[node.name](self, node)
 
-    def hits(self, array: Local, indices: Sequence[Operand]) -> list[Operand]:
+    def clear(self, node: Op) -> None:
+        items = self.held[node.array]
+        self.held[node.array] = [zero(items[0].type)] * len(items)
+
+    def load(self, node: Op) -> None:
+        self.result(node, self.chosen(node, self.hits(node)))
+
+    def store(self, node: Op) -> None:
+        (new,) = self.operands(node.values)
+        self.put(node, self.hits(node), new)
+
+    def add(self, node: Op) -> None:
+        hits = self.hits(node)
+        old = self.chosen(node, hits)
+        self.result(node, old)
+        (addend,) = self.operands(node.values)
+        self.put(node, hits, self.builder.op("add", old, addend))
+
+    def result(self, node: Op, value: Operand) -> None:
+        if node.result is not None:
+            self.known[node.result] = value
+
+    def chosen(self, node: Op, hits: Sequence[Operand]) -> Operand:
+        """The element that the indices name; zero if there is none."""
+        items = self.held[node.array]
+        value: Operand = zero(items[0].type)
+        for hit, item in zip(hits, items, strict=True):
+            value = self.builder.op("select", hit, item, value)
+        return value
+
+    def put(self, node: Op, hits: Sequence[Operand], new: Operand) -> None:
+        pairs = zip(hits, self.held[node.array], strict=True)
+        self.held[node.array] = [self.builder.op("select", hit, new, item) for hit, item in pairs]
+
+    def hits(self, node: Op) -> list[Operand]:
         """For each element, whether the indices name it; each counts from either end."""
         emit = self.builder.op
+        indices, shape = self.operands(node.indices), self.arrays[node.array].shape
 
         def at(index: Operand, position: int, extent: int) -> Operand:
             ends = (Const(index.type, k) for k in (position, position - extent))
             return emit("or", *(emit("eq", index, end) for end in ends))
 
-        axes = [[at(i, k, n) for k in range(n)] for i, n in zip(indices, array.shape, strict=True)]
+        axes = [[at(i, k, n) for k in range(n)] for i, n in zip(indices, shape, strict=True)]
         found = []
         for first, *others in itertools.product(*axes):
             for other in others:
@@ -144,3 +159,12 @@ class _LocalValues(Rebuilder):
 
     def changed(self, node: If | For | While) -> list[int]:
         return sorted(k for k in changed_arrays(node) if k in self.arrays)
+
+
+# What becomes of an access; an array that any other operation touches stays.
+_RULES: dict[str, Callable[[_LocalValues, Op], None]] = {
+    "clear": _LocalValues.clear,
+    "load": _LocalValues.load,
+    "store": _LocalValues.store,
+    "atomic_add": _LocalValues.add,
+}

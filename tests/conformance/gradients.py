@@ -9,17 +9,16 @@ from __future__ import annotations
 import argparse
 import collections
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import report
 import trial
 from comparing import Outcome, arguments, reason_of
-from recording import Launch, time_limit
+from jobs import Job, run_jobs
+from recording import Launch, OverLimit, time_limit
 
 import jwarp
 from jwarp.backend.interpreter.machine import run
@@ -138,19 +137,19 @@ class GradientTrial(trial.Trial):
         rng = np.random.default_rng(7)
         for launch in launches:
             kernel = self.kernel(launch.kernel)
-            if launch.name not in names or launch.name in self.skipped or isinstance(kernel, Outcome):
+            if launch.name not in names or isinstance(kernel, Outcome):
                 continue
-            self.say(launch.name, Outcome("begun"))
-            self.say(launch.name, self.tried(kernel, launch, rng))
+            self.begin(launch.name, "launch", trial.RUN_SECONDS, "in jwarp")
+            self.say(launch.name, self.checked(kernel, launch, rng))
 
-    def tried(self, kernel: Kernel, launch: Launch, rng: np.random.Generator) -> Outcome:
+    def checked(self, kernel: Kernel, launch: Launch, rng: np.random.Generator) -> Outcome:
         *_, variant = trial.variants(launch)
         try:
             with time_limit(SECONDS):
                 if reason := trial.undefined(kernel, variant):
                     return Outcome("undefined", reason)
                 return check(kernel, variant, rng)
-        except TimeoutError:
+        except OverLimit:
             return Outcome("slow")
         except Exception as error:
             return Outcome("fault", reason_of(error))
@@ -167,7 +166,8 @@ def main() -> None:
     names = set((HERE / "agreeing.txt").read_text().split())
     modules = options.modules or sorted({f"warp.{name.split(':')[0]}" for name in names})
     trial.Trial = GradientTrial
-    rows = [row for row in report.try_modules(modules) if row["name"] in names]
+    rows = run_jobs([Job(module, steps=("launch",)) for module in modules], options.rows)
+    rows = [row for row in rows if row["name"] in names]
     best: dict[str, dict] = {}
     for row in rows:
         if row["verdict"] in ORDER:
@@ -179,8 +179,6 @@ def main() -> None:
     for name, row in sorted(best.items(), key=lambda item: ORDER.index(item[1]["verdict"])):
         if row["verdict"] not in ("agree", "none"):
             print(f"  {row['verdict']}: {name}: {row['reason']}")
-    if options.rows:
-        options.rows.write_text(json.dumps(rows))
 
 
 if __name__ == "__main__":

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import trial
 import warp
-from comparing import Outcome, read
+from comparing import read
 from libraries import Library
 from recording import Launch, Recorder, kernels_of, name_of, record_tests
-
-INSTANCES = 2  # of a kernel that a factory makes, each with other values
-TEST_SECONDS = 10
+from trial import INSTANCES
 
 
 class LibraryTrial(trial.Trial):
@@ -30,19 +28,19 @@ class LibraryTrial(trial.Trial):
         tried: collections.Counter = collections.Counter()
         for module, names in self.tests.items():
             recorder = Recorder(self.stand_in, key=lambda kernel: (kernel,), most=INSTANCES)
-            record_tests(module, names, recorder, TEST_SECONDS)
+            record_tests(module, names, recorder, self)
             for launch in recorder.launches.values():
-                wanted = launch.name.startswith(f"{self.package.package}.") and launch.name not in self.skipped
+                wanted = launch.name.startswith(f"{self.package.package}.") and self.options.wants(launch.name)
                 if wanted and launch.kernel not in self.compiles and tried[launch.name] < INSTANCES:
                     tried[launch.name] += 1
                     launches += [launch] if self.compiled(launch.kernel, launch) else []
         if self.rest:
             self.package.import_all()
             for kernel in kernels_of(self.package.package):
-                if name_of(kernel) not in self.skipped and name_of(kernel) not in tried:
+                if self.options.wants(name_of(kernel)) and name_of(kernel) not in tried:
                     tried[name_of(kernel)] += 1
                     launches += self.alone(kernel, np.random.default_rng(zlib.crc32(name_of(kernel).encode())))
-        if "launch" in self.steps:
+        if "launch" in self.options.steps:
             self.compare_all(launches)
 
     def kernel(self, kernel: Any) -> Any:
@@ -57,16 +55,15 @@ def run_library_trial(
     tests: dict[str, list[str]],
     rest: bool,
     log: Path,
-    skipped: frozenset[str],
-    steps: tuple[str, ...],
+    options: trial.Options,
 ) -> None:
     """Try the kernels in this process."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
     warp.config.enable_backward = False
-    made = LibraryTrial(library, tests, rest, module, log, skipped, library.name, steps)
+    made = LibraryTrial(library, tests, rest, module, log, options)
     try:
         made.run()
     except Exception as error:
-        made.say(f"{module}:", Outcome("warp", f"{type(error).__name__}: {error}"))
+        made.failed(error)

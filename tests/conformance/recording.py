@@ -15,7 +15,7 @@ import unittest.mock
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import warp
@@ -25,7 +25,11 @@ from warp._src.codegen import Struct
 
 MAX_SIGNATURES = 8  # launches kept of one kernel, each with other argument types
 MAX_SIZE = 1 << 18  # threads, and elements of an array
-TEST_SECONDS = 20
+TEST_SECONDS = 30
+
+
+class OverLimit(BaseException):
+    """Something takes too long. What is under way does not catch it as an error of its own."""
 
 
 @dataclass
@@ -66,6 +70,14 @@ class Launch:
 def name_of(kernel: Any) -> str:
     """A kernel of Warp's by the module and the name of its function."""
     return f"{kernel.func.__module__.removeprefix('warp.')}:{kernel.func.__qualname__}"
+
+
+class Watch(Protocol):
+    """What is told of the tests that run, and of their launches."""
+
+    def begin_test(self, name: str) -> bool: ...
+    def end_test(self, name: str, reason: str) -> None: ...
+    def stand_in(self, launch: Launch, given: list[Any]) -> None: ...
 
 
 class Recorder:
@@ -132,25 +144,22 @@ def _signature(kernel: Any) -> tuple:
     return tuple(str(t) for t in kernel.adj.arg_types.values())
 
 
-def record(name: str, stand_in: Any) -> tuple[list[Any], list[Launch]]:
+def record(name: str, watch: Watch) -> tuple[list[Any], list[Launch]]:
     """The kernels of the module `name`, and the launches that its unit tests make."""
-    recorder = Recorder(stand_in)
-    with _lenient(), _quiet():
-        importlib.import_module(name)
-        with _nothing_compiled(), recorder.patched():
-            for test in _each(unittest.TestLoader().loadTestsFromModule(sys.modules[name])):
-                _try_test(test, TEST_SECONDS)
+    recorder = Recorder(watch.stand_in)
+    record_tests(name, None, recorder, watch)
     return kernels_of(name), list(recorder.launches.values())
 
 
-def record_tests(module: str, names: list[str], recorder: Recorder, seconds: int) -> None:
-    """Run the tests `names` of a module, with launches as the recorder has them."""
+def record_tests(module: str, names: list[str] | None, recorder: Recorder, watch: Watch) -> None:
+    """Run tests of a module, those of `names` or all, with launches as the recorder has them."""
     with _lenient(), _quiet():
         importlib.import_module(module)
         with _nothing_compiled(), recorder.patched():
             for test in _each(unittest.TestLoader().loadTestsFromModule(sys.modules[module])):
-                if test_name(test) in names:
-                    _try_test(test, seconds)
+                name = test_name(test)
+                if (names is None or name in names) and watch.begin_test(name):
+                    watch.end_test(name, _try_test(test))
 
 
 def test_name(test: Any) -> str:
@@ -158,11 +167,17 @@ def test_name(test: Any) -> str:
     return test.id().split()[0]
 
 
-def _try_test(test: Any, seconds: int) -> None:
-    with contextlib.suppress(Exception), time_limit(seconds):
-        test.setUpClass()
-        test.setUp()
-        getattr(test, test._testMethodName)()
+def _try_test(test: Any) -> str:
+    """Run a test; why it did not come to its end, or nothing. A failure is none."""
+    with contextlib.suppress(Exception, SystemExit):
+        try:
+            with time_limit(TEST_SECONDS):
+                test.setUpClass()
+                test.setUp()
+                getattr(test, test._testMethodName)()
+        except OverLimit:
+            return f"is cut off after {TEST_SECONDS} s"
+    return ""
 
 
 def kernels_of(name: str) -> list[Any]:
@@ -231,10 +246,10 @@ def _quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in what takes more seconds of the processor: the machine may be busy with other things."""
+    """Raise OverLimit in what takes more seconds of the processor: the machine may be busy with other things."""
 
     def stop(*args: Any) -> None:
-        raise TimeoutError
+        raise OverLimit
 
     before = signal.signal(signal.SIGPROF, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -16,10 +16,10 @@ ASIDE = {
     "native code": r"in C\+\+|func_native|native",
 }
 # The verdict on a kernel is the first of these that one of its launches has.
-ORDER = ("fault", "disagree", "known difference", "agree", "order", "vacuous", "refused", "warp")
+ORDER = ("fault", "disagree", "known difference", "agree", "order", "vacuous", "refused", "over limit", "warp")
 GOOD = ("compiled", "agree", "none", "vacuous", "known difference")
 
-VERDICTS = ("disagree", "fault", "agree", "vacuous", "refused", "warp")
+VERDICTS = ("disagree", "fault", "agree", "vacuous", "refused", "over limit", "warp")
 
 Rows = dict[tuple, list[dict]]
 
@@ -28,7 +28,7 @@ def verdicts(rows: list[dict]) -> dict[str, dict]:
     """The deciding row of each kernel of Warp's, by the order of VERDICTS."""
     best: dict[str, dict] = {}
     for row in rows:
-        if row["verdict"] in ("compiled", "none"):
+        if row["verdict"] == "compiled" or row["step"] not in ("forward", "launch"):
             continue
         before = best.get(row["name"])
         if before is None or VERDICTS.index(row["verdict"]) < VERDICTS.index(before["verdict"]):
@@ -50,11 +50,11 @@ def print_table(rows: list[dict]) -> None:
 
 def by_step(rows: list[dict]) -> dict[str, Rows]:
     """The rows of each kernel, by what was done with it. A factory's kernels are one, of several instances."""
-    found: dict[str, Rows] = {"forward": {}, "adjoint": {}, "launch": {}}
+    found: dict[str, Rows] = {"forward": {}, "adjoint": {}, "launch": {}, "test": {}}
     for row in rows:
         if row["verdict"] == "disagree" and row["name"] in DIFFERENCES:
             row = {**row, "verdict": "known difference", "reason": DIFFERENCES[row["name"]]}
-        key = (row["name"],) if row["step"] == "launch" else (row["name"], row["line"])
+        key = (row["name"], row["line"]) if row["step"] in ("forward", "adjoint") else (row["name"],)
         found[row["step"]].setdefault(key, []).append(row)
     return found
 
@@ -65,23 +65,33 @@ def _print_library(library: str, rows: list[dict]) -> None:
     forward = {key: found for key, found in steps["forward"].items() if any(r["verdict"] != "warp" for r in found)}
     groups = {key: group for key, found in forward.items() for r in found if (group := aside(r["reason"]))}
     tried = {key: found for key, found in forward.items() if key not in groups}
-    compiled = [key for key, found in tried.items() if all(r["verdict"] in ("compiled", "warp") for r in found)]
-    backward = {key: steps["adjoint"].get(key, []) for key in compiled}
-    good = [k for k, found in backward.items() if all(r["verdict"] in ("compiled", "none") for r in found)]
-    faults = [k for k, found in backward.items() if any(r["verdict"] == "fault" for r in found)]
+    before = _counts(tried, ("compiled",))
+    backward = {key: found for key, found in steps["adjoint"].items() if key in tried}
+    print(f"{library}: {len(forward)} kernels, {len(groups)} aside {dict(collections.Counter(groups.values()))}")
+    print(f"  forward: {_share(before['good'], len(tried))} compile{_others(before)}")
+    if backward:
+        after = _counts(backward, ("compiled", "none"))
+        print(f"  adjoint: {_share(after['good'], len(backward))} compile{_others(after)}")
     launches = {key: min((r["verdict"] for r in found), key=ORDER.index) for key, found in steps["launch"].items()}
     counts = collections.Counter(launches.values())
-    print(f"{library}: {len(forward)} kernels, {len(groups)} aside {dict(collections.Counter(groups.values()))}")
-    print(f"  forward: {_share(len(compiled), len(tried))} compile")
-    refused = len(compiled) - len(good) - len(faults)
-    print(f"  adjoint: {_share(len(good), len(tried))} compile, {refused} refused by name, {len(faults)} fail")
     if launches:
         print("  launched: " + ", ".join(f"{counts[v]} {v}" for v in ORDER))
-    else:
-        _print_times("forward", tried)
-        _print_times("adjoint", backward)
+    _print_times("forward", tried)
+    _print_times("adjoint", backward)
     for step in steps:
         _print_reasons(step, steps[step])
+
+
+def _counts(rows: Rows, good: tuple[str, ...]) -> collections.Counter:
+    """How many kernels are good, and of the others, how many there are of each verdict; instances have to be good."""
+    worst = ("fault", "over limit", "refused")
+    found = [next((v for v in worst if any(r["verdict"] == v for r in rows[key])), "good") for key in rows]
+    assert {r["verdict"] for key in rows for r in rows[key]} <= {*good, *worst, "warp"}
+    return collections.Counter(found)
+
+
+def _others(counts: collections.Counter) -> str:
+    return "".join(f", {counts[v]} {v}" for v in ("refused", "over limit", "fault"))
 
 
 def _share(part: int, whole: int) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import importlib.machinery
 import importlib.util
 import json
+import signal
 import sys
 import time
 import unittest.mock
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +34,7 @@ from comparing import (
     wrote_nothing,
 )
 from compiling import Compiled, adjoint, forward
-from recording import SIZES, Launch, made_up, name_of, record, time_limit
+from recording import SIZES, TEST_SECONDS, Launch, OverLimit, made_up, name_of, record, time_limit
 from strict import Undefined, run_strictly
 
 from jwarp.config import config
@@ -39,7 +42,11 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.program import program_of
 
 STEPS = ("forward", "adjoint", "launch")
-COMPILE_SECONDS = 30
+INSTANCES = 2  # of a kernel that a factory makes, each with other values; of a generic one of Warp's, more
+# Seconds of the processor. Past the second limit, the process ends: it may be in code that no exception gets out of.
+COMPILE_SECONDS, HARD_COMPILE_SECONDS = 60, 180
+RUN_SECONDS = 120
+WARP_COMPILE_SECONDS = 1200
 DEFINED_SECONDS = 60
 ORACLE_SECONDS = 10
 ORACLE_THREADS = 1 << 14
@@ -58,7 +65,7 @@ def undefined(kernel: Kernel, launch: Launch) -> str:
             run_strictly(program.kernel, geometry.dims, args)
     except Undefined as error:
         return str(error)
-    except TimeoutError:
+    except OverLimit:
         return "the launch does not end"
     return ""
 
@@ -72,61 +79,129 @@ def variants(launch: Launch) -> Iterator[Launch]:
         yield dataclasses.replace(launch, args=args, made_up=True)
 
 
+@dataclass(frozen=True)
+class Past:
+    """What other processes found: names of what must not be tried again, and of kernels that need not be.
+
+    `broken` are those of kernels and tests at which a process ended, `done` those of kernels with nothing left to do,
+    `compiled` those of kernels that have yet to be compared.
+    """
+
+    broken: frozenset[str] = frozenset()
+    done: frozenset[str] = frozenset()
+    compiled: frozenset[str] = frozenset()
+
+    def after(self, rows: list[dict], job: str, steps: tuple[str, ...]) -> Past:
+        """With what `rows` say: of kernels that other jobs have tried, and of what this one did before it ended."""
+        elsewhere = collections.Counter(r["name"] for r in rows if r["job"] != job and r["step"] == "forward")
+        most = 1 if job.endswith("(rest)") else INSTANCES
+        done = {name for name, count in elsewhere.items() if count >= most}
+        own = [r for r in rows if r["job"] == job]
+        seen = {r["name"] for r in own if r["step"] == "forward"}
+        bad = {r["name"] for r in own if r["step"] == "forward" and r["verdict"] != "compiled"}
+        compared = {r["name"] for r in own if r["step"] == "launch"}
+        finished = bad | compared if "launch" in steps else seen
+        return dataclasses.replace(self, done=self.done | done | finished, compiled=frozenset(seen - finished))
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which steps to do with which kernels: `share` (k, n) means every n-th by a hash of the name, beginning with k."""
+
+    library: str = "Warp"
+    steps: tuple[str, ...] = STEPS
+    share: tuple[int, int] = (0, 1)
+    past: Past = Past()
+
+    def wants(self, name: str) -> bool:
+        which, count = self.share
+        left = self.past.broken | self.past.done
+        return name not in left and zlib.crc32(name.encode()) % count == which
+
+
 class Trial:
     """The kernels of one module. What came of each step with a kernel goes to `log` as soon as it is known.
 
     Steps are `forward` and `adjoint`, which compile, and `launch`, which compares.
     """
 
-    def __init__(
-        self, module: str, log: Path, skipped: frozenset[str], library: str = "Warp", steps: tuple[str, ...] = STEPS
-    ):
-        """Kernels named in `skipped` are left out, and so are steps that are not in `steps`."""
-        self.module, self.skipped, self.library, self.steps = module, skipped, library, steps
+    def __init__(self, module: str, log: Path, options: Options):
+        self.module, self.options = module, options
         self.log = log.open("a")
         self.read: dict[Any, Kernel | Outcome] = {}
         self.compiles: dict[Any, bool] = {}
 
+    def begin(self, name: str, step: str, limit: float, reason: str = "") -> None:
+        """Say what is done now, as the last word of a process that ends; it ends when that takes too long."""
+        signal.setitimer(signal.ITIMER_VIRTUAL, limit)
+        self.write({"name": name, "step": step, "verdict": "begun", "reason": reason, "limit": limit})
+
+    def begin_test(self, name: str) -> bool:
+        """Whether a test is to be run, which begins."""
+        if name not in self.options.past.broken:
+            self.begin(name, "test", 3 * TEST_SECONDS)
+        return name not in self.options.past.broken
+
+    def end_test(self, name: str, reason: str) -> None:
+        if reason:
+            self.write({"name": name, "step": "test", "verdict": "warp", "reason": reason})
+
     def say(self, name: str, outcome: Outcome, **more: Any) -> None:
         self.write({"name": name, "step": "launch", **dataclasses.asdict(outcome), **more})
+
+    def failed(self, error: Exception) -> None:
+        """Say that the module cannot be tried further."""
+        self.write(
+            {"name": self.module, "step": "test", "verdict": "warp", "reason": f"{type(error).__name__}: {error}"}
+        )
 
     def note(self, kernel: Any, step: str, found: Compiled) -> None:
         line = kernel.func.__code__.co_firstlineno
         self.write({"name": name_of(kernel), "line": line, "step": step, **dataclasses.asdict(found)})
 
     def write(self, row: dict) -> None:
-        self.log.write(json.dumps({"library": self.library, **row}) + "\n")
+        self.log.write(json.dumps({"library": self.options.library, **row}) + "\n")
         self.log.flush()
 
     def compiled(self, kernel: Any, launch: Launch | None) -> bool:
         """Whether the kernel compiles, which is noted, and whether its adjoint does; once for each kernel."""
         if kernel not in self.compiles:
-            self.compiles[kernel] = self.compile(kernel, launch)
+            before = name_of(kernel) in self.options.past.compiled
+            self.compiles[kernel] = before or self.compile(kernel, launch)
         return self.compiles[kernel]
 
     def compile(self, kernel: Any, launch: Launch | None) -> bool:
-        self.say(name_of(kernel), Outcome("begun", "compiling"))
         dims, block_dim = (launch.threads, launch.block_dim) if launch is not None else ((), None)
         if kernel.is_generic:
             self.note(kernel, "forward", Compiled("warp", "generic, and not launched", 0.0))
             return False
+
+        def first() -> Compiled:
+            start = time.process_time()
+            made = self.kernel(kernel)
+            reading = time.process_time() - start
+            if isinstance(made, Outcome):
+                return Compiled(made.verdict, made.reason, reading)
+            found = forward(made, dims, block_dim)
+            return dataclasses.replace(found, seconds=found.seconds + reading)
+
+        found = self.limited(kernel, "forward", first)
+        if found.verdict == "compiled" and "adjoint" in self.options.steps:
+            made = self.kernel(kernel)
+            assert not isinstance(made, Outcome)
+            self.limited(kernel, "adjoint", lambda: adjoint(made, dims, block_dim))
+        return found.verdict == "compiled"
+
+    def limited(self, kernel: Any, step: str, made: Callable[[], Compiled]) -> Compiled:
+        """What comes of compiling, which is noted; `over limit` where it takes too long."""
+        self.begin(name_of(kernel), step, HARD_COMPILE_SECONDS)
         try:
             with time_limit(COMPILE_SECONDS):
-                start = time.process_time()
-                made = self.kernel(kernel)
-                reading = time.process_time() - start
-                if isinstance(made, Outcome):
-                    self.note(kernel, "forward", Compiled(made.verdict, made.reason, reading))
-                    return False
-                first = forward(made, dims, block_dim)
-                self.note(kernel, "forward", dataclasses.replace(first, seconds=first.seconds + reading))
-                if first.verdict != "compiled":
-                    return False
-                if "adjoint" in self.steps:
-                    self.note(kernel, "adjoint", adjoint(made, dims, block_dim))
-        except TimeoutError:
-            self.note(kernel, "adjoint", Compiled("fault", f"takes more than {COMPILE_SECONDS} s", 0.0))
-        return True
+                found = made()
+        except OverLimit:
+            found = Compiled("over limit", f"takes more than {COMPILE_SECONDS} s", COMPILE_SECONDS)
+        self.note(kernel, step, found)
+        return found
 
     def kernel(self, kernel: Any) -> Kernel | Outcome:
         if kernel not in self.read:
@@ -138,8 +213,9 @@ class Trial:
 
     def stand_in(self, launch: Launch, given: list[Any]) -> None:
         """What a launch does while the module's tests run: jwarp's results, so that they go on."""
-        if "launch" not in self.steps or launch.name in self.skipped:
+        if "launch" not in self.options.steps or launch.name in self.options.past.broken:
             return
+        self.begin(launch.name, "launch", RUN_SECONDS, "in jwarp")
         kernel = self.kernel(launch.kernel)
         if isinstance(kernel, Outcome) or run_in_place(kernel, launch):
             return
@@ -152,27 +228,28 @@ class Trial:
                     assign(argument.type, target, map(results.get, group))
 
     def run(self) -> None:
-        kernels, launches = record(self.module, self.stand_in)
+        kernels, launches = record(self.module, self)
         launched = {launch.name for launch in launches}
         rng = np.random.default_rng(zlib.crc32(self.module.encode()))
-        launches = [x for x in launches if self.compiled(x.kernel, x)]
+        launches = [x for x in launches if self.options.wants(x.name) and self.compiled(x.kernel, x)]
         for kernel in kernels:
-            if name_of(kernel) not in launched:
+            if name_of(kernel) not in launched and self.options.wants(name_of(kernel)):
                 launched.add(name_of(kernel))
                 launches += self.alone(kernel, rng)
-        if "launch" in self.steps:
+        if "launch" in self.options.steps:
             self.compare_all(launches)
 
     def alone(self, kernel: Any, rng: np.random.Generator) -> list[Launch]:
         """A launch with arguments made up of a kernel that no test launches, if there is one."""
-        if not self.compiled(kernel, None) or "launch" not in self.steps:
+        if not self.compiled(kernel, None) or "launch" not in self.options.steps:
             return []
         made = self.kernel(kernel)
         assert not isinstance(made, Outcome)
+        self.begin(name_of(kernel), "launch", RUN_SECONDS, "in the interpreter")
         try:
             with time_limit(DEFINED_SECONDS):
                 return [self.defined(kernel, made, rng)]
-        except Exception as error:
+        except (Exception, OverLimit) as error:
             self.say(name_of(kernel), Outcome("warp", f"no arguments: {error}"))
             return []
 
@@ -188,63 +265,65 @@ class Trial:
         ready = []
         for launch in launches:
             kernel = self.kernel(launch.kernel)
-            if launch.name in self.skipped:
-                continue
             if isinstance(kernel, Outcome):
                 self.say(launch.name, kernel)
                 continue
             ready.append((launch, kernel))
+        self.begin(f"{self.module}, compiled by Warp", "test", WARP_COMPILE_SECONDS)
         together = WarpSide(list(dict.fromkeys(x.kernel for x, _ in ready)), f"conformance_{self.module}")
         for launch, kernel in ready:
-            self.say(launch.name, Outcome("begun", "comparing"))
             side = together
             if together.failure:
+                self.begin(launch.name, "launch", WARP_COMPILE_SECONDS, "compiled by Warp")
                 side = WarpSide([launch.kernel], f"conformance_{self.module}_{len(self.read)}_{id(launch)}")
             if side.failure:
                 self.say(launch.name, Outcome("warp", side.failure))
                 continue
-            self.say(launch.name, _tried(kernel, launch, side), made_up=launch.made_up, generic=_is_generic(launch))
+            self.say(launch.name, self.tried(kernel, launch, side), made_up=launch.made_up, generic=_is_generic(launch))
+
+    def tried(self, kernel: Kernel, launch: Launch, side: WarpSide) -> Outcome:
+        """What came of all variants of one launch: the first that does not agree, or agreement."""
+        best = Outcome("warp", "never tried")
+        for variant in variants(launch):
+            self.begin(launch.name, "launch", RUN_SECONDS, "in the interpreter")
+            try:
+                if reason := undefined(kernel, variant):
+                    best = Outcome("warp", reason) if best.verdict == "warp" else best
+                    continue
+            except Refused as error:
+                return Outcome("refused", str(error))
+            except Exception as error:
+                if not isinstance(run_jwarp(kernel, variant), Outcome):
+                    return Outcome("fault", f"interpreter: {type(error).__name__}: {error}")
+            self.begin(launch.name, "launch", RUN_SECONDS, "in jwarp")
+            got = run_jwarp(kernel, variant)
+            if isinstance(got, Outcome):
+                if got.verdict == "warp" and best.verdict != "warp":
+                    continue
+                return got
+            self.begin(launch.name, "launch", RUN_SECONDS, "in Warp")
+            expected = side.run(variant)
+            if isinstance(expected, Outcome):
+                return expected
+            self.begin(launch.name, "launch", RUN_SECONDS, "in jwarp")
+            outcome = compare(kernel, variant, expected, got)
+            if outcome.verdict != "agree":
+                return outcome
+            expects = "expect_" in launch.kernel.adj.source and not variant.made_up
+            if expects and (reason := unmet_expectation(kernel, variant)):
+                return Outcome("disagree", reason)
+            if expects or not wrote_nothing(kernel, variant, expected):
+                best = outcome
+            elif best.verdict == "warp":
+                best = Outcome("vacuous", "no array changes")
+        return best
 
 
 def _is_generic(launch: Launch) -> bool:
     return launch.kernel.generic_parent is not None
 
 
-def _tried(kernel: Kernel, launch: Launch, side: WarpSide) -> Outcome:
-    """What came of all variants of one launch: the first that does not agree, or agreement."""
-    best = Outcome("warp", "never tried")
-    for variant in variants(launch):
-        try:
-            if reason := undefined(kernel, variant):
-                best = Outcome("warp", reason) if best.verdict == "warp" else best
-                continue
-        except Refused as error:
-            return Outcome("refused", str(error))
-        except Exception as error:
-            if not isinstance(run_jwarp(kernel, variant), Outcome):
-                return Outcome("fault", f"interpreter: {type(error).__name__}: {error}")
-        got = run_jwarp(kernel, variant)
-        if isinstance(got, Outcome):
-            if got.verdict == "warp" and best.verdict != "warp":
-                continue
-            return got
-        expected = side.run(variant)
-        if isinstance(expected, Outcome):
-            return expected
-        outcome = compare(kernel, variant, expected, got)
-        if outcome.verdict != "agree":
-            return outcome
-        expects = "expect_" in launch.kernel.adj.source and not variant.made_up
-        if expects and (reason := unmet_expectation(kernel, variant)):
-            return Outcome("disagree", reason)
-        if expects or not wrote_nothing(kernel, variant, expected):
-            best = outcome
-        elif best.verdict == "warp":
-            best = Outcome("vacuous", "no array changes")
-    return best
-
-
-def run_trial(module: str, log: Path, skipped: frozenset[str], steps: tuple[str, ...] = STEPS) -> None:
+def run_trial(module: str, log: Path, options: Options) -> None:
     """Try all kernels of `module` in this process."""
     import jax
 
@@ -255,8 +334,8 @@ def run_trial(module: str, log: Path, skipped: frozenset[str], steps: tuple[str,
             if importlib.util.find_spec(name) is None:
                 specification = importlib.machinery.ModuleSpec(name, None)
                 sys.modules[name] = unittest.mock.MagicMock(__spec__=specification)
-    trial = Trial(module, log, skipped, steps=steps)
+    trial = Trial(module, log, options)
     try:
         trial.run()
     except Exception as error:
-        trial.say(f"{module.removeprefix('warp.')}:", Outcome("warp", f"{type(error).__name__}: {error}"))
+        trial.failed(error)

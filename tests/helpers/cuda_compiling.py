@@ -21,7 +21,7 @@ def compiles(kernel: Kernel, architecture: str, version: str = "checked", settin
 # What a GPU would have to remember for as many trips as the data says.
 REFUSED = {
     "multiplied_in_place", "added_to_itself", "ping_pong", "changed_by_a_function", "old_values", "exchanged_in_turn",
-    "own_ring", "own_table", "own_vectors",
+    "own_table",
 }  # fmt: skip
 
 

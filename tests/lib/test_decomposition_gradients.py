@@ -79,10 +79,25 @@ def test_float32_is_near_float64(name):
 
 
 @pytest.mark.parametrize("name", ["svd2", "svd3", "eig3"])
-def test_equal_singular_values_give_nan_and_no_wrong_number(name):
-    a = np.eye(WIDTHS[name], dtype=np.float32)[None]
-    gradient = jax.grad(lambda a: results(name, wp.float32, a)[0].sum())(a)
-    assert np.isnan(gradient).all()
+def test_vectors_of_equal_values_do_not_turn_within_their_plane(name):
+    """What they do not share they have: the derivative of a single one is finite, and so is the second."""
+    width = WIDTHS[name]
+    a = np.diag([1.0, 1.0, 3.0][:width]).astype(np.float32)[None]
+    t = np.random.default_rng(8).normal(size=a.shape).astype(np.float32)
+
+    def factors(a):
+        return [results(name, wp.float32, a)[k] for k in ((0, 2) if name != "eig3" else (0,))]
+
+    def both(a):
+        value, tangent = jax.jvp(factors, (a,), (t,))
+        return [np.swapaxes(v, 1, 2) @ d for v, d in zip(value, tangent, strict=True)]  # how each of them turns
+
+    turns = np.asarray(sum(both(a)))[0]
+    equal = np.flatnonzero(np.isclose(np.abs(np.asarray(results(name, wp.float32, a)[1][0])), 1.0))
+    np.testing.assert_allclose(turns[np.ix_(equal, equal)], 0.0, atol=1e-6)
+    assert np.abs(turns).max() > 0.1 or width == 2
+    second = jax.jvp(lambda a: jax.grad(lambda a: sum((f**3).sum() for f in factors(a)))(a), (a,), (t,))[1]
+    assert np.isfinite(second).all()
 
 
 def test_a_rotation_has_a_qr_gradient():
@@ -105,3 +120,39 @@ def test_the_launch_itself_computes_no_derivative():
     compiled = program_of(kernel, Settings()).kernel
     assert len(list(walk(compiled.body))) < len(list(walk(kernel.ir(Settings()).body))) / 1.5
     assert not any(getattr(node, "name", "") == "follow" for node in walk(compiled.body))
+
+
+@wp.func
+def mixed(a: wp.mat22d):
+    u, s, v = wp.svd2(a)
+    r = u @ wp.transpose(v)
+    return s[0] * r[0, 1] + r[1, 1] * s[1]
+
+
+@wp.kernel
+def slopes(a: wp.array[wp.mat22d], g: wp.array[wp.mat22d]):
+    i = wp.tid()
+    g[i] = wp.grad(mixed)(a[i])
+
+
+@wp.kernel
+def values(a: wp.array[wp.mat22d], y: wp.array[wp.float64]):
+    i = wp.tid()
+    y[i] = mixed(a[i])
+
+
+def test_a_gradient_inside_a_kernel_has_a_derivative():
+    a, t, w = np.random.default_rng(9).normal(size=(3, 4, 2, 2))
+    with jax.enable_x64(True):
+
+        def inside(a):
+            return wp.launch(slopes, 4, [a], [4])[0]
+
+        def outside(a):
+            return jax.grad(lambda a: wp.launch(values, 4, [a], [4])[0].sum())(a)
+
+        np.testing.assert_allclose(inside(a), outside(a), rtol=1e-9, atol=1e-12)
+        expected = jax.jvp(outside, (a,), (t,))[1]
+        np.testing.assert_allclose(jax.jvp(inside, (a,), (t,))[1], expected, rtol=1e-8, atol=1e-10)
+        reverse = jax.grad(lambda a: (inside(a) * w).sum())(a)
+        np.testing.assert_allclose((reverse * t).sum(), (expected * w).sum(), rtol=1e-8)

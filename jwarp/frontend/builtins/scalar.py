@@ -445,8 +445,21 @@ def _lower_fixed(ctx: Context, args: list[Binding], spans: list[Span], span: Spa
     return rebuild(args[0], [ctx.emit("follow", x, zero(x.type), span=span) for x in parts])
 
 
+def _lower_replayed(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    x, y = (flatten(a, span) or [] for a in args)
+    return rebuild(args[0], [ctx.emit("replayed", a, b, span=span) for a, b in zip(x, y, strict=True)])
+
+
+def _lower_held(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    return _lower_replayed(ctx, [_lower_fixed(ctx, args, spans, span), args[0]], spans, span)
+
+
 fixed = Builtin("fixed(x: T) -> T", "x, as a constant for derivatives.", _lower_fixed)
 follow = Builtin("follow(x: T, y: T) -> T", "x, with the derivative of y.", _lower_follow)
+replayed = Builtin(
+    "replayed(x: T, y: T) -> T", "x, with its derivative; where a derivative computes it again, y.", _lower_replayed
+)
+held = Builtin("held(x: T) -> T", "x, as a constant for a derivative, not for the derivative of that one.", _lower_held)
 
 
 def _lower_rolled(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:

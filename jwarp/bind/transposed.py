@@ -1,0 +1,118 @@
+"""The transpose of a launch, for kernels that are linear in some of their arguments: the adjoint, without their values.
+
+JAX asks for it in `jax.linear_transpose`, and in gradients of `lax.custom_linear_solve` and of the solvers made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jwarp.analysis.linearity import Fault, nonlinearity
+from jwarp.autodiff.tile_rules import derivative_reads
+from jwarp.bind import compat
+from jwarp.bind.derivatives import bind_variant, known_integers
+from jwarp.bind.devices import may_have_gpu
+from jwarp.bind.primitive import Shapes, core_extents, launch_p
+from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.errors import NotDifferentiableError
+from jwarp.launching.batch import Batch, Mask
+from jwarp.launching.derive import Source, Variant, derive, gatherable, refuse_race, switched_off
+from jwarp.launching.descriptor import Descriptor
+from jwarp.launching.program import GeneratedProgram
+from jwarp.passes.simplify import simplify
+from jwarp.wire import Role
+
+Numbers = tuple[int, ...]
+
+_FAULTS: PerOwner[GeneratedProgram, tuple[Numbers, Numbers], Fault | None] = PerOwner(
+    "what a program is linear in", MAX_SHAPES
+)
+
+
+def _transpose_launch(
+    cotangents: Sequence[Any],
+    *operands: Any,
+    launch: Descriptor[GeneratedProgram],
+    zeros: Shapes,
+    batch: Batch,
+    differentiable: bool,
+    **_: Any,
+) -> list[Any]:
+    """The gradients of the operands that are not known, None for the others.
+
+    Raises:
+        NotDifferentiableError: the launch is not linear in them; it names the line.
+    """
+    program = launch.program
+    unknown = [compat.ad.is_undefined_primal(x) for x in operands]
+    groups = zip(launch.operands, operands, batch.operands, unknown, strict=True)
+    known: dict[int, tuple[Any, Mask]] = {p: (x, m) for p, x, m, is_unknown in groups if not is_unknown}
+    wanted = {
+        p: m for p, m, is_unknown in zip(launch.operands, batch.operands, unknown, strict=True)
+        if is_unknown and jnp.issubdtype(program.dtypes[p], jnp.floating)
+    }  # fmt: skip
+    arriving = {
+        p: (ct, m)
+        for p, ct, m in zip(launch.results, cotangents, batch.results, strict=True)
+        if not compat.is_known_zero(ct)
+    }
+    avals = [x.aval if is_unknown else jax.typeof(x) for x, is_unknown in zip(operands, unknown, strict=True)]
+    if not arriving or not wanted:
+        return [compat.ad.Zero(aval) if is_unknown else None for aval, is_unknown in zip(avals, unknown, strict=True)]
+    if not differentiable:
+        raise switched_off(program, next(iter(wanted)))
+    _refuse_nonlinear(program, tuple(wanted), tuple(arriving))
+    extents = core_extents(avals, launch, zeros, batch)
+    refuse_race(program, launch.geometry, extents)
+    integers = known_integers(launch, {p: x for p, (x, _) in known.items()})
+    shared = tuple(p for p, mask in wanted.items() if not all(mask))
+    can_gather = gatherable(program, launch.geometry, extents, integers)
+    variant = Variant(
+        "adjoint", tuple(wanted), tuple(arriving), shared=shared,
+        fresh=tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS),
+        gathered=tuple(p for p in can_gather if p in wanted and p not in shared), gatherable=can_gather,
+        repeated=launch.geometry.may_repeat, for_gpu=may_have_gpu(),
+    )  # fmt: skip
+    values = {Source("primal", p): pair for p, pair in known.items()}
+    values |= {Source("given", p): pair for p, pair in arriving.items()}
+    missing = [s for s in derive(program, variant).sources if s not in values]
+    if missing:
+        raise _refusal(program, (missing[0].param,), Fault("is read by its adjoint", program.span))
+    found = dict(zip(wanted, bind_variant(launch, variant, values, extents, batch.extents, wanted), strict=True))
+    return [
+        found[p] if p in found else compat.ad.Zero(aval) if is_unknown else None
+        for p, aval, is_unknown in zip(launch.operands, avals, unknown, strict=True)
+    ]
+
+
+def _refuse_nonlinear(program: GeneratedProgram, wanted: Numbers, outputs: Numbers) -> None:
+    """Refuse a kernel that is not linear in the parameters `wanted`, by the line that shows it."""
+
+    def found(linear: Numbers) -> Fault | None:
+        kernel = simplify(program.differentiated)
+        return _FAULTS.of(program).made(
+            (linear, outputs), lambda: nonlinearity(kernel, linear, outputs, derivative_reads)
+        )
+
+    fault = found(wanted)
+    if fault is None:
+        return
+    # By one that it is not linear in alone, if there is one.
+    alone = next((((p,), own) for p in wanted if (own := found((p,))) is not None), (wanted, fault))
+    raise _refusal(program, *alone)
+
+
+def _refusal(program: GeneratedProgram, params: Numbers, fault: Fault) -> NotDifferentiableError:
+    names = " and ".join(f"'{program.kernel.params[p].name}'" for p in params)
+    return NotDifferentiableError(
+        f"kernel '{program.name}' was to be transposed, and is not linear in {names}, which {fault.reason}",
+        fault.span,
+        "use jax.vjp at a point, or let the kernel only add up its values, times what does not depend on them",
+    )
+
+
+compat.ad.primitive_transposes[launch_p] = _transpose_launch

@@ -23,6 +23,7 @@ from jwarp.api.record import Launch as Launch
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
+from jwarp.config import DeterministicMode as DeterministicMode
 from jwarp.config import config as config
 from jwarp.errors import CompileError as CompileError
 from jwarp.errors import KernelTypeError as KernelTypeError

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 LAUNCH_FORMAT = 2
-PLAN_FORMAT = 3
+PLAN_FORMAT = 4
 
 # The codes of dtypes are those of XLA.
 DTYPES = {
@@ -148,23 +148,31 @@ def encode_plan(
     clauses: Sequence[Clause],
     weight: int,
     column_group: int,
+    ordered: bool = False,
 ) -> np.ndarray:
     """A plan as int64 numbers.
 
-    `clauses` are what the fast version relies on, `weight` estimates a thread's work in tenths of a nanosecond, and a
-    row of threads is only split at multiples of `column_group`.
+    `clauses` are what the fast version relies on, `weight` estimates a thread's work in tenths of a nanosecond, a
+    row of threads is only split at multiples of `column_group`, and those of a batch element run one after the other if
+    they are `ordered`.
     """
-    return _numbers(plan_fields(tid_dims, parameters, clauses, weight, column_group))
+    return _numbers(plan_fields(tid_dims, parameters, clauses, weight, column_group, ordered))
 
 
 def plan_fields(
-    tid_dims: int, parameters: Iterable[Parameter], clauses: Sequence[Clause], weight: int, column_group: int
+    tid_dims: int,
+    parameters: Iterable[Parameter],
+    clauses: Sequence[Clause],
+    weight: int,
+    column_group: int,
+    ordered: bool,
 ) -> Iterator[Field]:
     """The fields of a plan in their order."""
     yield "the format", PLAN_FORMAT
     yield "the number of thread dimensions", tid_dims
     yield "the weight of a thread", weight
     yield "the columns that stay together", column_group
+    yield "whether threads run in order", int(ordered)
     listed = tuple(parameters)
     yield "the number of parameters", len(listed)
     for parameter in listed:

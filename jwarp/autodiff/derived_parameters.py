@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from jwarp.analysis.thread_order import counters
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Extent, Origin, origins_in
 from jwarp.ir.nodes import Block, Kernel, Local, Op, Param, renumbered, walk, written_params
@@ -76,6 +77,8 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = N
     content = map_ops(body, renumber)
     made = Kernel(kernel.name, tuple(params), kernel.tid_dims, content, kernel.span, locals_, exact=exact,
                   block_dim=kernel.block_dim)  # fmt: skip
+    if kernel.ordered and counters(made):
+        made = dataclasses.replace(made, ordered=True)
     return Derived(made, origins)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable
 
 from jwarp.analysis.activity import Activity, activity
 from jwarp.analysis.ownership import owned_arrays
+from jwarp.analysis.thread_order import counters
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward_sweep import recalled
@@ -33,6 +34,7 @@ from jwarp.ir.nodes import (
     While,
     arrays_changed,
     blocks,
+    native_arrays,
     operands,
     renumbered,
     used_values,
@@ -68,10 +70,12 @@ def jvp(
     forward = _Forward(kernel, activity(kernel, given, floats, carries), owned)
     body = make_block([*forward.cleared_locals(), *forward.block(kernel.body).nodes])
     returned = {Origin("tangent", p) for p in floats if wanted is None or p in wanted}
-    body = prune(body, returned)
+    counted = replayed(kernel, owned)
+    shared = {Origin("work", p) for p in counted}
+    body = prune(body, returned, shared)
     body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
-    body = prune(body, returned)
-    refuse_order(kernel, body, owned | frozenset(taken))
+    body = prune(body, returned, shared)
+    refuse_order(kernel, body, owned | frozenset(taken) | counted)
     return derived(kernel, body)
 
 
@@ -293,6 +297,17 @@ def bits_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
     )
 
 
+def replayed(kernel: Kernel, owned: frozenset[int]) -> frozenset[int]:
+    """The parameters in which the threads of a derivative count again, and find what they found in the launch.
+
+    They do where both run in order. Sums of floats are not among them.
+    """
+    if not kernel.ordered:
+        return frozenset()
+    given_away = native_arrays(kernel.body)
+    return frozenset(p for p in counters(kernel, owned) - given_away if not kernel.params[p].dtype.is_float)
+
+
 def refuse_order(kernel: Kernel, body: Block, owned: Container[int]) -> None:
     """Refuse a derivative that needs what an atomic operation found: it would find something else again."""
     used = {x for n in walk(body) for x in (*operands(n), *(y for b in blocks(n) for y in b.yields))}
@@ -306,13 +321,19 @@ def refuse_order(kernel: Kernel, body: Block, owned: Container[int]) -> None:
 
 def order_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
     """A derivative of what depends on which thread comes first."""
-    name = kernel.array(node.array).name
+    array = kernel.array(node.array)
+    way_out = "use a plain store to an element of the thread's own, or atomic_add without its result"
+    if not array.dtype.is_float:
+        way_out = (
+            "set wp.config.deterministic = True (or the option deterministic of the kernel or its module), or let JAX "
+            "differentiate the launch: both then take the threads in the order of their numbers"
+        )
     return NotDifferentiableError(
-        f"kernel `{kernel.name}`: the derivative of {node.name} on `{name}` is not known: what it finds there depends "
-        "on the order of the threads",
+        f"kernel `{kernel.name}`: the derivative of {node.name} on `{array.name}` is not known: what it finds there "
+        "depends on the order of the threads",
         node.span,
-        "use a plain store to an element of the thread's own, or atomic_add without its result",
+        way_out,
     )
 
 
-__all__ = ["bits_refusal", "jvp", "order_refusal", "refuse_order"]
+__all__ = ["bits_refusal", "jvp", "order_refusal", "refuse_order", "replayed"]

@@ -141,7 +141,7 @@ def _in_loops(body: Block, ops: Sequence[Op]) -> bool:
     return any(id(n) in wanted for n in inside)
 
 
-def replayed(call: NativeCall, origin: Callable[[int], Origin]) -> NativeCall:
+def made_again(call: NativeCall, origin: Callable[[int], Origin]) -> NativeCall:
     """The call as a derivative makes it once more, on its own arrays."""
     text = call.replay[0] if call.replay else call.text
     gone = {name for array, name in _changed_by_name(call) if origin(array).kind == "final"}

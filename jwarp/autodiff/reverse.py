@@ -18,7 +18,7 @@ from jwarp.analysis.ownership import ThreadIndices, owned_arrays, stencils
 from jwarp.autodiff.checkpoints import Checkpoints, LoopCheckpoints, LoopOverwrites, Storage
 from jwarp.autodiff.custom_gradients import Inlined, loaded_by_gradients, memory_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
-from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order
+from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order, replayed
 from jwarp.autodiff.forward_sweep import ForwardSweep
 from jwarp.autodiff.gather import gather
 from jwarp.autodiff.native_calls import build_adjoint, for_derivatives, no_adjoint, sharing_refusal
@@ -82,9 +82,11 @@ def vjp(
         written = frozenset(written_params(kernel))
         kernel = simplify(speculate(simplify(kernel)))
         owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
-        reverse = _Reverse(kernel, wants, activity(kernel, wants, gives, carries), written, owned, storage,
+        active, counters = activity(kernel, wants, gives, carries), replayed(kernel, owned)
+        reverse = _Reverse(kernel, wants, active, written, owned, counters, storage,
                            frozenset(shared), repeated)  # fmt: skip
-        return reverse.adjoint(kernel, {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned})
+        places = {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned}
+        return reverse.adjoint(kernel, {} if counters else places)
 
     try:
         return of(kernel)
@@ -108,11 +110,12 @@ class _Reverse(ForwardSweep):
         active: Activity,
         written: frozenset[int],
         owned: frozenset[int],
+        counters: frozenset[int],
         storage: Storage,
         shared: frozenset[int],
         repeated: bool,
     ):
-        super().__init__(kernel, active, written, is_taped=storage is Storage.TAPE)
+        super().__init__(kernel, active, written, counters, is_taped=storage is Storage.TAPE)
         self.checkpoints = Checkpoints(self) if storage is Storage.CHECKPOINTS else None
         self.wanted, self.owned, self.indices = wanted, owned, ThreadIndices(kernel)
         self.gradients: dict[Value, Operand] = {}
@@ -136,16 +139,17 @@ class _Reverse(ForwardSweep):
         more = self.checkpoints.locals if self.checkpoints is not None else {}
         body = make_block([*cleared, *(Op("clear", (), array) for array in more), *self.scalar_reads(), *nodes])
         returned = {Origin("gradient", p) for p in self.wanted} | {Origin("cotangent", p) for p in self.wanted}
-        body = prune(body, returned)
+        shared = {Origin("work", p) for p in self.counters}
+        body = prune(body, returned, shared)
         if self.checkpoints is not None:
             self.checkpoints.refuse_tape(body)
-        body = prune(drop_dead_stores(body), returned)
+        body = prune(drop_dead_stores(body), returned, shared)
         body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         if gathered:
             body = gather(prune(body, returned), gathered, frozenset(returned))
             body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
-        body = prune(body, returned)
-        refuse_order(kernel, body, self.owned)
+        body = prune(body, returned, shared)
+        refuse_order(kernel, body, self.owned | self.counters)
         return derived(kernel, body, more)
 
     def scalar_reads(self) -> list[Node]:
@@ -234,6 +238,7 @@ class _Reverse(ForwardSweep):
         checkpoints = self.checkpoints.open(node) if self.checkpoints is not None else None
         trip = Value(long)
         params = [Value(x.type) for x in init]
+        outer_replays, self.replays = self.replays, True
         with self.builder.block() as nodes:
             with self.builder.block() as body:
                 self.enter_trip(node, trip, checkpoints)
@@ -250,7 +255,7 @@ class _Reverse(ForwardSweep):
         self.builder.append(
             For(trip, last, Const(long, -1), -1, tuple(params), tuple(init), make_block(nodes, following), totals, span)
         )
-        self.gradients, self.known = outer, outer_known
+        self.gradients, self.known, self.replays = outer, outer_known, outer_replays
         outer.update(zip(free, totals[len(carried) :], strict=True))
         for k, total in zip(carried, totals, strict=False):
             self.accumulate(node.init[k], total)
@@ -260,7 +265,7 @@ class _Reverse(ForwardSweep):
         if checkpoints is not None:
             fields = checkpoints.reach(trip)
         else:
-            fields = self.restore(node, node.params, self.changed_arrays(node))
+            fields = self.restore(node, node.params, self.changed_arrays(node), self.counter_arrays(node))
         self.set_index(node, trip)
         for k, (param, field) in enumerate(zip(node.params, fields, strict=True)):
             self.known[param] = self.counted(node, k, trip) or field

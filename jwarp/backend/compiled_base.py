@@ -92,7 +92,12 @@ class AnalysedKernel:
         """What the native runtime has to know, as int64 numbers."""
         clauses = [sorted(map(_alternative, clause), key=_order) for clause in self.condition]
         facts = self.summary
-        return plan_numbers(self.kernel, facts.weight, facts.covers, facts.sums, clauses)
+        return plan_numbers(self.kernel, facts.weight, facts.covers, facts.sums, clauses, ordered=self.ordered)
+
+    @functools.cached_property
+    def ordered(self) -> bool:
+        """Whether the threads of a batch element run one after the other."""
+        return self.kernel.ordered
 
     @property
     def condition(self) -> Condition:
@@ -154,6 +159,8 @@ def plan_numbers(
     covers: Sequence[int] = (),
     sums: Collection[int] = (),
     clauses: Sequence[Sequence[Alternative]] = (),
+    *,
+    ordered: bool = False,
 ) -> np.ndarray:
     """The plan of a kernel with these facts; without `covers`, threads may touch any element."""
     parameters = (
@@ -167,7 +174,8 @@ def plan_numbers(
         for p, param in enumerate(kernel.params)
     )
     in_order = sorted(clauses, key=lambda clause: [_order(alternative) for alternative in clause])
-    return encode_plan(kernel.tid_dims, parameters, in_order, weight, 1 if kernel.block_dim else COLUMN_GROUP)
+    group = 1 if kernel.block_dim else COLUMN_GROUP
+    return encode_plan(kernel.tid_dims, parameters, in_order, weight, group, ordered)
 
 
 def _order(alternative: Alternative) -> tuple[int, Sequence[tuple[int, int]], int]:

@@ -274,8 +274,8 @@ def kernel(
         name: What the kernel is called, if not as the function.
         enable_backward: False refuses gradients through this kernel. Default: as the options of its module say.
         module: The name of the module whose options count (`wp.set_module_options`), or a module; "unique" for none.
-        module_options: Options of this kernel alone; with module="unique", as in Warp. `enable_backward`, `max_unroll`
-            and `fast_math` are followed.
+        module_options: Options of this kernel alone; with module="unique", as in Warp. `enable_backward`, `max_unroll`,
+            `fast_math` and `deterministic` are followed.
         launch_bounds, cuda_max_registers, enable_cuda_smem_spilling, cluster_dim, entry_point_abi, grid_stride:
             accepted so that Warp code ports; they do nothing here.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from jwarp.ir.attributes import NativeCall
@@ -44,10 +45,21 @@ def element_of(text: str) -> Element:
     return Element(kind[0] if kind else "", tuple(map(int, kind[1:])), SCALARS[scalar])
 
 
-def given_scalars(call: NativeCall) -> list[ScalarType]:
-    """The types of the operands of a call."""
-    kinds = [element_of(p.element) for p in call.params if p.kind in BY_SCALARS]
-    return [kind.scalar for kind in kinds for _ in range(kind.size)]
+def check_call(call: NativeCall, given: Sequence[object]) -> None:
+    """Check that a call fits its parameters and the types of its operands.
+
+    Raises:
+        ValueError: it does not.
+    """
+    kinds, _ = [p.kind for p in call.params], parts_of(call)
+    elements = [element_of(p.element) for p in call.params if p.kind in BY_SCALARS]
+    wanted = [kind.scalar for kind in elements for _ in range(kind.size)]
+    if wanted != [*given]:
+        raise ValueError(f"takes {wanted}, not {given}")
+    if not {*kinds} <= {*BY_SCALARS, "read", "changed"}:
+        raise ValueError(f"has parameters of kinds {kinds}")
+    if (kinds.count("read"), kinds.count("changed")) != (len(call.reads), len(call.changes)):
+        raise ValueError("does not name its arrays")
 
 
 def parts_of(call: NativeCall) -> list[ScalarType]:

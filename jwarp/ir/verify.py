@@ -23,7 +23,7 @@ from jwarp.ir.attributes import (
     described,
 )
 from jwarp.ir.formats import conversions
-from jwarp.ir.native import BY_SCALARS, given_scalars, parts_of
+from jwarp.ir.native import check_call, parts_of
 from jwarp.ir.nodes import (
     Block,
     Const,
@@ -210,6 +210,28 @@ def _check_logged(kernel: Kernel, node: Op) -> None:
         raise _Fault("takes an int64")
 
 
+def _check_bookmark(kernel: Kernel, node: Op) -> None:
+    if kernel.block_dim:
+        raise _Fault("does not occur in a kernel with tiles")
+    _array(kernel, node.array)
+
+
+def _check_noted(kernel: Kernel, node: Op) -> ScalarType:
+    _check_bookmark(kernel, node)
+    return _array(kernel, node.array).dtype
+
+
+def _check_note(kernel: Kernel, node: Op) -> None:
+    if node.args[0].type is not _check_noted(kernel, node):
+        raise _Fault(f"takes a {kernel.array(node.array).dtype}, not {node.args[0].type}")
+
+
+def _check_rewind(kernel: Kernel, node: Op) -> None:
+    _check_bookmark(kernel, node)
+    if node.args[0].type is not int64:
+        raise _Fault("takes an int64")
+
+
 def _check_tile(kernel: Kernel, node: Op) -> ValueType:
     try:
         return tile_result(node.name, tuple(a.type for a in node.args), node.attr)
@@ -283,17 +305,10 @@ def _check_native(kernel: Kernel, node: Op) -> ValueType:
     call = node.told(NativeCall)
     for array in (*call.reads, *call.changes):
         _array(kernel, array)
-    kinds = [p.kind for p in call.params]
     try:
-        wanted, _ = given_scalars(call), parts_of(call)
+        check_call(call, [a.type for a in node.args])
     except ValueError as error:
         raise _Fault(str(error)) from None
-    if wanted != [a.type for a in node.args]:
-        raise _Fault(f"takes {wanted}, not {[a.type for a in node.args]}")
-    if not {*kinds} <= {*BY_SCALARS, "read", "changed"}:
-        raise _Fault(f"has parameters of kinds {kinds}")
-    if (kinds.count("read"), kinds.count("changed")) != (len(call.reads), len(call.changes)):
-        raise _Fault("does not name its arrays")
     return int32
 
 
@@ -343,6 +358,10 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     "mark": _check_logged,
     "undo": _check_logged,
     "rollback": _check_logged,
+    "note": _check_note,
+    "noted": _check_noted,
+    "bookmark": _check_bookmark,
+    "rewind": _check_rewind,
     "thread": _check_nothing,
     "rule": _check_rule,
     "detach": _check_detach,
@@ -366,6 +385,7 @@ def _check_mark(node: Op, result: ValueType) -> None:
 RESULT_RULES: dict[str, Callable[[Op, ValueType], None]] = {
     "bitcast": _check_bitcast,
     "mark": _check_mark,
+    "bookmark": _check_mark,
 }
 
 

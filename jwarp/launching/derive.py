@@ -8,7 +8,7 @@ J^T w in direction u. H is symmetric in v and u, so each kind is a transpose of 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from jwarp.analysis.ownership import owned_arrays, stencils
 from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import Proofs, prove
 from jwarp.analysis.tape_sizes import fits_thread
+from jwarp.analysis.thread_order import waiting_loop
 from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.custom_gradients import authored_refusal, plain, refuse_without_results
 from jwarp.autodiff.derived_parameters import Derived, aligned
@@ -180,6 +181,12 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
 
     That one may be refused. Both have the same parameters, as a launch is traced before it is known where it runs.
     """
+    if (loop := waiting_loop(kernel)) is not None:
+        raise NotDifferentiableError(
+            f"kernel `{kernel.name}`: a derivative was asked for where threads wait for each other",
+            loop.span,
+            "add up with wp.atomic_add, which needs no lock, or wrap the arguments in jax.lax.stop_gradient",
+        )
     if not variant.is_adjoint:
         return [jvp(kernel, variant.given, variant.wanted, repeated=variant.repeated)], None
 
@@ -246,6 +253,19 @@ def gatherable(
         if all(evaluate(proofs.proven[id(n)], known) for n in loads if n.attr == p and id(n) in proofs.proven)
         and all(id(n) in proofs.proven for n in loads if n.attr == p)
     )  # fmt: skip
+
+
+def reads_order(program: GeneratedProgram, variants: Iterable[Variant]) -> bool:
+    """Whether one of these derivatives reads what atomic operations find, which depends on the order of threads."""
+    if program.kernel.ordered or not program.counters:
+        return False
+    for variant in variants:
+        try:
+            if derive(program.in_order, variant).program.kernel.ordered:
+                return True
+        except NotDifferentiableError:
+            continue  # it counts where that derivative is launched
+    return False
 
 
 def depends_on_integers(program: GeneratedProgram) -> bool:

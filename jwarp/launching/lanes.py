@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from jwarp.analysis.thread_order import runs_in_order
 from jwarp.backend.cpu.lane_costs import vector_cost
 from jwarp.backend.cpu.target import host_target
 from jwarp.caches import PerOwner
@@ -40,7 +41,7 @@ def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[Generated
     splits = len(dims) < MAX_DIMS and dims[0] % width == 0
     if not splits and dims[-1] * 2 > width:  # all rows are gone through for each column
         return program, geometry
-    if not rotates(program.kernel) or not _pays(program, dims[-1], width):
+    if runs_in_order(program.kernel) or not rotates(program.kernel) or not _pays(program, dims[-1], width):
         return program, geometry
     if splits:  # all columns for a vector of rows, then those for the next one
         turned = Geometry((dims[0] // width, *dims[1:], width, *rest[1:]), geometry.repeat)

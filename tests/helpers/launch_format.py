@@ -61,6 +61,7 @@ def make_plan(
     sums: Sequence[int] = (),
     weight: int = 1,
     column_group: int = COLUMN_GROUP,
+    ordered: bool = False,
 ) -> np.ndarray:
     """A plan of parameters (kind, rank, dtype, cover) and alternatives ({symbol: coefficient}, constant).
 
@@ -68,4 +69,4 @@ def make_plan(
     """
     listed = [wire.Parameter(*parameter, p in sums) for p, parameter in enumerate(parameters)]
     alternatives = [[wire.Alternative((*terms.items(),), constant) for terms, constant in clause] for clause in clauses]
-    return wire.encode_plan(tid_dims, listed, alternatives, weight, column_group)
+    return wire.encode_plan(tid_dims, listed, alternatives, weight, column_group, ordered)

@@ -53,6 +53,7 @@ Plan::Plan(const int64_t* numbers, int64_t size) : numbers_(numbers, numbers + s
   tid_dims = reader.next("the number of thread dimensions", 1, kMaxDims);
   weight = reader.next("the weight of a thread", 1, kMaxWeight);
   column_group = reader.next("the columns that stay together", 1, kMaxColumnGroup);
+  ordered = reader.next("whether threads run in order", 0, 1) == 1;
 
   const int64_t parameter_count = reader.next("the number of parameters", 0, kMaxParameters);
   std::vector<bool> is_scalar_symbol(kMaxDims, false);

@@ -40,7 +40,7 @@ using Clause = std::vector<Alternative>;
 
 class Plan {
  public:
-  static constexpr int64_t kFormat = 3;
+  static constexpr int64_t kFormat = 4;
   static constexpr int64_t kMaxColumnGroup = 64;
 
   // Throws Fault when the numbers are no plan.
@@ -52,6 +52,7 @@ class Plan {
   int64_t tid_dims;
   int64_t weight;  // an estimate of one thread's work, in tenths of a nanosecond
   int64_t column_group;  // vector code works on columns, so a row is only split at multiples of this; 1 for blocks
+  bool ordered;  // the threads of a batch element run one after the other, in the order of their numbers
   std::vector<Parameter> parameters;
   // Launch dimensions, then per parameter the extents of an array or the value of an integer scalar.
   int64_t symbol_count = kMaxDims;

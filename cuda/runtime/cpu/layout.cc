@@ -74,13 +74,22 @@ void CpuLayout::choose_chunks(const Plan& plan, const Launch& launch) {
     apart = apart && has_all_axes(p);
     bytes += static_cast<double>(operands[p].bytes);
   }
-  if (copied.empty() || granules == 0) return;
+  if (granules == 0) return;
+  if (plan.ordered) chunks = launch.repeat == 1 ? batch_items : 1;  // one after the other in each
+  if (copied.empty()) return;
 
   const double all_rows = static_cast<double>(launch.repeat) * static_cast<double>(batch_items * rows);
   const double weight = all_rows * static_cast<double>(columns) * static_cast<double>(plan.weight);
   const double worth = weight * kCopyShare / (kChunkWeight + kByteWeight * bytes);
   const double fitting = std::max(kMaxCopyBytes, all_bytes) / std::max(bytes, 1.0);
   const double copies = std::min({worth, fitting, static_cast<double>(std::min(kMaxChunks, granules) - 1)});
+  if (plan.ordered) {
+    // As many as there are whole batch elements in each; those that add to different elements need no copies.
+    if (apart) return copied.clear();
+    while (chunks > 1 && (static_cast<double>(chunks - 1) > copies || batch_items % chunks != 0)) --chunks;
+    if (chunks == 1) copied.clear();
+    return;
+  }
   chunks = 1;
   while (static_cast<double>(2 * chunks - 1) <= copies) chunks *= 2;
   const bool by_item = apart && batch_items >= chunks;

@@ -211,6 +211,25 @@ class BodyEmitter(Body):
         self.jump(head)
         self.code.label(done)
 
+    def take_down(self, node: Op) -> None:
+        self.tape.note(node.array, self.vector(self.lanes(node.args[0])))
+
+    def noted(self, node: Op) -> None:
+        text = self.tape.noted(node.array)
+        if node.result is not None:
+            self.bind(node.result, text)
+
+    def bookmark(self, node: Op) -> None:
+        assert node.result is not None
+        self.bind(node.result, self.tape.bookmark(node.array))
+
+    def rewind(self, node: Op) -> None:
+        place = self.lanes(node.args[0])
+        text = place.text
+        if place.shape.is_varying:  # all lanes noted one place
+            text = lane_max(self.code, text, place.type, self.mask)
+        self.tape.rewind(node.array, text)
+
     def lane_max(self, node: Op) -> None:
         assert node.result is not None
         lanes = self.lanes(node.args[0])
@@ -417,6 +436,10 @@ TAPE_RULES = {
     "mark": BodyEmitter.mark,
     "undo": BodyEmitter.undo,
     "rollback": BodyEmitter.rollback,
+    "note": BodyEmitter.take_down,
+    "noted": BodyEmitter.noted,
+    "bookmark": BodyEmitter.bookmark,
+    "rewind": BodyEmitter.rewind,
     "lane_max": BodyEmitter.lane_max,
 }
 # Operations that the emitter itself knows; the others are rows of LLVM_RULES.

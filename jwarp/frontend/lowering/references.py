@@ -17,14 +17,13 @@ from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.places import Place, change, place_of
 from jwarp.frontend.lowering.stored import as_value
 from jwarp.frontend.syntax.source import variable_of
+from jwarp.frontend.values.array_choices import arrays_of
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
     Composite,
-    OneOf,
     PythonRef,
     Stored,
-    StructArray,
     StructValue,
     holds_array,
 )
@@ -93,7 +92,7 @@ def _check_apart(ctx: Context, function: Func, targets: Targets, arguments: dict
             raise CompileError(f"this is given to `{function.name}` by two references", ctx.span(target.node))
         array = target.element.array if target.element is not None else None
         others = [value for other, value in arguments.items() if other != name]
-        if isinstance(array, ArrayRef) and any(_arrays_of(array) & _arrays_of(value) for value in others):
+        if isinstance(array, ArrayRef) and any(arrays_of(array) & arrays_of(value) for value in others):
             raise CompileError(
                 f"`{function.name}` gets `{array.name}` besides a reference to an element of it",
                 ctx.span(target.node),
@@ -107,16 +106,6 @@ def _check_apart(ctx: Context, function: Func, targets: Targets, arguments: dict
                 "another one",
                 ctx.span(target.node),
             )
-
-
-def _arrays_of(value: Binding) -> set[int]:
-    """The numbers of the arrays in a value."""
-    if isinstance(value, OneOf):
-        return set().union(*map(_arrays_of, value.options))
-    if isinstance(value, ArrayRef):
-        return {value.index}
-    items = value.items if isinstance(value, (StructValue, StructArray)) else value if isinstance(value, tuple) else ()
-    return set().union(*map(_arrays_of, items))
 
 
 def leave_references(

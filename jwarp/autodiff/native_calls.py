@@ -5,49 +5,117 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+from jwarp.analysis.collisions import collisions
 from jwarp.errors import NotDifferentiableError
 from jwarp.frontend.syntax.snippets import named_in
 from jwarp.ir.attributes import NativeCall, NativeParam, Origin
 from jwarp.ir.builder import Builder, zero
+from jwarp.ir.clone import Cloner
 from jwarp.ir.native import BY_SCALARS, element_of, parts_of
-from jwarp.ir.nodes import Block, For, If, Kernel, Op, Operand, Value, While, arrays_changed, arrays_read, blocks, walk
+from jwarp.ir.nodes import (
+    Block,
+    For,
+    If,
+    Kernel,
+    Op,
+    Operand,
+    Value,
+    While,
+    arrays_changed,
+    arrays_read,
+    blocks,
+    changed_arrays,
+    walk,
+)
 from jwarp.ir.visit import Rebuilder
 from jwarp.types import int32
 
 
 def for_derivatives(kernel: Kernel, *, reverse: bool) -> Kernel:
-    """The kernel that derivatives are taken of: native code whose adjoint nobody has written is what stands beside it.
+    """The kernel that derivatives are taken of: native code without an adjoint has the derivative of what is beside it.
 
     Raises:
-        NotDifferentiableError: nothing stands there, and what the code leaves in memory cannot be had again.
+        NotDifferentiableError: nothing is, or what the code leaves in memory cannot be had again.
     """
     calls = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_native]
     if not calls:
         return kernel
+    for node in calls:
+        refuse_order_of(kernel, node)
     refusals = {id(n): refusal_of(kernel, n) for n in calls} if reverse else {}
     without = {id(n) for n in calls if not reverse or not n.told(NativeCall).adjoint or refusals[id(n)]}
     tests = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "on_gpu"}
-    made = dataclasses.replace(kernel, body=_Chosen(tests, without).block(kernel.body))
-    for node in walk(made.body) if reverse else ():
-        refusal = refusal_of(made, node) if isinstance(node, Op) and node.row.is_native else None
+    chosen = _Chosen(tests, without)
+    made = dataclasses.replace(kernel, body=chosen.block(kernel.body))
+    _refuse_comparisons(made, chosen.left_out)
+    for left in walk(made.body) if reverse else ():
+        refusal = refusal_of(made, left) if isinstance(left, Op) and left.row.is_native else None
         if refusal is not None:
             raise refusal
     return made
 
 
 class _Chosen(Rebuilder):
-    """Leaves out the calls `without`, by their identity, where something else stands beside them."""
+    """Gives the calls `without`, by their identity, the derivative of what stands beside them, with their own values.
+
+    What writes to arrays is left out instead.
+    """
 
     def __init__(self, tests: set[Value | None], without: set[int]):
         super().__init__()
         self.tests, self.without = tests, without
+        self.left_out: list[tuple[Op, Block]] = []  # with what is there now
 
     def branch(self, node: If) -> None:
-        if node.cond in self.tests and any(id(n) in self.without for n in walk(node.then)):
+        calls = [n for n in walk(node.then) if isinstance(n, Op) and id(n) in self.without]
+        if node.cond not in self.tests or not calls:
+            self.keep(node)
+            return
+        if changed_arrays(node):
+            self.left_out.append((calls[0], node.orelse))
             self.nodes(node.orelse)
             self.known.update(zip(node.results, self.operands(node.orelse.yields), strict=True))
-        else:
-            self.keep(node)
+            return
+        self.keep(node)
+        other = Cloner(dict(self.known)).block(node.orelse)
+        self.builder.extend(other.nodes)
+        for result, y in zip(node.results, other.yields, strict=True):
+            self.known[result] = self.builder.op("follow", result, y) if result.type.is_float else result
+
+
+def _refuse_comparisons(kernel: Kernel, left_out: Sequence[tuple[Op, Block]]) -> None:
+    """Refuse what derivatives find out by computing once more, bit by bit, what native code has computed."""
+    meeting = collisions(kernel)
+    for call, block in left_out:
+        for node in walk(block):
+            if not isinstance(node, Op) or not node.row.is_write:
+                continue
+            if node.row.is_extremum or node.array in meeting.told | meeting.untold:
+                raise _refusal(
+                    kernel, call, f"writes to `{kernel.array(node.array).name}` what several threads may",
+                    "let it return what it computes, and write that outside of it",
+                )  # fmt: skip
+
+
+def refuse_order_of(kernel: Kernel, node: Op) -> None:
+    """Refuse a call whose text finds by atomic operations what it would find otherwise another time."""
+    call = node.told(NativeCall)
+    if call.replay or not any("atomic" in name for name in named_in(call.text)):
+        return
+    changed = set(call.changes)
+    uses = [n for n in walk(kernel.body) if isinstance(n, Op) and n is not node and not changed.isdisjoint(_touched(n))]
+    is_read = any(not set(arrays_read(n)).isdisjoint(changed) and not _is_beside(kernel, node, n) for n in uses)
+    if is_read or any(isinstance(n, Op) and node.result in n.args for n in walk(kernel.body)):
+        raise _refusal(
+            kernel, node, "finds by atomic operations what depends on the order of the threads",
+            "say what derivatives run in its place: @wp.func_native(snippet, replay_snippet=…)",
+        )  # fmt: skip
+
+
+def _is_beside(kernel: Kernel, call: Op, other: Op) -> bool:
+    """Whether an operation is part of what stands for native code elsewhere."""
+    branches = (n for n in walk(kernel.body) if isinstance(n, If) and any(x is call for x in walk(n.then)))
+    return any(x is other for branch in branches for x in walk(branch.orelse))
 
 
 def refusal_of(kernel: Kernel, node: Op) -> NotDifferentiableError | None:
@@ -57,10 +125,7 @@ def refusal_of(kernel: Kernel, node: Op) -> NotDifferentiableError | None:
     read = [p.name for p in call.params if p.kind == "reference" and p.name in named]
     if read:
         return _refusal(kernel, node, f"has an adjoint that reads its reference `{read[0]}`", "pass it by value, too")
-    ordered = not call.replay and any("atomic" in name for name in named_in(call.text))
     hint = "say what derivatives run in its place: @wp.func_native(snippet, replay_snippet=…), or let it return values"
-    if ordered and call.result and any(isinstance(n, Op) and node.result in n.args for n in walk(kernel.body)):
-        return _refusal(kernel, node, "finds by atomic operations what depends on the order of the threads", hint)
     position = {id(n): k for k, n in enumerate(walk(kernel.body))}
     for array, param in zip(call.changes, (p for p in call.params if p.kind == "changed"), strict=True):
         others = [n for n in walk(kernel.body) if isinstance(n, Op) and n is not node and array in _touched(n)]
@@ -69,8 +134,6 @@ def refusal_of(kernel: Kernel, node: Op) -> NotDifferentiableError | None:
         name = kernel.array(array).name
         if any(n.row.is_native or array in arrays_changed(n) for n in others):
             return _refusal(kernel, node, f"writes to `{name}`, to which other code writes as well", hint)
-        if ordered:
-            return _refusal(kernel, node, f"writes to `{name}` what depends on the order of the threads", hint)
         is_left = array in left_as_found(kernel)
         if _in_loops(kernel.body, [node, *([] if is_left else others)]):
             return _refusal(kernel, node, f"writes to `{name}`, which is read in a loop", hint)

@@ -90,6 +90,22 @@ def floats(*shape):
     return rng.normal(size=shape).astype(np.float32)
 
 
+@wp.func
+def shifted_sine(x: float) -> float:
+    return wp.sin(x) + 1.0
+
+
+@wp.func_native("return sinf(x) + 3.0f;", cpu=shifted_sine)  # another value, to tell the two apart
+def sine(x: float) -> float: ...
+
+
+@wp.kernel
+def squared_sines(x: wp.array[float], out: wp.array[float]):
+    i = wp.tid()
+    y = sine(x[i])
+    out[i] = y * y
+
+
 def adjoint_of(kernel, wanted, given):
     """The adjoint of a kernel whose outputs start as zeros, and how a launch of it is given its arguments."""
     fresh = tuple(range(min(given), len(kernel.ir().params)))
@@ -143,16 +159,19 @@ def test_it_compiles(architecture):
     compiles(adjoint_of(fourth_powers, (0,), (1,)).program.gpu_kernel, architecture)
 
 
-def test_adjoints_that_authors_wrote():
+def test_adjoints_that_authors_wrote_and_those_of_what_is_beside():
     a, x, y, g = np.float32(1.5), floats(COUNT), floats(COUNT), floats(COUNT)
     zeros, counts = np.zeros(COUNT, np.float32), np.zeros(COUNT, np.int32)
     slots = rng.permutation(COUNT).astype(np.int32)
-    sums, powers, places, in_order, logs = gradients(
+    left = np.zeros(COUNT, np.float32)
+    left[slots] = x * x * x
+    sums, powers, places, in_order, logs, sines = gradients(
         (scaled_sums, [a, x, y, zeros], {3: g}),
         (fourth_powers, [x, zeros], {1: g}),
         (left_in_places, [x, zeros], {1: g}),
-        (in_slots, [x, counts[:1], counts, zeros], {3: g}, {2: slots}),
+        (in_slots, [x, counts[:1], counts, zeros], {3: g}, {2: slots, 3: left}),
         (logarithms, [x, zeros, zeros], {1: zeros, 2: g}),
+        (squared_sines, [x, zeros], {1: g}),
     )
     np.testing.assert_allclose(sums[0], [(x * g).sum()], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(sums[1], a * g, rtol=1e-6)
@@ -162,6 +181,7 @@ def test_adjoints_that_authors_wrote():
     np.testing.assert_allclose(places[0], 4 * x * g, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(in_order[0], 3 * x**2 * g[slots], rtol=1e-5)
     np.testing.assert_allclose(logs[0], 2 / x * g, rtol=1e-5)
+    np.testing.assert_allclose(sines[0], 2 * (np.sin(x) + 3) * np.cos(x) * g, rtol=1e-4, atol=1e-5)
 
 
 @wp.func_native("return wp::svd9(x);")

@@ -231,6 +231,15 @@ def references(x: wp.array[float]):
     x[0] = y
 
 
+@wp.func_native("x = y[0];")
+def beside_an_array(x: wp.ref[float], y: wp.array[float]): ...
+
+
+@wp.kernel
+def an_element_beside_its_array(x: wp.array[float]):
+    beside_an_array(x[1], x)
+
+
 @wp.kernel
 def other_results(x: wp.array[float]):
     x[0] = float(of_integers(x[0], 2.0))
@@ -262,6 +271,7 @@ def wrong_type(x: wp.array[int]):
     [
         (a_row, "`x` of `of_arrays` is a part of an array"),
         (an_own_array, "`y` of `of_arrays` is an array of the thread's own"),
+        (an_element_beside_its_array, "besides a reference to an element of it, and it is native code"),
         (references, "both references and `cpu="),
         (other_results, "`of_integers` gives int32, and its `cpu`, `softplus_in_python`, float32"),
         (pairs, "gives a number, a vector or its like, not"),

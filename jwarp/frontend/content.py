@@ -222,7 +222,8 @@ def _func(content: _Content, func: Func) -> None:
 
 
 def _native(content: _Content, func: NativeFunc) -> None:
-    content.value(("native", func.name, func.snippet, func.adj_snippet, func.replay_snippet, func.cpu))
+    content.value((func.snippet, func.adj_snippet, func.replay_snippet, func.cpu))
+    _func(content, func)
 
 
 def _named(content: _Content, thing: Any) -> None:
@@ -348,7 +349,7 @@ _OF_BASES: tuple[tuple[type, _Rule], ...] = (
     (np.generic, _array),
     (type, _class),
     (tuple, _record_of_names),
-    (Func, _func),
     (NativeFunc, _native),
+    (Func, _func),
     (ByName, _named),
 )

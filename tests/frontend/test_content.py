@@ -91,6 +91,12 @@ COUNTED = {
         wp.int32,
         wp.int64,
     ),
+    "native text": (
+        "@wp.func\ndef f(a: float):\n    return a\n\n@wp.func_native(GIVEN, cpu=f)\ndef g(a: float) -> float: ...\n"
+        + KERNEL.format("g(x[i])"),
+        "return a;",
+        "return a + 1.0f;",
+    ),
     "closure": (
         "def make(GIVEN):\n" + KERNEL.replace("\n", "\n    ").format("x[i] * GIVEN") + "\n    return kernel\n"
         "kernel = make(GIVEN)\n",

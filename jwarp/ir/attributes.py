@@ -108,6 +108,15 @@ class Detached:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Of `symmetric`: of the first factor (0), the values (1) or the second factor (2), this scalar of so many rows."""
+
+    factor: int
+    number: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
 class Iota:
     """Of `iota`: the shape of the tile, and the axis along which it counts."""
 

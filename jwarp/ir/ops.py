@@ -11,6 +11,7 @@ from jwarp.ir.attributes import (
     Extent,
     FormatText,
     ParamNumber,
+    Part,
     RecordField,
     RecordFields,
     Rule,
@@ -34,7 +35,7 @@ from jwarp.ir.operation import (
     to_bool,
 )
 from jwarp.ir.tile_ops import TILE_TABLE
-from jwarp.types import bool_, int32, int64
+from jwarp.types import bool_, float64, int32, int64
 
 # Of an access: all operands are indices, or all but the values.
 _ALL, _BUT_ONE, _BUT_TWO = slice(None), slice(-1), slice(-2)
@@ -399,6 +400,26 @@ _TABLE: list[Operation] = [
         same,
         "for_derivatives",
         replayed="x, with its derivative; where a derivative goes through the kernel again, y",
+    ),
+    Operation(
+        "symmetric",
+        3,
+        FLOAT,
+        lambda args: args[0],
+        "args (x, y, z): x, a part of a decomposition. A derivative of what does not depend on how vectors of equal"
+        " values are chosen goes by y, in float64 and of values that are apart; z is the same for all parts",
+        attribute=Part,
+        for_derivatives=True,
+    ),
+    Operation(
+        "separation",
+        0,
+        FLOAT,
+        lambda _: float64,
+        "how far apart the values of `symmetric` parts are to be, relative to the greatest one",
+        effect="look",
+        stages=BEFORE_DERIVATIVES,
+        for_derivatives=True,
     ),
     Operation(
         "recall",

@@ -314,6 +314,7 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     "undo": _check_logged,
     "rollback": _check_logged,
     "thread": _check_nothing,
+    "separation": _check_nothing,
     "rule": _check_rule,
     "detach": _check_detach,
     "lane_max": _check_nothing,

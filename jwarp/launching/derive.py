@@ -31,6 +31,7 @@ from jwarp.launching.program import GeneratedProgram, Program
 from jwarp.launching.sizes import are_known
 from jwarp.passes.instrument import instrument
 from jwarp.passes.simplify import simplify
+from jwarp.passes.widen import widened
 from jwarp.wire import Role
 
 # Derivatives of one kernel: by which parameters, of which outputs, with what shared by a batch.
@@ -148,7 +149,7 @@ def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
 
 
 def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
-    kernel = program.differentiated
+    kernel = widened(program.differentiated, 2 if variant.along else 1)
     if kernel.gradients:
         refuse_without_results(kernel)
     if variant.along and kernel.gradients:

@@ -1,9 +1,9 @@
 """Finds what a kernel computes of decompositions that does not depend on how vectors of equal values are chosen.
 
-With U diag(s) V^T comes any decomposition in which vectors of equal values are turned in their plane, or in which values
-change places together with their vectors. What is the same for all of them is a smooth function of the matrix where its
-parts are not: U @ transpose(V), or U f(s) V^T, or a sum over the values. No rule of calculus tells that from the
-operations, so they are run on random decompositions, and on the same ones turned.
+U diag(s) V^T is also decomposed with vectors of equal values turned in their plane, and with values that change places
+together with their vectors. What is the same for all of these is a smooth function of the matrix where its parts are
+not: U @ transpose(V), or U f(s) V^T, or a sum over the values. No rule of calculus tells that from the operations, so
+they are run on random decompositions, and on the same ones turned.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class _Run:
         row, type = node.row, node.result.type
         simple = all(isinstance(x.type, ScalarType) for x in (node.result, *node.args))
         # Anything else takes part as a number that is given: what it is made of counts where it was made.
-        if not row.is_pure or node.name not in EVAL_RULES or not simple or row.moves_bits and type.is_int:
+        if not row.is_pure or node.name not in EVAL_RULES or not simple or (row.moves_bits and type.is_int):
             return
         args = [self.samples(x) for x in node.args]
         if row.typed_by == "target" and type.is_float and node.args[0].type.is_float:
@@ -131,7 +131,7 @@ class _Run:
         if x in self.known:
             return self.known[x]
         if x not in self.others:
-            drawn = self.random.uniform(0.5, 1.5, (1, SAMPLES))
+            drawn: np.ndarray = self.random.uniform(0.5, 1.5, (1, SAMPLES))
             if x.type.kind == "bool":
                 drawn = drawn > 1.0
             elif x.type.is_int:

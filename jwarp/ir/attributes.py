@@ -222,7 +222,7 @@ class BlockSolve:
 
 Attribute = (
     int | str | Shape | Origin | Extent | RecordFields | RecordField | Rule | Detached | Iota | Strided | Reduction
-    | Scan | Transposes | Triangle | BlockMatmul | BlockScan | BlockCholesky | BlockSolve | Fourier
+    | Part | Scan | Transposes | Triangle | BlockMatmul | BlockScan | BlockCholesky | BlockSolve | Fourier
 )  # fmt: skip
 
 

@@ -139,6 +139,10 @@ class DerivedLaunch:
 _DERIVED: PerOwner[GeneratedProgram, Variant, DerivedLaunch] = PerOwner("derivatives of a program", MAX_VARIANTS)
 
 
+# What derivatives of each order are made of.
+_WIDENED: PerOwner[GeneratedProgram, int, nodes.Kernel] = PerOwner("kernels that are differentiated", "orders, 1 and 2")
+
+
 def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     """The launch that computes a derivative of `program`; made once.
 
@@ -149,7 +153,8 @@ def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
 
 
 def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
-    kernel = widened(program.differentiated, 2 if variant.along else 1)
+    order = 2 if variant.along else 1
+    kernel = _WIDENED.of(program).made(order, lambda: widened(program.differentiated, order))
     if kernel.gradients:
         refuse_without_results(kernel)
     if variant.along and kernel.gradients:

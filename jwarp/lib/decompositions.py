@@ -169,7 +169,7 @@ def svd2(A: Matrix22):
     U, sigma, V = followed_svd(wide, U, sigma, V)
     double = doubled(A)
     X, s, Y = svd2_wide(fixed(double))
-    return chosen_svd(A.dtype, U, sigma, V, separated_svd(double, X, s, Y))
+    return chosen_svd(A.dtype, U, sigma, V, separated_svd(double, X, s, Y, A.dtype))
 
 
 # -- three by three
@@ -235,7 +235,7 @@ def svd3(A: Matrix33):
     U, sigma, V = followed_svd(wide, U, sigma, V)
     double = doubled(A)
     X, s, Y = svd3_wide(fixed(double))
-    return chosen_svd(A.dtype, U, sigma, V, separated_svd(double, X, s, Y))
+    return chosen_svd(A.dtype, U, sigma, V, separated_svd(double, X, s, Y, A.dtype))
 
 
 @func
@@ -306,6 +306,6 @@ def eig3(A: Matrix33):
     Q, d = followed_eig(wide, Q, d)
     double = doubled(A)
     X, s = eig3_wide(fixed(double))
-    X, s = separated_eig(double, X, s)
+    X, s = separated_eig(double, X, s, A.dtype)
     Q, d = narrowed_matrix(Q, A.dtype), narrowed_vector(d, A.dtype)
     return symmetric(Q, X, s, 0), symmetric(d, s, s, 1)

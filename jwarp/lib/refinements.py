@@ -20,16 +20,13 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.frontend.builtins.scalar import abs, fixed, follow, held, max, min, replayed, separation, where
-from jwarp.frontend.builtins.vector import cw_mul, diag, get_diag, transpose
+from jwarp.frontend.builtins.vector import cw_mul, diag, get_diag, transpose, vector
 from jwarp.frontend.func import func
-from jwarp.types import float64
 
 # Where values differ by less than this, relative to the greatest one, they count as equal: the term that is left out
 # has lost that many digits to rounding.
 CLOSE_32 = 5.0e-4
 CLOSE_64 = 1.0e-7
-# Below all that matters, and large enough for its inverse.
-SMALLEST = float64(1.0e-100)
 
 
 @func
@@ -137,35 +134,51 @@ def followed_eig(A: Any, Q: Any, d: Any):
 
 
 @func
-def spread_svd(sigma: Any):
-    """The singular values, those that are nearer to each other than the separation moved apart; also -s to s."""
-    size = max(abs(sigma[0]), SMALLEST)
-    apart = size * separation()
+def unless_zero(size: Any):
+    """The size of a matrix, and 1 of zero."""
+    return where(size == size.dtype(0.0), size.dtype(1.0), size)
+
+
+@func
+def spread_svd(sigma: Any, kind: Any):
+    """The singular values, with those apart that are too near to each other, or to minus the other, in type `kind`."""
+    apart = unless_zero(abs(sigma[0])) * separation(kind)
+    last = len(sigma) - 1
     spread = sigma
-    for k in range(1, len(sigma)):
-        i = len(sigma) - 1 - k
-        spread[i] = max(abs(spread[i]), abs(spread[i + 1]) + apart)
+    spread[last] = abs(sigma[last])
+    moved = sigma.dtype(0.0)
+    for k in range(last):
+        i = last - 1 - k
+        spread[i] = max(sigma[i], spread[i + 1] + apart)
+        moved += spread[i] - sigma[i]
+    # The mean stays, which halves the error; no value changes its sign.
+    back = min(moved / sigma.dtype(len(sigma)), spread[last] * sigma.dtype(0.5))
+    for i in range(len(sigma)):
+        spread[i] -= back
+    spread[last] = where(sigma[last] < sigma.dtype(0.0), -spread[last], spread[last])
     return spread
 
 
 @func
-def spread_eig(d: Any):
+def spread_eig(d: Any, kind: Any):
     """As spread_svd, for three eigenvalues in any order."""
     low = min(d[0], min(d[1], d[2]))
     high = max(d[0], max(d[1], d[2]))
-    apart = max(max(abs(low), abs(high)), SMALLEST) * separation()
+    apart = unless_zero(max(abs(low), abs(high))) * separation(kind)
     # Of two that are equal, the first counts as the lower one.
     rank0 = where(d[1] < d[0], 1, 0) + where(d[2] < d[0], 1, 0)
     rank1 = where(d[0] <= d[1], 1, 0) + where(d[2] < d[1], 1, 0)
     rank2 = 3 - rank0 - rank1
     middle = where(rank0 == 1, d[0], where(rank1 == 1, d[1], d[2]))
-    middle = max(middle, low + apart)
-    high = max(high, middle + apart)
-    spread = d
-    spread[0] = where(rank0 == 0, low, where(rank0 == 1, middle, high))
-    spread[1] = where(rank1 == 0, low, where(rank1 == 1, middle, high))
-    spread[2] = where(rank2 == 0, low, where(rank2 == 1, middle, high))
-    return spread
+    above = max(middle, low + apart)
+    top = max(high, above + apart)
+    back = (above - middle + (top - high)) / d.dtype(3.0)
+    low, middle, high = low - back, above - back, top - back
+    return vector(
+        where(rank0 == 0, low, where(rank0 == 1, middle, high)),
+        where(rank1 == 0, low, where(rank1 == 1, middle, high)),
+        where(rank2 == 0, low, where(rank2 == 1, middle, high)),
+    )
 
 
 @func
@@ -179,9 +192,9 @@ def apart_svd(A: Any, U: Any, sigma: Any, V: Any):
 
 
 @func
-def separated_svd(A: Any, U: Any, sigma: Any, V: Any):
+def separated_svd(A: Any, U: Any, sigma: Any, V: Any, kind: Any):
     """A decomposition in float64 with its derivative by A, which is that of a matrix with values that are apart."""
-    sigma = fixed(spread_svd(sigma))
+    sigma = fixed(spread_svd(sigma, kind))
     U1, sigma1, V1 = apart_svd(A, fixed(U), sigma, fixed(V))
     U1, sigma1, V1 = follow(U, U1), follow(sigma, sigma1), follow(V, V1)
     U2, sigma2, V2 = apart_svd(A, held(U1), held(sigma1), held(V1))
@@ -196,10 +209,10 @@ def apart_eig(A: Any, Q: Any, d: Any):
 
 
 @func
-def separated_eig(A: Any, Q: Any, d: Any):
+def separated_eig(A: Any, Q: Any, d: Any, kind: Any):
     """As separated_svd."""
     A = (A + transpose(A)) * A.dtype(0.5)
-    d = fixed(spread_eig(d))
+    d = fixed(spread_eig(d, kind))
     Q1, d1 = apart_eig(A, fixed(Q), d)
     Q1, d1 = follow(Q, Q1), follow(d, d1)
     Q2, d2 = apart_eig(A, held(Q1), held(d1))

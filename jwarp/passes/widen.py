@@ -1,4 +1,4 @@
-"""Lets derivatives go by float64, and by values that are apart, through what is symmetric in the parts of decompositions.
+"""Lets derivatives go by float64, and by values that are apart, through symmetric uses of decompositions.
 
 The derivative of U f(s) V^T by U and V, near equal values, is a difference of large numbers: what f makes of the two
 values, over their distance. Where they are equal nothing is left of it. So values are moved apart a little, and what is
@@ -16,9 +16,9 @@ from jwarp.ir.visit import Rebuilder
 from jwarp.passes.simplify import simplify
 from jwarp.types import ScalarType, float64
 
-# How far apart values are moved, relative to the greatest one, for first and for second derivatives: the error is of
-# that size, and what is lost to rounding that of float64 over the distance, or over its square.
-SEPARATIONS = {1: 1.0e-9, 2: 1.0e-5}
+# How far apart values are moved, relative to the greatest one, for first and for second derivatives of float64 and of
+# other types: the error is of that size, and rounding adds that of float64 over the distance, or over its square.
+SEPARATIONS = {(1, True): 1.0e-8, (1, False): 1.0e-9, (2, True): 7.0e-6, (2, False): 7.0e-6}
 
 
 def widened(kernel: Kernel, order: int) -> Kernel:
@@ -31,7 +31,7 @@ def widened(kernel: Kernel, order: int) -> Kernel:
 
 
 class _Widener(Rebuilder):
-    """`wide` has values in float64 beside those that are there; `leaving` what is put where a value is used otherwise."""
+    """`wide` has values in float64 beside those that are there, `leaving` what is used where no such may be."""
 
     def __init__(self, found: Symmetry, order: int):
         super().__init__()
@@ -42,7 +42,7 @@ class _Widener(Rebuilder):
     def op(self, node: Op) -> None:
         if node.name == "separation":
             assert node.result is not None
-            self.known[node.result] = Const(float64, SEPARATIONS[self.order])
+            self.known[node.result] = Const(float64, SEPARATIONS[self.order, node.text == float64.name])
         elif node.name == "symmetric":
             assert node.result is not None
             self.known[node.result] = self.operand(node.args[0])

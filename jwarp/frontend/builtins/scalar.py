@@ -472,8 +472,9 @@ def _lower_symmetric(ctx: Context, args: list[Binding], spans: list[Span], span:
 def _lower_separation(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     if _is_computed_at_once(ctx):
         return zero(float64)
-    made = Value(float64)
-    ctx.builder.append(Op("separation", (), None, made, span))
+    made, kind = Value(float64), as_scalar(getattr(args[0], "object", None))
+    assert kind is not None
+    ctx.builder.append(Op("separation", (), kind.name, made, span))
     return made
 
 
@@ -489,7 +490,9 @@ symmetric = Builtin(
     _lower_symmetric,
 )
 separation = Builtin(
-    "separation() -> float64", "How far apart the values that go into `symmetric` have to be.", _lower_separation
+    "separation(dtype: Any) -> float64",
+    "How far apart the values that go into `symmetric` have to be, for derivatives of this type.",
+    _lower_separation,
 )
 held = Builtin("held(x: T) -> T", "x, as a constant for a derivative, not for the derivative of that one.", _lower_held)
 

@@ -25,6 +25,7 @@ from jwarp.bind import derivatives as _derivatives  # noqa: F401 registers the r
 from jwarp.bind import structs as _structs  # noqa: F401 lets JAX know of structs
 from jwarp.bind import transposed as _transposed  # noqa: F401 registers its rule
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
+from jwarp.config import DeterministicMode as DeterministicMode
 from jwarp.config import config as config
 from jwarp.constants import CONSTANTS as _CONSTANTS
 from jwarp.errors import CompileError as CompileError
@@ -55,6 +56,7 @@ from jwarp.lib import norms as _norms  # noqa: F401 its rows
 from jwarp.lib import random as _random  # noqa: F401 its rows
 from jwarp.lib import rotations as _rotations  # noqa: F401 its rows
 from jwarp.lib import search as _search  # noqa: F401 its rows
+from jwarp.lib import segments as _segments  # noqa: F401 its rows
 from jwarp.lib import spatial as _spatial  # noqa: F401 its rows
 from jwarp.lib import tile_random as _tile_random  # noqa: F401 its rows
 from jwarp.lib import transforms as _transforms  # noqa: F401 its rows

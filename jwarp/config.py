@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import enum
 import os
 import threading
 from collections.abc import Iterator
 from typing import Any
+
+
+class DeterministicMode(enum.IntEnum):
+    """What `wp.config.deterministic` may be: whether atomic operations give the same values in every run."""
+
+    NOT_GUARANTEED = 0  #: They take threads in the order in which these come.
+    RUN_TO_RUN = 1  #: They take threads in the order of their numbers, on any number of cores and on a GPU.
+    GPU_TO_GPU = 2  #: The same here: no order depends on the device.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +25,8 @@ class Settings:
 
     `debug` makes errors of accesses outside arrays, NaNs, unset variables, failed asserts and races. `cuda_arch`
     names what CUDA code is made for, as in `sm_90` or `sm_80, sm_90`; empty: for the GPU at hand, or without
-    one for one of each generation.
+    one for one of each generation. With `deterministic`, atomic operations take threads in the order of their numbers
+    wherever that order shows in the results.
     """
 
     cache_dir: str = ""
@@ -25,21 +35,31 @@ class Settings:
     fast_math: bool = False
     max_unroll: int = 16
     cuda_arch: str = ""
+    deterministic: DeterministicMode = DeterministicMode.NOT_GUARANTEED
 
 
 # The settings that change the code of a kernel in IR, and those that change what a launch of a kernel runs at all.
 CODE_SETTINGS = ("bounds", "debug", "fast_math")
-LAUNCH_SETTINGS = (*CODE_SETTINGS, "max_unroll")
+LAUNCH_SETTINGS = (*CODE_SETTINGS, "max_unroll", "deterministic")
 
 _CHOICES = {"bounds": ("safe", "error", "unchecked")}
 _FIELDS = {f.name: f for f in dataclasses.fields(Settings)}
 _TYPES = {name: type(getattr(Settings(), name)) for name in _FIELDS}
 
 
+def as_mode(value: Any, origin: str) -> DeterministicMode:
+    """A DeterministicMode, or True for RUN_TO_RUN and False for none; a ValueError for anything else."""
+    if isinstance(value, (bool, DeterministicMode)):
+        return DeterministicMode(value)
+    raise ValueError(f"{origin} must be True, False or one of wp.DeterministicMode, not {value!r}")
+
+
 def _check(name: str, value: Any, origin: str) -> Any:
     """Return `value` if field `name` takes it; else raise ValueError, or AttributeError if there is no such field."""
     if name not in _FIELDS:
         raise AttributeError(f"{origin}: no such setting; there are {', '.join(_FIELDS)}")
+    if name == "deterministic":
+        return as_mode(value, origin)
     if name in _CHOICES and value not in _CHOICES[name]:
         raise ValueError(f"{origin} must be one of {', '.join(_CHOICES[name])}, not {value!r}")
     if type(value) is not _TYPES[name]:
@@ -66,7 +86,7 @@ def _from_environment() -> Settings:
         if text is None:
             continue
         value: Any = text
-        if kind is bool:
+        if kind in (bool, DeterministicMode):
             if text.lower() not in _WORDS:
                 raise ValueError(f"{variable} must be one of {', '.join(_WORDS)}, not {text!r}")
             value = _WORDS[text.lower()]
@@ -97,9 +117,8 @@ class Config:
 
     def with_values(self, **values: Any) -> Settings:
         """The values in force with some replaced; a ValueError or AttributeError where they do not fit."""
-        for name, value in values.items():
-            _check(name, value, f"wp.config.{name}")
-        return dataclasses.replace(self.settings, **values)
+        checked = {name: _check(name, value, f"wp.config.{name}") for name, value in values.items()}
+        return dataclasses.replace(self.settings, **checked)
 
     def __getattr__(self, name: str) -> Any:
         if name in _FIELDS:
@@ -107,7 +126,7 @@ class Config:
         raise AttributeError(f"wp.config.{name}: no such setting; there are {', '.join(_FIELDS)}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        _check(name, value, f"wp.config.{name}")
+        value = _check(name, value, f"wp.config.{name}")
         scoped = getattr(self._thread, "settings", None)
         if scoped is not None:
             self._thread.settings = dataclasses.replace(scoped, **{name: value})

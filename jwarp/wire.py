@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 LAUNCH_FORMAT = 2
-PLAN_FORMAT = 3
+PLAN_FORMAT = 5
 
 # The codes of dtypes are those of XLA.
 DTYPES = {
@@ -123,13 +123,18 @@ class Cover(enum.IntEnum):
 
 
 class Parameter(NamedTuple):
-    """A parameter of a kernel; `rank` is 0 for a scalar, and of an array that `is_sum` threads only add to elements."""
+    """A parameter of a kernel; `rank` is 0 for a scalar, and of an array that `is_sum` threads only add to elements.
+
+    The elements of a sum are told `apart` by the first coordinate of threads for 1, not by it for 0, and for more where
+    the last dimension is no longer than that.
+    """
 
     is_array: bool
     rank: int
     dtype: int
     cover: int
     is_sum: bool
+    apart: int = 0
 
 
 class Alternative(NamedTuple):
@@ -148,23 +153,31 @@ def encode_plan(
     clauses: Sequence[Clause],
     weight: int,
     column_group: int,
+    ordered: bool = False,
 ) -> np.ndarray:
     """A plan as int64 numbers.
 
-    `clauses` are what the fast version relies on, `weight` estimates a thread's work in tenths of a nanosecond, and a
-    row of threads is only split at multiples of `column_group`.
+    `clauses` are what the fast version relies on, `weight` estimates a thread's work in tenths of a nanosecond, a
+    row of threads is only split at multiples of `column_group`, and those of a batch element run one after the other if
+    they are `ordered`.
     """
-    return _numbers(plan_fields(tid_dims, parameters, clauses, weight, column_group))
+    return _numbers(plan_fields(tid_dims, parameters, clauses, weight, column_group, ordered))
 
 
 def plan_fields(
-    tid_dims: int, parameters: Iterable[Parameter], clauses: Sequence[Clause], weight: int, column_group: int
+    tid_dims: int,
+    parameters: Iterable[Parameter],
+    clauses: Sequence[Clause],
+    weight: int,
+    column_group: int,
+    ordered: bool,
 ) -> Iterator[Field]:
     """The fields of a plan in their order."""
     yield "the format", PLAN_FORMAT
     yield "the number of thread dimensions", tid_dims
     yield "the weight of a thread", weight
     yield "the columns that stay together", column_group
+    yield "whether threads run in order", int(ordered)
     listed = tuple(parameters)
     yield "the number of parameters", len(listed)
     for parameter in listed:
@@ -173,6 +186,7 @@ def plan_fields(
         yield "the dtype of a parameter", parameter.dtype
         yield "the cover of a parameter", parameter.cover
         yield "whether a parameter is a sum", int(parameter.is_sum)
+        yield "how the elements of a sum are told apart", parameter.apart
     yield "the number of clauses", len(clauses)
     for clause in clauses:
         yield "the number of alternatives", len(clause)

@@ -23,7 +23,8 @@ def fits_thread(kernel: Kernel) -> bool:
         return False
     taped = sum(counts["push", n] * sum(_bytes(t) for t in types) for n, types in tape_fields(kernel).items())
     logged = sum(counts["save", a] * (PLACE_BYTES + kernel.array(a).dtype.bits // 8) for a in logged_arrays(kernel))
-    return taped + logged <= MAX_BYTES
+    noted = sum(counts["note", a] * (kernel.array(a).dtype.bits // 8) for a in noted_arrays(kernel))
+    return taped + logged + noted <= MAX_BYTES
 
 
 def _bytes(type_: ScalarType) -> int:
@@ -41,12 +42,17 @@ def logged_arrays(kernel: Kernel) -> tuple[int, ...]:
     return tuple(sorted({n.array for n in walk(kernel.body) if isinstance(n, Op) and n.row.uses_log}))
 
 
+def noted_arrays(kernel: Kernel) -> tuple[int, ...]:
+    """The arrays of which what was found in them is noted, ascending."""
+    return tuple(sorted({n.array for n in walk(kernel.body) if isinstance(n, Op) and n.row.uses_notes}))
+
+
 def record_counts(block: Block) -> Mapping[tuple[str, int], int] | None:
     """How many records are added at most, by operation and number; None where that depends on data."""
     total: Counter[tuple[str, int]] = Counter()
     for node in block.nodes:
         if isinstance(node, Op):
-            if node.row.adds in (Memory.TAPE, Memory.LOG):
+            if node.row.adds in (Memory.TAPE, Memory.LOG, Memory.NOTES):
                 total[node.name, node.told(RecordFields).tape if node.row.uses_tape else node.array] += 1
             continue
         trips = _trips(node)

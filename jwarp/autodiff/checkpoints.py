@@ -67,6 +67,13 @@ class Checkpoints:
         """
         loops = (n for n in walk(body) if isinstance(n, For | While))
         for node in (inner for loop in loops for inner in walk_node(loop)):
+            if isinstance(node, Op) and node.row.adds is Memory.NOTES:
+                raise NotDifferentiableError(
+                    f"kernel `{self.sweep.kernel.name}`: a loop uses what atomic operations find, which needs a record "
+                    "of unknown length",
+                    node.span,
+                    "take the derivative on the CPU, or count in one launch and use the counts in another",
+                )
             if isinstance(node, Op) and node.row.adds in (Memory.TAPE, Memory.LOG):
                 error = NotDifferentiableError(
                     f"kernel `{self.sweep.kernel.name}`: a loop overwrites an array and reads it again, which needs "

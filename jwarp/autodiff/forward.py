@@ -10,10 +10,13 @@ import dataclasses
 from collections.abc import Container, Iterable
 
 from jwarp.analysis.activity import Activity, activity
+from jwarp.analysis.collisions import Collisions, collisions, is_plain_store
 from jwarp.analysis.ownership import owned_arrays
+from jwarp.analysis.thread_order import counters
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward_sweep import recalled
+from jwarp.autodiff.meeting import alone_there, or_nan, stayed
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
 from jwarp.errors import NotDifferentiableError
@@ -48,13 +51,16 @@ def jvp(
     wanted: Container[int] | None = None,
     *,
     repeated: bool = False,
+    alone: bool = False,
     taken: Iterable[int] = (),
+    of_derivative: bool = False,
 ) -> Derived:
     """The kernel of tangents of the arrays that `kernel` writes, from tangents of the parameters `given`.
 
     The tangent of an array that is written is also that of its initial content. With `wanted`, arrays that are
-    not among them are scratch. With `repeated`, several threads have the same coordinates. From arrays `taken`,
-    what an exchange finds is what it found before, as one thread takes what is there.
+    not among them are scratch. With `repeated`, several threads have the same coordinates; one that is `alone` is the
+    only one. From arrays `taken`, what an exchange finds is what it found before, as one thread takes what is there.
+    A kernel that is itself the one `of_derivative` has checks that no other launch makes, and has settled collisions.
 
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
@@ -62,22 +68,28 @@ def jvp(
     kernel = simplify(kernel)
     floats = [p for p in written_params(kernel) if kernel.params[p].dtype.is_float]
     owned = frozenset() if repeated else owned_arrays(kernel)
-    forward = _Forward(kernel, activity(kernel, given, floats, carries), owned)
+    meets = Collisions() if of_derivative else collisions(kernel, repeated=repeated, alone=alone)
+    forward = _Forward(kernel, activity(kernel, given, floats, carries), owned, meets, keeps_checks=of_derivative)
     body = make_block([*forward.cleared_locals(), *forward.block(kernel.body).nodes])
     returned = {Origin("tangent", p) for p in floats if wanted is None or p in wanted}
-    body = prune(body, returned)
+    counted = replayed(kernel, owned)
+    shared = {Origin("work", p) for p in counted}
+    body = prune(body, returned, shared)
     body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
-    body = prune(body, returned)
-    refuse_order(kernel, body, owned | frozenset(taken))
+    body = prune(body, returned, shared)
+    refuse_order(kernel, body, owned | frozenset(taken) | counted)
     return derived(kernel, body)
 
 
 class _Forward(Rebuilder):
     """`tangents` maps values to their tangents; one that has none there has tangent zero."""
 
-    def __init__(self, kernel: Kernel, active: Activity, owned: frozenset[int]):
+    def __init__(
+        self, kernel: Kernel, active: Activity, owned: frozenset[int], meets: Collisions, *, keeps_checks: bool
+    ):
         super().__init__()
-        self.kernel, self.active, self.owned = kernel, active, owned
+        self.kernel, self.active, self.owned, self.meets = kernel, active, owned, meets
+        self.keeps_checks = keeps_checks
         self.tangents: dict[Value, Operand] = {}
         self.written = frozenset(written_params(kernel))
         self.used = used_values(kernel.body)
@@ -144,7 +156,7 @@ class _Forward(Rebuilder):
     def op(self, node: Op) -> None:
         if node.name == "rule" and not self.active.arrays.isdisjoint(node.told(RuleOfCall).arrays):
             raise authored_refusal(self.kernel, node, "a derivative in forward mode")
-        if node.row.is_lasting and node.row.effect != "write":
+        if node.row.is_lasting and node.row.effect != "write" and not self.keeps_checks:
             return  # the launch itself has checked and printed
         rule = _TAPE_RULES.get(node.name)
         if rule is not None:
@@ -194,7 +206,14 @@ class _Forward(Rebuilder):
 
     def write(self, node: Op, origin: Origin) -> None:
         """A store, addition or exchange: the same with tangents."""
-        args = (*node.indices, self.tangent(node.args[-1]))
+        tangent = self.tangent(node.args[-1])
+        if node.array in self.meets.told:
+            wins = stayed(self.builder, self.kernel, node.array, node.indices, node.args[-1])
+            self.store_where(wins, node, origin, tangent)
+            return
+        if node.array in self.meets.untold and is_plain_store(node, self.used):
+            tangent = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, node.indices), tangent)
+        args = (*node.indices, tangent)
         if node.result is None or not self.is_used(node.result):
             if node.name == "atomic_add" and node.args[-1] not in self.tangents:
                 return  # the adjoint has nothing to do here either, and what it does not read is not kept
@@ -217,8 +236,12 @@ class _Forward(Rebuilder):
         final = Value(with_shape(self.kernel.array(node.array).dtype, shape_of(indices[0].type)))
         self.builder.append(Op("load", indices, Origin("final", node.array), final, node.span))
         wins = self.builder.op("eq", node.args[-1], final)
+        self.store_where(wins, node, origin, self.tangent(node.args[-1]))
+
+    def store_where(self, wins: Operand, node: Op, origin: Origin, tangent: Operand) -> None:
+        """Store a tangent where the value is the one that stayed."""
         with self.builder.block() as nodes:
-            self.builder.append(Op("store", (*indices, self.tangent(node.args[-1])), origin, None, node.span))
+            self.builder.append(Op("store", (*node.indices, tangent), origin, None, node.span))
         self.builder.append(If(wins, make_block(nodes), Block(), (), node.span))
 
     def refuse(self, node: Op, origin: Origin) -> None:
@@ -283,6 +306,16 @@ def bits_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
     )
 
 
+def replayed(kernel: Kernel, owned: frozenset[int]) -> frozenset[int]:
+    """The parameters in which the threads of a derivative count again, and find what they found in the launch.
+
+    They do where both run in order. Sums of floats are not among them.
+    """
+    if not kernel.ordered:
+        return frozenset()
+    return frozenset(p for p in counters(kernel, owned) if not kernel.params[p].dtype.is_float)
+
+
 def refuse_order(kernel: Kernel, body: Block, owned: Container[int]) -> None:
     """Refuse a derivative that needs what an atomic operation found: it would find something else again."""
     used = {x for n in walk(body) for x in (*operands(n), *(y for b in blocks(n) for y in b.yields))}
@@ -296,13 +329,19 @@ def refuse_order(kernel: Kernel, body: Block, owned: Container[int]) -> None:
 
 def order_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
     """A derivative of what depends on which thread comes first."""
-    name = kernel.array(node.array).name
+    array = kernel.array(node.array)
+    way_out = "use a plain store to an element of the thread's own, or atomic_add without its result"
+    if not array.dtype.is_float:
+        way_out = (
+            "set wp.config.deterministic = True (or the option deterministic of the kernel or its module), or let JAX "
+            "differentiate the launch: both then take the threads in the order of their numbers"
+        )
     return NotDifferentiableError(
-        f"kernel `{kernel.name}`: the derivative of {node.name} on `{name}` is not known: what it finds there depends "
-        "on the order of the threads",
+        f"kernel `{kernel.name}`: the derivative of {node.name} on `{array.name}` is not known: what it finds there "
+        "depends on the order of the threads",
         node.span,
-        "use a plain store to an element of the thread's own, or atomic_add without its result",
+        way_out,
     )
 
 
-__all__ = ["bits_refusal", "jvp", "order_refusal", "refuse_order"]
+__all__ = ["bits_refusal", "jvp", "order_refusal", "refuse_order", "replayed"]

@@ -41,12 +41,26 @@ class ForwardSweep(Rebuilder):
 
     `written` are the parameters that the kernel stored to before it was simplified. What is built can be reversed
     where `taped` says so: loops then leave a record of each trip, if `is_taped`, and branches all that they compute.
+
+    What a thread finds in parameters `counters` depends on the threads before it. So it looks there once, and notes
+    what it finds in loops; where these run again, it reads its notes.
     """
 
-    def __init__(self, kernel: Kernel, active: Activity, written: frozenset[int], *, is_taped: bool):
+    def __init__(
+        self,
+        kernel: Kernel,
+        active: Activity,
+        written: frozenset[int],
+        counters: frozenset[int],
+        *,
+        is_taped: bool,
+    ):
         super().__init__()
         self.kernel, self.active, self.written, self.is_taped = kernel, active, written, is_taped
+        self.counters = counters
         self.taped = True
+        self.depth = 0  # of loops around what is run
+        self.replays = False  # whether what is run has been run before
         self.scalars: dict[int, Value] = {}
         self.tapes = itertools.count()
         self.tape_of: dict[int, int] = {}  # by id of a loop: the tape that it filled last
@@ -57,6 +71,7 @@ class ForwardSweep(Rebuilder):
         self.loaded = frozenset(
             n.array for n in ops if n.row.is_access and (not n.row.is_write or n.result in self.used)
         ) | loaded_by_gradients(kernel)
+        self.loaded -= counters
         self.busy = frozenset(id(n) for n in walk(kernel.body) if self.is_busy(n))
 
     def is_busy(self, node: Node) -> bool:
@@ -93,6 +108,8 @@ class ForwardSweep(Rebuilder):
         args = self.operands(node.args)
         if node.name == "param":
             self.scalar(node)
+        elif row.is_access and node.array in self.counters:
+            self.shared_access(node, args)
         elif row.is_write:
             made = self.fresh(result) if result is not None else None
             if node.array in self.loaded:
@@ -116,6 +133,17 @@ class ForwardSweep(Rebuilder):
         else:
             assert result is not None
             self.builder.append(Op(node.name, (), node.attr, self.fresh(result), span))
+
+    def shared_access(self, node: Op, args: tuple[Operand, ...]) -> None:
+        """An access to what threads count in: once, where its thread comes to it first."""
+        origin, wanted = self.origin(node.array), node.result in self.used
+        made = self.fresh(node.result) if node.result is not None and wanted else None
+        if not self.replays:
+            self.builder.append(Op(node.name, args, origin, made, node.span))
+            if made is not None and self.depth:
+                self.builder.effect("note", made, attr=origin)
+        elif made is not None:
+            self.builder.append(Op("noted", (), origin, made, node.span))
 
     def scalar(self, node: Op) -> None:
         """A scalar argument is one value, wherever it is read."""
@@ -165,6 +193,7 @@ class ForwardSweep(Rebuilder):
         known = outer | dict(zip(node.results, made_results, strict=True))
         index = self.fresh(node.index) if isinstance(node, For) else None
         cond = Block()
+        self.depth += 1
         if isinstance(node, While):
             with self.builder.block() as nodes:
                 self.run(node.cond, taped=False)
@@ -173,11 +202,13 @@ class ForwardSweep(Rebuilder):
         with self.builder.block() as nodes:
             if taped_trips and self.is_taped:
                 self.tape_of[id(node)] = next(self.tapes)
-                self.push(self.tape_of[id(node)], params, changed, self.control_shape(node))
+                shape = self.control_shape(node)
+                self.push(self.tape_of[id(node)], params, changed, shape, self.counter_arrays(node))
             self.run(node.body, taped=False)
             yields = list(self.operands(node.body.yields))
             following = self.builder.op("add", count, Const(count.type, 1))
         self.known = known
+        self.depth -= 1
         if isinstance(node, For):
             assert index is not None and limits is not None
             loop: Node = For(index, limits[0], limits[1], node.step, tuple(params), init, make_block(nodes, yields),
@@ -205,28 +236,51 @@ class ForwardSweep(Rebuilder):
         found = {n.array: None for n in walk_node(node) if isinstance(n, Op) and n.row.is_write}
         return [self.origin(p) for p in found if p in self.loaded]
 
-    def push(self, tape: int, values: Iterable[Value], logs: Iterable[Origin], shape: tuple[int, ...]) -> None:
-        """Add a record of values and of the lengths of logs to a tape, for each element of tiles of `shape`."""
-        values, logs = tuple(values), tuple(logs)
+    def counter_arrays(self, node: Node) -> list[Origin]:
+        """The arrays that threads count in and that `node` reads."""
+        reads = (n for n in walk_node(node) if isinstance(n, Op) and n.row.is_access and n.result in self.used)
+        found = dict.fromkeys(n.array for n in reads)
+        return [self.origin(p) for p in found if p in self.counters]
+
+    def push(
+        self,
+        tape: int,
+        values: Iterable[Value],
+        logs: Iterable[Origin],
+        shape: tuple[int, ...],
+        counts: Iterable[Origin] = (),
+    ) -> None:
+        """Add a record of values and of the lengths of logs to a tape, for each element of tiles of `shape`.
+
+        It ends with the places in the notes of `counts`.
+        """
+        values, logs, counts = tuple(values), tuple(logs), tuple(counts)
         marks = []
         for log in logs:
             marks.append(Value(with_shape(int64, shape)))
             self.builder.append(Op("mark", (), log, marks[-1], self.builder.span))
-        uniform = (*(False for _ in values), *(True for _ in logs))
+        for counter in counts:
+            marks.append(Value(int64))
+            self.builder.append(Op("bookmark", (), counter, marks[-1], self.builder.span))
+        uniform = (*(False for _ in values), *(True for _ in marks))
         self.builder.append(Op("push", (*values, *marks), RecordFields(tape, uniform), None, self.builder.span))
 
-    def restore(self, node: For | While, values: Iterable[Value], logs: Iterable[Origin]) -> list[Value]:
-        """Take the last record of a loop's tape back: the values, after the logs were undone."""
+    def restore(
+        self, node: For | While, values: Iterable[Value], logs: Iterable[Origin], counts: Iterable[Origin] = ()
+    ) -> list[Value]:
+        """Take the last record of a loop's tape back: the values, after the logs were undone and notes opened."""
         tape, mark = self.tape_of[id(node)], with_shape(int64, self.control_shape(node))
-        wanted = [*values, *(Value(mark) for _ in logs)]
+        values, logs, counts = tuple(values), tuple(logs), tuple(counts)
+        wanted = [*values, *(Value(mark) for _ in logs), *(Value(int64) for _ in counts)]
         fields = [Value(v.type, v.name) for v in wanted]
         for k, field in enumerate(fields):
             self.builder.append(Op("top", (), RecordField(tape, k), field, self.builder.span))
         self.builder.append(Op("pop", (), tape, None, self.builder.span))
-        logs = tuple(logs)
-        for log, length in zip(logs, fields[len(fields) - len(logs) :], strict=True):
-            self.builder.append(Op("rollback", (length,), log, None, self.builder.span))
-        return fields[: len(fields) - len(logs)]
+        marks = iter(fields[len(values) :])
+        for name, arrays in (("rollback", logs), ("rewind", counts)):
+            for array in arrays:
+                self.builder.append(Op(name, (next(marks),), array, None, self.builder.span))
+        return fields[: len(values)]
 
     def is_uniform(self, x: Operand) -> bool:
         """Whether an integer is plainly the same for all threads."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -92,7 +92,12 @@ class AnalysedKernel:
         """What the native runtime has to know, as int64 numbers."""
         clauses = [sorted(map(_alternative, clause), key=_order) for clause in self.condition]
         facts = self.summary
-        return plan_numbers(self.kernel, facts.weight, facts.covers, facts.sums, clauses)
+        return plan_numbers(self.kernel, facts.weight, facts.covers, facts.sums, clauses, ordered=self.ordered)
+
+    @functools.cached_property
+    def ordered(self) -> bool:
+        """Whether the threads of a batch element run one after the other."""
+        return self.kernel.ordered
 
     @property
     def condition(self) -> Condition:
@@ -152,22 +157,27 @@ def plan_numbers(
     kernel: Kernel,
     weight: int,
     covers: Sequence[int] = (),
-    sums: Collection[int] = (),
+    sums: Mapping[int, int] | None = None,
     clauses: Sequence[Sequence[Alternative]] = (),
+    *,
+    ordered: bool = False,
 ) -> np.ndarray:
     """The plan of a kernel with these facts; without `covers`, threads may touch any element."""
+    known = sums or {}
     parameters = (
         Parameter(
             param.is_array,
             param.type.ndim if isinstance(param.type, ArrayType) else 0,
             DTYPES[param.dtype.name],
             covers[p] if covers else Cover.UNKNOWN,
-            p in sums,
+            p in known,
+            known.get(p, 0),
         )
         for p, param in enumerate(kernel.params)
     )
     in_order = sorted(clauses, key=lambda clause: [_order(alternative) for alternative in clause])
-    return encode_plan(kernel.tid_dims, parameters, in_order, weight, 1 if kernel.block_dim else COLUMN_GROUP)
+    group = 1 if kernel.block_dim else COLUMN_GROUP
+    return encode_plan(kernel.tid_dims, parameters, in_order, weight, group, ordered)
 
 
 def _order(alternative: Alternative) -> tuple[int, Sequence[tuple[int, int]], int]:

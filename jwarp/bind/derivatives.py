@@ -17,7 +17,18 @@ from jwarp.bind.devices import may_have_gpu
 from jwarp.bind.primitive import Shapes, bind, core_extents, launch_p
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
-from jwarp.launching.derive import DerivedLaunch, Source, Variant, derive, gatherable, refuse_race, switched_off
+from jwarp.launching.derive import (
+    DerivedLaunch,
+    Source,
+    Variant,
+    derive,
+    gatherable,
+    is_alone,
+    reads_order,
+    refuse_race,
+    rounding_as,
+    switched_off,
+)
 from jwarp.launching.descriptor import Descriptor, descriptor_of
 from jwarp.launching.program import GeneratedProgram
 from jwarp.wire import Role
@@ -120,7 +131,7 @@ def _fitted(x: Any, own: Mask, wanted: Mask, batch: Batch) -> Any:
     if own == wanted:
         return x
     extra = tuple(sum(own[:k]) for k in range(len(own)) if own[k] and not wanted[k])
-    x, own = jnp.sum(x, extra), tuple(a and b for a, b in zip(own, wanted, strict=True))
+    x, own = jnp.sum(x, extra, dtype=x.dtype) if extra else x, tuple(a and b for a, b in zip(own, wanted, strict=True))
     inside = jnp.shape(x)[sum(own) :]
     missing = [sum(wanted[:k]) for k in range(len(wanted)) if wanted[k] and not own[k]]
     return jnp.broadcast_to(jnp.expand_dims(x, missing), (*batch.shape(wanted), *inside))
@@ -175,8 +186,7 @@ def _launch_jvp(
     differentiable: bool,
     **params: Any,
 ) -> tuple[list[Any], list[Any]]:
-    params.update(launch=launch, zeros=zeros, batch=batch, differentiable=differentiable)
-    results = launch_p.bind(*primals, **params)
+    params.update(zeros=zeros, batch=batch, differentiable=differentiable)
     program = launch.program
     moving = {
         p: (tangent, mask)
@@ -185,13 +195,13 @@ def _launch_jvp(
     }
     floats = tuple(p for p in launch.results if jnp.issubdtype(program.dtypes[p], jnp.floating))
     if not moving or not floats:
+        results = launch_p.bind(*primals, launch=launch, **params)
         return results, [compat.zero_tangent(result) for result in results]
     if not differentiable:
         raise switched_off(program, next(iter(moving)))
     full = batch.all
     fresh = tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS)
     values = {Source("primal", p): (x, m) for p, x, m in zip(launch.operands, primals, batch.operands, strict=True)}
-    values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
     values |= {Source("given", p): pair for p, pair in moving.items()}
     extents = core_extents([jax.typeof(x) for x in primals], launch, zeros, batch)
     refuse_race(program, launch.geometry, extents)
@@ -199,9 +209,14 @@ def _launch_jvp(
         program, launch.geometry, extents, known_integers(launch, dict(zip(launch.operands, primals, strict=True)))
     )
     variant = Variant(
-        "tangent", floats, tuple(moving), fresh=fresh, gatherable=known,
-        repeated=launch.geometry.may_repeat, for_gpu=may_have_gpu(),
+        "tangent", floats, tuple(moving), fresh=fresh, gatherable=known, repeated=launch.geometry.may_repeat,
+        alone=is_alone(program, launch.geometry), for_gpu=may_have_gpu(),
     )  # fmt: skip
+    if reads_order(program, _faces(variant)):
+        # Where a derivative reads what atomic operations find, it runs as the launch does: in the order of threads.
+        launch = dataclasses.replace(launch, program=program.in_order)
+    results = launch_p.bind(*primals, launch=_rounding_as(launch, _read(launch.program, variant)), **params)
+    values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
     outs = bind_variant(launch, variant, values, extents, batch.extents, dict.fromkeys(floats, full))
     made = dict(zip(floats, outs, strict=True))
     pairs = zip(launch.results, results, strict=True)
@@ -209,6 +224,12 @@ def _launch_jvp(
 
 
 compat.ad.primitive_jvps[launch_p] = _launch_jvp
+
+
+def _rounding_as(launch: Launch, sources: Iterable[Source]) -> Launch:
+    """The launch that is run where it has a derivative with these sources."""
+    program = rounding_as(launch.program, sources)
+    return descriptor_of(program, launch.geometry, launch.roles, launch.block_dim)
 
 
 def known_integers(launch: Descriptor, primals: Mapping[int, Any]) -> dict[int, int]:
@@ -295,13 +316,14 @@ def bind_adjoint(
     gathered = tuple(p for p in known if p in wanted)
     variant = Variant(
         "adjoint", tuple(wanted), tuple(cotangents), fresh=fresh, gathered=gathered, gatherable=known,
-        repeated=launch.geometry.may_repeat, for_gpu=may_have_gpu(),
+        repeated=launch.geometry.may_repeat, alone=is_alone(program, launch.geometry), for_gpu=may_have_gpu(),
     )  # fmt: skip
     values: dict[Source, tuple[Any, Mask]] = {}
     values |= {Source("primal", p): (x, ()) for p, x in zip(launch.operands, operands, strict=True)}
     values |= {Source("given", p): (x, ()) for p, x in cotangents.items()}
-    if any(source.kind == "final" for source in _read(program, variant)):
-        finals = bind(operands, launch, zeros)
+    read = _read(program, variant)
+    if any(source.kind == "final" for source in read):
+        finals = bind(operands, _rounding_as(launch, read), zeros)
         values |= {Source("final", p): (x, ()) for p, x in zip(launch.results, finals, strict=True)}
     return bind_variant(launch, variant, values, extents, (), dict.fromkeys(wanted, ()))
 

@@ -8,7 +8,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from jwarp.config import Settings
+from jwarp.config import DeterministicMode, Settings, as_mode
 from jwarp.errors import KernelTypeError
 
 # Those that are followed: what holds where nobody says (None: the settings), and what they may be.
@@ -16,41 +16,54 @@ _FOLLOWED: dict[str, tuple[Any, type]] = {
     "enable_backward": (True, bool),
     "max_unroll": (None, int),
     "fast_math": (None, bool),
+    "deterministic": (None, DeterministicMode),
 }
+# Those of them that are settings.
+_SETTINGS = ("max_unroll", "fast_math", "deterministic")
 # Those that Warp has besides, which say how it compiles.
 _OTHERS = (
     *("enable_mathdx_gemm", "enable_mathdx_solver", "enable_mathdx_fft", "fuse_fp", "lineinfo", "cuda_output", "mode"),
-    *("optimization_level", "cpu_compiler_flags", "deterministic", "deterministic_max_records", "block_dim"),
+    *("optimization_level", "cpu_compiler_flags", "deterministic_max_records", "block_dim"),
     *("compile_time_trace", "strip_hash", "extra_build_options", "default_grid_stride"),
     *("enable_vector_component_overwrites", "verify_autograd_array_access"),
 )
 _DEFAULTS: dict[str, Any] = {**{name: row[0] for name, row in _FOLLOWED.items()}, **dict.fromkeys(_OTHERS)}
 
-# By the name of the module, what it has set.
+# By the name of the module, what it has set, and how often that has been done.
 _set: dict[str, dict[str, Any]] = {}
+changes = 0
 
 
 def checked(options: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Options as a dict of their own; a KernelTypeError for names that Warp does not have and values of other types."""
+    found = dict(options)
     for name, value in options.items():
         if name not in _DEFAULTS:
             raise KernelTypeError(f"{where}: no option {name!r}; there are {', '.join(_DEFAULTS)}")
+        if name == "deterministic":
+            try:
+                found[name] = as_mode(value, f"{where}: {name}")
+            except ValueError as error:
+                raise KernelTypeError(str(error)) from None
+            continue
         kind: Any = _FOLLOWED.get(name, (None, object))[1]
         if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 0)):
             raise KernelTypeError(f"{where}: {name} must be {kind.__name__}, not {value!r}")
-    return dict(options)
+    return found
 
 
 def set_module_options(options: Mapping[str, Any], module: Any = None) -> None:
     """Set options of all kernels of a module, by default that of the caller; those of a kernel itself count more.
 
-    `enable_backward`, `max_unroll` and `fast_math` are followed; the other options of Warp are accepted and do nothing.
-    They count for kernels that are not used yet.
+    `enable_backward`, `max_unroll`, `fast_math` and `deterministic` are followed; the other options of Warp are
+    accepted and do nothing. They count from the next launch on; what was traced or recorded before keeps its own.
 
     Raises:
         KernelTypeError: Warp has no such option, or the value is of another type.
     """
+    global changes
     _set.setdefault(_name(module), {}).update(checked(options, "wp.set_module_options"))
+    changes += 1
 
 
 def get_module_options(module: Any = None) -> dict[str, Any]:
@@ -73,6 +86,6 @@ def settled(settings: Settings, module: str, own: Mapping[str, Any]) -> Settings
     """The settings for a kernel with the options `own` in a module."""
     if not own and module not in _set:
         return settings
-    found = {name: option(name, module, own) for name in ("max_unroll", "fast_math")}
+    found = {name: option(name, module, own) for name in _SETTINGS}
     changes = {name: value for name, value in found.items() if value is not None}
     return dataclasses.replace(settings, **changes) if changes else settings

@@ -258,6 +258,8 @@ class Kernel:
 
     A kernel with a `block_dim` has tiles: it is run once for each block of so many lanes, and what it calls threads
     are blocks. What differs between the lanes of a block is a tile.
+
+    The threads of one that is `ordered` run one after the other, in the order of their numbers, or as if they did.
     """
 
     name: str
@@ -270,6 +272,7 @@ class Kernel:
     exact: bool = False
     gradients: tuple[Gradient, ...] = ()
     block_dim: int = 0
+    ordered: bool = False
 
     def array(self, number: int) -> Param | Local:
         """The array that loads and stores call `number`: a parameter, or a local after all of these."""

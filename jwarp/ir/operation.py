@@ -30,6 +30,7 @@ class Memory(enum.Flag):
     EXTENTS = enum.auto()  # of arrays
     TAPE = enum.auto()  # records of values, the last one first
     LOG = enum.auto()  # records of the elements of one array, the last one first
+    NOTES = enum.auto()  # of the values that were found in one array, which are read again in their order
     LINES = enum.auto()  # of text
 
 
@@ -130,7 +131,11 @@ class Operation:
     changes_tile: bool = field(init=False)  # gives a tile with another element, or with other elements
     uses_log: bool = field(init=False)
     uses_tape: bool = field(init=False)
+    uses_notes: bool = field(init=False)
     is_extremum: bool = field(init=False)  # such an access that leaves the smaller or larger of two numbers
+    settles: bool = field(
+        init=False
+    )  # an atomic one that, done again with the same values, leaves the element as it is
     in_order: bool = field(init=False)  # happens in the order of the program: with the tape, logs and lines
 
     def __post_init__(self) -> None:
@@ -150,6 +155,7 @@ class Operation:
             "is_access": is_access,
             "is_write": is_access and changes,
             "is_atomic": is_access and changes and reads,
+            "settles": is_access and changes and reads and self.combines not in ("add", "mul", "xor"),
             "is_extremum": self.combines in ("min", "max"),
             "takes_all": self.kinds == ANY,
             "is_logical": self.kinds == BITS,
@@ -157,7 +163,8 @@ class Operation:
             "uses_log": Memory.LOG in used,
             "uses_tape": Memory.TAPE in used,
             "makes_nan": self.makes_nan and self.effect == "pure",
-            "in_order": bool(used & (Memory.LOG | Memory.TAPE | Memory.LINES)),
+            "uses_notes": Memory.NOTES in used,
+            "in_order": bool(used & (Memory.LOG | Memory.TAPE | Memory.NOTES | Memory.LINES)),
         }
         for name, fact in facts.items():
             object.__setattr__(self, name, fact)

@@ -71,7 +71,8 @@ class _Printer:
         kernel = self.kernel
         params = ", ".join(f"{p.name}: {p.type}" for p in kernel.params)
         blocks = f", block_dim {kernel.block_dim}" if kernel.block_dim else ""
-        yield f"kernel {kernel.name}({params}), tid {kernel.tid_dims}{blocks}"
+        order = ", in order" if kernel.ordered else ""
+        yield f"kernel {kernel.name}({params}), tid {kernel.tid_dims}{blocks}{order}"
         for local in kernel.locals:
             word = "shared" if local.shared else "local"
             yield f"  {word} {local.name}: {local.type} of {list(local.shape)}"

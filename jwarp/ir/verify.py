@@ -207,6 +207,28 @@ def _check_logged(kernel: Kernel, node: Op) -> None:
         raise _Fault("takes an int64")
 
 
+def _check_bookmark(kernel: Kernel, node: Op) -> None:
+    if kernel.block_dim:
+        raise _Fault("does not occur in a kernel with tiles")
+    _array(kernel, node.array)
+
+
+def _check_noted(kernel: Kernel, node: Op) -> ScalarType:
+    _check_bookmark(kernel, node)
+    return _array(kernel, node.array).dtype
+
+
+def _check_note(kernel: Kernel, node: Op) -> None:
+    if node.args[0].type is not _check_noted(kernel, node):
+        raise _Fault(f"takes a {kernel.array(node.array).dtype}, not {node.args[0].type}")
+
+
+def _check_rewind(kernel: Kernel, node: Op) -> None:
+    _check_bookmark(kernel, node)
+    if node.args[0].type is not int64:
+        raise _Fault("takes an int64")
+
+
 def _check_tile(kernel: Kernel, node: Op) -> ValueType:
     try:
         return tile_result(node.name, tuple(a.type for a in node.args), node.attr)
@@ -313,6 +335,10 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     "mark": _check_logged,
     "undo": _check_logged,
     "rollback": _check_logged,
+    "note": _check_note,
+    "noted": _check_noted,
+    "bookmark": _check_bookmark,
+    "rewind": _check_rewind,
     "thread": _check_nothing,
     "separation": _check_nothing,
     "rule": _check_rule,
@@ -334,6 +360,7 @@ def _check_mark(node: Op, result: ValueType) -> None:
 RESULT_RULES: dict[str, Callable[[Op, ValueType], None]] = {
     "bitcast": _check_bitcast,
     "mark": _check_mark,
+    "bookmark": _check_mark,
 }
 
 

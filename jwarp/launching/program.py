@@ -14,6 +14,7 @@ import numpy as np
 
 from jwarp.analysis.affine import Extents
 from jwarp.analysis.tape_sizes import fits_thread
+from jwarp.analysis.thread_order import counters, depends_on_order, rounds_by_order
 from jwarp.autodiff.custom_gradients import plain
 from jwarp.backend.cpu import compile as cpu
 from jwarp.backend.cuda import compile as cuda
@@ -210,10 +211,25 @@ class GeneratedProgram(Program):
         """The gradients that functions bring with them."""
         return tuple(fingerprint(gradient.kernel) for gradient in self.differentiated.gradients)
 
-    @property
+    @functools.cached_property
     def differentiated(self) -> nodes.Kernel:
         """The kernel that derivatives are of."""
-        return self.unchecked or self.kernel
+        kernel = self.unchecked or self.kernel
+        return kernel if kernel.ordered is self.kernel.ordered else dataclasses.replace(kernel, ordered=True)
+
+    @functools.cached_property
+    def counters(self) -> frozenset[int]:
+        """The parameters of integers in which what a thread finds depends on the threads before it."""
+        return frozenset(p for p in counters(self.kernel) if not self.kernel.params[p].dtype.is_float)
+
+    @property
+    def in_order(self) -> GeneratedProgram:
+        """The program whose threads run in the order of their numbers."""
+        if self.kernel.ordered:
+            return self
+        return _IN_ORDER.of(self).made(
+            "ordered", lambda: dataclasses.replace(self, kernel=dataclasses.replace(self.kernel, ordered=True))
+        )
 
     @functools.cached_property
     def written(self) -> tuple[int, ...]:
@@ -273,9 +289,9 @@ class GeneratedProgram(Program):
         if geometry.repeat:
             cpu.lower_kernel(self.kernel, self.settings).check(geometry.dims, extents)
 
-    @property
+    @functools.cached_property
     def gpu_kernel(self) -> nodes.Kernel:
-        """The kernel that a GPU runs.
+        """The kernel that a GPU runs. In a deterministic one, sums of floats have an order there, too.
 
         Raises:
             NotDifferentiableError: it is an adjoint that remembers more than a GPU has a place for.
@@ -289,6 +305,8 @@ class GeneratedProgram(Program):
                 self.span,
                 "take it on the CPU, or store what loops carry to an array",
             )
+        if self.settings.deterministic and not kernel.ordered and rounds_by_order(kernel):
+            return dataclasses.replace(kernel, ordered=True)
         return kernel
 
     def gpu_version(self, geometry: Geometry, extents: Extents, *, flat: bool) -> str:
@@ -400,6 +418,7 @@ _IN_BLOCKS: PerOwner[GeneratedProgram, tuple[int, int | None, int | None], Gener
     "programs of a kernel with tiles, by size of blocks", MAX_FORMS
 )
 _MERGED: PerOwner[GeneratedProgram, Pairs, GeneratedProgram] = PerOwner("programs for arrays that are one", MAX_FORMS)
+_IN_ORDER: PerOwner[GeneratedProgram, str, GeneratedProgram] = PerOwner("programs in the order of threads", "one each")
 _OF_RANK: PerOwner[HandwrittenProgram, int, HandwrittenProgram] = PerOwner(
     "programs of a handwritten kernel, by rank of launches", "ranks of launches, 1 to 4"
 )
@@ -433,4 +452,6 @@ def _(kernel: HandwrittenKernel, settings: Settings) -> Program:
 def _generated(kernel: Kernel, ir: nodes.Kernel, settings: Settings) -> GeneratedProgram:
     bounds = settings.debug or settings.bounds == "error"
     made = instrument(plain(ir), bounds=bounds, values=settings.debug)
-    return GeneratedProgram(made.kernel, settings, weakref.ref(kernel), ir, made.shadowed)
+    ordered = bool(settings.deterministic) and depends_on_order(ir)
+    ran = dataclasses.replace(made.kernel, ordered=True) if ordered else made.kernel
+    return GeneratedProgram(ran, settings, weakref.ref(kernel), ir, made.shadowed)

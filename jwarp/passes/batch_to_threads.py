@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Container
 
+from jwarp.analysis.thread_order import runs_in_order
 from jwarp.ir.attributes import ArrayNumber, Extent
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Const, Kernel, Node, Op, Param, Value, failure_texts, prints, walk
@@ -19,11 +20,11 @@ def batch_to_threads(kernel: Kernel, batched: Container[int]) -> Kernel | None:
     """`kernel` with the element of the batch in place of its last coordinate, which must be 0.
 
     Parameters `batched` have the axis of the batch in front, so that scalars become arrays. None for a kernel
-    that tells who its threads are, or whose arrays would have too many axes.
+    that tells who its threads are or runs them in order, or whose arrays would have too many axes.
     """
     arrays = [p for k, p in enumerate(kernel.params) if k in batched and isinstance(p.type, ArrayType)]
     tells = failure_texts(kernel) or prints(kernel)
-    if tells or any(p.type.dims >= MAX_DIMS for p in arrays):  # type: ignore[union-attr]
+    if tells or runs_in_order(kernel) or any(p.type.dims >= MAX_DIMS for p in arrays):  # type: ignore[union-attr]
         return None
     if any(isinstance(n, Op) and n.name == "thread" for n in walk(kernel.body)):
         return None

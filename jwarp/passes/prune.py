@@ -14,12 +14,12 @@ from jwarp.ir.nodes import Block, If, Op, blocks
 from jwarp.passes.liveness import Liveness, Sweep, at
 
 
-def prune(body: Block, returned: Container[ArrayName]) -> Block:
+def prune(body: Block, returned: Container[ArrayName], shared: Container[ArrayName] = ()) -> Block:
     """`body` reduced to what its yields and the final contents of the arrays `returned` need.
 
-    All other arrays are scratch.
+    All other arrays are scratch. What one thread leaves in those that are `shared`, the next one finds.
     """
-    liveness = _Liveness(body, returned)
+    liveness = _Liveness(body, returned, shared)
     liveness.settle(body)
     return _Sweep(liveness).block(body)
 
@@ -27,12 +27,13 @@ def prune(body: Block, returned: Container[ArrayName]) -> Block:
 class _Liveness(Liveness):
     """Also which fields of records are needed, and which arrays are read where."""
 
-    def __init__(self, body: Block, returned: Container[ArrayName]):
+    def __init__(self, body: Block, returned: Container[ArrayName], shared: Container[ArrayName]):
         super().__init__()
-        self.returned = returned
+        self.returned, self.shared = returned, shared
         self.fields: set[RecordField] = set()
         self.tapes: set[int] = set()
         self.undone: set[ArrayName] = set()
+        self.noted: set[ArrayName] = set()
         self.last_read: dict[ArrayName, int] = {}
         self.reading_loops: set[tuple[ArrayName, int]] = set()
         self.pushes: dict[int, list[Op]] = {}
@@ -42,7 +43,7 @@ class _Liveness(Liveness):
     @property
     def size(self) -> int:
         readers = len(self.reading_loops) + sum(self.last_read.values())
-        return len(self.values) + len(self.fields) + len(self.undone) + readers
+        return len(self.values) + len(self.fields) + len(self.undone) + len(self.noted) + readers
 
     def number(self, block: Block, loops: tuple[int, ...]) -> None:
         for node in block.nodes:
@@ -60,12 +61,16 @@ class _Liveness(Liveness):
             return node.attr in self.returned or self.is_read_after(node)
         if node.name == "save":
             return node.attr in self.undone
+        if row.uses_notes:
+            return row.is_lasting and node.attr in self.noted
         if row.uses_tape:
             return (node.told(RecordFields).tape if node.name == "push" else node.attr) in self.tapes
         return row.is_lasting
 
     def is_read_after(self, node: Op) -> bool:
         position, loops = self.place[id(node)]
+        if node.array_name in self.shared and node.array_name in self.last_read:
+            return True
         return self.last_read.get(node.array_name, -1) > position or any(
             (node.array_name, l) in self.reading_loops for l in loops
         )
@@ -81,6 +86,8 @@ class _Liveness(Liveness):
             field = node.told(RecordField)
             self.fields.add(field)
             self.tapes.add(field.tape)
+        elif node.name == "noted":
+            self.noted.add(node.array_name)
         elif row.uses_log and row.changes_elements:
             self.undone.add(node.array_name)
         elif row.is_access and (not row.is_write or node.result in self.values):

@@ -5,15 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import shared_array_kernels
 import shared_kernels
 import shared_language_kernels
+import shared_reference_kernels
 
 import jwarp
 from jwarp.backend.interpreter.machine import run
 
 warp = pytest.importorskip("warp")
 
-MODULES = (shared_kernels, shared_language_kernels)
+MODULES = (shared_kernels, shared_language_kernels, shared_array_kernels, shared_reference_kernels)
 KERNELS = {name: value for m in MODULES for name, value in vars(m).items() if isinstance(value, jwarp.Kernel)}
 N = 64
 ROWS = 20
@@ -49,6 +51,7 @@ def outputs():
     return np.zeros((ROWS, N), np.int32), np.zeros((ROWS, N), np.float32)
 
 
+@pytest.mark.filterwarnings("ignore:.*may have no value here")
 @pytest.mark.parametrize("name", KERNELS)
 def test_warp_gives_the_same(name, warp_kernels):
     given, expected = inputs(), [warp.array(o, device="cpu") for o in outputs()]

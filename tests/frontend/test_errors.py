@@ -119,7 +119,7 @@ BODIES = {
     "local array of no type": ("t = «wp.zeros(3, x)»", T, "dtype of a local array must be", "dtype=float"),
     "local arrays too large": ("t = wp.zeros(500)\nu = «wp.zeros((23, 23))»", C, "may have 4096 bytes", "smaller"),
     "an array of one branch": (
-        "if p:\n    t = wp.zeros(3)\na[0] = «t»[0]", C, "not the same array", "before the `if`",
+        "if p:\n    t = wp.zeros(3)\nelse:\n    t = wp.zeros((2, 2))\na[0] = «t»[0]", C, "not of one type", "two names",
     ),
     "another array in a loop": (
         "t = wp.zeros(3)\n«for k in range(n):\n    t = wp.zeros(3)»", C, "not stand for the same array", "two names",
@@ -190,7 +190,7 @@ BODIES = {
     "unpacking a scalar": ("«y, z» = x", T, "float32 cannot be unpacked into 2", ""),
     "unpacking three": ("«y, z» = (1, 2, 3)", C, "3 values cannot be unpacked into 2", ""),
     "starred target": ("y, «*z» = (1, 2)", C, "`*` unpacking", "one by one"),
-    "array by condition": ("if p:\n    y = b\nelse:\n    y = a\n«y»[0] = x", C, "not constant", ""),
+    "array by condition": ("if p:\n    y = b\nelse:\n    y = a\n«y»[0] = x", C, "not of one type", ""),
     "function by condition": ("f = wp.sin\nif p:\n    f = wp.cos\na[0] = «f»(x)", C, "not constant", ""),
     "function set in a loop": ("for i in range(n):\n    f = wp.cos\na[0] = «f»(x)", C, "set in a loop", ""),
     "static of a local": ("y = n\nz = wp.static(«y + 1»)", C, "`y` is a variable of the kernel", "outer names"),

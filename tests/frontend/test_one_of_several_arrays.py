@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from shared_array_kernels import several_arrays
 
 import jwarp as wp
 
@@ -171,18 +172,68 @@ def test_conditional_expressions_of_arrays():
     wp.check_grads(lambda x, y, z: wp.launch(conditional, n, [x, y, z, c, 1], [n, 1, 1])[0], given, order=1)
 
 
-def test_conditional_expressions_of_arrays_that_have_nothing_in_common():
+@pytest.mark.filterwarnings("ignore:.*may have no value here")
+def test_derivatives_wherever_arrays_meet():
+    """The kernel that Warp runs in test_against_warp."""
+    rng = np.random.default_rng(5)
+    a, b = (jnp.asarray(rng.integers(-100, 100, 32), jnp.int32) for _ in range(2))
+    x, y = jnp.asarray(rng.integers(-20, 20, (2, 32)) / 2 + 0.25, jnp.float32)
+    # A row that is given is written by no thread.
+    wp.check_grads(lambda x, y: wp.launch(several_arrays, 32, [a, b, x, y], [(1, 1), (10, 32)])[1], (x, y), order=1)
+
+
+def refused(kernel, error, *words):
+    with pytest.raises(error) as caught:
+        wp.inspect(kernel, "ir")
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_what_has_no_common_type_is_refused():
     @wp.kernel
     def types(x: wp.array[float], y: wp.array[int], c: wp.array[float], out: wp.array[float]):
         a = x if c[0] > 0.0 else y
         out[0] = float(a[0])
 
     @wp.kernel
-    def rows(x: wp.array2d[float], y: wp.array[float], k: wp.array[int], out: wp.array[float]):
-        a = x[k[0]] if k[1] > 0 else y  # which row is known in one branch only
+    def branches(x: wp.array[float], y: wp.array2d[float], c: wp.array[float], out: wp.array[float]):
+        a = x
+        if c[0] > 0.0:
+            a = y
         out[0] = a[0]
 
-    for kernel in (types, rows):
-        with pytest.raises(wp.KernelTypeError, match="the two values have types") as error:
-            wp.inspect(kernel, "ir")
-        assert "write an if statement that uses each array" in str(error.value)
+    @wp.kernel
+    def trips(x: wp.array[float], y: wp.array2d[float], c: wp.array[float], out: wp.array[float]):
+        a = x
+        for _ in range(int(c[0])):
+            a = y
+        out[0] = a[0]
+
+    refused(types, wp.KernelTypeError, "the two values have types", "write an if statement that uses each array")
+    found = "array2d[float32] and array[float32]"
+    refused(branches, wp.CompileError, "`a` is not of one type in both branches", found, "use two names")
+    refused(trips, wp.KernelTypeError, "`a` is array[float32] before the loop and array2d[float32] after one trip")
+
+
+def test_an_array_that_a_trip_makes_is_gone_in_the_next():
+    @wp.kernel
+    def made(out: wp.array[float], n: int):
+        a = wp.zeros(2, float)
+        b = a
+        for k in range(n):
+            a = wp.zeros(2, float)
+            a[0] = float(k)
+            out[k] = b[0]
+            b = a
+
+    @wp.kernel
+    def left(out: wp.array[float], n: int):
+        for k in range(n):
+            if k % 2 == 0:
+                a = wp.zeros(2, float)
+            out[k] = a[0]
+
+    refused(
+        made, wp.CompileError, "`a` does not stand for the same array", "which makes one", "make it before the loop"
+    )
+    refused(left, wp.CompileError, "`a` is no number or array from before the loop", "set it before the loop")

@@ -376,6 +376,39 @@ def own_vectors(x: A, n: int, y: A):
     y[i] = wp.length(a[0] + a[1]) + a[2].x
 
 
+# Names that stand for one of several arrays
+
+
+@wp.struct
+class Held:
+    a: A
+    k: F
+
+
+@wp.kernel
+def one_of_several(x: A, n: int, y: A):
+    i = wp.tid()
+    own = wp.zeros(shape=2, dtype=F)
+    own[0] = y[i]
+    h = Held(x, F(0.5))
+    p = x[i:]
+    part = x
+    s = y[i]
+    for k in range(n):
+        if (k + i) % 4 == 2:
+            h.a = p
+            p = x
+            continue
+        if k % 3 == 1:
+            h = Held(own, F(0.3) + x[i])
+            part = x[k % 3 :]
+        s = wp.sin(s * p[0] + h.a[0] * h.k)
+        if k == 40:
+            break
+        p = part if k % 4 == 3 else own
+    y[i] = s + p[0] * p[0]
+
+
 KINDS = {
     "carried": (power, newton, nested, in_a_function, matrix_chain, swapped, set_back, replaced_by_a_constant),
     "final": (mean_square, norm, softmax),
@@ -385,4 +418,5 @@ KINDS = {
     "component": (components, entries, normalised),
     "atomic": (summed, old_values, exchanged_in_turn, added_and_emptied),
     "local": (own_ring, own_table, own_vectors),
+    "several": (one_of_several,),
 }

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kMaxRank = 32;
 constexpr int64_t kMaxParameters = 4096;
+constexpr int64_t kMaxApart = int64_t{1} << 30;
 constexpr int64_t kMaxWeight = int64_t{1} << 40;
 
 // An overflow counts as "does not hold": the checked version is right whatever the numbers are.
@@ -41,6 +42,7 @@ Parameter read_parameter(Reader& reader) {
   if (parameter.is_sum && parameter.dtype == XLA_FFI_DataType_PRED) {
     invalid("the plan is damaged: a sum has elements of bool");
   }
+  parameter.apart = reader.next("how the elements of a sum are told apart", 0, parameter.is_sum ? kMaxApart : 0);
   parameter.first_symbol = -1;
   return parameter;
 }
@@ -53,6 +55,7 @@ Plan::Plan(const int64_t* numbers, int64_t size) : numbers_(numbers, numbers + s
   tid_dims = reader.next("the number of thread dimensions", 1, kMaxDims);
   weight = reader.next("the weight of a thread", 1, kMaxWeight);
   column_group = reader.next("the columns that stay together", 1, kMaxColumnGroup);
+  ordered = reader.next("whether threads run in order", 0, 1) == 1;
 
   const int64_t parameter_count = reader.next("the number of parameters", 0, kMaxParameters);
   std::vector<bool> is_scalar_symbol(kMaxDims, false);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import threading
 import time
@@ -11,6 +12,7 @@ import llvmlite.binding as llvm
 
 import jwarp._native as _native
 from jwarp.analysis.affine import Extents
+from jwarp.analysis.thread_order import keeps_order, runs_in_order, waiting_loop
 from jwarp.backend.compiled_base import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
@@ -121,11 +123,18 @@ class CpuKernel(AnalysedKernel):
         # Elements of local arrays with constant indices become values.
         return optimized_module(text, options.target, LOCAL_PASSES if " = alloca " in text else ())
 
-    @property
+    @functools.cached_property
+    def ordered(self) -> bool:
+        """Whether the threads of a batch element run one after the other; also those that may wait for others."""
+        return runs_in_order(self.kernel)
+
+    @functools.cached_property
     def options(self) -> Options:
-        """What code for this processor is generated with."""
-        exact = rounds_as_written(self.kernel)
-        return Options(host_target(), contract=not exact, fast_math=self.settings.fast_math and not exact)
+        """What code for this processor is generated with: vectors of one thread where more would mix up their order."""
+        exact, kernel = rounds_as_written(self.kernel), self.kernel
+        in_step = not self.ordered or kernel.block_dim > 0 or (keeps_order(kernel) and waiting_loop(kernel) is None)
+        target = host_target() if in_step else host_target(1)
+        return Options(target, contract=not exact, fast_math=self.settings.fast_math and not exact)
 
 
 def entry_name(kernel: Kernel) -> str:

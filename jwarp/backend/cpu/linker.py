@@ -21,7 +21,9 @@ def link(code: bytes, name: str, imported: Mapping[str, int] | None = None) -> i
     global _linker
     with _lock:
         if _linker is None:
-            _linker = llvm.create_lljit_compiler(target_machine(host_target()))
+            # JITLink has all of an object in one place. LLVM's older linker puts constants wherever there is room, and
+            # ends the process where that is more than 2 GB away from the code.
+            _linker = llvm.create_lljit_compiler(target_machine(host_target()), use_jit_link=True)
         library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(name)
         for symbol, address in (imported or {}).items():
             library.import_symbol(symbol, address)

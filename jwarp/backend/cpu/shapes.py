@@ -146,7 +146,7 @@ class _Analysis(Visitor):
             return Shape(1) if is_last and not self.kernel.block_dim else UNIFORM
         if node.name == "thread":
             return UNIFORM if self.kernel.block_dim else Shape(1)
-        if node.row.is_write:
+        if node.row.is_lasting:
             return VARYING  # an atomic operation finds what the lane before it left
         if node.name == "load" and self.kernel.local(node.array) is not None and not self.kernel.block_dim:
             return VARYING  # every lane has an array of its own

@@ -1,4 +1,4 @@
-"""Writes what kernels push to the tape and log of arrays: stacks of whole vectors in the worker's memory.
+"""Writes what kernels push to the tape, logs and notes of arrays: stacks of whole vectors in the worker's memory.
 
 All threads of a vector share one stack, so a record has a lane for each of them, active or not.
 """
@@ -56,7 +56,7 @@ def _pushed(body: Block) -> frozenset[int]:
 
 
 class TapeMemory:
-    """The tape of a kernel (stack 0), and the logs of its arrays (the stacks after it)."""
+    """The tape of a kernel (stack 0), and the logs and notes of its arrays (the stacks after it)."""
 
     def __init__(self, code: Code, memory: Memory, kernel: Kernel):
         self.code, self.memory = code, memory
@@ -70,9 +70,11 @@ class TapeMemory:
                 pairs = zip(n.args, fields.uniform, strict=True)
                 self.records[fields.tape] = self.record([(x.type, flag or is_whole) for x, flag in pairs])
         logged = dict.fromkeys(n.array for n in ops if n.row.uses_log)
-        if len(logged) > MAX_LOGS:
+        noted = dict.fromkeys(n.array for n in ops if n.row.uses_notes)
+        if len(logged) + len(noted) > MAX_LOGS:
             raise CompileError(
-                f"kernel `{kernel.name}`: it keeps logs of {len(logged)} arrays, at most {MAX_LOGS} are possible",
+                f"kernel `{kernel.name}`: it keeps logs of {len(logged) + len(noted)} arrays, at most {MAX_LOGS} are "
+                "possible",
                 kernel.span,
                 "let a derivative go through fewer arrays that are written over: split the kernel",
             )
@@ -80,7 +82,10 @@ class TapeMemory:
         self.log_records = {
             array: self.record([(int64, False), (memory.arrays[array].dtype, False)]) for array in logged
         }
+        self.notes_of = {array: k for k, array in enumerate(noted, 1 + len(logged))}
+        self.note_records = {array: self.record([(memory.arrays[array].dtype, False)]) for array in noted}
         sizes = {stack: self.log_records[array].size for array, stack in self.stack_of.items()}
+        sizes |= {stack: self.note_records[array].size for array, stack in self.notes_of.items()}
         if self.records:
             sizes[0] = max(record.size for record in self.records.values())
         for stack, size in sizes.items():
@@ -229,6 +234,34 @@ class TapeMemory:
     def is_above(self, array: int, mark: str) -> str:
         """Whether the log has grown since it was at `mark`."""
         return self.code.define(f"icmp sgt i64 {self.mark(array)}, {mark}")
+
+    # -- notes, which are read again in the order in which they were added
+
+    def note(self, array: int, text: str) -> None:
+        """Add a value to the notes of an array."""
+        record = self.note_records[array]
+        self.write(self.grown(self.notes_of[array], record.size), record.fields[0], text)
+
+    def noted(self, array: int) -> str:
+        """The next value. Past the end of the memory it is the first one, whatever kernel asks for it."""
+        code, stack, record = self.code, self.notes_of[array], self.note_records[array]
+        place = self.bookmark(array)
+        following = code.define(f"add i64 {place}, {record.size}")
+        fits = code.define(f"icmp ule i64 {following}, {self.member(stack, 'capacity')}")
+        self.shrink(stack, code.define(f"select i1 {fits}, i64 {following}, i64 {place}"))
+        begin = code.define(f"select i1 {fits}, i64 {place}, i64 0")
+        data = self.member(stack, "data")
+        return self.read(code.define(f"getelementptr i8, ptr {data}, i64 {begin}"), record.fields[0])
+
+    def bookmark(self, array: int) -> str:
+        return self.member(self.notes_of[array], "top")
+
+    def rewind(self, array: int, place: str) -> None:
+        """Go back to a place, which is that of a record whatever the number is."""
+        code = self.code
+        code.declare("i64", "llvm.umin.i64", ["i64", "i64"])
+        earlier = code.define(f"call i64 @llvm.umin.i64(i64 {place}, i64 {self.bookmark(array)})")
+        self.shrink(self.notes_of[array], code.define(f"and i64 {earlier}, {-ALIGNMENT}"))
 
 
 def lane_max(code: Code, text: str, type: ScalarType, mask: str | None) -> str:

@@ -41,7 +41,8 @@ from jwarp.backend.library import expansion
 from jwarp.backend.store import key_of
 from jwarp.caches import MAX_KERNELS, Cache
 from jwarp.config import CODE_SETTINGS, Settings
-from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
+from jwarp.errors import CompileError
+from jwarp.ir.nodes import For, Kernel, Op, failure_texts, rounds_as_written, used_values, walk
 from jwarp.passes.expand import expand
 from jwarp.passes.simplify import simplify
 from jwarp.tiling.to_scalars import lower_tiles
@@ -98,6 +99,8 @@ class CudaKernel(AnalysedKernel):
         kernel = simplify(self.kernel)
         if kernel.block_dim:
             kernel = lower_tiles(kernel, routines=UNIT_RULES, flat=True)
+            if kernel.ordered:
+                _refuse_lanes(kernel)
         kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
         return simplify(kernel, flatten_branches=True)
 
@@ -192,6 +195,19 @@ class CudaKernel(AnalysedKernel):
     def cubin(self, version: str, architecture: str) -> bytes:
         """The machine code for one architecture."""
         return compile_unit(self.unit(version, BLOCK), architecture).cubin
+
+
+def _refuse_lanes(kernel: Kernel) -> None:
+    """Blocks run one after the other, but the threads of one have no order."""
+    used = used_values(kernel.body)
+    loops = (n for n in walk(kernel.body) if isinstance(n, For) and n.lanes is not None)
+    for node in (inner for loop in loops for inner in walk(loop.body)):
+        if isinstance(node, Op) and node.row.is_atomic and (node.result in used or not node.row.combines):
+            raise CompileError(
+                f"kernel `{kernel.name}`: what {node.name} finds for lanes of a block depends on their order on a GPU",
+                node.span,
+                "let it run once for the block, or on the CPU",
+            )
 
 
 def block_size(block_dim: int | None) -> int:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Container, Sequence
 
 from jwarp.backend.cuda.names import array_names
-from jwarp.backend.cuda.records import Log, Tape, logs_of, tapes_of
+from jwarp.backend.cuda.records import Log, Notes, Tape, logs_of, notes_of, tapes_of
 from jwarp.backend.cuda.rules import C_TYPES, CUDA_RULES, bare, literal
 from jwarp.errors import NO_SPAN
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
@@ -66,6 +66,7 @@ class BodyEmitter(Visitor):
         self.taken = frozenset(self.names.values())
         self.tapes: dict[int, Tape] = tapes_of(kernel)
         self.logs: dict[int, Log] = logs_of(kernel)
+        self.notes: dict[int, Notes] = notes_of(kernel)
         self.used = used_values(kernel.body)
         self.inlinable = _used_once_nearby(kernel.body)
         self.values: dict[Value, str] = {}
@@ -357,6 +358,24 @@ class BodyEmitter(Visitor):
         self.depth -= 1
         self.line("}")
 
+    def note(self, node: Op) -> None:
+        notes = self.notes[node.array]
+        self.line(f"{notes.contents}[{notes.place}++] = {bare(self.text(node.args[0]))};")
+
+    def noted(self, node: Op) -> None:
+        notes = self.notes[node.array]
+        if node.result is None:
+            self.line(f"++{notes.place};")
+        else:
+            self.define(node.result, f"{notes.contents}[{notes.place}++]")
+
+    def bookmark(self, node: Op) -> None:
+        assert node.result is not None
+        self.define(node.result, self.notes[node.array].place)
+
+    def rewind(self, node: Op) -> None:
+        self.line(f"{self.notes[node.array].place} = {bare(self.text(node.args[0]))};")
+
     def same(self, node: Op) -> None:
         """What holds for all threads that run in step holds for this one; and a derivative is nothing to run."""
         assert node.result is not None
@@ -501,6 +520,10 @@ SPECIAL_RULES = {
     "mark": BodyEmitter.mark,
     "undo": BodyEmitter.undo,
     "rollback": BodyEmitter.rollback,
+    "note": BodyEmitter.note,
+    "noted": BodyEmitter.noted,
+    "bookmark": BodyEmitter.bookmark,
+    "rewind": BodyEmitter.rewind,
     "lane_max": BodyEmitter.same,
     "rule": BodyEmitter.rule,
     "detach": BodyEmitter.same,

@@ -89,8 +89,8 @@ def shared_of(proofs: Proofs, bounds: bool) -> Shared:
 
 def sums_in_registers(kernel: Kernel) -> tuple[tuple, ...]:
     """The elements that every thread only adds to, as (array, *indices): each sums up before it adds."""
-    if kernel.block_dim:
-        return ()  # one thread of a block adds
+    if kernel.block_dim or kernel.ordered:
+        return ()  # one thread adds
     only_added = sums_of(kernel)
     adds = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "atomic_add" and n.array in only_added]
     places: dict[tuple, None] = {}
@@ -135,11 +135,7 @@ class _Entry:
             f'extern "C" __global__ void __launch_bounds__({self.block})',
             f"{self.name}(const __grid_constant__ jw_args<{counts}> args) {{",
             *(f"  {line}" for line in (*self.constants(), *self.for_all())),
-            "  const long long step = (long long)gridDim.x * blockDim.x;",
-            "  // All threads of a warp take as many steps, so that they can add up together what they have.",
-            "  for (long long first = (long long)blockIdx.x * blockDim.x; first < args.total; first += step) {",
-            f"{step}const long long n = first + threadIdx.x;",
-            f"{step}if (n < args.total) {{",
+            *self.steps(),
             *(f"{step}  {line}" for line in (*self.coordinates(), *self.for_each(), *self.own_memory())),
             *body,
             OWN,
@@ -149,6 +145,18 @@ class _Entry:
             "  }",
             *(f"  {line}" for line in self.flushes_after()),
             "}",
+        ]
+
+    def steps(self) -> list[str]:
+        """The head of the loop, and of the condition inside it under which there is a thread number `n`."""
+        if self.kernel.ordered:
+            return _in_order("(long long)blockIdx.x * blockDim.x + threadIdx.x", "(long long)gridDim.x * blockDim.x")
+        return [
+            "  const long long step = (long long)gridDim.x * blockDim.x;",
+            "  // All threads of a warp take as many steps, so that they can add up together what they have.",
+            "  for (long long first = (long long)blockIdx.x * blockDim.x; first < args.total; first += step) {",
+            "    const long long n = first + threadIdx.x;",
+            "    if (n < args.total) {",
         ]
 
     def for_all(self) -> list[str]:
@@ -271,6 +279,11 @@ class _Blocks(_Entry):
             copies = Copies(copies.of, {})
         return TileEmitter(self.kernel, trusted, self.failures, self.thread, copies)
 
+    def steps(self) -> list[str]:
+        if self.kernel.ordered:
+            return _in_order("blockIdx.x", "gridDim.x")
+        return ["  for (long long n = blockIdx.x; n < args.total; n += gridDim.x) {", "    {"]
+
     @functools.cached_property
     def shared(self) -> Shared:
         return shared_of(self.proofs, self.bounds)
@@ -282,8 +295,7 @@ class _Blocks(_Entry):
             f'extern "C" __global__ void __launch_bounds__({self.kernel.block_dim})',
             f"{self.name}(const __grid_constant__ jw_args<{counts}> args) {{",
             *(f"  {line}" for line in (*shared.declarations(), *self.constants(), *self.for_all())),
-            "  for (long long n = blockIdx.x; n < args.total; n += gridDim.x) {",
-            f"{step}{{",
+            *self.steps(),
             *(f"{step}  {line}" for line in (*self.coordinates(), *self.for_each(), *self.own_memory())),
             *body,
             OWN,
@@ -291,7 +303,7 @@ class _Blocks(_Entry):
             *([f"{step}{DONE}:;"] if failure_texts(self.kernel) else []),
             *(
                 [f"{step}__syncthreads();  // until all are done with what the next one overwrites"]
-                if shared.size
+                if shared.size or self.kernel.ordered
                 else []
             ),
             "  }",
@@ -301,6 +313,17 @@ class _Blocks(_Entry):
 
 class _FlatBlocks(_Blocks, _Flat):
     """The entry of a kernel with tiles for launches without a batch or repeated blocks."""
+
+
+def _in_order(first: str, step: str) -> list[str]:
+    """The head of a loop in which one thread, or block, runs all threads of a batch element in their order."""
+    return [
+        f"  for (long long item = {first}; item < args.items; item += {step})",
+        "  for (long long turn = 0; turn < args.total / args.items; ++turn) {",
+        "    const long long lap = turn / args.threads;",
+        "    const long long n = (lap * args.items + item) * args.threads + (turn - lap * args.threads);",
+        "    {",
+    ]
 
 
 def _condition(condition: Condition, entry: _Entry) -> str:

@@ -1,10 +1,10 @@
-"""What an adjoint remembers on a GPU: tapes and logs of known length, in the thread's own memory."""
+"""What an adjoint remembers on a GPU: tapes, logs and notes of known length, in the thread's own memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jwarp.analysis.tape_sizes import logged_arrays, record_counts, tape_fields
+from jwarp.analysis.tape_sizes import logged_arrays, noted_arrays, record_counts, tape_fields
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
 from jwarp.ir.nodes import Kernel
 from jwarp.types import int64
@@ -27,6 +27,14 @@ class Log:
     size: str
 
 
+@dataclass(frozen=True)
+class Notes:
+    """The names of the array with the notes of an array, and of the place of the next one."""
+
+    contents: str
+    place: str
+
+
 def tapes_of(kernel: Kernel) -> dict[int, Tape]:
     """The tapes of a kernel by their number."""
     return {
@@ -40,8 +48,13 @@ def logs_of(kernel: Kernel) -> dict[int, Log]:
     return {a: Log(f"log{a}_places", f"log{a}_contents", f"log{a}_size") for a in logged_arrays(kernel)}
 
 
+def notes_of(kernel: Kernel) -> dict[int, Notes]:
+    """The notes of a kernel by the array that they are of."""
+    return {a: Notes(f"notes{a}_contents", f"notes{a}_place") for a in noted_arrays(kernel)}
+
+
 def declarations(kernel: Kernel) -> list[str]:
-    """The C++ declarations of all tapes and logs, empty."""
+    """The C++ declarations of all tapes, logs and notes, empty."""
     bounds = record_counts(kernel.body)
     assert bounds is not None, "a kernel is known to fit before code is made"
     lines = []
@@ -57,4 +70,8 @@ def declarations(kernel: Kernel) -> list[str]:
         lines.append(f"{C_TYPES[int64]} {log.places}[{length}];")
         lines.append(f"{memory_type(kernel.array(array).dtype)} {log.contents}[{length}];")
         lines.append(f"{C_TYPES[int64]} {log.size} = 0;")
+    for array, notes in notes_of(kernel).items():
+        length = max(1, bounds["note", array])
+        lines.append(f"{memory_type(kernel.array(array).dtype)} {notes.contents}[{length}];")
+        lines.append(f"{C_TYPES[int64]} {notes.place} = 0;")
     return lines

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.analysis.thread_order import runs_in_order
 from jwarp.ir.attributes import BlockCholesky, BlockMatmul, BlockScan, BlockSolve, Extent, RecordField, RecordFields
 from jwarp.ir.evaluate import as_array, evaluate, evaluate_quietly
 from jwarp.ir.evaluate_tiles import evaluate_tile
@@ -37,6 +38,8 @@ def run(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], trace: list[
     with np.errstate(all="ignore"):
         if kernel.block_dim:
             interpreter.blocks()
+        elif runs_in_order(kernel):
+            interpreter.one_by_one(kernel.tid_dims)
         elif interpreter.threads:
             interpreter.block(kernel.body, np.ones(interpreter.threads, bool))
     pairs = zip(kernel.params, interpreter.data, strict=False)  # the local arrays come after
@@ -67,7 +70,7 @@ class _Interpreter:
 
     def __init__(self, kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], trace: list[Array] | None):
         dims = (*dims, *[1] * (kernel.tid_dims - len(dims)))
-        self.threads = math.prod(dims)
+        self.dims, self.threads = dims, math.prod(dims)
         self.coordinates = np.unravel_index(np.arange(self.threads), dims) if self.threads else ()
         self.name, self.tid_dims, self.kernel = kernel.name, kernel.tid_dims, kernel
         self.data = [_copied(p, a) for p, a in zip(kernel.params, args, strict=True)]
@@ -79,6 +82,9 @@ class _Interpreter:
         self.constants: dict[int, Array] = {}  # by the identity of those in the kernel
         self.tape: list[tuple[Array, ...]] = []
         self.logs: list[list[tuple[tuple[Array, ...], Array]]] = [[] for _ in self.data]
+        self.number = 0  # of the first thread, or of the block
+        self.notes: list[list[Array]] = [[] for _ in self.data]
+        self.places = [0 for _ in self.data]  # where in the notes of each array the next value is
         self.trace = trace
 
     def block(self, block: Block, active: Array) -> list[Array]:
@@ -94,6 +100,18 @@ class _Interpreter:
             self.number = number
             self.coordinates = tuple(axis[number] for axis in coordinates)
             self.block(self.kernel.body, np.ones((), bool))
+
+    def one_by_one(self, axes: int) -> None:
+        """Run the threads in the order of their numbers, all those of the launch before they are repeated."""
+        coordinates, count, self.threads = self.coordinates, self.threads, 1
+        repeats = math.prod(self.dims[axes:])
+        order = np.arange(count).reshape(-1, repeats).T.ravel() if count else ()
+        for self.number, place in enumerate(order):
+            self.coordinates = tuple(axis[place : place + 1] for axis in coordinates)
+            self.tape.clear()
+            self.logs, self.notes = [[] for _ in self.data], [[] for _ in self.data]
+            self.places = [0 for _ in self.data]
+            self.block(self.kernel.body, np.ones(1, bool))
 
     def node(self, node: Node, active: Array) -> None:
         _NODE_RULES[type(node)](self, node, active)
@@ -122,11 +140,11 @@ class _Interpreter:
             assert node.result is not None
             result = evaluate_quietly(node.name, args, node.result.type)
             if self.trace is not None:
-                self.note(node, args, result, active)
+                self.trace_decision(node, args, result, active)
         if node.result is not None:
             self.values[node.result] = result
 
-    def note(self, node: Op, args: tuple[Array, ...], result: Array, active: Array) -> None:
+    def trace_decision(self, node: Op, args: tuple[Array, ...], result: Array, active: Array) -> None:
         """Append what `node` decided to the trace: branches and trip counts follow from it."""
         assert self.trace is not None and node.result is not None
         decision = None
@@ -279,6 +297,20 @@ class _Interpreter:
         while len(self.logs[array]) > args[0]:
             self.undo(array, (), active)
 
+    def note(self, array: int, args: tuple[Array, ...], active: Array) -> None:
+        self.notes[array][self.places[array] :] = [args[0]]
+        self.places[array] += 1
+
+    def noted(self, array: int, args: tuple, active: Array) -> Array:
+        self.places[array] += 1
+        return self.notes[array][self.places[array] - 1]
+
+    def bookmark(self, array: int, args: tuple, active: Array) -> Array:
+        return np.array(self.places[array], np.int64)
+
+    def rewind(self, array: int, args: tuple[Array, ...], active: Array) -> None:
+        self.places[array] = int(args[0].max())
+
     def lane_max(self, attr: None, args: tuple[Array, ...], active: Array) -> Array:
         return _spread(args[0], active.shape)[active].max()
 
@@ -286,7 +318,7 @@ class _Interpreter:
         return self.inside(param, args, active)[0]
 
     def thread(self, attr: None, args: tuple, active: Array) -> Array:
-        return np.asarray(self.number, np.int64) if self.kernel.block_dim else np.arange(self.threads, dtype=np.int64)
+        return np.asarray(self.number, np.int64) if self.kernel.block_dim else np.arange(self.threads) + self.number
 
     def tile_matmul(self, told: BlockMatmul, args: tuple, active: Array) -> None:
         m, n, k, flags = told.m, told.n, told.k, told.transposes
@@ -386,6 +418,10 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     "mark": _Interpreter.mark,
     "undo": _Interpreter.undo,
     "rollback": _Interpreter.rollback,
+    "note": _Interpreter.note,
+    "noted": _Interpreter.noted,
+    "bookmark": _Interpreter.bookmark,
+    "rewind": _Interpreter.rewind,
     "lane_max": _Interpreter.lane_max,
     **{name: getattr(_Interpreter, name) for name, row in OPS.items() if row.is_unit},
     "rule": lambda interpreter, attr, args, active: None,

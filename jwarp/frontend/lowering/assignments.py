@@ -23,11 +23,10 @@ from jwarp.frontend.values.bindings import (
     Number,
     PythonRef,
     Shape,
-    StructArray,
-    StructValue,
     TileRef,
     describe,
     layout,
+    type_of,
 )
 from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.nodes import Const
@@ -157,7 +156,7 @@ def annotated_assignment(ctx: Context, node: ast.AnnAssign) -> None:
             "use int, float, bool, a wp scalar, vector, matrix or struct type, an array, or a tuple of such",
         )
     binding = _typed(ctx, lower(ctx, node.value), wanted, span)
-    if _type_of(binding, span) != wanted:
+    if type_of(binding, span) != wanted:
         raise KernelTypeError(
             f"the value is {describe(binding)}, not {ast.unparse(node.annotation)}", span, "convert the value"
         )
@@ -181,13 +180,6 @@ def _typed(ctx: Context, binding: Binding, wanted: Any, span: Span) -> Binding:
     if isinstance(binding, tuple) and isinstance(wanted, tuple) and len(binding) == len(wanted):
         return tuple(_typed(ctx, *pair, span) for pair in zip(binding, wanted, strict=True))
     return binding
-
-
-def _type_of(binding: Binding, span: Span) -> Any:
-    """What an annotation is compared with."""
-    if isinstance(binding, tuple):
-        return tuple(_type_of(part, span) for part in binding)
-    return binding.type if isinstance(binding, (ArrayRef, StructArray, StructValue)) else layout(binding, span)
 
 
 # -- a += b

@@ -17,12 +17,10 @@ from jwarp.frontend.syntax.flow import read_before_set
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS
 from jwarp.frontend.syntax.source import assigned_names, branches_of, count_loads, partly_assigned_names, returns_value
 from jwarp.frontend.tiles.operators import IN_PLACE
-from jwarp.frontend.values import array_views
+from jwarp.frontend.values import array_choices
 from jwarp.frontend.values.bindings import (
-    ArrayRef,
     Binding,
     Composite,
-    OneOf,
     Stored,
     StructValue,
     Tile,
@@ -36,7 +34,7 @@ from jwarp.frontend.values.bindings import (
 )
 from jwarp.frontend.values.cells import cells_of, with_origins
 from jwarp.ir.builder import FALSE, zero
-from jwarp.ir.nodes import Block, For, Operand, Value, While, blocks, used_values
+from jwarp.ir.nodes import Block, Const, For, Operand, Value, While, blocks, used_values
 from jwarp.ir.visit import Rebuilder
 
 
@@ -66,8 +64,7 @@ class Carried:
         for name in dict.fromkeys([*names, *added]):
             binding = tiles.loose(self.before.env.get(name), span)
             if binding is None and name in added:
-                # An array that a trip makes is gone in the next one.
-                scalars = None if holds_array(added[name]) else flatten(added[name], span)
+                scalars = flatten(added[name], span)
                 if scalars is None:
                     self.others.append(name)
                 else:
@@ -93,6 +90,8 @@ class Carried:
         self.results = tuple(Value(p.type, p.name) for p in self.params)
         self.left: tuple[Operand, ...] = self.results  # what they are after the loop
         self.lost: dict[int, tuple[Unusable, list[Value]]] = {}  # cells that the body makes unusable
+        self.lost_names: list[str] = []  # new ones, whose values a trip cannot leave for the next one
+        self.first_made = ctx.first_local + len(ctx.locals)  # the number of the first array that the body makes
 
     def enter(self) -> None:
         """Let the names and tiles stand for what is carried, inside the loop."""
@@ -106,6 +105,9 @@ class Carried:
         for name in self.others:
             if name in env:
                 env[name] = Unusable(f"`{name}` is set in this loop, so that it does not stand for one thing here")
+        for name in self.lost_names:
+            reason = f"`{name}` is no number or array from before the loop: a trip cannot see what an earlier one set"
+            env[name] = Unusable(reason, "set it before the loop")
         env.setdefault("$break", FALSE)
         env["$continue"] = FALSE
         self.ctx.frame.unset |= self.added  # until the body sets them
@@ -119,14 +121,8 @@ class Carried:
             after = self.ctx.tiles.loose(state.env[name], self.span)
             if isinstance(after, Unusable):
                 raise after.error(self.span)
-            after = self._moved(name, binding, after)
+            after = self._fitted(name, binding, after)
             if layout(after, self.span) != layout(binding, self.span):
-                if holds_array(binding) or holds_array(after):
-                    raise CompileError(
-                        f"`{name}` does not stand for the same array before the loop and after one trip",
-                        self.span,
-                        "copy the elements, or use two names",
-                    )
                 raise KernelTypeError(
                     f"`{name}` is {describe(binding)} before the loop and {describe(after)} after one trip", self.span
                 )
@@ -142,10 +138,23 @@ class Carried:
         self.after = state.env
         return values
 
-    def _moved(self, name: str, binding: Binding, after: Binding) -> Binding:
-        """What a name stands for at the end of the body, with its components where they are before the loop."""
+    def _fitted(self, name: str, binding: Binding, after: Binding) -> Binding:
+        """What a name stands for at the end of the body, written as what it is at the start of a trip.
+
+        Its components are where they are before the loop, its arrays are among those that it may stand for.
+        """
         if layout(after, self.span) == layout(binding, self.span):
             return after
+        if holds_array(after):
+            if name != "$result" and array_choices.is_made_since(after, self.first_made):
+                raise CompileError(
+                    f"`{name}` does not stand for the same array before the loop and after one trip, which makes one",
+                    self.span,
+                    "make it before the loop, and fill it with zeros in each trip; or use two names",
+                )
+            form = array_choices.common(binding, after, lambda _: False)
+            same = form is not None and layout(form, self.span) == layout(binding, self.span)
+            return array_choices.fitted(self.ctx, after, binding, self.span) if same else after
         after = stored.as_value(self.ctx, after, self.span)
         if isinstance(binding, Stored) and isinstance(after, Composite) and name != "$result":
             stored.write(self.ctx, binding, after)
@@ -209,7 +218,6 @@ def enter_loop(ctx: Context, loop: ast.For | ast.While, body: Callable[[], None]
         for companion in companions:
             ctx.frame.env.setdefault(companion, FALSE)
         names += companions
-    _exchange(ctx, names, body, ctx.span(loop))
     inside = count_loads([loop])
     kept = read_before_set(loop)  # in the next trip
     new = [n for n in names if n not in ctx.frame.env]
@@ -217,28 +225,39 @@ def enter_loop(ctx: Context, loop: ast.For | ast.While, body: Callable[[], None]
     returns = any(returns_value(n) for n in ast.walk(loop))
     if returns and "$result" not in ctx.frame.env:
         fresh.append("$result")
-    added = _types_after(ctx, names, body, fresh, ctx.span(loop)) if fresh else {}
+    added = _join_arrays(ctx, names, body, fresh, ctx.span(loop))
     carried = Carried(ctx, names, added, outer, never_empty, ctx.span(loop))
+    carried.lost_names = [n for n in fresh if n not in added]
     carried.enter()
     return carried
 
 
-def _exchange(ctx: Context, names: list[str], body: Callable, span: Span) -> None:
-    """Let names that a trip makes stand for other arrays from before the loop stand for any of these arrays."""
-    found = ((n, ctx.frame.env.get(n)) for n in names)
-    arrays = {n: x for n, x in found if isinstance(x, ArrayRef) and not x.is_missing}
-    if not arrays:
-        return
-    after = _types_after(ctx, [n for n in names if n not in arrays], body, list(arrays), span)
-    env = ctx.frame.env
-    known = [x for x in env.values() if isinstance(x, ArrayRef)]
-    moved = [n for n, x in after.items() if isinstance(x, ArrayRef) and x != arrays[n] and x in known]
-    for kind in dict.fromkeys(arrays[n].type for n in moved):
-        alike = [n for n in moved if arrays[n].type == kind]
-        options = tuple(dict.fromkeys(x for n in alike for x in (arrays[n], after[n])))
-        if any(isinstance(x, OneOf) or x.type != kind for x in options):  # type: ignore[union-attr]
-            continue
-        env.update({n: array_views.one_of(options, arrays[n]) for n in alike})  # type: ignore[arg-type]
+def _join_arrays(ctx: Context, names: list[str], body: Callable, fresh: list[str], span: Span) -> dict[str, Binding]:
+    """Let names stand for any of the arrays that they are before the loop and after some trip.
+
+    Returned is what `fresh` names, which have no value before the loop, are after a trip. Arrays among them get one
+    before it, of no elements.
+    """
+    made, added = ctx.first_local + len(ctx.locals), dict[str, Binding]()
+    known = {scalar for binding in ctx.frame.env.values() for scalar in flatten(binding, span) or ()}
+    asked = [*fresh, *(n for n in names if holds_array(ctx.frame.env.get(n)))]
+    while asked:
+        after, asked = _types_after(ctx, names, body, asked, span), []
+        env = ctx.frame.env
+        for name, binding in after.items():
+            if not holds_array(binding):
+                added |= {name: binding} if name in fresh else {}
+                continue
+            before = env[name] if name in env else array_choices.absent(binding)
+            if before is None or (name != "$result" and array_choices.is_made_since(binding, made)):
+                continue  # it is gone in the next trip
+            form = array_choices.common(before, binding, lambda x: isinstance(x, Const) or x in known)
+            if form is not None and (name not in env or layout(form, span) != layout(env[name], span)):
+                env[name] = array_choices.fitted(ctx, before, form, span)
+                added |= {name: env[name]} if name in fresh else {}
+                asked = [n for n in after if holds_array(after[n])]
+        names += [n for n in added if n not in names]
+    return added
 
 
 def _is_only_changed(ctx: Context, name: str, loop: ast.stmt) -> bool:

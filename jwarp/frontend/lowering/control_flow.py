@@ -17,7 +17,7 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.rules import lower, lower_condition, lower_statement, statement
 from jwarp.frontend.syntax.source import always_jumps, may_jump, returns_value
-from jwarp.frontend.values import array_views
+from jwarp.frontend.values import array_choices
 from jwarp.frontend.values.bindings import (
     Binding,
     Stored,
@@ -222,9 +222,8 @@ def merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State]
             x, y = (_loose_in(ctx, state, b, into, span) for state, b, into in zip(states, (x, y), nodes, strict=True))
         if stored.holds_stored(x) or stored.holds_stored(y):
             x, y = _stored_in(ctx, name, (x, y), nodes, span)
-        if holds_array(x) and holds_array(y):
-            counts = name == "$result" or not (left.has_left or right.has_left)
-            x, y = array_views.aligned(ctx, x, y, span, _computed_in(nodes) if counts else None)
+        if (holds_array(x) or holds_array(y)) and (name == "$result" or not (left.has_returned or right.has_returned)):
+            x, y = _arrays_alike(ctx, name, (x, y), nodes, span)
         pair = _matched(name, x, y, left.has_left, right.has_left, span)
         if isinstance(pair, Unusable):
             env[name] = pair
@@ -232,7 +231,7 @@ def merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State]
         xs, ys, shape = pair
         values: list[Operand] = []
         for v, w in zip(xs, ys, strict=True):
-            if v == w and isinstance(v, Const):
+            if v == w:
                 values.append(v)
                 continue
             results.append(Value(v.type, name))
@@ -247,9 +246,25 @@ def merge(ctx: Context, cond: Operand, nodes: tuple, states: tuple[State, State]
         ctx.builder.append(If(cond, *blocks, tuple(results), span))
 
 
-def _computed_in(blocks: tuple[list[Node], ...]) -> set[Value]:
-    """The values that blocks compute, which nothing behind them knows."""
-    return {value for nodes in blocks for node in nodes for value in results_of(node)}
+def _arrays_alike(
+    ctx: Context, name: str, pair: tuple[Binding | None, ...], nodes: tuple, span: Span
+) -> tuple[Binding | None, ...]:
+    """Two bindings with arrays written alike, if they have one type; where a name has none, it is as none was given."""
+    x, y = pair
+    if x is None or y is None:
+        if name == "$result":  # another return decides
+            return pair
+        x, y = (array_choices.absent(y) if x is None else x), (array_choices.absent(x) if y is None else y)
+    inside = {value for block in nodes for node in block for value in results_of(node)}
+    form = array_choices.common(x, y, lambda scalar: scalar not in inside)
+    if form is None:
+        return pair
+    found = []
+    for binding, block in zip((x, y), nodes, strict=True):
+        with ctx.builder.block() as alike:
+            found.append(array_choices.fitted(ctx, binding, form, span))
+        block.extend(alike)
+    return tuple(found)
 
 
 def _merged_cells(
@@ -307,11 +322,9 @@ def _matched(
     word = "the returned value" if name == "$result" else f"`{name}`"
     # Where a function has not returned yet, another return decides.
     is_open = name == "$result" and (x is None or y is None)
-    if _are_other_arrays(x, y, span) and not (x_left or y_left or is_open):
-        return Unusable(
-            f"{word} is not the same array in both branches of a condition that is not constant",
-            "set it before the `if`, or use it inside the branches",
-        )
+    if _are_other_things(x, y, span) and not (x_left or y_left or is_open):
+        found = " and ".join(describe(b) if b is not None else "nothing" for b in (x, y))
+        return Unusable(f"{word} is not of one type in both branches of a condition: {found}", "use two names")
     present = [b for b in (x, y) if b is not None]
     sides = [flat for b in present if (flat := flatten(b, span)) is not None]
     if len(sides) < len(present):
@@ -328,13 +341,13 @@ def _matched(
         raise KernelTypeError(
             f"{word} is {describe(x)} in one branch and {describe(y)} in the other",
             span,
-            "make one array before the branches" if holds_array(x) else "convert one of them, or use two names",
+            "use two names" if holds_array(x) or holds_array(y) else "convert one of them, or use two names",
         )
     return (zeros[1], sides[1], y) if x_left else (sides[0], [*zeros[0]], x)
 
 
-def _are_other_arrays(x: Binding | None, y: Binding | None, span: Span) -> bool:
-    """Whether arrays are in `x` or `y`, and not the same ones in both, up to the row."""
+def _are_other_things(x: Binding | None, y: Binding | None, span: Span) -> bool:
+    """Whether arrays are in `x` or `y`, and things of other types in the other one."""
     if not (holds_array(x) or holds_array(y)):
         return False
     return x is None or y is None or layout(x, span) != layout(y, span)

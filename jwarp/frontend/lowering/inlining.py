@@ -14,17 +14,14 @@ from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.gradients import with_gradient
 from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
 from jwarp.frontend.values.bindings import (
-    ArrayRef,
     Binding,
     Stored,
-    StructArray,
-    StructValue,
-    TileStack,
     bind_python,
     describe,
     flatten,
     layout,
     rebuild,
+    type_of,
 )
 from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.builder import FALSE, TRUE
@@ -42,8 +39,8 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     bound: Bound = {}
     arguments = stored.borrowed(ctx, function, _bound(function, given, bound), span)
     targets = reference_targets(ctx, function, given, arguments)
-    read_again(ctx, targets, arguments)
-    lent = {name: binding.array for name, binding in arguments.items() if isinstance(binding, Stored)}
+    read_again(ctx, function, targets, arguments)
+    lent = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
     caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments), variables=bound, memory=lent)
     ctx.frame.lent, ctx.lent = frozenset(array.index for array in lent.values()), frozenset()
     ctx.stack.append(function)
@@ -138,7 +135,7 @@ def _bound(function: Func, given: Arguments, variables: Bound) -> dict[str, Bind
         if name not in bound:
             bound[name] = bind_python(parameter.default, name, span)
         expected, binding = function.declared(name), bound[name]
-        if expected is not None and not _fits(_layout(binding, span), expected, variables):
+        if expected is not None and not _fits(type_of(binding, span), expected, variables):
             expected = filled(expected, variables)
             default = "" if name in places else ", its default,"
             raise KernelTypeError(
@@ -159,7 +156,7 @@ def result_of(ctx: Context, function: Func, span: Span) -> Binding:
             ctx.builder.check(ctx.scalar(env.get("$return", FALSE), span), f"`{function.name}` returns no value")
     result = ctx.tiles.settled(ctx.tiles.loose(result, span), span)
     expected = function.declared("return")
-    if expected is not None and not _fits(_layout(result, span), expected, ctx.frame.variables):
+    if expected is not None and not _fits(type_of(result, span), expected, ctx.frame.variables):
         returns = function.source.tree.returns
         assert returns is not None
         shown = ("nothing" if expected == () else repr(expected)).replace(",)", ")")
@@ -191,7 +188,7 @@ def takes(function: Func, given: Arguments) -> bool:
         return False
     wanted, variables = {name: function.declared(name) for name in bound}, Bound()
     return all(
-        kind is None or _fits(_layout(bound[name], given.span), kind, variables) for name, kind in wanted.items()
+        kind is None or _fits(type_of(bound[name], given.span), kind, variables) for name, kind in wanted.items()
     )
 
 
@@ -199,14 +196,6 @@ def _fits(given: Any, expected: Any, variables: Bound) -> bool:
     if isinstance(expected, tuple) and isinstance(given, tuple) and len(given) == len(expected):
         return all(_fits(x, wanted, variables) for x, wanted in zip(given, expected, strict=True))
     return expected is None or fits(given, expected, variables)
-
-
-def _layout(binding: Binding, span: Span) -> Any:
-    """What an annotation is compared with."""
-    if isinstance(binding, tuple):
-        return tuple(_layout(item, span) for item in binding)
-    whole = isinstance(binding, (ArrayRef, Stored, StructArray, StructValue, TileStack))
-    return binding.type if whole else layout(binding, span)  # type: ignore[union-attr]
 
 
 def _inside(error: JwarpError, function: Func, span: Span) -> JwarpError:

@@ -11,7 +11,17 @@ from jwarp.frontend.builtins.table import BUILTINS, public
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.rules import expression, lower
 from jwarp.frontend.lowering.stored import as_value, in_memory
-from jwarp.frontend.values.bindings import ArrayRef, Binding, Number, Stored, Unusable, bind_python, describe, layout
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    Number,
+    Stored,
+    Unusable,
+    bind_python,
+    describe,
+    layout,
+    type_of,
+)
 from jwarp.ir.builder import FALSE, TRUE
 from jwarp.ir.nodes import Operand
 
@@ -90,14 +100,13 @@ def assign(ctx: Context, name: str, binding: Binding, span: Span) -> None:
     frame.statics.pop(name, None)
     before = frame.env.get(name)
     arrays = isinstance(before, ArrayRef) and isinstance(binding, ArrayRef)
-    if before is not None and not isinstance(before, Unusable) and not arrays:
-        old, new = (b.type if isinstance(b, Stored) else layout(b, span) for b in (before, binding))
-        if old is not None and old != new:
-            raise KernelTypeError(
-                f"`{name}` is {describe(before)} and cannot become {describe(binding)}",
-                span,
-                "convert the value, or use another name",
-            )
+    is_typed = before is not None and not isinstance(before, Unusable) and layout(before, span) is not None
+    if before is not None and is_typed and not arrays and type_of(before, span) != type_of(binding, span):
+        raise KernelTypeError(
+            f"`{name}` is {describe(before)} and cannot become {describe(binding)}",
+            span,
+            "convert the value, or use another name",
+        )
     frame.env[name] = in_memory(ctx, name, binding, span)
     frame.unset.discard(name)
     if ctx.debug:

@@ -7,13 +7,12 @@ array, too, so that it reads zero and stores nothing.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-from jwarp.errors import NO_SPAN, Span
+from jwarp.errors import Span
 from jwarp.frontend.values.bindings import (
-    ONE_OF_SEVERAL,
     ArrayRef,
     Axis,
     Binding,
@@ -21,9 +20,6 @@ from jwarp.frontend.values.bindings import (
     OneOf,
     Part,
     StructArray,
-    StructValue,
-    flatten,
-    rebuild,
 )
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.ir.builder import Builder, zero
@@ -237,105 +233,3 @@ def known_length(array: ArrayRef) -> int | None:
         return None
     assert isinstance(part.start, Const) and isinstance(part.step, Const) and part.limit is not None
     return len(range(part.start.value, part.limit, part.step.value))
-
-
-# -- what stands for one of two arrays
-
-
-def one_of(options: tuple[ArrayRef, ...], array: ArrayRef) -> ArrayRef:
-    """An array that is among the options as one of them; others as they are."""
-    if isinstance(array, OneOf) or array not in options:
-        return array
-    which = Const(int32, options.index(array))
-    return OneOf(ONE_OF_SEVERAL, _name_of(options), array.type, options=options, which=which)
-
-
-def _name_of(options: tuple[ArrayRef, ...]) -> str:
-    return " or ".join(dict.fromkeys(option.name for option in options))
-
-
-def aligned(e: Emitter, x: Any, y: Any, span: Span, inside: Collection[Operand] | None = None) -> tuple[Any, Any]:
-    """Two values with their arrays written alike, as far as that can be: with the same parts of axes shown.
-
-    An array that nobody gave is as none of the elements of the other one. Different arrays are each one of both, where
-    `inside` has what is computed in the branches that the values come from.
-    """
-    if isinstance(x, StructValue) and isinstance(y, StructValue) and x.type is y.type:
-        pairs = [aligned(e, *pair, span, inside) for pair in zip(x.items, y.items, strict=True)]
-        left, right = zip(*pairs, strict=True) if pairs else ((), ())
-        return StructValue(x.type, left), StructValue(y.type, right)
-    if isinstance(x, tuple) and isinstance(y, tuple) and len(x) == len(y):
-        pairs = [aligned(e, *pair, span, inside) for pair in zip(x, y, strict=True)]
-        return tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
-    if not isinstance(x, ArrayRef) or not isinstance(y, ArrayRef) or x.type != y.type:
-        return x, y
-    several = x if isinstance(x, OneOf) else y
-    if isinstance(several, OneOf):
-        return _among(_options(several, y if several is x else x, inside), x, y)
-    if x.is_missing != y.is_missing:
-        found = _without_elements(e, y if x.is_missing else x, span)
-        return found if x.is_missing else found[::-1]
-    if x.index == y.index and len(x.shown) == len(y.shown):
-        return _with_parts_of(e, x, y, span), _with_parts_of(e, y, x, span)
-    return _one_of_two(x, y, inside)
-
-
-def _one_of_two(x: ArrayRef, y: ArrayRef, inside: Collection[Operand] | None) -> tuple[ArrayRef, ArrayRef]:
-    """Two different arrays, each as one of both, if what they show is known where neither index in `inside` is."""
-    if x == y or not (_is_known(x, inside) and _is_known(y, inside)):
-        return x, y
-    return _among((x, y), x, y)
-
-
-def _options(several: OneOf, other: ArrayRef, inside: Collection[Operand] | None) -> tuple[ArrayRef, ...]:
-    """The options of one of several arrays and, behind them, the other array, where it is known outside."""
-    if isinstance(other, OneOf) or other in several.options or other.is_missing:
-        return several.options
-    every = (*several.options, other)
-    return every if all(_is_known(option, inside) for option in every) else several.options
-
-
-def _is_known(array: ArrayRef, inside: Collection[Operand] | None) -> bool:
-    """Whether what an array shows is computed before the branches that compute `inside`."""
-    return inside is not None and not any(scalar in inside for scalar in flatten(array, NO_SPAN) or ())
-
-
-def _among(options: tuple[ArrayRef, ...], x: ArrayRef, y: ArrayRef) -> tuple[ArrayRef, ArrayRef]:
-    """Two arrays, each as one of the options, which begin with those that it was one of already."""
-
-    def widened(array: ArrayRef) -> ArrayRef:
-        if isinstance(array, OneOf) and array.options == options[: len(array.options)]:
-            return dataclasses.replace(array, options=options, name=_name_of(options))
-        return one_of(options, array)
-
-    return widened(x), widened(y)
-
-
-def _without_elements(e: Emitter, array: ArrayRef, span: Span) -> tuple[ArrayRef, ArrayRef]:
-    """A view of no elements of an array, and the whole array written alike."""
-    first, shown = array.shown[0]
-    if isinstance(shown, Chosen):
-        return array, array
-    part = shown or Part(zero(int32), e.extent(array, 0, span), ONE)
-    axes = [*array.axes, *(None,) * (first + 1 - len(array.axes))]
-    axes[first] = Part(part.start, part.count, part.step)
-    whole = dataclasses.replace(array, axes=tuple(axes))
-    # What is computed in the branch of the array is unknown in the other one.
-    none = rebuild(whole, [x if isinstance(x, Const) else zero(x.type) for x in flatten(whole, span) or ()])
-    assert isinstance(none, ArrayRef)
-    shown_of_none = none.axes[first]
-    assert isinstance(shown_of_none, Part)
-    left = dataclasses.replace(shown_of_none, count=zero(int32))
-    return dataclasses.replace(none, axes=(*none.axes[:first], left, *none.axes[first + 1 :])), whole
-
-
-def _with_parts_of(e: Emitter, array: ArrayRef, other: ArrayRef, span: Span) -> ArrayRef:
-    """A view with those axes as parts that another view of the array shows parts of."""
-    count = max(len(array.axes), len(other.axes))
-    axes, others = ([*x.axes, *(None,) * (count - len(x.axes))] for x in (array, other))
-    for position, (number, shown) in enumerate(array.shown):
-        if number < count and shown is None and isinstance(others[number], Part):
-            axes[number] = Part(zero(int32), e.extent(array, position, span), ONE)
-    while axes and axes[-1] is None:
-        axes.pop()
-    return dataclasses.replace(array, axes=tuple(axes))

@@ -160,7 +160,7 @@ FIRST = Const(int32, 0)
 class OneOf(ArrayRef):
     """One of several arrays, or views of arrays, all of one type: which one is known when the kernel runs.
 
-    `which` is the number of the one among the `options`, which are the same wherever it goes.
+    `which` is the number of the one among the `options`. What the others show does not matter.
     """
 
     options: tuple[ArrayRef, ...] = ()
@@ -209,6 +209,21 @@ class Stored:
         """The type of the vector or matrix."""
         assert isinstance(self.array.type.element, CompositeType)
         return self.array.type.element
+
+
+@dataclass(frozen=True)
+class Referenced(Stored):
+    """A parameter of a function that is an element of an array, or a part of one: it is read and changed there.
+
+    `array` shows that element alone, in no dimensions.
+    """
+
+    array: ArrayRef | StructArray  # type: ignore[assignment]
+
+    @property
+    def type(self) -> Any:
+        """The type of the element."""
+        return self.array.type.struct if isinstance(self.array, StructArray) else self.array.type.element
 
 
 @dataclass(frozen=True)
@@ -347,8 +362,10 @@ Binding = (
 def describe(binding: Binding) -> str:
     """The binding's type, in the user's words."""
     match binding:
-        case Value() | Const() | Number() | Composite() | Stored():
+        case Value() | Const() | Number() | Composite():
             return binding.type.name
+        case Stored():
+            return getattr(binding.type, "name", None) or repr(binding.type)
         case ArrayRef() | StructArray() | StructValue() | Tile() | TileRef() | TileStack():
             return repr(binding.type)
         case Shape():
@@ -432,7 +449,7 @@ def flatten(binding: Binding, span: Span) -> list[Operand] | None:
     if isinstance(binding, Stored):
         return []
     if isinstance(binding, OneOf):
-        return [binding.which]
+        return [binding.which, *(x for option in binding.options for x in flatten(option, span) or ())]
     if isinstance(binding, ArrayRef):
         return [x for axis in binding.axes for x in _scalars_of(axis)]
     if isinstance(binding, tuple):
@@ -449,10 +466,12 @@ def layout(binding: Binding, span: Span) -> Any:
     if isinstance(binding, (StructValue, StructArray, TileStack)):
         inner = layout(binding.items, span)
         return None if inner is None else (binding.type, *inner)
+    if isinstance(binding, Referenced):
+        return (binding.type, layout(binding.array, span))
     if isinstance(binding, Stored):
         return (binding.array.index, binding.type)
     if isinstance(binding, OneOf):
-        return (binding.type, binding.options)
+        return (binding.type, *(layout(option, span) for option in binding.options))
     if isinstance(binding, ArrayRef):
         return (binding.index, binding.type, *map(_axis_layout, binding.axes))
     if isinstance(binding, tuple):
@@ -460,6 +479,15 @@ def layout(binding: Binding, span: Span) -> Any:
         return None if any(p is None for p in parts) else parts
     scalar = as_operand(binding, span)
     return None if scalar is None else scalar.type
+
+
+def type_of(binding: Binding, span: Span) -> Any:
+    """What an annotation is compared with: a type, a tuple of such, None for what has none."""
+    if isinstance(binding, tuple):
+        return tuple(type_of(item, span) for item in binding)
+    if isinstance(binding, (ArrayRef, Stored, StructArray, StructValue, TileStack)):
+        return binding.type
+    return layout(binding, span)
 
 
 def holds_array(binding: Binding | None) -> bool:
@@ -479,7 +507,8 @@ def rebuild(binding: Binding, scalars: list[Operand]) -> Binding:
         items: Any = tuple(rebuild(item, scalars) for item in binding.items)
         return dataclasses.replace(binding, items=items)
     if isinstance(binding, OneOf):
-        return dataclasses.replace(binding, which=scalars.pop(0))
+        which, options = scalars.pop(0), [rebuild(option, scalars) for option in binding.options]
+        return dataclasses.replace(binding, which=which, options=tuple(options))  # type: ignore[arg-type]
     if isinstance(binding, ArrayRef):
         return dataclasses.replace(binding, axes=tuple(_rebuilt_axis(axis, scalars) for axis in binding.axes))
     if isinstance(binding, tuple):

@@ -1,0 +1,460 @@
+"""Derivatives of kernels that use what atomic operations on integers find, against Python that runs them in order."""
+
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import jwarp as wp
+from jwarp.analysis.thread_order import waiting_loop
+from jwarp.backend.interpreter.machine import run
+from jwarp.launching.program import program_of
+
+F = wp.float64
+N, M, CELLS = 24, 40, 5
+
+
+@pytest.fixture(autouse=True)
+def double_precision(x64):
+    yield
+
+
+# Kernels of x, of a cell for each thread, of how many trips it makes, of integers (counters, lists) and of results.
+
+
+@wp.kernel
+def compacted(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    if x[i] > F(0.0):
+        place = wp.atomic_add(n, 0, 1)
+        y[place] = x[i] * x[i]
+
+
+@wp.kernel
+def several_places(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    """A varying number of places for each thread, capped, which a recurrence uses."""
+    i = wp.tid()
+    v = x[i]
+    for _ in range(trips[i]):
+        place = wp.atomic_add(n, 0, 1)
+        if place < y.shape[0]:
+            v = v * wp.sin(x[i]) + F(0.1) * F(place) * v
+            y[place] = v * x[i]
+
+
+@wp.kernel
+def counted_by_cell(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    place = wp.atomic_add(n, cell[i], 1)
+    if place < 4:
+        y[cell[i] * 4 + place] = wp.sin(x[i]) * F(place + 1)
+
+
+@wp.kernel
+def list_heads(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    """Heads of linked lists in the first cells of n, the lists behind them."""
+    i = wp.tid()
+    before = wp.atomic_exch(n, cell[i], i + 1)
+    n[8 + i] = before
+    y[i] = x[i] * x[i] * F(before)
+
+
+@wp.kernel
+def free_list(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    left = wp.atomic_sub(n, 6, 1)
+    if left > 0:
+        y[(7 * left) % 40] = x[i] * x[i] * x[i]
+
+
+@wp.kernel
+def first_wins(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    if wp.atomic_cas(n, cell[i], 0, i + 1) == 0:
+        y[cell[i]] = wp.exp(x[i])
+
+
+@wp.kernel
+def smallest_so_far(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    key = (7 * i + 3) % 24 - 24
+    before = wp.atomic_min(n, cell[i], key)
+    other = wp.atomic_max(n, 8 + cell[i], key + 30)
+    if key < before:
+        y[i] = x[i] * F(other)
+
+
+@wp.kernel
+def bits_of_cells(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    s = F(0.0)
+    for k in range(trips[i]):
+        before = wp.atomic_or(n, cell[i], 1 << ((i + k) % 6))
+        s += wp.cos(x[i] * F(before))
+        s += F(wp.atomic_xor(n, 8, k + i)) * x[i]
+    y[i] = s
+
+
+@wp.kernel
+def taken_in_turns(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    """Nested loops, a condition that counts, and two counters that meet."""
+    i = wp.tid()
+    v = x[i]
+    k = int(0)  # noqa: RUF046, UP018
+    while wp.atomic_add(n, cell[i], 1) % 3 != 2:
+        v = v * F(0.7) + x[i] * F(n[7])
+        for _ in range(trips[i]):
+            at = wp.atomic_add(n, 7, 1)
+            if at % 2 == 1:
+                v = wp.sin(v) + F(at % 5) * x[i]
+            if at % 7 == 6:
+                wp.atomic_sub(n, 7, 2)
+                break
+        k += 1
+    place = wp.atomic_add(n, 6, 1)
+    y[place] = v * v * F(k + 1)
+
+
+@wp.kernel
+def read_where_counted(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
+    """A counter that is also loaded and stored, over an output that is overwritten."""
+    i = wp.tid()
+    if n[0] < 20:
+        place = wp.atomic_add(n, 0, 1 + trips[i] % 2)
+        y[place] = y[place] * x[i] + x[i]
+    if n[0] % 5 == 4:
+        n[0] = n[0] + 1
+    other = wp.atomic_add(n, 1, 3)
+    if other < 48:
+        y[24 + other % 16] *= F(2.0)
+
+
+KERNELS = [compacted, several_places, counted_by_cell, list_heads, free_list, first_wins, smallest_so_far,
+           bits_of_cells, taken_in_turns, read_where_counted]  # fmt: skip
+each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+
+
+def point(seed):
+    rng = np.random.default_rng(seed)
+    cell, trips = rng.integers(0, CELLS, N, np.int32), rng.integers(0, 4, N, np.int32)
+    n = np.where(np.arange(8 + N) == 6, 15, 0).astype(np.int32)
+    return rng.uniform(0.1, 1, N) * rng.choice([-1, 1], N), cell, trips, n, rng.normal(size=M)
+
+
+def in_python(kernel, x, cell, trips, n, y):
+    """The results of Python, which runs the threads one after the other."""
+    n, y = n.copy(), y.copy()
+
+    def changed(change):
+        def atomic(array, at, *values):
+            before = int(array[at])
+            array[at] = change(before, *values)
+            return before
+
+        return atomic
+
+    atomics = {
+        "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "exch": lambda a, b: b, "min": min, "max": max,
+        "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "cas": lambda a, b, c: c if a == b else a,
+    }  # fmt: skip
+    names = {"sin": np.sin, "cos": np.cos, "exp": np.exp} | {f"atomic_{k}": changed(f) for k, f in atomics.items()}
+    function = kernel.python
+    for thread in range(N):
+        own = types.SimpleNamespace(**names, tid=lambda thread=thread: thread)
+        outer = {**function.__globals__, "wp": own, "F": float, "int": int}
+        types.FunctionType(function.__code__, outer)(x, cell, trips, n, y)
+    return n, y
+
+
+WEIGHTS = np.random.default_rng(7).normal(size=M)
+
+
+def loss(kernel, x, cell, trips, n, y):
+    _, after = wp.launch(kernel, N, [x, cell, trips], [n, y])
+    return jnp.sum(jnp.sin(after) * WEIGHTS)
+
+
+def loss_in_python(kernel, x, cell, trips, n, y):
+    return np.sum(np.sin(in_python(kernel, x, cell, trips, n, y)[1]) * WEIGHTS)
+
+
+def slopes(kernel, at):
+    """Differences of fourth order by each element of x."""
+    x, *rest = at
+    h = 1e-4
+    found = []
+    for e in np.eye(N):
+        steps = [loss_in_python(kernel, x + k * h * e, *rest) for k in (-2, -1, 1, 2)]
+        found.append(np.dot(steps, (1, -8, 8, -1)) / (12 * h))
+    return np.array(found)
+
+
+@each_kernel
+def test_threads_take_places_in_their_order(kernel):
+    """In a deterministic launch, eagerly, compiled, in place, and in the interpreter."""
+    at = point(1)
+    expected = in_python(kernel, *at)
+    x, cell, trips, n, y = map(jnp.asarray, at)
+    with wp.config(deterministic=True):
+        found = [wp.launch(kernel, N, [x, cell, trips], [n, y])]
+        found.append(jax.jit(lambda x: wp.launch(kernel, N, [x, cell, trips], [n, y]))(x))
+        found.append(wp.launch(kernel, N, at[:3], [a.copy() for a in at[3:]]))
+        found.append(run(program_of(kernel, wp.config.settings).kernel, (N,), at)[3:])
+    for arrays in found:
+        for array, wanted in zip(arrays, expected, strict=True):
+            assert_allclose(array, wanted, rtol=1e-12)
+
+
+@each_kernel
+def test_gradients(kernel):
+    """In both modes, eagerly and compiled, and for a batch."""
+    at = point(2)
+    x, *rest = map(jnp.asarray, at)
+    expected = slopes(kernel, at)
+
+    def value(x):
+        return loss(kernel, x, *rest)
+
+    assert_allclose(jax.grad(value)(x), expected, rtol=1e-6, atol=1e-7)
+    found, by_x = jax.jit(jax.value_and_grad(value))(x)
+    assert_allclose(found, loss_in_python(kernel, *at), rtol=1e-12)
+    assert_allclose(by_x, expected, rtol=1e-6, atol=1e-7)
+    assert_allclose(jax.jvp(value, (x,), (x,))[1], np.dot(expected, at[0]), rtol=1e-6, atol=1e-7)
+    more = jnp.stack([x, -x, 0.5 * x])
+    by_each = jax.jit(jax.vmap(jax.grad(value)))(more)
+    for row, one in zip(by_each, more, strict=True):
+        assert_allclose(row, slopes(kernel, (np.asarray(one), *at[1:])), rtol=1e-6, atol=1e-7)
+
+
+@each_kernel
+def test_second_derivatives(kernel):
+    at = point(3)
+    x, *rest = map(jnp.asarray, at)
+
+    def value(x):
+        return loss(kernel, x, *rest)
+
+    directions = jnp.asarray(np.random.default_rng(3).normal(size=(2, N)))
+    slope = jax.grad(value)
+    h = 2e-5
+    for d in directions:
+        steps = zip((-2, -1, 1, 2), (1, -8, 8, -1), strict=True)
+        expected = sum(c * slope(x + k * h * d) for k, c in steps) / (12 * h)
+        forward = jax.jvp(slope, (x,), (d,))[1]
+        assert_allclose(forward, expected, rtol=1e-5, atol=1e-5)
+        assert_allclose(jax.grad(lambda x, d=d: jnp.vdot(slope(x), d))(x), forward, rtol=1e-9, atol=1e-10)
+        assert_allclose(jax.grad(lambda x, d=d: jax.jvp(value, (x,), (d,))[1])(x), forward, rtol=1e-9, atol=1e-10)
+
+
+# Several launches
+
+
+@wp.kernel
+def link(x: wp.array[F], cell: wp.array[int], head: wp.array[int], following: wp.array[int], v: wp.array[F]):
+    i = wp.tid()
+    v[i] = x[i] * x[i]
+    following[i] = wp.atomic_exch(head, cell[i], i + 1)
+
+
+@wp.kernel
+def walk_lists(head: wp.array[int], following: wp.array[int], v: wp.array[F], y: wp.array[F]):
+    c = wp.tid()
+    total = F(0.0)
+    i = head[c]
+    while i > 0:
+        total = total * F(0.5) + wp.sin(v[i - 1])
+        i = following[i - 1]
+    y[c] = total
+
+
+@wp.kernel
+def best_key(key: wp.array[int], cell: wp.array[int], best: wp.array[int]):
+    i = wp.tid()
+    wp.atomic_min(best, cell[i], key[i])
+
+
+@wp.kernel
+def take_best(x: wp.array[F], key: wp.array[int], cell: wp.array[int], best: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    if best[cell[i]] == key[i]:
+        y[cell[i]] = x[i] * x[i]
+
+
+@wp.kernel
+def count(cell: wp.array[int], counts: wp.array[int]):
+    wp.atomic_add(counts, cell[wp.tid()], 1)
+
+
+@wp.kernel
+def fill(x: wp.array[F], cell: wp.array[int], start: wp.array[int], filled: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    place = start[cell[i]] + wp.atomic_add(filled, cell[i], 1)
+    y[place] = wp.sin(x[i]) * F(1 + place)
+
+
+def lists(x, cell):
+    head, following, v = wp.launch(link, N, [x, cell], [CELLS, N, N])
+    return wp.launch(walk_lists, CELLS, [head, following, v], [CELLS])[0]
+
+
+def argmin(x, cell):
+    key = jnp.asarray(np.random.default_rng(5).permutation(N), jnp.int32)
+    (best,) = wp.launch(best_key, N, [key, cell], [jnp.full(CELLS, 1000, jnp.int32)])
+    return wp.launch(take_best, N, [x, key, cell, best], [CELLS])[0]
+
+
+def sorted_by_cell(x, cell):
+    (counts,) = wp.launch(count, N, [cell], [CELLS])
+    start = jnp.cumsum(counts, dtype=jnp.int32) - counts
+    return wp.launch(fill, N, [x, cell, start], [CELLS, N])[1]
+
+
+def lists_by_hand(x, cell):
+    y = []
+    for c in range(CELLS):
+        total = 0.0
+        for i in np.flatnonzero(cell == c)[::-1]:
+            total = total * 0.5 + jnp.sin(x[i] * x[i])
+        y.append(total)
+    return jnp.stack(y)
+
+
+def argmin_by_hand(x, cell):
+    key = np.random.default_rng(5).permutation(N)
+    of = [np.flatnonzero(cell == c) for c in range(CELLS)]
+    return jnp.stack([x[i[np.argmin(key[i])]] ** 2 if i.size else 0.0 for i in of])
+
+
+def sorted_by_hand(x, cell):
+    return jnp.sin(x[np.argsort(cell, kind="stable")]) * np.arange(1.0, N + 1)
+
+
+@pytest.mark.parametrize(
+    "pipeline, by_hand",
+    [(lists, lists_by_hand), (argmin, argmin_by_hand), (sorted_by_cell, sorted_by_hand)],
+    ids=lambda f: f.__name__,
+)
+def test_pipelines(pipeline, by_hand):
+    """In order where derivatives read what was counted, and in any order that the launch had otherwise."""
+    x, cell, *_ = point(4)
+    with wp.config(deterministic=True):
+        assert_allclose(pipeline(jnp.asarray(x), jnp.asarray(cell)), by_hand(x, cell), rtol=1e-12)
+
+        def value(f, x):
+            y = f(x, jnp.asarray(cell) if f is pipeline else cell)
+            return jnp.sum(jnp.sin(y) * WEIGHTS[: y.size])
+
+        scanned = jax.jit(
+            lambda x: jax.lax.scan(lambda s, _: (s + value(pipeline, x * jnp.cos(s)), None), 0.1, None, 3)[0]
+        )
+        kept = jax.checkpoint(lambda x: value(pipeline, jnp.sin(x)))
+
+        def scanned_by_hand(x):
+            s = 0.1
+            for _ in range(3):
+                s += value(by_hand, x * jnp.cos(s))
+            return s
+
+        x = jnp.asarray(x)
+        assert_allclose(jax.grad(scanned)(x), jax.grad(scanned_by_hand)(x), rtol=1e-10)
+        assert_allclose(jax.grad(kept)(x), jax.grad(lambda x: value(by_hand, jnp.sin(x)))(x), rtol=1e-10)
+
+
+@wp.kernel
+def spread_out(x: wp.array[F], n: wp.array[int], y: wp.array[F]):
+    """A counter whose value is read again by what is differentiated: no order could be guessed."""
+    i = wp.tid()
+    place = wp.atomic_add(n, 0, 1)
+    y[i] = x[i] * F(place)
+
+
+def test_what_the_launch_found_is_what_its_derivative_sees():
+    """Also where the places are results: the gradient belongs to the values that came out with it."""
+    x = jnp.asarray(np.random.default_rng(0).normal(size=5000))
+
+    @jax.jit
+    def both(x):
+        y, back = jax.vjp(lambda x: wp.launch(spread_out, x.size, [x], [1, x.size])[1], x)
+        return y, back(jnp.ones(x.size))[0]
+
+    y, slope = both(x)
+    assert_allclose(slope, y / x, rtol=1e-12)
+    assert_array_equal(np.sort(np.rint(y / x)), np.arange(x.size))
+
+
+# Kernels whose threads wait for each other
+
+
+@wp.func
+def acquire(lock: wp.array[int], at: int):
+    while wp.atomic_cas(lock, at, 0, 1) == 1:
+        pass
+
+
+@wp.kernel
+def locked(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
+    """A lock for each cell, around a sum that is not atomic."""
+    i = wp.tid()
+    acquire(lock, cell[i])
+    total[cell[i]] = total[cell[i]] * 3 % 1009 + i
+    wp.atomic_exch(lock, cell[i], 0)
+
+
+@wp.kernel
+def locked_by_flag(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
+    i = wp.tid()
+    waits = bool(True)  # noqa: UP018
+    while waits:
+        if wp.atomic_exch(lock, cell[i], 1) == 0:
+            waits = False
+    total[cell[i]] = total[cell[i]] * 3 % 1009 + i
+    lock[cell[i]] = 0
+
+
+@wp.kernel
+def in_turn(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
+    """A ticket, and a wait for those who drew before."""
+    i = wp.tid()
+    own = wp.atomic_add(lock, 0, 1)
+    while lock[1] != own:
+        pass
+    total[cell[i]] = total[cell[i]] * 3 % 1009 + i
+    wp.atomic_add(lock, 1, 1)
+
+
+@wp.kernel
+def not_waiting(cell: wp.array[int], lock: wp.array[int], total: wp.array[int]):
+    """Threads that take work until there is none, and one that tries again until it alone has changed an element."""
+    i = wp.tid()
+    while wp.atomic_add(lock, 0, 1) < 100:
+        before = total[cell[i]]
+        while wp.atomic_cas(total, cell[i], before, before + 1) != before:
+            before = total[cell[i]]
+    wp.atomic_add(lock, 1, 1)
+
+
+@pytest.mark.parametrize("kernel", [locked, locked_by_flag, in_turn], ids=lambda kernel: kernel.name)
+def test_threads_that_wait_for_others(kernel):
+    rng = np.random.default_rng(2)
+    cell = rng.integers(0, 2, (2, 100), np.int32)
+    expected = np.zeros((2, 2), np.int32)
+    for row, cells in zip(expected, cell, strict=True):
+        for i, c in enumerate(cells):
+            row[c] = row[c] * 3 % 1009 + i
+    lock, total = np.zeros((2, 2), np.int32), np.zeros((2, 2), np.int32)
+    assert waiting_loop(kernel.ir()) is not None
+    _, found = jax.vmap(lambda cell: wp.launch(kernel, 100, [cell], [2, 2]))(jnp.asarray(cell))
+    assert_array_equal(found, expected)
+    wp.launch(kernel, 100, [cell[0]], [lock[0], total[0]])
+    assert_array_equal(total[0], expected[0])
+    assert_array_equal(run(kernel.ir(), (100,), (cell[1], lock[1], total[1]))[-1], expected[1])
+
+
+def test_loops_that_go_on_by_themselves_run_in_step():
+    assert waiting_loop(not_waiting.ir()) is None
+    lock, total = wp.launch(not_waiting, 50, [jnp.zeros(50, jnp.int32)], [2, 2])
+    assert_array_equal(total, [100, 0])
+    assert_array_equal(lock, [150, 50])

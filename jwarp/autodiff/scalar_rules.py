@@ -241,5 +241,6 @@ DERIVATIVES: dict[str, tuple[Rule, ...]] = {
     "follow": (None, _same),
     "replayed": (_same, None),
     "symmetric": (_same, None, None),
+    "separation": (_same,),
     "cast": (_converted,),
 }

@@ -35,7 +35,7 @@ from jwarp.ir.operation import (
     to_bool,
 )
 from jwarp.ir.tile_ops import TILE_TABLE
-from jwarp.types import bool_, float64, int32, int64
+from jwarp.types import bool_, int32, int64
 
 # Of an access: all operands are indices, or all but the values.
 _ALL, _BUT_ONE, _BUT_TWO = slice(None), slice(-1), slice(-2)
@@ -458,13 +458,11 @@ _TABLE: list[Operation] = [
     ),
     Operation(
         "separation",
-        0,
+        1,
         FLOAT,
-        lambda _: float64,
-        "how far apart the values of `symmetric` parts are to be, relative to the greatest one, for a type of this name",
-        effect="look",
+        same,
+        "how far apart the values of `symmetric` parts are to be, of which x is the greatest, for a type of this name",
         attribute=Text,
-        stages=BEFORE_DERIVATIVES,
         for_derivatives=True,
     ),
     Operation(

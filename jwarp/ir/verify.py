@@ -340,7 +340,6 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     "bookmark": _check_bookmark,
     "rewind": _check_rewind,
     "thread": _check_nothing,
-    "separation": _check_nothing,
     "rule": _check_rule,
     "detach": _check_detach,
     "lane_max": _check_nothing,

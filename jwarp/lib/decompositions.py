@@ -57,8 +57,8 @@ def doubled(m: Any):
 def chosen_svd(kind: Any, U: Any, sigma: Any, V: Any, separated: Any):
     """The factors in type `kind`, with those that derivatives take instead where that makes no other difference."""
     X, s, Y = separated
-    U, sigma, V = narrowed_matrix(U, kind), narrowed_vector(sigma, kind), narrowed_matrix(V, kind)
-    return symmetric(U, X, s, 0), symmetric(sigma, s, s, 1), symmetric(V, Y, s, 2)
+    u, t, v = narrowed_matrix(U, kind), narrowed_vector(sigma, kind), narrowed_matrix(V, kind)
+    return symmetric(u, X, s, 0), symmetric(t, s, s, 1), symmetric(v, Y, s, 2)
 
 
 @func
@@ -307,5 +307,5 @@ def eig3(A: Matrix33):
     double = doubled(A)
     X, s = eig3_wide(fixed(double))
     X, s = separated_eig(double, X, s, A.dtype)
-    Q, d = narrowed_matrix(Q, A.dtype), narrowed_vector(d, A.dtype)
-    return symmetric(Q, X, s, 0), symmetric(d, s, s, 1)
+    q, t = narrowed_matrix(Q, A.dtype), narrowed_vector(d, A.dtype)
+    return symmetric(q, X, s, 0), symmetric(t, s, s, 1)

@@ -42,7 +42,8 @@ class _Widener(Rebuilder):
     def op(self, node: Op) -> None:
         if node.name == "separation":
             assert node.result is not None
-            self.known[node.result] = Const(float64, SEPARATIONS[self.order, node.text == float64.name])
+            relative = Const(float64, SEPARATIONS[self.order, node.text == float64.name])
+            self.known[node.result] = self.builder.op("mul", self.operand(node.args[0]), relative)
         elif node.name == "symmetric":
             assert node.result is not None
             self.known[node.result] = self.operand(node.args[0])

@@ -471,10 +471,10 @@ def _lower_symmetric(ctx: Context, args: list[Binding], spans: list[Span], span:
 
 def _lower_separation(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     if _is_computed_at_once(ctx):
-        return zero(float64)
-    made, kind = Value(float64), as_scalar(getattr(args[0], "object", None))
+        return args[0]
+    made, kind = Value(float64), as_scalar(getattr(args[1], "object", None))
     assert kind is not None
-    ctx.builder.append(Op("separation", (), kind.name, made, span))
+    ctx.builder.append(Op("separation", (ctx.scalar(args[0], span),), kind.name, made, span))
     return made
 
 
@@ -490,8 +490,8 @@ symmetric = Builtin(
     _lower_symmetric,
 )
 separation = Builtin(
-    "separation(dtype: Any) -> float64",
-    "How far apart the values that go into `symmetric` have to be, for derivatives of this type.",
+    "separation(size: float64, dtype: Any) -> float64",
+    "How far apart values that go into `symmetric` have to be, the greatest of them being `size`.",
     _lower_separation,
 )
 held = Builtin("held(x: T) -> T", "x, as a constant for a derivative, not for the derivative of that one.", _lower_held)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from jwarp.errors import Span
-from jwarp.ir.attributes import ArrayNumber
+from jwarp.ir.attributes import ArrayName, ArrayNumber
 from jwarp.ir.nodes import (
     Const,
     For,
@@ -72,6 +72,10 @@ def nonlinearity(kernel: Kernel, linear: Iterable[int], outputs: Iterable[int], 
         if found is Kind.FREE:
             return Fault("is not what is stored here", flow.stores[p])
     return None
+
+
+def _numbers(arrays: Iterable[ArrayName]) -> tuple[int, ...]:
+    return tuple(p for p in arrays if isinstance(p, int))
 
 
 def _used_by(node: Op) -> Fault:
@@ -151,13 +155,13 @@ class _Flow(Visitor):
         if node.result is not None:
             self.values[node.result] = self.standing(node)
         if node.row.attribute is not ArrayNumber:
-            for p in arrays_changed(node):  # in ways that are not known
+            for p in _numbers(arrays_changed(node)):  # in ways that are not known
                 self.stores[p] = node.span
                 self.arrays[p] = self.around or self.untold(node) or self.joined(self.arrays[p], Kind.FREE, node.span)
 
     def untold(self, node: Op) -> Fault | None:
         """A fault where an operation of which no rule tells what it makes of its operands has linear ones."""
-        found = [*map(self.of, node.args), *(self.arrays[p] for p in arrays_read(node))]
+        found = [*map(self.of, node.args), *(self.arrays[p] for p in _numbers(arrays_read(node)))]
         fault = self.first_fault(*found)
         return fault or (_used_by(node) if Kind.LINEAR in found else None)
 

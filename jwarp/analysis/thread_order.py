@@ -81,14 +81,14 @@ def rounds_by_order(kernel: Kernel) -> bool:
 
 def runs_in_order(kernel: Kernel) -> bool:
     """Whether the threads of a kernel run in order on a processor, whose vectors cannot wait for their own lanes."""
-    return kernel.ordered or waiting_loop(kernel) is not None
+    return kernel.ordered or awaited(kernel) is not None
 
 
-def waiting_loop(kernel: Kernel) -> While | None:
-    """A loop that a thread may leave only after another thread has gone on behind it, as one that takes a lock.
+def awaited(kernel: Kernel) -> Op | None:
+    """What a thread waits with for another one to go on behind the same loop, as for one that holds a lock.
 
-    It looks again and again at one element, which is changed outside of the loop, too. Where it only loads that, it
-    has nothing else that could end it.
+    The loop looks with it again and again at one element, which is changed outside of the loop, too. Where it only
+    loads that, it has nothing else that could end it.
     """
     loops = [n for n in walk(kernel.body) if isinstance(n, While)]
     if not loops:
@@ -101,8 +101,9 @@ def waiting_loop(kernel: Kernel) -> While | None:
         if not elsewhere:
             continue
         owned = owned_arrays(kernel) if owned is None else owned
-        if _waits(loop, elsewhere - owned):
-            return loop
+        found = _awaited(loop, elsewhere - owned)
+        if found is not None:
+            return found
     return None
 
 
@@ -110,8 +111,8 @@ def _accesses(nodes: Iterable[object]) -> Iterable[Op]:
     return (n for n in nodes if isinstance(n, Op) and n.row.is_access)
 
 
-def _waits(loop: While, arrays: set[int]) -> bool:
-    """Whether the condition of a loop depends on one element of `arrays`, read in every trip."""
+def _awaited(loop: While, arrays: set[int]) -> Op | None:
+    """The operation by which the condition of a loop depends on one element of `arrays` in every trip."""
     changing = {*inner_params(loop)}
     changed = changed_arrays(loop)
 
@@ -125,15 +126,16 @@ def _waits(loop: While, arrays: set[int]) -> bool:
     reads = [n for n in _accesses(walk_node(loop)) if n.array in arrays and n.result is not None]
     fixed = [n for n in reads if all(map(is_fixed, n.indices))]
     needed = _condition(loop)
-    if any(_may_settle(n) and n.result in needed for n in fixed):
-        return True
-    loaded = {n.result for n in fixed if not n.row.is_atomic}
-    if loaded.isdisjoint(needed):
-        return False
+    settling = next((n for n in fixed if _may_settle(n) and n.result in needed), None)
+    if settling is not None:
+        return settling
+    loads = [n for n in fixed if not n.row.is_atomic and n.result in needed]
+    if not loads:
+        return None
     # With anything else in it that changes from trip to trip, the condition may end the loop by itself.
-    return not any(x in needed for x in loop.params) and not any(
-        n.result in needed for n in _accesses(walk_node(loop)) if n.result not in loaded
-    )
+    others = (n for n in _accesses(walk_node(loop)) if n not in loads)
+    varies = any(x in needed for x in loop.params) or any(n.result in needed for n in others)
+    return None if varies else loads[0]
 
 
 def _repeats(node: Op, changed: set[ArrayName]) -> bool:
@@ -168,4 +170,4 @@ def _condition(loop: While) -> set[Value]:
     return needed
 
 
-__all__ = ["counters", "depends_on_order", "keeps_order", "rounds_by_order", "runs_in_order", "waiting_loop"]
+__all__ = ["awaited", "counters", "depends_on_order", "keeps_order", "rounds_by_order", "runs_in_order"]

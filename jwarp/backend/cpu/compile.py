@@ -12,7 +12,7 @@ import llvmlite.binding as llvm
 
 import jwarp._native as _native
 from jwarp.analysis.affine import Extents
-from jwarp.analysis.thread_order import keeps_order, runs_in_order, waiting_loop
+from jwarp.analysis.thread_order import awaited, keeps_order, runs_in_order
 from jwarp.backend.compiled_base import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
@@ -132,7 +132,7 @@ class CpuKernel(AnalysedKernel):
     def options(self) -> Options:
         """What code for this processor is generated with: vectors of one thread where more would mix up their order."""
         exact, kernel = rounds_as_written(self.kernel), self.kernel
-        in_step = not self.ordered or kernel.block_dim > 0 or (keeps_order(kernel) and waiting_loop(kernel) is None)
+        in_step = not self.ordered or kernel.block_dim > 0 or (keeps_order(kernel) and awaited(kernel) is None)
         target = host_target() if in_step else host_target(1)
         return Options(target, contract=not exact, fast_math=self.settings.fast_math and not exact)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from jwarp.analysis.ownership import owned_arrays
 from jwarp.ir.attributes import ArrayName
@@ -87,8 +87,8 @@ def runs_in_order(kernel: Kernel) -> bool:
 def awaited(kernel: Kernel) -> Op | None:
     """What a thread waits with for another one to go on behind the same loop, as for one that holds a lock.
 
-    The loop looks with it again and again at one element, which is changed outside of the loop, too. Where it only
-    loads that, it has nothing else that could end it.
+    The loop looks with it again and again at one element, which is changed outside of the loop, too, and has nothing
+    else that could end it.
     """
     loops = [n for n in walk(kernel.body) if isinstance(n, While)]
     if not loops:
@@ -123,19 +123,43 @@ def _awaited(loop: While, arrays: set[int]) -> Op | None:
         if node is loop or (isinstance(node, Op) and _repeats(node, changed) and all(map(is_fixed, node.args))):
             continue
         changing.update(inner_params(node), results(node))
-    reads = [n for n in _accesses(walk_node(loop)) if n.array in arrays and n.result is not None]
-    fixed = [n for n in reads if all(map(is_fixed, n.indices))]
     needed = _condition(loop)
-    settling = next((n for n in fixed if _may_settle(n) and n.result in needed), None)
-    if settling is not None:
-        return settling
-    loads = [n for n in fixed if not n.row.is_atomic and n.result in needed]
-    if not loads:
+    read = [n for n in _accesses(walk_node(loop)) if n.result in needed]
+    accesses = [n for n in read if n.array in arrays or n.result in changing]
+    reads = [n for n in accesses if n.array in arrays and all(map(is_fixed, n.indices)) and _may_settle(n)]
+    if not reads or len(reads) < len(accesses):
         return None
-    # With anything else in it that changes from trip to trip, the condition may end the loop by itself.
-    others = (n for n in _accesses(walk_node(loop)) if n not in loads)
-    varies = any(x in needed for x in loop.params) or any(n.result in needed for n in others)
-    return None if varies else loads[0]
+    waits = _Steadiness(loop, {n.result for n in reads if n.result is not None}, is_fixed)
+    following = zip(loop.params, loop.body.yields, strict=True)
+    return reads[0] if all(waits.is_steady(y) for param, y in following if param in needed) else None
+
+
+class _Steadiness:
+    """Which values of a loop stay what they are as long as what is `found` in memory does."""
+
+    def __init__(self, loop: While, found: set[Value], is_fixed: Callable[[Operand], bool]):
+        self.params, self.found, self.is_fixed = loop.params, found, is_fixed
+        self.made: dict[Value, Op] = {}
+        self.chosen: dict[Value, tuple[Operand, Operand]] = {}
+        for node in walk_node(loop):
+            if isinstance(node, Op) and node.result is not None:
+                self.made[node.result] = node
+            elif isinstance(node, If):
+                self.chosen.update(
+                    zip(node.results, zip(node.then.yields, node.orelse.yields, strict=True), strict=True)
+                )
+
+    def is_steady(self, x: Operand) -> bool:
+        """Whether a value is the same in the next trip. A carried one may only be chosen, or combined as bits."""
+        if not isinstance(x, Value) or self.is_fixed(x) or x in self.params or x in self.found:
+            return True
+        if x in self.chosen:
+            return all(map(self.is_steady, self.chosen[x]))
+        node = self.made.get(x)
+        if node is None or not node.row.is_pure:
+            return False
+        passes = node.row.is_logical or node.name == "select"
+        return all(self.is_steady(y) and (passes or y not in self.params) for y in node.args)
 
 
 def _repeats(node: Op, changed: set[ArrayName]) -> bool:
@@ -144,8 +168,9 @@ def _repeats(node: Op, changed: set[ArrayName]) -> bool:
 
 
 def _may_settle(node: Op) -> bool:
-    """Whether an atomic operation, done again, may find what it found before; one that adds comes to an end."""
-    return node.row.settles or (node.row.is_atomic and isinstance(node.args[-1], Const) and node.args[-1].value == 0)
+    """Whether a read, done again, may find what it found before; an atomic operation that adds comes to an end."""
+    is_nothing = node.row.is_atomic and isinstance(node.args[-1], Const) and node.args[-1].value == 0
+    return not node.row.is_atomic or node.row.settles or is_nothing
 
 
 def _condition(loop: While) -> set[Value]:

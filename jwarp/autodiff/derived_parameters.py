@@ -12,12 +12,12 @@ from jwarp.ir.attributes import Extent, Origin
 from jwarp.ir.nodes import Block, Kernel, Local, Op, Param, renumbered, walk, written_params
 from jwarp.ir.verify import MAX_LOCAL_BYTES
 from jwarp.ir.visit import map_ops
-from jwarp.types import ArrayType, int32
+from jwarp.types import ArrayType, int32, uint32
 
 # In the order in which a derived kernel has its parameters; `name` gets the prefix.
 KINDS = {
     "primal": "", "work": "", "final": "final_", "cotangent": "adj_", "gradient": "adj_", "tangent": "dot_",
-    "dim": "dim", "checkpoint": "checkpoint_",
+    "claim": "claim_", "dim": "dim", "checkpoint": "checkpoint_",
 }  # fmt: skip
 
 
@@ -111,6 +111,9 @@ def _param(kernel: Kernel, origin: Origin, taken: set[str]) -> Param:
     type = param.type
     if origin.kind == "gradient" and not isinstance(type, ArrayType):
         type = ArrayType(type, 1)
+    if origin.kind == "claim":
+        assert isinstance(type, ArrayType)
+        type = ArrayType(uint32, type.ndim)
     name = KINDS[origin.kind] + param.name
     while name in taken:
         name += "_"

@@ -55,6 +55,7 @@ class Origin:
     - `gradient`: a gradient that starts as zeros
     - `tangent`: a tangent
     - `dim`: a dimension of the original launch, where there are more threads now
+    - `claim`: an array of the shape of one that the kernel overwrites, for the number of the thread that does
     - `checkpoint`: a local array of the derivative, for the states of a loop
     """
 

@@ -392,6 +392,17 @@ def arrays_changed(node: Op) -> tuple[ArrayName, ...]:
     return tuple(number for role, number in numbers_in(node.attr, row.attribute) if role.writes)
 
 
+def native_arrays(body: Block) -> frozenset[ArrayName]:
+    """The arrays that native code is given, which may do anything with their elements."""
+    calls = (n for n in walk(body) if isinstance(n, Op) and n.row.is_native)
+    return frozenset(array for call in calls for array in arrays_read(call))
+
+
+def has_native_code(body: Block) -> bool:
+    """Whether native code is run."""
+    return any(isinstance(n, Op) and n.row.is_native for n in walk(body))
+
+
 def renumbered(node: Op, change: Callable[[ArrayName], ArrayName]) -> Op:
     """The operation on other arrays and parameters: `change` says which stands for which."""
     attr = with_numbers(node.attr, node.row.attribute, change)

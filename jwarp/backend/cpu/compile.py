@@ -30,6 +30,7 @@ from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
 from jwarp.ir.serialize import from_bytes
 from jwarp.passes.expand import expand
+from jwarp.passes.native_code import refuse_native_code, settled
 from jwarp.passes.simplify import simplify
 from jwarp.tiling.to_scalars import lower_tiles
 from jwarp.tiling.whole import request_of
@@ -39,7 +40,7 @@ LOCAL_PASSES = ("sroa",)
 
 def optimized(kernel: Kernel) -> Kernel:
     """The kernel as code is generated from it, with every operation where it was written."""
-    kernel = simplify(kernel)
+    kernel = settled(simplify(kernel), on_gpu=False)
     if kernel.block_dim:
         kernel = simplify(lower_tiles(kernel))
     kernel = expand(kernel, expansion)
@@ -112,6 +113,7 @@ class CpuKernel(AnalysedKernel):
 
     def generate(self, version: str, options: Options) -> Generated:
         """The code of one version, and how it makes its accesses."""
+        refuse_native_code(self.proofs.kernel)
         checked = version == "checked"
         name, failures = entry_name(self.kernel), failure_texts(self.kernel)
         return generate(self.proofs, name, options, checked=checked, bounds=self.bounds, failures=failures)

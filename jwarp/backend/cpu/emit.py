@@ -81,6 +81,9 @@ class BodyEmitter(Body):
             return
         self.bind(node.result, LLVM_RULES[node.name](out, node, texts), level=level)
 
+    def settled_before(self, node: Op) -> None:
+        raise AssertionError(f"{node.name} is not for this processor")
+
     def remainder(self, node: Op, divisor: Lanes, texts: list[str]) -> None:
         """What is left of numbers divided by one: zero where that is 1, as for parameters that all worlds share."""
         assert node.result is not None
@@ -544,4 +547,7 @@ SPECIAL_RULES = {
     "thread": effects.thread,
     "check": effects.check,
     "print": effects.print_line,
+    "on_gpu": BodyEmitter.settled_before,
+    "native": BodyEmitter.settled_before,
+    "native_part": BodyEmitter.settled_before,
 }

@@ -20,7 +20,7 @@ class ForeignFunc(Func):
         super().__init__(function.func, definition=definition_of(function.func, function.adj))
         self._types = {**function.adj.arg_types, **function.input_types}
         if len(overloads) > 1:
-            self._defined = tuple(map(ForeignFunc, overloads))
+            self.defined = tuple(map(ForeignFunc, overloads))
         if function.custom_grad_func is not None:
             self.gradient = ForeignFunc(function.custom_grad_func)
         if function.custom_replay_func is not None:

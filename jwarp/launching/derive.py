@@ -19,7 +19,7 @@ from jwarp.analysis.ownership import owned_arrays, stencils
 from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import Proofs, prove
 from jwarp.analysis.tape_sizes import fits_thread
-from jwarp.analysis.thread_order import waiting_loop
+from jwarp.analysis.thread_order import awaited
 from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.custom_gradients import authored_refusal, plain, refuse_without_results
 from jwarp.autodiff.derived_parameters import Derived, aligned
@@ -194,10 +194,10 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
 
     That one may be refused. Both have the same parameters, as a launch is traced before it is known where it runs.
     """
-    if (loop := waiting_loop(kernel)) is not None:
+    if (read := awaited(kernel)) is not None:
         raise NotDifferentiableError(
             f"kernel `{kernel.name}`: a derivative was asked for where threads wait for each other",
-            loop.span,
+            read.span,
             "add up with wp.atomic_add, which needs no lock, or wrap the arguments in jax.lax.stop_gradient",
         )
     if not variant.is_adjoint:
@@ -274,17 +274,21 @@ def gatherable(
     )  # fmt: skip
 
 
-def reads_order(program: GeneratedProgram, variants: Iterable[Variant]) -> bool:
-    """Whether one of these derivatives reads what atomic operations find, which depends on the order of threads."""
+def in_known_order(program: GeneratedProgram, variants: Iterable[Variant]) -> GeneratedProgram:
+    """The program to launch where these derivatives follow.
+
+    Where one of them reads what atomic operations find, its threads run in the order of their numbers, and so do those
+    of the launch.
+    """
     if program.kernel.ordered or not program.counters:
-        return False
+        return program
     for variant in variants:
         try:
             if derive(program.in_order, variant).program.kernel.ordered:
-                return True
+                return program.in_order
         except NotDifferentiableError:
             continue  # it counts where that derivative is launched
-    return False
+    return program
 
 
 def depends_on_integers(program: GeneratedProgram) -> bool:

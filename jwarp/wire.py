@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 LAUNCH_FORMAT = 2
-PLAN_FORMAT = 4
+PLAN_FORMAT = 5
 
 # The codes of dtypes are those of XLA.
 DTYPES = {
@@ -123,13 +123,18 @@ class Cover(enum.IntEnum):
 
 
 class Parameter(NamedTuple):
-    """A parameter of a kernel; `rank` is 0 for a scalar, and of an array that `is_sum` threads only add to elements."""
+    """A parameter of a kernel; `rank` is 0 for a scalar, and of an array that `is_sum` threads only add to elements.
+
+    The elements of a sum are told `apart` by the first coordinate of threads for 1, not by it for 0, and for more where
+    the last dimension is no longer than that.
+    """
 
     is_array: bool
     rank: int
     dtype: int
     cover: int
     is_sum: bool
+    apart: int = 0
 
 
 class Alternative(NamedTuple):
@@ -181,6 +186,7 @@ def plan_fields(
         yield "the dtype of a parameter", parameter.dtype
         yield "the cover of a parameter", parameter.cover
         yield "whether a parameter is a sum", int(parameter.is_sum)
+        yield "how the elements of a sum are told apart", parameter.apart
     yield "the number of clauses", len(clauses)
     for clause in clauses:
         yield "the number of alternatives", len(clause)

@@ -9,7 +9,7 @@ from typing import Any
 
 from jwarp.analysis.affine import Affine, Condition, Symbol, symbols_of
 from jwarp.analysis.ranges import Proofs, UnconditionalAccess
-from jwarp.analysis.sums import sums_of, weight_of
+from jwarp.analysis.sums import apart_of, sums_of, weight_of
 from jwarp.ir.nodes import Kernel
 from jwarp.types import int32
 from jwarp.wire import Cover
@@ -34,7 +34,9 @@ class CertainAccess:
 
 @dataclass(frozen=True)
 class Summary:
-    """What launches have to know; `condition` and `covers` are as in `Proofs`, the rest as in `sums`.
+    """What launches have to know; `condition` and `covers` are as in `Proofs`, the rest as in `analysis.sums`.
+
+    `sums` has for each of these parameters how its elements are told apart.
 
     Source positions are left out: kernels of the same content share a summary.
     """
@@ -42,7 +44,7 @@ class Summary:
     condition: Condition
     covers: tuple[Cover, ...]
     always: tuple[CertainAccess, ...]
-    sums: frozenset[int]
+    sums: Mapping[int, int]
     weight: int
 
     def to_bytes(self) -> bytes:
@@ -51,7 +53,7 @@ class Summary:
         clauses = (sorted((_encode(form) for form in clause), key=str) for clause in self.condition)
         condition = sorted(clauses, key=str)
         always = [[a.array, [None if i is None else _encode(i) for i in a.indices]] for a in self.always]
-        parts = [condition, self.covers, always, sorted(self.sums), self.weight]
+        parts = [condition, self.covers, always, sorted(self.sums.items()), self.weight]
         return json.dumps(parts, separators=(",", ":")).encode()
 
 
@@ -59,7 +61,8 @@ def summarize(proofs: Proofs) -> Summary:
     """The summary of an analysed kernel."""
     always = dict.fromkeys(certain_access(access, proofs) for access in proofs.always)
     kernel = proofs.kernel
-    return Summary(proofs.condition, proofs.covers, tuple(always), sums_of(kernel), weight_of(kernel))
+    sums = {p: apart_of(kernel, p) for p in sorted(sums_of(kernel))}
+    return Summary(proofs.condition, proofs.covers, tuple(always), sums, weight_of(kernel))
 
 
 def certain_access(access: UnconditionalAccess, proofs: Proofs) -> CertainAccess:
@@ -85,7 +88,7 @@ def summary_from_bytes(data: bytes, kernel: Kernel) -> Summary:
         tuple(
             CertainAccess(array, tuple(None if i is None else decode(i) for i in indices)) for array, indices in always
         ),
-        frozenset(sums),
+        dict(sums),
         weight,
     )
 

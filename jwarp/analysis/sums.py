@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jwarp.analysis.ownership import MAX_OFFSET, Form, ThreadIndices, accesses
 from jwarp.ir.attributes import BlockMatmul
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, While, used_values, walk
 
@@ -28,6 +29,31 @@ def sums_of(kernel: Kernel) -> frozenset[int]:
     accesses = [node for node in walk(kernel.body) if isinstance(node, Op) and node.row.is_access]
     others = {n.array for n in accesses if n.name != "atomic_add" or n.result in used}
     return frozenset(node.array for node in accesses) - others
+
+
+def apart_of(kernel: Kernel, array: int) -> int:
+    """How the first coordinates of threads tell the elements apart that they access.
+
+    0: they do not. 1: two threads that differ in it access no element in common. More: so it is in launches
+    whose last dimension is no longer than that.
+    """
+    indices, found = ThreadIndices(kernel), []
+    for node in accesses(walk(kernel.body)):
+        if node.array == array:
+            found.append([indices.form(i) for i in node.indices])
+    common = (forms[0] for forms in zip(*found, strict=True) if all(form == forms[0] for form in forms))
+    return max((_apart(form, kernel.tid_dims - 1) for form in common if form is not None), default=0)
+
+
+def _apart(form: Form, last: int) -> int:
+    """As `apart_of`, of an index; a negative one would count from the end."""
+    step = form.terms.get(0, 0)
+    if step < 1 or form.inner or not 0 <= form.constant <= MAX_OFFSET:
+        return 0
+    others = {axis: factor for axis, factor in form.terms.items() if axis != 0}
+    if not others:
+        return 1 if step == 1 else 0
+    return step if others == {last: 1} and step > 1 else 0
 
 
 def weight_of(kernel: Kernel) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -157,19 +157,21 @@ def plan_numbers(
     kernel: Kernel,
     weight: int,
     covers: Sequence[int] = (),
-    sums: Collection[int] = (),
+    sums: Mapping[int, int] | None = None,
     clauses: Sequence[Sequence[Alternative]] = (),
     *,
     ordered: bool = False,
 ) -> np.ndarray:
     """The plan of a kernel with these facts; without `covers`, threads may touch any element."""
+    known = sums or {}
     parameters = (
         Parameter(
             param.is_array,
             param.type.ndim if isinstance(param.type, ArrayType) else 0,
             DTYPES[param.dtype.name],
             covers[p] if covers else Cover.UNKNOWN,
-            p in sums,
+            p in known,
+            known.get(p, 0),
         )
         for p, param in enumerate(kernel.params)
     )

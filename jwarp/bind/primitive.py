@@ -20,8 +20,9 @@ from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.batch import Batch
 from jwarp.launching.batch_to_threads import spread_launch
-from jwarp.launching.descriptor import Descriptor, encode
+from jwarp.launching.descriptor import Descriptor, descriptor_of, encode
 from jwarp.launching.geometry import MAX_EXTENT
+from jwarp.launching.lanes import with_lanes
 from jwarp.launching.program import GeneratedProgram, Program
 from jwarp.launching.sizes import Symbolic, are_known
 from jwarp.wire import Role
@@ -238,6 +239,7 @@ def _lower_cpu(
     if spread is not None:
         launch, zeros = spread
         batch = Batch.none(len(batch.operands), len(batch.results))
+    launch = descriptor_of(*with_lanes(launch.program, launch.geometry), launch.roles, launch.block_dim)
     kernel = lower_kernel(launch.program.kernel, launch.program.settings)
     kernel.require(launch.geometry.dims, core_extents(ctx.avals_in, launch, zeros, batch))
     ctx, operands = lower_variables(ctx, operands, launch, batch.extents)

@@ -6,6 +6,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any, overload
 
 from jwarp.caches import Cache, PerOwner
@@ -42,6 +43,7 @@ class PythonKernel(Kernel):
 
     _variables: Bound | None = None  # the types that type variables of a generic kernel stand for
     _tiled: bool | None = None  # whether it uses tiles, once that is known
+    _modules: Mapping[ModuleType, Any] = {}  # those that its code names something of, with what each was loaded by
 
     def __init__(
         self,
@@ -65,6 +67,21 @@ class PythonKernel(Kernel):
     def _irs(self) -> Cache[tuple, nodes.Kernel]:
         return _IRS.of(self)
 
+    @property
+    def plans(self) -> Cache[Any, Any]:
+        if self._modules:
+            self._check_modules()
+        return self._plans
+
+    def _check_modules(self) -> None:
+        """Forget what was read, if a module that the code names something of has been reloaded since."""
+        if all(getattr(module, "__spec__", None) is spec for module, spec in self._modules.items()):
+            return
+        with self._lock:
+            self._modules, self._tiled = {}, None
+            self._irs.clear()
+        self._plans.clear()
+
     @functools.cached_property
     def source(self) -> Source:
         known = self._definition
@@ -75,6 +92,7 @@ class PythonKernel(Kernel):
 
         Of a kernel with tiles, it is the one for some size of the block: for what depends on the parameters only.
         """
+        self._check_modules()
         settings = self.settled(settings or config.settings)
         if self._tiled:
             return self._some_blocks(settings)
@@ -111,10 +129,15 @@ class PythonKernel(Kernel):
     def _lowered(self, key: tuple) -> nodes.Kernel:
         """What one thread does, under the settings and for the size of the block that `key` has."""
         with self._lock:
-            return self._irs.made(
-                key,
-                lambda: lower_kernel_source(self.source, self.signature, self.params, *key, variables=self._variables),
-            )
+            return self._irs.made(key, lambda: self._read(key))
+
+    def _read(self, key: tuple) -> nodes.Kernel:
+        modules = dict(self._modules)
+        found = lower_kernel_source(
+            self.source, self.signature, self.params, *key, variables=self._variables, modules=modules
+        )
+        self._modules = modules
+        return found
 
     def _some_blocks(self, settings: Settings) -> nodes.Kernel:
         """The IR for a common size of the block; if its tiles fit none such, the error is that for the first."""

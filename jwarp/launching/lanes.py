@@ -15,9 +15,14 @@ from jwarp.caches import PerOwner
 from jwarp.ir.nodes import Kernel
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.program import GeneratedProgram
+from jwarp.launching.sizes import is_known
 from jwarp.passes.rotate_axes import rotated, rotates, split
 from jwarp.types import MAX_DIMS
 
+# Threads of the first dimension that stay together: a vector of most processors, or whole ones of others.
+VECTOR = 16
+# Narrower vectors are always filled.
+LEAST_WIDTH = 4
 # Vectors of threads that the first dimension has at least.
 LEAST_VECTORS = 4
 # The last dimension is no longer than this: along more, elements of an array lie too far apart for caches.
@@ -34,9 +39,18 @@ def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[Generated
 
     Which threads there are, and what each one does, stays the same.
     """
-    count, width = program.kernel.tid_dims, host_target().width
+    # Custom calls have nothing of the processor in them that they were made on.
+    count, width = program.kernel.tid_dims, VECTOR
     dims, rest = geometry.dims[:count], geometry.dims[count:]
-    if len(dims) < 2 or 0 in dims or dims[-1] > MOST_COLUMNS or dims[0] < LEAST_VECTORS * width or program.shadows:
+    if (
+        not is_known(*dims)
+        or host_target().width < LEAST_WIDTH
+        or len(dims) < 2
+        or 0 in dims
+        or dims[-1] > MOST_COLUMNS
+        or dims[0] < LEAST_VECTORS * width
+        or program.shadows
+    ):
         return program, geometry
     splits = len(dims) < MAX_DIMS and dims[0] % width == 0
     if not splits and dims[-1] * 2 > width:  # all rows are gone through for each column

@@ -16,7 +16,7 @@ def rotates(kernel: Kernel) -> bool:
     Checks name the first thread that fails, prints come in order, and so do the old values of atomic operations, as
     far as one can tell.
     """
-    if kernel.block_dim or kernel.tid_dims < 2 or failure_texts(kernel) or prints(kernel):
+    if kernel.ordered or kernel.block_dim or kernel.tid_dims < 2 or failure_texts(kernel) or prints(kernel):
         return False
     ops, used = (node for node in walk(kernel.body) if isinstance(node, Op)), used_values(kernel.body)
     return not any(node.name == "thread" or (node.row.is_atomic and node.result in used) for node in ops)

@@ -67,7 +67,7 @@ def test_summaries_tell_conditions_apart():
             [frozenset({x}), frozenset({y})],
         )
     ]
-    assert len({Summary(c, (), (), frozenset(), 1).to_bytes() for c in conditions}) == len(conditions)
+    assert len({Summary(c, (), (), {}, 1).to_bytes() for c in conditions}) == len(conditions)
 
 
 def test_reach_is_that_of_all_threads():

@@ -9,10 +9,11 @@ import sys
 import fenced
 import numpy as np
 import pytest
-from harness import VARIANTS, Compiled, Variant
+from harness import TARGETS, VARIANTS, Compiled, Variant
 from op_kernels import same
 
 import jwarp as wp
+from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.compile import CpuKernel
 from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
@@ -219,8 +220,12 @@ def test_more_threads_than_elements_and_fewer(make):
 def test_elements_of_consecutive_threads_are_one_access():
     for name in ("vec2", "vec3", "mat33"):
         made = CpuKernel(copied(ELEMENTS[name]).ir(), Settings(cache_dir=""))
-        text, count = made.text(), made.options.target.width * ELEMENTS[name].size
-        assert f"load <{count} x float>, ptr" in text and f"store <{count} x float>" in text
+        size = ELEMENTS[name].size
+        text = made.text(options=Options(TARGETS["8 peeled"]))
+        assert f"load <{8 * size} x float>, ptr" in text and f"store <{8 * size} x float>" in text
+        text = made.text(options=Options(TARGETS["16"]))  # where masks are cheap, those of a part of a vector, too
+        assert text.count("call <16 x float> @llvm.masked.load") == size == text.count("call void @llvm.masked.store")
+        assert "gather" not in text and "scatter" not in text
 
 
 def run_between_fences() -> None:

@@ -1,18 +1,20 @@
 """Launches whose last dimension is too short for vectors, which run with lanes along the first one."""
 
+import jax
 import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.backend.cpu.target import host_target
 from jwarp.config import config
 from jwarp.launching.geometry import Geometry
-from jwarp.launching.lanes import LEAST_VECTORS, with_lanes
+from jwarp.launching.lanes import LEAST_VECTORS, LEAST_WIDTH, VECTOR, with_lanes
 from jwarp.launching.program import program_of
 
-MANY = LEAST_VECTORS * host_target().width + 3
-SPLIT = 2 * LEAST_VECTORS * host_target().width
-pytestmark = pytest.mark.skipif(host_target().width < 4, reason="vectors of so few threads are always filled")
+MANY = LEAST_VECTORS * VECTOR + 3
+SPLIT = 2 * LEAST_VECTORS * VECTOR
+pytestmark = pytest.mark.skipif(host_target().width < LEAST_WIDTH, reason="vectors of so few threads are always filled")
 
 
 @wp.kernel
@@ -61,9 +63,13 @@ def limited(x: wp.array2d[float]):
     x[i, j] = 1.0
 
 
-def is_rotated(kernel, dims, settings=None):
+def arranged(kernel, dims, settings=None):
     program = program_of(kernel, settings or config.settings)
-    return with_lanes(program, Geometry((*dims, *[1] * (4 - len(dims)))))[0] is not program
+    return with_lanes(program, Geometry((*dims, *[1] * (4 - len(dims)))))
+
+
+def is_rotated(kernel, dims, settings=None):
+    return arranged(kernel, dims, settings)[0] is not program_of(kernel, settings or config.settings)
 
 
 @pytest.mark.parametrize("columns", [1, 2])
@@ -123,7 +129,7 @@ def test_rows_longer_than_vectors(columns):
     rng = np.random.default_rng(columns)
     count = (1 + rng.integers(0, columns - np.arange(columns))).astype(np.int32)
     for rows in (SPLIT, SPLIT - 1, SPLIT * 3):
-        width = host_target().width
+        width = VECTOR
         assert is_rotated(summed, (rows, columns)) == (rows % width == 0 or columns * 2 <= width)
         x = rng.integers(0, 100, (rows, columns, 6)).astype(np.float32)
         y = np.zeros_like(x)
@@ -145,3 +151,34 @@ def test_three_dimensions_in_vectors_of_the_first():
 def test_rows_in_order_stay():
     assert not is_rotated(scaled, (SPLIT, 40))
     assert is_rotated(scaled, (SPLIT, 1))
+
+
+@pytest.mark.parametrize("columns", [1, 5, 17])
+def test_launches_on_jax_values(columns):
+    """Under jit, with a batch, and their gradients, which are launches of their own."""
+    rng = np.random.default_rng(columns)
+    count = (1 + rng.integers(0, columns - np.arange(columns))).astype(np.int32)
+    x = rng.integers(0, 100, (3, SPLIT, columns, 6)).astype(np.float32)
+    expected = np.stack([x[:, :, j : j + n].sum(2) for j, n in enumerate(count)], 2)
+    assert is_rotated(summed, (SPLIT, columns))
+
+    @jax.jit
+    def run(x):
+        return wp.launch(summed, (SPLIT, columns), inputs=[x, count], outputs=[(SPLIT, columns)])[0]
+
+    np.testing.assert_array_equal(run(x[0]), expected[0])
+    np.testing.assert_array_equal(jax.vmap(run)(x), expected)
+    lowered = lower_kernel(arranged(summed, (SPLIT, columns))[0].kernel, config.settings)
+    assert lowered.fingerprint in run.lower(x[0]).as_text()
+    weights = rng.integers(0, 9, expected[0].shape).astype(np.float32)
+    gradient = jax.grad(lambda x: (run(x) * weights).sum())(x[0])
+    reaching = np.array([[j <= k < j + n for k in range(columns)] for j, n in enumerate(count)], np.float32)
+    np.testing.assert_allclose(gradient, np.einsum("jk,ijc->ikc", reaching, weights), rtol=1e-6)
+
+
+def test_sizes_that_are_not_known_yet():
+    (n,) = jax.export.symbolic_shape("n")
+    run = jax.jit(lambda x: wp.launch(scaled, x.shape, inputs=[x], outputs=[x.shape])[0])
+    exported = jax.export.export(run, disabled_checks=wp.EXPORT_CHECKS)(jax.ShapeDtypeStruct((n, 1), np.float32))
+    x = np.random.default_rng(3).normal(size=(SPLIT, 1)).astype(np.float32)
+    np.testing.assert_array_equal(exported.call(x), run(x))

@@ -61,12 +61,16 @@ def make_plan(
     sums: Sequence[int] = (),
     weight: int = 1,
     column_group: int = COLUMN_GROUP,
+    apart: int = 0,
     ordered: bool = False,
 ) -> np.ndarray:
     """A plan of parameters (kind, rank, dtype, cover) and alternatives ({symbol: coefficient}, constant).
 
-    `sums` are the parameters that are only added to, and `column_group` the columns that stay together.
+    `sums` are the parameters that are only added to, whose elements are told `apart` in one way, and `column_group` the
+    columns that stay together.
     """
-    listed = [wire.Parameter(*parameter, p in sums) for p, parameter in enumerate(parameters)]
+    listed = [
+        wire.Parameter(*parameter, p in sums, apart if p in sums else 0) for p, parameter in enumerate(parameters)
+    ]
     alternatives = [[wire.Alternative((*terms.items(),), constant) for terms, constant in clause] for clause in clauses]
     return wire.encode_plan(tid_dims, listed, alternatives, weight, column_group, ordered)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import jax.numpy as jnp
 import numpy as np
@@ -200,6 +201,41 @@ def test_elements_of_one_thread_need_no_copies():
     start, result = np.ones(1280, np.float32), np.empty(1280, np.float32)
     run(fingerprint, make_launch([1280], [(0, 0, IN_OUT, 0)]), [start, result], 4)
     assert places == {result.ctypes.data}
+
+
+@pytest.mark.parametrize(("dims", "apart"), [([100, 5, 16], 1), ([100, 5, 16], 16), ([400, 1000], 1), ([5000], 1)])
+def test_elements_told_apart_by_the_first_coordinate_need_no_copies(dims, apart):
+    """Threads with one first coordinate run on one thread of the processor, and no two others add to an element."""
+    places, runs = set(), {}
+    rows = max(1, np.prod(dims[1:-1], dtype=int))
+
+    def body(frame: Frame) -> None:
+        places.add(frame.operands[0])
+        first = range(frame.column_begin, frame.column_end)
+        if len(dims) > 1:
+            first = range(frame.row_begin // rows, (frame.row_end - 1) // rows + 1)
+        for coordinate in first:
+            runs.setdefault(coordinate, set()).add(threading.get_ident())
+
+    fingerprint = register(make_plan(len(dims), [(ARRAY, 1, F32, UNKNOWN)], sums=[0], weight=HEAVY, apart=apart), body)
+    start, result = np.ones(100, np.float32), np.empty(100, np.float32)
+    run(fingerprint, make_launch(dims, [(0, 0, IN_OUT, 0)]), [start, result], 4)
+    assert places == {result.ctypes.data}
+    assert sorted(runs) == list(range(dims[0])) and all(len(threads) == 1 for threads in runs.values())
+
+
+@pytest.mark.parametrize(
+    ("dims", "apart", "repeat", "mask"),
+    [([100, 5, 16], 15, 1, 0), ([100, 5, 16], 1, 2, 0), ([100, 5, 16], 0, 1, 0), ([100, 5, 16], 1, 1, 1)],
+)
+def test_elements_that_are_not_told_apart_need_copies(dims, apart, repeat, mask):
+    """The last dimension is longer, all threads run again, nothing is known, or batch elements share the array."""
+    places = set()
+    plan = make_plan(3, [(ARRAY, 1, F32, UNKNOWN)], sums=[0], weight=HEAVY, apart=apart)
+    fingerprint = register(plan, lambda frame: places.add(frame.operands[0]))
+    start, result = np.ones(100, np.float32), np.empty(100, np.float32)
+    run(fingerprint, make_launch(dims, [(0, 0, IN_OUT, 0)], [3] * mask, repeat), [start, result], 1)
+    assert len(places) > 1
 
 
 def test_nothing_to_add_leaves_the_initial_content():

@@ -60,7 +60,7 @@ LAUNCH = {
 }
 PLAN = {
     "tid_dims": 2,
-    "parameters": [wire.Parameter(False, 0, F32, 0, False), wire.Parameter(True, 2, F32, OWN, True)],
+    "parameters": [wire.Parameter(False, 0, F32, 0, False), wire.Parameter(True, 2, F32, OWN, True, 16)],
     "clauses": [[wire.Alternative([(0, 2), (5, -1)], 3), wire.Alternative([], 0)], [wire.Alternative([(1, 1)], 0)]],
     "weight": 7,
     "column_group": 64,

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kMaxRank = 32;
 constexpr int64_t kMaxParameters = 4096;
+constexpr int64_t kMaxApart = int64_t{1} << 30;
 constexpr int64_t kMaxWeight = int64_t{1} << 40;
 
 // An overflow counts as "does not hold": the checked version is right whatever the numbers are.
@@ -41,6 +42,7 @@ Parameter read_parameter(Reader& reader) {
   if (parameter.is_sum && parameter.dtype == XLA_FFI_DataType_PRED) {
     invalid("the plan is damaged: a sum has elements of bool");
   }
+  parameter.apart = reader.next("how the elements of a sum are told apart", 0, parameter.is_sum ? kMaxApart : 0);
   parameter.first_symbol = -1;
   return parameter;
 }

@@ -21,6 +21,9 @@ struct Parameter {
   int64_t dtype;
   Cover cover;
   bool is_sum;  // threads do nothing but add to its elements, and not atomically
+  // Of a sum: whether threads whose first coordinates differ add to different elements; 0: that is not known, 1: they
+  // do, more: they do where the last dimension is no longer than that.
+  int64_t apart;
   int64_t first_symbol;  // -1 for a scalar that is not a symbol
 };
 
@@ -40,7 +43,7 @@ using Clause = std::vector<Alternative>;
 
 class Plan {
  public:
-  static constexpr int64_t kFormat = 4;
+  static constexpr int64_t kFormat = 5;
   static constexpr int64_t kMaxColumnGroup = 64;
 
   // Throws Fault when the numbers are no plan.

@@ -19,6 +19,8 @@ constexpr double kByteWeight = 6;
 constexpr double kCopyShare = 0.5;
 // Copies take no more memory than this, or than the launch's own arrays do.
 constexpr double kMaxCopyBytes = 1 << 28;
+// Indices of threads do not wrap up to this.
+constexpr int64_t kMaxIndex = (int64_t{1} << 31) - (int64_t{1} << 17);
 
 }  // namespace
 
@@ -63,15 +65,25 @@ bool CpuLayout::has_all_axes(size_t p) const {
   return true;
 }
 
+// Whether no two threads whose first coordinates differ add to one element; several batch elements may.
+bool CpuLayout::told_apart(const Plan& plan, const Launch& launch, size_t p) const {
+  const int64_t apart = plan.parameters[p].apart;
+  const int64_t last = launch.dims[plan.tid_dims - 1];
+  // Indices that wrap would come to elements again.
+  return apart > 0 && (apart == 1 || last <= apart) && launch.dims[0] <= kMaxIndex / apart;
+}
+
 void CpuLayout::choose_chunks(const Plan& plan, const Launch& launch) {
   chunks = granules;
   bool apart = launch.repeat == 1;  // batch elements add to different elements
+  bool by_slice = true;             // and so do threads that differ in their first coordinates
   double bytes = 0, all_bytes = 0;
   for (size_t p = 0; p < operands.size(); ++p) {
     all_bytes += static_cast<double>(operands[p].bytes);
     if (!plan.parameters[p].is_sum || each_own_element(plan, launch, p)) continue;
     copied.push_back(static_cast<int64_t>(p));
     apart = apart && has_all_axes(p);
+    by_slice = by_slice && told_apart(plan, launch, p);
     bytes += static_cast<double>(operands[p].bytes);
   }
   if (granules == 0) return;
@@ -92,9 +104,11 @@ void CpuLayout::choose_chunks(const Plan& plan, const Launch& launch) {
   }
   chunks = 1;
   while (static_cast<double>(2 * chunks - 1) <= copies) chunks *= 2;
-  const bool by_item = apart && batch_items >= chunks;
-  if (by_item) chunks = batch_items;
-  if (by_item || chunks == 1) copied.clear();
+  // Parts of the launch that add to different elements; with one dimension, each column is one.
+  const int64_t slices = !by_slice ? 1 : plan.tid_dims == 1 ? row_granules : launch.dims[0];
+  const bool by_part = apart && batch_items * slices >= chunks;
+  if (by_part) chunks = batch_items * slices;
+  if (by_part || chunks == 1) copied.clear();
 }
 
 int64_t CpuLayout::chunk_begin(int64_t chunk) const {

@@ -38,6 +38,7 @@ class Body(Visitor):
         self.sites = {text: site for site, text in enumerate(failures, 1)}
         self.used, self.sums = used_values(proofs.kernel.body), sums_of(proofs.kernel)
         self.values: dict[Value, Lanes] = {}
+        self.zero_if: dict[Operand, str] = {}  # remainders, and when they are zero for all lanes
         self.ways: dict[int, dict[str, None]] = {}  # by access, in order: a second one is for what the first is not
         self.private = PrivateMemory(code, memory, proofs.kernel)
         self.blocks = BlockMemory(code, memory, proofs.kernel)
@@ -84,6 +85,11 @@ class Body(Visitor):
 
     def mask_and(self, x: str | None, y: str) -> str:
         return y if x is None else self.code.instructions(BODY, True).binary("and", bool_, x, y)
+
+    @property
+    def first_lanes_active(self) -> bool:
+        """Whether the lanes at work are all that are threads, which the processor can select in memory."""
+        return self.mask is not None and self.mask == self.thread_mask and self.code.options.target.masks
 
     def any_lane(self, mask: str) -> str:
         width = self.code.width

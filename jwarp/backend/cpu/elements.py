@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from jwarp.backend.cpu.code import BODY, Code, Lanes, memory_type
+from jwarp.backend.cpu.code import BODY, Code, Lanes, memory_type, suffix
 from jwarp.backend.cpu.memory import Element, Memory
 from jwarp.backend.cpu.shapes import VARYING
 from jwarp.ir.nodes import Const, Node, Op
@@ -27,12 +27,12 @@ def component_of(node: Op, array: ArrayType) -> int | None:
 
 
 def group(nodes: Sequence[Node], start: int, arrays: dict[int, ArrayType]) -> list[Op]:
-    """The accesses from `start` on that are to different components of the same elements of an array."""
+    """The accesses from `start` on that are to different components of the same elements of an array; it may be one."""
     first = nodes[start]
     if not isinstance(first, Op) or not first.row.is_access or first.row.is_atomic:
         return []
     array = arrays[first.array]
-    if not array.components or array.dims == 0:
+    if array.dims == 0:
         return []
     found: list[Op] = []
     seen: set[int | None] = {None}
@@ -48,10 +48,13 @@ def group(nodes: Sequence[Node], start: int, arrays: dict[int, ArrayType]) -> li
 
 
 class WideElements:
-    """One wide access: `size` components for each of the vector's threads, element by element."""
+    """One wide access: `size` components for each of the vector's threads, element by element.
 
-    def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes]):
-        self.code, self.memory, self.param, self.indices = code, memory, param, indices
+    With `active`, a count of threads, it is to the elements of so many threads from the first one on.
+    """
+
+    def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes], active: str | None = None):
+        self.code, self.memory, self.param, self.indices, self.active = code, memory, param, indices, active
         array = memory.arrays[param]
         self.type: ScalarType = array.dtype
         self.size = math.prod(array.components)
@@ -67,7 +70,10 @@ class WideElements:
     def load(self, positions: Sequence[int]) -> list[str]:
         """The components at `positions`, each as a vector over the threads."""
         self.memory.used.append("wide load + shuffle")
-        whole = self.code.define(f"load {self.vector}, ptr {self.address}, {self.align}")
+        if self.active is None:
+            whole = self.code.define(f"load {self.vector}, ptr {self.address}, {self.align}")
+        else:
+            whole = self.joined([(self.load_part(k), self.code.width) for k in range(self.size)])
         orders = ([lane * self.size + p for lane in self.code.lane_numbers] for p in positions)
         return [self.memory.from_memory(self.type, self.pick(whole, order), True) for order in orders]
 
@@ -75,13 +81,45 @@ class WideElements:
         """Store all components, given in order as vectors over the threads."""
         self.memory.used.append("shuffle + wide store")
         parts = [(self.memory.to_memory(self.type, text, True), self.code.width) for text in components]
-        while len(parts) > 1:  # join neighbours until one vector holds everything, component after component
-            paired = [self.join(x, y) for x, y in zip(parts[::2], parts[1::2], strict=False)]
-            parts = paired + parts[len(paired) * 2 :]
+        whole = self.joined(parts)
         width = self.code.width
         order = [p * width + lane for lane in self.code.lane_numbers for p in range(self.size)]
-        whole = self.pick(parts[0][0], order, parts[0][1])
-        self.code.line(f"store {self.vector} {whole}, ptr {self.address}, {self.align}")
+        if self.active is None:
+            self.code.line(f"store {self.vector} {self.pick(whole, order)}, ptr {self.address}, {self.align}")
+        else:
+            for k in range(self.size):
+                self.store_part(k, self.pick(whole, order[k * width : (k + 1) * width]))
+
+    def joined(self, parts: list[tuple[str, int]]) -> str:
+        """Vectors one after the other, in one: neighbours are joined until it holds everything."""
+        while len(parts) > 1:
+            paired = [self.join(x, y) for x, y in zip(parts[::2], parts[1::2], strict=False)]
+            parts = paired + parts[len(paired) * 2 :]
+        return parts[0][0]
+
+    # LLVM takes masks apart, bit by bit, that are no power of two long: parts are as long as other vectors.
+
+    def load_part(self, k: int) -> str:
+        """The numbers from k times the width on, of active threads."""
+        code = self.code
+        name = f"llvm.masked.load.{suffix(self.kind, code.width)}.p0"
+        return self.memory.masked_load(name, "ptr", self.kind, f"{self.align} {self.place_of(k)}", self.mask(k))
+
+    def store_part(self, k: int, text: str) -> None:
+        code, vector, lanes = self.code, self.code.vector(self.kind), self.code.vector("i1")
+        name = f"llvm.masked.store.{suffix(self.kind, code.width)}.p0"
+        code.declare("void", name, [vector, "ptr", lanes])
+        code.line(f"call void @{name}({vector} {text}, ptr {self.align} {self.place_of(k)}, {lanes} {self.mask(k)})")
+
+    def place_of(self, k: int) -> str:
+        return self.code.define(f"getelementptr {self.kind}, ptr {self.address}, i64 {k * self.code.width}")
+
+    def mask(self, k: int) -> str:
+        """Which numbers from k times the width on are of active threads."""
+        code, type = self.code, self.code.vector("i32")
+        count = code.define(f"mul i32 {code.define(f'trunc i64 {self.active} to i32')}, {self.size}")
+        order = ", ".join(f"i32 {k * code.width + lane}" for lane in code.lane_numbers)
+        return code.define(f"icmp ult {type} <{order}>, {code.splat(count, 'i32')}")
 
     def one_by_one(self, positions: Sequence[int]) -> list[Element]:
         """The components at `positions`, each to be accessed by itself, of the threads' elements."""

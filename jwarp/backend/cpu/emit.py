@@ -10,14 +10,14 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from jwarp.backend.cpu import atomics, effects, elements
+from jwarp.backend.cpu import atomics, effects, elements, rows
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.lanes import vectors
 from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element, counts_up
 from jwarp.backend.cpu.rules import LLVM_RULES
-from jwarp.backend.cpu.shapes import Shape
+from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.backend.cpu.strided import StridedElements, is_strided
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
@@ -41,7 +41,7 @@ class BodyEmitter(Body):
         while at < len(block.nodes):
             accesses = elements.group(block.nodes, at, self.memory.arrays)
             with self.code.part():
-                if self.wide_access(accesses):
+                if self.access_of_one(accesses) or self.wide_access(accesses) or self.short_row(accesses):
                     self.note(accesses)
                     at += len(accesses)
                 else:
@@ -76,7 +76,27 @@ class BodyEmitter(Body):
         if shape.is_varying:
             level = BODY
         out = self.code.instructions(level, shape.is_varying)
+        if node.name == "mod" and shape.is_varying and args[1].shape.is_uniform and node.result.type.is_int:
+            self.remainder(node, args[1], texts)
+            return
         self.bind(node.result, LLVM_RULES[node.name](out, node, texts), level=level)
+
+    def remainder(self, node: Op, divisor: Lanes, texts: list[str]) -> None:
+        """What is left of numbers divided by one: zero where that is 1, as for parameters that all worlds share."""
+        assert node.result is not None
+        type = node.result.type
+        if not divisor.text.startswith("%"):
+            self.bind(node.result, LLVM_RULES["mod"](self.code.instructions(BODY, True), node, texts))
+            return
+        one = self.code.instructions(divisor.level, False).compare("eq", type, divisor.text, "1")
+        [text] = self.two_ways(
+            one,
+            lambda: ["zeroinitializer"],
+            lambda: [LLVM_RULES["mod"](self.code.instructions(BODY, True), node, texts)],
+            [self.code.vector(scalar_type(type))],
+        )
+        self.bind(node.result, text)
+        self.zero_if[node.result] = one
 
     def tid(self, node: Op) -> None:
         assert node.result is not None
@@ -256,7 +276,9 @@ class BodyEmitter(Body):
         pays = size <= elements.MAX_COMPONENTS and len(accesses) * (2 if loads else 1) >= size
         inside: str | None = None
         if counts_up(indices) and trusted:
-            wide = elements.WideElements(self.code, self.memory, first.array, indices)
+            # Where the active lanes are the first ones, so are their elements.
+            active = self.memory.active_lanes if self.first_lanes_active else None
+            wide = elements.WideElements(self.code, self.memory, first.array, indices, active)
         elif pays and is_strided(indices, array, self.code) and not counts_up(indices):
             wide = strided = StridedElements(self.code, self.memory, first.array, indices)
             inside = None if trusted else strided.inside()
@@ -275,8 +297,13 @@ class BodyEmitter(Body):
                 return [self.memory.load(element, self.mask) for element in one_by_one()]
 
             types = [self.code.vector(scalar_type(array.dtype))] * len(accesses)
-            whole = self.if_all_lanes(lambda: wide.load(positions), load_one_by_one, types, inside) if pays else None
-            for node, text in zip(accesses, whole or load_one_by_one(), strict=True):
+            if not pays:
+                texts = load_one_by_one()
+            elif wide.active is not None:
+                texts = wide.load(positions)
+            else:
+                texts = self.if_all_lanes(lambda: wide.load(positions), load_one_by_one, types, inside)
+            for node, text in zip(accesses, texts, strict=True):
                 assert node.result is not None
                 self.bind(node.result, text)
             return True
@@ -287,11 +314,73 @@ class BodyEmitter(Body):
             for element, value in zip(one_by_one(), values, strict=True):
                 self.memory.store(element, value, self.mask)
 
-        if pays:
+        if pays and wide.active is not None:
+            wide.store(in_order)
+        elif pays:
             self.if_all_lanes(lambda: wide.store(in_order), store_one_by_one, (), inside)
         else:
             store_one_by_one()
         return True
+
+    def access_of_one(self, accesses: list[Op]) -> bool:
+        """Write loads that are of one element for all threads where remainders are zero; whether they may be."""
+        if not accesses or accesses[0].name != "load" or accesses[0].array in self.private.arrays:
+            return False
+        known = {i: self.zero_if[i] for i in accesses[0].args if i in self.zero_if}
+        others = (i for node in accesses for i in node.args if i not in known)
+        if not known or not all(self.shape_of(i).is_uniform for i in others):
+            return False
+        holds = ""
+        for condition in known.values():
+            holds = self.code.define(f"and i1 {holds}, {condition}") if holds else condition
+
+        def once() -> list[str]:
+            found = []
+            for node in accesses:
+                indices = [Lanes("0", i.type, UNIFORM, ENTRY) if i in known else self.lanes(i) for i in node.args]
+                element = self.memory.element(node.array, indices, id(node) in self.trusted)
+                found.append(self.code.splat(self.memory.load(element, self.mask), scalar_type(element.type)))
+            return found
+
+        def by_lane() -> list[str]:
+            general = (self.element(node, node.args, lane_by_lane=True) for node in accesses)
+            return [self.memory.load(element, self.mask) for element in general]
+
+        types = [self.code.vector(scalar_type(node.result.type)) for node in accesses if node.result is not None]
+        for node, text in zip(accesses, self.two_ways(holds, once, by_lane, types), strict=True):
+            assert node.result is not None
+            self.bind(node.result, text)
+        return True
+
+    def short_row(self, accesses: list[Op]) -> bool:
+        """Write loads of components, taken from registers where elements are in a short row; whether they may be."""
+        if not accesses or not self.is_in_row(accesses[0]):
+            return False
+        first, array = accesses[0], self.memory.arrays[accesses[0].array]
+        positions = [elements.component_of(node, array) for node in accesses]
+        trusted = all(id(node) in self.trusted for node in accesses)
+        indices = [self.lanes(i) for i in first.args[: array.dims]]
+        row = rows.ShortRow(self.code, self.memory, first.array, indices, trusted)
+        if None in positions or not row.is_possible:
+            return False
+        texts = self.two_ways(
+            row.fits(),
+            lambda: row.load([self.vector(i) for i in row.inner], [p for p in positions if p is not None]),
+            lambda: [self.memory.load(self.element(node, node.args), self.mask) for node in accesses],
+            [self.code.vector(scalar_type(array.dtype))] * len(accesses),
+        )
+        for node, text in zip(accesses, texts, strict=True):
+            assert node.result is not None
+            self.bind(node.result, text)
+        return True
+
+    def is_in_row(self, node: Op) -> bool:
+        """Whether a load may take its elements from a short row."""
+        if node.name != "load" or node.array in self.private.arrays:
+            return False
+        array = self.memory.arrays[node.array]
+        shapes = [self.shape_of(i) for i in node.args[: array.dims]]
+        return rows.is_in_row(shapes, [i.type for i in node.args[: array.dims]], array, self.code.options.target)
 
     def if_all_lanes(self, whole: Way, masked: Way, types: Sequence[str] = (), inside: str | None = None) -> list[str]:
         """The results of `whole` where all lanes are threads that are active, else those of `masked`.
@@ -411,16 +500,15 @@ class BodyEmitter(Body):
     def runs_untested(self, block: Block) -> bool:
         if len(block.nodes) > MAX_UNTESTED_OPS:
             return False
+        remainders = {node.result for node in block.nodes if isinstance(node, Op) and node.name == "mod"}
         for node in block.nodes:
             if not isinstance(node, Op) or node.row.is_atomic or node.name in TAPE_RULES:
                 return False
-            in_memory = node.row.is_access
-            if (
-                in_memory
-                and node.array not in self.private.arrays
-                and all(self.shape_of(i).is_uniform for i in node.indices)
-            ):
-                return False
+            if node.row.is_access and node.array not in self.private.arrays:
+                # One access is made for all lanes, which may lie anywhere if there are none.
+                others = [i for i in node.indices if i not in self.zero_if and i not in remainders]
+                if self.is_in_row(node) or all(self.shape_of(i).is_uniform for i in others):
+                    return False
         return True
 
 

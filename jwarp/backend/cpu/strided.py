@@ -70,7 +70,7 @@ class StridedElements(WideElements):
         for start in self.starts:
             if any(start <= p < start + BLOCK and p not in found for p in positions):
                 columns = self.transposed(
-                    [self.joined([self.row(start, 4 * b + k) for b in self.blocks]) for k in range(4)]
+                    [self.joined([(self.row(start, 4 * b + k), BLOCK) for b in self.blocks]) for k in range(4)]
                 )
                 found.update((start + k, text) for k, text in enumerate(columns))
         return [self.memory.from_memory(self.type, found[p], True) for p in positions]
@@ -117,12 +117,6 @@ class StridedElements(WideElements):
     @property
     def few(self) -> str:
         return "<" + ", ".join(f"i1 {'true' if k < self.part else 'false'}" for k in range(BLOCK)) + ">"
-
-    def joined(self, rows: list[str]) -> str:
-        parts = [(row, BLOCK) for row in rows]
-        while len(parts) > 1:
-            parts = [self.join(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
-        return parts[0][0]
 
     def transposed(self, rows: Sequence[str]) -> list[str]:
         """Four vectors, with the 4 x 4 numbers in the same 128 bits of each transposed."""

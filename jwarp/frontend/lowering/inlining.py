@@ -39,8 +39,8 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     bound: Bound = {}
     arguments = stored.borrowed(ctx, function, _bound(function, given, bound), span)
     targets = reference_targets(ctx, function, given, arguments)
-    read_again(ctx, targets, arguments)
-    lent = {name: binding.array for name, binding in arguments.items() if isinstance(binding, Stored)}
+    read_again(ctx, function, targets, arguments)
+    lent = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
     caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments), variables=bound, memory=lent)
     ctx.frame.lent, ctx.lent = frozenset(array.index for array in lent.values()), frozenset()
     ctx.stack.append(function)

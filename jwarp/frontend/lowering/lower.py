@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from jwarp.errors import CompileError, KernelWarning
@@ -77,10 +78,12 @@ def lower_kernel_source(
     block_dim: int = 0,
     *,
     variables: Bound | None = None,
+    modules: dict[ModuleType, Any] | None = None,
 ) -> Kernel:
     """The IR of the kernel that `source` is, with the parameters `signature`, in the IR `params`.
 
-    Type variables in it stand for the types in `variables`. With a `block_dim`, it is what one thread of a block
+    Type variables in it stand for the types in `variables`. `modules` gets those that the code names something of, each
+    with its `__spec__`, which is another one after it is reloaded. With a `block_dim`, it is what one thread of a block
     does; `blocks.by_blocks` makes IR of that.
 
     Raises:
@@ -88,6 +91,7 @@ def lower_kernel_source(
     """
     frame = Frame(source, is_kernel=True, variables=variables or {})
     ctx = Context(frame, calls.apply, max_unroll, len(params), debug, block_dim)
+    ctx.modules = {} if modules is None else modules
     span, parts = ctx.span(source.tree), iter(enumerate(params))
     for argument in signature:
         binding = structs.bind_parameter(ctx.parameter, argument.type, parts, span)

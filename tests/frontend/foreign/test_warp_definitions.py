@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import copy
 import gc
+import importlib
 import importlib.util
 import pickle
+import sys
 import types
 import weakref
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -302,6 +305,28 @@ def test_a_file_that_changed_before_the_kernel_was_met(tmp_path):
     file.write_text(text.format("30.0"))
     with pytest.raises(jwarp.CompileError, match="`k` is not what its file says: its file has changed"):
         run(module.k, X)
+
+
+@pytest.mark.parametrize("library", ["warp", "jwarp"])
+def test_a_module_that_is_reloaded(library, tmp_path, monkeypatch):
+    """A kernel that names a function of it is read anew; a name that was imported of it stays what it was."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    other, own = f"other_of_{library}", f"own_of_{library}"
+    text = f"import {library} as wp\nscale = {{}}\n@wp.func\ndef f(x: float):\n    return x * {{}} + scale\n"
+    (tmp_path / f"{other}.py").write_text(text.format(1.0, 1.0))
+    (tmp_path / f"{own}.py").write_text(
+        f"import {library} as wp\nimport {other}\nfrom {other} import f\n@wp.kernel\n"
+        "def k(x: wp.array[float], r: wp.array[float]):\n"
+        f"    i = wp.tid()\n    r[i] = {other}.f(x[i]) + {other}.scale * 100.0 + f(x[i]) * 1000.0\n"
+    )
+    module = importlib.import_module(own)
+    for scale, by in ((1.0, 1.0), (3.0, 2.0), (4.0, 5.0)):
+        (tmp_path / f"{other}.py").write_text(text.format(scale, by) + "#" * int(by))
+        importlib.reload(sys.modules[other])
+        for kind in (np.asarray, jnp.asarray):
+            found = jwarp.launch(module.k, N, [kind(X)], [np.zeros_like(X) if kind is np.asarray else N])[0]
+            np.testing.assert_allclose(found, X * by + 101 * scale + 1000 * (X + 1.0))
 
 
 def test_errors_show_the_line_of_the_kernel():

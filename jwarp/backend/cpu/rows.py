@@ -1,0 +1,140 @@
+"""Loads from short rows of arrays: a row lies in registers, of which every lane takes its element without a gather."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, memory_type
+from jwarp.backend.cpu.memory import Memory
+from jwarp.backend.cpu.shapes import Shape
+from jwarp.backend.cpu.target import Target
+from jwarp.types import ArrayType, ScalarType, int32
+
+# Numbers of a row, and of a vector of such a processor.
+LONGEST_ROW = 64
+LANES = 16
+
+
+def has_tables(target: Target) -> bool:
+    """Whether one instruction takes any numbers out of two vectors."""
+    return target.masks and target.width == LANES and "+avx512f" in target.features
+
+
+def is_in_row(shapes: Sequence[Shape], types: Sequence[ScalarType], array: ArrayType, target: Target) -> bool:
+    """Whether the threads of a vector load any elements of one row, or of the last axes for one index before them."""
+    if not has_tables(target) or array.dtype.bits != 32:
+        return False
+    varying = [shape for shape in shapes if not shape.is_uniform]
+    return bool(varying) and varying[0].is_varying and all(type is int32 for type in types)
+
+
+class ShortRow:
+    """Elements at `indices`, those of the axes from the first one on that is not the same for all threads.
+
+    Where code runs, a thread is active, so that the row of a `trusted` access is in its array.
+    """
+
+    def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes], trusted: bool):
+        self.code, self.memory, self.param, self.trusted = code, memory, param, trusted
+        self.array = memory.arrays[param]
+        first = next(axis for axis, i in enumerate(indices) if not i.shape.is_uniform)
+        self.leading, self.inner = list(indices[:first]), list(indices[first:])
+        self.extents = [memory.extent(param, axis) for axis in range(first, self.array.dims)]
+        self.size = math.prod(self.array.components)
+        self.length = str(self.size)
+        self.strides: list[str] = []  # of the inner axes, in numbers
+        for extent in reversed(self.extents):
+            self.strides.insert(0, self.length)
+            self.length = self.product(self.length, extent)
+
+    def product(self, x: str, y: str) -> str:
+        if x.isdigit() and y.isdigit():
+            return str(int(x) * int(y))
+        return y if x == "1" else x if y == "1" else self.code.define(f"mul i64 {x}, {y}", ENTRY)
+
+    @property
+    def is_possible(self) -> bool:
+        return not self.length.isdigit() or int(self.length) <= LONGEST_ROW
+
+    def fits(self) -> str:
+        """Whether there is such a row, and it is short enough."""
+        memory, code = self.memory, self.code
+        out = code.instructions(max((i.level for i in self.leading), default=ENTRY), False)
+        texts, inside = memory.indices(self.leading, False), None
+        if not self.trusted:
+            texts, inside = memory.wrapped(out, self.param, texts)
+        start, number = memory.offset(out, self.param, texts) if texts else ("0", 0)
+        self.start = memory.plus(out, start, number) if texts else "0"
+        # No extent is longer than the product of all, unless one of them is 0: then no index is inside.
+        short = code.define(f"icmp ule i64 {self.length}, {LONGEST_ROW}", ENTRY)
+        return short if inside is None else code.define(f"and i1 {short}, {inside}")
+
+    def load(self, vectors: Sequence[str], positions: Sequence[int]) -> list[str]:
+        """The components at `positions`, each as a vector over the threads.
+
+        `vectors` are the inner indices, each as a vector of i32.
+        """
+        code, memory = self.code, self.memory
+        memory.used.append("row in registers")
+        out = code.instructions(BODY, True)
+        total, inside = "", ""
+        for text, extent, stride in zip(vectors, self.extents, self.strides, strict=True):
+            if not self.trusted:
+                spread = self.spread(extent)
+                negative = out.compare("slt", "i32", text, out.spread("0", "i32"))
+                text = out.select(negative, "i32", out.binary("add", "i32", text, spread), text)
+                fits = out.compare("ult", "i32", text, spread)
+                inside = out.binary("and", "i1", inside, fits) if inside else fits
+            if stride != "1":
+                text = out.binary("mul", "i32", text, self.spread(stride))
+            total = out.binary("add", "i32", total, text) if total else text
+        tables = self.tables()
+        found = []
+        for position in positions:
+            at = out.binary("add", "i32", total, out.spread(str(position), "i32")) if position else total
+            low, high = (self.taken(at, tables[k], tables[k + 1]) for k in (0, 2))
+            upper = out.compare(
+                "ne", "i32", out.binary("and", "i32", at, out.spread("32", "i32")), out.spread("0", "i32")
+            )
+            value = out.select(upper, self.kind, high, low)
+            found.append(out.select(inside, self.kind, value, "zeroinitializer") if inside else value)
+        return found
+
+    @property
+    def kind(self) -> str:
+        return memory_type(self.array.dtype)
+
+    def spread(self, number: str) -> str:
+        """A number that all lanes have, of 32 bits."""
+        if number.isdigit():
+            return f"splat (i32 {number})"
+        return self.code.splat(self.code.define(f"trunc i64 {number} to i32", ENTRY), "i32", ENTRY)
+
+    def tables(self) -> list[str]:
+        """The numbers of the row, in order, in vectors."""
+        code, array, vectors = self.code, self.array, []
+        start = self.start
+        for extent in self.extents:
+            start = "0" if start == "0" else code.define(f"mul i64 {start}, {extent}")
+        if start != "0":
+            start = code.define(f"mul i64 {start}, {self.size}")
+        row = code.define(f"getelementptr {self.kind}, ptr %p{self.param}, i64 {start}")
+        for first in range(0, LONGEST_ROW, LANES):
+            place = code.define(f"getelementptr {self.kind}, ptr {row}, i64 {first}") if first else row
+            order = ", ".join(f"i32 {first + lane}" for lane in range(LANES))
+            mask = code.define(f"icmp ult {code.vector('i32')} <{order}>, {self.spread(self.length)}")
+            name, address = f"llvm.masked.load.v{LANES}{_short(self.kind)}.p0", f"align {array.dtype.bits // 8} {place}"
+            vectors.append(self.memory.masked_load(name, "ptr", self.kind, address, mask))
+        return vectors
+
+    def taken(self, at: str, first: str, second: str) -> str:
+        """The numbers at the lower five bits of `at` out of two vectors."""
+        code, vector, lanes = self.code, self.code.vector(self.kind), self.code.vector("i32")
+        name = f"llvm.x86.avx512.vpermi2var.{'ps' if self.kind == 'float' else 'd'}.512"
+        code.declare(vector, name, [vector, lanes, vector])
+        return code.define(f"call {vector} @{name}({vector} {first}, {lanes} {at}, {vector} {second})")
+
+
+def _short(kind: str) -> str:
+    return "f32" if kind == "float" else kind

@@ -1,0 +1,136 @@
+"""Loads of any elements of short rows, which lie in registers on some processors, against the interpreter."""
+
+import faulthandler
+import itertools
+import os
+import subprocess
+import sys
+
+import fenced
+import numpy as np
+import pytest
+from harness import TARGETS, Compiled, Variant
+from op_kernels import same
+
+import jwarp as wp
+from jwarp.backend.cpu.code import Options
+from jwarp.backend.cpu.compile import CpuKernel
+from jwarp.backend.interpreter.machine import run
+from jwarp.config import Settings
+
+# Numbers of a row: one, as many as registers hold, and more.
+COLUMNS = (1, 19, 32, 64, 65)
+
+
+def picked(element):
+    @wp.kernel
+    def kernel(
+        x: wp.array2d[element],
+        table: wp.array[wp.int32],
+        blocks: wp.array3d[float],
+        row: wp.array[int],
+        column: wp.array[int],
+        y: wp.array2d[element],
+        z: wp.array2d[float],
+    ):
+        i, j = wp.tid()
+        c = column[j]
+        y[i, j] = x[i, c]
+        if j % 3 != 1:
+            y[i, j] = y[i, j] + x[row[i], c] + x[i - 1, table[c]]
+        if c > 20:
+            z[i, j] = blocks[row[i], c, 1] + blocks[i, 1, c] + float(table[c])
+
+    return kernel
+
+
+def searched(element):
+    @wp.kernel
+    def kernel(
+        x: wp.array2d[element],
+        table: wp.array[wp.int32],
+        blocks: wp.array3d[float],
+        row: wp.array[int],
+        column: wp.array[int],
+        y: wp.array2d[element],
+        z: wp.array2d[float],
+    ):
+        i, j = wp.tid()
+        if row[i] > 0 and row[i] < x.shape[0]:
+            for k in range(column.shape[0]):
+                if column[(j + k) % column.shape[0]] < 0:
+                    break
+                y[i, j] = y[i, j] + x[row[i], column[(j + k) % column.shape[0]]]
+
+    return kernel
+
+
+def values(seed, shape, element):
+    numbers = np.random.default_rng(seed).integers(-50, 50, (*shape, *getattr(element, "shape", ())))
+    return numbers.astype((element.dtype if hasattr(element, "shape") else element).dtype)
+
+
+def arguments(seed, element, columns, threads, inside):
+    rng, rows = np.random.default_rng(seed), 5
+    row, column = rng.integers(0, rows, rows), rng.integers(0, columns, threads)
+    table = rng.integers(0, columns, columns)
+    if not inside:
+        row, column, table = (
+            np.where(rng.random(i.shape) < 0.3, rng.choice([-(2**31), -70, -columns, -1, n, 70, 2**31 - 1], i.shape), i)
+            for i, n in ((row, rows), (column, columns), (table, columns))
+        )
+    indices = [i.astype(np.int32) for i in (table, row, column)]
+    blocks = values(seed + 1, (rows, columns, 2), wp.float32)
+    y, z = values(seed + 2, (rows, threads), element), values(seed + 3, (rows, threads), wp.float32)
+    return [values(seed, (rows, columns), element), indices[0], blocks, *indices[1:], y, z]
+
+
+ELEMENTS = {"float": wp.float32, "int": wp.int32, "vec3": wp.vec3, "mat22i": wp.types.matrix((2, 2), wp.int32)}
+
+
+@pytest.mark.parametrize("make", [picked, searched], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_rows_of_every_length(name, make):
+    made = CpuKernel(make(ELEMENTS[name]).ir(), Settings(cache_dir=""))
+    for version in ("launcher", "checked"):
+        compiled = Compiled(made, Variant("16", version))
+        for seed, (columns, inside) in enumerate(itertools.product(COLUMNS, (True, False))):
+            given = arguments(seed, ELEMENTS[name], columns, 21, inside)
+            for result, wanted in zip(compiled.run((5, 21), given), run(made.kernel, (5, 21), given), strict=True):
+                assert same(result, wanted), f"{name}, {version}, {columns} columns, inside: {inside}"
+
+
+def test_rows_are_in_registers():
+    made = CpuKernel(picked(wp.vec3).ir(), Settings(cache_dir=""))
+    generated = made.generate("checked", Options(TARGETS["16"]))
+    if "+avx512f" in TARGETS["16"].features:
+        assert "vpermi2var.ps" in generated.text and "vpermi2var.d" in generated.text
+        assert ("row in registers", "gather") in generated.ways.values()
+    assert "vpermi2var" not in made.generate("checked", Options(TARGETS["8 peeled"])).text
+
+
+def run_between_fences() -> None:
+    """Both kernels on arrays next to pages that fault."""
+    for make, name in itertools.product((picked, searched), ("float", "vec3")):
+        made = CpuKernel(make(ELEMENTS[name]).ir(), Settings(cache_dir=""))
+        for version, at_end in itertools.product(("launcher", "checked"), (True, False)):
+            compiled = Compiled(made, Variant("16", version))
+            for columns, inside in ((1, False), (19, True), (19, False), (65, False)):
+                print(make.__name__, name, version, at_end, columns, inside, flush=True)
+                given = arguments(columns, ELEMENTS[name], columns, 35, inside)
+                expected = run(made.kernel, (5, 35), given)
+                for result, wanted in zip(fenced.run(compiled, (5, 35), given, at_end), expected, strict=True):
+                    assert same(result, wanted)
+
+
+def test_no_access_leaves_the_arrays() -> None:
+    done = subprocess.run(
+        [sys.executable, __file__], env=dict(os.environ), capture_output=True, text=True, timeout=300, check=False
+    )
+    last = "\n".join(done.stdout.splitlines()[-1:])
+    assert done.returncode == 0, f"ended with {done.returncode} in: {last}\n{done.stderr[-3000:]}"
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    run_between_fences()

@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jwarp.analysis.ownership import Definitions, ThreadIndices, accesses, owned_arrays
+from jwarp.ir.attributes import NativeCall
 from jwarp.ir.nodes import Const, Kernel, Op, Value, touched_by_gradients, used_values, walk
 
 NOWHERE: frozenset[int] = frozenset()
@@ -136,7 +137,8 @@ def is_plain_store(node: Op, used: Container[Value | None]) -> bool:
 
 def replays(kernel: Kernel) -> bool:
     """Whether a derivative computes some value of the kernel in another way than the kernel."""
-    return any(isinstance(n, Op) and n.name == "replayed" for n in walk(kernel.body))
+    ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
+    return any(n.name == "replayed" or (n.row.is_native and n.told(NativeCall).replay) for n in ops)
 
 
 __all__ = ["Collisions", "Slot", "collisions", "is_plain_store"]

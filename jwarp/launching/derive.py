@@ -26,6 +26,7 @@ from jwarp.autodiff.derived_parameters import Derived, aligned
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
 from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.collector import no_collection
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.ir.attributes import Origin
@@ -151,6 +152,7 @@ def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     return _DERIVED.of(program).made(variant, lambda: _derive(program, variant))
 
 
+@no_collection()
 def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     kernel = program.differentiated
     if kernel.gradients:

@@ -19,6 +19,7 @@ class ForeignFunc(Func):
         """`overloads` are all of Warp's functions of this name, in order, `function` being the last one."""
         super().__init__(function.func, definition=definition_of(function.func, function.adj))
         self._types = {**function.adj.arg_types, **function.input_types}
+        self._original = weakref.ref(function)  # what is made is kept as long as that is alive
         if len(overloads) > 1:
             self._defined = tuple(map(ForeignFunc, overloads))
         if function.custom_grad_func is not None:
@@ -29,6 +30,15 @@ class ForeignFunc(Func):
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
         return {name: meaning(kind) for name, kind in self._types.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        """An attribute that its author has given to the function of Warp's: `f.fallback = g`."""
+        original = None if name.startswith("_") else self._original()
+        if original is not None and name in vars(original):
+            made: Any = type(original)
+            if name not in made.__init__.__code__.co_names:  # which Warp itself keeps there
+                return meaning(getattr(original, name))
+        raise AttributeError(name)
 
 
 class ForeignNative(NativeFunc):

@@ -71,10 +71,10 @@ class BodyEmitter(Body):
         assert node.result is not None
         shape = self.shapes[node.result]
         args = [self.lanes(a) for a in node.args]
-        level = max((a.level for a in args), default=ENTRY)
-        texts = [self.vector(a) for a in args] if shape.is_varying else [a.text for a in args]
         if shape.is_varying:
-            level = BODY
+            level, texts = BODY, [self.vector(a) for a in args]
+        else:
+            level, texts = max([a.level for a in args], default=ENTRY), [a.text for a in args]
         out = self.code.instructions(level, shape.is_varying)
         if node.name == "mod" and shape.is_varying and args[1].shape.is_uniform and node.result.type.is_int:
             self.remainder(node, args[1], texts)

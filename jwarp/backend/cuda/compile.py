@@ -39,7 +39,6 @@ from jwarp.backend.cuda.tiles import UNIT_RULES
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
-from jwarp.backend.store import key_of
 from jwarp.caches import MAX_KERNELS, Cache
 from jwarp.config import CODE_SETTINGS, Settings
 from jwarp.errors import CompileError
@@ -47,6 +46,7 @@ from jwarp.ir.nodes import For, Kernel, Op, failure_texts, has_native_code, roun
 from jwarp.passes.expand import expand
 from jwarp.passes.native_code import settled
 from jwarp.passes.simplify import simplify
+from jwarp.store import key_of
 from jwarp.tiling.to_scalars import lower_tiles
 from jwarp.tiling.whole import request_of
 

@@ -21,7 +21,7 @@ class ForeignFunc(Func):
         self._types = {**function.adj.arg_types, **function.input_types}
         self._original = weakref.ref(function)  # what is made is kept as long as that is alive
         if len(overloads) > 1:
-            self._defined = tuple(map(ForeignFunc, overloads))
+            self.defined = tuple(map(ForeignFunc, overloads))
         if function.custom_grad_func is not None:
             self.gradient = ForeignFunc(function.custom_grad_func)
         if function.custom_replay_func is not None:

@@ -414,7 +414,7 @@ def _bind_struct(obj: Struct, name: str, span: Span) -> Binding:
         value = bind_python(getattr(obj, part), f"{name}.{part}", span)
         if isinstance(kind, ScalarType) and isinstance(value, Number):
             value = value.as_type(kind, span)
-        if isinstance(kind, ArrayType) and kind.dims:
+        if isinstance(kind, StructArrayType) or (isinstance(kind, ArrayType) and kind.dims):
             value = Unusable(f"`{name}.{part}` is an array from outside", "arrays are parameters of the kernel")
         wanted = user_type(kind)
         if not isinstance(value, Unusable) and getattr(value, "type", None) is not wanted:

@@ -150,6 +150,43 @@ def overloads(x: wp.array[wp.vec3], y: wp.array[wp.vec3]):
     y[i] = of_two(wp.identity(n=3, dtype=float), x[i]) * of_two(x[i], x[i]) * written(2.0)
 
 
+@pytest.mark.parametrize("library", [wp, jwarp])
+def test_the_instance_is_the_one_that_takes_the_arguments(library):
+    if library is wp:
+
+        @wp.kernel(module="unique")
+        def k(x: wp.array(dtype=Any), y: wp.array(dtype=Any), r: wp.array(dtype=Any)):
+            i = wp.tid()
+            r[i] = x[i] * y[i]
+    else:
+
+        @jwarp.kernel
+        def k(x: jwarp.array(dtype=Any), y: jwarp.array(dtype=Any), r: jwarp.array(dtype=Any)):
+            i = jwarp.tid()
+            r[i] = x[i] * y[i]
+
+    def instance(*kinds):
+        library.overload(k, [library.array(dtype=kind) for kind in kinds])
+
+    for kind in (float, library.quat, library.mat33, library.float64):
+        instance(kind, kind, kind)
+    q = np.random.default_rng(0).normal(size=(N, 4)).astype(np.float32)
+    m = np.random.default_rng(1).normal(size=(N, 3, 3)).astype(np.float32)
+    expected = np.array([jwarp.quat(*p) * jwarp.quat(*p) for p in q])
+    for xp in (np, jnp):
+        found = [
+            jwarp.launch(k, N, [x, x], [np.zeros_like(x) if xp is np else x.shape])[0]
+            for x in map(xp.asarray, (X, q, m))
+        ]
+        for got, want in zip(found, (X * X, expected, m @ m), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(jwarp.jax_kernel(k)(jnp.asarray(q), jnp.asarray(q))[0], expected, rtol=1e-4, atol=1e-5)
+    instance(library.vec4, library.vec4, library.float32)
+    np.testing.assert_allclose(jwarp.launch(k, N, [X, X], [N])[0], X * X)
+    with pytest.raises(jwarp.KernelTypeError, match="parameter 'x': .* may be array.quat. or array.vec4."):
+        jwarp.launch(k, N, [jnp.asarray(q), jnp.asarray(q)], [N])
+
+
 def test_overloads_and_functions_of_other_names():
     v = np.random.default_rng(1).normal(size=(N, 3)).astype(np.float32)
     np.testing.assert_allclose(run(overloads, v), 4 * v * (v * v).sum(1, keepdims=True), rtol=1e-5)

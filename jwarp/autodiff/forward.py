@@ -16,7 +16,7 @@ from jwarp.analysis.thread_order import counters
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward_sweep import recalled
-from jwarp.autodiff.meeting import Marks, alone_there, marks, or_nan, stayed
+from jwarp.autodiff.meeting import Marks, alone_there, is_slot, marks, or_nan, stayed
 from jwarp.autodiff.native_calls import for_derivatives, forward_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
@@ -226,8 +226,11 @@ class _Forward(Rebuilder):
             self.store_where(wins, node, origin, tangent)
             return
         if node.array in self.meets.untold and is_plain_store(node, self.used):
+            alone = alone_there(self.builder, self.kernel, node.array, node.indices, self.numbers)
+            tangent = or_nan(self.builder, alone, tangent)
+        if (slot := self.meets.slots.get(node.array)) is not None:
             tangent = or_nan(
-                self.builder, alone_there(self.builder, self.kernel, node.array, node.indices, self.numbers), tangent
+                self.builder, is_slot(self.builder, slot, self.origin(slot.counters), node.indices), tangent
             )
         args = (*node.indices, tangent)
         if node.result is None or not self.is_used(node.result):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container
 
+from jwarp.analysis.collisions import Slot
 from jwarp.analysis.ownership import accesses
 from jwarp.ir.attributes import Iota, Origin
 from jwarp.ir.builder import Builder, zero
@@ -78,9 +79,17 @@ def alone_there(builder: Builder, kernel: Kernel, array: int, indices: tuple[Ope
     return holds
 
 
+def is_slot(builder: Builder, slot: Slot, counters: Origin, indices: tuple[Operand, ...]) -> Operand:
+    """Whether the index of a store is that of a slot: what a counter held that is there, and not negative."""
+    holds = builder.op("inside", *(p if isinstance(p, Const) else indices[p] for p in slot.places), attr=counters)
+    for position in (slot.position, *(p for p in slot.places if not isinstance(p, Const))):
+        holds = builder.op("and", holds, builder.op("ge", indices[position], zero(indices[position].type)))
+    return holds
+
+
 def or_nan(builder: Builder, holds: Operand, x: Operand) -> Operand:
-    """`x`, or NaN where something does not hold: where checks are not waited for, it tells."""
+    """`x`, or NaN where something does not hold: it tells where no check does, or none that is waited for."""
     return builder.op("select", holds, x, Const(x.type, math.nan))
 
 
-__all__ = ["Marks", "alone_there", "marks", "or_nan", "same_bits", "stayed"]
+__all__ = ["Marks", "alone_there", "is_slot", "marks", "or_nan", "same_bits", "stayed"]

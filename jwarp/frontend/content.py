@@ -217,6 +217,9 @@ def _member(content: _Content, member: enum.Enum) -> None:
 
 
 def _func(content: _Content, func: Func) -> None:
+    for name in sorted(content.names & func.given.keys()):
+        content.texts.append("." + name)
+        content.value(func.given[name])
     if content.is_new(func):
         content.waiting.append((func, False))
 

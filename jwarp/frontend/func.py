@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
 from jwarp.errors import CompileError
@@ -58,6 +58,13 @@ class Func(ByName):
         known: tuple[Func, ...] = () if earlier is None else earlier.defined
         written = _written_parameters(function)
         self.defined: tuple[Func, ...] = (*(f for f in known if _written_parameters(f.python) != written), self)
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The attributes that its author has given to it, `f.fallback = g`, which kernels can name."""
+        own = ("python", "name", "outputs", "definition", "defined", "snippet", "adj_snippet", "replay_snippet", "cpu")
+        names = (n for n in vars(self) if n not in own and not n.startswith("_") and not hasattr(type(self), n))
+        return {name: vars(self)[name] for name in names}
 
     @functools.cached_property
     def source(self) -> Source:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Mapping
 from typing import Any
 
 from jwarp.frontend.foreign.captured import definition_of
@@ -31,14 +32,19 @@ class ForeignFunc(Func):
     def annotations(self) -> dict[str, Any]:
         return {name: meaning(kind) for name, kind in self._types.items()}
 
+    @property
+    def given(self) -> Mapping[str, Any]:
+        original = self._original()
+        made: Any = type(original)
+        # What Warp keeps there itself, its constructor names.
+        return {} if original is None else {
+            name: x for name, x in vars(original).items() if name not in made.__init__.__code__.co_names
+        }  # fmt: skip
+
     def __getattr__(self, name: str) -> Any:
-        """An attribute that its author has given to the function of Warp's: `f.fallback = g`."""
-        original = None if name.startswith("_") else self._original()
-        if original is not None and name in vars(original):
-            made: Any = type(original)
-            if name not in made.__init__.__code__.co_names:  # which Warp itself keeps there
-                return meaning(getattr(original, name))
-        raise AttributeError(name)
+        if name.startswith("_") or name not in (given := self.given):
+            raise AttributeError(name)
+        return meaning(given[name])
 
 
 class ForeignNative(NativeFunc):

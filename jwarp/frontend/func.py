@@ -63,7 +63,7 @@ class Func(ByName):
     def source(self) -> Source:
         """The syntax tree, read when it is first needed."""
         known = self._definition
-        return read_source(self.python, known.captured, known.lines, known.statics)
+        return read_source(self.python, known.captured, known.lines, known.statics, known.tree)
 
     @property
     def overloads(self) -> tuple[Func, ...]:

@@ -19,12 +19,21 @@ class ForeignFunc(Func):
         """`overloads` are all of Warp's functions of this name, in order, `function` being the last one."""
         super().__init__(function.func, definition=definition_of(function.func, function.adj))
         self._types = {**function.adj.arg_types, **function.input_types}
+        self._of_warp = weakref.ref(function)
         if len(overloads) > 1:
             self._defined = tuple(map(ForeignFunc, overloads))
         if function.custom_grad_func is not None:
             self.gradient = ForeignFunc(function.custom_grad_func)
         if function.custom_replay_func is not None:
             self.replay = ForeignFunc(function.custom_replay_func)
+
+    def __getattr__(self, name: str) -> Any:
+        """What somebody has set as an attribute of the function."""
+        own = self.__dict__.get("_of_warp")
+        function = None if own is None else own()
+        if function is None or name not in vars(function):
+            raise AttributeError(name)
+        return vars(function)[name]
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:

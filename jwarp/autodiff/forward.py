@@ -16,7 +16,8 @@ from jwarp.analysis.thread_order import counters
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward_sweep import recalled
-from jwarp.autodiff.meeting import alone_there, or_nan, stayed
+from jwarp.autodiff.meeting import alone_there, is_slot, or_nan, stayed
+from jwarp.autodiff.native_calls import for_derivatives, forward_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
 from jwarp.errors import NotDifferentiableError
@@ -33,8 +34,11 @@ from jwarp.ir.nodes import (
     Operand,
     Value,
     While,
+    arrays_changed,
     blocks,
+    native_arrays,
     operands,
+    renumbered,
     used_values,
     walk,
     written_params,
@@ -65,7 +69,7 @@ def jvp(
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
-    kernel = simplify(kernel)
+    kernel = simplify(for_derivatives(kernel, reverse=False))
     floats = [p for p in written_params(kernel) if kernel.params[p].dtype.is_float]
     owned = frozenset() if repeated else owned_arrays(kernel)
     meets = Collisions() if of_derivative else collisions(kernel, repeated=repeated, alone=alone)
@@ -150,12 +154,19 @@ class _Forward(Rebuilder):
             return dataclasses.replace(node, name="load", attr=recalled(node, self.written))
         if node.name == "replayed":
             return dataclasses.replace(node, name="cast", args=node.args[1:])
+        if node.row.is_native:
+            return renumbered(node, self.origin)  # type: ignore[arg-type]
         in_memory = node.row.attribute in (ArrayNumber, ParamNumber)
         return dataclasses.replace(node, attr=self.origin(node.number)) if in_memory else node
 
     def op(self, node: Op) -> None:
         if node.name == "rule" and not self.active.arrays.isdisjoint(node.told(RuleOfCall).arrays):
             raise authored_refusal(self.kernel, node, "a derivative in forward mode")
+        if node.row.is_native and (
+            (node.result is not None and node.result in self.active)
+            or not self.active.arrays.isdisjoint(arrays_changed(node))
+        ):
+            raise forward_refusal(self.kernel, node)
         if node.row.is_lasting and node.row.effect != "write" and not self.keeps_checks:
             return  # the launch itself has checked and printed
         rule = _TAPE_RULES.get(node.name)
@@ -213,6 +224,10 @@ class _Forward(Rebuilder):
             return
         if node.array in self.meets.untold and is_plain_store(node, self.used):
             tangent = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, node.indices), tangent)
+        if (slot := self.meets.slots.get(node.array)) is not None:
+            tangent = or_nan(
+                self.builder, is_slot(self.builder, slot, self.origin(slot.counters), node.indices), tangent
+            )
         args = (*node.indices, tangent)
         if node.result is None or not self.is_used(node.result):
             if node.name == "atomic_add" and node.args[-1] not in self.tangents:
@@ -313,7 +328,8 @@ def replayed(kernel: Kernel, owned: frozenset[int]) -> frozenset[int]:
     """
     if not kernel.ordered:
         return frozenset()
-    return frozenset(p for p in counters(kernel, owned) if not kernel.params[p].dtype.is_float)
+    given_away = native_arrays(kernel.body)
+    return frozenset(p for p in counters(kernel, owned) - given_away if not kernel.params[p].dtype.is_float)
 
 
 def refuse_order(kernel: Kernel, body: Block, owned: Container[int]) -> None:

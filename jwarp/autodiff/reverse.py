@@ -22,10 +22,11 @@ from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order, replayed
 from jwarp.autodiff.forward_sweep import ForwardSweep
 from jwarp.autodiff.gather import gather
-from jwarp.autodiff.meeting import alone_there, or_nan, stayed
+from jwarp.autodiff.meeting import alone_there, is_slot, or_nan, stayed
+from jwarp.autodiff.native_calls import build_adjoint, for_derivatives, no_adjoint, sharing_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
-from jwarp.ir.attributes import Detached, Origin, Rule
+from jwarp.ir.attributes import Detached, NativeCall, Origin, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     Block,
@@ -79,6 +80,7 @@ def vjp(
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
     wants, gives = frozenset(wanted), frozenset(given)
+    kernel = for_derivatives(kernel, reverse=True)
 
     def of(kernel: Kernel) -> Derived:
         written = frozenset(written_params(kernel))
@@ -86,7 +88,8 @@ def vjp(
         owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
         active, counters = activity(kernel, wants, gives, carries), replayed(kernel, owned)
         meets = collisions(kernel, repeated=repeated, alone=alone)
-        reverse = _Reverse(kernel, wants, active, written, owned, meets, counters, storage)
+        reverse = _Reverse(kernel, wants, active, written, owned, meets, counters, storage,
+                           frozenset(shared), repeated)  # fmt: skip
         places = {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned}
         return reverse.adjoint(kernel, {} if counters else places)
 
@@ -115,11 +118,15 @@ class _Reverse(ForwardSweep):
         meets: Collisions,
         counters: frozenset[int],
         storage: Storage,
+        shared: frozenset[int],
+        repeated: bool,
     ):
         super().__init__(kernel, active, written, counters, is_taped=storage is Storage.TAPE)
         self.checkpoints = Checkpoints(self) if storage is Storage.CHECKPOINTS else None
         self.wanted, self.owned, self.meets, self.indices = wanted, owned, meets, ThreadIndices(kernel)
         self.gradients: dict[Value, Operand] = {}
+        self.native_parts: dict[Operand, dict[int, Operand]] = {}  # gradients of what comes out of native code
+        self.shared, self.repeated = shared, repeated
         self.cotangents: dict[tuple[int, int], Operand] = {}  # of results of calls with their own gradients
 
     # -- the whole kernel
@@ -318,6 +325,8 @@ class _Reverse(ForwardSweep):
     def reverse_op(self, node: Op) -> None:
         if node.row.is_write:
             self.reverse_write(node)
+        elif node.row.is_native:
+            self.reverse_native(node)
         elif node.name == "rule":
             self.reverse_call(node)
         elif node.name == "clear":
@@ -340,6 +349,9 @@ class _Reverse(ForwardSweep):
         assert node.result is not None
         if node.name == "load":
             self.add_to(node.array, self.operands(node.args), g, self.is_own(node.array, node.args))
+            return
+        if node.name == "native_part":
+            self.native_parts.setdefault(node.args[0], {})[node.number] = g
             return
         if node.name == "detach":
             detached = node.told(Detached)
@@ -380,6 +392,23 @@ class _Reverse(ForwardSweep):
             lambda k, g: self.accumulate(node.args[k], g), add_to,
         )  # fmt: skip
         inlined.run()
+
+    def reverse_native(self, node: Op) -> None:
+        """Run the adjoint that the author of native code wrote."""
+        call = node.told(NativeCall)
+        found = self.native_parts.pop(node.result, {}) if node.result is not None else {}
+        if not found and self.active.arrays.isdisjoint(call.changes):
+            return
+        if not call.adjoint:
+            raise no_adjoint(self.kernel, node)
+        arrays = {*call.reads, *call.changes}
+        if arrays and (self.repeated or not arrays.isdisjoint(self.shared)):
+            raise sharing_refusal(self.kernel, node)
+        args = self.operands(node.args)
+        given = build_adjoint(self.builder, call, args, found, self.origin, self.adjoint_origin)
+        for x, g in zip(node.args, given, strict=True):
+            if g is not None:
+                self.accumulate(x, g)
 
     # -- memory in reverse
 
@@ -426,6 +455,8 @@ class _Reverse(ForwardSweep):
         g: Operand = self.load(origin, indices)
         if node.array in self.meets.untold:
             g = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, indices), g)
+        if (slot := self.meets.slots.get(node.array)) is not None:
+            g = or_nan(self.builder, is_slot(self.builder, slot, self.origin(slot.counters), indices), g)
         before = self.gradients.pop(node.result, None) if node.result is not None else None
         self.accumulate(node.args[-1], g)
         self.builder.effect("store", *indices, before or zero(g.type), attr=origin)

@@ -41,6 +41,8 @@ class Instrumented:
 
 def instrument(kernel: Kernel, *, bounds: bool, values: bool) -> Instrumented:
     """`kernel` with a check of every access (`bounds`), and of NaN and races (`values`)."""
+    if not (bounds or values):
+        return Instrumented(kernel)
     made = _Instrumenter(kernel, bounds, values)
     body = made.whole_body()
     params = (*kernel.params, *made.hidden)

@@ -24,7 +24,18 @@ def definition_of(function: Callable, adjoint: Any) -> Definition:
     code = function.__code__
     parameters = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     statics = functools.partial(_statics, adjoint.tree, parameters, definition.span)
-    return dataclasses.replace(definition, statics=statics)
+    return dataclasses.replace(definition, statics=statics, evaluated=functools.partial(_evaluated, adjoint.tree))
+
+
+def _evaluated(module: ast.Module) -> list[Any]:
+    """The constants, and the functions in place of names, of a tree of Warp's, in its order."""
+    found: list[Any] = []
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant):
+            found.append(node.value)
+        elif hasattr(node, "warp_func"):
+            found.append(node.warp_func)
+    return found
 
 
 def _statics(module: ast.Module, parameters: frozenset[str], span: Span, own: ast.FunctionDef) -> Mapping[Place, Any]:

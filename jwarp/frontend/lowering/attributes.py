@@ -38,6 +38,10 @@ def attribute(ctx: Context, node: ast.Attribute) -> Binding:
     if node.attr == "value" and (member := _enum_member(ctx, node.value)) is not None:
         return bind_python(member.value, ast.unparse(node), span)
     owner = lower(ctx, node.value)
+    if isinstance(owner, PythonRef) and isinstance(node.value, ast.Name) and node.value.id in ctx.frame.env:
+        named = inspect.ismodule(owner.object) or inspect.isclass(owner.object)
+        # Of a module or class that it is given, a function has other attributes than those that its caller names.
+        ctx.is_counted &= not named or getattr(owner.object, "__module__", "").startswith("jwarp.")
     rule = _ATTRIBUTES.get(type(owner))
     if rule is None:
         raise _missing(owner, node.attr, span)

@@ -79,9 +79,10 @@ def lower_kernel_source(
     *,
     variables: Bound | None = None,
     modules: dict[ModuleType, Any] | None = None,
-) -> Kernel:
+) -> tuple[Kernel, bool]:
     """The IR of the kernel that `source` is, with the parameters `signature`, in the IR `params`.
 
+    And whether that is all: nobody was warned, and nothing was read that `content` does not count.
     Type variables in it stand for the types in `variables`. `modules` gets those that the code names something of, each
     with its `__spec__`, which is another one after it is reloaded. With a `block_dim`, it is what one thread of a block
     does; `blocks.by_blocks` makes IR of that.
@@ -108,4 +109,4 @@ def lower_kernel_source(
     _check_nesting(body, source.name, MAX_NESTING)
     arity, gradients = max(1, ctx.tid_arity), tuple(ctx.gradients)
     made = Kernel(source.name, params, arity, body, span, tuple(ctx.locals), gradients=gradients)
-    return drop_sign_tests(made, ctx.tiles.sign_tests)
+    return drop_sign_tests(made, ctx.tiles.sign_tests), ctx.is_counted and not ctx.warnings

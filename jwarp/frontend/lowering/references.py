@@ -18,6 +18,7 @@ from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.places import Place, change, place_of, read
 from jwarp.frontend.lowering.stored import as_value
 from jwarp.frontend.meaning import meaning
+from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.source import Known, variable_of
 from jwarp.frontend.values import array_views, composites
 from jwarp.frontend.values.array_choices import arrays_of
@@ -104,8 +105,10 @@ def _in_array(ctx: Context, function: Func, target: _Target, span: Span) -> Refe
     place = target.element
     assert place is not None and place.array is not None and place.indices is not None
     has_own = function.gradient is not None or function.replay is not None
-    if has_own or any(isinstance(s, (range, composites.Part)) for s in place.selectors):
-        why = "it has a derivative of its own" if has_own else "that is several components"
+    is_native = isinstance(function, NativeFunc)
+    if has_own or is_native or any(isinstance(s, (range, composites.Part)) for s in place.selectors):
+        why = "it is native code" if is_native else "that is several components"
+        why = "it has a derivative of its own" if has_own else why
         raise CompileError(
             f"`{function.name}` gets `{place.name}` besides a reference to an element of it, and {why}",
             span,

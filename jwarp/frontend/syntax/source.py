@@ -126,13 +126,15 @@ class Definition:
     """What the names and the file of a function were when it was decorated.
 
     `statics` tells of its tree what calls of `wp.static` gave then; without it, they are still to be evaluated.
-    `tree` gives another tree than the lines of the function do, as from other code that changed it.
+    `evaluated` has all their values, whatever else may be among them. `tree` gives another tree than the lines of the
+    function do, as from other code that changed it.
     """
 
     captured: dict[str, Any]
     lines: list[str]
     span: Span
     statics: Statics | None = None
+    evaluated: Callable[[], list[Any]] | None = None
     tree: Callable[[list[str]], ast.FunctionDef] | None = None
 
     @staticmethod

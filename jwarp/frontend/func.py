@@ -59,18 +59,18 @@ class Func(ByName):
         written = _written_parameters(function)
         self.defined: tuple[Func, ...] = (*(f for f in known if _written_parameters(f.python) != written), self)
 
-    @property
-    def given(self) -> Mapping[str, Any]:
-        """The attributes that its author has given to it, `f.fallback = g`, which kernels can name."""
-        own = ("python", "name", "outputs", "definition", "defined", "snippet", "adj_snippet", "replay_snippet", "cpu")
-        names = (n for n in vars(self) if n not in own and not n.startswith("_") and not hasattr(type(self), n))
-        return {name: vars(self)[name] for name in names}
-
     @functools.cached_property
     def source(self) -> Source:
         """The syntax tree, read when it is first needed."""
         known = self.definition
-        return read_source(self.python, known.captured, known.lines, known.statics)
+        return read_source(self.python, known.captured, known.lines, known.statics, known.tree)
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """What somebody has set as attributes of the function, `f.fallback = g`, for kernels that name them."""
+        own = ("python", "name", "outputs", "definition", "defined", "snippet", "adj_snippet", "replay_snippet", "cpu")
+        names = (n for n in vars(self) if n not in own and not n.startswith("_") and not hasattr(type(self), n))
+        return {name: vars(self)[name] for name in names}
 
     @property
     def overloads(self) -> tuple[Func, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Mapping
 from typing import Any
 
 from jwarp.frontend.foreign.captured import definition_of
@@ -20,7 +19,7 @@ class ForeignFunc(Func):
         """`overloads` are all of Warp's functions of this name, in order, `function` being the last one."""
         super().__init__(function.func, definition=definition_of(function.func, function.adj))
         self._types = {**function.adj.arg_types, **function.input_types}
-        self._original = weakref.ref(function)  # what is made is kept as long as that is alive
+        self._of_warp = weakref.ref(function)
         if len(overloads) > 1:
             self.defined = tuple(map(ForeignFunc, overloads))
         if function.custom_grad_func is not None:
@@ -28,23 +27,21 @@ class ForeignFunc(Func):
         if function.custom_replay_func is not None:
             self.replay = ForeignFunc(function.custom_replay_func)
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        function = self._of_warp()
+        own = type(function).__init__.__code__.co_names if function is not None else ()
+        return {name: value for name, value in vars(function).items() if name not in own} if function else {}
+
+    def __getattr__(self, name: str) -> Any:
+        """What somebody has set as an attribute of the function."""
+        if "_of_warp" not in self.__dict__ or name not in (found := self.attributes):
+            raise AttributeError(name)
+        return found[name]
+
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
         return {name: meaning(kind) for name, kind in self._types.items()}
-
-    @property
-    def given(self) -> Mapping[str, Any]:
-        original = self._original()
-        made: Any = type(original)
-        # What Warp keeps there itself, its constructor names.
-        return {} if original is None else {
-            name: x for name, x in vars(original).items() if name not in made.__init__.__code__.co_names
-        }  # fmt: skip
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in (given := self.given):
-            raise AttributeError(name)
-        return meaning(given[name])
 
 
 class ForeignNative(NativeFunc):

@@ -172,6 +172,6 @@ def test_rows_of_a_launch_are_not_cut_where_blocks_need_them_whole():
 
 @wp.kernel
 def by_rows(x: wp.array2d[float], out: wp.array[float]):
-    row, lane = wp.tid()
+    row, _lane = wp.tid()
     t = wp.tile_load(x[row], shape=64)
     out[row] = wp.tile_sum(t)[0]

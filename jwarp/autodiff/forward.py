@@ -16,7 +16,7 @@ from jwarp.analysis.thread_order import counters
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward_sweep import recalled
-from jwarp.autodiff.meeting import alone_there, or_nan, stayed
+from jwarp.autodiff.meeting import alone_there, is_slot, or_nan, stayed
 from jwarp.autodiff.native_calls import for_derivatives, forward_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
@@ -224,6 +224,10 @@ class _Forward(Rebuilder):
             return
         if node.array in self.meets.untold and is_plain_store(node, self.used):
             tangent = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, node.indices), tangent)
+        if (slot := self.meets.slots.get(node.array)) is not None:
+            tangent = or_nan(
+                self.builder, is_slot(self.builder, slot, self.origin(slot.counters), node.indices), tangent
+            )
         args = (*node.indices, tangent)
         if node.result is None or not self.is_used(node.result):
             if node.name == "atomic_add" and node.args[-1] not in self.tangents:

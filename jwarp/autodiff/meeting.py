@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from jwarp.analysis.collisions import Slot
 from jwarp.ir.attributes import Origin
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.nodes import Const, Kernel, Op, Operand, Value
@@ -54,9 +55,17 @@ def alone_there(builder: Builder, kernel: Kernel, array: int, indices: tuple[Ope
     return holds
 
 
+def is_slot(builder: Builder, slot: Slot, counters: Origin, indices: tuple[Operand, ...]) -> Operand:
+    """Whether the index of a store is that of a slot: what a counter held that is there, and not negative."""
+    holds = builder.op("inside", *(p if isinstance(p, Const) else indices[p] for p in slot.places), attr=counters)
+    for position in (slot.position, *(p for p in slot.places if not isinstance(p, Const))):
+        holds = builder.op("and", holds, builder.op("ge", indices[position], zero(indices[position].type)))
+    return holds
+
+
 def or_nan(builder: Builder, holds: Operand, x: Operand) -> Operand:
-    """`x`, or NaN where something does not hold: where checks are not waited for, it tells."""
+    """`x`, or NaN where something does not hold: it tells where no check does, or none that is waited for."""
     return builder.op("select", holds, x, Const(x.type, math.nan))
 
 
-__all__ = ["alone_there", "or_nan", "same_bits", "stayed"]
+__all__ = ["alone_there", "is_slot", "or_nan", "same_bits", "stayed"]

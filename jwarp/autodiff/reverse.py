@@ -22,7 +22,7 @@ from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order, replayed
 from jwarp.autodiff.forward_sweep import ForwardSweep
 from jwarp.autodiff.gather import gather
-from jwarp.autodiff.meeting import alone_there, or_nan, stayed
+from jwarp.autodiff.meeting import alone_there, is_slot, or_nan, stayed
 from jwarp.autodiff.native_calls import build_adjoint, for_derivatives, no_adjoint, sharing_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
@@ -458,6 +458,8 @@ class _Reverse(ForwardSweep):
         g: Operand = self.load(origin, indices)
         if node.array in self.meets.untold:
             g = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, indices), g)
+        if (slot := self.meets.slots.get(node.array)) is not None:
+            g = or_nan(self.builder, is_slot(self.builder, slot, self.origin(slot.counters), indices), g)
         before = self.gradients.pop(node.result, None) if node.result is not None else None
         self.accumulate(node.args[-1], g)
         self.builder.effect("store", *indices, before or zero(g.type), attr=origin)

@@ -35,6 +35,7 @@ from jwarp.launching.program import GeneratedProgram, Program
 from jwarp.launching.sizes import are_known, is_known
 from jwarp.passes.instrument import instrument, without_checks
 from jwarp.passes.simplify import simplify
+from jwarp.passes.widen import widened
 from jwarp.wire import Role
 
 # Derivatives of one kernel: by which parameters, of which outputs, with what shared by a batch.
@@ -143,6 +144,10 @@ class DerivedLaunch:
 _DERIVED: PerOwner[GeneratedProgram, Variant, DerivedLaunch] = PerOwner("derivatives of a program", MAX_VARIANTS)
 
 
+# What derivatives of each order are made of.
+_WIDENED: PerOwner[GeneratedProgram, int, nodes.Kernel] = PerOwner("kernels that are differentiated", "orders, 1 and 2")
+
+
 def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     """The launch that computes a derivative of `program`; made once.
 
@@ -154,7 +159,8 @@ def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
 
 @no_collection()
 def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
-    kernel = program.differentiated
+    order = 2 if variant.along else 1
+    kernel = _WIDENED.of(program).made(order, lambda: widened(program.differentiated, order))
     if kernel.gradients:
         refuse_without_results(kernel)
     if variant.along and kernel.gradients:

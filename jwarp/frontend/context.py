@@ -127,6 +127,7 @@ class Context:
         self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
         self.lent: frozenset[int] = frozenset()  # arguments, by identity, that a call may change in place
         self.only_scalars = False  # whether variables must not be in memory
+        self.trials = 0  # how many bodies of loops, one inside the other, are being read for nothing
         self.is_counted = True  # whether all that is named is among the names of the functions' code
         self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
 

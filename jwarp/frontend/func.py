@@ -67,8 +67,10 @@ class Func(ByName):
 
     @property
     def attributes(self) -> Mapping[str, Any]:
-        """What somebody has set as attributes of a function of another library, for kernels that name them."""
-        return {}
+        """What somebody has set as attributes of the function, `f.fallback = g`, for kernels that name them."""
+        own = ("python", "name", "outputs", "definition", "defined", "snippet", "adj_snippet", "replay_snippet", "cpu")
+        names = (n for n in vars(self) if n not in own and not n.startswith("_") and not hasattr(type(self), n))
+        return {name: vars(self)[name] for name in names}
 
     @property
     def overloads(self) -> tuple[Func, ...]:

@@ -16,6 +16,7 @@ from jwarp.ir.attributes import (
     RecordField,
     RecordFields,
     Rule,
+    Separation,
     TapeNumber,
     Text,
 )
@@ -464,8 +465,8 @@ _TABLE: list[Operation] = [
         1,
         FLOAT,
         same,
-        "how far apart the values of `symmetric` parts are to be, of which x is the greatest, for a type of this name",
-        attribute=Text,
+        "how far apart the values of `symmetric` parts are to be, of which x is the greatest",
+        attribute=Separation,
         for_derivatives=True,
     ),
     Operation(

@@ -457,3 +457,27 @@ def test_code_for_gpus_rounds_alike_and_does_not_wait():
     assert "--fmad=false" in CudaKernel(launch, Settings(cache_dir="")).unit("checked", 256).options
     waits = derive(program_of(scaled_in_place, Settings(cache_dir="")), Variant("adjoint", (0,), (2,)))
     assert "jw_fail" not in CudaKernel(waits.program.gpu_kernel, Settings(cache_dir="")).unit("checked", 256).text
+
+
+@wp.kernel
+def read_and_stored_by_lanes(x: wp.array[wp.float32], p: wp.array[int], y: wp.array[wp.float32]):
+    i = wp.tid()
+    square = x[i] * x[i]
+    total = wp.tile_sum(wp.tile(square))[0]
+    if square > 0.5:
+        y[p[i]] = total * square * y[0]
+
+
+def test_lanes_that_may_meet_at_what_is_also_read():
+    x = jnp.asarray(np.abs(random(64)) + 1.0, jnp.float32)
+
+    def loss(x, p):
+        return wp.launch(read_and_stored_by_lanes, 64, [x, p], [jnp.full(65, 2.0, jnp.float32)], block_dim=32)[0].sum()
+
+    apart = jnp.arange(1, 65, dtype=jnp.int32)
+    square = np.asarray(x, np.float64).reshape(2, 32) ** 2
+    expected = 4 * np.asarray(x) * np.repeat(2 * square.sum(1), 32)
+    assert_allclose(jax.grad(loss)(x, apart), expected, rtol=1e-4)
+    for other in (2, 60):  # of the same block, and of another one
+        with pytest.raises(Exception, match="two threads store to one element of `y`"):
+            jax.block_until_ready(jax.grad(loss)(x, apart.at[0].set(other)))

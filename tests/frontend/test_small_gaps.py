@@ -90,6 +90,19 @@ def test_false_is_less_than_true():
     assert out.tolist() == [[a < b, a <= b, a > b, (a >= b) == b] for a, b in pairs]
 
 
+@wp.kernel
+def a_loop_over_another_variable(v: wp.array[wp.vec3], out: wp.array[float]):
+    c = v[0]
+    out[0] = c[1]
+    for c in range(1, out.shape[0]):
+        out[c] = float(c)
+
+
+def test_the_variable_of_a_loop_may_have_been_something_else_before():
+    (out,) = wp.launch(a_loop_over_another_variable, 1, [jnp.asarray([[1.0, 7.0, 2.0]])], [3])
+    assert out.tolist() == [7.0, 1.0, 2.0]
+
+
 @wp.func
 def plus(x: float):
     return x + 1.0

@@ -211,6 +211,35 @@ def with_barrier(x: wp.array[float], y: wp.array[float]):
     y[lane] = t[lane] * 2.0
 
 
+@wp.func
+def plus_two(x: float):
+    return x + 2.0
+
+
+@wp.func
+def plus_one(x: float):
+    return x + 1.0
+
+
+plus_one.fallback = plus_two
+
+
+@wp.kernel
+def by_attributes(x: wp.array[float]):
+    x[0] = plus_one.fallback(x[0]) * plus_one(x[0])
+
+
+@wp.kernel
+def by_attributes_of_warp(x: wp.array[float]):
+    x[0] = plus_one.mangled_name(x[0])
+
+
+def test_attributes_that_authors_give_to_functions():
+    assert jwarp.launch(by_attributes, 1, [np.full(1, 3.0, np.float32)])["x"][0] == 20.0
+    with pytest.raises(jwarp.CompileError, match="`plus_one` has no attribute `mangled_name`"):
+        jwarp.inspect(by_attributes_of_warp, "ir")
+
+
 def test_tiles_in_blocks():
     for launch in (
         lambda: jwarp.launch_tiled(with_barrier, 1, [X], [N], block_dim=4),

@@ -77,10 +77,14 @@ class WideElements:
         orders = ([lane * self.size + p for lane in self.code.lane_numbers] for p in positions)
         return [self.memory.from_memory(self.type, self.pick(whole, order), True) for order in orders]
 
-    def store(self, components: Sequence[str]) -> None:
-        """Store all components, given in order as vectors over the threads."""
+    def in_order(self, positions: Sequence[int], components: Sequence[str]) -> list[str]:
+        return [component for _, component in sorted(zip(positions, components, strict=True))]
+
+    def store_at(self, positions: Sequence[int], components: Sequence[str]) -> None:
+        """Store components, which are vectors over the threads; all there are, as far as they are one access."""
         self.memory.used.append("shuffle + wide store")
-        parts = [(self.memory.to_memory(self.type, text, True), self.code.width) for text in components]
+        ordered = self.in_order(positions, components)
+        parts = [(self.memory.to_memory(self.type, text, True), self.code.width) for text in ordered]
         whole = self.joined(parts)
         width = self.code.width
         order = [p * width + lane for lane in self.code.lane_numbers for p in range(self.size)]

@@ -18,7 +18,7 @@ from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element, counts_up
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
-from jwarp.backend.cpu.strided import StridedElements, is_strided
+from jwarp.backend.cpu.strided import StridedElements, StridedNumbers, is_strided
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.nodes import Block, For, If, Op, Operand, While
@@ -263,7 +263,7 @@ class BodyEmitter(Body):
 
     def wide_access(self, accesses: list[Op]) -> bool:
         """Write the accesses to components of one element together; whether that was possible."""
-        if len(accesses) < 2:
+        if not accesses:
             return False
         # A component is not proved to be inside unless the launch promises the shape of the elements.
         trusted = all(id(node) in self.trusted for node in accesses)
@@ -274,21 +274,26 @@ class BodyEmitter(Body):
         indices = [self.lanes(i) for i in first.args[: array.dims]]
         size, loads = math.prod(array.components), first.name == "load"
         pays = size <= elements.MAX_COMPONENTS and len(accesses) * (2 if loads else 1) >= size
+        positions = [elements.component_of(node, array) for node in accesses]
+        if None in positions:
+            return False
         inside: str | None = None
-        if counts_up(indices) and trusted:
+        if counts_up(indices) and trusted and len(accesses) > 1:
             # Where the active lanes are the first ones, so are their elements.
             active = self.memory.active_lanes if self.first_lanes_active else None
             wide = elements.WideElements(self.code, self.memory, first.array, indices, active)
-        elif pays and is_strided(indices, array, self.code) and not counts_up(indices):
-            wide = strided = StridedElements(self.code, self.memory, first.array, indices)
-            inside = None if trusted else strided.inside()
+        elif is_strided(indices, array, self.code) and not counts_up(indices):
+            whole = pays and size > 1
+            made = StridedElements if whole else StridedNumbers
+            wide = strided = made(self.code, self.memory, first.array, indices)
+            inside, pays = None if trusted else strided.inside(), True
         else:
             return False
-        positions = [elements.component_of(node, array) or 0 for node in accesses]
+        at = [p for p in positions if p is not None]
 
         def one_by_one() -> list[Element]:
             if inside is None:
-                return wide.one_by_one(positions)
+                return wide.one_by_one(at)
             return [self.element(node, node.indices, lane_by_lane=True) for node in accesses]
 
         if loads:
@@ -300,24 +305,23 @@ class BodyEmitter(Body):
             if not pays:
                 texts = load_one_by_one()
             elif wide.active is not None:
-                texts = wide.load(positions)
+                texts = wide.load(at)
             else:
-                texts = self.if_all_lanes(lambda: wide.load(positions), load_one_by_one, types, inside)
+                texts = self.if_all_lanes(lambda: wide.load(at), load_one_by_one, types, inside)
             for node, text in zip(accesses, texts, strict=True):
                 assert node.result is not None
                 self.bind(node.result, text)
             return True
         values = [self.vector(self.lanes(node.args[-1])) for node in accesses]
-        in_order = [value for _, value in sorted(zip(positions, values, strict=True))]
 
         def store_one_by_one() -> None:
             for element, value in zip(one_by_one(), values, strict=True):
                 self.memory.store(element, value, self.mask)
 
         if pays and wide.active is not None:
-            wide.store(in_order)
+            wide.store_at(at, values)
         elif pays:
-            self.if_all_lanes(lambda: wide.store(in_order), store_one_by_one, (), inside)
+            self.if_all_lanes(lambda: wide.store_at(at, values), store_one_by_one, (), inside)
         else:
             store_one_by_one()
         return True

@@ -29,11 +29,10 @@ def is_strided(indices: Sequence[Lanes], array: ArrayType, code: Code) -> bool:
 _COUNTED = (int32, int64)
 
 
-class StridedElements(WideElements):
-    """The elements of all threads of a vector, each of which is active and inside its array.
+class StridedNumbers(WideElements):
+    """Some components of the elements of all threads of a vector, each of which is active and inside its array.
 
-    The blocks of four threads with the same number within their four make a vector; 4 x 4 numbers are then transposed
-    within the 128 bits that most shuffles stay inside.
+    Every number is accessed by itself, from a scalar address, which takes half the time of a gather.
     """
 
     def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes]):
@@ -41,14 +40,17 @@ class StridedElements(WideElements):
         strides = [i.shape.stride or 0 for i in indices]
         out = code.instructions(ENTRY, False)
         step = out.binary("mul", "i64", memory.plus(out, *memory.offset(out, param, strides)), str(self.size))
-        self.steps = [out.binary("mul", "i64", step, str(lane)) for lane in code.lane_numbers]
-        self.starts = sorted({*range(0, self.size - BLOCK + 1, BLOCK), max(0, self.size - BLOCK)})
-        self.part = min(self.size, BLOCK)
+        # Few distances, which registers have a place for: from thread to thread of a block, and from block to block.
+        self.steps = [out.binary("mul", "i64", step, str(lane)) for lane in range(BLOCK + 1)]
 
-    @property
-    def is_possible(self) -> bool:
-        """Whether the processor accesses less than a block at once."""
-        return self.size >= BLOCK or self.code.options.target.masks
+    def place(self, start: int, lane: int) -> str:
+        """The address of the components from `start` on of a thread's element."""
+        code, element = self.code, self.address
+        for _ in range(lane // BLOCK):
+            element = code.define(f"getelementptr {self.kind}, ptr {element}, i64 {self.steps[BLOCK]}")
+        if lane % BLOCK:
+            element = code.define(f"getelementptr {self.kind}, ptr {element}, i64 {self.steps[lane % BLOCK]}")
+        return code.define(f"getelementptr {self.kind}, ptr {element}, i64 {start}") if start else element
 
     def inside(self) -> str:
         """Whether the elements of the first thread and of the last one are in their array, with no negative index."""
@@ -64,6 +66,39 @@ class StridedElements(WideElements):
         return holds
 
     def load(self, positions: Sequence[int]) -> list[str]:
+        self.memory.used.append("loads")
+        return [self.memory.from_memory(self.type, self.numbers(p), True) for p in positions]
+
+    def numbers(self, position: int) -> str:
+        code, text = self.code, "poison"
+        for lane in code.lane_numbers:
+            number = code.define(f"load {self.kind}, ptr {self.place(position, lane)}, {self.align}")
+            text = code.define(f"insertelement {code.vector(self.kind)} {text}, {self.kind} {number}, i64 {lane}")
+        return text
+
+    def store_at(self, positions: Sequence[int], components: Sequence[str]) -> None:
+        self.memory.used.append("stores")
+        code = self.code
+        for position, component in zip(positions, components, strict=True):
+            text = self.memory.to_memory(self.type, component, True)
+            for lane in code.lane_numbers:
+                number = code.define(f"extractelement {code.vector(self.kind)} {text}, i64 {lane}")
+                code.line(f"store {self.kind} {number}, ptr {self.place(position, lane)}, {self.align}")
+
+
+class StridedElements(StridedNumbers):
+    """The elements of all threads of a vector, each of which is active and inside its array.
+
+    The blocks of four threads with the same number within their four make a vector; 4 x 4 numbers are then transposed
+    within the 128 bits that most shuffles stay inside.
+    """
+
+    def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes]):
+        super().__init__(code, memory, param, indices)
+        self.starts = sorted({*range(0, self.size - BLOCK + 1, BLOCK), max(0, self.size - BLOCK)})
+        self.part = min(self.size, BLOCK)
+
+    def load(self, positions: Sequence[int]) -> list[str]:
         """The components at `positions`, each as a vector over the threads."""
         self.memory.used.append("loads + transpose")
         found: dict[int, str] = {}
@@ -75,9 +110,9 @@ class StridedElements(WideElements):
                 found.update((start + k, text) for k, text in enumerate(columns))
         return [self.memory.from_memory(self.type, found[p], True) for p in positions]
 
-    def store(self, components: Sequence[str]) -> None:
-        """Store all components, given in order as vectors over the threads."""
+    def store_at(self, positions: Sequence[int], components: Sequence[str]) -> None:
         self.memory.used.append("transpose + stores")
+        components = self.in_order(positions, components)
         for start in self.starts:
             given = list(components[start : start + BLOCK])
             rows = self.transposed(given + ["poison"] * (BLOCK - len(given)))
@@ -90,11 +125,6 @@ class StridedElements(WideElements):
     @property
     def blocks(self) -> range:
         return range(self.code.width // BLOCK)
-
-    def place(self, start: int, lane: int) -> str:
-        code = self.code
-        element = code.define(f"getelementptr {self.kind}, ptr {self.address}, i64 {self.steps[lane]}")
-        return code.define(f"getelementptr {self.kind}, ptr {element}, i64 {start}") if start else element
 
     def row(self, start: int, lane: int) -> str:
         """Components of one thread's element from `start` on."""

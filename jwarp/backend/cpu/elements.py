@@ -54,17 +54,22 @@ class WideElements:
     """
 
     def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes], active: str | None = None):
-        self.code, self.memory, self.param, self.indices, self.active = code, memory, param, indices, active
-        array = memory.arrays[param]
-        self.type: ScalarType = array.dtype
-        self.size = math.prod(array.components)
+        self.take_up(code, memory, param, indices, active)
         level = max(i.level for i in indices)
         out = code.instructions(level, False)
         offset = memory.plus(out, *memory.offset(out, param, memory.indices(indices, False)))
         first = out.binary("mul", "i64", offset, str(self.size))
-        self.kind = memory_type(self.type)
         self.address = code.define(f"getelementptr {self.kind}, ptr %p{param}, i64 {first}", level)
         self.vector = code.vector(self.kind, code.width * self.size)
+
+    def take_up(
+        self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes], active: str | None = None
+    ) -> None:
+        self.code, self.memory, self.param, self.indices, self.active = code, memory, param, indices, active
+        array = memory.arrays[param]
+        self.type: ScalarType = array.dtype
+        self.size = math.prod(array.components)
+        self.kind = memory_type(self.type)
         self.align = f"align {self.type.bits // 8}"
 
     def load(self, positions: Sequence[int]) -> list[str]:

@@ -18,7 +18,7 @@ from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.memory import Element, counts_up
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
-from jwarp.backend.cpu.strided import StridedElements, StridedNumbers, is_strided
+from jwarp.backend.cpu.strided import AnyElements, StridedElements, StridedNumbers, is_strided, is_transposed
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.nodes import Block, For, If, Op, Operand, While
@@ -41,12 +41,17 @@ class BodyEmitter(Body):
         while at < len(block.nodes):
             accesses = elements.group(block.nodes, at, self.memory.arrays)
             with self.code.part():
-                if self.access_of_one(accesses) or self.wide_access(accesses) or self.short_row(accesses):
+                if any(written(accesses) for written in self.ways_of_groups):
                     self.note(accesses)
                     at += len(accesses)
                 else:
                     self.node(block.nodes[at])
                     at += 1
+
+    @property
+    def ways_of_groups(self) -> tuple[Callable[[list[Op]], bool], ...]:
+        """Ways to write accesses together, each of which says whether it has; the first one that may be is taken."""
+        return self.access_of_one, self.wide_access, self.short_row, self.loads_from_anywhere
 
     def op(self, node: Op) -> None:
         special = SPECIAL_RULES.get(node.name)
@@ -346,12 +351,8 @@ class BodyEmitter(Body):
                 found.append(self.code.splat(self.memory.load(element, self.mask), scalar_type(element.type)))
             return found
 
-        def by_lane() -> list[str]:
-            general = (self.element(node, node.args, lane_by_lane=True) for node in accesses)
-            return [self.memory.load(element, self.mask) for element in general]
-
         types = [self.code.vector(scalar_type(node.result.type)) for node in accesses if node.result is not None]
-        for node, text in zip(accesses, self.two_ways(holds, once, by_lane, types), strict=True):
+        for node, text in zip(accesses, self.two_ways(holds, once, lambda: self.by_lane(accesses), types), strict=True):
             assert node.result is not None
             self.bind(node.result, text)
         return True
@@ -370,13 +371,48 @@ class BodyEmitter(Body):
         texts = self.two_ways(
             row.fits(),
             lambda: row.load([self.vector(i) for i in row.inner], [p for p in positions if p is not None]),
-            lambda: [self.memory.load(self.element(node, node.args), self.mask) for node in accesses],
+            lambda: self.by_lane(accesses),
             [self.code.vector(scalar_type(array.dtype))] * len(accesses),
         )
         for node, text in zip(accesses, texts, strict=True):
             assert node.result is not None
             self.bind(node.result, text)
         return True
+
+    def loads_from_anywhere(self, accesses: list[Op]) -> bool:
+        """Write loads of components of elements, whole and shuffled; whether they may be."""
+        if len(accesses) < 2 or accesses[0].name != "load" or accesses[0].array in self.private.arrays:
+            return False
+        array = self.memory.arrays[accesses[0].array]
+        indices = [self.lanes(i) for i in accesses[0].args[: array.dims]]
+        if all(i.shape.is_uniform for i in indices) or not is_transposed(array, len(accesses), self.code):
+            return False
+        for node, text in zip(accesses, self.by_lane(accesses), strict=True):
+            assert node.result is not None
+            self.bind(node.result, text)
+        return True
+
+    def by_lane(self, accesses: list[Op]) -> list[str]:
+        """Loads of components of elements that may lie anywhere, each as a vector."""
+        first, array = accesses[0], self.memory.arrays[accesses[0].array]
+        positions = [elements.component_of(node, array) for node in accesses]
+
+        def gathered() -> list[str]:
+            found = (self.element(node, node.args, lane_by_lane=True) for node in accesses)
+            return [self.memory.load(element, self.mask) for element in found]
+
+        if None in positions or not is_transposed(array, len(accesses), self.code):
+            return gathered()
+        indices = [self.lanes(i) for i in first.args[: array.dims]]
+        trusted = all(id(node) in self.trusted for node in accesses)
+        loaded = AnyElements(self.code, self.memory, first.array, indices, trusted)
+        types = [self.code.vector(scalar_type(array.dtype))] * len(accesses)
+        return self.two_ways(
+            loaded.exist(),
+            lambda: loaded.load_active([p for p in positions if p is not None], self.mask),
+            gathered,
+            types,
+        )
 
     def is_in_row(self, node: Op) -> bool:
         """Whether a load may take its elements from a short row."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from jwarp.backend.cpu.code import ENTRY, Code, Lanes
-from jwarp.backend.cpu.elements import WideElements
+from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes
+from jwarp.backend.cpu.elements import MAX_COMPONENTS, WideElements
 from jwarp.backend.cpu.memory import Memory
 from jwarp.types import ArrayType, int32, int64
 
@@ -13,6 +14,14 @@ from jwarp.types import ArrayType, int32, int64
 BLOCK = 4
 # Above this, distances between threads may wrap where every thread's element is inside its array.
 MAX_STRIDE = 1 << 16
+
+
+def is_transposed(array: ArrayType, components: int, code: Code) -> bool:
+    """Whether so many components of elements are loaded whole and shuffled, rather than gathered."""
+    size = math.prod(array.components)
+    if array.dtype.bits != 32 or code.width % BLOCK or not 1 < size <= MAX_COMPONENTS or 2 * components < size:
+        return False
+    return size >= BLOCK or code.options.target.masks
 
 
 def is_strided(indices: Sequence[Lanes], array: ArrayType, code: Code) -> bool:
@@ -95,6 +104,10 @@ class StridedElements(StridedNumbers):
 
     def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes]):
         super().__init__(code, memory, param, indices)
+        self.cut()
+
+    def cut(self) -> None:
+        """Which parts of an element are accessed at once, and how long they are."""
         self.starts = sorted({*range(0, self.size - BLOCK + 1, BLOCK), max(0, self.size - BLOCK)})
         self.part = min(self.size, BLOCK)
 
@@ -170,6 +183,45 @@ class StridedElements(StridedNumbers):
     def shuffled(self, x: str, y: str, order: Sequence[int]) -> str:
         type = self.code.vector(self.kind)
         return self.code.define(f"shufflevector {type} {x}, {type} {y}, {self._mask([str(k) for k in order])}")
+
+
+class AnyElements(StridedElements):
+    """The elements of the threads of a vector, wherever they are in an array that has any: they are only loaded.
+
+    Threads that are not active, or are outside of the array, load its first element.
+    """
+
+    def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes], trusted: bool):
+        self.take_up(code, memory, param, indices)
+        self.trusted = trusted
+        self.cut()
+
+    def exist(self) -> str:
+        """Whether the array has an element."""
+        code, holds = self.code, ""
+        for axis in range(len(self.indices)):
+            some = code.define(f"icmp ne i64 {self.memory.extent(self.param, axis)}, 0", ENTRY)
+            holds = code.define(f"and i1 {holds}, {some}", ENTRY) if holds else some
+        return holds
+
+    def load_active(self, positions: Sequence[int], mask: str | None) -> list[str]:
+        """As `load`, zero for threads outside of the array."""
+        memory, out = self.memory, self.code.instructions(BODY, True)
+        texts, inside = memory.indices(self.indices, True), None
+        if not self.trusted:
+            texts, inside = memory.wrapped(out, self.param, texts)
+        elements = memory.plus(out, *memory.offset(out, self.param, texts))
+        numbers = out.binary("mul", "i64", elements, out.spread(str(self.size), "i64"))
+        valid = memory.both(mask, inside)
+        self.offsets = numbers if valid is None else out.select(valid, "i64", numbers, out.spread("0", "i64"))
+        found = self.load(positions)
+        memory.used[-1] = "loads from anywhere + transpose"
+        return found if inside is None else [out.select(inside, self.type, x, "zeroinitializer") for x in found]
+
+    def place(self, start: int, lane: int) -> str:
+        offset = self.code.define(f"extractelement {self.code.vector('i64')} {self.offsets}, i64 {lane}")
+        element = self.code.define(f"getelementptr {self.kind}, ptr %p{self.param}, i64 {offset}")
+        return self.code.define(f"getelementptr {self.kind}, ptr {element}, i64 {start}") if start else element
 
 
 def _short(kind: str) -> str:

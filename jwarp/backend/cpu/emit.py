@@ -24,6 +24,7 @@ from jwarp.ir.attributes import Extent, RecordField, RecordFields
 from jwarp.ir.nodes import Block, For, If, Op, Operand, While
 from jwarp.ir.ops import OPS
 from jwarp.types import bool_
+from jwarp.wire import Cover
 
 # A branch of at most this many operations is run under its mask without testing for an empty mask.
 MAX_UNTESTED_OPS = 6
@@ -453,7 +454,9 @@ class BodyEmitter(Body):
         """One lane after the other, or all at once where that makes no difference."""
         name, indices = node.name.removeprefix("atomic_"), node.indices
         values = [self.vector(self.lanes(x)) for x in node.args[len(indices) :]]
-        if node.array in self.sums or node.array in self.blocks.arrays:  # no other thread looks at it meanwhile
+        # No other thread looks at it meanwhile.
+        alone = node.array in self.sums or node.array in self.blocks.arrays
+        if alone or (name == "add" and node.result not in self.used and self.is_own(node.array)):
             self.access(node, indices, lambda element: atomics.add(self.memory, element, values[0], self.mask))
             return
         element = self.element(node, indices, lane_by_lane=True)
@@ -468,6 +471,10 @@ class BodyEmitter(Body):
                     f"extractelement {self.code.vector(scalar_type(element.type))} {before}, i64 0"
                 )
             self.bind(node.result, before)
+
+    def is_own(self, array: int) -> bool:
+        """Whether threads touch the elements of their own coordinates only; launches run those that repeat in turn."""
+        return array < len(self.proofs.covers) and self.proofs.covers[array] is Cover.OWN
 
     def zero_fill(self, params: Iterable[int]) -> None:
         """Zero the elements of this vector's own threads, for outputs where the launch asks for it."""

@@ -56,6 +56,7 @@ from jwarp.lib import norms as _norms  # noqa: F401 its rows
 from jwarp.lib import random as _random  # noqa: F401 its rows
 from jwarp.lib import rotations as _rotations  # noqa: F401 its rows
 from jwarp.lib import search as _search  # noqa: F401 its rows
+from jwarp.lib import segments as _segments  # noqa: F401 its rows
 from jwarp.lib import spatial as _spatial  # noqa: F401 its rows
 from jwarp.lib import tile_random as _tile_random  # noqa: F401 its rows
 from jwarp.lib import transforms as _transforms  # noqa: F401 its rows

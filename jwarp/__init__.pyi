@@ -1275,6 +1275,13 @@ def ceil(x: Float) -> Float:
 def clamp(x: Number, low: Number, high: Number) -> Number:
     """The value between low and high that is nearest to x."""
 
+def closest_point_edge_edge(p1: vec3, q1: vec3, p2: vec3, q2: vec3, epsilon: float) -> vec3:
+    """Where two segments come closest: (s, t, distance), of the points p1 + s (q1 - p1) and p2 + t (q2 - p2).
+
+    A segment whose squared length is at most epsilon counts as its first point, with s or t zero. Of parallel segments,
+    any closest points may be those.
+    """
+
 def copysign(x: Float, y: Float) -> Float:
     """|x| with the sign of y."""
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from jwarp.ir.attributes import Detached, RecordField, RecordFields
-from jwarp.ir.nodes import Block, For, If, Kernel, Op, Operand, Value, While
+from jwarp.ir.attributes import ArrayName, Detached, RecordField, RecordFields
+from jwarp.ir.nodes import Block, For, If, Kernel, Op, Operand, Value, While, arrays_changed, arrays_read
 from jwarp.ir.visit import Visitor
 
 # Which arguments of a pure operation its result depends on smoothly.
@@ -31,6 +31,12 @@ def activity(kernel: Kernel, wanted: Iterable[int], given: Iterable[int], carrie
     varied = _settle(_Varied(carries, set(), set(wanted)), kernel)
     useful = _settle(_Useful(carries, set(), set(given)), kernel)
     return Activity(frozenset(varied.values & useful.values), frozenset(varied.arrays & useful.arrays))
+
+
+def number_of(array: ArrayName) -> int:
+    """The number of an array, which is no origin here."""
+    assert isinstance(array, int)
+    return array
 
 
 def _sources_in_memory(node: Op) -> tuple[int, ...]:
@@ -99,6 +105,8 @@ class _Varied(_Flow):
             return
         if node.row.is_write and any(x in self.values for x in node.values):
             self.arrays.add(node.array)
+        if node.row.is_native and self.varies(node):
+            self.arrays.update(number_of(array) for array in arrays_changed(node))
         if node.result is not None and self.varies(node):
             self.values.add(node.result)
 
@@ -106,6 +114,8 @@ class _Varied(_Flow):
         """Whether the result of an operation depends on what is wanted."""
         if node.name == "param" or node.row.is_access:
             return node.attr in self.arrays
+        if node.row.is_native:
+            return any(array in self.arrays for array in arrays_read(node)) or any(x in self.values for x in node.args)
         if node.name == "top":
             return node.told(RecordField) in self.fields
         if not node.args:
@@ -143,6 +153,11 @@ class _Useful(_Flow):
             if is_used:
                 self.arrays.add(node.array)
             return node.values if node.row.is_write and node.attr in self.arrays else ()
+        if node.row.is_native:
+            if not is_used and self.arrays.isdisjoint(arrays_changed(node)):
+                return ()
+            self.arrays.update(number_of(array) for array in arrays_read(node))
+            return node.args
         if not is_used:
             return ()
         if node.name == "top":

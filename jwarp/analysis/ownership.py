@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from jwarp.ir.attributes import Iota
-from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value, touched_by_gradients, walk
+from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value, native_arrays, touched_by_gradients, walk
 from jwarp.ir.signs import Signs
 from jwarp.types import int32, int64, scalar_of, shape_of
 
@@ -189,7 +189,7 @@ def owned_arrays(kernel: Kernel) -> frozenset[int]:
         known = common.setdefault(node.array, found)
         common[node.array] = [x if x == y else None for x, y in zip(known, found, strict=True)]
     axes = set(range(kernel.tid_dims))
-    elsewhere = touched_by_gradients(kernel)
+    elsewhere = touched_by_gradients(kernel) | native_arrays(kernel.body)
     return frozenset(
         p for p, shifted in common.items()
         if {i[0] for i in shifted if i and i[-1] >= 0} >= axes and p not in elsewhere
@@ -217,5 +217,5 @@ def stencils(kernel: Kernel) -> dict[int, tuple[int, ...]]:
         )
         if found.setdefault(node.array, axes) != axes or not complete:
             found[node.array] = None
-    elsewhere = touched_by_gradients(kernel)
+    elsewhere = touched_by_gradients(kernel) | native_arrays(kernel.body)
     return {p: axes for p, axes in found.items() if axes is not None and p < len(kernel.params) and p not in elsewhere}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,11 +29,16 @@ class Race:
     span: Span
 
 
-def find_race(kernel: Kernel, dims: tuple[int, ...], extents: Extents, repeated: bool) -> Race | None:
-    """A race of a launch over `dims` that is certain, or None. With `repeated`, each thread runs twice."""
+def find_race(
+    kernel: Kernel, dims: tuple[int, ...], extents: Extents, arrays: Container[int], repeated: bool
+) -> Race | None:
+    """A race at one of `arrays` in a launch over `dims` that is certain, or None.
+
+    With `repeated`, each thread runs twice.
+    """
     if 0 in dims:
         return None
-    search = _Search(kernel, _clipped((*dims[: kernel.tid_dims], *((2,) if repeated else ()))), extents)
+    search = _Search(kernel, _clipped((*dims[: kernel.tid_dims], *((2,) if repeated else ()))), extents, arrays)
     search.block(kernel.body, np.ones(search.count, bool))
     return search.race
 
@@ -50,8 +56,8 @@ def _clipped(dims: tuple[int, ...]) -> tuple[int, ...]:
 class _Search:
     """Runs what is known of all threads at once; `values` lacks what depends on anything else."""
 
-    def __init__(self, kernel: Kernel, dims: tuple[int, ...], extents: Extents):
-        self.kernel, self.dims, self.extents = kernel, dims, extents
+    def __init__(self, kernel: Kernel, dims: tuple[int, ...], extents: Extents, arrays: Container[int]):
+        self.kernel, self.dims, self.extents, self.arrays = kernel, dims, extents, arrays
         self.count = math.prod(dims)
         self.coordinates = np.unravel_index(np.arange(self.count), dims)
         self.values: dict[Value, np.ndarray] = {}
@@ -81,7 +87,7 @@ class _Search:
 
     def op(self, node: Op, active: np.ndarray | None) -> None:
         if node.name == "store":
-            if active is not None and node.array < len(self.kernel.params):
+            if active is not None and node.array in self.arrays:
                 self.store(node, active)
         elif node.result is None:
             return

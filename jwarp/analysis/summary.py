@@ -10,6 +10,7 @@ from typing import Any
 from jwarp.analysis.affine import Affine, Condition, Symbol, symbols_of
 from jwarp.analysis.ranges import Proofs, UnconditionalAccess
 from jwarp.analysis.sums import apart_of, sums_of, weight_of
+from jwarp.analysis.thread_order import waiting_loop
 from jwarp.ir.nodes import Kernel
 from jwarp.types import int32
 from jwarp.wire import Cover
@@ -46,6 +47,7 @@ class Summary:
     always: tuple[CertainAccess, ...]
     sums: Mapping[int, int]
     weight: int
+    waits: bool = False  # whether threads may wait for what others do
 
     def to_bytes(self) -> bytes:
         """An encoding that depends on nothing but the content."""
@@ -53,16 +55,16 @@ class Summary:
         clauses = (sorted((_encode(form) for form in clause), key=str) for clause in self.condition)
         condition = sorted(clauses, key=str)
         always = [[a.array, [None if i is None else _encode(i) for i in a.indices]] for a in self.always]
-        parts = [condition, self.covers, always, sorted(self.sums.items()), self.weight]
+        parts = [condition, self.covers, always, sorted(self.sums.items()), self.weight, self.waits]
         return json.dumps(parts, separators=(",", ":")).encode()
 
 
-def summarize(proofs: Proofs) -> Summary:
-    """The summary of an analysed kernel."""
+def summarize(proofs: Proofs, unchanged: Kernel | None = None) -> Summary:
+    """The summary of an analysed kernel, which was `unchanged` before it was made ready for code."""
     always = dict.fromkeys(certain_access(access, proofs) for access in proofs.always)
-    kernel = proofs.kernel
+    kernel, waits = proofs.kernel, waiting_loop(unchanged or proofs.kernel) is not None
     sums = {p: apart_of(kernel, p) for p in sorted(sums_of(kernel))}
-    return Summary(proofs.condition, proofs.covers, tuple(always), sums, weight_of(kernel))
+    return Summary(proofs.condition, proofs.covers, tuple(always), sums, weight_of(kernel), waits)
 
 
 def certain_access(access: UnconditionalAccess, proofs: Proofs) -> CertainAccess:
@@ -81,7 +83,7 @@ def summary_from_bytes(data: bytes, kernel: Kernel) -> Summary:
         *terms, constant = form
         return Affine(tuple((atoms[atom], c) for atom, c in terms), constant)
 
-    condition, covers, always, sums, weight = json.loads(data)
+    condition, covers, always, sums, weight, waits = json.loads(data)
     return Summary(
         frozenset(frozenset(map(decode, clause)) for clause in condition),
         tuple(map(Cover, covers)),
@@ -90,6 +92,7 @@ def summary_from_bytes(data: bytes, kernel: Kernel) -> Summary:
         ),
         dict(sums),
         weight,
+        waits,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jwarp.analysis.ownership import MAX_OFFSET, Form, ThreadIndices, accesses
 from jwarp.ir.attributes import BlockMatmul
-from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, While, used_values, walk
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, While, native_arrays, used_values, walk
 
 # Tenths of a nanosecond, as vector code takes them per thread.
 _OPERATION, _ACCESS, _ATOMIC = 1, 4, 20
@@ -28,7 +28,7 @@ def sums_of(kernel: Kernel) -> frozenset[int]:
     used = used_values(kernel.body)
     accesses = [node for node in walk(kernel.body) if isinstance(node, Op) and node.row.is_access]
     others = {n.array for n in accesses if n.name != "atomic_add" or n.result in used}
-    return frozenset(node.array for node in accesses) - others
+    return frozenset(node.array for node in accesses) - others - native_arrays(kernel.body)
 
 
 def apart_of(kernel: Kernel, array: int) -> int:

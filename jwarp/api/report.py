@@ -15,8 +15,8 @@ import jwarp._native as _native
 from jwarp import caches
 from jwarp.backend.cpu.target import host_target, llvm_version
 from jwarp.backend.cuda import nvrtc
-from jwarp.backend.store import Store
 from jwarp.config import config
+from jwarp.store import Store
 
 PACKAGES = ("jwarp", "jax", "jaxlib", "numpy", "llvmlite", "ml_dtypes", "scipy")
 # What jwarp runs without, and what each is for.

@@ -9,14 +9,14 @@ from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Extent, Origin, Rule
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Block, Const, Gradient, Kernel, Node, Op, Operand, Value, walk
+from jwarp.ir.nodes import Block, Const, Gradient, Kernel, Node, Op, Operand, Value, is_plain, walk
 from jwarp.passes.simplify import simplify
 from jwarp.types import int32
 
 
 def plain(kernel: Kernel) -> Kernel:
     """`kernel` as it runs: without what only its derivatives need."""
-    if not any(isinstance(n, Op) and n.row.for_derivatives for n in walk(kernel.body)):
+    if is_plain(kernel):
         return kernel
     return simplify(dataclasses.replace(kernel, body=_Plain().block(kernel.body), gradients=()))
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 from jwarp.analysis.thread_order import counters
 from jwarp.errors import NotDifferentiableError
-from jwarp.ir.attributes import Extent, Origin
+from jwarp.ir.attributes import Extent, Origin, origins_in
 from jwarp.ir.nodes import Block, Kernel, Local, Op, Param, renumbered, walk, written_params
 from jwarp.ir.verify import MAX_LOCAL_BYTES
 from jwarp.ir.visit import map_ops
-from jwarp.types import ArrayType, int32
+from jwarp.types import ArrayType, int32, uint32
 
 # In the order in which a derived kernel has its parameters; `name` gets the prefix.
 KINDS = {
     "primal": "", "work": "", "final": "final_", "cotangent": "adj_", "gradient": "adj_", "tangent": "dot_",
-    "dim": "dim", "checkpoint": "checkpoint_",
+    "claim": "claim_", "dim": "dim", "checkpoint": "checkpoint_",
 }  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = N
     more = more or {}
     count = len(kernel.params)
     ops = [n for n in walk(body) if isinstance(n, Op)]
-    arrays = {n.attr for n in ops if isinstance(n.attr, Origin)}
+    arrays = {origin for n in ops for origin in origins_in(n.attr)}
     extents: dict[int, Origin] = {}
     for p in sorted({n.told(Extent).array for n in ops if n.name == "shape"}):
         # An extent can be read from whatever array has it.
@@ -54,8 +54,8 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = N
     numbers = {origin: k for k, origin in enumerate(in_order)}
 
     def renumber(node: Op) -> Op:
-        if isinstance(node.attr, Origin):
-            return dataclasses.replace(node, attr=numbers[node.attr])
+        if node.row.is_native or isinstance(node.attr, Origin):
+            return renumbered(node, lambda name: numbers[name])  # type: ignore[index]
         if node.name == "shape":
             extent = node.told(Extent)
             return dataclasses.replace(node, attr=Extent(numbers[extents[extent.array]], extent.axis))
@@ -111,6 +111,9 @@ def _param(kernel: Kernel, origin: Origin, taken: set[str]) -> Param:
     type = param.type
     if origin.kind == "gradient" and not isinstance(type, ArrayType):
         type = ArrayType(type, 1)
+    if origin.kind == "claim":
+        assert isinstance(type, ArrayType)
+        type = ArrayType(uint32, type.ndim)
     name = KINDS[origin.kind] + param.name
     while name in taken:
         name += "_"

@@ -10,11 +10,14 @@ import dataclasses
 from collections.abc import Container, Iterable
 
 from jwarp.analysis.activity import Activity, activity
+from jwarp.analysis.collisions import Collisions, collisions, is_plain_store
 from jwarp.analysis.ownership import owned_arrays
 from jwarp.analysis.thread_order import counters
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward_sweep import recalled
+from jwarp.autodiff.meeting import alone_there, or_nan, stayed
+from jwarp.autodiff.native_calls import for_derivatives, forward_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
 from jwarp.errors import NotDifferentiableError
@@ -31,8 +34,11 @@ from jwarp.ir.nodes import (
     Operand,
     Value,
     While,
+    arrays_changed,
     blocks,
+    native_arrays,
     operands,
+    renumbered,
     used_values,
     walk,
     written_params,
@@ -49,21 +55,25 @@ def jvp(
     wanted: Container[int] | None = None,
     *,
     repeated: bool = False,
+    alone: bool = False,
     taken: Iterable[int] = (),
+    of_derivative: bool = False,
 ) -> Derived:
     """The kernel of tangents of the arrays that `kernel` writes, from tangents of the parameters `given`.
 
     The tangent of an array that is written is also that of its initial content. With `wanted`, arrays that are
-    not among them are scratch. With `repeated`, several threads have the same coordinates. From arrays `taken`,
-    what an exchange finds is what it found before, as one thread takes what is there.
+    not among them are scratch. With `repeated`, several threads have the same coordinates; one that is `alone` is the
+    only one. From arrays `taken`, what an exchange finds is what it found before, as one thread takes what is there.
+    A kernel that is itself the one `of_derivative` has checks that no other launch makes, and has settled collisions.
 
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
-    kernel = simplify(kernel)
+    kernel = simplify(for_derivatives(kernel, reverse=False))
     floats = [p for p in written_params(kernel) if kernel.params[p].dtype.is_float]
     owned = frozenset() if repeated else owned_arrays(kernel)
-    forward = _Forward(kernel, activity(kernel, given, floats, carries), owned)
+    meets = Collisions() if of_derivative else collisions(kernel, repeated=repeated, alone=alone)
+    forward = _Forward(kernel, activity(kernel, given, floats, carries), owned, meets, keeps_checks=of_derivative)
     body = make_block([*forward.cleared_locals(), *forward.block(kernel.body).nodes])
     returned = {Origin("tangent", p) for p in floats if wanted is None or p in wanted}
     counted = replayed(kernel, owned)
@@ -78,9 +88,12 @@ def jvp(
 class _Forward(Rebuilder):
     """`tangents` maps values to their tangents; one that has none there has tangent zero."""
 
-    def __init__(self, kernel: Kernel, active: Activity, owned: frozenset[int]):
+    def __init__(
+        self, kernel: Kernel, active: Activity, owned: frozenset[int], meets: Collisions, *, keeps_checks: bool
+    ):
         super().__init__()
-        self.kernel, self.active, self.owned = kernel, active, owned
+        self.kernel, self.active, self.owned, self.meets = kernel, active, owned, meets
+        self.keeps_checks = keeps_checks
         self.tangents: dict[Value, Operand] = {}
         self.written = frozenset(written_params(kernel))
         self.used = used_values(kernel.body)
@@ -141,13 +154,20 @@ class _Forward(Rebuilder):
             return dataclasses.replace(node, name="load", attr=recalled(node, self.written))
         if node.name == "replayed":
             return dataclasses.replace(node, name="cast", args=node.args[1:])
+        if node.row.is_native:
+            return renumbered(node, self.origin)  # type: ignore[arg-type]
         in_memory = node.row.attribute in (ArrayNumber, ParamNumber)
         return dataclasses.replace(node, attr=self.origin(node.number)) if in_memory else node
 
     def op(self, node: Op) -> None:
         if node.name == "rule" and not self.active.arrays.isdisjoint(node.told(RuleOfCall).arrays):
             raise authored_refusal(self.kernel, node, "a derivative in forward mode")
-        if node.row.is_lasting and node.row.effect != "write":
+        if node.row.is_native and (
+            (node.result is not None and node.result in self.active)
+            or not self.active.arrays.isdisjoint(arrays_changed(node))
+        ):
+            raise forward_refusal(self.kernel, node)
+        if node.row.is_lasting and node.row.effect != "write" and not self.keeps_checks:
             return  # the launch itself has checked and printed
         rule = _TAPE_RULES.get(node.name)
         if rule is not None:
@@ -197,7 +217,14 @@ class _Forward(Rebuilder):
 
     def write(self, node: Op, origin: Origin) -> None:
         """A store, addition or exchange: the same with tangents."""
-        args = (*node.indices, self.tangent(node.args[-1]))
+        tangent = self.tangent(node.args[-1])
+        if node.array in self.meets.told:
+            wins = stayed(self.builder, self.kernel, node.array, node.indices, node.args[-1])
+            self.store_where(wins, node, origin, tangent)
+            return
+        if node.array in self.meets.untold and is_plain_store(node, self.used):
+            tangent = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, node.indices), tangent)
+        args = (*node.indices, tangent)
         if node.result is None or not self.is_used(node.result):
             if node.name == "atomic_add" and node.args[-1] not in self.tangents:
                 return  # the adjoint has nothing to do here either, and what it does not read is not kept
@@ -220,8 +247,12 @@ class _Forward(Rebuilder):
         final = Value(with_shape(self.kernel.array(node.array).dtype, shape_of(indices[0].type)))
         self.builder.append(Op("load", indices, Origin("final", node.array), final, node.span))
         wins = self.builder.op("eq", node.args[-1], final)
+        self.store_where(wins, node, origin, self.tangent(node.args[-1]))
+
+    def store_where(self, wins: Operand, node: Op, origin: Origin, tangent: Operand) -> None:
+        """Store a tangent where the value is the one that stayed."""
         with self.builder.block() as nodes:
-            self.builder.append(Op("store", (*indices, self.tangent(node.args[-1])), origin, None, node.span))
+            self.builder.append(Op("store", (*node.indices, tangent), origin, None, node.span))
         self.builder.append(If(wins, make_block(nodes), Block(), (), node.span))
 
     def refuse(self, node: Op, origin: Origin) -> None:
@@ -293,7 +324,8 @@ def replayed(kernel: Kernel, owned: frozenset[int]) -> frozenset[int]:
     """
     if not kernel.ordered:
         return frozenset()
-    return frozenset(p for p in counters(kernel, owned) if not kernel.params[p].dtype.is_float)
+    given_away = native_arrays(kernel.body)
+    return frozenset(p for p in counters(kernel, owned) - given_away if not kernel.params[p].dtype.is_float)
 
 
 def refuse_order(kernel: Kernel, body: Block, owned: Container[int]) -> None:

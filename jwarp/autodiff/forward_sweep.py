@@ -6,9 +6,10 @@ import functools
 import itertools
 from collections.abc import Container, Iterable
 
-from jwarp.analysis.activity import Activity
+from jwarp.analysis.activity import Activity, number_of
 from jwarp.autodiff.custom_gradients import loaded_by_gradients
-from jwarp.ir.attributes import ArrayNumber, Origin, ParamNumber, RecordField, RecordFields
+from jwarp.autodiff.native_calls import left_as_found, made_again
+from jwarp.ir.attributes import ArrayNumber, NativeCall, Origin, ParamNumber, RecordField, RecordFields
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     Block,
@@ -21,6 +22,8 @@ from jwarp.ir.nodes import (
     Operand,
     Value,
     While,
+    arrays_changed,
+    native_arrays,
     results,
     used_values,
     walk,
@@ -67,10 +70,13 @@ class ForwardSweep(Rebuilder):
         self.trips_of: dict[int, Value] = {}  # by id of a while loop: stands for its number of trips
         ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
         self.used = used_values(kernel.body)
+        self.left = left_as_found(kernel)
         # An atomic operation whose result is used reads, too.
-        self.loaded = frozenset(
-            n.array for n in ops if n.row.is_access and (not n.row.is_write or n.result in self.used)
-        ) | loaded_by_gradients(kernel)
+        self.loaded = (
+            frozenset(n.array for n in ops if n.row.is_access and (not n.row.is_write or n.result in self.used))
+            | loaded_by_gradients(kernel)
+            | frozenset(map(number_of, native_arrays(kernel.body)))
+        )
         self.loaded -= counters
         self.busy = frozenset(id(n) for n in walk(kernel.body) if self.is_busy(n))
 
@@ -79,6 +85,11 @@ class ForwardSweep(Rebuilder):
         return any(
             any(r in self.active for r in results(inner))
             or (isinstance(inner, Op) and inner.row.is_write and inner.array in self.active.arrays)
+            or (
+                isinstance(inner, Op)
+                and inner.row.is_native
+                and not self.active.arrays.isdisjoint(arrays_changed(inner))
+            )
             for inner in walk_node(node)
         )
 
@@ -92,6 +103,8 @@ class ForwardSweep(Rebuilder):
 
     def origin(self, array: int) -> Origin:
         """The array of the adjoint kernel that holds what array `array` holds in the kernel."""
+        if array in self.left:
+            return Origin("final", array)
         local = array >= len(self.kernel.params)
         return Origin("work" if local or array in self.written else "primal", array)
 
@@ -110,6 +123,9 @@ class ForwardSweep(Rebuilder):
             self.scalar(node)
         elif row.is_access and node.array in self.counters:
             self.shared_access(node, args)
+        elif row.is_native:
+            made = self.fresh(result) if result is not None else None
+            self.builder.append(Op(node.name, args, made_again(node.told(NativeCall), self.origin), made, span))
         elif row.is_write:
             made = self.fresh(result) if result is not None else None
             if node.array in self.loaded:

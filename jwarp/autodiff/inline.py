@@ -78,6 +78,11 @@ class _Directions(Rebuilder):
         if row.is_write or isinstance(getattr(node.result, "type", None), TileType):
             what = "uses tiles" if not row.is_write else "writes to an array"
             raise CompileError(f"`{self.name}` {what}, so wp.grad cannot take its gradient", node.span)
+        if row.is_native:
+            raise CompileError(
+                f"`{self.name}` calls native code, through which wp.grad does not go", node.span,
+                "let it call the function that stands for it on processors",
+            )  # fmt: skip
         self.keep(node)
         if node.name == "rule":
             self.rules[node.told(Rule).gradient] = node

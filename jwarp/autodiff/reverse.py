@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jwarp.analysis.activity import Activity, activity
+from jwarp.analysis.collisions import Collisions, collisions
 from jwarp.analysis.ownership import ThreadIndices, owned_arrays, stencils
 from jwarp.autodiff.checkpoints import Checkpoints, LoopCheckpoints, LoopOverwrites, Storage
 from jwarp.autodiff.custom_gradients import Inlined, loaded_by_gradients, memory_refusal
@@ -21,9 +22,11 @@ from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order, replayed
 from jwarp.autodiff.forward_sweep import ForwardSweep
 from jwarp.autodiff.gather import gather
+from jwarp.autodiff.meeting import alone_there, or_nan, stayed
+from jwarp.autodiff.native_calls import build_adjoint, for_derivatives, no_adjoint, sharing_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
-from jwarp.ir.attributes import Detached, Origin, Rule
+from jwarp.ir.attributes import Detached, NativeCall, Origin, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
     Block,
@@ -60,14 +63,16 @@ def vjp(
     *,
     shared: Iterable[int] = (),
     repeated: bool = False,
+    alone: bool = False,
     gathered: Iterable[int] = (),
     storage: Storage = Storage.TAPE,
 ) -> Derived:
     """The adjoint of `kernel`: gradients of the parameters `wanted` from cotangents of the arrays `given`.
 
     Parameters `shared` are the same for many launches of a batch, and with `repeated` several threads have
-    the same coordinates; both make sums of what would else be one thread's own. The gradients of parameters
-    `gathered`, which `stencils` knows and whose loads are in range, are stored once for each element.
+    the same coordinates; both make sums of what would else be one thread's own. A thread that is `alone` is the only
+    one of the launch. The gradients of parameters `gathered`, which `stencils` knows and whose loads are in range, are
+    stored once for each element.
 
     `storage` says where loops keep what their trips started with.
 
@@ -75,13 +80,16 @@ def vjp(
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
     """
     wants, gives = frozenset(wanted), frozenset(given)
+    kernel = for_derivatives(kernel, reverse=True)
 
     def of(kernel: Kernel) -> Derived:
         written = frozenset(written_params(kernel))
         kernel = simplify(speculate(simplify(kernel)))
         owned = frozenset() if repeated else owned_arrays(kernel) - frozenset(shared)
         active, counters = activity(kernel, wants, gives, carries), replayed(kernel, owned)
-        reverse = _Reverse(kernel, wants, active, written, owned, counters, storage)
+        meets = collisions(kernel, repeated=repeated, alone=alone)
+        reverse = _Reverse(kernel, wants, active, written, owned, meets, counters, storage,
+                           frozenset(shared), repeated)  # fmt: skip
         places = {p: axes for p, axes in stencils(kernel).items() if p in set(gathered) - owned}
         return reverse.adjoint(kernel, {} if counters else places)
 
@@ -107,13 +115,18 @@ class _Reverse(ForwardSweep):
         active: Activity,
         written: frozenset[int],
         owned: frozenset[int],
+        meets: Collisions,
         counters: frozenset[int],
         storage: Storage,
+        shared: frozenset[int],
+        repeated: bool,
     ):
         super().__init__(kernel, active, written, counters, is_taped=storage is Storage.TAPE)
         self.checkpoints = Checkpoints(self) if storage is Storage.CHECKPOINTS else None
-        self.wanted, self.owned, self.indices = wanted, owned, ThreadIndices(kernel)
+        self.wanted, self.owned, self.meets, self.indices = wanted, owned, meets, ThreadIndices(kernel)
         self.gradients: dict[Value, Operand] = {}
+        self.native_parts: dict[Operand, dict[int, Operand]] = {}  # gradients of what comes out of native code
+        self.shared, self.repeated = shared, repeated
         self.cotangents: dict[tuple[int, int], Operand] = {}  # of results of calls with their own gradients
 
     # -- the whole kernel
@@ -312,6 +325,8 @@ class _Reverse(ForwardSweep):
     def reverse_op(self, node: Op) -> None:
         if node.row.is_write:
             self.reverse_write(node)
+        elif node.row.is_native:
+            self.reverse_native(node)
         elif node.name == "rule":
             self.reverse_call(node)
         elif node.name == "clear":
@@ -334,6 +349,9 @@ class _Reverse(ForwardSweep):
         assert node.result is not None
         if node.name == "load":
             self.add_to(node.array, self.operands(node.args), g, self.is_own(node.array, node.args))
+            return
+        if node.name == "native_part":
+            self.native_parts.setdefault(node.args[0], {})[node.number] = g
             return
         if node.name == "detach":
             detached = node.told(Detached)
@@ -375,6 +393,23 @@ class _Reverse(ForwardSweep):
         )  # fmt: skip
         inlined.run()
 
+    def reverse_native(self, node: Op) -> None:
+        """Run the adjoint that the author of native code wrote."""
+        call = node.told(NativeCall)
+        found = self.native_parts.pop(node.result, {}) if node.result is not None else {}
+        if not found and self.active.arrays.isdisjoint(call.changes):
+            return
+        if not call.adjoint:
+            raise no_adjoint(self.kernel, node)
+        arrays = {*call.reads, *call.changes}
+        if arrays and (self.repeated or not arrays.isdisjoint(self.shared)):
+            raise sharing_refusal(self.kernel, node)
+        args = self.operands(node.args)
+        given = build_adjoint(self.builder, call, args, found, self.origin, self.adjoint_origin)
+        for x, g in zip(node.args, given, strict=True):
+            if g is not None:
+                self.accumulate(x, g)
+
     # -- memory in reverse
 
     def adjoint_origin(self, array: int) -> Origin:
@@ -412,7 +447,14 @@ class _Reverse(ForwardSweep):
         rule(self, node, self.adjoint_origin(node.attr), self.operands(node.indices))
 
     def reverse_store(self, node: Op, origin: Origin, indices: tuple[Operand, ...]) -> None:
-        g = self.load(origin, indices)
+        if node.array in self.meets.told:
+            value = self.operand(node.args[-1])
+            wins = stayed(self.builder, self.kernel, node.array, indices, value)
+            self.accumulate(node.args[-1], self.taken(wins, origin, indices))
+            return
+        g: Operand = self.load(origin, indices)
+        if node.array in self.meets.untold:
+            g = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, indices), g)
         before = self.gradients.pop(node.result, None) if node.result is not None else None
         self.accumulate(node.args[-1], g)
         self.builder.effect("store", *indices, before or zero(g.type), attr=origin)
@@ -431,14 +473,18 @@ class _Reverse(ForwardSweep):
             raise order_refusal(self.kernel, node)
         final = self.load(Origin("final", node.array), indices)
         wins = self.builder.op("eq", self.operand(node.args[-1]), final)
-        taken = Value(final.type)
+        self.accumulate(node.args[-1], self.taken(wins, origin, indices))
+
+    def taken(self, wins: Operand, origin: Origin, indices: tuple[Operand, ...]) -> Value:
+        """The cotangent of an element, which the first thread takes away that `wins`; others get zero."""
+        # An exchange waits for memory. A load that comes before it does that for all lanes of a vector at once.
+        there = self.load(origin, indices)
+        taken, made, nothing, span = Value(there.type), Value(there.type), zero(there.type), self.builder.span
+        wins = self.builder.op("and", wins, self.builder.op("ne", there, nothing))
         with self.builder.block() as nodes:
-            self.builder.append(Op("atomic_exch", (*indices, zero(final.type)), origin, taken, node.span))
-        made = Value(final.type)
-        self.builder.append(
-            If(wins, make_block(nodes, [taken]), make_block([], [zero(final.type)]), (made,), node.span)
-        )
-        self.accumulate(node.args[-1], made)
+            self.builder.append(Op("atomic_exch", (*indices, nothing), origin, taken, span))
+        self.builder.append(If(wins, make_block(nodes, [taken]), make_block([], [nothing]), (made,), span))
+        return made
 
 
 _WRITE_RULES = {

@@ -51,6 +51,8 @@ def carries(node: Op) -> tuple[bool, ...]:
     assert node.result is not None
     if node.name == "recall":
         return tuple(False for _ in node.args)
+    if node.name == "native_part":
+        return (node.result.type.is_float,)
     if node.name == "detach":
         return (False, *(True for _ in node.args[1:]))
     rules = rules_of(node) if node.result.type.is_float else None

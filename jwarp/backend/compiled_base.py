@@ -21,12 +21,13 @@ from jwarp.analysis.summary import (
     summary_from_bytes,
 )
 from jwarp.backend.generator import identity
-from jwarp.backend.store import Store, key_of
+from jwarp.collector import no_collection
 from jwarp.config import CODE_SETTINGS, Settings
 from jwarp.errors import LaunchError
 from jwarp.ir.nodes import Kernel, failure_texts
 from jwarp.ir.serialize import fingerprint, to_bytes
 from jwarp.passes.hoist import hoist
+from jwarp.store import Store, key_of
 from jwarp.types import ArrayType
 from jwarp.wire import DTYPES, Alternative, Cover, Parameter, encode_plan, escape
 
@@ -62,6 +63,7 @@ class AnalysedKernel:
         raise NotImplementedError
 
     @functools.cached_property
+    @no_collection()
     def proofs(self) -> Proofs:
         """The analysis that code is generated from; slow for long kernels."""
         kernel = self.optimized()
@@ -74,7 +76,7 @@ class AnalysedKernel:
         known = self._store.load(key)
         if known is not None:
             return summary_from_bytes(known, self.kernel)
-        made = summarize(self.proofs)
+        made = summarize(self.proofs, self.kernel)
         self._store.save(key, made.to_bytes())
         return made
 

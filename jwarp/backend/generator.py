@@ -3,51 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import sys
-import time
-from pathlib import Path
 
 import llvmlite
 import llvmlite.binding as llvm
-import numpy as np
 
 from jwarp.caches import cached
-
-# Everything between a kernel's IR and its machine code. The frontend reads the library.
-PARTS = ("types", "ir", "frontend", "lib", "analysis", "passes", "tiling", "backend", "wire.py")
-
-_PACKAGE = Path(__file__).parent.parent
-_imported = time.time()
+from jwarp.sources import sources
 
 
 @cached("one")
 def identity() -> str | None:
-    """Equal in two processes only if their generators are; None if nothing may be kept.
-
-    That is so where sources cannot be read, and where they were edited after this process had read them:
-    they no longer say what it runs.
-    """
-    digest = hashlib.sha256()
-    versions = (llvmlite.__version__, llvm.llvm_version_info, np.__version__, sys.version)
-    digest.update(repr(versions).encode())
-    try:
-        for path in _sources():
-            if os.stat(path).st_ctime > _imported:
-                return None
-            digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0")
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-    except OSError:
+    """Equal in two processes only if their generators are; None if nothing may be kept."""
+    own = sources()
+    if own is None:
         return None
-    return digest.hexdigest()
-
-
-def _sources() -> list[Path]:
-    sources = []
-    for part in PARTS:
-        path = _PACKAGE / part
-        found = [path] if path.suffix else sorted(path.rglob("*.py"))
-        if not found:
-            raise FileNotFoundError(path)
-        sources += found
-    return sources
+    return hashlib.sha256(repr((llvmlite.__version__, llvm.llvm_version_info, own)).encode()).hexdigest()

@@ -23,8 +23,10 @@ from jwarp.launching.derive import (
     Variant,
     derive,
     gatherable,
+    is_alone,
     reads_order,
     refuse_race,
+    rounding_as,
     switched_off,
 )
 from jwarp.launching.descriptor import Descriptor, descriptor_of
@@ -207,13 +209,13 @@ def _launch_jvp(
         program, launch.geometry, extents, known_integers(launch, dict(zip(launch.operands, primals, strict=True)))
     )
     variant = Variant(
-        "tangent", floats, tuple(moving), fresh=fresh, gatherable=known,
-        repeated=launch.geometry.may_repeat, for_gpu=may_have_gpu(),
+        "tangent", floats, tuple(moving), fresh=fresh, gatherable=known, repeated=launch.geometry.may_repeat,
+        alone=is_alone(program, launch.geometry), for_gpu=may_have_gpu(),
     )  # fmt: skip
     if reads_order(program, _faces(variant)):
         # Where a derivative reads what atomic operations find, it runs as the launch does: in the order of threads.
         launch = dataclasses.replace(launch, program=program.in_order)
-    results = launch_p.bind(*primals, launch=launch, **params)
+    results = launch_p.bind(*primals, launch=_rounding_as(launch, _read(launch.program, variant)), **params)
     values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
     outs = bind_variant(launch, variant, values, extents, batch.extents, dict.fromkeys(floats, full))
     made = dict(zip(floats, outs, strict=True))
@@ -222,6 +224,12 @@ def _launch_jvp(
 
 
 compat.ad.primitive_jvps[launch_p] = _launch_jvp
+
+
+def _rounding_as(launch: Launch, sources: Iterable[Source]) -> Launch:
+    """The launch that is run where it has a derivative with these sources."""
+    program = rounding_as(launch.program, sources)
+    return descriptor_of(program, launch.geometry, launch.roles, launch.block_dim)
 
 
 def known_integers(launch: Descriptor, primals: Mapping[int, Any]) -> dict[int, int]:
@@ -308,13 +316,14 @@ def bind_adjoint(
     gathered = tuple(p for p in known if p in wanted)
     variant = Variant(
         "adjoint", tuple(wanted), tuple(cotangents), fresh=fresh, gathered=gathered, gatherable=known,
-        repeated=launch.geometry.may_repeat, for_gpu=may_have_gpu(),
+        repeated=launch.geometry.may_repeat, alone=is_alone(program, launch.geometry), for_gpu=may_have_gpu(),
     )  # fmt: skip
     values: dict[Source, tuple[Any, Mask]] = {}
     values |= {Source("primal", p): (x, ()) for p, x in zip(launch.operands, operands, strict=True)}
     values |= {Source("given", p): (x, ()) for p, x in cotangents.items()}
-    if any(source.kind == "final" for source in _read(program, variant)):
-        finals = bind(operands, launch, zeros)
+    read = _read(program, variant)
+    if any(source.kind == "final" for source in read):
+        finals = bind(operands, _rounding_as(launch, read), zeros)
         values |= {Source("final", p): (x, ()) for p, x in zip(launch.results, finals, strict=True)}
     return bind_variant(launch, variant, values, extents, (), dict.fromkeys(wanted, ()))
 

@@ -10,6 +10,7 @@ import numpy as np
 from jwarp.bind import compat
 from jwarp.config import config
 from jwarp.dispatch.ready import Ready
+from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launching import grouping
@@ -76,7 +77,7 @@ def key_of(values: Sequence[Any], *others: Hashable) -> Hashable | None:
             parts.append((kind, value.shape, value.dtype))
         else:
             return None
-    return (compat.x64_enabled(), config.settings, *parts, others)
+    return (compat.x64_enabled(), config.settings, options.changes, *parts, others)
 
 
 def _shape_key(value: Any) -> Hashable | None:

@@ -9,7 +9,16 @@ import numpy as np
 
 from jwarp.analysis.affine import Extents
 from jwarp.dispatch.host_arrays import InPlace, Place, Use, refuse_shared
-from jwarp.launching.derive import DerivedLaunch, Feed, Variant, depends_on_integers, derive, gatherable
+from jwarp.launching.derive import (
+    DerivedLaunch,
+    Feed,
+    Variant,
+    depends_on_integers,
+    derive,
+    gatherable,
+    is_alone,
+    rounding_as,
+)
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.program import GeneratedProgram
 from jwarp.wire import Role
@@ -66,7 +75,8 @@ class InPlaceAdjoint:
         self._after: list[Callable[[], None]] = []
         self._finals: dict[int, np.ndarray] = {}
         if any(need.kind == "final" for need in self.needs):
-            self.forward = InPlace(program, geometry, [self._kept(p) for p in range(len(contents))], block_dim)
+            exact = rounding_as(program, derived.sources)
+            self.forward = InPlace(exact, geometry, [self._kept(p) for p in range(len(contents))], block_dim)
         if derived.has_results:
             params = derived.program.params
             places = [
@@ -109,6 +119,7 @@ class InPlaceAdjoint:
             gathered=tuple(p for p in known if p in self.wanted),
             gatherable=known,
             repeated=self.geometry.may_repeat,
+            alone=is_alone(self.program, self.geometry),
         )
 
     def _needs(self, derived: DerivedLaunch) -> tuple[Need, ...]:

@@ -70,7 +70,7 @@ _CHOICES: PerOwner[GenericKernel, Any, Kernel] = PerOwner("choices of an instanc
 def choice_key(kernel: Any, inputs: Sequence[Any], outputs: Sequence[Any] = ()) -> Any:
     """What must be alike for the instance to be the same; None where a closer look is needed."""
     # Those that `wp.overload` made are preferred, so a choice made while there were fewer may be another one.
-    parts: list[Any] = [len(kernel.overloads), len(outputs)]
+    parts: list[Any] = [kernel.overload_count, len(outputs)]
     for value in inputs:
         kind = type(value)
         if kind is compat.Array:

@@ -8,6 +8,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
@@ -122,9 +123,11 @@ class Context:
         self.assigned_name = ""  # of the variable that the expression at hand is for
         self.unrolled = 1  # how many copies of the code at hand are being read
         self.stack: list[Func] = []  # the functions being read
+        self.modules: dict[ModuleType, Any] = {}  # those that names were read of, with what each was loaded by
         self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
         self.lent: frozenset[int] = frozenset()  # arguments, by identity, that a call may change in place
         self.only_scalars = False  # whether variables must not be in memory
+        self.is_counted = True  # whether all that is named is among the names of the functions' code
         self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
 
     # -- places in the source

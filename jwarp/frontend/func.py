@@ -53,24 +53,24 @@ class Func(ByName):
         definition = definition or Definition.of(function)
         if earlier is not None and definition.captured.get(self.name) is earlier:
             del definition.captured[self.name]  # it means all overloads, the later ones too
-        self._definition = definition
+        self.definition = definition
         # What is defined anew with the same parameters replaces what was there.
-        known: tuple[Func, ...] = () if earlier is None else earlier._defined
+        known: tuple[Func, ...] = () if earlier is None else earlier.defined
         written = _written_parameters(function)
-        self._defined: tuple[Func, ...] = (*(f for f in known if _written_parameters(f.python) != written), self)
+        self.defined: tuple[Func, ...] = (*(f for f in known if _written_parameters(f.python) != written), self)
 
     @functools.cached_property
     def source(self) -> Source:
         """The syntax tree, read when it is first needed."""
-        known = self._definition
+        known = self.definition
         return read_source(self.python, known.captured, known.lines, known.statics)
 
     @property
     def overloads(self) -> tuple[Func, ...]:
         """The functions that a call of this name chooses from; the last one with the same types counts."""
-        if len(self._defined) == 1:
-            return self._defined
-        return tuple({f.wanted: f for f in self._defined}.values())
+        if len(self.defined) == 1:
+            return self.defined
+        return tuple({f.wanted: f for f in self.defined}.values())
 
     @functools.cached_property
     def wanted(self) -> tuple[Any, ...]:
@@ -106,7 +106,7 @@ class Func(ByName):
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:
         """The annotations, with those written as text evaluated."""
-        return annotations_of(self.python, self._definition.captured)
+        return annotations_of(self.python, self.definition.captured)
 
     @functools.cached_property
     def references(self) -> dict[str, Reference]:
@@ -162,7 +162,7 @@ class Lambda(Func):
 
     @functools.cached_property
     def source(self) -> Source:
-        return lambda_source(self.python, self._definition.captured, self._definition.lines)
+        return lambda_source(self.python, self.definition.captured, self.definition.lines)
 
 
 def _written_parameters(function: Callable) -> tuple[str, ...]:

@@ -68,6 +68,8 @@ class GenericKernel(Kernel):
     """
 
     is_generic = True
+    # Gives the instances that another library has been asked for.
+    found_elsewhere: Callable[[], Mapping[Any, Kernel]] | None = None
 
     def __init__(
         self,
@@ -89,7 +91,20 @@ class GenericKernel(Kernel):
     @property
     def overloads(self) -> tuple[Kernel, ...]:
         """The instances that `wp.overload` has made, in order."""
-        return tuple(self._explicit.values())
+        return tuple(self._known.values())
+
+    @property
+    def _known(self) -> Mapping[tuple[Any, ...], Kernel]:
+        """The instances that somebody has asked for, by the types of their parameters."""
+        if self.found_elsewhere is None:
+            return self._explicit
+        others = self.found_elsewhere()
+        return {**{tuple(_meant(p.type) for p in made.signature): made for made in others.values()}, **self._explicit}
+
+    @property
+    def overload_count(self) -> int:
+        """A number that grows with the instances that somebody has asked for."""
+        return len(self._explicit) + (0 if self.found_elsewhere is None else len(self.found_elsewhere()))
 
     # -- instances
 
@@ -180,33 +195,31 @@ class GenericKernel(Kernel):
         Raises:
             KernelTypeError: one does not fit its parameter, or does not tell its type; the message names it.
         """
-        try:
-            kinds = tuple(_inferred(self, seen))
-        except KernelTypeError:
-            known = self._only_fitting(seen)
-            if known is None:
-                raise
-            return known
-        if self._explicit and kinds not in self._explicit:
-            known = self._only_fitting(seen)
-            if known is not None:
-                return known
-        return self.instance(kinds)
-
-    def _only_fitting(self, seen: Sequence[Seen]) -> Kernel | None:
-        """The one of the instances made by `wp.overload` that takes the arguments; None without one, or several."""
-        found = [
-            kernel
-            for kinds, kernel in self._explicit.items()
-            if all(_could_be(given, kind) for given, kind in zip(seen, kinds, strict=True))
+        known = self._known
+        fitting = [
+            kinds for kinds in known if all(_could_be(given, kind) for given, kind in zip(seen, kinds, strict=True))
         ]
-        return found[0] if len(found) == 1 else None
+        if len(fitting) == 1:
+            return known[fitting[0]]
+        self._check_told_apart(seen, fitting)
+        return self.instance(tuple(_inferred(self, seen)))
+
+    def _check_told_apart(self, seen: Sequence[Seen], fitting: Sequence[tuple[Any, ...]]) -> None:
+        """Refuse arguments that several instances take, where one does not say which of two types it is."""
+        for u, parameter in enumerate(self.signature):
+            found = list(dict.fromkeys(kinds[u] for kinds in fitting))
+            if len(found) > 1 and seen[u].dtype is not None:
+                raise KernelTypeError(
+                    f"kernel '{self.name}', parameter '{parameter.name}': {seen[u].shown} may be "
+                    f"{' or '.join(map(repr, found))}, of which there are instances",
+                    hint=f"launch the one that is meant: wp.overload({self.name}, [types of the parameters])",
+                )
 
     # -- what only instances have
 
     def _refused(self) -> Never:
         open_ = next(p for p in self.signature if is_open(p.type))
-        known = f"; there are {', '.join(map(repr, self.overloads))}" if self._explicit else ""
+        known = f"; there are {', '.join(map(repr, self.overloads))}" if self._known else ""
         raise CompileError(
             f"kernel `{self.name}` is generic: the type of `{open_.name}`, {open_.type}, is not known here{known}",
             self.span,
@@ -219,7 +232,7 @@ class GenericKernel(Kernel):
         Raises:
             CompileError: there is none, or there are several.
         """
-        if len(self._explicit) == 1:
+        if len(self._known) == 1:
             return self.overloads[0]
         self._refused()
 

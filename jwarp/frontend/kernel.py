@@ -6,12 +6,15 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any, overload
 
 from jwarp.caches import Cache, PerOwner
+from jwarp.collector import no_collection
 from jwarp.config import Settings, config
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.builtins import rows  # noqa: F401 defines them
+from jwarp.frontend.content import content_of
 from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel, Parameter
@@ -28,11 +31,17 @@ from jwarp.frontend.syntax.source import (
 )
 from jwarp.frontend.tiles.blocks import by_blocks
 from jwarp.ir import nodes
+from jwarp.ir.serialize import from_entry, known, to_entry
+from jwarp.sources import sources
+from jwarp.store import Store, key_of
 from jwarp.types import Bound, as_type, is_open, wanted_type
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
 
+
+# What is kept of a kernel whose IR depends on the size of blocks.
+_USES_TILES = b"uses tiles"
 
 _IRS: PerOwner[Kernel, tuple, nodes.Kernel] = PerOwner("IR of a kernel", "settings that change it, and sizes of blocks")
 
@@ -42,6 +51,7 @@ class PythonKernel(Kernel):
 
     _variables: Bound | None = None  # the types that type variables of a generic kernel stand for
     _tiled: bool | None = None  # whether it uses tiles, once that is known
+    _modules: Mapping[ModuleType, Any] = {}  # those that its code names something of, with what each was loaded by
 
     def __init__(
         self,
@@ -65,6 +75,21 @@ class PythonKernel(Kernel):
     def _irs(self) -> Cache[tuple, nodes.Kernel]:
         return _IRS.of(self)
 
+    @property
+    def plans(self) -> Cache[Any, Any]:
+        if self._modules:
+            self._check_modules()
+        return self._plans
+
+    def _check_modules(self) -> None:
+        """Forget what was read, if a module that the code names something of has been reloaded since."""
+        if all(getattr(module, "__spec__", None) is spec for module, spec in self._modules.items()):
+            return
+        with self._lock:
+            self._modules, self._tiled = {}, None
+            self._irs.clear()
+        self._plans.clear()
+
     @functools.cached_property
     def source(self) -> Source:
         known = self._definition
@@ -75,12 +100,13 @@ class PythonKernel(Kernel):
 
         Of a kernel with tiles, it is the one for some size of the block: for what depends on the parameters only.
         """
+        self._check_modules()
         settings = self.settled(settings or config.settings)
         if self._tiled:
             return self._some_blocks(settings)
         key = (settings.max_unroll, settings.debug)
         try:
-            made = self._lowered(key)
+            made = self._lowered(key, settings)
         except UsesTiles:
             self._tiled = True
             return self._some_blocks(settings)
@@ -104,17 +130,57 @@ class PythonKernel(Kernel):
         """
         settings = self.settled(settings or config.settings)
         key = (settings.max_unroll, settings.debug, block_dim)
-        thread, lanes = self._lowered(key), (*key, lane_axis, count)
-        with self._lock:
-            return self._irs.made(lanes, lambda: by_blocks(thread, block_dim, lane_axis, count))
 
-    def _lowered(self, key: tuple) -> nodes.Kernel:
-        """What one thread does, under the settings and for the size of the block that `key` has."""
-        with self._lock:
-            return self._irs.made(
-                key,
-                lambda: lower_kernel_source(self.source, self.signature, self.params, *key, variables=self._variables),
-            )
+        def made() -> tuple[nodes.Kernel, bool]:
+            thread, lasts = self._read(key)
+            return by_blocks(thread, block_dim, lane_axis, count), lasts
+
+        lanes = (*key, lane_axis, count)
+        with self._lock, no_collection():
+            return self._irs.made(lanes, lambda: self._kept(lanes, settings, made))
+
+    def _lowered(self, key: tuple, settings: Settings) -> nodes.Kernel:
+        """What one thread does, under the settings that `key` has."""
+        with self._lock, no_collection():
+            return self._irs.made(key, lambda: self._kept(key, settings, lambda: self._read(key)))
+
+    def _read(self, key: tuple) -> tuple[nodes.Kernel, bool]:
+        """What one thread does, and whether reading the kernel once more would give nothing else."""
+        modules = dict(self._modules)
+        found = lower_kernel_source(
+            self.source, self.signature, self.params, *key, variables=self._variables, modules=modules
+        )
+        self._modules = modules
+        return found
+
+    def _kept(self, key: tuple, settings: Settings, make: Callable[[], tuple[nodes.Kernel, bool]]) -> nodes.Kernel:
+        """The IR that `make` gives, from disk if a kernel of the same content was read under the same settings."""
+        version = sources() if settings.cache_dir else None
+        content = version and content_of(self.python, self._definition, self.signature, self._variables)
+        if not content:
+            return make()[0]
+        store, name = Store(settings.cache_dir), key_of("ir", version or "", content.digest, repr(key))
+        entry = store.load(name)
+        if entry is not None:
+            self._modules = {
+                **self._modules,
+                **{module: getattr(module, "__spec__", None) for module in content.modules},
+            }
+            if entry == _USES_TILES:
+                raise UsesTiles
+            return from_entry(entry)
+        try:
+            made, lasts = make()
+        except UsesTiles:
+            store.save(name, _USES_TILES)
+            raise
+        if made.gradients:
+            return made
+        made = known(made)
+        entry = to_entry(made) if lasts else None
+        if entry is not None:
+            store.save(name, entry)
+        return made
 
     def _some_blocks(self, settings: Settings) -> nodes.Kernel:
         """The IR for a common size of the block; if its tiles fit none such, the error is that for the first."""

@@ -78,9 +78,13 @@ class Kernel(ByName):
         return any(isinstance(a.type, (StructType, StructArrayType)) for a in self.signature)
 
     @functools.cached_property
+    def _plans(self) -> Cache[Any, Any]:
+        return _PLANS.of(self)
+
+    @property
     def plans(self) -> Cache[Any, Any]:
         """What launches keep for the next one alike."""
-        return _PLANS.of(self)
+        return self._plans
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force).

@@ -1,15 +1,13 @@
-"""`@wp.func_native`: functions that are text in C++, which run where something else says what they compute."""
+"""`@wp.func_native`: functions that are text in C++ for GPUs, and what stands for them elsewhere."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
-from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.by_name import ByName
+from jwarp.errors import KernelTypeError
 from jwarp.frontend.func import Func
-from jwarp.frontend.syntax.source import check_function
+from jwarp.frontend.syntax.source import Definition, check_function
 
 # Texts that only let the threads of a block, or of a part of it, wait for each other, without their white space.
 _ON_GPUS = "#ifdefined(__CUDA_ARCH__){}#endif"
@@ -17,8 +15,8 @@ _WAITS = ("__syncthreads();", "__syncwarp();", "__syncwarp(0xffffffff);", "__syn
 _BARRIERS = frozenset(("WP_TILE_SYNC();", *_WAITS, *map(_ON_GPUS.format, _WAITS)))
 
 
-class NativeFunc(ByName):
-    """A function whose body is text in C++."""
+class NativeFunc(Func):
+    """A function whose body is text in C++, for GPUs; elsewhere `cpu` stands for it."""
 
     def __init__(
         self,
@@ -27,23 +25,15 @@ class NativeFunc(ByName):
         adj_snippet: str | None = None,
         replay_snippet: str | None = None,
         cpu: Func | None = None,
+        definition: Definition | None = None,
     ):
-        functools.update_wrapper(self, function)
-        self.python, self.name = function, function.__name__
+        super().__init__(function, definition=definition)
         self.snippet, self.adj_snippet, self.replay_snippet, self.cpu = snippet, adj_snippet, replay_snippet, cpu
 
     @property
     def is_barrier(self) -> bool:
         """Whether its text does nothing but let the threads of a block wait for each other."""
         return "".join(self.snippet.split()) in _BARRIERS
-
-    def refusal(self, span: Span) -> CompileError:
-        """The error for a call of a function that is text alone."""
-        return CompileError(
-            f"`{self.name}` is native code, which is not compiled here",
-            span,
-            "give it the same in the kernel language: @wp.func_native(snippet, cpu=f) with a @wp.func f",
-        )
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         if self.cpu is None:
@@ -61,23 +51,36 @@ def func_native(
     *,
     cpu: Callable | None = None,
 ) -> Callable[[Callable], NativeFunc]:
-    """Make a function of a text in C++, as Warp does, that kernels can call where `cpu` says what it computes.
+    """Make a function of a text in C++, as Warp does, that kernels can call: GPUs run it.
+
+    Its parameters are scalars, vectors, matrices and the other composites by value, places of the caller's
+    (`wp.ref[T]`), and whole arrays; it gives a scalar, a composite or nothing. In the text they have the
+    types of Warp's library: `x[i]`, `x.data[i]`, `x.shape[0]` of an array, `v[0]`, `v.c[0]` of a `wp::vec3`. An array
+    that the text does not plainly write to is constant there. Nothing tests its indices.
 
     Args:
         snippet: The text. One that only lets the threads of a block wait for each other, as `WP_TILE_SYNC();` or
             `__syncthreads();`, is the block's barrier on every platform.
-        adj_snippet, replay_snippet: Accepted so that Warp code ports: the derivative is that of `cpu`.
-        cpu: A `@wp.func` with the same parameters. It is what runs, on every platform.
+        adj_snippet: The text of its derivative in reverse mode, on GPUs: it adds to `adj_x` of the float parameters
+            `x`, of arrays to `adj_x[i]`, by `adj_ret` of the result and `adj_y[i]` of the arrays that the text writes.
+            Without it, derivatives are those of `cpu`, on every platform.
+        replay_snippet: The text that derivatives run in the place of `snippet`. Arrays that it does not name are then
+            as the launch left them.
+        cpu: A `@wp.func` with the same parameters: what runs where there is no GPU, and with tiles.
 
     Raises:
-        KernelTypeError: `cpu` is no `@wp.func`, or `snippet` is no text. A kernel that calls a function without `cpu`
-            raises a CompileError when it is first used.
+        KernelTypeError: `cpu` is no `@wp.func`, or a text is none. A kernel that calls a function without `cpu`
+            raises a CompileError when it is to run on a processor.
+        NotDifferentiableError: where a derivative of it is taken: neither `adj_snippet` nor `cpu` says what it is.
     """
     if not isinstance(snippet, str):
         raise KernelTypeError(
             f"@wp.func_native needs the text of a function, not an object of type {type(snippet).__name__}",
             hint='write @wp.func_native("return x + 1.0f;") above the `def`',
         )
+    for name, text in (("adj_snippet", adj_snippet), ("replay_snippet", replay_snippet)):
+        if text is not None and not isinstance(text, str):
+            raise KernelTypeError(f"@wp.func_native: `{name}` must be a text, not {type(text).__name__}")
     if cpu is not None and not isinstance(cpu, Func):
         raise KernelTypeError(
             f"@wp.func_native: `cpu` must be a function under @wp.func, not {getattr(cpu, '__name__', cpu)!r}"

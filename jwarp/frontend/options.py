@@ -29,8 +29,9 @@ _OTHERS = (
 )
 _DEFAULTS: dict[str, Any] = {**{name: row[0] for name, row in _FOLLOWED.items()}, **dict.fromkeys(_OTHERS)}
 
-# By the name of the module, what it has set.
+# By the name of the module, what it has set, and how often that has been done.
 _set: dict[str, dict[str, Any]] = {}
+changes = 0
 
 
 def checked(options: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -55,12 +56,14 @@ def set_module_options(options: Mapping[str, Any], module: Any = None) -> None:
     """Set options of all kernels of a module, by default that of the caller; those of a kernel itself count more.
 
     `enable_backward`, `max_unroll`, `fast_math` and `deterministic` are followed; the other options of Warp are
-    accepted and do nothing. They count for kernels that are not used yet.
+    accepted and do nothing. They count from the next launch on; what was traced or recorded before keeps its own.
 
     Raises:
         KernelTypeError: Warp has no such option, or the value is of another type.
     """
+    global changes
     _set.setdefault(_name(module), {}).update(checked(options, "wp.set_module_options"))
+    changes += 1
 
 
 def get_module_options(module: Any = None) -> dict[str, Any]:

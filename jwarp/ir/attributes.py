@@ -31,6 +31,8 @@ ArrayNumber = Annotated[int, Role("array")]
 # One of several arrays, which the operation reads, or changes.
 Source = Annotated[int, Role("array", reads=True)]
 Target = Annotated[int, Role("array", writes=True)]
+# One that may be read and changed.
+Changed = Annotated[int, Role("array", reads=True, writes=True)]
 # A parameter that is a scalar; parameters and arrays are counted together.
 ParamNumber = Annotated[int, Role("parameter")]
 TapeNumber = Annotated[int, Role("tape")]
@@ -55,6 +57,7 @@ class Origin:
     - `gradient`: a gradient that starts as zeros
     - `tangent`: a tangent
     - `dim`: a dimension of the original launch, where there are more threads now
+    - `claim`: an array of the shape of one that the kernel overwrites, for the number of the thread that does
     - `checkpoint`: a local array of the derivative, for the states of a loop
     """
 
@@ -211,9 +214,41 @@ class BlockSolve:
     system: Triangle
 
 
+@dataclass(frozen=True, slots=True)
+class NativeParam:
+    """One parameter of a text in C++: its name there, and what it is.
+
+    It is a `value`, or a `reference` whose value after the call is a part of what comes out of it, and takes as many of
+    the operands as its type has scalars. Or it is an array that is `read`, or one that may be `changed`: the next of
+    those that the call names. `element` is the type, of an element of an array: `float32`, or `vector 3 float32`.
+    """
+
+    name: str
+    kind: str
+    element: str
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCall:
+    """Of `native`: the function of this name, whose body is a text in C++, and the type of its result, or "".
+
+    `adjoint` has the text that its author wrote for its derivative, `replay` the one that derivatives run in its place,
+    or nothing.
+    """
+
+    function: str
+    text: str
+    result: str
+    params: tuple[NativeParam, ...]
+    reads: tuple[Source, ...]
+    changes: tuple[Changed, ...]
+    adjoint: tuple[str, ...]
+    replay: tuple[str, ...]
+
+
 Attribute = (
     int | str | Shape | Origin | Extent | RecordFields | RecordField | Rule | Detached | Iota | Strided | Reduction
-    | Scan | Transposes | Triangle | BlockMatmul | BlockScan | BlockCholesky | BlockSolve | Fourier
+    | Scan | Transposes | Triangle | BlockMatmul | BlockScan | BlockCholesky | BlockSolve | Fourier | NativeCall
 )  # fmt: skip
 
 
@@ -231,7 +266,7 @@ def role_of(kind: Any) -> Role | None:
     return next((m for m in getattr(kind, "__metadata__", ()) if isinstance(m, Role)), None)
 
 
-def _item(kind: Any) -> Any:
+def item_of(kind: Any) -> Any:
     """The kind of the items of a kind of tuples; None of other kinds."""
     return typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else None
 
@@ -251,7 +286,7 @@ def checker(kind: Any) -> Callable[[Any], bool]:
     if parts := fields_of(kind):
         fields = [(name, checker(part)) for name, part in parts]
         return lambda attr: type(attr) is kind and all(check(getattr(attr, name)) for name, check in fields)
-    if item := _item(kind):
+    if item := item_of(kind):
         check = checker(item)
         return lambda attr: type(attr) is tuple and all(map(check, attr))
     plain = _plain(kind)
@@ -300,17 +335,15 @@ def decode(content: Any, kind: Any) -> Any:
     parts = fields_of(kind)
     if parts and len(parts) == len(content):
         return kind(*(decode(x, part) for x, (_, part) in zip(content, parts, strict=True)))
-    item = _item(kind)
+    item = item_of(kind)
     return tuple(decode(x, item) for x in content)
 
 
-def numbers_in(attr: Any, kind: Any) -> Iterator[tuple[Role, int]]:
-    """The numbers of arrays, parameters and tapes in an attribute, with their roles."""
-    if isinstance(attr, Origin):
-        return
+def numbers_in(attr: Any, kind: Any) -> Iterator[tuple[Role, Any]]:
+    """The numbers of arrays, parameters and tapes in an attribute, or the origins there, with their roles."""
     if (role := role_of(kind)) is not None:
         yield role, attr
-    elif item := _item(kind):
+    elif item := item_of(kind):
         for part in attr:
             yield from numbers_in(part, item)
     elif attr is not None:
@@ -319,11 +352,22 @@ def numbers_in(attr: Any, kind: Any) -> Iterator[tuple[Role, int]]:
             yield from numbers_in(getattr(attr, name), part)
 
 
+def origins_in(attr: Any) -> Iterator[Origin]:
+    """The origins that stand for arrays and parameters in an attribute, while a derivative is made."""
+    if isinstance(attr, Origin):
+        yield attr
+        return
+    made: Any = type(attr)
+    parts = attr if isinstance(attr, tuple) else (getattr(attr, name) for name, _ in fields_of(made))
+    for part in parts:
+        yield from origins_in(part)
+
+
 def with_numbers(attr: Any, kind: Any, change: Callable[[Any], Any]) -> Any:
     """The attribute with `change` done to every array and parameter that it names, by number or origin."""
     if (role := role_of(kind)) is not None:
         return change(attr) if role.what in ("array", "parameter") else attr
-    if item := _item(kind):
+    if item := item_of(kind):
         return tuple(with_numbers(part, item, change) for part in attr)
     made: Any = type(attr)
     if attr is None or not (parts := fields_of(made)):

@@ -92,13 +92,14 @@ class Builder:
 
 def simplify_op(name: str, args: tuple[Operand, ...], type: ValueType) -> Operand | None:
     """What a pure operation is known to give without running it, or None."""
-    if OPS[name].effect == "tile":
-        return _fold_tile(name, args, type)
-    if OPS[name].effect != "pure" or not args:
-        return None
-    constants = [a for a in args if isinstance(a, Const)]
-    if len(constants) == len(args):
-        return fold(name, tuple(constants), type)
+    row = OPS[name]
+    if not row.is_pure:
+        return _fold_tile(name, args, type) if row.is_tile else None
+    for x in args:
+        if not isinstance(x, Const):
+            break
+    else:
+        return fold(name, args, type) if args else None  # type: ignore[arg-type]
     rule = _IDENTITIES.get(name)
     return rule(args, type) if rule else None
 

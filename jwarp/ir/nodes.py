@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -284,6 +285,63 @@ class Kernel:
         return self.locals[number - len(self.params)] if number >= len(self.params) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is asked of a kernel whenever it is launched, so that nobody need look at its body for it.
+
+    `encoded` is the kernel in bytes, `fingerprint` names it by its content; the others are what the functions of
+    these names say, and whether there is nothing in it that is for derivatives only.
+    """
+
+    encoded: bytes
+    fingerprint: str
+    written_params: tuple[int, ...]
+    failure_texts: tuple[str, ...]
+    prints: bool
+    rounds_as_written: bool
+    is_plain: bool
+
+
+class KnownKernel(Kernel):
+    """A kernel of which `facts` are known. Its body may be made when it is first looked at.
+
+    Another one that `dataclasses.replace` makes of it is a kernel like any other.
+    """
+
+    __slots__ = ("_body", "_read", "facts")
+
+    facts: Facts
+    _read: Callable[[], Block]
+
+    def __new__(cls, *args: Any, **fields: Any) -> Any:
+        return Kernel(*args, **fields)
+
+    @staticmethod
+    def of(head: Kernel, facts: Facts, read: Callable[[], Block]) -> KnownKernel:
+        """The kernel `head` with the body that `read` gives."""
+        made = object.__new__(KnownKernel)
+        for field in dataclasses.fields(Kernel):
+            if field.name != "body":
+                object.__setattr__(made, field.name, getattr(head, field.name))
+        object.__setattr__(made, "facts", facts)
+        object.__setattr__(made, "_read", read)
+        return made
+
+    @property
+    def body(self) -> Block:
+        found: Block | None = getattr(self, "_body", None)
+        if found is None:
+            with _reading:  # its values are those of one reading
+                found = getattr(self, "_body", None)
+                if found is None:
+                    found = self._read()
+                    object.__setattr__(self, "_body", found)
+        return found
+
+
+_reading = threading.RLock()
+
+
 def operands(node: Node) -> tuple[Operand, ...]:
     """What `node` itself reads, not counting what its blocks read."""
     match node:
@@ -353,12 +411,16 @@ def used_values(body: Block) -> frozenset[Value]:
 
 def failure_texts(kernel: Kernel) -> tuple[str, ...]:
     """What the kernel's checks say where they fail, each text once."""
+    if isinstance(kernel, KnownKernel):
+        return kernel.facts.failure_texts
     checks = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "check")
     return tuple(dict.fromkeys(check.text for check in checks))
 
 
 def prints(kernel: Kernel) -> bool:
     """Whether the kernel writes lines of text."""
+    if isinstance(kernel, KnownKernel):
+        return kernel.facts.prints
     return any(isinstance(n, Op) and n.name == "print" for n in walk(kernel.body))
 
 
@@ -368,6 +430,8 @@ def rounds_as_written(kernel: Kernel) -> bool:
     Which value an atomic minimum or maximum took, a derivative finds by computing the values once more. They
     must have the same bits again, although other operations around them are left out.
     """
+    if isinstance(kernel, KnownKernel):
+        return kernel.facts.rounds_as_written
     extrema = (n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_extremum)
     return kernel.exact or any(kernel.array(n.array).dtype.is_float for n in extrema)
 
@@ -392,6 +456,24 @@ def arrays_changed(node: Op) -> tuple[ArrayName, ...]:
     return tuple(number for role, number in numbers_in(node.attr, row.attribute) if role.writes)
 
 
+def is_plain(kernel: Kernel) -> bool:
+    """Whether nothing in the kernel is for its derivatives only."""
+    if isinstance(kernel, KnownKernel):
+        return kernel.facts.is_plain
+    return not any(isinstance(n, Op) and n.row.for_derivatives for n in walk(kernel.body))
+
+
+def native_arrays(body: Block) -> frozenset[ArrayName]:
+    """The arrays that native code is given, which may do anything with their elements."""
+    calls = (n for n in walk(body) if isinstance(n, Op) and n.row.is_native)
+    return frozenset(array for call in calls for array in arrays_read(call))
+
+
+def has_native_code(body: Block) -> bool:
+    """Whether native code is run."""
+    return any(isinstance(n, Op) and n.row.is_native for n in walk(body))
+
+
 def renumbered(node: Op, change: Callable[[ArrayName], ArrayName]) -> Op:
     """The operation on other arrays and parameters: `change` says which stands for which."""
     attr = with_numbers(node.attr, node.row.attribute, change)
@@ -411,6 +493,8 @@ def changed_arrays(node: Node) -> set[ArrayName]:
 
 def written_params(kernel: Kernel) -> tuple[int, ...]:
     """Indices of the array parameters that the kernel stores to, ascending."""
+    if isinstance(kernel, KnownKernel):
+        return kernel.facts.written_params
     changed = {array for node in kernel.body.nodes for array in changed_arrays(node)}
     return tuple(sorted(n for n in changed if isinstance(n, int) and n < len(kernel.params)))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jwarp.ir.attributes import ArrayNumber, checker
+from jwarp.ir.attributes import ArrayNumber, NativeCall, checker
 from jwarp.types import ScalarType, ValueType, bool_, scalar_of, shape_of, with_shape
 
 Kinds = frozenset[str]
@@ -133,6 +133,7 @@ class Operation:
     uses_tape: bool = field(init=False)
     uses_notes: bool = field(init=False)
     is_extremum: bool = field(init=False)  # such an access that leaves the smaller or larger of two numbers
+    is_native: bool = field(init=False)  # runs a text in C++
     settles: bool = field(
         init=False
     )  # an atomic one that, done again with the same values, leaves the element as it is
@@ -162,6 +163,7 @@ class Operation:
             "changes_tile": self.effect == "tile" and self.indices is not None and self.indices.stop is not None,
             "uses_log": Memory.LOG in used,
             "uses_tape": Memory.TAPE in used,
+            "is_native": self.attribute is NativeCall,
             "makes_nan": self.makes_nan and self.effect == "pure",
             "uses_notes": Memory.NOTES in used,
             "in_order": bool(used & (Memory.LOG | Memory.TAPE | Memory.NOTES | Memory.LINES)),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jwarp.errors import Span
-from jwarp.ir.attributes import fields_of, role_of
+from jwarp.ir.attributes import fields_of, item_of, role_of
 from jwarp.ir.nodes import (
     Block,
     Const,
@@ -150,6 +150,8 @@ class _Printer:
             return name if attr else ""
         if parts:
             return " ".join(filter(None, (self.told(n, getattr(attr, n), part) for n, part in parts)))
+        if isinstance(attr, tuple) and (item := item_of(kind)) is not None and (role_of(item) or fields_of(item)):
+            return f"{name} [{'; '.join(self.told('', part, item) for part in attr)}]"
         if isinstance(attr, tuple) and attr and isinstance(attr[0], bool):
             attr = tuple(k for k, flag in enumerate(attr) if flag)  # which of the operands
             return f"{name} {list(attr)}" if attr else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import struct
@@ -10,7 +11,28 @@ from typing import Any
 
 from jwarp.errors import NO_SPAN, Span
 from jwarp.ir.attributes import decode, encode
-from jwarp.ir.nodes import Block, Const, For, If, Kernel, Local, Node, Op, Operand, Param, Value, While
+from jwarp.ir.nodes import (
+    Block,
+    Const,
+    Facts,
+    For,
+    If,
+    Kernel,
+    KnownKernel,
+    Local,
+    Node,
+    Op,
+    Operand,
+    Param,
+    Value,
+    While,
+    failure_texts,
+    is_plain,
+    prints,
+    rounds_as_written,
+    walk,
+    written_params,
+)
 from jwarp.ir.ops import OPS
 from jwarp.ir.printing import short_file
 from jwarp.ir.tile_types import check_shape
@@ -36,9 +58,54 @@ MAX_NUMBER = (1 << 31) - 1
 
 def to_bytes(kernel: Kernel) -> bytes:
     """The kernel with its spans, whose files keep only their names."""
+    if isinstance(kernel, KnownKernel):
+        return kernel.facts.encoded
     encoder = _Encoder()
     content = encoder.kernel(kernel)
     return MAGIC + bytes([FORMAT]) + zlib.compress(_json([encoder.files, encoder.values, content]))
+
+
+def known(kernel: Kernel) -> KnownKernel:
+    """The kernel, with what launches ask of it."""
+    if isinstance(kernel, KnownKernel):
+        return kernel
+    facts = Facts(
+        to_bytes(kernel),
+        fingerprint(kernel),
+        written_params(kernel),
+        failure_texts(kernel),
+        prints(kernel),
+        rounds_as_written(kernel),
+        is_plain(kernel),
+    )
+    return KnownKernel.of(kernel, facts, lambda: kernel.body)
+
+
+def to_entry(kernel: KnownKernel) -> bytes | None:
+    """The kernel as it is kept on this computer, with the paths of files; None where two of these have one name."""
+    paths = {span.file: short_file(span) for span in (kernel.span, *(n.span for n in walk(kernel.body)))}
+    if len(set(paths.values())) < len(paths):
+        return None
+    encoder = _Encoder()
+    head = encoder.kernel(dataclasses.replace(kernel, body=Block()))
+    known = dataclasses.asdict(dataclasses.replace(kernel.facts, encoded=b""))
+    del known["encoded"]
+    names = {name: path for path, name in paths.items()}
+    return _json([known, names, encoder.files, head]) + b"\n" + kernel.facts.encoded
+
+
+def from_entry(entry: bytes) -> KnownKernel:
+    """The kernel that `to_entry` wrote, whose body is decoded when it is first looked at."""
+    header, _, encoded = entry.partition(b"\n")
+    known, paths, files, head = json.loads(header)
+    told: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+
+    def body() -> Block:
+        files, values, content = json.loads(zlib.decompress(encoded[len(MAGIC) + 1 :]))
+        return _Decoder([paths.get(file, file) for file in files], values).block(content[-1])
+
+    shell = _Decoder([paths.get(file, file) for file in files], []).kernel(head)
+    return KnownKernel.of(shell, Facts(encoded=encoded, **told), body)
 
 
 def from_bytes(data: bytes) -> Kernel:
@@ -57,6 +124,8 @@ def from_bytes(data: bytes) -> Kernel:
 
 def fingerprint(kernel: Kernel) -> str:
     """32 hexadecimal digits for the content, without source positions and names of values."""
+    if isinstance(kernel, KnownKernel):
+        return kernel.facts.fingerprint
     encoder = _Encoder(with_source=False)
     content = encoder.kernel(kernel)
     return hashlib.sha256(_json([FORMAT, encoder.values, content])).hexdigest()[:32]

@@ -16,12 +16,14 @@ from jwarp.ir.attributes import (
     BlockSolve,
     Detached,
     Extent,
+    NativeCall,
     RecordField,
     RecordFields,
     Rule,
     described,
 )
 from jwarp.ir.formats import conversions
+from jwarp.ir.native import check_call, parts_of
 from jwarp.ir.nodes import (
     Block,
     Const,
@@ -53,6 +55,7 @@ from jwarp.types import (
     TileType,
     ValueType,
     bool_,
+    int32,
     int64,
     scalar_of,
     shape_of,
@@ -298,6 +301,26 @@ def _check_detach(kernel: Kernel, node: Op) -> None:
         raise _Fault("has sources, but no rule")
 
 
+def _check_native(kernel: Kernel, node: Op) -> ValueType:
+    call = node.told(NativeCall)
+    for array in (*call.reads, *call.changes):
+        _array(kernel, array)
+    try:
+        check_call(call, [a.type for a in node.args])
+    except ValueError as error:
+        raise _Fault(str(error)) from None
+    return int32
+
+
+def _check_part(kernel: Kernel, node: Op) -> None:
+    made = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_native and n.result in node.args]
+    if not made:
+        raise _Fault("is no part of what native code gives")
+    parts = parts_of(made[0].told(NativeCall))
+    if node.number >= len(parts) or node.result is None or node.result.type is not parts[node.number]:
+        raise _Fault(f"there is no such part among {parts}")
+
+
 def _check_inside(kernel: Kernel, node: Op) -> None:
     _element(kernel, node, node.args)
 
@@ -344,6 +367,9 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     "detach": _check_detach,
     "lane_max": _check_nothing,
     "inside": _check_inside,
+    "on_gpu": _check_nothing,
+    "native": _check_native,
+    "native_part": _check_part,
     "check": _check_nothing,
     "print": _check_print,
     **{name: _check_write for name, row in OPS.items() if row.is_write},

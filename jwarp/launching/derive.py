@@ -8,11 +8,13 @@ J^T w in direction u. H is symmetric in v and u, so each kind is a transpose of 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from jwarp.analysis.affine import Extents, evaluate
+from jwarp.analysis.collisions import Collisions, collisions
 from jwarp.analysis.ownership import owned_arrays, stencils
 from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import Proofs, prove
@@ -24,13 +26,14 @@ from jwarp.autodiff.derived_parameters import Derived, aligned
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
 from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.collector import no_collection
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
 from jwarp.ir.attributes import Origin
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.program import GeneratedProgram, Program
-from jwarp.launching.sizes import are_known
-from jwarp.passes.instrument import instrument
+from jwarp.launching.sizes import are_known, is_known
+from jwarp.passes.instrument import instrument, without_checks
 from jwarp.passes.simplify import simplify
 from jwarp.wire import Role
 
@@ -45,8 +48,8 @@ class Variant:
     `given` are what v or w is for, `along` what u is for, and `wanted` the results. Parameters `shared` are
     the same for a whole batch, so that their gradients are summed over it, `fresh` start as zeros, the
     gradients of `gathered`, some of those that are `gatherable`, are stored by element, and `repeated` says
-    that several threads have the same coordinates. With `for_gpu` a GPU may run it: what needs a tape then has
-    another form beside it that needs none.
+    that several threads have the same coordinates, `alone` that a launch has one thread. With `for_gpu` a GPU
+    may run it: what needs a tape then has another form beside it that needs none.
     """
 
     kind: str
@@ -58,6 +61,7 @@ class Variant:
     gathered: tuple[int, ...] = ()
     gatherable: tuple[int, ...] = ()
     repeated: bool = False
+    alone: bool = False
     for_gpu: bool = False
 
     def __repr__(self) -> str:
@@ -148,6 +152,7 @@ def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     return _DERIVED.of(program).made(variant, lambda: _derive(program, variant))
 
 
+@no_collection()
 def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     kernel = program.differentiated
     if kernel.gradients:
@@ -163,6 +168,8 @@ def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     written = nodes.written_params(named)
     # A GPU runs the one that needs no tape, if it writes to the same arrays: that is what launches know.
     on_gpu = next((other for other in others if nodes.written_params(other) == written), refusal)
+    if not isinstance(on_gpu, NotDifferentiableError) and not _checks(program):
+        on_gpu = without_checks(on_gpu or named)
     feeds = []
     for k, origin in enumerate(origins):
         source = origin.source
@@ -188,7 +195,7 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
             "add up with wp.atomic_add, which needs no lock, or wrap the arguments in jax.lax.stop_gradient",
         )
     if not variant.is_adjoint:
-        return [jvp(kernel, variant.given, variant.wanted, repeated=variant.repeated)], None
+        return [jvp(kernel, variant.given, variant.wanted, repeated=variant.repeated, alone=variant.alone)], None
 
     def adjoint(storage: Storage) -> Derived:
         return vjp(
@@ -197,6 +204,7 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
             variant.given,
             shared=variant.shared,
             repeated=variant.repeated,
+            alone=variant.alone,
             gathered=variant.gathered,
             storage=storage,
         )
@@ -220,11 +228,16 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
 def _named(kernel: nodes.Kernel, program: GeneratedProgram, variant: Variant) -> nodes.Kernel:
     described = variant.describe(program.differentiated)
     named = dataclasses.replace(plain(kernel), variant=described)
-    if program.settings.debug or program.settings.bounds == "error":
+    if _checks(program):
         # JAX drops the launch itself where only its gradient is used, and its checks with it. NaNs are not looked
         # for: the rules compute some that they then pass over.
         named = instrument(named, bounds=True, values=False).kernel
     return named
+
+
+def _checks(program: GeneratedProgram) -> bool:
+    """Whether its accesses are checked."""
+    return program.settings.debug or program.settings.bounds == "error"
 
 
 def gatherable(
@@ -290,29 +303,69 @@ def _stencils_of(program: GeneratedProgram) -> _Stencils:
     return _STENCILS.of(program).made("forward", made)
 
 
+_MEETINGS: PerOwner[GeneratedProgram, bool, Collisions] = PerOwner(
+    "stores of a program that may meet", "two for a program"
+)
+
+
+def _meetings(program: GeneratedProgram, *, repeated: bool) -> Collisions:
+    """The arrays that threads of a program may store to at one element."""
+    return _MEETINGS.of(program).made(repeated, lambda: collisions(simplify(program.differentiated), repeated=repeated))
+
+
+def is_alone(program: GeneratedProgram, geometry: Geometry) -> bool:
+    """Whether a launch has one thread only, where that makes its derivative another one."""
+    sizes = (*geometry.dims, geometry.repeat)
+    return is_known(*sizes) and math.prod(sizes) == 1 and bool(_meetings(program, repeated=False))
+
+
+_EXACT: PerOwner[GeneratedProgram, str, GeneratedProgram] = PerOwner(
+    "programs that round as their derivatives", "one for a program"
+)
+
+
+def rounding_as(program: GeneratedProgram, sources: Iterable[Source]) -> GeneratedProgram:
+    """The program of a launch that has a derivative with these sources.
+
+    A derivative that looks at what the launch left has to find the bits there that it computes itself.
+    """
+    looks = any(source.kind == "final" for source in sources)
+    if not looks or nodes.rounds_as_written(program.kernel):
+        return program
+
+    def made() -> GeneratedProgram:
+        unchecked = program.unchecked and dataclasses.replace(program.unchecked, exact=True)
+        return dataclasses.replace(program, kernel=dataclasses.replace(program.kernel, exact=True), unchecked=unchecked)
+
+    return _EXACT.of(program).made("forward", made)
+
+
 _RACES: PerOwner[GeneratedProgram, tuple[Geometry, Extents], Race | None] = PerOwner("races of a program", MAX_SHAPES)
 
 
 def refuse_race(program: GeneratedProgram, geometry: Geometry, extents: Extents) -> None:
     """Two threads that store to one element leave one value there, and nobody knows whose.
 
-    With symbolic sizes, no such threads are certain.
+    Where the content of the array tells whose it is, that thread gets the gradient. With symbolic sizes, no such
+    threads are certain.
     """
     if not are_known((geometry.dims, (geometry.repeat,), *extents)):
         return
     kernel = program.differentiated
+    untold = _meetings(program, repeated=geometry.may_repeat).untold
     race = _RACES.of(program).made(
-        (geometry, extents), lambda: find_race(kernel, geometry.dims, extents, geometry.may_repeat)
+        (geometry, extents), lambda: find_race(kernel, geometry.dims, extents, untold, geometry.may_repeat)
     )
-    if race is None or not kernel.params[race.param].dtype.is_float:
+    if race is None:
         return
     first, second = race.threads
     where = f"{kernel.params[race.param].name}[{', '.join(map(str, race.element))}]"
     raise NotDifferentiableError(
-        f"kernel '{program.name}': threads {first} and {second} both store to {where}, so its value and "
-        "gradient depend on which comes last",
+        f"kernel '{program.name}': threads {first} and {second} both store to {where}, which the "
+        "kernel also reads, so that nothing tells whose value the gradient goes to",
         race.span,
-        "use wp.atomic_add to add up, or guard the store so that one thread makes it",
+        "store to another array than the one that is read, use wp.atomic_add to add up, or guard the store so that one "
+        "thread makes it",
     )
 
 
@@ -343,6 +396,8 @@ def _wiring(slot: Origin, variant: Variant) -> Wiring:
         return Wiring(Source("dim", p))
     if slot.kind == "final":
         return Wiring(Source("final", p))
+    if slot.kind == "claim":
+        return Wiring(Source("zeros", p))
     is_sum = slot.kind == "gradient"
     given = not is_sum and p in variant.given
     return Wiring(Source("given" if given else "zeros", p), p if p in variant.wanted else None, is_sum)
@@ -353,8 +408,8 @@ def _seconds(firsts: list[Derived], origins: list[Wiring], variant: Variant) -> 
     slots = firsts[0].origins
     moving = {k for k, slot in enumerate(slots) if slot.kind in ("primal", "work") and slot.param in variant.along}
     # A thread that holds an extremum takes the cotangent of it, and does so again.
-    taken = [k for k, slot in enumerate(slots) if slot.kind == "cotangent"]
-    made = aligned([jvp(first.kernel, moving, repeated=variant.repeated, taken=taken) for first in firsts])
+    taken = [k for k, slot in enumerate(slots) if slot.kind in ("cotangent", "claim")]
+    made = aligned([jvp(d.kernel, moving, repeated=variant.repeated, taken=taken, of_derivative=True) for d in firsts])
     found: list[Wiring] = []
     for slot in made[0].origins:
         origin = origins[slot.param]

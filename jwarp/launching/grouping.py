@@ -10,6 +10,7 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.meaning import meaning
 from jwarp.launching.arguments import Matched, refuse_written_inputs
 from jwarp.launching.sizes import Symbolic
+from jwarp.launching.structured import by_fields
 from jwarp.types import (
     AnyType,
     ArrayType,
@@ -74,6 +75,7 @@ def flatten(kernel: str, name: str, kind: AnyType, value: Any, *, is_output: boo
         if value is None:
             return [None for _ in leaves(name, kind)]
         # As one struct, whose leaves have the axes of the array in front.
+        value = by_fields(f"kernel '{kernel}', parameter '{name}'", kind, value)
         found = flatten(kernel, name, kind.struct, value, is_output=is_output)
         _check_axes(kernel, name, kind, found)
         return found

@@ -6,17 +6,21 @@ The last dimension may be too short for vectors, or its threads may each do some
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 
 from jwarp.analysis.thread_order import runs_in_order
 from jwarp.backend.cpu.lane_costs import vector_cost
 from jwarp.backend.cpu.target import host_target
 from jwarp.caches import PerOwner
-from jwarp.ir.nodes import Kernel
+from jwarp.ir.nodes import Kernel, KnownKernel
+from jwarp.ir.serialize import from_entry, known, to_entry
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.program import GeneratedProgram
 from jwarp.launching.sizes import is_known
 from jwarp.passes.rotate_axes import rotated, rotates, split
+from jwarp.sources import sources
+from jwarp.store import Store, key_of
 from jwarp.types import MAX_DIMS
 
 # Threads of the first dimension that stay together: a vector of most processors, or whole ones of others.
@@ -31,7 +35,7 @@ MOST_COLUMNS = 64
 LEAST_GAIN = 1.25
 
 _OTHERS: PerOwner[GeneratedProgram, str, GeneratedProgram] = PerOwner("programs with other dimensions last", 2)
-_COSTS: PerOwner[GeneratedProgram, str, float] = PerOwner("costs of vectors of a program", 2)
+_COSTS: PerOwner[GeneratedProgram, str, tuple[float, float] | None] = PerOwner("costs of vectors of a program", 2)
 
 
 def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[GeneratedProgram, Geometry]:
@@ -55,7 +59,9 @@ def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[Generated
     splits = len(dims) < MAX_DIMS and dims[0] % width == 0
     if not splits and dims[-1] * 2 > width:  # all rows are gone through for each column
         return program, geometry
-    if runs_in_order(program.kernel) or not rotates(program.kernel) or not _pays(program, dims[-1], width):
+    costs = _COSTS.of(program).made("", lambda: _costs(program))
+    vectors = -(-dims[-1] // width)  # of a row, in which not all lanes may be filled
+    if costs is None or costs[0] * vectors * width <= LEAST_GAIN * costs[1] * dims[-1]:
         return program, geometry
     if splits:  # all columns for a vector of rows, then those for the next one
         turned = Geometry((dims[0] // width, *dims[1:], width, *rest[1:]), geometry.repeat)
@@ -63,18 +69,44 @@ def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[Generated
     return _other(program, "rotated", rotated), Geometry((*dims[1:], dims[0], *rest), geometry.repeat)
 
 
-def _pays(program: GeneratedProgram, columns: int, width: int) -> bool:
-    """Whether lanes along the first dimension cost less, where all vectors are filled, than those along the last."""
-    known = _COSTS.of(program)
-    given = known.made("last", lambda: vector_cost(program.kernel))
-    other = known.made("first", lambda: vector_cost(rotated(program.kernel)))
-    vectors = -(-columns // width)
-    return given * vectors * width > LEAST_GAIN * other * columns
+def _costs(program: GeneratedProgram) -> tuple[float, float] | None:
+    """The costs of full vectors along the last and along the first dimension, None where that cannot be."""
+    kernel = program.kernel
+
+    def made() -> bytes:
+        turns = rotates(kernel) and not runs_in_order(kernel)
+        costs = (vector_cost(kernel), vector_cost(rotated(kernel))) if turns else None
+        return json.dumps(costs).encode()
+
+    found = json.loads(_kept(program, "costs", made))
+    return None if found is None else (found[0], found[1])
 
 
 def _other(program: GeneratedProgram, name: str, change: Callable[[Kernel], Kernel]) -> GeneratedProgram:
+    def turned(kernel: Kernel) -> Kernel:
+        if not isinstance(kernel, KnownKernel):
+            return change(kernel)
+        entry = _kept(program, name, lambda: to_entry(known(change(kernel))) or b"")
+        return from_entry(entry) if entry else change(kernel)
+
     def made() -> GeneratedProgram:
-        unchecked = None if program.unchecked is None else change(program.unchecked)
-        return dataclasses.replace(program, kernel=change(program.kernel), unchecked=unchecked)
+        kernel, unchecked = turned(program.kernel), program.unchecked
+        if unchecked is not None:
+            unchecked = kernel if unchecked is program.kernel else change(unchecked)
+        return dataclasses.replace(program, kernel=kernel, unchecked=unchecked)
 
     return _OTHERS.of(program).made(name, made)
+
+
+def _kept(program: GeneratedProgram, name: str, make: Callable[[], bytes]) -> bytes:
+    """What is found of a kernel under a name, on disk if it was read from there."""
+    kernel, version = program.kernel, sources()
+    if not isinstance(kernel, KnownKernel) or version is None:
+        return make()
+    store = Store(program.settings.cache_dir)
+    key = key_of("lanes", version, name, str(host_target().width), kernel.span.file, kernel.facts.encoded)
+    content = store.load(key)
+    if content is None:
+        content = make()
+        store.save(key, content)
+    return content

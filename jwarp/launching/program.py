@@ -20,6 +20,7 @@ from jwarp.backend.cpu import compile as cpu
 from jwarp.backend.cuda import compile as cuda
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.caches import PerOwner
+from jwarp.collector import no_collection
 from jwarp.config import Settings
 from jwarp.errors import LaunchError, NotDifferentiableError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
@@ -449,6 +450,7 @@ def _(kernel: HandwrittenKernel, settings: Settings) -> Program:
     return _PROGRAMS.of(kernel).made(settings, made)
 
 
+@no_collection()
 def _generated(kernel: Kernel, ir: nodes.Kernel, settings: Settings) -> GeneratedProgram:
     bounds = settings.debug or settings.bounds == "error"
     made = instrument(plain(ir), bounds=bounds, values=settings.debug)

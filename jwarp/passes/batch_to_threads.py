@@ -12,7 +12,7 @@ from collections.abc import Container
 from jwarp.analysis.thread_order import runs_in_order
 from jwarp.ir.attributes import ArrayNumber, Extent
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Const, Kernel, Node, Op, Param, Value, failure_texts, prints, walk
+from jwarp.ir.nodes import Const, Kernel, Node, Op, Param, Value, failure_texts, has_native_code, prints, walk
 from jwarp.types import MAX_DIMS, ArrayType, int32
 
 
@@ -26,7 +26,7 @@ def batch_to_threads(kernel: Kernel, batched: Container[int]) -> Kernel | None:
     tells = failure_texts(kernel) or prints(kernel)
     if tells or runs_in_order(kernel) or any(p.type.dims >= MAX_DIMS for p in arrays):  # type: ignore[union-attr]
         return None
-    if any(isinstance(n, Op) and n.name == "thread" for n in walk(kernel.body)):
+    if has_native_code(kernel.body) or any(isinstance(n, Op) and n.name == "thread" for n in walk(kernel.body)):
         return None
     params = tuple(_with_axis(p) if k in batched else p for k, p in enumerate(kernel.params))
     return dataclasses.replace(kernel, params=params, body=_Batcher(kernel, batched).block(kernel.body))

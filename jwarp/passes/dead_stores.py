@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jwarp.ir.attributes import ArrayName
-from jwarp.ir.nodes import Block, Op, Value, used_values, walk_node
+from jwarp.ir.nodes import Block, Op, Value, arrays_changed, arrays_read, used_values, walk_node
 from jwarp.ir.visit import Rewriter
 
 
@@ -36,7 +36,7 @@ class _Dropper(Rewriter):
         for k, node in enumerate(block.nodes):
             if not isinstance(node, Op):
                 # What a branch or loop does to the log is not followed.
-                for array in {n.array_name for n in walk_node(node) if isinstance(n, Op) and _touches(n)}:
+                for array in {a for n in walk_node(node) if isinstance(n, Op) for a in _touched(n)}:
                     open_.pop(array, None)
             elif node.name == "save":
                 open_.setdefault(node.array_name, []).append(_Overwritten(k))
@@ -55,14 +55,16 @@ class _Dropper(Rewriter):
                         earlier.is_read = True
             elif node.row.uses_log:
                 open_.pop(node.array_name, None)
-            elif _touches(node):
-                _read(open_, node.array_name)
+            else:
+                for array in _touched(node):
+                    _read(open_, array)
         return Block(tuple(n for k, n in enumerate(block.nodes) if k not in gone), block.yields)
 
 
-def _touches(node: Op) -> bool:
-    """Whether an operation works on the elements of an array, or on its log."""
-    return node.row.reads_elements or node.row.changes_elements or node.row.uses_log
+def _touched(node: Op) -> tuple[ArrayName, ...]:
+    """The arrays on whose elements, or on whose logs, an operation works."""
+    own = (node.array_name,) if node.row.uses_log else ()
+    return (*own, *arrays_read(node), *arrays_changed(node))
 
 
 def _read(open_: dict[ArrayName, list[_Overwritten]], array: ArrayName) -> None:

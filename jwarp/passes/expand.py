@@ -44,8 +44,9 @@ class _Expander(Rebuilder):
         return frozenset(n.args[0] for n in ops if n.name == "cos" and n.args[0] in sines)
 
     def op(self, node: Op) -> None:
-        is_paired = bool(node.args) and node.args[0] in self.paired
-        self.expand(dataclasses.replace(node, args=self.operands(node.args)), is_paired)
+        args = self.operands(node.args)
+        is_paired = bool(self.paired and args) and node.args[0] in self.paired
+        self.expand(node if args == node.args else Op(node.name, args, node.attr, node.result, node.span), is_paired)
 
     def expand(self, node: Op, is_paired: bool = False) -> None:
         """Append what computes `node`, whose operands are those of the result."""

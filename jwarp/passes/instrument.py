@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jwarp.errors import Span
 from jwarp.ir.attributes import ArrayNumber
 from jwarp.ir.builder import make_block, zero
-from jwarp.ir.nodes import Block, Const, If, Kernel, Op, Operand, Param, Value, blocks, operands, walk
-from jwarp.ir.visit import Rebuilder
+from jwarp.ir.nodes import (
+    Block,
+    Const,
+    If,
+    Kernel,
+    Node,
+    Op,
+    Operand,
+    Param,
+    Value,
+    blocks,
+    failure_texts,
+    operands,
+    walk,
+)
+from jwarp.ir.visit import Rebuilder, Rewriter
 from jwarp.types import ArrayType, ScalarType, int64, shape_of, uint32, with_shape
 
 # How an access touches its element, and what is said of the other thread.
@@ -26,11 +41,23 @@ class Instrumented:
 
 def instrument(kernel: Kernel, *, bounds: bool, values: bool) -> Instrumented:
     """`kernel` with a check of every access (`bounds`), and of NaN and races (`values`)."""
+    if not (bounds or values):
+        return Instrumented(kernel)
     made = _Instrumenter(kernel, bounds, values)
     body = made.whole_body()
     params = (*kernel.params, *made.hidden)
     shadowed = tuple(param for param, _ in made.shadows)
     return Instrumented(dataclasses.replace(kernel, params=params, body=body), shadowed)
+
+
+def without_checks(kernel: Kernel) -> Kernel:
+    """`kernel` without any check."""
+    return dataclasses.replace(kernel, body=_Unchecked().block(kernel.body)) if failure_texts(kernel) else kernel
+
+
+class _Unchecked(Rewriter):
+    def nodes(self, node: Node) -> Iterable[Node]:
+        return () if isinstance(node, Op) and node.name == "check" else super().nodes(node)
 
 
 def _manner(node: Op) -> str:

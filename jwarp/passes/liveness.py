@@ -10,6 +10,7 @@ from jwarp.ir.nodes import Block, For, If, Node, Op, Operand, Value, While, bloc
 from jwarp.ir.visit import Rewriter
 
 _T = TypeVar("_T")
+Control = If | For | While
 
 
 class Liveness:
@@ -120,6 +121,82 @@ def with_yields(block: Block, positions: Iterable[int]) -> Block:
 
 def drop_unused(body: Block) -> Block:
     """`body` without operations, branches, loops and carried values that nothing needs."""
-    liveness = Liveness()
+    liveness = _ByDefinition()
     liveness.settle(body)
     return Sweep(liveness).block(body)
+
+
+class _ByDefinition(Liveness):
+    """Goes from each value that is needed to what defines it, so that every node is looked at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.definitions: dict[Value, tuple[Node, int]] = {}  # and the position among results or carried values
+        self.owners: dict[int, Control] = {}  # of nodes, by their identity: the control flow that they are inside of
+        self.pending: list[Value] = []
+
+    def settle(self, body: Block) -> None:
+        lasting: list[Op] = []
+        self.define(body, None, lasting)
+        self.need(body.yields)
+        for op in lasting:
+            self.reach(op)
+            self.need(op.args)
+        while self.pending:
+            definition = self.definitions.get(self.pending.pop())
+            if definition is None:
+                continue  # a parameter of the body
+            node, k = definition
+            self.reach(node)
+            if isinstance(node, Op):
+                self.need(node.args)
+            elif isinstance(node, If):
+                self.need((node.then.yields[k], node.orelse.yields[k]))
+            elif k >= 0:
+                self.need((node.init[k], node.body.yields[k]))
+
+    def define(self, block: Block, owner: Control | None, lasting: list[Op]) -> None:
+        """Note where each value of a block is defined; `lasting` gets the operations that are needed anyway."""
+        definitions, owners = self.definitions, self.owners
+        for node in block.nodes:
+            if owner is not None:
+                owners[id(node)] = owner
+            if isinstance(node, Op):
+                if node.result is not None:
+                    definitions[node.result] = node, 0
+                if node.row.is_lasting:
+                    lasting.append(node)
+                continue
+            for k, result in enumerate(node.results):
+                definitions[result] = node, k
+            if not isinstance(node, If):
+                for k, param in enumerate(node.params):
+                    definitions[param] = node, k
+                if isinstance(node, For):
+                    definitions[node.index] = node, -1
+            for inner in blocks(node):
+                self.define(inner, node, lasting)
+
+    def need(self, xs: Iterable[Operand]) -> None:
+        values = self.values
+        for x in xs:
+            if isinstance(x, Value) and x not in values:
+                values.add(x)
+                self.pending.append(x)
+
+    def reach(self, node: Node) -> None:
+        """Note that a node is needed, and with it the control flow that it is in."""
+        around: Node | None = node
+        while around is not None:
+            if not isinstance(around, Op):
+                if id(around) in self.kept:
+                    return
+                self.kept.add(id(around))
+                match around:
+                    case If():
+                        self.need((around.cond,))
+                    case For():
+                        self.need((around.lo, around.hi))
+                    case While():
+                        self.need(around.cond.yields)
+            around = self.owners.get(id(around))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from jwarp.ir.nodes import Kernel, Op
+from jwarp.ir.nodes import Kernel, Op, renumbered
 from jwarp.ir.visit import map_ops
 
 
@@ -19,6 +19,8 @@ def merge_arrays(kernel: Kernel, into: Mapping[int, int]) -> Kernel:
     def merged(node: Op) -> Op:
         if node.row.effect == "read" and node.array in into:
             return dataclasses.replace(node, attr=into[node.array])
+        if node.row.is_native:
+            return renumbered(node, lambda array: into.get(array, array) if isinstance(array, int) else array)
         return node
 
     return dataclasses.replace(kernel, body=map_ops(kernel.body, merged))

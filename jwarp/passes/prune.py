@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Container
 
 from jwarp.ir.attributes import ArrayName, RecordField, RecordFields
-from jwarp.ir.nodes import Block, If, Op, blocks
+from jwarp.ir.nodes import Block, If, Op, arrays_changed, arrays_read, blocks
 from jwarp.passes.liveness import Liveness, Sweep, at
 
 
@@ -58,7 +58,7 @@ class _Liveness(Liveness):
     def lasts(self, node: Op) -> bool:
         row = node.row
         if row.changes_elements:
-            return node.attr in self.returned or self.is_read_after(node)
+            return any(array in self.returned or self.is_read_after(node, array) for array in arrays_changed(node))
         if node.name == "save":
             return node.attr in self.undone
         if row.uses_notes:
@@ -67,13 +67,11 @@ class _Liveness(Liveness):
             return (node.told(RecordFields).tape if node.name == "push" else node.attr) in self.tapes
         return row.is_lasting
 
-    def is_read_after(self, node: Op) -> bool:
+    def is_read_after(self, node: Op, array: ArrayName) -> bool:
         position, loops = self.place[id(node)]
-        if node.array_name in self.shared and node.array_name in self.last_read:
+        if array in self.shared and array in self.last_read:
             return True
-        return self.last_read.get(node.array_name, -1) > position or any(
-            (node.array_name, l) in self.reading_loops for l in loops
-        )
+        return self.last_read.get(array, -1) > position or any((array, l) in self.reading_loops for l in loops)
 
     def mark_op(self, node: Op) -> None:
         if node.name == "push":
@@ -90,10 +88,11 @@ class _Liveness(Liveness):
             self.noted.add(node.array_name)
         elif row.uses_log and row.changes_elements:
             self.undone.add(node.array_name)
-        elif row.is_access and (not row.is_write or node.result in self.values):
+        elif (row.is_access and (not row.is_write or node.result in self.values)) or row.is_native:
             position, loops = self.place[id(node)]
-            self.last_read[node.array_name] = max(position, self.last_read.get(node.array_name, 0))
-            self.reading_loops.update((node.array_name, loop) for loop in loops)
+            for array in (node.array_name,) if row.is_access else arrays_read(node):
+                self.last_read[array] = max(position, self.last_read.get(array, 0))
+                self.reading_loops.update((array, loop) for loop in loops)
 
     def kept_fields(self, tape: int) -> list[int]:
         """The fields of a tape's records that something reads."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from jwarp.ir.nodes import Const, Kernel, Node, Op, Value, failure_texts, prints, used_values, walk
+from jwarp.ir.nodes import Const, Kernel, Node, Op, Value, failure_texts, has_native_code, prints, used_values, walk
 from jwarp.ir.visit import Rewriter, map_ops
 from jwarp.types import int32
 
@@ -17,6 +17,8 @@ def rotates(kernel: Kernel) -> bool:
     far as one can tell.
     """
     if kernel.ordered or kernel.block_dim or kernel.tid_dims < 2 or failure_texts(kernel) or prints(kernel):
+        return False
+    if has_native_code(kernel.body):
         return False
     ops, used = (node for node in walk(kernel.body) if isinstance(node, Op)), used_values(kernel.body)
     return not any(node.name == "thread" or (node.row.is_atomic and node.result in used) for node in ops)

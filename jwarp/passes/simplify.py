@@ -26,7 +26,6 @@ from jwarp.ir.nodes import (
 from jwarp.ir.visit import Rebuilder
 from jwarp.passes.carried import unchanged
 from jwarp.passes.liveness import at, drop_unused, with_yields
-from jwarp.types import bool_, scalar_of
 
 MAX_ROUNDS = 4
 # A branch of at most this many pure operations costs less than jumping over it.
@@ -106,9 +105,17 @@ class _Simplifier(Rebuilder):
             for arg in definition.args:
                 self.learn(arg, constant, learnt)
 
-    def node(self, node: Node) -> None:
-        super().node(node)
-        self.forget_loads(self.changed_by(node))
+    def nodes(self, block: Block) -> None:
+        builder = self.builder
+        for node in block.nodes:
+            builder.span = node.span
+            if isinstance(node, Op):  # most nodes are
+                self.op(node)
+                if node.row.changes_elements:
+                    self.forget_loads(arrays_changed(node))
+            else:
+                self.node(node)
+                self.forget_loads(self.changed_by(node))
 
     def changed_by(self, node: Node) -> Collection[ArrayName]:
         """The arrays that a node of the kernel, or what is inside it, changes."""
@@ -126,25 +133,25 @@ class _Simplifier(Rebuilder):
             self.contents[array] = next(self.numbers)
 
     def op(self, node: Op) -> None:
-        args = self.operands(node.args)
-        made = node if args == node.args else Op(node.name, args, node.attr, node.result, node.span)
-        row = node.row
-        if node.result is None or not (row.is_pure or row.is_tile or row.effect == "read"):
+        args, row, result = self.operands(node.args), node.row, node.result
+        made = node if args == node.args else Op(node.name, args, node.attr, result, node.span)
+        if result is None or not (row.is_pure or row.is_tile or row.effect == "read"):
             self.builder.append(made)
             return
-        type = node.result.type
+        type = result.type
         folded = simplify_op(node.name, args, type)
-        if folded is None:
-            contents = [self.contents.get(array, 0) for array in arrays_read(node)] if row.reads_elements else ()
-            key = (node.name, node.attr, args, type, *contents)
-            folded = self.seen.get(key)
         if folded is not None:
-            self.known[node.result] = folded
+            self.known[result] = folded
             return
-        self.seen[key] = node.result
+        contents = [self.contents.get(array, 0) for array in arrays_read(node)] if row.reads_elements else ()
+        key = (node.name, node.attr, args, type, *contents)
+        first = self.seen.setdefault(key, result)
+        if first is not result:
+            self.known[result] = first
+            return
         self.added.append(key)
-        if scalar_of(type) is bool_:
-            self.definitions[node.result] = made
+        if type.kind == "bool":
+            self.definitions[result] = made
         self.builder.append(made)
 
     def branch(self, node: If) -> None:

@@ -253,8 +253,10 @@ class NestWriter:
             self.builder.span = node.span
             if isinstance(node, Op) and node.name == "reduce":
                 after[node] = self.builder.op(node.told(Reduction).operation, carried[node], self.element(node.args[0]))
-            else:
-                self.node(node)
+                continue
+            if not isinstance(node, Op):
+                self.compute_before(node)
+            self.node(node)
         if self.written:
             place = self.number(0, row_major(self.shape))
             for value in self.written:
@@ -265,8 +267,12 @@ class NestWriter:
         """Compute what control flow uses before it, so that it is there after it, too."""
         for x in free_operands(node):
             form = self.forms.of(x) if shape_of(x.type) and x not in self.inside else None
-            if isinstance(form, Computed):
+            if isinstance(form, Computed) and all(map(self.is_there, self.forms.leaves_of(form))):
                 self.of_form(form)
+
+    def is_there(self, leaf: Form) -> bool:
+        """Whether a leaf is no result of the nest, or one that is computed already."""
+        return not isinstance(leaf, Viewed) or leaf.base not in self.inside or leaf.base in self.env
 
     def element(self, x: Operand) -> Operand:
         """The element of a tile at hand; a scalar itself."""

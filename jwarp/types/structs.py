@@ -159,11 +159,6 @@ def struct(cls: type | None = None, **options: Any) -> Any:
                 f"@wp.struct {cls.__name__}: field '{name}' has a default, which structs do not have",
                 hint="fields that are not given are zero",
             )
-        if isinstance(kind, StructArrayType):
-            raise KernelTypeError(
-                f"@wp.struct {cls.__name__}: field '{name}' is an array of structs",
-                hint="pass it as a parameter of its own, or make each of its fields an array",
-            )
         fields[name] = kind
     kept = {
         k: v for k, v in vars(cls).items()

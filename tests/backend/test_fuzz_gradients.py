@@ -8,18 +8,16 @@ is what differences are good enough for, and the first has to agree with it.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import random
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from gradient_sources import INPUTS, OUTPUTS, Writer, arguments
+from derived_launches import Launch, Slopes, Values, dot, gradients, moved, same_branches, widened
+from gradient_sources import INPUTS, Writer, arguments
 from harness import VARIANTS, Compiled
 from kernel_sources import load
 
@@ -27,23 +25,16 @@ from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.derived_parameters import Derived
 from jwarp.autodiff.forward import jvp
 from jwarp.autodiff.reverse import vjp
-from jwarp.backend.interpreter.machine import run
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning, NotDifferentiableError
 from jwarp.ir.attributes import Origin
-from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Const, Kernel, Operand, Value, written_params
+from jwarp.ir.nodes import Kernel
 from jwarp.ir.verify import verify
-from jwarp.types import ArrayType, ScalarType, float32, float64
 
 LONG = os.environ.get("JWARP_FUZZ") == "long"
 SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
 FIRST_SEEDS, GROUP_SIZE = (0, 1000, 2000, 4000), 3
-STEP = 1e-6
 CODE_EVERY = 6  # of the long profile's kernels, how many are compiled, as that takes longest: one of so many
-
-Values = dict[int, Any]
-
 
 DIMS = {1: [(1,), (5,), (19,)], 2: [(1, 1), (2, 5), (7, 3)]}
 
@@ -55,110 +46,6 @@ def read(seed: int, folder: Path) -> tuple[Writer, str, Kernel]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelWarning)
         return writer, source, load(source, folder).ir(Settings(max_unroll=random.Random(seed).choice([0, 4, 16])))
-
-
-class Widened(Cloner):
-    """Copies with float64 in the place of float32."""
-
-    def fresh(self, value: Value) -> Value:
-        self.known[value] = made = Value(wide(value.type), value.name)
-        return made
-
-    def operand(self, x: Operand) -> Operand:
-        return Const(wide(x.type), x.value) if isinstance(x, Const) else super().operand(x)
-
-
-def wide(type: ScalarType) -> ScalarType:
-    return float64 if type is float32 else type
-
-
-def widened(kernel: Kernel) -> Kernel:
-    params = tuple(
-        p if isinstance(p.type, ArrayType) else dataclasses.replace(p, type=wide(p.type)) for p in kernel.params
-    )
-    return dataclasses.replace(kernel, params=params, body=Widened().block(kernel.body))
-
-
-class Launch:
-    """One kernel with arguments. Runs it, and what is derived from it, in the interpreter."""
-
-    def __init__(self, ir: Kernel, dims: tuple[int, ...], args: list, rng: np.random.Generator):
-        self.ir, self.dims, self.args, self.rng = ir, dims, args, rng
-        self.written = tuple(p for p in OUTPUTS if p in written_params(ir))
-
-    def direction(self, params: tuple[int, ...]) -> Values:
-        values = {p: self.rng.normal(size=np.shape(self.args[p])) for p in params}
-        return {p: v if np.shape(v) else float(v) for p, v in values.items()}
-
-    def outputs(self, args: list, trace: list | None = None) -> Values:
-        arrays = [p for p, param in enumerate(self.ir.params) if param.is_array]
-        return dict(zip(arrays, run(self.ir, self.dims, args, trace), strict=True))
-
-    def operands(self, derived: Derived, given: Values) -> list:
-        """What each parameter of a derived kernel is given: the values themselves, or zeros of their shape."""
-        found, final = [], self.outputs(self.args)
-        for slot, param in zip(derived.origins, derived.kernel.params, strict=True):
-            value = self.args[slot.param]
-            if slot.kind in ("primal", "work"):
-                found.append(value)
-            elif slot.kind == "final":
-                found.append(final[slot.param])
-            elif slot.kind == "gradient":
-                found.append(np.zeros(np.shape(value) or (1,), param.dtype.dtype))
-            else:
-                found.append(given.get(slot.param, np.zeros(np.shape(value))))
-        return found
-
-    def run(self, kernel: Kernel, operands: list, trace: list | None = None) -> list:
-        return run(kernel, self.dims, operands, trace)
-
-    def slots(self, derived: Derived, results: list) -> dict[Origin, np.ndarray]:
-        arrays = [s for s, p in zip(derived.origins, derived.kernel.params, strict=True) if p.is_array]
-        return dict(zip(arrays, results, strict=True))
-
-
-def moved(args: list, direction: Values, step: float) -> list:
-    return [a + step * direction[p] if p in direction else a for p, a in enumerate(args)]
-
-
-def dot(x: Values, y: Values) -> float:
-    return float(sum(np.sum(np.asarray(x[p]) * np.asarray(y[p]).reshape(np.shape(x[p]))) for p in x))
-
-
-def same_branches(traces: list[list]) -> bool:
-    first, *others = traces
-    return all(len(t) == len(first) and all(map(np.array_equal, t, first)) for t in others)
-
-
-class Slopes:
-    """Central differences of what `function` gives for a step along some direction, and a trace of its branches.
-
-    The bound on their error grows by how far they are from those with twice the step.
-    """
-
-    def __init__(self, function: Callable[[float, list], Values]):
-        steps = (0.0, STEP, -STEP, 2 * STEP, -2 * STEP)
-        traces: list[list] = [[] for _ in steps]
-        at, up, down, far_up, far_down = (function(h, t) for h, t in zip(steps, traces, strict=True))
-        self.are_smooth = same_branches(traces)
-        self.values = {k: (up[k] - down[k]) / (2 * STEP) for k in at}
-        self.bounds = {
-            k: np.abs((far_up[k] - far_down[k]) / (4 * STEP) - slope)
-            + 1e-6 * (1.0 + np.abs(slope).max(initial=0.0) + np.abs(at[k]).max(initial=0.0))
-            for k, slope in self.values.items()
-        }
-
-    def compare(self, k: int, found: np.ndarray, text: str) -> None:
-        error = np.abs(found - self.values[k]) - 1e-5 * np.abs(self.values[k]) - self.bounds[k]
-        assert np.all(error <= 0), f"{found}, by differences {self.values[k]}\n{text}"
-
-
-def gradients(launch: Launch, derived: Derived, results: list, cotangents: Values) -> Values:
-    """The gradients of the inputs; an array that only gets sums has that of its final content."""
-    found = launch.slots(derived, results)
-    kinds = {p: "cotangent" if p in launch.written else "gradient" for p in INPUTS}
-    others = {p: cotangents.get(p, np.zeros(np.shape(launch.args[p]))) for p in INPUTS}
-    return {p: found.get(Origin(kind, p), others[p]) for p, kind in kinds.items()}
 
 
 def check(seed: int, folder: Path) -> str:

@@ -8,10 +8,16 @@ from pathlib import Path
 import pytest
 
 import jwarp
+from jwarp import sources
 from jwarp.backend import generator
 
 PACKAGE = Path(jwarp.__file__).parent
 identity = generator.identity.__wrapped__
+
+
+@pytest.fixture(autouse=True)
+def looked_at_each_time(monkeypatch):
+    monkeypatch.setattr(generator, "sources", sources.sources.__wrapped__)
 
 
 @pytest.fixture
@@ -19,8 +25,8 @@ def package(tmp_path, monkeypatch):
     """A copy of the package that counts as imported a little later than now."""
     copy = tmp_path / "jwarp"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(generator, "_PACKAGE", copy)
-    monkeypatch.setattr(generator, "_imported", time.time() + 60)
+    monkeypatch.setattr(sources, "_PACKAGE", copy)
+    monkeypatch.setattr(sources, "_imported", time.time() + 60)
     return copy
 
 
@@ -40,7 +46,7 @@ def test_a_new_file_makes_another_generator(package):
 
 
 def test_sources_edited_after_the_import_are_not_trusted(package, monkeypatch):
-    monkeypatch.setattr(generator, "_imported", time.time() - 60)
+    monkeypatch.setattr(sources, "_imported", time.time() - 60)
     assert identity() is None
 
 
@@ -80,5 +86,7 @@ def test_everything_that_makes_code_is_counted():
             reached.add(path)
             waiting += imported(path)
     parts = {path.relative_to(PACKAGE).parts[0] for path in reached}
-    # Settings count by their values, errors only end a compilation, and caches give what was made.
-    assert parts - {"caches.py", "config.py", "errors.py"} == set(generator.PARTS)
+    # Settings count by their values, errors only end a compilation, and caches and files give what was made.
+    assert parts - {"caches.py", "collector.py", "config.py", "errors.py", "sources.py", "store.py"} == set(
+        sources.PARTS
+    )

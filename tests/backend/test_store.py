@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp import store as store_module
 from jwarp.backend import compiled_base
-from jwarp.backend import store as store_module
 from jwarp.backend.cpu import compile as cpu
 from jwarp.backend.cpu.target import host_target
-from jwarp.backend.store import MAGIC, SUFFIX, UNFINISHED, Store, key_of
 from jwarp.config import Settings
+from jwarp.store import MAGIC, SUFFIX, UNFINISHED, Store, key_of
 
 KEY = key_of("a", "b")
 CONTENT = bytes(range(256)) * 20
@@ -338,7 +338,7 @@ def test_an_empty_name_keeps_nothing(tmp_path):
 
 WRITER = """
 import sys
-from jwarp.backend.store import Store
+from jwarp.store import Store
 store, key, content = Store(sys.argv[1]), sys.argv[2], sys.argv[3].encode() * 20000
 found = set()
 for _ in range(300):

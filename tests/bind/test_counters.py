@@ -128,7 +128,8 @@ def read_where_counted(x: wp.array[F], cell: wp.array[int], trips: wp.array[int]
     if n[0] % 5 == 4:
         n[0] = n[0] + 1
     other = wp.atomic_add(n, 1, 3)
-    y[24 + other % 16] *= F(2.0)
+    if other < 48:
+        y[24 + other % 16] *= F(2.0)
 
 
 KERNELS = [compacted, several_places, counted_by_cell, list_heads, free_list, first_wins, smallest_so_far,

@@ -167,20 +167,20 @@ def smallest_read(x: wp.array[F], count: wp.array[int], y: wp.array[F]):
 @wp.kernel
 def two_to_one(x: wp.array[F], count: wp.array[int], y: wp.array[F]):
     i = wp.tid()
-    y[i // 2] = x[i] * x[i]
+    y[i // 2] = y[i // 2] + x[i] * x[i]
 
 
 @wp.kernel
 def all_to_one(x: wp.array[F], count: wp.array[int], y: wp.array[F]):
     i = wp.tid()
-    y[0] = x[i]
+    y[0] = y[0] * x[i]
 
 
 @wp.kernel
 def last_wins(x: wp.array[F], count: wp.array[int], y: wp.array[F]):
     i = wp.tid()
     for k in range(2):
-        y[(i + k) % 5] = x[i] * F(k + 1)
+        y[(i + k) % 5] = y[5] + x[i] * F(k + 1)
 
 
 @wp.kernel
@@ -194,9 +194,9 @@ REFUSED = [
     (exchanged_shared, "wp.atomic_exch(y, 0, x[i])", "order of the threads"),
     (compared_and_swapped, "wp.atomic_cas(y, i, F(0.0), x[i])", "order of the threads"),
     (smallest_read, "wp.atomic_min(y, 0, x[i])", "order of the threads"),
-    (two_to_one, "y[i // 2] = x[i] * x[i]", "both store to y[0]"),
-    (all_to_one, "y[0] = x[i]", "both store to y[0]"),
-    (last_wins, "y[(i + k) % 5] = x[i] * F(k + 1)", "both store to y"),
+    (two_to_one, "y[i // 2] = y[i // 2] + x[i] * x[i]", "both store to y[0]"),
+    (all_to_one, "y[0] = y[0] * x[i]", "both store to y[0]"),
+    (last_wins, "y[(i + k) % 5] = y[5] + x[i] * F(k + 1)", "both store to y"),
     (through_bits, "wp.cast(", "bits of a float"),
 ]
 

@@ -10,8 +10,8 @@ from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.config import config
 from jwarp.errors import JwarpError
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.launching.derive import Variant, derive
-from jwarp.launching.program import Program, program_of
+from jwarp.launching.derive import Variant, derive, reads_order
+from jwarp.launching.program import GeneratedProgram, Program, program_of
 
 BLOCK = 32  # threads of a block, where the kernel has tiles and no launch of it is known
 
@@ -39,7 +39,12 @@ def adjoint(kernel: Kernel, dims: tuple[int, ...] = (), block_dim: int | None = 
         outputs = tuple(k for k in program.written if k in floats)
         if not outputs:
             return "none"
-        derived = derive(program, Variant("adjoint", floats, outputs))  # type: ignore[arg-type]
+        variant = Variant("adjoint", floats, outputs)
+        assert isinstance(program, GeneratedProgram)
+        if reads_order(program, (variant,)):  # as where JAX differentiates the launch
+            program = program.in_order
+        derived = derive(program, variant)
+        assert isinstance(derived.program, GeneratedProgram)
         return _code(derived.program)
 
     return _timed(made)

@@ -29,11 +29,12 @@ class LibraryTrial(trial.Trial):
         for module, names in self.tests.items():
             recorder = Recorder(self.stand_in, key=lambda kernel: (kernel,), most=INSTANCES)
             record_tests(module, names, recorder, self)
-            for launch in recorder.launches.values():
+            for key, launch in recorder.launches.items():
                 wanted = launch.name.startswith(f"{self.package.package}.") and self.options.wants(launch.name)
                 if wanted and launch.kernel not in self.compiles and tried[launch.name] < INSTANCES:
                     tried[launch.name] += 1
-                    launches += [launch] if self.compiled(launch.kernel, launch) else []
+                    both = [launch, *([recorder.later[key]] if key in recorder.later else [])]
+                    launches += both if self.compiled(launch.kernel, launch) else []
         if self.rest:
             self.package.import_all()
             for kernel in kernels_of(self.package.package):

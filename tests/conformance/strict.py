@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import linecache
+import re
 from typing import Any
 
 import numpy as np
 
 from jwarp.backend.interpreter.machine import _Interpreter
 from jwarp.ir.nodes import Kernel, Node, Op
+
+# Functions of tiles that look at the ends of arrays themselves, in Warp, too.
+BOUNDED = re.compile(r"tile_(load|store|atomic_add)\(")
 
 NOBODY, SEVERAL = -1, -2
 
@@ -34,22 +39,23 @@ class _Strict(_Interpreter):
     def __init__(self, *args: Any):
         super().__init__(*args)
         self.users = {kind: [np.full(np.shape(d), NOBODY) for d in self.data] for kind in ("load", "store", "atomic")}
-        self.kind = ""
+        self.kind, self.bounded = "", False
 
     def node(self, node: Node, active: np.ndarray) -> None:
         if isinstance(node, Op):
             self.kind = node.name.split("_")[0]
+            self.bounded = BOUNDED.search(linecache.getline(node.span.file, node.span.line)) is not None
         super().node(node, active)
 
     def element(self, array: int, indices: Any, active: np.ndarray) -> tuple[int, ...] | None:
         found = super().element(array, indices, active)
-        if found is None and active:
+        if found is None and active and not self.bounded:
             raise Undefined("an index is outside of its array")
         return found
 
     def inside(self, param: int, indices: Any, active: np.ndarray) -> Any:
         there, element = super().inside(param, indices, active)
-        if not np.array_equal(there, np.broadcast_to(active, there.shape)):
+        if not self.bounded and not np.array_equal(there, np.broadcast_to(active, there.shape)):
             raise Undefined("an index is outside of its array")
         if self.kernel.block_dim:
             return there, element

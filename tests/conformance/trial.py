@@ -271,7 +271,10 @@ class Trial:
             ready.append((launch, kernel))
         self.begin(f"{self.module}, compiled by Warp", "test", WARP_COMPILE_SECONDS)
         together = WarpSide(list(dict.fromkeys(x.kernel for x, _ in ready)), f"conformance_{self.module}")
+        agreed: set[Any] = set()
         for launch, kernel in ready:
+            if launch.kernel in agreed:
+                continue
             side = together
             if together.failure:
                 self.begin(launch.name, "launch", WARP_COMPILE_SECONDS, "compiled by Warp")
@@ -279,7 +282,10 @@ class Trial:
             if side.failure:
                 self.say(launch.name, Outcome("warp", side.failure))
                 continue
-            self.say(launch.name, self.tried(kernel, launch, side), made_up=launch.made_up, generic=_is_generic(launch))
+            outcome = self.tried(kernel, launch, side)
+            if outcome.verdict == "agree":
+                agreed.add(launch.kernel)
+            self.say(launch.name, outcome, made_up=launch.made_up, generic=_is_generic(launch))
 
     def tried(self, kernel: Kernel, launch: Launch, side: WarpSide) -> Outcome:
         """What came of all variants of one launch: the first that does not agree, or agreement."""

@@ -8,13 +8,14 @@ import pytest
 import shared_array_kernels
 import shared_kernels
 import shared_language_kernels
+import shared_reference_kernels
 
 import jwarp
 from jwarp.backend.interpreter.machine import run
 
 warp = pytest.importorskip("warp")
 
-MODULES = (shared_kernels, shared_language_kernels, shared_array_kernels)
+MODULES = (shared_kernels, shared_language_kernels, shared_array_kernels, shared_reference_kernels)
 KERNELS = {name: value for m in MODULES for name, value in vars(m).items() if isinstance(value, jwarp.Kernel)}
 N = 64
 ROWS = 20

@@ -50,6 +50,20 @@ def test_a_kernel_follows_its_own_options_and_those_of_its_module(module_options
     assert [loops(k) for k in (plain, apart, other, wp.kernel(squared, module="third"))] == [1, 1, 1, 0]
 
 
+@pytest.mark.parametrize("to_given", [np.asarray, jnp.asarray])
+def test_options_that_are_set_after_a_launch_count_for_the_next(module_options, to_given):
+    kernel, x = wp.kernel(squared), to_given(np.ones(3, np.float32))
+    found = []
+    with wp.config(cache_dir=""):
+        for trips in (2, 2, 12, 12):
+            wp.set_module_options({"max_unroll": trips})
+            with wp.record_compiles() as events:
+                (r,) = wp.launch(kernel, 3, [x], [np.zeros(3, np.float32) if to_given is np.asarray else 3])
+            np.testing.assert_allclose(r, 66)
+            found.append(len(events))
+    assert found == [1, 0, 1, 0]
+
+
 def test_what_only_says_how_warp_compiles_is_accepted():
     options = {"launch_bounds": (256, 1), "cluster_dim": 2, "grid_stride": False, "enable_cuda_smem_spilling": True}
     made = wp.kernel(name="renamed", cuda_max_registers=64, entry_point_abi="warp", **options)(squared)

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from shared_reference_kernels import meeting_references
 
 import jwarp as wp
 
@@ -20,8 +21,13 @@ def scale(u: wp.ref[float], by: float):
 
 
 @wp.func
-def total(u: wp.ref[float], a: wp.array[float]):
-    u += a[0] + a[1]
+def derived(u: wp.ref[float], a: wp.array[float]):
+    u += a[0]
+
+
+@wp.func_grad(derived)
+def adj_derived(u: float, a: wp.array[float]):
+    pass
 
 
 @wp.func
@@ -84,7 +90,8 @@ def kernel_of(text, tmp_path):
     body = "".join(f"    {line}\n" for line in text.split("\n"))
     head = "def k(x: wp.array[float], n: wp.array[int]):\n"
     path.write_text(
-        f"import jwarp as wp\nfrom {__name__} import at, both, first, scale, total\n@wp.kernel\n{head}{body}"
+        f"import jwarp as wp\nfrom {__name__} import at, both, derived, first, scale\n@wp.kernel\n{head}"
+        f"    v = wp.vec3(1.0)\n{body}"
     )
     names: dict = {}
     exec(compile(path.read_text(), str(path), "exec"), names)
@@ -96,11 +103,20 @@ def kernel_of(text, tmp_path):
     [
         ("scale(1.0, 2.0)", "needs a variable"),
         ("scale(x[first(n)], 2.0)", "named with a call in it"),
-        ("total(x[2], x)", "gets `x` besides a reference"),
-        ("both(x[2], x[2])", "by two references"),
-        ("k = n[0]\nat(k, x[k])", "gets `k` by a reference, and a part that is named with it"),
+        ("both(v[1], v[1])", "by two references"),
+        ("k = n[0]\nat(k, v[k])", "gets `k` by a reference, and a part that is named with it"),
+        ("both(v[0], v[n[0]])", "which may have something in common"),
+        ("derived(x[0], x)", "`derived` gets `x` besides a reference to an element of it, and it has a derivative"),
     ],
 )
 def test_what_cannot_be_copied_back_is_refused(text, words, tmp_path):
     with pytest.raises(wp.CompileError, match=words):
         wp.inspect(kernel_of(text, tmp_path), "ir")
+
+
+def test_derivatives_where_references_meet():
+    """The kernel that Warp runs in test_against_warp."""
+    rng = np.random.default_rng(2)
+    a, b = (jnp.asarray(rng.integers(-100, 100, 64), jnp.int32) for _ in range(2))
+    x, y = jnp.asarray(rng.normal(size=(2, 64)), jnp.float32)
+    wp.check_grads(lambda x, y: wp.launch(meeting_references, 64, [a, b, x, y], [(1, 64), (14, 64)])[1], (x, y))

@@ -37,7 +37,7 @@ WAITING = re.compile(r"__sync|_sync\(|__shared__|__nanosleep|jw_flush|dynamic_sh
 # A declaration of the dynamic shared memory, which is a variable of the stand-in.
 ALIGNED = r"(?:(?:__align__|alignas)\s*\(\s*\d+\s*\)\s*)?"
 DYNAMIC = re.compile(rf"extern\s+__shared__\s+{ALIGNED}(\w[\w:<>, ]*?)\s+{ALIGNED}(\w+)\s*\[\s*\]\s*;")
-TILE_HEADER = re.compile(r'^#include "(tile\w*\.cuh)"$', re.MULTILINE)
+OWN_HEADER = re.compile(r'^#include "((?:tile|native)\w*\.cuh)"$', re.MULTILINE)
 FORWARD, BACKWARD = 0, -1  # orders of threads; other numbers shuffle them
 
 _ENTRY = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\)\s+)?(\w+)\(')
@@ -114,7 +114,7 @@ def compile_host(
     texts need without saying so.
     """
     # Headers come before the namespaces of the kernels, and the first ones are compiled once for many texts.
-    own_headers = dict.fromkeys([*headers, *(name for text in texts for name in TILE_HEADER.findall(text))])
+    own_headers = dict.fromkeys([*headers, *(name for text in texts for name in OWN_HEADER.findall(text))])
     parts = [f'#include "{name}"' for name in own_headers]
     for k, text in enumerate(texts):
         found = _ENTRY.search(text)

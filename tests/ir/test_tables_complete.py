@@ -35,7 +35,7 @@ from jwarp.tiling.whole import WHOLE
 from jwarp.types import float32, float64
 
 # Pure operations whose result is a fact about the launch and not a function of their arguments.
-LAUNCH_FACTS = {"tid", "param", "shape", "thread"}
+LAUNCH_FACTS = {"tid", "param", "shape", "thread", "on_gpu"}
 TILE = {name for name, row in OPS.items() if row.is_tile and Stage.DERIVED in row.stages}
 # What a whole kernel may have, between the frontend and the backends.
 LASTING = {name for name, row in OPS.items() if row.stages & {Stage.DERIVED, Stage.LOWERED}}
@@ -117,7 +117,7 @@ def test_what_an_operation_does_to_memory_fits_its_effect():
         if row.effect == "pure":
             assert not row.reads & ~Memory.EXTENTS, row.name
         if row.reads & Memory.ELEMENTS or row.writes & Memory.ELEMENTS or row.uses_log:
-            assert row.attribute is ArrayNumber or row.is_unit, row.name
+            assert row.attribute is ArrayNumber or row.is_unit or row.is_native, row.name
         if row.uses_tape:
             kinds = [kind for _, kind in fields_of(row.attribute)] or [row.attribute]
             assert TapeNumber in kinds, row.name

@@ -13,37 +13,74 @@ from jwarp.types import ScalarType, float32
 
 def change_lanes(memory: Memory, name: str, element: Element, values: list[str], mask: str | None, wanted: bool) -> str:
     """Change the elements atomically, lane by lane; what they held before, if that is wanted, as a vector."""
-    code, kind = memory.code, memory_type(element.type)
+    code, vector = memory.code, memory.code.vector(memory_type(element.type))
     memory.used.append("atomic")
     assert element.shape.stride != 1
     mask, pointers = memory.scatter_operands(element, memory.address(element), mask)
-    bits, vector = f"i{code.width}", code.vector(kind)
-    pending = code.define(f"bitcast {code.vector('i1')} {mask} to {bits}")
-    parts = ("start", "loop", "step", "next", "done")
-    start, loop, step, following_step, done = (code.new_label(f"atomic.{part}") for part in parts)
-    code.line(f"br label %{start}")
-    code.label(start)
-    code.line(f"br label %{loop}")
-    code.label(loop)
-    left, rest, found, following = (code.name() for _ in range(4))
-    code.line(f"{left} = phi {bits} [{pending}, %{start}], [{rest}, %{following_step}]")
+    function = _changing_function(code, name, element.type, len(values), wanted)
+    given = [f"{code.vector('ptr')} {pointers}", *(f"{vector} {v}" for v in values), f"i64 {_active(code, mask)}"]
+    call = f"call {vector if wanted else 'void'} {function}({', '.join(given)})"
     if wanted:
-        code.line(f"{found} = phi {vector} [zeroinitializer, %{start}], [{following}, %{following_step}]")
-    code.line(f"br i1 {code.define(f'icmp eq {bits} {left}, 0')}, label %{done}, label %{step}")
-    code.label(step)
-    code.declare(bits, f"llvm.cttz.{bits}", [bits, "i1"])
-    lane = code.define(f"call {bits} @llvm.cttz.{bits}({bits} {left}, i1 true)")
-    place = code.define(f"extractelement {code.vector('ptr')} {pointers}, {bits} {lane}")
-    given = [code.define(f"extractelement {vector} {value}, {bits} {lane}") for value in values]
-    old = _indivisible(code, name, element.type, place, given)
-    code.line(f"br label %{following_step}")
-    code.label(following_step)
+        return code.define(call)
+    code.line(call)
+    return ""
+
+
+def _active(code: Code, mask: str) -> str:
+    """A mask as a number, as LLVM 22 cannot pass vectors of i1 on all processors."""
+    bits = f"i{code.width}"
+    active = code.define(f"bitcast {code.vector('i1')} {mask} to {bits}")
+    return active if bits == "i64" else code.define(f"zext {bits} {active} to i64")
+
+
+def _changing_function(code: Code, name: str, type: ScalarType, count: int, wanted: bool) -> str:
+    """The name of a function that changes any elements atomically, in the order of the lanes.
+
+    It takes places, `count` vectors of values and the lanes that are active, and gives what was there, if `wanted`.
+    """
+    function = f"@atomic.{name}.{type.name}{'.old' if wanted else ''}"
+    if function not in code.functions:
+        code.functions[function] = ""
+        code.functions[function] = _changing_text(function, name, type, count, wanted, code)
+    return function
+
+
+def _changing_text(function: str, name: str, type: ScalarType, count: int, wanted: bool, outer: Code) -> str:
+    code, kind = Code(outer.options), memory_type(type)
+    places, vector, given = code.vector("ptr"), code.vector(kind), [f"%values{k}" for k in range(count)]
+    code.label("entry")
+    # Through memory the lanes are taken apart, and put together, faster than in registers.
+    kept = [
+        (code.define(f"alloca {t}, align 64"), t, v) for t, v in [(places, "%places"), *((vector, v) for v in given)]
+    ]
+    before = code.define(f"alloca {vector}, align 64") if wanted else ""
+    for place, t, value in [*kept, *([(before, vector, "zeroinitializer")] if wanted else [])]:
+        code.line(f"store {t} {value}, ptr {place}, align 64")
+    code.line("br label %loop")
+    code.label("loop")
+    left, rest = code.name(), code.name()
+    code.line(f"{left} = phi i64 [%active, %entry], [{rest}, %next]")
+    code.line(f"br i1 {code.define(f'icmp eq i64 {left}, 0')}, label %done, label %step")
+    code.label("step")
+    code.declare("i64", "llvm.cttz.i64", ["i64", "i1"])
+    lane = code.define(f"call i64 @llvm.cttz.i64(i64 {left}, i1 true)")
+    place, *numbers = (
+        code.define(f"load {t}, ptr {code.define(f'getelementptr {t}, ptr {base}, i64 {lane}')}")
+        for t, base in zip(["ptr", *[kind] * count], [base for base, _, _ in kept], strict=True)
+    )
+    old = _indivisible(code, name, type, place, numbers)
     if wanted:
-        code.line(f"{following} = insertelement {vector} {found}, {kind} {old}, {bits} {lane}")
-    code.line(f"{rest} = and {bits} {left}, {code.define(f'sub {bits} {left}, 1')}")
-    code.line(f"br label %{loop}")
-    code.label(done)
-    return found
+        code.line(f"store {kind} {old}, ptr {code.define(f'getelementptr {kind}, ptr {before}, i64 {lane}')}")
+    code.line("br label %next")
+    code.label("next")
+    code.line(f"{rest} = and i64 {left}, {code.define(f'sub i64 {left}, 1')}")
+    code.line("br label %loop")
+    code.label("done")
+    code.line(f"ret {vector} {code.define(f'load {vector}, ptr {before}, align 64')}" if wanted else "ret void")
+    outer.declarations |= code.declarations
+    params = ", ".join([f"{places} %places", *(f"{vector} {v}" for v in given), "i64 %active"])
+    head = f"define internal {vector if wanted else 'void'} {function}({params}) noinline nounwind {{"
+    return "\n".join([head, *code.sections[BODY], "}"])
 
 
 def change_one(memory: Memory, name: str, element: Element, value: str, mask: str | None) -> None:
@@ -67,10 +104,7 @@ def add(memory: Memory, element: Element, value: str, mask: str | None) -> None:
         memory.used.append("plain additions")
         mask, pointers = memory.scatter_operands(element, memory.address(element), mask)
         function = _lanes_function(code, type)
-        vector, bits = code.vector(scalar_type(type)), f"i{code.width}"
-        active = code.define(f"bitcast {code.vector('i1')} {mask} to {bits}")
-        if bits != "i64":
-            active = code.define(f"zext {bits} {active} to i64")
+        vector, active = code.vector(scalar_type(type)), _active(code, mask)
         code.line(f"call void {function}({code.vector('ptr')} {pointers}, {vector} {value}, i64 {active})")
     else:  # every lane has an element of its own
         total = _plus(code.instructions(BODY, True), type, memory.load(element, mask), value)
@@ -114,7 +148,6 @@ def _lanes_text(name: str, options: Options, type: ScalarType, outer: Code) -> s
     all_places, all_values = (code.define(f"alloca {vector}, align 64") for vector in (places, values))
     first = code.splat(code.define(f"extractelement {places} %places, i64 0"), "ptr")
     equal = code.define(f"icmp eq {places} %places, {first}")
-    # LLVM 22 cannot pass vectors of i1 on all processors.
     active = code.define(f"trunc i64 %active to {bits}") if bits != "i64" else "%active"
     code.line(f"%mask = bitcast {bits} {active} to {mask}")
     active_equal = code.define(f"and {bits} {active}, {code.define(f'bitcast {mask} {equal} to {bits}')}")

@@ -96,6 +96,7 @@ class Code:
         self.functions: dict[str, str] = {}  # others that this one calls, by name
         self.block = ""  # the label of the block that the body's next line belongs to
         self._count = 0
+        self._writers: dict[tuple[int, bool], Instructions] = {}
 
     def name(self, hint: str = "v") -> str:
         self._count += 1
@@ -110,9 +111,10 @@ class Code:
             name = self.name()
             self.line(f"{name} = {text}", level)
             return name
-        for written in self._written[: level + 1]:
-            if text in written:
-                return written[text]
+        entry, row, body = self._written
+        known = entry.get(text) or (row.get(text) if level else None) or (body.get(text) if level == BODY else None)
+        if known is not None:
+            return known
         name = self._written[level][text] = self.name()
         if level == BODY:
             self._order.append(text)
@@ -157,7 +159,10 @@ class Code:
         return f"<{self.width if width is None else width} x {llvm_type}>"
 
     def instructions(self, level: int, is_vector: bool) -> Instructions:
-        return Instructions(self, level, self.width if is_vector else 0)
+        known = self._writers.get((level, is_vector))
+        if known is None:
+            known = self._writers[level, is_vector] = Instructions(self, level, self.width if is_vector else 0)
+        return known
 
     @property
     def lane_numbers(self) -> range:
@@ -191,10 +196,14 @@ class Instructions:
         options = code.options
         flags = "reassoc arcp afn contract " if options.fast_math else "contract " if options.contract else ""
         self.flags = flags
+        self._types: dict[ScalarType | str, str] = {}
 
     def type(self, type: ScalarType | str) -> str:
-        name = type if isinstance(type, str) else scalar_type(type)
-        return f"<{self.width} x {name}>" if self.width else name
+        known = self._types.get(type)
+        if known is None:
+            name = type if isinstance(type, str) else scalar_type(type)
+            known = self._types[type] = f"<{self.width} x {name}>" if self.width else name
+        return known
 
     def constant(self, type: ScalarType, value: object) -> str:
         return self.spread(literal(Const(type, value)), scalar_type(type))

@@ -12,7 +12,7 @@ import llvmlite.binding as llvm
 
 import jwarp._native as _native
 from jwarp.analysis.affine import Extents
-from jwarp.analysis.thread_order import keeps_order, runs_in_order, waiting_loop
+from jwarp.analysis.thread_order import keeps_order
 from jwarp.backend.compiled_base import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
@@ -23,14 +23,16 @@ from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
-from jwarp.backend.store import key_of
 from jwarp.caches import MAX_KERNELS, Cache
+from jwarp.collector import no_collection
 from jwarp.config import CODE_SETTINGS, Settings, config
 from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Kernel, Op, failure_texts, rounds_as_written, walk
 from jwarp.ir.serialize import from_bytes
 from jwarp.passes.expand import expand
+from jwarp.passes.native_code import refuse_native_code, settled
 from jwarp.passes.simplify import simplify
+from jwarp.store import key_of
 from jwarp.tiling.to_scalars import lower_tiles
 from jwarp.tiling.whole import request_of
 
@@ -39,7 +41,7 @@ LOCAL_PASSES = ("sroa",)
 
 def optimized(kernel: Kernel) -> Kernel:
     """The kernel as code is generated from it, with every operation where it was written."""
-    kernel = simplify(kernel)
+    kernel = settled(simplify(kernel), on_gpu=False)
     if kernel.block_dim:
         kernel = simplify(lower_tiles(kernel))
     kernel = expand(kernel, expansion)
@@ -86,6 +88,7 @@ class CpuKernel(AnalysedKernel):
         announce(again if known[version] else first)
         return first
 
+    @no_collection()
     def object_code(self, version: str) -> tuple[bytes, str]:
         """The object code of one version after a line with the products that it calls, and where it came from."""
         # The code trusts what launches check, so it belongs to one summary.
@@ -112,6 +115,7 @@ class CpuKernel(AnalysedKernel):
 
     def generate(self, version: str, options: Options) -> Generated:
         """The code of one version, and how it makes its accesses."""
+        refuse_native_code(self.proofs.kernel)
         checked = version == "checked"
         name, failures = entry_name(self.kernel), failure_texts(self.kernel)
         return generate(self.proofs, name, options, checked=checked, bounds=self.bounds, failures=failures)
@@ -126,13 +130,13 @@ class CpuKernel(AnalysedKernel):
     @functools.cached_property
     def ordered(self) -> bool:
         """Whether the threads of a batch element run one after the other; also those that may wait for others."""
-        return runs_in_order(self.kernel)
+        return self.kernel.ordered or self.summary.waits
 
     @functools.cached_property
     def options(self) -> Options:
         """What code for this processor is generated with: vectors of one thread where more would mix up their order."""
         exact, kernel = rounds_as_written(self.kernel), self.kernel
-        in_step = not self.ordered or kernel.block_dim > 0 or (keeps_order(kernel) and waiting_loop(kernel) is None)
+        in_step = not self.ordered or kernel.block_dim > 0 or (not self.summary.waits and keeps_order(kernel))
         target = host_target() if in_step else host_target(1)
         return Options(target, contract=not exact, fast_math=self.settings.fast_math and not exact)
 

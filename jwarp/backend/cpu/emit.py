@@ -65,15 +65,18 @@ class BodyEmitter(Accesses):
         assert node.result is not None
         shape = self.shapes[node.result]
         args = [self.lanes(a) for a in node.args]
-        level = max((a.level for a in args), default=ENTRY)
-        texts = [self.vector(a) for a in args] if shape.is_varying else [a.text for a in args]
         if shape.is_varying:
-            level = BODY
+            level, texts = BODY, [self.vector(a) for a in args]
+        else:
+            level, texts = max([a.level for a in args], default=ENTRY), [a.text for a in args]
         out = self.code.instructions(level, shape.is_varying)
         if node.name == "mod" and shape.is_varying and args[1].shape.is_uniform and node.result.type.is_int:
             self.remainder(node, args[1], texts)
             return
         self.bind(node.result, LLVM_RULES[node.name](out, node, texts), level=level)
+
+    def settled_before(self, node: Op) -> None:
+        raise AssertionError(f"{node.name} is not for this processor")
 
     def remainder(self, node: Op, divisor: Lanes, texts: list[str]) -> None:
         """What is left of numbers divided by one: zero where that is 1, as for parameters that all worlds share."""
@@ -390,4 +393,7 @@ SPECIAL_RULES = {
     "thread": effects.thread,
     "check": effects.check,
     "print": effects.print_line,
+    "on_gpu": BodyEmitter.settled_before,
+    "native": BodyEmitter.settled_before,
+    "native_part": BodyEmitter.settled_before,
 }

@@ -14,9 +14,9 @@ from jwarp.backend.cpu.optimize import optimized_module
 from jwarp.backend.cpu.target import Target, host_target, target_machine
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
-from jwarp.backend.store import Store, key_of
 from jwarp.caches import Cache
 from jwarp.ir.matmul import Request
+from jwarp.store import Store, key_of
 from jwarp.types import SCALARS
 
 # Their code stays for the life of the process, as that of the kernels that call it.

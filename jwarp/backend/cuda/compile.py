@@ -22,6 +22,7 @@ from jwarp.backend.cuda.entry import (
     shared_of,
     sums_in_registers,
 )
+from jwarp.backend.cuda.native import NATIVE_HEADER
 from jwarp.backend.cuda.nvrtc import (
     Rejected,
     Unit,
@@ -38,13 +39,14 @@ from jwarp.backend.cuda.tiles import UNIT_RULES
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
-from jwarp.backend.store import key_of
 from jwarp.caches import MAX_KERNELS, Cache
 from jwarp.config import CODE_SETTINGS, Settings
 from jwarp.errors import CompileError
-from jwarp.ir.nodes import For, Kernel, Op, failure_texts, rounds_as_written, used_values, walk
+from jwarp.ir.nodes import For, Kernel, Op, failure_texts, has_native_code, rounds_as_written, used_values, walk
 from jwarp.passes.expand import expand
+from jwarp.passes.native_code import settled
 from jwarp.passes.simplify import simplify
+from jwarp.store import key_of
 from jwarp.tiling.to_scalars import lower_tiles
 from jwarp.tiling.whole import request_of
 
@@ -96,7 +98,7 @@ class CudaKernel(AnalysedKernel):
 
     def optimized(self) -> Kernel:
         """Elementary functions stay that CUDA has."""
-        kernel = simplify(self.kernel)
+        kernel = settled(simplify(self.kernel), on_gpu=True)
         if kernel.block_dim:
             kernel = lower_tiles(kernel, routines=UNIT_RULES, flat=True)
             if kernel.ordered:
@@ -158,6 +160,8 @@ class CudaKernel(AnalysedKernel):
         options = [str(getattr(self.settings, name)) for name in CODE_SETTINGS]
         parts = ("cuda", identity() or "", toolchain(), self.fingerprint, version, repr(self.bounds), *options)
         headers = device_headers([TILE_HEADER if self.kernel.block_dim else HEADER])
+        if has_native_code(self.kernel.body):
+            headers |= device_headers([NATIVE_HEADER])
         texts = itertools.chain.from_iterable(sorted(headers.items()))
         key = key_of(*parts, *architectures, str(block), *texts, self.summary.to_bytes())
         with lock_of(key):

@@ -7,12 +7,21 @@ from collections import Counter
 from collections.abc import Container, Sequence
 
 from jwarp.backend.cuda.names import array_names
+from jwarp.backend.cuda.native import (
+    array_argument,
+    c_type,
+    function_of,
+    made,
+    native_functions,
+)
+from jwarp.backend.cuda.native import parts as native_parts
 from jwarp.backend.cuda.records import Log, Notes, Tape, logs_of, notes_of, tapes_of
 from jwarp.backend.cuda.rules import C_TYPES, CUDA_RULES, bare, literal
 from jwarp.errors import NO_SPAN
-from jwarp.ir.attributes import Extent, RecordField, RecordFields
+from jwarp.ir.attributes import Extent, NativeCall, RecordField, RecordFields
 from jwarp.ir.builder import TRUE
 from jwarp.ir.formats import Conversion, parse
+from jwarp.ir.native import BY_SCALARS, element_of
 from jwarp.ir.nodes import (
     Block,
     Const,
@@ -70,6 +79,8 @@ class BodyEmitter(Visitor):
         self.used = used_values(kernel.body)
         self.inlinable = _used_once_nearby(kernel.body)
         self.values: dict[Value, str] = {}
+        self.natives = native_functions(kernel)
+        self.native_results: dict[Value, list[str]] = {}
         self.lines: list[str] = []
         self.depth = 1
         self.span = NO_SPAN
@@ -388,6 +399,45 @@ class BodyEmitter(Visitor):
     def rule(self, node: Op) -> None:
         """A derivative is nothing to run."""
 
+    # -- native code
+
+    def on_gpu(self, node: Op) -> None:
+        assert node.result is not None
+        self.values[node.result] = "true"
+
+    def native(self, node: Op) -> None:
+        call, scalars = node.told(NativeCall), [bare(self.text(x)) for x in node.args]
+        reads, changes = iter(call.reads), iter(call.changes)
+        arguments, parts = [], []
+        for param in call.params:
+            if param.kind in BY_SCALARS:
+                count = element_of(param.element).size
+                value, scalars = made(param.element, scalars[:count]), scalars[count:]
+                if param.kind == "reference":
+                    name = self.name()
+                    self.line(f"{c_type(param.element)} {name} = {value};")
+                    parts += native_parts(param.element, name)
+                    value = name
+                arguments.append(value)
+            else:
+                array = next(reads if param.kind == "read" else changes)
+                dims = getattr(self.kernel.array(array).type, "dims", 0)
+                extents = [self.extent(array, axis) for axis in range(dims)]
+                arguments.append(array_argument(param, self.names[array], extents))
+        text = f"{self.natives[function_of(call)]}({', '.join(arguments)})"
+        if call.result:
+            name = self.name()
+            self.line(f"const {c_type(call.result)} {name} = {text};")
+            parts = [*native_parts(call.result, name), *parts]
+        else:
+            self.line(f"{text};")
+        if node.result is not None:
+            self.native_results[node.result] = parts
+
+    def native_part(self, node: Op) -> None:
+        assert node.result is not None and isinstance(node.args[0], Value)
+        self.values[node.result] = self.native_results[node.args[0]][node.number]
+
     # -- effects
 
     def check(self, node: Op) -> None:
@@ -531,4 +581,7 @@ SPECIAL_RULES = {
     "thread": BodyEmitter.thread,
     "check": BodyEmitter.check,
     "print": BodyEmitter.print_line,
+    "on_gpu": BodyEmitter.on_gpu,
+    "native": BodyEmitter.native,
+    "native_part": BodyEmitter.native_part,
 }

@@ -11,11 +11,12 @@ from jwarp.analysis.sums import sums_of
 from jwarp.backend.cuda.copies import Copies, find_copies
 from jwarp.backend.cuda.emit import DONE, BodyEmitter, constant_place
 from jwarp.backend.cuda.names import array_names
+from jwarp.backend.cuda.native import NATIVE_HEADER, definitions
 from jwarp.backend.cuda.records import declarations
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
 from jwarp.backend.cuda.shared import Shared, lay_out
 from jwarp.backend.cuda.tiles import TileEmitter
-from jwarp.ir.nodes import For, Kernel, Op, failure_texts, walk, written_params
+from jwarp.ir.nodes import For, Kernel, Op, failure_texts, has_native_code, walk, written_params
 from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32, uint64
 
 HEADER = "jwarp.cuh"
@@ -50,7 +51,8 @@ def generate(proofs: Proofs, name: str, version: str, *, bounds: bool, block: in
         holds = _condition(proofs.condition, entry)
         bodies = [[f"      if ({holds}) {{", *bodies[0], "      } else {", *bodies[1], "      }"]]
     includes = [f'#include "{header}"' for header in headers_of(proofs.kernel)]
-    return "\n".join(_placed([*includes, "", *entry.wrapped(bodies[0]), ""], f"{name}.cu"))
+    natives = definitions(proofs.kernel, OWN)
+    return "\n".join(_placed([*includes, *natives, "", *entry.wrapped(bodies[0]), ""], f"{name}.cu"))
 
 
 def headers_of(kernel: Kernel) -> tuple[str, ...]:
@@ -60,6 +62,8 @@ def headers_of(kernel: Kernel) -> tuple[str, ...]:
         called.add(COPIES)
     if any(isinstance(n, For) and n.lanes is not None and n.params for n in walk(kernel.body)):
         called.add(REDUCTIONS)
+    if has_native_code(kernel.body):
+        called.add(NATIVE_HEADER)
     return (HEADER, *sorted(called))
 
 

@@ -32,12 +32,12 @@ from jwarp.backend.cuda.nvrtc import (
 from jwarp.backend.cuda.rules import C_TYPES
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
-from jwarp.backend.store import Store, key_of
 from jwarp.caches import Cache
 from jwarp.config import Settings
 from jwarp.errors import CompileError, KernelTypeError, KernelWarning, Span
 from jwarp.frontend.cuda_kernel import Definition
 from jwarp.ir.nodes import Kernel, Param
+from jwarp.store import Store, key_of
 from jwarp.types import ArrayType
 
 PRELUDE, ARRAYS = "jwarp.cuh", "arrays.cuh"

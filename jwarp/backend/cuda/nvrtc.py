@@ -18,6 +18,9 @@ INSTALL = "pip install 'jwarp[cuda-compile]' (without a GPU) or 'jwarp[cuda13]'"
 DEFAULT_ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
 OPTIONS = ("--std=c++17", "--brief-diagnostics=true", "--no-display-error-number")
 
+# What the names begin with under which the compiler speaks of texts of native functions.
+SNIPPET = "snippet of "
+
 _ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
 _DIAGNOSTIC = re.compile(r"^(?P<file>.+?)\((?P<line>\d+)\): (?P<kind>error|catastrophic error|warning): (?P<text>.*)$")
 _INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
@@ -189,7 +192,9 @@ def as_compile_error(rejected: Rejected, what: str) -> CompileError:
     more = f", and {len(others)} more" if others else ""
     text = _line_of(first)
     columns = (len(text) - len(text.lstrip()), len(text.rstrip())) if text else (0, 0)
-    return CompileError(f"{what}: {first.text}{more}", Span(first.file, first.line, *columns))
+    hint = "an array that the text does not plainly write to is constant there" if "const" in first.text else ""
+    hint = hint if first.file.startswith(SNIPPET) else ""
+    return CompileError(f"{what}: {first.text}{more}", Span(first.file, first.line, *columns), hint)
 
 
 def disassembler() -> str | None:

@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 
 from jwarp.analysis.thread_order import runs_in_order
-from jwarp.ir.attributes import BlockCholesky, BlockMatmul, BlockScan, BlockSolve, Extent, RecordField, RecordFields
+from jwarp.errors import CompileError
+from jwarp.ir.attributes import (
+    BlockCholesky,
+    BlockMatmul,
+    BlockScan,
+    BlockSolve,
+    Extent,
+    NativeCall,
+    RecordField,
+    RecordFields,
+)
 from jwarp.ir.evaluate import as_array, evaluate, evaluate_quietly
 from jwarp.ir.evaluate_tiles import evaluate_tile
 from jwarp.ir.formats import Conversion, parse
@@ -356,6 +366,9 @@ class _Interpreter:
         for values in zip(*columns, strict=True) if columns else [()] * int(active.sum()):
             os.write(1, formatted(format, values))
 
+    def native(self, call: NativeCall, args: tuple[Array, ...], active: Array) -> Array:
+        raise CompileError(f"kernel `{self.name}`: native code (`{call.function}`) runs on GPUs alone")
+
 
 _NODE_RULES: dict[type, Callable[[_Interpreter, Any, Array], None]] = {
     Op: _Interpreter.operation, If: _Interpreter.branch, For: _Interpreter.counted, While: _Interpreter.conditional,
@@ -430,6 +443,9 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     "thread": _Interpreter.thread,
     "check": _Interpreter.check,
     "print": _Interpreter.print,
+    "on_gpu": lambda interpreter, attr, args, active: np.array(False),
+    "native": _Interpreter.native,
+    "native_part": _Interpreter.native,
 }
 
 # For the trace: on which side of a kink or jump float operations are, but for those that are constant between jumps.

@@ -41,7 +41,7 @@ _FEATURES = {
         "hash_grid_query hash_grid_query_next hash_grid_point_id mesh_get mesh_eval_face_normal "
         "mesh_get_point mesh_get_velocity mesh_get_index Mesh Bvh HashGrid"
     ),
-    "functions of triangles and edges": "intersect_tri_tri closest_point_edge_edge",
+    "tests of triangles": "intersect_tri_tri",
     "queries of meshes and trees": (
         "tile_bvh_query_aabb tile_bvh_query_ray tile_bvh_query_next tile_mesh_query_aabb tile_mesh_query_aabb_next "
         "tile_query_valid"

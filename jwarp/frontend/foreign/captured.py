@@ -22,7 +22,18 @@ def definition_of(function: Callable, adjoint: Any) -> Definition:
     parameters = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     cause = "Warp's code transformers changed it" if adjoint.transformers else "its file has changed since"
     statics = functools.partial(_statics, adjoint.tree, parameters, definition.span, cause)
-    return dataclasses.replace(definition, statics=statics)
+    return dataclasses.replace(definition, statics=statics, evaluated=functools.partial(_evaluated, adjoint.tree))
+
+
+def _evaluated(module: ast.Module) -> list[Any]:
+    """The constants, and the functions in place of names, of a tree of Warp's, in its order."""
+    found: list[Any] = []
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant):
+            found.append(node.value)
+        elif hasattr(node, "warp_func"):
+            found.append(node.warp_func)
+    return found
 
 
 def _statics(

@@ -20,7 +20,7 @@ class ForeignFunc(Func):
         super().__init__(function.func, definition=definition_of(function.func, function.adj))
         self._types = {**function.adj.arg_types, **function.input_types}
         if len(overloads) > 1:
-            self._defined = tuple(map(ForeignFunc, overloads))
+            self.defined = tuple(map(ForeignFunc, overloads))
         if function.custom_grad_func is not None:
             self.gradient = ForeignFunc(function.custom_grad_func)
         if function.custom_replay_func is not None:
@@ -31,17 +31,29 @@ class ForeignFunc(Func):
         return {name: meaning(kind) for name, kind in self._types.items()}
 
 
-def function_of(function: Any) -> Func | NativeFunc:
+class ForeignNative(NativeFunc):
+    """A `@wp.func_native` of Warp's."""
+
+    def __init__(self, function: Any):
+        texts = function.native_snippet, function.adj_native_snippet, function.replay_snippet
+        super().__init__(function.func, *texts, definition=definition_of(function.func, function.adj))
+        self._types = {**function.adj.arg_types, **function.input_types}
+
+    @functools.cached_property
+    def annotations(self) -> dict[str, Any]:
+        return {name: meaning(kind) for name, kind in self._types.items()}
+
+
+def function_of(function: Any) -> Func:
     """The counterpart of a `warp.Function` that is not built in; the same one as long as it is not changed."""
-    if function.native_snippet is not None:
-        return NativeFunc(function.func, function.native_snippet, function.adj_native_snippet, function.replay_snippet)
     every = (*function.user_overloads.values(), *function.user_templates.values())
     written = tuple(one for one in every if one.generic_parent is None) or (function,)
     state = tuple((one, one.custom_grad_func, one.custom_replay_func) for one in written)
     found = _made.get(function)
     if found is None or found[0] != state:
         # Of the same arguments' types, the one defined last counts.
-        found = _made[function] = state, ForeignFunc(written[-1], written)
+        is_native = function.native_snippet is not None
+        found = _made[function] = state, ForeignNative(function) if is_native else ForeignFunc(written[-1], written)
     return found[1]
 
 

@@ -6,6 +6,7 @@ import functools
 import importlib
 import threading
 import weakref
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jwarp.frontend.foreign.captured import definition_of
@@ -47,9 +48,34 @@ def _kernel_of(kernel: Any) -> Kernel:
         return instance
     definition = definition_of(function, kernel.adj)
     generic = generic_of(function, annotations, lambda kinds: Instance(generic, function, kinds, definition))
+    if generic is not None:
+        generic.found_elsewhere = functools.partial(_instances_of, weakref.ref(kernel))
     made: Kernel = generic or PythonKernel(function, annotations=annotations, definition=definition)
     made.found_by = _found
     return made
+
+
+def _instances_of(kernel: weakref.ref[Any]) -> Mapping[Any, Kernel]:
+    """The instances that Warp has made of a generic kernel, which are asked for by `wp.overload` or a launch."""
+    found = kernel()
+    return _Instances({} if found is None else found.overloads)
+
+
+class _Instances(Mapping[Any, Kernel]):
+    """Warp's instances by what Warp calls them, each made a kernel of jwarp's where it is looked at."""
+
+    def __init__(self, found: Mapping[Any, Any]):
+        self.found = found
+
+    def __getitem__(self, key: Any) -> Kernel:
+        kernel: Kernel = as_kernel(self.found[key])
+        return kernel
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(list(self.found))
+
+    def __len__(self) -> int:
+        return len(self.found)
 
 
 def _found(module: str, name: str) -> Kernel:

@@ -144,6 +144,9 @@ def annotated_assignment(ctx: Context, node: ast.AnnAssign) -> None:
     if node.value is None:
         return
     source, span = ctx.frame.source, ctx.span(node.value)
+    names = {n.id for n in ast.walk(node.annotation) if isinstance(n, ast.Name)}
+    # The code of a function has no names of such annotations.
+    ctx.is_counted &= names <= {"int", "float", "bool", "tuple", *source.function.__code__.co_names}
     try:
         annotation = eval(compile(ast.Expression(node.annotation), source.file, "eval"), source.namespace)
     except Exception as error:

@@ -38,10 +38,14 @@ def attribute(ctx: Context, node: ast.Attribute) -> Binding:
     if node.attr == "value" and (member := _enum_member(ctx, node.value)) is not None:
         return bind_python(member.value, ast.unparse(node), span)
     owner = lower(ctx, node.value)
+    if isinstance(owner, PythonRef) and isinstance(node.value, ast.Name) and node.value.id in ctx.frame.env:
+        named = inspect.ismodule(owner.object) or inspect.isclass(owner.object)
+        # Of a module or class that it is given, a function has other attributes than those that its caller names.
+        ctx.is_counted &= not named or getattr(owner.object, "__module__", "").startswith("jwarp.")
     rule = _ATTRIBUTES.get(type(owner))
     if rule is None:
         raise _missing(owner, node.attr, span)
-    return rule(owner, node, span)
+    return rule(ctx, owner, node, span)
 
 
 def _enum_member(ctx: Context, node: ast.expr) -> enum.Enum | None:
@@ -57,7 +61,7 @@ def _missing(owner: Binding, name: str, span: Span) -> CompileError:
     return CompileError(f"{describe(owner)} has no attribute `{name}`", span)
 
 
-def _of_array(owner: ArrayRef, node: ast.Attribute, span: Span) -> Binding:
+def _of_array(ctx: Context, owner: ArrayRef, node: ast.Attribute, span: Span) -> Binding:
     if node.attr == "shape":
         return Shape(owner)
     if node.attr == "dtype":
@@ -69,17 +73,17 @@ def _of_array(owner: ArrayRef, node: ast.Attribute, span: Span) -> Binding:
     )
 
 
-def _of_struct_array(owner: StructArray, node: ast.Attribute, span: Span) -> Binding:
+def _of_struct_array(ctx: Context, owner: StructArray, node: ast.Attribute, span: Span) -> Binding:
     if node.attr == "dtype" and "dtype" not in owner.type.struct.fields:
         return PythonRef(owner.type.struct)
     return Shape(owner.first) if node.attr == "shape" else structs.field(owner, node.attr, span)
 
 
-def _of_struct(owner: StructValue, node: ast.Attribute, span: Span) -> Binding:
+def _of_struct(ctx: Context, owner: StructValue, node: ast.Attribute, span: Span) -> Binding:
     return structs.field(owner, node.attr, span)
 
 
-def _of_tile(owner: TileRef, node: ast.Attribute, span: Span) -> Binding:
+def _of_tile(ctx: Context, owner: TileRef, node: ast.Attribute, span: Span) -> Binding:
     if node.attr == "shape":
         return tuple(Number(n) for n in owner.shape)
     if node.attr == "dtype":
@@ -87,7 +91,7 @@ def _of_tile(owner: TileRef, node: ast.Attribute, span: Span) -> Binding:
     raise _missing(owner, node.attr, span)
 
 
-def _of_composite(owner: Composite, node: ast.Attribute, span: Span) -> Binding:
+def _of_composite(ctx: Context, owner: Composite, node: ast.Attribute, span: Span) -> Binding:
     if node.attr == "dtype":
         return PythonRef(owner.type.dtype)
     if node.attr == "length" and len(owner.type.shape) == 1:
@@ -98,7 +102,7 @@ def _of_composite(owner: Composite, node: ast.Attribute, span: Span) -> Binding:
     return owner.items[selected]
 
 
-def _of_scalar(owner: Operand | Number, node: ast.Attribute, span: Span) -> Binding:
+def _of_scalar(ctx: Context, owner: Operand | Number, node: ast.Attribute, span: Span) -> Binding:
     if node.attr == "dtype":
         return PythonRef(owner.type)
     raise _missing(owner, node.attr, span)
@@ -108,13 +112,15 @@ def _of_scalar(owner: Operand | Number, node: ast.Attribute, span: Span) -> Bind
 _PYTHON_TYPES: dict[str, type] = {"int": int, "float": float}
 
 
-def _of_python(owner: PythonRef, node: ast.Attribute, span: Span) -> Binding:
+def _of_python(ctx: Context, owner: PythonRef, node: ast.Attribute, span: Span) -> Binding:
     if isinstance(owner.object, (ArrayType, StructArrayType)) and node.attr == "dtype":
         return PythonRef(element_of(owner.object))
     if isinstance(owner.object, CompositeType) and node.attr == "length" and len(owner.object.shape) == 1:
         return Number(owner.object.shape[0])
     if inspect.ismodule(owner.object) and owner.object.__name__ == "jwarp" and node.attr in _PYTHON_TYPES:
         return PythonRef(_PYTHON_TYPES[node.attr])
+    if inspect.ismodule(owner.object) and not owner.object.__name__.startswith("jwarp"):
+        ctx.modules.setdefault(owner.object, getattr(owner.object, "__spec__", None))
     try:
         return bind_python(getattr(owner.object, node.attr), ast.unparse(node), span)
     except AttributeError as error:
@@ -128,7 +134,7 @@ def _of_python(owner: PythonRef, node: ast.Attribute, span: Span) -> Binding:
         raise CompileError(f"reading `{ast.unparse(node)}` failed: {type(error).__name__}: {error}", span) from error
 
 
-_ATTRIBUTES: dict[type, Callable[[Any, ast.Attribute, Span], Binding]] = {
+_ATTRIBUTES: dict[type, Callable[[Context, Any, ast.Attribute, Span], Binding]] = {
     ArrayRef: _of_array,
     OneOf: _of_array,
     StructArray: _of_struct_array,

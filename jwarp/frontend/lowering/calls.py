@@ -18,7 +18,7 @@ from jwarp.frontend.func import Func
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.lowering.arguments import Arguments, read_arguments
 from jwarp.frontend.lowering.derivatives import GradientOf, call_gradient
-from jwarp.frontend.lowering.inlining import call_function
+from jwarp.frontend.lowering.inlining import call_function, call_native
 from jwarp.frontend.lowering.rules import expression, lower, unsupported
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.source import place_of
@@ -130,16 +130,14 @@ def _call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Bindin
     if function.is_barrier and not given.values and not given.named:
         ctx.barrier(given.span)
         return ()
-    if function.cpu is None:
-        raise function.refusal(given.span)
-    return call_function(ctx, function.cpu, given)
+    return call_native(ctx, function, given)
 
 
 Rule = Callable[[Context, Any, Arguments], Binding]
 # A row holds for things of its kind that those before do not hold for.
 _CALLED: tuple[tuple[type, Rule, Reading], ...] = (
-    (Func, call_function, Reading()),
     (NativeFunc, _call_native, Reading()),
+    (Func, call_function, Reading()),
     (GradientOf, call_gradient, Reading()),
     (TileBuiltin, _call_tile_builtin, Reading()),
     (Builtin, _call_builtin, Reading()),

@@ -33,9 +33,11 @@ from jwarp.ir.nodes import (
     Operand,
     Param,
     Value,
+    arrays_changed,
+    arrays_read,
+    changed_arrays,
     used_values,
     walk,
-    walk_node,
 )
 from jwarp.types import ArrayType, CompositeType, ScalarType, int32
 
@@ -65,8 +67,10 @@ def with_gradient(
     number = len(ctx.gradients)
     ctx.gradients.append(gradient)
     first = ctx.first_local
-    written = {n.array for node in body for n in walk_node(node) if isinstance(n, Op) and n.row.is_write}
-    ctx.builder.effect("rule", *made.operands, attr=Rule(number, tuple(sorted(a for a in written if a < first))))
+    written = set().union(*map(changed_arrays, body))
+    ctx.builder.effect(
+        "rule", *made.operands, attr=Rule(number, tuple(sorted(a for a in written if isinstance(a, int) and a < first)))
+    )
     sources = [x for x in made.operands if isinstance(x, Value) and x.type.is_float]
     detached: list[Operand] = []
     for j, x in enumerate(scalars):
@@ -274,6 +278,11 @@ class _Call:
             if not isinstance(node, Op):
                 continue
             row = node.row
+            if row.is_native and (arrays_read(node) or arrays_changed(node)):
+                raise CompileError(
+                    f"`{kernel.name}` gives arrays to native code, which a gradient function cannot", node.span,
+                    "give it what it needs of them by value",
+                )  # fmt: skip
             to_gradient = row.is_access and self.feeds[node.array][0] == "gradient"
             if row.effect == "print":
                 raise CompileError(f"`{kernel.name}` prints, which a gradient function cannot", node.span)

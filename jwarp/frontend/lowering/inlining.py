@@ -12,7 +12,9 @@ from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
 from jwarp.frontend.lowering.gradients import with_gradient
+from jwarp.frontend.lowering.natives import native_result
 from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
+from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.values.bindings import (
     Binding,
     Stored,
@@ -24,8 +26,8 @@ from jwarp.frontend.values.bindings import (
     type_of,
 )
 from jwarp.frontend.values.cells import holds_tile
-from jwarp.ir.builder import FALSE, TRUE
-from jwarp.ir.nodes import Block, Node, Op
+from jwarp.ir.builder import FALSE, TRUE, make_block
+from jwarp.ir.nodes import Block, If, Node, Op, Value
 from jwarp.ir.visit import map_ops
 from jwarp.types import ArrayType, Bound, Pattern, filled, fits
 
@@ -39,19 +41,23 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
     bound: Bound = {}
     arguments = stored.borrowed(ctx, function, _bound(function, given, bound), span)
     targets = reference_targets(ctx, function, given, arguments)
-    read_again(ctx, targets, arguments)
-    lent = {name: binding.array for name, binding in arguments.items() if isinstance(binding, Stored)}
+    read_again(ctx, function, targets, arguments)
+    lent = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
     caller, ctx.frame = ctx.frame, Frame(function.source, env=dict(arguments), variables=bound, memory=lent)
     ctx.frame.lent, ctx.lent = frozenset(array.index for array in lent.values()), frozenset()
     ctx.stack.append(function)
     nodes, start = ctx.builder.nodes, len(ctx.builder.nodes)
     only_scalars = ctx.only_scalars
-    ctx.only_scalars |= function.gradient is not None or function.replay is not None
+    has_own_derivative = function.gradient is not None or function.replay is not None
+    ctx.only_scalars |= has_own_derivative or isinstance(function, NativeFunc)
     try:
         for name, binding in ctx.frame.env.items():
             ctx.frame.env[name] = stored.in_memory(ctx, name, binding, span)
-        lower_statements(ctx, function.source.tree.body)
-        result = result_of(ctx, function, span)
+        if isinstance(function, NativeFunc):
+            result = native_result(ctx, function, span)
+        else:
+            lower_statements(ctx, function.source.tree.body)
+            result = result_of(ctx, function, span)
         after = ctx.frame.env
         ctx.free += [array for array in ctx.frame.memory.values() if array.index not in ctx.frame.lent]
     except JwarpError as error:
@@ -68,6 +74,39 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
             raise CompileError(f"`{function.name}` has a gradient of its own, so it cannot take or give tiles", span)
         result = with_gradient(ctx, function, arguments, result, body, span)
     return result if function.replay is None else _with_replay(ctx, function.replay, arguments, result, span)
+
+
+def call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding:
+    """What a function of native code gives: on GPUs it itself, elsewhere what stands for it."""
+    span = given.span
+    if ctx.block_dim:
+        if function.cpu is None:
+            raise CompileError(
+                f"`{function.name}` is native code, which kernels with tiles or barriers cannot call",
+                span,
+                "give it the same in the kernel language: @wp.func_native(snippet, cpu=f) with a @wp.func f",
+            )
+        return call_function(ctx, function.cpu, given)
+    if function.cpu is None:
+        return call_function(ctx, function, given)
+    if function.references:
+        raise CompileError(
+            f"`{function.name}` has both references and `cpu=`", span, "return the values instead of wp.ref parameters"
+        )
+    on_gpu = ctx.emit("on_gpu", span=span)
+    with ctx.builder.block() as then:
+        own = call_function(ctx, function, given)
+    with ctx.builder.block() as orelse:
+        other = call_function(ctx, function.cpu, given)
+    if layout(own, span) != layout(other, span):
+        raise KernelTypeError(
+            f"`{function.name}` gives {describe(own)}, and its `cpu`, `{function.cpu.name}`, {describe(other)}", span
+        )
+    sides = [flatten(x, span) or [] for x in (own, other)]
+    results = tuple(Value(x.type) for x in sides[0])
+    blocks = (make_block(then, sides[0]), make_block(orelse, sides[1]))
+    ctx.builder.append(If(on_gpu, *blocks, results, span))
+    return rebuild(own, list(results))
 
 
 def _with_replay(ctx: Context, replay: Func, arguments: dict[str, Binding], result: Binding, span: Span) -> Binding:

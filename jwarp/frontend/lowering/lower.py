@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from jwarp.errors import CompileError, KernelWarning
@@ -77,10 +78,13 @@ def lower_kernel_source(
     block_dim: int = 0,
     *,
     variables: Bound | None = None,
-) -> Kernel:
+    modules: dict[ModuleType, Any] | None = None,
+) -> tuple[Kernel, bool]:
     """The IR of the kernel that `source` is, with the parameters `signature`, in the IR `params`.
 
-    Type variables in it stand for the types in `variables`. With a `block_dim`, it is what one thread of a block
+    And whether that is all: nobody was warned, and nothing was read that `content` does not count.
+    Type variables in it stand for the types in `variables`. `modules` gets those that the code names something of, each
+    with its `__spec__`, which is another one after it is reloaded. With a `block_dim`, it is what one thread of a block
     does; `blocks.by_blocks` makes IR of that.
 
     Raises:
@@ -88,6 +92,7 @@ def lower_kernel_source(
     """
     frame = Frame(source, is_kernel=True, variables=variables or {})
     ctx = Context(frame, calls.apply, max_unroll, len(params), debug, block_dim)
+    ctx.modules = {} if modules is None else modules
     span, parts = ctx.span(source.tree), iter(enumerate(params))
     for argument in signature:
         binding = structs.bind_parameter(ctx.parameter, argument.type, parts, span)
@@ -104,4 +109,4 @@ def lower_kernel_source(
     _check_nesting(body, source.name, MAX_NESTING)
     arity, gradients = max(1, ctx.tid_arity), tuple(ctx.gradients)
     made = Kernel(source.name, params, arity, body, span, tuple(ctx.locals), gradients=gradients)
-    return drop_sign_tests(made, ctx.tiles.sign_tests)
+    return drop_sign_tests(made, ctx.tiles.sign_tests), ctx.is_counted and not ctx.warnings

@@ -21,6 +21,7 @@ from jwarp.frontend.values.bindings import (
     Binding,
     Composite,
     OneOf,
+    Referenced,
     Stored,
     StructArray,
     StructValue,
@@ -96,7 +97,8 @@ def place_of(ctx: Context, target: ast.expr) -> Place:
 def _place(ctx: Context, target: ast.expr) -> Place:
     """What `a[i]`, `v[i]`, `v.x`, `v[1:3]`, `m[i][j]` or `a[i][j].x` names."""
     span = ctx.span(target)
-    if (owned := stored.variable(ctx, target)) is not None:
+    owned = ctx.frame.env.get(target.id) if isinstance(target, ast.Name) else None
+    if isinstance(owned, Referenced) or (owned := stored.variable(ctx, target)) is not None:
         return Place(target.id, owned.array, None, ())  # type: ignore[attr-defined]
     if isinstance(target, ast.Name):
         binding = read_name(ctx, target.id, span)
@@ -179,7 +181,7 @@ def read(ctx: Context, place: Place, span: Span) -> Binding:
     if place.array is not None:
         if place.indices is None:
             raise _row_error(place, span)
-        if place.array.is_local and not place.array.type.dims:
+        if place.array.is_local and not place.array.type.dims and not place.array.axes:
             return stored.read(ctx, Stored(place.array), place.selectors, span)
         value = ctx.load(place.array, place.indices, span)
     else:

@@ -4,37 +4,50 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from jwarp.errors import CompileError
+from jwarp.errors import CompileError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.names import assign
-from jwarp.frontend.lowering.places import Place, change, place_of
+from jwarp.frontend.lowering.places import Place, change, place_of, read
 from jwarp.frontend.lowering.stored import as_value
+from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.source import variable_of
+from jwarp.frontend.values import array_views, composites
 from jwarp.frontend.values.array_choices import arrays_of
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
     Composite,
+    OneOf,
     PythonRef,
+    Referenced,
     Stored,
+    StructArray,
     StructValue,
     holds_array,
 )
+from jwarp.ir.nodes import Const
+from jwarp.types import ArrayType, CompositeType, int32
 
 
 @dataclass(frozen=True)
 class _Target:
-    """What a call gives for a reference: where it is written, and the place if that is an element of an array."""
+    """What a call gives for a reference: where it is written, and the place if it is a part of something."""
 
     node: ast.expr
-    element: Place | None = None
+    place: Place | None = None
+
+    @property
+    def element(self) -> Place | None:
+        """The place, if it is an element of an array."""
+        return None if self.place is None or self.place.array is None else self.place
 
 
 Targets = dict[str, _Target]
@@ -49,7 +62,8 @@ def reference_targets(ctx: Context, function: Func, given: Arguments, arguments:
     for name, reference in function.references.items():
         node = nodes.get(name)
         if isinstance(node, ast.Name) and node.id in ctx.frame.env:
-            targets[name] = _Target(node)
+            owner = ctx.frame.env[node.id]
+            targets[name] = _Target(node, place_of(ctx, node) if isinstance(owner, Referenced) else None)
         elif isinstance(node, (ast.Subscript, ast.Attribute)) and not reference.takes_values:
             targets[name] = _part_target(ctx, function, name, node, arguments)
         elif not reference.takes_values:
@@ -57,15 +71,62 @@ def reference_targets(ctx: Context, function: Func, given: Arguments, arguments:
             raise CompileError(
                 f"`{name}` of `{function.name}` is a reference, which needs a variable", where, "assign to one first"
             )
-    _check_apart(ctx, function, targets, arguments)
+    _check_apart(ctx, function, targets)
     return targets
 
 
-def read_again(ctx: Context, targets: Targets, arguments: dict[str, Binding]) -> None:
-    """Let references be what the variables are now: other arguments may be calls that have changed them."""
+def read_again(ctx: Context, function: Func, targets: Targets, arguments: dict[str, Binding]) -> None:
+    """Let references be what the variables are now: other arguments may be calls that have changed them.
+
+    An element that the function can reach in another way as well stays where it is; others are copied to it and back.
+    """
+    meeting = _meeting(targets, arguments)
     for name, target in targets.items():
-        if isinstance(target.node, ast.Name):
-            arguments[name] = as_value(ctx, ctx.frame.env[target.node.id], ctx.span(target.node))
+        span = ctx.span(target.node)
+        if name in meeting:
+            arguments[name] = _in_array(ctx, function, target, span)
+        elif target.element is not None:
+            arguments[name] = read(ctx, target.element, span)
+        elif isinstance(target.node, ast.Name):
+            arguments[name] = as_value(ctx, ctx.frame.env[target.node.id], span)
+
+
+def _meeting(targets: Targets, arguments: dict[str, Binding]) -> set[str]:
+    """The references to elements of arrays that another argument has an element of, or is."""
+    arrays = {name: arrays_of(binding) for name, binding in arguments.items()}
+    arrays |= {name: arrays_of(target.element.array) for name, target in targets.items() if target.element}
+    elements = (name for name, target in targets.items() if target.element is not None)
+    return {name for name in elements if any(arrays[name] & other for key, other in arrays.items() if key != name)}
+
+
+def _in_array(ctx: Context, function: Func, target: _Target, span: Span) -> Referenced:
+    """An element of an array, or a part of one, where it is."""
+    place = target.element
+    assert place is not None and place.array is not None and place.indices is not None
+    has_own = function.gradient is not None or function.replay is not None
+    is_native = isinstance(function, NativeFunc)
+    if has_own or is_native or any(isinstance(s, (range, composites.Part)) for s in place.selectors):
+        why = "it is native code" if is_native else "that is several components"
+        why = "it has a derivative of its own" if has_own else why
+        raise CompileError(
+            f"`{function.name}` gets `{place.name}` besides a reference to an element of it, and {why}",
+            span,
+            "pass the array and the index instead of the reference",
+        )
+    array = place.array
+    if isinstance(array, StructArray):
+        return Referenced(array_views.struct_view(ctx, array, place.indices, span))
+    shown = array_views.view(ctx, array, place.indices, span)
+    return Referenced(_component(ctx, shown, place, span) if place.selectors else shown)
+
+
+def _component(ctx: Context, array: ArrayRef, place: Place, span: Span) -> ArrayRef:
+    """A component, or the row, that is selected of an element."""
+    if isinstance(array, OneOf):
+        return array.with_options([_component(ctx, option, place, span) for option in array.options])
+    known: Any = place.selectors
+    chosen = (Const(int32, s) if isinstance(s, int) else ctx.as_index(s, array, span) for s in known)
+    return dataclasses.replace(array, type=ArrayType(place.kind, 0), axes=(*array.axes, *chosen))
 
 
 def _part_target(
@@ -78,34 +139,54 @@ def _part_target(
             ctx.span(node),
             "assign what the call gives to a variable first",
         )
-    if holds_array(arguments[name]):
-        return _Target(node)
-    place = place_of(ctx, node)
-    return _Target(node, None if place.array is None else place)
+    return _Target(node) if holds_array(arguments[name]) else _Target(node, place_of(ctx, node))
 
 
-def _check_apart(ctx: Context, function: Func, targets: Targets, arguments: dict[str, Binding]) -> None:
-    """Refuse places that a call may change by two names, since they are copied to the function and back."""
-    written = [ast.dump(target.node).replace("Store()", "Load()") for target in targets.values()]
-    for name, target in targets.items():
-        if written.count(ast.dump(target.node).replace("Store()", "Load()")) > 1:
+def _check_apart(ctx: Context, function: Func, targets: Targets) -> None:
+    """Refuse parts of variables that a call may change by two names, since they are copied to the function and back."""
+    copied = {name: target for name, target in targets.items() if target.element is None}
+    for name, target in copied.items():
+        others = [other for key, other in copied.items() if key != name]
+        if any(_same(target.node, other.node) for other in others):
             raise CompileError(f"this is given to `{function.name}` by two references", ctx.span(target.node))
-        array = target.element.array if target.element is not None else None
-        others = [value for other, value in arguments.items() if other != name]
-        if isinstance(array, ArrayRef) and any(arrays_of(array) & arrays_of(value) for value in others):
-            raise CompileError(
-                f"`{function.name}` gets `{array.name}` besides a reference to an element of it",
-                ctx.span(target.node),
-                "pass the index instead of the reference",
-            )
         names = {n.id for n in ast.walk(target.node) if isinstance(n, ast.Name)}
-        named = {t.node.id for n, t in targets.items() if isinstance(t.node, ast.Name) and n != name}
+        named = {other.node.id for other in others if isinstance(other.node, ast.Name)}
         if names & named:
             raise CompileError(
                 f"`{function.name}` gets `{min(names & named)}` by a reference, and a part that is named with it by "
                 "another one",
                 ctx.span(target.node),
             )
+        if any(_may_meet(target.place, other.place) for other in others):
+            raise CompileError(
+                f"`{function.name}` gets two references to parts of one variable, which may have something in common",
+                ctx.span(target.node),
+                "pass the variable and the indices, or let the variable be a local array: wp.zeros(…)",
+            )
+
+
+def _same(x: ast.expr, y: ast.expr) -> bool:
+    return ast.dump(x).replace("Store()", "Load()") == ast.dump(y).replace("Store()", "Load()")
+
+
+def _may_meet(x: Place | None, y: Place | None) -> bool:
+    """Whether two parts of variables may have something in common."""
+    if x is None or y is None or (x.variable or x.name) != (y.variable or y.name):
+        return False
+    if any(a != b for a, b in zip(x.path, y.path, strict=False)):
+        return False
+    if len(x.path) != len(y.path) or not isinstance(x.whole, CompositeType):
+        return True
+    known = (composites.axes_of(x.whole.shape, p.selectors) for p in (x, y))
+    axes = zip(*known, x.whole.shape, strict=True)
+    return not any(_positions(a, extent).isdisjoint(_positions(b, extent)) for a, b, extent in axes)
+
+
+def _positions(along: Any, extent: int) -> set[int]:
+    """The positions along an axis that may be selected."""
+    if isinstance(along, int):
+        return {along}
+    return set(along) if isinstance(along, range) else set(range(extent))
 
 
 def leave_references(

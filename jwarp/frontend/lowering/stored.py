@@ -18,8 +18,8 @@ from jwarp.errors import Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.syntax.source import count_loads
-from jwarp.frontend.values import composites
-from jwarp.frontend.values.bindings import Binding, Composite, Stored
+from jwarp.frontend.values import array_views, composites, structs
+from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, OneOf, Referenced, Stored, StructArray
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Node, Op, Operand, Value
 from jwarp.types import ArrayType, CompositeType, int32
@@ -33,6 +33,10 @@ MAX_SCALARS = 36
 
 def in_memory(ctx: Context, name: str, binding: Binding, span: Span) -> Binding:
     """What a variable stands for that `binding` is assigned to: the array of its components, if it is to have one."""
+    owner = ctx.frame.env.get(name)
+    if isinstance(owner, Referenced) and not isinstance(binding, Referenced):
+        write(ctx, owner, binding)
+        return owner
     if not isinstance(binding, Composite) or not _is_wanted(ctx, name, binding):
         return binding
     frame = ctx.frame
@@ -70,15 +74,17 @@ def scalars_only(ctx: Context) -> Iterator[None]:
 
 
 def variable(ctx: Context, node: ast.expr) -> Stored | None:
-    """The variable that `node` names, if its components are in an array."""
+    """The variable of components that `node` names, if they are in an array."""
     if not isinstance(node, ast.Name) or node.id in ctx.frame.unset:
         return None
     found = ctx.frame.env.get(node.id)
-    return found if isinstance(found, Stored) else None
+    return found if isinstance(found, Stored) and isinstance(found.type, CompositeType) else None
 
 
 def read(ctx: Context, owner: Stored, selectors: tuple[composites.Selector, ...], span: Span) -> Binding:
     """What is selected of the components."""
+    if isinstance(owner, Referenced):
+        return composites.read(ctx, as_value(ctx, owner, span), selectors, span)
     kind = composites.selected_type(owner.type, selectors)
     axes: list[list[Operand]] = []
     for selector in composites.axes_of(owner.type.shape, selectors):
@@ -96,12 +102,27 @@ def _load(ctx: Context, owner: Stored, place: tuple[Operand, ...], span: Span) -
     return result
 
 
-def write(ctx: Context, owner: Stored, value: Composite, is_clear: bool = False) -> None:
-    """Let the array hold the components of `value`; `is_clear` if it holds zeros."""
-    nothing = zero(owner.type.dtype)
-    for place, item in zip(composites.component_indices(owner.type.shape), value.items, strict=True):
-        if not is_clear or item != nothing:
-            ctx.builder.effect("store", *place, item, attr=owner.array.index)
+def write(ctx: Context, owner: Stored, value: Any, is_clear: bool = False) -> None:
+    """Let the array hold `value`; `is_clear` if it holds zeros."""
+    _store(ctx, owner.array, value, is_clear)
+
+
+def _store(ctx: Context, array: ArrayRef | StructArray, value: Any, is_clear: bool = False) -> Binding:
+    span = ctx.builder.span
+    if isinstance(array, StructArray):
+        for leaf, part in structs.leaves(array, value):
+            _store(ctx, leaf, part)
+    elif isinstance(array, OneOf):
+        ctx.of_options(array, lambda one: _store(ctx, one, value), span)
+    elif array.is_missing:
+        ctx.check_given(array, span)
+    else:
+        nothing, element = zero(array.type.dtype), array_views.place(ctx, array, (), span)
+        items = zip(composites.component_indices(array.type.components), ctx.scalars(value, span), strict=True)
+        for place, item in items:
+            if not is_clear or item != nothing:
+                ctx.builder.effect("store", *element, *place, item, attr=array.index)
+    return ()
 
 
 def holds_stored(binding: Binding | None) -> bool:
@@ -112,7 +133,8 @@ def holds_stored(binding: Binding | None) -> bool:
 def as_value(ctx: Context, binding: Any, span: Span) -> Any:
     """`binding` with what such variables in it hold now."""
     if isinstance(binding, Stored):
-        return ctx.load(binding.array, (), span)
+        array: Any = binding.array
+        return structs.element(ctx, array, (), span) if isinstance(array, StructArray) else ctx.load(array, (), span)
     return tuple(as_value(ctx, item, span) for item in binding) if isinstance(binding, tuple) else binding
 
 
@@ -142,9 +164,13 @@ def lent_by_return(ctx: Context, value: ast.Call) -> frozenset[int]:
 
 def _lent(ctx: Context, call: ast.Call, names: set[Any]) -> frozenset[int]:
     given = [*call.args, *(k.value for k in call.keywords)]
-    found = [n for n in given if isinstance(n, ast.Name) and n.id in names and variable(ctx, n) is not None]
+    found = [n for n in given if isinstance(n, ast.Name) and n.id in names and _is_own(variable(ctx, n))]
     loads = count_loads([call]) if found else {}  # type: ignore[list-item]
     return frozenset(id(n) for n in found if loads[n.id] == 1)
+
+
+def _is_own(owner: Stored | None) -> bool:
+    return owner is not None and not isinstance(owner, Referenced)
 
 
 def left(ctx: Context, binding: Any, span: Span) -> Any:
@@ -155,7 +181,7 @@ def left(ctx: Context, binding: Any, span: Span) -> Any:
 
 
 def _is_lent(ctx: Context, owner: Stored) -> bool:
-    return owner.array.index in ctx.frame.lent
+    return _is_own(owner) and owner.array.index in ctx.frame.lent
 
 
 def _names_of(target: ast.expr) -> list[str | None]:

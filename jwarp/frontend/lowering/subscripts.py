@@ -17,6 +17,7 @@ from jwarp.frontend.values.bindings import (
     Composite,
     Number,
     OneOf,
+    Referenced,
     Shape,
     Stored,
     StructArray,
@@ -73,7 +74,7 @@ _SUBSCRIPTS: dict[type, Callable[[Context, Any, ast.Subscript], Binding]] = {
     StructArray: _of_struct_array,
     TileRef: tile_subscripts.read,
     Composite: _of_composite,
-    Stored: _of_stored,
+    **dict.fromkeys((Stored, Referenced), _of_stored),
     Shape: _of_shape,
     tuple: _of_tuple,
 }

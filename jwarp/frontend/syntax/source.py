@@ -118,12 +118,14 @@ class Definition:
     """What the names and the file of a function were when it was decorated.
 
     `statics` tells of its tree what calls of `wp.static` gave then; without it, they are still to be evaluated.
+    `evaluated` has all their values, whatever else may be among them.
     """
 
     captured: dict[str, Any]
     lines: list[str]
     span: Span
     statics: Statics | None = None
+    evaluated: Callable[[], list[Any]] | None = None
 
     @staticmethod
     def of(function: Callable) -> Definition:

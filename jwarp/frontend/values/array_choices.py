@@ -21,6 +21,7 @@ from jwarp.frontend.values.bindings import (
     Chosen,
     OneOf,
     Part,
+    Referenced,
     StructArray,
     StructValue,
     flatten,
@@ -86,6 +87,8 @@ def arrays_of(binding: Any) -> set[int]:
     if isinstance(binding, ArrayRef):
         chosen = (arrays_of(axis.indices) for axis in binding.axes if isinstance(axis, Chosen))
         return {binding.index}.union(*chosen) - {NO_ARRAY}
+    if isinstance(binding, Referenced):
+        return arrays_of(binding.array)
     whole = isinstance(binding, (StructValue, StructArray))
     items = binding.items if whole else binding if isinstance(binding, tuple) else ()
     return set().union(*map(arrays_of, items))

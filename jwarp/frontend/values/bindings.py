@@ -212,6 +212,21 @@ class Stored:
 
 
 @dataclass(frozen=True)
+class Referenced(Stored):
+    """A parameter of a function that is an element of an array, or a part of one: it is read and changed there.
+
+    `array` shows that element alone, in no dimensions.
+    """
+
+    array: ArrayRef | StructArray  # type: ignore[assignment]
+
+    @property
+    def type(self) -> Any:
+        """The type of the element."""
+        return self.array.type.struct if isinstance(self.array, StructArray) else self.array.type.element
+
+
+@dataclass(frozen=True)
 class Tile:
     """What a tile holds: for each component of its elements, a tile of scalars.
 
@@ -347,8 +362,10 @@ Binding = (
 def describe(binding: Binding) -> str:
     """The binding's type, in the user's words."""
     match binding:
-        case Value() | Const() | Number() | Composite() | Stored():
+        case Value() | Const() | Number() | Composite():
             return binding.type.name
+        case Stored():
+            return getattr(binding.type, "name", None) or repr(binding.type)
         case ArrayRef() | StructArray() | StructValue() | Tile() | TileRef() | TileStack():
             return repr(binding.type)
         case Shape():
@@ -397,7 +414,7 @@ def _bind_struct(obj: Struct, name: str, span: Span) -> Binding:
         value = bind_python(getattr(obj, part), f"{name}.{part}", span)
         if isinstance(kind, ScalarType) and isinstance(value, Number):
             value = value.as_type(kind, span)
-        if isinstance(kind, ArrayType) and kind.dims:
+        if isinstance(kind, StructArrayType) or (isinstance(kind, ArrayType) and kind.dims):
             value = Unusable(f"`{name}.{part}` is an array from outside", "arrays are parameters of the kernel")
         wanted = user_type(kind)
         if not isinstance(value, Unusable) and getattr(value, "type", None) is not wanted:
@@ -449,6 +466,8 @@ def layout(binding: Binding, span: Span) -> Any:
     if isinstance(binding, (StructValue, StructArray, TileStack)):
         inner = layout(binding.items, span)
         return None if inner is None else (binding.type, *inner)
+    if isinstance(binding, Referenced):
+        return (binding.type, layout(binding.array, span))
     if isinstance(binding, Stored):
         return (binding.array.index, binding.type)
     if isinstance(binding, OneOf):

@@ -22,7 +22,16 @@ from jwarp.frontend.values.bindings import (
 )
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Operand, Param
-from jwarp.types import AnyType, ArrayType, CompositeType, ScalarType, StructArrayType, StructType, user_type
+from jwarp.types import (
+    AnyType,
+    ArrayType,
+    CompositeType,
+    ScalarType,
+    StructArrayType,
+    StructType,
+    array_of,
+    user_type,
+)
 
 
 class Emitter(Protocol):
@@ -104,6 +113,10 @@ def nothing(kind: AnyType | CompositeType, name: str) -> Binding:
         return zero(written)
     if isinstance(written, CompositeType):
         return Composite(written, (zero(written.dtype),) * written.size)
+    if isinstance(written, StructArrayType):
+        fields = written.struct.fields.items()
+        items = tuple(nothing(array_of(user_type(inner), written.dims), f"{name}.{field}") for field, inner in fields)
+        return StructArray(written, name, items)  # type: ignore[arg-type]
     assert isinstance(written, ArrayType)
     return ArrayRef(NO_ARRAY, name, written, extents=(0,) * written.dims)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import copy
 import gc
+import importlib
 import importlib.util
 import pickle
+import sys
 import types
 import weakref
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -145,6 +148,43 @@ def written(x: float) -> float:
 def overloads(x: wp.array[wp.vec3], y: wp.array[wp.vec3]):
     i = wp.tid()
     y[i] = of_two(wp.identity(n=3, dtype=float), x[i]) * of_two(x[i], x[i]) * written(2.0)
+
+
+@pytest.mark.parametrize("library", [wp, jwarp])
+def test_the_instance_is_the_one_that_takes_the_arguments(library):
+    if library is wp:
+
+        @wp.kernel(module="unique")
+        def k(x: wp.array(dtype=Any), y: wp.array(dtype=Any), r: wp.array(dtype=Any)):
+            i = wp.tid()
+            r[i] = x[i] * y[i]
+    else:
+
+        @jwarp.kernel
+        def k(x: jwarp.array(dtype=Any), y: jwarp.array(dtype=Any), r: jwarp.array(dtype=Any)):
+            i = jwarp.tid()
+            r[i] = x[i] * y[i]
+
+    def instance(*kinds):
+        library.overload(k, [library.array(dtype=kind) for kind in kinds])
+
+    for kind in (float, library.quat, library.mat33, library.float64):
+        instance(kind, kind, kind)
+    q = np.random.default_rng(0).normal(size=(N, 4)).astype(np.float32)
+    m = np.random.default_rng(1).normal(size=(N, 3, 3)).astype(np.float32)
+    expected = np.array([jwarp.quat(*p) * jwarp.quat(*p) for p in q])
+    for xp in (np, jnp):
+        found = [
+            jwarp.launch(k, N, [x, x], [np.zeros_like(x) if xp is np else x.shape])[0]
+            for x in map(xp.asarray, (X, q, m))
+        ]
+        for got, want in zip(found, (X * X, expected, m @ m), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(jwarp.jax_kernel(k)(jnp.asarray(q), jnp.asarray(q))[0], expected, rtol=1e-4, atol=1e-5)
+    instance(library.vec4, library.vec4, library.float32)
+    np.testing.assert_allclose(jwarp.launch(k, N, [X, X], [N])[0], X * X)
+    with pytest.raises(jwarp.KernelTypeError, match="parameter 'x': .* may be array.quat. or array.vec4."):
+        jwarp.launch(k, N, [jnp.asarray(q), jnp.asarray(q)], [N])
 
 
 def test_overloads_and_functions_of_other_names():
@@ -302,6 +342,28 @@ def test_a_file_that_changed_before_the_kernel_was_met(tmp_path):
     file.write_text(text.format("30.0"))
     with pytest.raises(jwarp.CompileError, match="`k` is not what its file says: its file has changed"):
         run(module.k, X)
+
+
+@pytest.mark.parametrize("library", ["warp", "jwarp"])
+def test_a_module_that_is_reloaded(library, tmp_path, monkeypatch):
+    """A kernel that names a function of it is read anew; a name that was imported of it stays what it was."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    other, own = f"other_of_{library}", f"own_of_{library}"
+    text = f"import {library} as wp\nscale = {{}}\n@wp.func\ndef f(x: float):\n    return x * {{}} + scale\n"
+    (tmp_path / f"{other}.py").write_text(text.format(1.0, 1.0))
+    (tmp_path / f"{own}.py").write_text(
+        f"import {library} as wp\nimport {other}\nfrom {other} import f\n@wp.kernel\n"
+        "def k(x: wp.array[float], r: wp.array[float]):\n"
+        f"    i = wp.tid()\n    r[i] = {other}.f(x[i]) + {other}.scale * 100.0 + f(x[i]) * 1000.0\n"
+    )
+    module = importlib.import_module(own)
+    for scale, by in ((1.0, 1.0), (3.0, 2.0), (4.0, 5.0)):
+        (tmp_path / f"{other}.py").write_text(text.format(scale, by) + "#" * int(by))
+        importlib.reload(sys.modules[other])
+        for kind in (np.asarray, jnp.asarray):
+            found = jwarp.launch(module.k, N, [kind(X)], [np.zeros_like(X) if kind is np.asarray else N])[0]
+            np.testing.assert_allclose(found, X * by + 101 * scale + 1000 * (X + 1.0))
 
 
 def test_errors_show_the_line_of_the_kernel():

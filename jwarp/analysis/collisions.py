@@ -1,0 +1,85 @@
+"""Finds plain stores that may meet those of other threads at one element, and what tells whose value stays."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+from jwarp.analysis.ownership import ThreadIndices, accesses, owned_arrays
+from jwarp.ir.attributes import NativeCall
+from jwarp.ir.nodes import Kernel, Op, Value, touched_by_gradients, used_values, walk
+
+NOWHERE: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Collisions:
+    """The array parameters of floats with plain stores that are not proved to be the only ones at their elements.
+
+    Of those `told`, the content at the end of the launch tells whose value stayed: the kernel does nothing but store
+    to them. Of those `untold` it does not: what a thread stores there may depend on what others did before.
+    """
+
+    told: frozenset[int] = NOWHERE
+    untold: frozenset[int] = NOWHERE
+
+    def __bool__(self) -> bool:
+        return bool(self.told or self.untold)
+
+
+def collisions(kernel: Kernel, *, repeated: bool = False, alone: bool = False) -> Collisions:
+    """What threads of `kernel` may both store to; with `repeated`, several have the same coordinates.
+
+    A thread that is `alone` meets nobody.
+    """
+    if alone:
+        return Collisions()
+    owned = NOWHERE if repeated else owned_arrays(kernel)
+    indices, used = ThreadIndices(kernel), used_values(kernel.body)
+    found, others = dict[int, list[Op]](), set(touched_by_gradients(kernel))
+    for node in accesses(walk(kernel.body)):
+        if kernel.local(node.array) is not None or not kernel.array(node.array).dtype.is_float:
+            continue
+        if not is_plain_store(node, used):
+            others.add(node.array)
+        elif node.array not in owned or not indices.differ(node.indices):
+            found.setdefault(node.array, []).append(node)
+    arrays = {p for p, stores in found.items() if repeated or p in others or not _are_apart(kernel, stores, indices)}
+    if replays(kernel):
+        # What stands for a value in a derivative may have other bits.
+        others |= arrays
+    return Collisions(frozenset(arrays - others), frozenset(arrays & others))
+
+
+def _are_apart(kernel: Kernel, stores: Sequence[Op], indices: ThreadIndices) -> bool:
+    """Whether the stores to an array are at multiples of the thread's coordinates plus less than those.
+
+    They are at `3 * i`, `3 * i + 1` and `3 * i + 2`. Such an index is not negative, so it does not count from the end.
+    """
+    if kernel.block_dim:
+        return False
+    proved = set[int]()
+    for place in zip(*(node.indices for node in stores), strict=True):
+        forms = [indices.form(index) for index in place]
+        terms = {tuple(form.terms.items()) if form is not None else () for form in forms}
+        constants = [form.constant for form in forms if form is not None]
+        (first,) = terms if len(terms) == 1 else ((),)
+        if len(first) == 1:
+            ((axis, step),) = first
+            if isinstance(axis, int) and min(constants) >= 0 and max(constants) - min(constants) < step:
+                proved.add(axis)
+    return proved >= set(range(kernel.tid_dims))
+
+
+def is_plain_store(node: Op, used: Container[Value | None]) -> bool:
+    """Whether an access overwrites an element, whatever was there: an exchange does whose result nothing reads."""
+    return node.name == "store" or (node.name == "atomic_exch" and node.result not in used)
+
+
+def replays(kernel: Kernel) -> bool:
+    """Whether a derivative computes some value of the kernel in another way than the kernel."""
+    ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
+    return any(n.name == "replayed" or (n.row.is_native and n.told(NativeCall).replay) for n in ops)
+
+
+__all__ = ["Collisions", "collisions", "is_plain_store"]

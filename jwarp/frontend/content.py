@@ -1,0 +1,355 @@
+"""What a kernel's IR is made from, as a digest: texts of functions and values of outer names, without reading them.
+
+Two kernels of one digest have the same IR. So it is found on disk by the digest, and the kernel need not be read again
+in another process. Names are those that the code of a function has for the interpreter: of a module that it names,
+only attributes of such names count. What is not understood for certain has no digest, and is read each time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+import types
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, get_args, get_origin
+
+import numpy as np
+
+from jwarp.caches import Cache
+from jwarp.errors import JwarpError
+from jwarp.frontend.by_name import ByName
+from jwarp.frontend.func import Func, Lambda
+from jwarp.frontend.meaning import meaning
+from jwarp.frontend.native import NativeFunc
+from jwarp.frontend.syntax.source import Definition, capture, file_lines
+from jwarp.types import CompositeType, CompositeValue, ScalarType, StructType
+
+# Arrays of more elements than this are no constants of a kernel.
+MAX_ELEMENTS = 4096
+# Python's functions of these give the same for the same arguments.
+_PURE = frozenset(("math", "cmath", "operator", "itertools", "functools", "numpy", "typing", "enum", "dataclasses"))
+_PURE_BUILTINS = frozenset(
+    (
+        *("abs", "all", "any", "bool", "complex", "dict", "divmod", "enumerate", "float", "frozenset", "int"),
+        *("isinstance", "issubclass", "len", "list", "map", "max", "min", "pow", "range", "reversed", "round"),
+        *("set", "slice", "sorted", "str", "sum", "tuple", "type", "zip"),
+    )
+)
+_OF_STATIC = "jwarp.frontend.builtins.control"  # where `wp.static` is
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
+
+
+class _Unknown(Exception):
+    """Something whose content cannot be told."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Content:
+    """The digest, and the modules of which something counts in it."""
+
+    digest: str
+    modules: tuple[types.ModuleType, ...]
+
+
+def content_of(function: Callable, definition: Definition, *about: Any) -> Content | None:
+    """Of a kernel's function, what it calls and names, and of what there is to know `about` it; or None."""
+    content = _Content()
+    try:
+        return Content(content.digest(function, definition, about), tuple(content.modules.values()))
+    except (_Unknown, JwarpError, RecursionError):
+        return None
+
+
+class _Content:
+    """The texts that say what is known, in the order in which it is met."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.numbers: dict[int, int] = {}  # of functions, classes and so on that were met, by their identity
+        self.met: list[Any] = []  # so that identities stay theirs
+        self.waiting: deque[tuple[Any, bool]] = deque()
+        self.names: frozenset[str] = frozenset()  # of the function at hand
+        self.modules: dict[int, types.ModuleType] = {}  # that something was read of, by their identity
+        self.inside: set[int] = set()  # modules and classes that it names, by their identity
+        self.evaluates = False  # whether Python evaluates what it names when the kernel is read
+
+    def digest(self, function: Callable, definition: Definition, about: Iterable[Any]) -> str:
+        self.function(function, definition)
+        for thing in about:
+            self.value(thing)
+        while self.waiting:
+            thing, evaluates = self.waiting.popleft()
+            self.texts.append(f"\n#{self.numbers[id(thing)]}")
+            if isinstance(thing, Func):
+                self.callee(thing)
+            else:
+                self.function(thing, None, evaluates)
+                self.value((thing.__defaults__, thing.__kwdefaults__))
+        return hashlib.sha256("\0".join(self.texts).encode("utf-8", "surrogatepass")).hexdigest()
+
+    def callee(self, func: Func) -> None:
+        if isinstance(func, Lambda):
+            raise _Unknown
+        self.function(func.python, func.definition)
+        self.value((func.outputs.names, func.outputs.changed, func.annotations))
+        self.value((func.python.__defaults__, func.python.__kwdefaults__))
+        self.value((func.defined, func.gradient, func.replay))
+
+    def function(self, function: Callable, definition: Definition | None, evaluates: bool = False) -> None:
+        """The text of a function, and what its names mean."""
+        code = function.__code__
+        captured = capture(function)  # what had no value yet when it was defined
+        if definition is not None:
+            captured |= definition.captured
+        lines = file_lines(function) if definition is None else definition.lines
+        if not lines:
+            raise _Unknown
+        self.names = names = names_of(code)
+        self.evaluates = evaluates or "static" in names
+        self.texts.append(f"{function.__qualname__} {code.co_firstlineno} {_text_of(lines)} {_steps(code)}")
+        self.outer_names(function, captured)
+        if self.evaluates and not (evaluates or "static" in names):  # by another name
+            self.outer_names(function, captured)
+        if self.evaluates and definition is not None and definition.evaluated is not None:
+            self.value(definition.evaluated())
+
+    def outer_names(self, function: Callable, captured: Mapping[str, Any]) -> None:
+        """What the names of the function at hand stand for."""
+        self.inside = set()
+        for name in sorted(self.names):
+            if name in captured or name in function.__globals__:  # the latter of a function inside this one
+                self.texts.append(name)
+                self.value(captured[name] if name in captured else function.__globals__[name])
+            elif self.evaluates and name in _BUILTINS and name not in _PURE_BUILTINS:
+                raise _Unknown
+
+    def value(self, thing: Any) -> None:
+        """What a name or attribute stands for."""
+        thing = meaning(thing)
+        kind = type(thing)
+        if kind in _PLAIN:
+            self.texts.append(f"{kind.__name__} {thing!r}")
+            return
+        rule = _RULES.get(kind)
+        if rule is None:
+            rule = next((rule for base, rule in _OF_BASES if isinstance(thing, base)), _object)
+        rule(self, thing)
+
+    def is_new(self, thing: Any) -> bool:
+        """Whether it is met for the first time; its number stands for it from then on."""
+        number = self.numbers.setdefault(id(thing), len(self.numbers))
+        self.texts.append(f"#{number}")
+        if number < len(self.met):
+            return False
+        self.met.append(thing)
+        return True
+
+    def is_entered(self, thing: Any) -> bool:
+        """Whether the function at hand names it already, or now does."""
+        known = id(thing) in self.inside
+        self.inside.add(id(thing))
+        return known
+
+
+def names_of(code: types.CodeType) -> frozenset[str]:
+    """The outer names, and those of attributes, that code has, also in functions inside it."""
+    names = {*code.co_names, *code.co_freevars}
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= names_of(constant)
+    return frozenset(names)
+
+
+_BUILTINS = frozenset(vars(__import__("builtins")))
+
+
+def _steps(code: types.CodeType) -> str:
+    """What the interpreter does: a file may have been edited since its functions were defined."""
+    inner = (_steps(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
+    return hashlib.sha256(code.co_code + repr((code.co_names, code.co_varnames, *inner)).encode()).hexdigest()[:32]
+
+
+_texts: Cache[int, tuple[list[str], str]] = Cache("files whose functions are kernels", 1024)
+
+
+def _text_of(lines: list[str]) -> str:
+    """A digest of the lines of a file."""
+    found = _texts.get(id(lines))
+    if found is None or found[0] is not lines:
+        digest = hashlib.sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        found = lines, digest
+        _texts.replace(id(lines), found)
+    return found[1]
+
+
+# -- what is said of each kind of thing
+
+
+def _sequence(content: _Content, things: Iterable[Any]) -> None:
+    content.texts.append(type(things).__name__ + "(")
+    for thing in things:
+        content.value(thing)
+    content.texts.append(")")
+
+
+def _mapping(content: _Content, things: Mapping[Any, Any]) -> None:
+    _sequence(content, [part for pair in things.items() for part in pair])
+
+
+def _set(content: _Content, things: Iterable[Any]) -> None:
+    if not all(type(thing) in _PLAIN for thing in things):
+        raise _Unknown
+    content.texts.append(f"set {sorted(map(repr, things))}")
+
+
+def _array(content: _Content, array: Any) -> None:
+    if array.dtype.hasobject or array.size > MAX_ELEMENTS:
+        raise _Unknown
+    kind = getattr(array.own_kind, "name", "") if isinstance(array, CompositeValue) else type(array).__name__
+    content.texts.append(f"array {kind} {array.dtype.str} {array.shape} {array.tobytes().hex()}")
+
+
+def _member(content: _Content, member: enum.Enum) -> None:
+    content.texts.append(f"{type(member).__module__}.{type(member).__qualname__}.{member.name}")
+    content.value(member._value_)
+
+
+def _func(content: _Content, func: Func) -> None:
+    if content.is_new(func):
+        content.waiting.append((func, False))
+
+
+def _native(content: _Content, func: NativeFunc) -> None:
+    content.value((func.snippet, func.adj_snippet, func.replay_snippet, func.cpu))
+    _func(content, func)
+
+
+def _named(content: _Content, thing: Any) -> None:
+    """A builtin, or a kernel, which no kernel can use."""
+    content.texts.append(f"{type(thing).__qualname__} {thing.__module__} {thing.name}")
+
+
+def _module(content: _Content, module: types.ModuleType) -> None:
+    name = module.__name__
+    content.texts.append(f"module {name}")
+    root = name.partition(".")[0]
+    if root == "jwarp" or content.is_entered(module):
+        return
+    if root in ("numpy", "warp"):
+        content.texts.append(str(getattr(module, "__version__", "")))
+        if content.evaluates and "random" in content.names:
+            raise _Unknown
+        return
+    members = vars(module)
+    found = sorted(content.names & members.keys())
+    if found:
+        content.modules[id(module)] = module
+    for name in found:
+        content.texts.append("." + name)
+        content.value(members[name])
+
+
+def _class(content: _Content, kind: type) -> None:
+    content.texts.append(f"class {kind.__module__}.{kind.__qualname__}")
+    if isinstance(kind, CompositeType):
+        content.texts.append(f"{kind.kind.name} {kind.shape} {kind.dtype.name}")
+    elif isinstance(kind, ScalarType):
+        content.texts.append(kind.name)
+    elif kind.__module__.partition(".")[0] not in ("builtins", "jwarp", "numpy", "typing") and not content.is_entered(
+        kind
+    ):
+        if isinstance(kind, StructType):
+            _mapping(content, kind.fields)
+        if issubclass(kind, enum.Enum):
+            _mapping(content, {name: member._value_ for name, member in kind.__members__.items()})
+            return
+        for base in kind.__mro__[1:-1]:
+            content.value(base)
+        for name, member in vars(kind).items():
+            if isinstance(member, Func) or (name in content.names and not hasattr(type(member), "__set__")):
+                content.texts.append("." + name)
+                content.value(member)
+
+
+def _python_function(content: _Content, function: Any) -> None:
+    """Only what Python evaluates can call it."""
+    content.texts.append(f"function {function.__module__}.{function.__qualname__}")
+    content.evaluates |= function.__name__ == "static" and function.__module__ == _OF_STATIC
+    root = (function.__module__ or "").partition(".")[0]
+    if content.evaluates and root not in _PURE and root != "jwarp" and content.is_new(function):
+        content.waiting.append((function, True))
+
+
+def _compiled_function(content: _Content, function: Any) -> None:
+    module, name = getattr(function, "__module__", None) or "", getattr(function, "__name__", "")
+    content.texts.append(f"compiled {module}.{name}")
+    pure = name in _PURE_BUILTINS if module == "builtins" else module.partition(".")[0].lstrip("_") in _PURE
+    if content.evaluates and not pure and not isinstance(function, np.ufunc):
+        raise _Unknown
+
+
+def _type_variable(content: _Content, variable: TypeVar) -> None:
+    content.value(("variable", variable.__name__, variable.__constraints__, variable.__bound__))
+
+
+def _record(content: _Content, thing: Any) -> None:
+    """One of jwarp's own descriptions of types."""
+    content.texts.append(type(thing).__qualname__)
+    for field in dataclasses.fields(thing):
+        content.value(getattr(thing, field.name))
+
+
+class _Bare:
+    """An object that keeps nothing but attributes."""
+
+
+def _record_of_names(content: _Content, thing: Any) -> None:
+    content.value((type(thing).__qualname__, getattr(thing, "_fields", None), *thing))
+
+
+def _object(content: _Content, thing: Any) -> None:
+    """Any other object: something with attributes, or what an annotation is written with."""
+    kind = type(thing)
+    if kind.__module__.startswith("jwarp.") and dataclasses.is_dataclass(thing):
+        _record(content, thing)
+        return
+    if get_origin(thing) is not None:
+        content.value((str(get_origin(thing)), get_args(thing)))
+        return
+    if kind.__module__ in ("typing", "types"):
+        content.texts.append(repr(thing))
+        return
+    hidden = kind.__basicsize__ != _Bare.__basicsize__ or kind.__itemsize__
+    if hidden or any(name in vars(base) for base in kind.__mro__[:-1] for name in ("__getattr__", "__slots__")):
+        raise _Unknown
+    content.value(kind)
+    if content.is_new(thing):
+        _mapping(content, vars(thing))
+
+
+_Rule = Callable[[_Content, Any], None]
+_RULES: dict[type, _Rule] = {
+    tuple: _sequence,
+    list: _sequence,
+    dict: _mapping,
+    set: _set,
+    frozenset: _set,
+    types.ModuleType: _module,
+    types.FunctionType: _python_function,
+    types.BuiltinFunctionType: _compiled_function,
+    np.ufunc: _compiled_function,
+    types.MethodDescriptorType: _compiled_function,
+    TypeVar: _type_variable,
+}
+_OF_BASES: tuple[tuple[type, _Rule], ...] = (
+    (enum.Enum, _member),
+    (np.ndarray, _array),
+    (np.generic, _array),
+    (type, _class),
+    (tuple, _record_of_names),
+    (NativeFunc, _native),
+    (Func, _func),
+    (ByName, _named),
+)

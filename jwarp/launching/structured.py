@@ -1,0 +1,54 @@
+"""Arrays whose elements are structs in memory, one after the other: NumPy's structured arrays, and Warp's arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jwarp.errors import KernelTypeError
+from jwarp.types import StructArrayType, StructType
+
+
+def by_fields(where: str, kind: StructArrayType, value: Any) -> Any:
+    """A view of each field of such an array, as a dict of the fields' names; any other value is what it is.
+
+    Raises:
+        KernelTypeError: the fields are not those of the struct, or the array is on a GPU.
+    """
+    array = _structured(where, kind, value)
+    return value if array is None else _views(where, kind.struct, array)
+
+
+def is_structured(value: Any) -> bool:
+    """Whether `value` is an array of structs in this computer's memory."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.names is not None
+    interface = None if isinstance(value, (dict, tuple, list, int)) else getattr(value, "__array_interface__", None)
+    return isinstance(interface, dict) and str(interface.get("typestr", "")).startswith("|V")
+
+
+def _structured(where: str, kind: StructArrayType, value: Any) -> np.ndarray | None:
+    if is_structured(value):
+        return np.asarray(value)
+    on_gpu = None if isinstance(value, dict) else getattr(value, "__cuda_array_interface__", None)
+    if isinstance(on_gpu, dict) and str(on_gpu.get("typestr", "")).startswith("|V"):
+        raise KernelTypeError(
+            f"{where}: an array of structs on a GPU, one struct after the other",
+            hint=f"pass {kind.struct!r}(…), a struct of arrays: one for each field",
+        )
+    return None
+
+
+def _views(where: str, kind: StructType, array: np.ndarray) -> dict[str, Any]:
+    names = array.dtype.names or ()
+    if list(names) != list(kind.fields):
+        raise KernelTypeError(
+            f"{where}: the elements have the fields {', '.join(names) or 'of no struct'}, not {', '.join(kind.fields)}",
+            hint=f"pass an array of {kind!r}, or {kind!r}(…) of arrays",
+        )
+    found: dict[str, Any] = {}
+    for name, inner in kind.fields.items():
+        part = array[name]
+        found[name] = _views(f"{where}, field '{name}'", inner, part) if isinstance(inner, StructType) else part
+    return found

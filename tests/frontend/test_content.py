@@ -1,0 +1,302 @@
+"""What a kernel's IR is made from has a digest: it changes with whatever the IR may depend on, or there is none."""
+
+import dataclasses
+import importlib.util
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import jwarp as wp
+from jwarp.config import config
+from jwarp.frontend.content import content_of
+from jwarp.ir.nodes import Kernel, KnownKernel
+from jwarp.ir.printing import format_kernel
+from jwarp.ir.serialize import fingerprint, from_entry, known, to_bytes, to_entry
+
+HEAD = """
+import enum, math, random, types
+import numpy as np
+import jwarp as wp
+from jwarp import static as evaluated_early
+"""
+
+KERNEL = """
+@wp.kernel
+def kernel(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = {}
+"""
+
+
+@pytest.fixture
+def module(tmp_path):
+    """Imports a text as a module, always from the same file, so that nothing but the text and the values differ."""
+
+    def made(text, **values):
+        path = tmp_path / "program.py"
+        path.write_text(HEAD + text)
+        spec = importlib.util.spec_from_file_location("program", path)
+        found = importlib.util.module_from_spec(spec)
+        vars(found).update(values)
+        spec.loader.exec_module(found)
+        return found
+
+    return made
+
+
+def content(kernel):
+    found = content_of(kernel.python, kernel._definition, kernel.signature)
+    return None if found is None else found.digest
+
+
+# A text, and two values of the name GIVEN that make two kernels of it.
+COUNTED = {
+    "number": (KERNEL.format("x[i] * GIVEN"), 2.0, 3.0),
+    "type of a number": (KERNEL.format("x[i] * float(GIVEN)"), 1, True),
+    "vector": (KERNEL.format("x[i] * GIVEN[1]"), wp.vec2(1.0, 2.0), wp.vec2(1.0, 3.0)),
+    "array": ("a = wp.static\n" + KERNEL.format("x[i] * wp.static(float(GIVEN[0]))"), np.ones(2), np.zeros(2)),
+    "attribute": (
+        "class Part:\n    size = GIVEN\nspace = types.ModuleType('space')\nspace.Part = Part\n"
+        + KERNEL.format("x[i] * space.Part.size"),
+        2.0,
+        4.0,
+    ),
+    "enum": (
+        "class Kind(enum.IntEnum):\n    ONE = GIVEN\n" + KERNEL.format("x[i] * float(Kind.ONE)"),
+        1,
+        2,
+    ),
+    "name in a function": (
+        "@wp.func\ndef inner(a: float):\n    return a * GIVEN\n\n@wp.func\ndef outer(a: float):\n    return inner(a)\n"
+        + KERNEL.format("outer(x[i])"),
+        2.0,
+        3.0,
+    ),
+    "default": (
+        "@wp.func\ndef f(a: float, b: float = GIVEN):\n    return a * b\n" + KERNEL.format("f(x[i])"),
+        2.0,
+        3.0,
+    ),
+    "annotation": (
+        "@wp.func\ndef f(a: GIVEN):\n    return a\n" + KERNEL.format("float(f(GIVEN(x[i])))"),
+        wp.float32,
+        wp.float64,
+    ),
+    "type": (KERNEL.format("float(GIVEN(x[i]))"), wp.int32, wp.int64),
+    "field of a struct": (
+        "@wp.struct\nclass P:\n    a: GIVEN\n" + KERNEL.format("float(P(a=GIVEN(x[i])).a)"),
+        wp.int32,
+        wp.int64,
+    ),
+    "native text": (
+        "@wp.func\ndef f(a: float):\n    return a\n\n@wp.func_native(GIVEN, cpu=f)\ndef g(a: float) -> float: ...\n"
+        + KERNEL.format("g(x[i])"),
+        "return a;",
+        "return a + 1.0f;",
+    ),
+    "closure": (
+        "def make(GIVEN):\n" + KERNEL.replace("\n", "\n    ").format("x[i] * GIVEN") + "\n    return kernel\n"
+        "kernel = make(GIVEN)\n",
+        2.0,
+        3.0,
+    ),
+    "what Python evaluates": (
+        "def helper(k):\n    return k + GIVEN\n" + KERNEL.format("x[i] * wp.static(helper(1.0))"),
+        2.0,
+        3.0,
+    ),
+    "what Python evaluates under another name": (
+        "def helper(k):\n    return k + GIVEN\n" + KERNEL.format("x[i] * evaluated_early(helper(1.0))"),
+        2.0,
+        3.0,
+    ),
+    "object": (
+        "def helper(config):\n    return config.deep.size\n" + KERNEL.format("x[i] * wp.static(helper(GIVEN))"),
+        *(__import__("types").SimpleNamespace(deep=__import__("types").SimpleNamespace(size=k)) for k in (2.0, 3.0)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_value_that_the_kernel_depends_on_counts(module, name):
+    text, one, other = COUNTED[name]
+    if "SimpleNamespace" in repr(one):  # a type of C's, which may hide something
+        kind = type("Config", (), {})
+        one, other = (_config(kind, x) for x in (one, other))
+    first, again, second = (content(module(text, GIVEN=x).kernel) for x in (one, one, other))
+    assert first is not None and first == again
+    assert second not in (first, None)
+
+
+def _config(kind, space):
+    made, deep = kind(), kind()
+    deep.size = space.deep.size
+    made.deep = deep
+    return made
+
+
+UNKNOWN = {
+    "random": KERNEL.format("x[i] * wp.static(random.random())"),
+    "random of NumPy": KERNEL.format("x[i] * wp.static(float(np.random.rand()))"),
+    "file": KERNEL.format("x[i] * wp.static(len(open('/dev/null').read()))"),
+    "time, behind a function": "import time\ndef f():\n    return time.time()\n"
+    + KERNEL.format("x[i] * wp.static(f())"),
+    "hidden state": "import functools\nf = functools.partial(max, 2)\n" + KERNEL.format("x[i] * wp.static(f(1))"),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_python_may_evaluate_to_something_else_has_no_digest(module, name):
+    assert content(module(UNKNOWN[name]).kernel) is None
+
+
+def test_an_edit_of_the_file_counts(module):
+    text = KERNEL.format("x[i] * 2.0")
+    assert content(module(text).kernel) != content(module(text.replace("2.0", "3.0")).kernel)
+
+
+def test_what_the_code_of_functions_has_no_names_of_is_not_kept(module, monkeypatch):
+    """An annotation of a variable, and an attribute of a module that another function was given."""
+    texts = {
+        "annotation": KERNEL.format("0.0\n    a: GIVEN = 1\n    y[i] += float(a)"),
+        "module": "@wp.func\ndef f(m: wp.Function, a: float):\n    return m.tau * a\n" + KERNEL.format("f(math, x[i])"),
+    }
+    for name, text in texts.items():
+        kernel = module(text, GIVEN=wp.int64).kernel
+        assert not kernel._read((16, False))[1], name
+    assert module(KERNEL.format("x[i] * 2.0")).kernel._read((16, False))[1]
+
+
+@wp.struct
+class Pair:
+    a: float
+    b: wp.vec3
+
+
+@wp.func
+def turned(p: Pair, k: int) -> float:
+    total = p.a
+    for j in range(3):
+        if j != k:
+            total += wp.sin(p.b[j])
+    return total
+
+
+@wp.kernel
+def various(x: wp.array[Pair], n: int, y: wp.array2d[float]):
+    i, j = wp.tid()
+    local = wp.zeros(shape=5, dtype=float)
+    for k in range(n):
+        local[k % 5] = turned(x[i], k)
+    wp.atomic_max(y, i, j, local[j])
+    if n > 100:
+        wp.printf("%d\n", n)
+
+
+def test_an_entry_gives_the_kernel_back():
+    kernel = various.ir()
+    plain = dataclasses.replace(kernel)
+    assert type(plain) is Kernel
+    entry = to_entry(known(plain))
+    found = from_entry(entry)
+    assert isinstance(found, KnownKernel) and not hasattr(found, "_body")
+    assert (to_bytes(found), fingerprint(found)) == (to_bytes(plain), fingerprint(plain))
+    assert found.facts == known(plain).facts
+    assert (found.params, found.locals, found.span, found.tid_dims) == (
+        plain.params,
+        plain.locals,
+        plain.span,
+        plain.tid_dims,
+    )
+    assert not hasattr(found, "_body")
+    assert format_kernel(found) == format_kernel(plain)
+    assert [n.span for n in found.body.nodes] == [n.span for n in plain.body.nodes]
+    changed = dataclasses.replace(found, name="other")
+    assert type(changed) is Kernel and fingerprint(changed) != fingerprint(found)
+
+
+PROGRAM = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import numpy as np
+import jwarp as wp
+from jwarp.frontend import kernel as kernel_module
+
+read = []
+original = kernel_module.lower_kernel_source
+def counted(source, *args, **named):
+    read.append(source.name)
+    return original(source, *args, **named)
+kernel_module.lower_kernel_source = counted
+
+@wp.kernel
+def plain(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = 2.0 * x[i]
+
+@wp.kernel
+def warns(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    if x[i] > 1.0:
+        late = x[i]
+    y[i] = late
+
+@wp.kernel
+def tiled(x: wp.array[float], y: wp.array[float]):
+    i, _ = wp.tid()
+    t = wp.tile_load(x, shape=4, offset=4 * i)
+    wp.tile_store(y, wp.tile_sum(t), offset=i)
+
+x = np.arange(8.0, dtype=np.float32)
+results = []
+for kernel in (plain, warns):
+    y = np.zeros(8, np.float32)
+    wp.launch(kernel, 8, [x], [y])
+    results.append(y.tolist())
+y = np.zeros(2, np.float32)
+wp.launch_tiled(tiled, 2, [x], [y], block_dim=32)
+results.append(y.tolist())
+import jax, jax.numpy as jnp
+results.append(jax.grad(lambda x: wp.jax_kernel(plain)(x)[0].sum())(jnp.asarray(x)).tolist())
+print(json.dumps([results, read]))
+"""
+
+
+def test_another_process_does_not_read_a_kernel_again(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    environment = {**__import__("os").environ, "JWARP_CACHE_DIR": str(tmp_path / "cache")}
+
+    def run():
+        done = subprocess.run(
+            [sys.executable, str(tmp_path / "program.py")], env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    (first, read), (second, again) = run(), run()
+    assert first == second
+    assert first[0] == (2.0 * np.arange(8)).tolist() and first[2] == [6.0, 22.0]
+    assert sorted(set(read)) == ["plain", "tiled", "warns"]
+    assert set(again) == {"warns"}  # who is warned is warned each time
+    assert config.settings.cache_dir  # as in this one
+
+
+def test_what_warp_evaluated_when_a_kernel_was_defined_counts():
+    warp = pytest.importorskip("warp")
+    from jwarp.frontend.foreign.kernels import as_kernel
+
+    def made():
+        for n in (2, 3, 3):
+
+            @warp.kernel(module="unique")
+            def scaled(x: warp.array(dtype=float), y: warp.array(dtype=float)):
+                i = warp.tid()
+                y[i] = x[i] * float(warp.static(n))
+
+            yield scaled
+
+    two, three, again = (content(as_kernel(kernel)) for kernel in list(made()))
+    assert None not in (two, three) and two != three and three == again

@@ -95,6 +95,7 @@ from jwarp.types import indexedarray3d as indexedarray3d
 from jwarp.types import indexedarray4d as indexedarray4d
 from jwarp.types import ref as ref
 from jwarp.types import struct as struct
+from jwarp.types.composites import transform_expand as transform_expand
 
 bool = builtins.bool
 pi: float

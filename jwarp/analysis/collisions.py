@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from jwarp.analysis.ownership import ThreadIndices, accesses, owned_arrays
+from jwarp.analysis.ownership import Definitions, ThreadIndices, accesses, owned_arrays
 from jwarp.ir.attributes import NativeCall
-from jwarp.ir.nodes import Kernel, Op, Value, touched_by_gradients, used_values, walk
+from jwarp.ir.nodes import Const, Kernel, Op, Value, touched_by_gradients, used_values, walk
 
 NOWHERE: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where the index of stores, at `position`, is what an addition to `counters` found, which counts up.
+
+    The place of the counter is that of the store, or always the same: `places` are positions of indices, or constants.
+    So no two threads store to one element, unless the counter is outside of its array or negative.
+    """
+
+    position: int
+    counters: int
+    places: tuple[int | Const, ...]
 
 
 @dataclass(frozen=True)
@@ -17,11 +30,13 @@ class Collisions:
     """The array parameters of floats with plain stores that are not proved to be the only ones at their elements.
 
     Of those `told`, the content at the end of the launch tells whose value stayed: the kernel does nothing but store
-    to them. Of those `untold` it does not: what a thread stores there may depend on what others did before.
+    to them. Of those `untold` it does not: what a thread stores there may depend on what others did before. To others,
+    threads store at `slots` of their own.
     """
 
     told: frozenset[int] = NOWHERE
     untold: frozenset[int] = NOWHERE
+    slots: Mapping[int, Slot] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.told or self.untold)
@@ -44,11 +59,18 @@ def collisions(kernel: Kernel, *, repeated: bool = False, alone: bool = False) -
             others.add(node.array)
         elif node.array not in owned or not indices.differ(node.indices):
             found.setdefault(node.array, []).append(node)
-    arrays = {p for p, stores in found.items() if repeated or p in others or not _are_apart(kernel, stores, indices)}
+    counts = {} if kernel.block_dim else _counts(kernel)
+    slots, arrays = dict[int, Slot](), set[int]()
+    for p, stores in found.items():
+        slot = _slot(stores, counts, indices.definitions) if p not in others else None
+        if slot is not None:
+            slots[p] = slot
+        elif repeated or p in others or not _are_apart(kernel, stores, indices):
+            arrays.add(p)
     if replays(kernel):
         # What stands for a value in a derivative may have other bits.
         others |= arrays
-    return Collisions(frozenset(arrays - others), frozenset(arrays & others))
+    return Collisions(frozenset(arrays - others), frozenset(arrays & others), slots)
 
 
 def _are_apart(kernel: Kernel, stores: Sequence[Op], indices: ThreadIndices) -> bool:
@@ -71,6 +93,43 @@ def _are_apart(kernel: Kernel, stores: Sequence[Op], indices: ThreadIndices) -> 
     return proved >= set(range(kernel.tid_dims))
 
 
+def _counts(kernel: Kernel) -> Mapping[Value, Op]:
+    """What atomic additions find that count up, where nothing else changes the counters."""
+    changes: dict[int, list[Op]] = {}
+    for node in accesses(walk(kernel.body)):
+        if node.row.is_write and kernel.local(node.array) is None:
+            changes.setdefault(node.array, []).append(node)
+    nodes = (n for found in changes.values() if all(map(_counts_up, found)) for n in found)
+    return {n.result: n for n in nodes if n.result is not None}
+
+
+def _counts_up(node: Op) -> bool:
+    amount = node.values[0]
+    return node.name == "atomic_add" and isinstance(amount, Const) and amount.type.is_int and amount.value > 0
+
+
+def _slot(stores: Sequence[Op], counts: Mapping[Value, Op], definitions: Definitions) -> Slot | None:
+    """The slot that all stores to an array are at."""
+    found = {_slot_of(store, counts, definitions) for store in stores}
+    return found.pop() if len(found) == 1 else None
+
+
+def _slot_of(store: Op, counts: Mapping[Value, Op], definitions: Definitions) -> Slot | None:
+    for position, index in enumerate(store.indices):
+        while isinstance(index, Value) and index not in counts and index in definitions:
+            if definitions[index].name != "cast":
+                break
+            (index,) = definitions[index].args
+        counter = counts.get(index) if isinstance(index, Value) else None
+        if counter is None:
+            continue
+        known = {i: k for k, i in enumerate(store.indices) if isinstance(i, Value)}
+        places = [i if isinstance(i, Const) else known.get(i) for i in counter.indices]
+        if None not in places:
+            return Slot(position, counter.array, tuple(p for p in places if p is not None))
+    return None
+
+
 def is_plain_store(node: Op, used: Container[Value | None]) -> bool:
     """Whether an access overwrites an element, whatever was there: an exchange does whose result nothing reads."""
     return node.name == "store" or (node.name == "atomic_exch" and node.result not in used)
@@ -82,4 +141,4 @@ def replays(kernel: Kernel) -> bool:
     return any(n.name == "replayed" or (n.row.is_native and n.told(NativeCall).replay) for n in ops)
 
 
-__all__ = ["Collisions", "collisions", "is_plain_store"]
+__all__ = ["Collisions", "Slot", "collisions", "is_plain_store"]

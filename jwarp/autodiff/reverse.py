@@ -22,7 +22,7 @@ from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order, replayed
 from jwarp.autodiff.forward_sweep import ForwardSweep
 from jwarp.autodiff.gather import gather
-from jwarp.autodiff.meeting import alone_there, or_nan, stayed
+from jwarp.autodiff.meeting import Marks, alone_there, is_slot, marks, or_nan, stayed
 from jwarp.autodiff.native_calls import build_adjoint, for_derivatives, no_adjoint, sharing_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
@@ -125,6 +125,7 @@ class _Reverse(ForwardSweep):
         self.checkpoints = Checkpoints(self) if storage is Storage.CHECKPOINTS else None
         self.wanted, self.owned, self.meets, self.indices = wanted, owned, meets, ThreadIndices(kernel)
         self.gradients: dict[Value, Operand] = {}
+        self.numbers: Marks = {}  # of threads
         self.native_parts: dict[Operand, dict[int, Operand]] = {}  # gradients of what comes out of native code
         self.shared, self.repeated = shared, repeated
         self.cotangents: dict[tuple[int, int], Operand] = {}  # of results of calls with their own gradients
@@ -137,6 +138,7 @@ class _Reverse(ForwardSweep):
                 self.builder.effect("clear", attr=Origin(kind, k))
         cleared = self.builder.nodes
         with self.builder.block() as nodes:
+            self.numbers = marks(self.builder, kernel, self.meets.untold)
             self.run(kernel.body, taped=True)
             self.reverse_block(kernel.body)
             for p, value in self.scalars.items():
@@ -454,7 +456,9 @@ class _Reverse(ForwardSweep):
             return
         g: Operand = self.load(origin, indices)
         if node.array in self.meets.untold:
-            g = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, indices), g)
+            g = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, indices, self.numbers), g)
+        if (slot := self.meets.slots.get(node.array)) is not None:
+            g = or_nan(self.builder, is_slot(self.builder, slot, self.origin(slot.counters), indices), g)
         before = self.gradients.pop(node.result, None) if node.result is not None else None
         self.accumulate(node.args[-1], g)
         self.builder.effect("store", *indices, before or zero(g.type), attr=origin)

@@ -111,6 +111,15 @@ class Detached:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Of `symmetric`: of the first factor (0), the values (1) or the second factor (2), this scalar of so many rows."""
+
+    factor: int
+    number: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
 class Iota:
     """Of `iota`: the shape of the tile, and the axis along which it counts."""
 
@@ -248,7 +257,8 @@ class NativeCall:
 
 Attribute = (
     int | str | Shape | Origin | Extent | RecordFields | RecordField | Rule | Detached | Iota | Strided | Reduction
-    | Scan | Transposes | Triangle | BlockMatmul | BlockScan | BlockCholesky | BlockSolve | Fourier | NativeCall
+    | Part | Scan | Transposes | Triangle | BlockMatmul | BlockScan | BlockCholesky | BlockSolve | Fourier
+    | NativeCall
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from jwarp.ir.attributes import (
     FormatText,
     NativeCall,
     ParamNumber,
+    Part,
     RecordField,
     RecordFields,
     Rule,
@@ -447,6 +448,25 @@ _TABLE: list[Operation] = [
         same,
         "for_derivatives",
         replayed="x, with its derivative; where a derivative goes through the kernel again, y",
+    ),
+    Operation(
+        "symmetric",
+        3,
+        FLOAT,
+        lambda args: args[0],
+        "args (x, y, z): x, a part of a decomposition. A derivative of what does not depend on how vectors of equal"
+        " values are chosen goes by y, in float64 and of values that are apart; z is the same for all parts",
+        attribute=Part,
+        for_derivatives=True,
+    ),
+    Operation(
+        "separation",
+        1,
+        FLOAT,
+        same,
+        "how far apart the values of `symmetric` parts are to be, of which x is the greatest, for a type of this name",
+        attribute=Text,
+        for_derivatives=True,
     ),
     Operation(
         "recall",

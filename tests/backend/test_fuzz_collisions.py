@@ -1,4 +1,4 @@
-"""Random kernels whose threads store to elements of each other: gradients go to those whose values are there.
+"""Random kernels whose threads meet: they store to elements of each other, and take numbers of counters.
 
 The interpreter notes each store: who made it, and what value; differences of two such runs say how that value changes.
 Of an element, the derivative must be that of a value which is there, and which its thread has not overwritten.
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from collision_sources import INPUTS, TOLD, UNTOLD, Writer, arguments
+from collision_sources import INPUTS, NAMES, TOLD, UNTOLD, Writer, arguments
 from derived_launches import STEP, Launch, Values, gradients, moved, same_branches
 from harness import VARIANTS, Compiled
 from kernel_sources import load
@@ -40,7 +40,7 @@ from jwarp.ir.verify import verify
 LONG = os.environ.get("JWARP_FUZZ") == "long"
 SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
 COUNT, GROUPS = 500, 4  # of the short profile
-SMALL = 0.9  # of kernels, how many are short
+SMALL, COUNTING = 0.9, 0.4  # of kernels, how many are short, and how many have counters
 CODE_EVERY, SLOTS_EVERY, SECOND_EVERY = 50, 5, 10  # of how many one is compiled, and so on
 DIMS = {1: [(1,), (5,), (13,)], 2: [(1, 1), (2, 3), (4, 3)]}
 MOST_CHOICES = 512
@@ -58,18 +58,18 @@ def noted() -> Iterator[tuple[Stores, list[float]]]:
 
     def noting(name):
         def rule(interpreter, array, args, active):
-            if array in stores and interpreter.kernel.array(array).name == interpreter.noted_names.get(array):
+            if array in stores and interpreter.kernel.array(array).name == NAMES[array]:
                 there, element = interpreter.inside(array, args[:-1], active)
                 flat = np.ravel_multi_index(element, interpreter.data[array].shape)
                 given = np.broadcast_to(args[-1], active.shape)[there]
-                for thread, place, value in zip(np.flatnonzero(there), flat, given, strict=True):
+                threads = np.broadcast_to(interpreter.thread(None, (), active), active.shape)[there]
+                for thread, place, value in zip(threads, flat, given, strict=True):
                     stores[array].setdefault(int(place), {})[int(thread)] = (len(values), float(value))
                     values.append(float(value))
             return rules[name](interpreter, array, args, active)
 
         return rule
 
-    machine._Interpreter.noted_names = {TOLD[0]: "c", TOLD[1]: "cv", TOLD[2]: "cm", UNTOLD: "e"}
     machine._STATE_RULES.update({name: noting(name) for name in ("store", "atomic_exch")})
     try:
         yield stores, values
@@ -156,11 +156,12 @@ def _slopes(at, up, down, far_up, far_down):
 
 def read(seed: int, folder: Path) -> tuple[Writer, str, Kernel]:
     rng = random.Random(seed)
-    writer = Writer(rng, small=rng.random() < SMALL)
+    writer = Writer(rng, small=rng.random() < SMALL, counts=rng.random() < COUNTING)
     source = writer.source()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelWarning)
-        return writer, source, load(source, folder).ir(Settings(max_unroll=rng.choice([0, 4, 16])))
+        kernel = load(source, folder).ir(Settings(max_unroll=rng.choice([0, 4, 16])))
+    return writer, source, dataclasses.replace(kernel, ordered=writer.counts)
 
 
 def tangents(launch: Launch, v: Values) -> Values:
@@ -210,6 +211,8 @@ def check(seed: int, folder: Path) -> str:
 def check_code(truth: Truth, reverse: Derived, w: Values, seed: int, text: str) -> None:
     """Compiled code goes by what compiled code leaves, on one or two threads of the processor."""
     launch, variant = truth.launch, random.Random(seed).choice(VARIANTS)
+    if launch.ir.ordered:
+        variant = dataclasses.replace(variant, target="1")  # threads one after the other
     arrays = [p for p, param in enumerate(launch.ir.params) if param.is_array]
     exact = dataclasses.replace(launch.ir, exact=True)
     left = Compiled(exact, variant).run(launch.dims, launch.args, threads=1 + seed % 2)

@@ -250,6 +250,18 @@ def test_loops_scratch_and_zeros():
     np.testing.assert_allclose(transpose(run, X)(Y)[0], dense.T @ Y, rtol=1e-5, atol=1e-5)
 
 
+@wp.kernel
+def scattered(x: wp.array[float], n: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    y[n[i]] = x[i]
+
+
+def test_stores_that_may_meet_are_refused():
+    order = np.arange(N, dtype=np.int32)[::-1].copy()
+    with pytest.raises(wp.NotDifferentiableError, match="several threads may store to one element of 'y'"):
+        transpose(lambda x: wp.launch(scattered, N, [x, order], [N])[0], X)(Y)
+
+
 def test_switched_off():
     @wp.kernel(enable_backward=False)
     def fixed(a: wp.array2d[float], x: wp.array[float], y: wp.array[float]):

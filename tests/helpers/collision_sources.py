@@ -16,18 +16,26 @@ PARAMS = gradient_sources.PARAMS | {
     "cv": ("array[wp.vec3d]", "in out"),
     "cm": ("array2d[F]", "in out"),
     "e": ("array[F]", "in out"),
+    "count": ("array[int]", ""),
+    "sl": ("array[F]", "in out"),
+    "cs": ("array2d[F]", "in out"),
 }
 NUMBERS = {name: k for k, name in enumerate(PARAMS)}
 INPUTS = tuple(k for k, (_, use) in enumerate(PARAMS.values()) if "in" in use)
-TOLD = tuple(NUMBERS[name] for name in ("c", "cv", "cm"))
+TOLD = tuple(NUMBERS[name] for name in ("c", "cv", "cm", "sl", "cs"))
 UNTOLD = NUMBERS["e"]
+NAMES = tuple(PARAMS)
 
 
 @dataclass
 class Writer(gradient_sources.Writer):
-    """Also stores to places that many threads have, now and then of `e`. A `small` kernel has few statements."""
+    """Also stores to places that many threads have, now and then of `e`. A `small` kernel has few statements.
+
+    Where it `counts`, threads take numbers of counters, and go by them.
+    """
 
     small: bool = False
+    counts: bool = False
 
     def source(self) -> str:
         source = super().source()
@@ -44,6 +52,9 @@ class Writer(gradient_sources.Writer):
             self.meet()
         if self.rng.random() < 0.2:
             self.read_too()
+        if self.counts:
+            self.count()
+            self.take_slots()
         return start + body + "".join(f"{line}\n" for line in self.lines)
 
     def block(self, count: int, depth: int) -> None:
@@ -52,6 +63,8 @@ class Writer(gradient_sources.Writer):
     def statement(self, depth: int) -> None:
         if self.rng.random() < 0.3:
             self.meet()
+        elif self.counts and self.rng.random() < 0.3:
+            self.count()
         else:
             super().statement(depth)
 
@@ -83,6 +96,32 @@ class Writer(gradient_sources.Writer):
             f"cm[{self.place(3)}, {self.place(4)}] = {self.value()}",
         ]))  # fmt: skip
 
+    def count(self) -> None:
+        """A number that depends on the threads before this one."""
+        name, place = (
+            self.fresh("k"),
+            self.rng.choice(["0", "1", f"at[{self.own}]", f"to[{self.own}, {self.column(3)}]"]),
+        )
+        self.put(self.rng.choice([
+            f"{name} = wp.atomic_add(count, {place}, 1)", f"{name} = wp.atomic_add(count, {place}, 1 + i % 2)",
+            f"{name} = wp.atomic_sub(count, {place}, 1)", f"{name} = wp.atomic_exch(count, {place}, i + 1)",
+            f"{name} = wp.atomic_max(count, {place}, i % 3 + 1)", f"{name} = wp.atomic_cas(count, {place}, 0, i + 2)",
+        ]))  # fmt: skip
+        self.counters.append(name)
+
+    def take_slots(self) -> None:
+        """Places that only one thread has, if nothing else has changed the counters."""
+        name = self.fresh("k")
+        if self.rng.random() < 0.5:
+            self.put(f"{name} = wp.atomic_add(count, 4, 1)")
+            self.put(f"sl[{name}] = {self.value()}")
+        else:
+            place = self.fresh("k")
+            self.put(f"{place} = {self.place(5)}")
+            self.put(f"if {place} >= 0:")
+            self.put(f"    {name} = wp.atomic_add(count, {place}, {self.rng.randint(1, 2)})")
+            self.put(f"    cs[{place}, {name}] = {self.value()}")
+
     def read_too(self) -> None:
         place = self.rng.choice([f"apart[{self.own}]"] * 3 + [self.place(5)] * 2)
         self.put(f"e[{place}] = e[{place}] * {self.bounded()}")
@@ -97,6 +136,7 @@ def arguments(seed: int, dims: tuple[int, ...], own: str) -> list:
         "to": rng.integers(0, 4, (*shape, 3)).astype(np.int32),
         "apart": rng.permutation(count).reshape(shape).astype(np.int32),
         "c": rng.uniform(-1.2, 1.2, 5), "cv": rng.uniform(-1.2, 1.2, (4, 3)), "cm": rng.uniform(-1.2, 1.2, (3, 4)),
-        "e": rng.uniform(-1.2, 1.2, max(5, count)),
+        "e": rng.uniform(-1.2, 1.2, max(5, count)), "count": rng.integers(0, 3, 5).astype(np.int32),
+        "sl": rng.uniform(-1.2, 1.2, 9), "cs": rng.uniform(-1.2, 1.2, (5, 6)),
     }  # fmt: skip
     return [*gradient_sources.arguments(seed, dims, own), *made.values()]

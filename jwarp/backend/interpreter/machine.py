@@ -116,6 +116,12 @@ class _Interpreter:
         coordinates, count, self.threads = self.coordinates, self.threads, 1
         repeats = math.prod(self.dims[axes:])
         order = np.arange(count).reshape(-1, repeats).T.ravel() if count else ()
+        # A thread has its local arrays after the one before it.
+        first = len(self.kernel.params)
+        self.data[first:] = [
+            data if local.shared else data[:1]
+            for data, local in zip(self.data[first:], self.kernel.locals, strict=True)
+        ]
         for self.number, place in enumerate(order):
             self.coordinates = tuple(axis[place : place + 1] for axis in coordinates)
             self.tape.clear()

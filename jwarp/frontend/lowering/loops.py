@@ -49,7 +49,7 @@ def for_(ctx: Context, loop: ast.For) -> None:
     typed = None if all(isinstance(b, Number) for b in bounds) else kind
     name = loop.target.id
     held = ctx.frame.env.get(name)
-    if isinstance(held, (Value, Const, Number)) and held.type is not kind:
+    if held is not None and not (isinstance(held, (Value, Const, Number)) and held.type is kind):
         del ctx.frame.env[name]  # the variable is a new one, as in Warp
     if trips is not None and unroll(ctx, loop, name, trips, typed):
         return

@@ -15,6 +15,7 @@ from jwarp.frontend.tiles.lanes import Lanes, LaneVariation, is_tile
 from jwarp.frontend.tiles.leaving import last_branches, without_last_results
 from jwarp.frontend.tiles.masked import Masked
 from jwarp.frontend.tiles.own_arrays import cleared_by_lanes, with_lanes
+from jwarp.frontend.tiles.strides import in_step
 from jwarp.ir.attributes import Attribute, Iota, Reduction
 from jwarp.ir.nodes import Block, Const, If, Kernel, Node, Op, Operand, Value, results
 from jwarp.ir.verify import MAX_BLOCK_DIM
@@ -31,6 +32,7 @@ def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None, count: int 
     if lane_axis is not None and lane_axis >= kernel.tid_dims:
         lane_axis = None
     kernel = dataclasses.replace(kernel, body=without_last_results(kernel.body))
+    kernel = in_step(kernel, block_dim, lane_axis)
     variation = LaneVariation(kernel, lane_axis, block_dim)
     variation.find(kernel.body)
     if variation.arrays:

@@ -29,10 +29,10 @@ def component_of(node: Op, array: ArrayType) -> int | None:
 def group(nodes: Sequence[Node], start: int, arrays: dict[int, ArrayType]) -> list[Op]:
     """The accesses from `start` on that are to different components of the same elements of an array; it may be one."""
     first = nodes[start]
-    if not isinstance(first, Op) or not first.row.is_access or first.row.is_atomic:
+    if not isinstance(first, Op) or not first.row.is_access:
         return []
     array = arrays[first.array]
-    if array.dims == 0:
+    if array.dims == 0 or (first.row.is_atomic and first.name != "atomic_add"):
         return []
     found: list[Op] = []
     seen: set[int | None] = {None}

@@ -6,22 +6,19 @@ is run without a jump; such a branch holds nothing that would be wrong with an e
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from jwarp.backend.cpu import atomics, effects, elements
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.grouped import Accesses
 from jwarp.backend.cpu.lanes import vectors
 from jwarp.backend.cpu.loops import conditional, counted
-from jwarp.backend.cpu.memory import Element
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
-from jwarp.ir.nodes import Block, For, If, Op, Operand, While
+from jwarp.ir.nodes import Block, For, If, Op, While
 from jwarp.ir.ops import OPS
 from jwarp.types import bool_
-from jwarp.wire import Cover
 
 # A branch of at most this many operations is run under its mask without testing for an empty mask.
 MAX_UNTESTED_OPS = 6
@@ -145,21 +142,6 @@ class BodyEmitter(Accesses):
         text = self.vector(value)
         self.access(node, node.args[:-1], lambda element: self.memory.store(element, text, self.mask))
 
-    def access(
-        self,
-        node: Op,
-        indices: tuple[Operand, ...],
-        write: Callable[[Element], list[str] | None],
-        types: Sequence[str] = (),
-    ) -> list[str]:
-        """Write an access; where elements may be consecutive and inside, that case on its own."""
-        element = self.element(node, indices)
-        if element.shape.stride != 1 or element.inside is None:
-            return write(element) or []
-        general = self.element(node, indices, lane_by_lane=True)
-        inside = dataclasses.replace(element, inside=None)
-        return self.two_ways(element.inside, lambda: write(inside), lambda: write(general), types)
-
     def clear(self, node: Op) -> None:
         if node.array in self.blocks.arrays:
             self.blocks.clear(node.array)
@@ -256,13 +238,11 @@ class BodyEmitter(Accesses):
         """One lane after the other, or all at once where that makes no difference."""
         name, indices = node.name.removeprefix("atomic_"), node.indices
         values = [self.vector(self.lanes(x)) for x in node.args[len(indices) :]]
-        # No other thread looks at it meanwhile.
-        alone = node.array in self.sums or node.array in self.blocks.arrays
-        if alone or (name == "add" and node.result not in self.used and self.is_own(node.array)):
+        if self.adds_alone(node):
             self.access(node, indices, lambda element: atomics.add(self.memory, element, values[0], self.mask))
             return
         element = self.element(node, indices, lane_by_lane=True)
-        wanted = node.result in self.used
+            self.add(node, values[0])
         if element.shape.is_uniform and not wanted and node.row.combines:
             atomics.change_one(self.memory, name, element, values[0], self.mask)
             return
@@ -273,10 +253,6 @@ class BodyEmitter(Accesses):
                     f"extractelement {self.code.vector(scalar_type(element.type))} {before}, i64 0"
                 )
             self.bind(node.result, before)
-
-    def is_own(self, array: int) -> bool:
-        """Whether threads touch the elements of their own coordinates only; launches run those that repeat in turn."""
-        return array < len(self.proofs.covers) and self.proofs.covers[array] is Cover.OWN
 
     def zero_fill(self, params: Iterable[int]) -> None:
         """Zero the elements of this vector's own threads, for outputs where the launch asks for it."""

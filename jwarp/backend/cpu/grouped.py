@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
-from jwarp.backend.cpu import elements, rows
+from jwarp.backend.cpu import atomics, elements, rows
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.memory import Element, counts_up
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.backend.cpu.strided import AnyElements, StridedElements, StridedNumbers, is_strided, is_transposed
 from jwarp.ir.nodes import Op, Operand
+from jwarp.wire import Cover
 
 # Writes code and gives the texts of its results, if it has any.
 Way = Callable[[], list[str] | None]
@@ -31,70 +33,109 @@ class Accesses(Body):
             lanes = [Lanes(self.vector(i), i.type, Shape(None), BODY) for i in lanes]
         return self.memory.element(node.array, lanes, id(node) in self.trusted)
 
+    def access(
+        self,
+        node: Op,
+        indices: tuple[Operand, ...],
+        write: Callable[[Element], list[str] | None],
+        types: Sequence[str] = (),
+    ) -> list[str]:
+        """Write an access; where elements may be consecutive and inside, that case on its own."""
+        element = self.element(node, indices)
+        if element.shape.stride != 1 or element.inside is None:
+            return write(element) or []
+        general = self.element(node, indices, lane_by_lane=True)
+        inside = dataclasses.replace(element, inside=None)
+        return self.two_ways(element.inside, lambda: write(inside), lambda: write(general), types)
+
+    def adds_alone(self, node: Op) -> bool:
+        """Whether an operation adds to elements that no other thread of the processor looks at meanwhile.
+
+        Those are in arrays of a block, in copies, or of the thread's own: launches run threads that repeat in turn.
+        """
+        array, covers = node.array, self.proofs.covers
+        if array in self.sums or array in self.blocks.arrays:
+            return True
+        is_own = array < len(covers) and covers[array] is Cover.OWN
+        return is_own and node.name == "atomic_add" and node.result not in self.used
+
     def wide_access(self, accesses: list[Op]) -> bool:
         """Write the accesses to components of one element together; whether that was possible."""
-        if not accesses:
+        if not accesses or accesses[0].array in self.private.arrays:
             return False
+        first, array = accesses[0], self.memory.arrays[accesses[0].array]
         # A component is not proved to be inside unless the launch promises the shape of the elements.
         trusted = all(id(node) in self.trusted for node in accesses)
-        first = accesses[0]
-        if first.array in self.private.arrays:
+        adds = first.row.is_atomic
+        if adds and not all(self.adds_alone(node) and node.result not in self.used for node in accesses):
             return False
-        array = self.memory.arrays[first.array]
         indices = [self.lanes(i) for i in first.args[: array.dims]]
-        size, loads = math.prod(array.components), first.name == "load"
-        pays = size <= elements.MAX_COMPONENTS and len(accesses) * (2 if loads else 1) >= size
-        positions = [elements.component_of(node, array) for node in accesses]
-        if None in positions:
+        size = math.prod(array.components)
+        pays = size <= elements.MAX_COMPONENTS and len(accesses) * (1 if first.name == "store" else 2) >= size
+        at = [p for p in (elements.component_of(node, array) for node in accesses) if p is not None]
+        if len(at) < len(accesses):
             return False
         inside: str | None = None
+        partial: elements.WideElements | None = None
         if counts_up(indices) and trusted and len(accesses) > 1:
-            # Where the active lanes are the first ones, so are their elements.
-            active = self.memory.active_lanes if self.first_lanes_active else None
-            wide = elements.WideElements(self.code, self.memory, first.array, indices, active)
+            wide = elements.WideElements(self.code, self.memory, first.array, indices)
+            if self.first_lanes_active:  # where the active lanes are the first ones, so are their elements
+                lanes = self.memory.active_lanes
+                partial = elements.WideElements(self.code, self.memory, first.array, indices, lanes)
         elif is_strided(indices, array, self.code) and not counts_up(indices):
-            whole = pays and size > 1
-            made = StridedElements if whole else StridedNumbers
+            made = StridedElements if pays and size > 1 else StridedNumbers
+            if adds and made is StridedNumbers:
+                return False
             wide = strided = made(self.code, self.memory, first.array, indices)
             inside, pays = None if trusted else strided.inside(), True
         else:
             return False
-        at = [p for p in positions if p is not None]
 
         def one_by_one() -> list[Element]:
             if inside is None:
                 return wide.one_by_one(at)
             return [self.element(node, node.indices, lane_by_lane=True) for node in accesses]
 
-        if loads:
+        values = [] if first.name == "load" else [self.vector(self.lanes(node.args[-1])) for node in accesses]
 
-            def load_one_by_one() -> list[str]:
-                return [self.memory.load(element, self.mask) for element in one_by_one()]
+        def load(by: elements.WideElements | None) -> list[str]:
+            if by is not None:
+                return by.load(at)
+            return [self.memory.load(element, self.mask) for element in one_by_one()]
 
-            types = [self.code.vector(scalar_type(array.dtype))] * len(accesses)
-            if not pays:
-                texts = load_one_by_one()
-            elif wide.active is not None:
-                texts = wide.load(at)
+        def store(by: elements.WideElements | None) -> list[str]:
+            if by is not None:
+                by.store_at(at, values)
             else:
-                texts = self.if_all_lanes(lambda: wide.load(at), load_one_by_one, types, inside)
-            for node, text in zip(accesses, texts, strict=True):
-                assert node.result is not None
-                self.bind(node.result, text)
-            return True
-        values = [self.vector(self.lanes(node.args[-1])) for node in accesses]
+                for element, value in zip(one_by_one(), values, strict=True):
+                    self.memory.store(element, value, self.mask)
+            return []
 
-        def store_one_by_one() -> None:
-            for element, value in zip(one_by_one(), values, strict=True):
-                self.memory.store(element, value, self.mask)
+        def add(by: elements.WideElements | None) -> list[str]:
+            if by is None:
+                for node, value in zip(accesses, values, strict=True):
+                    self.add(node, value)
+                return []
+            totals, out = by.load(range(size)), self.code.instructions(BODY, True)
+            for p, value in zip(at, values, strict=True):
+                totals[p] = atomics.plus(out, array.dtype, totals[p], value)
+            by.store_at(range(size), totals)
+            return []
 
-        if pays and wide.active is not None:
-            wide.store_at(at, values)
-        elif pays:
-            self.if_all_lanes(lambda: wide.store_at(at, values), store_one_by_one, (), inside)
+        write = load if first.name == "load" else add if adds else store
+        types = [self.code.vector(scalar_type(array.dtype))] * (len(accesses) if first.name == "load" else 0)
+        if pays:
+            texts = self.if_all_lanes(lambda: write(wide), lambda: write(partial), types, inside)
         else:
-            store_one_by_one()
+            texts = write(None)
+        for node, text in zip(accesses, texts, strict=False):
+            assert node.result is not None
+            self.bind(node.result, text)
         return True
+
+    def add(self, node: Op, value: str) -> None:
+        """Add to elements as `adds_alone` says."""
+        self.access(node, node.indices, lambda element: atomics.add(self.memory, element, value, self.mask))
 
     def access_of_one(self, accesses: list[Op]) -> bool:
         """Write loads that are of one element for all threads where remainders are zero; whether they may be."""

@@ -239,10 +239,10 @@ class BodyEmitter(Accesses):
         name, indices = node.name.removeprefix("atomic_"), node.indices
         values = [self.vector(self.lanes(x)) for x in node.args[len(indices) :]]
         if self.adds_alone(node):
-            self.access(node, indices, lambda element: atomics.add(self.memory, element, values[0], self.mask))
+            self.add(node, values[0])
             return
         element = self.element(node, indices, lane_by_lane=True)
-            self.add(node, values[0])
+        wanted = node.result in self.used
         if element.shape.is_uniform and not wanted and node.row.combines:
             atomics.change_one(self.memory, name, element, values[0], self.mask)
             return

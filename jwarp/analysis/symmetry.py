@@ -24,6 +24,8 @@ SAMPLES = 8
 LEAST, TOLERANCE = 4, 1e-8
 # Of each pair of values: two equal ones, the same with vectors turned; any two, the same with places changed.
 CASES = 4
+# Of all eigenvalues together: a step to either side of such factors times any positive ones.
+NEAR_ZERO, STEP, SAME_SLOPE = (1e-3, -1e-4), 1e-5, 0.02
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,15 @@ class Symmetry:
     """`made` is computed of parts of decompositions, `symmetric` as well and the same for all of them.
 
     What is `of_vectors` has parts among what it is made of that are no values, what is `of_values` some that are.
+    Functions of eigenvalues have a scale where all that is symmetric changes at zero as it does beside it, as exp does,
+    and unlike the square, the root and the magnitude.
     """
 
     made: frozenset[Value]
     symmetric: frozenset[Value]
     of_vectors: frozenset[Value]
     of_values: frozenset[Value]
+    has_scale: bool
 
 
 def symmetry(kernel: Kernel) -> Symmetry:
@@ -49,12 +54,10 @@ def symmetry(kernel: Kernel) -> Symmetry:
     run = _Run(parts)
     for node in nodes:
         run.op(node)
-    return Symmetry(
-        frozenset(run.known),
-        frozenset(x for x, samples in run.known.items() if x.type.is_float and run.is_symmetric(samples)),
-        frozenset(run.of_vectors),
-        frozenset(run.of_values),
-    )
+    symmetric = frozenset(x for x, samples in run.known.items() if x.type.is_float and run.is_symmetric(samples))
+    slopes = [run.slopes(run.known[x]) for x in symmetric & run.of_values]
+    has_scale = any(slope is not None for slope in slopes) and all(slope is not False for slope in slopes)
+    return Symmetry(frozenset(run.known), symmetric, frozenset(run.of_vectors), frozenset(run.of_values), has_scale)
 
 
 def depends_on_decompositions(kernel: Kernel) -> bool:
@@ -71,9 +74,8 @@ class _Run:
         self.others: dict[Value, np.ndarray] = {}
         self.of_vectors: set[Value] = set()
         self.of_values: set[Value] = set()
-        self.count = 0
-        for each in parts.values():
-            self.count += CASES * len(_pairs(each[0].told(Part).width))
+        cases = sum(CASES * len(_pairs(each[0].told(Part).width)) for each in parts.values())
+        self.cases, self.count = cases, cases + 2 * len(NEAR_ZERO)
         first = 0
         for each in parts.values():
             first = self.sample(each, first)
@@ -95,6 +97,11 @@ class _Run:
                     p, q = f[:, i, case].copy(), f[:, j, case].copy()
                     f[:, i, case], f[:, j, case] = c * p + d * q, c * q - d * p
             first += CASES
+        if all(node.told(Part).factor < 2 for node in parts):
+            base, step = self.random.uniform(0.5, 1.5, (2, width, SAMPLES))
+            for k, at in enumerate(NEAR_ZERO):
+                s[:, self.cases + 2 * k] = at * base + STEP * step
+                s[:, self.cases + 2 * k + 1] = at * base - STEP * step
         for node in parts:
             part, result = node.told(Part), node.result
             assert result is not None
@@ -143,11 +150,21 @@ class _Run:
         """Whether the two halves of every pair of cases agree."""
         if samples.shape[0] == 1:
             return True
-        pairs = samples.reshape(self.count // 2, 2, -1)
+        pairs = samples[: self.cases].reshape(self.cases // 2, 2, -1)
         before, after = pairs[:, 0], pairs[:, 1]
         fits = np.isfinite(before) & np.isfinite(after)
         differ = np.abs(np.where(fits, before - after, 0.0)) > TOLERANCE * (1.0 + np.abs(np.where(fits, before, 0.0)))
         return bool(np.all(fits.sum(1) >= LEAST) and not np.any(differ))
+
+    def slopes(self, samples: np.ndarray) -> bool | None:
+        """Whether eigenvalues near zero change a value as those at zero do; None if they do not."""
+        if samples.shape[0] == 1:
+            return None
+        near = samples[self.cases :].reshape(len(NEAR_ZERO), 2, -1)
+        first, second = near[:, 0] - near[:, 1]
+        if not np.any(first) and not np.any(second):
+            return None
+        return bool(np.all(np.abs(first - second) <= SAME_SLOPE * np.abs(first).max()))
 
 
 def _pairs(width: int) -> list[tuple[int, int]]:

@@ -120,6 +120,14 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Separation:
+    """Of `separation`: how many bits the parts have that it is for, and whether values may have either sign."""
+
+    bits: int
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Iota:
     """Of `iota`: the shape of the tile, and the axis along which it counts."""
 
@@ -258,7 +266,7 @@ class NativeCall:
 Attribute = (
     int | str | Shape | Origin | Extent | RecordFields | RecordField | Rule | Detached | Iota | Strided | Reduction
     | Part | Scan | Transposes | Triangle | BlockMatmul | BlockScan | BlockCholesky | BlockSolve | Fourier
-    | NativeCall
+    | NativeCall | Separation
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from jwarp.ir.attributes import (
     RecordField,
     RecordFields,
     Rule,
+    Separation,
     TapeNumber,
     Text,
 )
@@ -395,7 +396,7 @@ _TABLE: list[Operation] = [
         effect="write",
         typed_by="array",
         attribute=ArrayNumber,
-        takes=Memory.NOTES,
+        writes=Memory.NOTES,
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -417,7 +418,7 @@ _TABLE: list[Operation] = [
         "go to a place in the notes of the array, from where they are read again",
         effect="write",
         attribute=ArrayNumber,
-        takes=Memory.NOTES,
+        writes=Memory.NOTES,
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -464,8 +465,8 @@ _TABLE: list[Operation] = [
         1,
         FLOAT,
         same,
-        "how far apart the values of `symmetric` parts are to be, of which x is the greatest, for a type of this name",
-        attribute=Text,
+        "how far apart the values of `symmetric` parts are to be, of which x is the greatest",
+        attribute=Separation,
         for_derivatives=True,
     ),
     Operation(

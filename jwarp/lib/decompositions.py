@@ -12,7 +12,7 @@ from typing import Any
 from jwarp.frontend.builtins.scalar import abs, cast, fixed, max, min, sqrt, symmetric, where
 from jwarp.frontend.builtins.signatures import of_floats
 from jwarp.frontend.builtins.table import library
-from jwarp.frontend.builtins.vector import dot, matrix, matrix_from_cols, vector
+from jwarp.frontend.builtins.vector import diag, dot, matrix, matrix_from_cols, transpose, vector
 from jwarp.frontend.func import Func, func
 from jwarp.lib.float_types import Matrix22, Matrix33
 from jwarp.lib.refinements import followed_eig, followed_qr, followed_svd, separated_eig, separated_svd
@@ -236,6 +236,24 @@ def svd3(A: Matrix33):
     double = doubled(A)
     X, s, Y = svd3_wide(fixed(double))
     return chosen_svd(A.dtype, U, sigma, V, separated_svd(double, X, s, Y, A.dtype))
+
+
+# -- rotation and stretch
+
+
+@library(of_floats("polar(A: mat22) -> tuple[mat22, mat22]", "polar(A: mat33) -> tuple[mat33, mat33]"))
+@func
+def polar(A: Any):
+    """R, S with A == R @ S, where R is the nearest rotation and S the symmetric stretch.
+
+    Both are smooth, also where stretches are equal. R of a 2x2 matrix with a negative determinant is a reflection; of a
+    3x3 matrix S then has a negative eigenvalue, the one of least magnitude. Warp has no such function.
+    """
+    if len(A) == 2:
+        U, sigma, V = svd2(A)
+    else:
+        U, sigma, V = svd3(A)
+    return U @ transpose(V), V @ diag(sigma) @ transpose(V)
 
 
 @func

@@ -142,7 +142,7 @@ def unless_zero(size: Any):
 @func
 def spread_svd(sigma: Any, kind: Any):
     """The singular values, with those apart that are too near to each other, or to minus the other, in type `kind`."""
-    apart = separation(unless_zero(abs(sigma[0])), kind)
+    apart = separation(unless_zero(abs(sigma[0])), kind, False)
     last = len(sigma) - 1
     spread = sigma
     spread[last] = abs(sigma[last])
@@ -164,7 +164,7 @@ def spread_eig(d: Any, kind: Any):
     """As spread_svd, for three eigenvalues in any order."""
     low = min(d[0], min(d[1], d[2]))
     high = max(d[0], max(d[1], d[2]))
-    apart = separation(unless_zero(max(abs(low), abs(high))), kind)
+    apart = separation(unless_zero(max(abs(low), abs(high))), kind, True)
     # Of two that are equal, the first counts as the lower one.
     rank0 = where(d[1] < d[0], 1, 0) + where(d[2] < d[0], 1, 0)
     rank1 = where(d[0] <= d[1], 1, 0) + where(d[2] < d[1], 1, 0)

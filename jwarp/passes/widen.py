@@ -10,14 +10,16 @@ from __future__ import annotations
 import dataclasses
 
 from jwarp.analysis.symmetry import Symmetry, depends_on_decompositions, symmetry
+from jwarp.ir.attributes import Separation
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Op, Operand, Value, While
 from jwarp.ir.visit import Rebuilder
 from jwarp.passes.simplify import simplify
 from jwarp.types import ScalarType, float64
 
-# How far apart values are moved, relative to the greatest one, for first and for second derivatives of float64 and of
-# other types: the error is of that size, and rounding adds that of float64 over the distance, or over its square.
+# How far apart values are moved for first and for second derivatives, of float64 and of other types, relative to the
+# greatest one, and to 1 where functions of them have a scale. The error is of that size, and rounding adds that of
+# float64 over the distance, or over its square.
 SEPARATIONS = {(1, True): 1.0e-8, (1, False): 1.0e-9, (2, True): 7.0e-6, (2, False): 7.0e-6}
 
 
@@ -42,8 +44,11 @@ class _Widener(Rebuilder):
     def op(self, node: Op) -> None:
         if node.name == "separation":
             assert node.result is not None
-            relative = Const(float64, SEPARATIONS[self.order, node.text == float64.name])
-            self.known[node.result] = self.builder.op("mul", self.operand(node.args[0]), relative)
+            told, size = node.told(Separation), self.operand(node.args[0])
+            if told.signed and self.found.has_scale:
+                size = self.builder.op("max", size, Const(float64, 1.0))
+            relative = Const(float64, SEPARATIONS[self.order, told.bits == float64.bits])
+            self.known[node.result] = self.builder.op("mul", size, relative)
         elif node.name == "symmetric":
             assert node.result is not None
             self.known[node.result] = self.operand(node.args[0])

@@ -7,6 +7,7 @@ and Krein 1965); second derivatives are differences of that one, in float64.
 # Without postponed annotations: those of these kernels name variables.
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -221,3 +222,39 @@ def test_what_counts_as_symmetric():
     stores = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "store"]
     symmetric = [n.args[-1] in found.symmetric for n in stores]
     assert symmetric == [False, True, True, False, False, False, True, False, True]
+
+
+@wp.kernel
+def exponential(a: wp.array[wp.mat33], w: wp.array[wp.mat33], y: wp.array[float]):
+    i = wp.tid()
+    q, d = wp.eig3(a[i])
+    y[i] = wp.ddot(q @ wp.diag(wp.vec3(wp.exp(d[0]), wp.exp(d[1]), wp.exp(d[2]))) @ wp.transpose(q), w[i])
+
+
+def test_a_function_with_a_scale_near_zero():
+    """Of small strains with two equal values, against which exp changes little."""
+    rng = np.random.default_rng(16)
+    sizes = np.array([0.0, 1e-8, 1e-6, 1e-4, 1e-2])
+    q = turns(rng, len(sizes), 3)
+    a = (q * sizes[:, None, None] * np.array([1.0, -0.3, -0.3])) @ transposed(q)
+    w, t = rng.normal(size=(2, *a.shape))
+    a, w, t = (x.astype(np.float32) for x in (a, w, t))
+
+    def loss(a):
+        return wp.launch(exponential, len(a), [a, w], [len(a)])[0].sum()
+
+    made, moved = jax.jvp(jax.grad(loss), (a,), (t,))
+    ws, ts = ((x + transposed(x)) / 2 for x in (w.astype(float), t.astype(float)))
+    # exp(A) is 1 + A + A A / 2 + A A A / 6 up to a part in 10^8, and the gradient of a product is it with gaps.
+    b = a.astype(float)
+    products = [ws @ b + b @ ws, ws @ b @ b + b @ ws @ b + b @ b @ ws]
+    np.testing.assert_allclose(made, ws + products[0] / 2 + products[1] / 6, rtol=1e-5, atol=1e-6)
+    terms = [ws @ ts + ts @ ws]
+    terms += [sum(x @ y @ z for x, y, z in itertools.permutations((ws, ts, b)))]
+    np.testing.assert_allclose(moved, terms[0] / 2 + terms[1] / 6, rtol=1e-4, atol=2e-4)
+
+
+def test_what_has_a_scale():
+    assert symmetry(simplify(exponential.ir(Settings()))).has_scale
+    assert not symmetry(simplify(kernel_of("eig3", wp.float32).ir(Settings()))).has_scale  # with a square
+    assert not symmetry(simplify(uses.ir(Settings()))).has_scale

@@ -13,7 +13,7 @@ from jwarp.frontend.builtins.table import Builtin, check_count, check_same, defi
 from jwarp.frontend.context import Context
 from jwarp.frontend.tiles import operators
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, TileRef, describe, flatten, rebuild
-from jwarp.ir.attributes import Part
+from jwarp.ir.attributes import Part, Separation
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Op, Operand, Value
 from jwarp.ir.operation import FLOAT, NUMBER, Kinds
@@ -473,8 +473,9 @@ def _lower_separation(ctx: Context, args: list[Binding], spans: list[Span], span
     if _is_computed_at_once(ctx):
         return args[0]
     made, kind = Value(float64), as_scalar(getattr(args[1], "object", None))
-    assert kind is not None
-    ctx.builder.append(Op("separation", (ctx.scalar(args[0], span),), kind.name, made, span))
+    assert kind is not None and isinstance(args[2], Number)
+    told = Separation(kind.bits, bool(args[2].value))
+    ctx.builder.append(Op("separation", (ctx.scalar(args[0], span),), told, made, span))
     return made
 
 
@@ -490,8 +491,9 @@ symmetric = Builtin(
     _lower_symmetric,
 )
 separation = Builtin(
-    "separation(size: float64, dtype: Any) -> float64",
-    "How far apart values that go into `symmetric` have to be, the greatest of them being `size`.",
+    "separation(size: float64, dtype: Any, signed: bool) -> float64",
+    "How far apart values that go into `symmetric` have to be, the greatest of them being `size`; `signed` ones may be"
+    " negative.",
     _lower_separation,
 )
 held = Builtin("held(x: T) -> T", "x, as a constant for a derivative, not for the derivative of that one.", _lower_held)

@@ -156,8 +156,7 @@ def _counted_loop(
         return
     carried = enter_loop(ctx, loop, body, never_empty)
     with ctx.builder.block() as nodes:
-        body()
-        following = carried.next_values()
+        following = carried.next_values(body)
     block = make_block(nodes, following)
     assert count_step is not None
     ctx.builder.append(
@@ -239,8 +238,7 @@ def _conditional_loop(
         for flag in ("$return", "$break"):  # the condition says that none is set
             if flag in ctx.frame.env:
                 ctx.frame.env[flag] = FALSE
-        body()
-        following = carried.next_values()
+        following = carried.next_values(body)
         if counter is not None:
             index, start, _ = counter
             following.append(ctx.emit("add", index, Const(index.type, 1), span=span))

@@ -78,6 +78,7 @@ from jwarp.types import ref as ref
 from jwarp.types import struct as struct
 from jwarp.types import tile as _tile
 from jwarp.types import tile_stack as _tile_stack
+from jwarp.types.composites import transform_expand as transform_expand
 
 globals().update(_CONSTANTS)
 globals().update(_SCALARS)  # float32, …, and bool, a type here as in Warp

@@ -95,6 +95,7 @@ from jwarp.types import indexedarray3d as indexedarray3d
 from jwarp.types import indexedarray4d as indexedarray4d
 from jwarp.types import ref as ref
 from jwarp.types import struct as struct
+from jwarp.types.composites import transform_expand as transform_expand
 
 bool = builtins.bool
 pi: float
@@ -1648,6 +1649,24 @@ def pnoise(state: uint32, xyzt: vec4, px: int, py: int, pz: int, pt: int) -> flo
 def poisson(state: uint32, lam: float) -> uint32:
     """A count with Poisson's distribution of mean `lam`. It takes some random numbers, none where `lam` is 0."""
 
+@_overload
+def polar(A: mat22) -> tuple[mat22, mat22]:
+    """R, S with A == R @ S, where R is the nearest rotation and S the symmetric stretch.
+
+    Both are smooth, also where stretches are equal. R of a 2x2 matrix with a negative determinant is a reflection; of a
+    3x3 matrix S then has a negative eigenvalue, the one of least magnitude. Warp has no such function.
+    """
+
+@_overload
+def polar(A: mat33) -> tuple[mat33, mat33]: ...
+@_overload
+def polar(A: mat22d) -> tuple[mat22d, mat22d]: ...
+@_overload
+def polar(A: mat33d) -> tuple[mat33d, mat33d]: ...
+@_overload
+def polar(A: mat22h) -> tuple[mat22h, mat22h]: ...
+@_overload
+def polar(A: mat33h) -> tuple[mat33h, mat33h]: ...
 @_overload
 def pos(x: Number) -> Number:
     """x itself."""

@@ -20,6 +20,11 @@ using int64_t = long long;
 using uint64_t = unsigned long long;
 #endif
 
+#ifndef INFINITY
+#define INFINITY jw_float(0x7f800000u)
+#define NAN jw_float(0x7fffffffu)
+#endif
+
 namespace wp {
 
 using int8 = signed char;
@@ -207,7 +212,36 @@ template <unsigned R, unsigned C, class T> JW_INLINE mat_t<C, R, T> transpose(co
 template <unsigned N, class T> JW_INLINE T extract(const vec_t<N, T>& x, int k) { return x.c[k]; }
 template <unsigned R, unsigned C, class T> JW_INLINE T extract(const mat_t<R, C, T>& m, int i, int j) { return m.data[i][j]; }
 
+template <class T> JW_INLINE quat_t<T> operator*(const quat_t<T>& a, const quat_t<T>& b) {
+  return quat_t<T>(a.w * b.x + b.w * a.x + a.y * b.z - b.y * a.z, a.w * b.y + b.w * a.y + a.z * b.x - b.z * a.x,
+                   a.w * b.z + b.w * a.z + a.x * b.y - b.x * a.y, a.w * b.w - a.x * b.x - a.y * b.y - a.z * b.z);
+}
+template <class T> JW_INLINE quat_t<T> quat_inverse(const quat_t<T>& q) { return quat_t<T>(-q.x, -q.y, -q.z, q.w); }
+template <class T> JW_INLINE vec_t<3, T> quat_rotate(const quat_t<T>& q, const vec_t<3, T>& v) {
+  const vec_t<3, T> u(q.x, q.y, q.z);
+  return v * (T(2) * q.w * q.w - T(1)) + cross(u, v) * (q.w * T(2)) + u * (dot(u, v) * T(2));
+}
+template <class T> JW_INLINE vec_t<3, T> quat_rotate_inv(const quat_t<T>& q, const vec_t<3, T>& v) {
+  return quat_rotate(quat_inverse(q), v);
+}
+template <class T> JW_INLINE vec_t<3, T> transform_get_translation(const transform_t<T>& t) { return t.p; }
+template <class T> JW_INLINE quat_t<T> transform_get_rotation(const transform_t<T>& t) { return t.q; }
+template <class T> JW_INLINE vec_t<3, T> transform_vector(const transform_t<T>& t, const vec_t<3, T>& v) {
+  return quat_rotate(t.q, v);
+}
+template <class T> JW_INLINE vec_t<3, T> transform_point(const transform_t<T>& t, const vec_t<3, T>& x) {
+  return t.p + quat_rotate(t.q, x);
+}
+template <class T> JW_INLINE transform_t<T> operator*(const transform_t<T>& a, const transform_t<T>& b) {
+  return transform_t<T>(transform_point(a, b.p), a.q * b.q);
+}
+template <class T> JW_INLINE transform_t<T> transform_multiply(const transform_t<T>& a, const transform_t<T>& b) { return a * b; }
+
 // ---- numbers
+
+template <class T> JW_INLINE bool isnan(T x) { return x != x; }
+template <class T> JW_INLINE bool isinf(T x) { return x == x && x - x != x - x; }
+template <class T> JW_INLINE bool isfinite(T x) { return x - x == x - x; }
 
 template <class T> JW_INLINE T min(T x, T y) { return x < y ? x : y; }
 template <class T> JW_INLINE T max(T x, T y) { return x > y ? x : y; }

@@ -13,7 +13,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from jwarp.errors import Span
-from jwarp.ir.nodes import Const, For, If, Kernel, Op, Operand, Value, While, written_params
+from jwarp.ir.attributes import ArrayName, ArrayNumber
+from jwarp.ir.nodes import (
+    Const,
+    For,
+    If,
+    Kernel,
+    Op,
+    Operand,
+    Value,
+    While,
+    arrays_changed,
+    arrays_read,
+    written_params,
+)
 from jwarp.ir.visit import Visitor
 
 
@@ -59,6 +72,10 @@ def nonlinearity(kernel: Kernel, linear: Iterable[int], outputs: Iterable[int], 
         if found is Kind.FREE:
             return Fault("is not what is stored here", flow.stores[p])
     return None
+
+
+def _numbers(arrays: Iterable[ArrayName]) -> tuple[int, ...]:
+    return tuple(p for p in arrays if isinstance(p, int))
 
 
 def _used_by(node: Op) -> Fault:
@@ -134,8 +151,19 @@ class _Flow(Visitor):
     def op(self, node: Op) -> None:
         if node.row.is_access:
             self.access(node)
-        elif node.result is not None:
+            return
+        if node.result is not None:
             self.values[node.result] = self.standing(node)
+        if node.row.attribute is not ArrayNumber:
+            for p in _numbers(arrays_changed(node)):  # in ways that are not known
+                self.stores[p] = node.span
+                self.arrays[p] = self.around or self.untold(node) or self.joined(self.arrays[p], Kind.FREE, node.span)
+
+    def untold(self, node: Op) -> Fault | None:
+        """A fault where an operation of which no rule tells what it makes of its operands has linear ones."""
+        found = [*map(self.of, node.args), *(self.arrays[p] for p in _numbers(arrays_read(node)))]
+        fault = self.first_fault(*found)
+        return fault or (_used_by(node) if Kind.LINEAR in found else None)
 
     def access(self, node: Op) -> None:
         p = node.array
@@ -156,7 +184,7 @@ class _Flow(Visitor):
         if node.name == "param":
             return Kind.LINEAR if node.array in self.linear else Kind.FREE
         found = [self.of(x) for x in node.args]
-        fault = self.first_fault(*found)
+        fault = self.first_fault(*found) or (self.untold(node) if arrays_read(node) else None)
         if fault is not None:
             return fault
         if Kind.LINEAR in found:

@@ -10,7 +10,7 @@ from typing import Any
 from jwarp.analysis.affine import Affine, Condition, Symbol, symbols_of
 from jwarp.analysis.ranges import Proofs, UnconditionalAccess
 from jwarp.analysis.sums import apart_of, sums_of, weight_of
-from jwarp.analysis.thread_order import waiting_loop
+from jwarp.analysis.thread_order import awaited
 from jwarp.ir.nodes import Kernel
 from jwarp.types import int32
 from jwarp.wire import Cover
@@ -62,7 +62,7 @@ class Summary:
 def summarize(proofs: Proofs, unchanged: Kernel | None = None) -> Summary:
     """The summary of an analysed kernel, which was `unchanged` before it was made ready for code."""
     always = dict.fromkeys(certain_access(access, proofs) for access in proofs.always)
-    kernel, waits = proofs.kernel, waiting_loop(unchanged or proofs.kernel) is not None
+    kernel, waits = proofs.kernel, awaited(unchanged or proofs.kernel) is not None
     sums = {p: apart_of(kernel, p) for p in sorted(sums_of(kernel))}
     return Summary(proofs.condition, proofs.covers, tuple(always), sums, weight_of(kernel), waits)
 

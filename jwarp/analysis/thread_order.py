@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from jwarp.analysis.ownership import owned_arrays
 from jwarp.ir.attributes import ArrayName
@@ -81,14 +81,14 @@ def rounds_by_order(kernel: Kernel) -> bool:
 
 def runs_in_order(kernel: Kernel) -> bool:
     """Whether the threads of a kernel run in order on a processor, whose vectors cannot wait for their own lanes."""
-    return kernel.ordered or waiting_loop(kernel) is not None
+    return kernel.ordered or awaited(kernel) is not None
 
 
-def waiting_loop(kernel: Kernel) -> While | None:
-    """A loop that a thread may leave only after another thread has gone on behind it, as one that takes a lock.
+def awaited(kernel: Kernel) -> Op | None:
+    """What a thread waits with for another one to go on behind the same loop, as for one that holds a lock.
 
-    It looks again and again at one element, which is changed outside of the loop, too. Where it only loads that, it
-    has nothing else that could end it.
+    The loop looks with it again and again at one element, which is changed outside of the loop, too, and has nothing
+    else that could end it.
     """
     loops = [n for n in walk(kernel.body) if isinstance(n, While)]
     if not loops:
@@ -101,8 +101,9 @@ def waiting_loop(kernel: Kernel) -> While | None:
         if not elsewhere:
             continue
         owned = owned_arrays(kernel) if owned is None else owned
-        if _waits(loop, elsewhere - owned):
-            return loop
+        found = _awaited(loop, elsewhere - owned)
+        if found is not None:
+            return found
     return None
 
 
@@ -110,8 +111,8 @@ def _accesses(nodes: Iterable[object]) -> Iterable[Op]:
     return (n for n in nodes if isinstance(n, Op) and n.row.is_access)
 
 
-def _waits(loop: While, arrays: set[int]) -> bool:
-    """Whether the condition of a loop depends on one element of `arrays`, read in every trip."""
+def _awaited(loop: While, arrays: set[int]) -> Op | None:
+    """The operation by which the condition of a loop depends on one element of `arrays` in every trip."""
     changing = {*inner_params(loop)}
     changed = changed_arrays(loop)
 
@@ -122,18 +123,43 @@ def _waits(loop: While, arrays: set[int]) -> bool:
         if node is loop or (isinstance(node, Op) and _repeats(node, changed) and all(map(is_fixed, node.args))):
             continue
         changing.update(inner_params(node), results(node))
-    reads = [n for n in _accesses(walk_node(loop)) if n.array in arrays and n.result is not None]
-    fixed = [n for n in reads if all(map(is_fixed, n.indices))]
     needed = _condition(loop)
-    if any(_may_settle(n) and n.result in needed for n in fixed):
-        return True
-    loaded = {n.result for n in fixed if not n.row.is_atomic}
-    if loaded.isdisjoint(needed):
-        return False
-    # With anything else in it that changes from trip to trip, the condition may end the loop by itself.
-    return not any(x in needed for x in loop.params) and not any(
-        n.result in needed for n in _accesses(walk_node(loop)) if n.result not in loaded
-    )
+    read = [n for n in _accesses(walk_node(loop)) if n.result in needed]
+    accesses = [n for n in read if n.array in arrays or n.result in changing]
+    reads = [n for n in accesses if n.array in arrays and all(map(is_fixed, n.indices)) and _may_settle(n)]
+    if not reads or len(reads) < len(accesses):
+        return None
+    waits = _Steadiness(loop, {n.result for n in reads if n.result is not None}, is_fixed)
+    following = zip(loop.params, loop.body.yields, strict=True)
+    return reads[0] if all(waits.is_steady(y) for param, y in following if param in needed) else None
+
+
+class _Steadiness:
+    """Which values of a loop stay what they are as long as what is `found` in memory does."""
+
+    def __init__(self, loop: While, found: set[Value], is_fixed: Callable[[Operand], bool]):
+        self.params, self.found, self.is_fixed = loop.params, found, is_fixed
+        self.made: dict[Value, Op] = {}
+        self.chosen: dict[Value, tuple[Operand, Operand]] = {}
+        for node in walk_node(loop):
+            if isinstance(node, Op) and node.result is not None:
+                self.made[node.result] = node
+            elif isinstance(node, If):
+                self.chosen.update(
+                    zip(node.results, zip(node.then.yields, node.orelse.yields, strict=True), strict=True)
+                )
+
+    def is_steady(self, x: Operand) -> bool:
+        """Whether a value is the same in the next trip. A carried one may only be chosen, or combined as bits."""
+        if not isinstance(x, Value) or self.is_fixed(x) or x in self.params or x in self.found:
+            return True
+        if x in self.chosen:
+            return all(map(self.is_steady, self.chosen[x]))
+        node = self.made.get(x)
+        if node is None or not node.row.is_pure:
+            return False
+        passes = node.row.is_logical or node.name == "select"
+        return all(self.is_steady(y) and (passes or y not in self.params) for y in node.args)
 
 
 def _repeats(node: Op, changed: set[ArrayName]) -> bool:
@@ -142,8 +168,9 @@ def _repeats(node: Op, changed: set[ArrayName]) -> bool:
 
 
 def _may_settle(node: Op) -> bool:
-    """Whether an atomic operation, done again, may find what it found before; one that adds comes to an end."""
-    return node.row.settles or (node.row.is_atomic and isinstance(node.args[-1], Const) and node.args[-1].value == 0)
+    """Whether a read, done again, may find what it found before; an atomic operation that adds comes to an end."""
+    is_nothing = node.row.is_atomic and isinstance(node.args[-1], Const) and node.args[-1].value == 0
+    return not node.row.is_atomic or node.row.settles or is_nothing
 
 
 def _condition(loop: While) -> set[Value]:
@@ -168,4 +195,4 @@ def _condition(loop: While) -> set[Value]:
     return needed
 
 
-__all__ = ["counters", "depends_on_order", "keeps_order", "rounds_by_order", "runs_in_order", "waiting_loop"]
+__all__ = ["awaited", "counters", "depends_on_order", "keeps_order", "rounds_by_order", "runs_in_order"]

@@ -15,7 +15,7 @@ from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.printing import format_kernel
-from jwarp.launching.derive import Variant, derive
+from jwarp.launching.derive import Variant, derive, in_known_order
 from jwarp.launching.program import GeneratedProgram, HandwrittenProgram, Program, program_of
 from jwarp.launching.record import Record
 from jwarp.passes.simplify import simplify
@@ -104,4 +104,5 @@ def _adjoint(program: GeneratedProgram, adjoint: Any, *, for_gpu: bool) -> Gener
             )
         inputs = tuple(floats[name] for name in names)
     fresh = tuple(p for p in outputs if p not in inputs)
-    return derive(program, Variant("adjoint", inputs, outputs, fresh=fresh, for_gpu=for_gpu)).program
+    variant = Variant("adjoint", inputs, outputs, fresh=fresh, for_gpu=for_gpu)
+    return derive(in_known_order(program, [variant]), variant).program

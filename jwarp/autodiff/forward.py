@@ -16,7 +16,7 @@ from jwarp.analysis.thread_order import counters
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward_sweep import recalled
-from jwarp.autodiff.meeting import alone_there, is_slot, or_nan, stayed
+from jwarp.autodiff.meeting import Marks, alone_there, is_slot, marks, or_nan, stayed
 from jwarp.autodiff.native_calls import for_derivatives, forward_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
@@ -74,7 +74,9 @@ def jvp(
     owned = frozenset() if repeated else owned_arrays(kernel)
     meets = Collisions() if of_derivative else collisions(kernel, repeated=repeated, alone=alone)
     forward = _Forward(kernel, activity(kernel, given, floats, carries), owned, meets, keeps_checks=of_derivative)
-    body = make_block([*forward.cleared_locals(), *forward.block(kernel.body).nodes])
+    with forward.builder.block() as first:
+        forward.numbers = marks(forward.builder, kernel, meets.untold)
+    body = make_block([*forward.cleared_locals(), *first, *forward.block(kernel.body).nodes])
     returned = {Origin("tangent", p) for p in floats if wanted is None or p in wanted}
     counted = replayed(kernel, owned)
     shared = {Origin("work", p) for p in counted}
@@ -95,6 +97,7 @@ class _Forward(Rebuilder):
         self.kernel, self.active, self.owned, self.meets = kernel, active, owned, meets
         self.keeps_checks = keeps_checks
         self.tangents: dict[Value, Operand] = {}
+        self.numbers: Marks = {}  # of threads
         self.written = frozenset(written_params(kernel))
         self.used = used_values(kernel.body)
         pushes = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push")
@@ -223,7 +226,8 @@ class _Forward(Rebuilder):
             self.store_where(wins, node, origin, tangent)
             return
         if node.array in self.meets.untold and is_plain_store(node, self.used):
-            tangent = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, node.indices), tangent)
+            alone = alone_there(self.builder, self.kernel, node.array, node.indices, self.numbers)
+            tangent = or_nan(self.builder, alone, tangent)
         if (slot := self.meets.slots.get(node.array)) is not None:
             tangent = or_nan(
                 self.builder, is_slot(self.builder, slot, self.origin(slot.counters), node.indices), tangent

@@ -8,12 +8,14 @@ no telling: there each store leaves the number of its thread, and two numbers at
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 
 from jwarp.analysis.collisions import Slot
-from jwarp.ir.attributes import Origin
+from jwarp.analysis.ownership import accesses
+from jwarp.ir.attributes import Iota, Origin
 from jwarp.ir.builder import Builder, zero
-from jwarp.ir.nodes import Const, Kernel, Op, Operand, Value
-from jwarp.types import ScalarType, int64, scalar_of, shape_of, uint8, uint16, uint32, uint64, with_shape
+from jwarp.ir.nodes import Const, Kernel, Op, Operand, Value, walk
+from jwarp.types import ScalarType, int32, int64, scalar_of, shape_of, uint8, uint16, uint32, uint64, with_shape
 
 _BITS: dict[int, ScalarType] = {8: uint8, 16: uint16, 32: uint32, 64: uint64}
 
@@ -33,15 +35,37 @@ def same_bits(builder: Builder, x: Operand, y: Operand) -> Operand:
     return builder.op("or", alike, none)
 
 
-def alone_there(builder: Builder, kernel: Kernel, array: int, indices: tuple[Operand, ...]) -> Operand:
+Marks = dict[tuple[int, ...], Operand]
+
+
+def marks(builder: Builder, kernel: Kernel, arrays: Container[int]) -> Marks:
+    """A number for each thread that stores to `arrays`, from 1 on, and for each lane of a block, by the lanes' shape.
+
+    It is for the whole kernel: where lanes go their own ways, none could be filled into them.
+    """
+    shapes = {shape_of(n.indices[0].type) for n in accesses(walk(kernel.body)) if n.array in arrays and n.indices}
+    made: Marks = {}
+    for shape in sorted(shapes):
+        thread = Value(int64)
+        builder.append(Op("thread", (), None, thread, builder.span))
+        count = Const(int64, math.prod(shape))
+        first = builder.op("cast", builder.op("add", builder.op("mul", thread, count), Const(int64, 1)), type=uint32)
+        if shape:
+            first = builder.op("fill", first, attr=shape)
+            for axis in range(len(shape)):
+                number = Value(with_shape(int32, shape))
+                builder.append(Op("iota", (), Iota(shape, axis), number, builder.span))
+                wide = builder.op("cast", number, type=first.type)
+                step = Const(first.type, math.prod(shape[axis + 1 :]))
+                first = builder.op("add", first, builder.op("mul", wide, step))
+        made[shape] = first
+    return made
+
+
+def alone_there(builder: Builder, kernel: Kernel, array: int, indices: tuple[Operand, ...], numbers: Marks) -> Operand:
     """Check that no other thread stores to an element; whether that holds."""
-    shape = shape_of(indices[0].type)
-    kind = with_shape(uint32, shape)
-    thread = Value(int64)
-    builder.append(Op("thread", (), None, thread, builder.span))
-    mark = builder.op("cast", builder.op("add", thread, Const(int64, 1)), type=uint32)
-    if shape:
-        mark = builder.op("fill", mark, attr=shape)
+    mark = numbers[shape_of(indices[0].type)]
+    kind = mark.type
     before = Value(kind)
     origin = Origin("claim", array)
     builder.append(Op("atomic_cas", (*indices, zero(kind), mark), origin, before, builder.span))
@@ -68,4 +92,4 @@ def or_nan(builder: Builder, holds: Operand, x: Operand) -> Operand:
     return builder.op("select", holds, x, Const(x.type, math.nan))
 
 
-__all__ = ["alone_there", "is_slot", "or_nan", "same_bits", "stayed"]
+__all__ = ["Marks", "alone_there", "is_slot", "marks", "or_nan", "same_bits", "stayed"]

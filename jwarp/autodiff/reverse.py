@@ -22,10 +22,11 @@ from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order, replayed
 from jwarp.autodiff.forward_sweep import ForwardSweep
 from jwarp.autodiff.gather import gather
-from jwarp.autodiff.meeting import alone_there, is_slot, or_nan, stayed
+from jwarp.autodiff.meeting import Marks, alone_there, is_slot, marks, or_nan, stayed
 from jwarp.autodiff.native_calls import build_adjoint, for_derivatives, no_adjoint, sharing_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
+from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Detached, NativeCall, Origin, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
@@ -125,6 +126,7 @@ class _Reverse(ForwardSweep):
         self.checkpoints = Checkpoints(self) if storage is Storage.CHECKPOINTS else None
         self.wanted, self.owned, self.meets, self.indices = wanted, owned, meets, ThreadIndices(kernel)
         self.gradients: dict[Value, Operand] = {}
+        self.numbers: Marks = {}  # of threads
         self.native_parts: dict[Operand, dict[int, Operand]] = {}  # gradients of what comes out of native code
         self.shared, self.repeated = shared, repeated
         self.cotangents: dict[tuple[int, int], Operand] = {}  # of results of calls with their own gradients
@@ -137,6 +139,7 @@ class _Reverse(ForwardSweep):
                 self.builder.effect("clear", attr=Origin(kind, k))
         cleared = self.builder.nodes
         with self.builder.block() as nodes:
+            self.numbers = marks(self.builder, kernel, self.meets.untold)
             self.run(kernel.body, taped=True)
             self.reverse_block(kernel.body)
             for p, value in self.scalars.items():
@@ -156,6 +159,8 @@ class _Reverse(ForwardSweep):
             body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         body = prune(body, returned, shared)
         refuse_order(kernel, body, self.owned | self.counters)
+        if kernel.block_dim:
+            _refuse_notes(kernel, body)
         return derived(kernel, body, more)
 
     def scalar_reads(self) -> list[Node]:
@@ -454,7 +459,7 @@ class _Reverse(ForwardSweep):
             return
         g: Operand = self.load(origin, indices)
         if node.array in self.meets.untold:
-            g = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, indices), g)
+            g = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, indices, self.numbers), g)
         if (slot := self.meets.slots.get(node.array)) is not None:
             g = or_nan(self.builder, is_slot(self.builder, slot, self.origin(slot.counters), indices), g)
         before = self.gradients.pop(node.result, None) if node.result is not None else None
@@ -496,6 +501,17 @@ _WRITE_RULES = {
     "atomic_max": _Reverse.reverse_extremum,
     "atomic_exch": _Reverse.reverse_store,
 }
+
+
+def _refuse_notes(kernel: Kernel, body: Block) -> None:
+    """Lanes of a block go through a loop together; what each of them found there is not kept."""
+    node = next((n for n in walk(body) if isinstance(n, Op) and n.name == "noted"), None)
+    if node is not None:
+        raise NotDifferentiableError(
+            f"kernel `{kernel.name}`: a loop of a kernel with tiles uses what atomic operations find",
+            node.span,
+            "count in a launch of its own, and use what it found there",
+        )
 
 
 def _components(param: Param) -> int:

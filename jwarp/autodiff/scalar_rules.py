@@ -240,5 +240,7 @@ DERIVATIVES: dict[str, tuple[Rule, ...]] = {
     "select": (None, _if_chosen(True), _if_chosen(False)),
     "follow": (None, _same),
     "replayed": (_same, None),
+    "symmetric": (_same, None, None),
+    "separation": (_same,),
     "cast": (_converted,),
 }

@@ -23,8 +23,8 @@ from jwarp.launching.derive import (
     Variant,
     derive,
     gatherable,
+    in_known_order,
     is_alone,
-    reads_order,
     refuse_race,
     rounding_as,
     switched_off,
@@ -212,9 +212,7 @@ def _launch_jvp(
         "tangent", floats, tuple(moving), fresh=fresh, gatherable=known, repeated=launch.geometry.may_repeat,
         alone=is_alone(program, launch.geometry), for_gpu=may_have_gpu(),
     )  # fmt: skip
-    if reads_order(program, _faces(variant)):
-        # Where a derivative reads what atomic operations find, it runs as the launch does: in the order of threads.
-        launch = dataclasses.replace(launch, program=program.in_order)
+    launch = dataclasses.replace(launch, program=in_known_order(program, _faces(variant)))
     results = launch_p.bind(*primals, launch=_rounding_as(launch, _read(launch.program, variant)), **params)
     values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
     outs = bind_variant(launch, variant, values, extents, batch.extents, dict.fromkeys(floats, full))

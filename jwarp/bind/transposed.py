@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jwarp.analysis.collisions import collisions
 from jwarp.analysis.linearity import Fault, nonlinearity
 from jwarp.autodiff.tile_rules import derivative_reads
 from jwarp.bind import compat
@@ -20,7 +21,7 @@ from jwarp.bind.primitive import Shapes, core_extents, launch_p
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
-from jwarp.launching.derive import Source, Variant, derive, gatherable, refuse_race, switched_off
+from jwarp.launching.derive import Source, Variant, derive, gatherable, is_alone, refuse_race, switched_off
 from jwarp.launching.descriptor import Descriptor
 from jwarp.launching.program import GeneratedProgram
 from jwarp.passes.simplify import simplify
@@ -75,13 +76,12 @@ def _transpose_launch(
         "adjoint", tuple(wanted), tuple(arriving), shared=shared,
         fresh=tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS),
         gathered=tuple(p for p in can_gather if p in wanted and p not in shared), gatherable=can_gather,
-        repeated=launch.geometry.may_repeat, for_gpu=may_have_gpu(),
+        repeated=launch.geometry.may_repeat, alone=is_alone(program, launch.geometry), for_gpu=may_have_gpu(),
     )  # fmt: skip
     values = {Source("primal", p): pair for p, pair in known.items()}
     values |= {Source("given", p): pair for p, pair in arriving.items()}
-    missing = [s for s in derive(program, variant).sources if s not in values]
-    if missing:
-        raise _refusal(program, (missing[0].param,), Fault("is read by its adjoint", program.span))
+    if any(source not in values for source in derive(program, variant).sources):
+        raise _unknown_winner(program, variant)
     found = dict(zip(wanted, bind_variant(launch, variant, values, extents, batch.extents, wanted), strict=True))
     return [
         found[p] if p in found else compat.ad.Zero(aval) if is_unknown else None
@@ -104,6 +104,18 @@ def _refuse_nonlinear(program: GeneratedProgram, wanted: Numbers, outputs: Numbe
     # By one that it is not linear in alone, if there is one.
     alone = next((((p,), own) for p in wanted if (own := found((p,))) is not None), (wanted, fault))
     raise _refusal(program, *alone)
+
+
+def _unknown_winner(program: GeneratedProgram, variant: Variant) -> NotDifferentiableError:
+    """The adjoint of a linear kernel reads values where those that threads store may meet, to see which one stayed."""
+    met = collisions(program.differentiated, repeated=variant.repeated, alone=variant.alone)
+    names = " and ".join(f"'{program.kernel.params[p].name}'" for p in sorted(met.told | met.untold)) or "an output"
+    return NotDifferentiableError(
+        f"kernel '{program.name}' was to be transposed, and several threads may store to one element of {names}: only "
+        "its values tell which one stays, and a transpose has none",
+        program.span,
+        "use wp.atomic_add, or an index that is made of the thread's coordinates",
+    )
 
 
 def _refusal(program: GeneratedProgram, params: Numbers, fault: Fault) -> NotDifferentiableError:

@@ -104,7 +104,7 @@ class _Content:
         if definition is not None:
             captured |= definition.captured
         lines = file_lines(function) if definition is None else definition.lines
-        if not lines:
+        if not lines or (definition is not None and definition.tree is not None):
             raise _Unknown
         self.names = names = names_of(code)
         self.evaluates = evaluates or "static" in names
@@ -217,6 +217,9 @@ def _member(content: _Content, member: enum.Enum) -> None:
 
 
 def _func(content: _Content, func: Func) -> None:
+    for name in sorted(content.names & func.attributes.keys()):
+        content.texts.append("." + name)
+        content.value(func.attributes[name])
     if content.is_new(func):
         content.waiting.append((func, False))
 

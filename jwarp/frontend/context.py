@@ -127,6 +127,7 @@ class Context:
         self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
         self.lent: frozenset[int] = frozenset()  # arguments, by identity, that a call may change in place
         self.only_scalars = False  # whether variables must not be in memory
+        self.trials = 0  # how many bodies of loops, one inside the other, are being read for nothing
         self.is_counted = True  # whether all that is named is among the names of the functions' code
         self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
 
@@ -360,6 +361,10 @@ class Context:
     def local_array(self, kind: ArrayType, extents: tuple[int, ...], span: Span) -> ArrayRef:
         """A new array of this thread's own, all zeros."""
         local = Local(self.assigned_name or "local array", kind, (*extents, *kind.components))
+        self._check_room(local, span)
+        return ArrayRef(self._new_local(local), local.name, kind, (), extents)
+
+    def _check_room(self, local: Local, span: Span) -> None:
         written = _bytes_of([*self.locals, local]) - _bytes_of(self.stored)
         if written > MAX_LOCAL_BYTES:
             raise CompileError(
@@ -369,7 +374,13 @@ class Context:
                 "use a smaller array, or a parameter with an axis for the threads; an unrolled loop has the arrays "
                 "of its body once for each trip: wp.config.max_unroll",
             )
-        return ArrayRef(self._new_local(local), local.name, kind, (), extents)
+
+    def another_local(self, number: int, span: Span) -> int:
+        """The number of a new local array like the one of this number, to be cleared where that is."""
+        local = self.locals[number - self.first_local]
+        self._check_room(local, span)
+        self.locals.append(local)
+        return self.first_local + len(self.locals) - 1
 
     def array_of_components(self, name: str, kind: CompositeType) -> ArrayRef | None:
         """A local array, all zeros, for the components of a variable; None if there are too many of these."""

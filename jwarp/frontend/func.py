@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar, get_args, get_origin, overload
 
 from jwarp.errors import CompileError
@@ -63,7 +63,14 @@ class Func(ByName):
     def source(self) -> Source:
         """The syntax tree, read when it is first needed."""
         known = self.definition
-        return read_source(self.python, known.captured, known.lines, known.statics)
+        return read_source(self.python, known.captured, known.lines, known.statics, known.tree)
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """What somebody has set as attributes of the function, `f.fallback = g`, for kernels that name them."""
+        own = ("python", "name", "outputs", "definition", "defined", "snippet", "adj_snippet", "replay_snippet", "cpu")
+        names = (n for n in vars(self) if n not in own and not n.startswith("_") and not hasattr(type(self), n))
+        return {name: vars(self)[name] for name in names}
 
     @property
     def overloads(self) -> tuple[Func, ...]:

@@ -34,7 +34,7 @@ from jwarp.ir import nodes
 from jwarp.ir.serialize import from_entry, known, to_entry
 from jwarp.sources import sources
 from jwarp.store import Store, key_of
-from jwarp.types import Bound, as_type, is_open, wanted_type
+from jwarp.types import Bound, as_type, is_empty, is_open, user_type, wanted_type
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
@@ -93,7 +93,7 @@ class PythonKernel(Kernel):
     @functools.cached_property
     def source(self) -> Source:
         known = self._definition
-        return read_source(self.python, known.captured, known.lines, known.statics)
+        return read_source(self.python, known.captured, known.lines, known.statics, known.tree)
 
     def ir(self, settings: Settings | None = None) -> nodes.Kernel:
         """The kernel as IR under `settings` (by default those in force).
@@ -121,21 +121,27 @@ class PythonKernel(Kernel):
         return bool(self._tiled)
 
     def block_ir(
-        self, settings: Settings | None, block_dim: int, lane_axis: int | None, count: int | None = None
+        self,
+        settings: Settings | None,
+        block_dim: int,
+        lane_axis: int | None,
+        count: int | None = None,
+        over: tuple[int, ...] = (),
     ) -> nodes.Kernel:
         """A kernel with tiles as IR that is run once for each block of `block_dim` threads.
 
         `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such;
-        where the last block is not full, there are `count` threads along it.
+        where the last block is not full, there are `count` threads along it. With `over`, threads are those of a launch
+        over so many, counted.
         """
         settings = self.settled(settings or config.settings)
         key = (settings.max_unroll, settings.debug, block_dim)
 
         def made() -> tuple[nodes.Kernel, bool]:
             thread, lasts = self._read(key)
-            return by_blocks(thread, block_dim, lane_axis, count), lasts
+            return by_blocks(thread, block_dim, lane_axis, count, over), lasts
 
-        lanes = (*key, lane_axis, count)
+        lanes = (*key, lane_axis, count, over)
         with self._lock, no_collection():
             return self._irs.made(lanes, lambda: self._kept(lanes, settings, made))
 
@@ -274,6 +280,12 @@ def _parameters(function: Callable, annotations: Mapping[str, Any]) -> tuple[Par
                 parameter_span(function, name),
                 "use int, float, bool, a wp scalar, vector, matrix or struct type, or wp.array[…] to wp.array4d[…] "
                 "of one",
+            )
+        if is_empty(type_):
+            raise CompileError(
+                f"parameter `{name}` of kernel `{function.__name__}` is {user_type(type_)!r}, which has no components",
+                parameter_span(function, name),
+                "make it in the kernel",
             )
         params.append(Parameter(name, type_))
     returned = annotations.get("return")

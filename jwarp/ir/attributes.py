@@ -111,6 +111,23 @@ class Detached:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Of `symmetric`: of the first factor (0), the values (1) or the second factor (2), this scalar of so many rows."""
+
+    factor: int
+    number: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """Of `separation`: how many bits the parts have that it is for, and whether values may have either sign."""
+
+    bits: int
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Iota:
     """Of `iota`: the shape of the tile, and the axis along which it counts."""
 
@@ -248,7 +265,8 @@ class NativeCall:
 
 Attribute = (
     int | str | Shape | Origin | Extent | RecordFields | RecordField | Rule | Detached | Iota | Strided | Reduction
-    | Scan | Transposes | Triangle | BlockMatmul | BlockScan | BlockCholesky | BlockSolve | Fourier | NativeCall
+    | Part | Scan | Transposes | Triangle | BlockMatmul | BlockScan | BlockCholesky | BlockSolve | Fourier
+    | NativeCall | Separation
 )  # fmt: skip
 
 

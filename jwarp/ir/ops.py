@@ -12,9 +12,11 @@ from jwarp.ir.attributes import (
     FormatText,
     NativeCall,
     ParamNumber,
+    Part,
     RecordField,
     RecordFields,
     Rule,
+    Separation,
     TapeNumber,
     Text,
 )
@@ -394,7 +396,7 @@ _TABLE: list[Operation] = [
         effect="write",
         typed_by="array",
         attribute=ArrayNumber,
-        takes=Memory.NOTES,
+        writes=Memory.NOTES,
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -416,7 +418,7 @@ _TABLE: list[Operation] = [
         "go to a place in the notes of the array, from where they are read again",
         effect="write",
         attribute=ArrayNumber,
-        takes=Memory.NOTES,
+        writes=Memory.NOTES,
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -447,6 +449,25 @@ _TABLE: list[Operation] = [
         same,
         "for_derivatives",
         replayed="x, with its derivative; where a derivative goes through the kernel again, y",
+    ),
+    Operation(
+        "symmetric",
+        3,
+        FLOAT,
+        lambda args: args[0],
+        "args (x, y, z): x, a part of a decomposition. A derivative of what does not depend on how vectors of equal"
+        " values are chosen goes by y, in float64 and of values that are apart; z is the same for all parts",
+        attribute=Part,
+        for_derivatives=True,
+    ),
+    Operation(
+        "separation",
+        1,
+        FLOAT,
+        same,
+        "how far apart the values of `symmetric` parts are to be, of which x is the greatest",
+        attribute=Separation,
+        for_derivatives=True,
     ),
     Operation(
         "recall",

@@ -19,7 +19,7 @@ from jwarp.analysis.ownership import owned_arrays, stencils
 from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import Proofs, prove
 from jwarp.analysis.tape_sizes import fits_thread
-from jwarp.analysis.thread_order import waiting_loop
+from jwarp.analysis.thread_order import awaited, depends_on_order
 from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.custom_gradients import authored_refusal, plain, refuse_without_results
 from jwarp.autodiff.derived_parameters import Derived, aligned
@@ -35,6 +35,7 @@ from jwarp.launching.program import GeneratedProgram, Program
 from jwarp.launching.sizes import are_known, is_known
 from jwarp.passes.instrument import instrument, without_checks
 from jwarp.passes.simplify import simplify
+from jwarp.passes.widen import widened
 from jwarp.wire import Role
 
 # Derivatives of one kernel: by which parameters, of which outputs, with what shared by a batch.
@@ -143,6 +144,10 @@ class DerivedLaunch:
 _DERIVED: PerOwner[GeneratedProgram, Variant, DerivedLaunch] = PerOwner("derivatives of a program", MAX_VARIANTS)
 
 
+# What derivatives of each order are made of.
+_WIDENED: PerOwner[GeneratedProgram, int, nodes.Kernel] = PerOwner("kernels that are differentiated", "orders, 1 and 2")
+
+
 def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     """The launch that computes a derivative of `program`; made once.
 
@@ -154,7 +159,8 @@ def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
 
 @no_collection()
 def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
-    kernel = program.differentiated
+    order = 2 if variant.along else 1
+    kernel = _WIDENED.of(program).made(order, lambda: widened(program.differentiated, order))
     if kernel.gradients:
         refuse_without_results(kernel)
     if variant.along and kernel.gradients:
@@ -188,10 +194,10 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
 
     That one may be refused. Both have the same parameters, as a launch is traced before it is known where it runs.
     """
-    if (loop := waiting_loop(kernel)) is not None:
+    if (read := awaited(kernel)) is not None:
         raise NotDifferentiableError(
             f"kernel `{kernel.name}`: a derivative was asked for where threads wait for each other",
-            loop.span,
+            read.span,
             "add up with wp.atomic_add, which needs no lock, or wrap the arguments in jax.lax.stop_gradient",
         )
     if not variant.is_adjoint:
@@ -227,7 +233,9 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
 
 def _named(kernel: nodes.Kernel, program: GeneratedProgram, variant: Variant) -> nodes.Kernel:
     described = variant.describe(program.differentiated)
-    named = dataclasses.replace(plain(kernel), variant=described)
+    # Which of equal values takes a gradient depends on the order, too.
+    ordered = kernel.ordered or (bool(program.settings.deterministic) and depends_on_order(kernel))
+    named = dataclasses.replace(plain(kernel), variant=described, ordered=ordered)
     if _checks(program):
         # JAX drops the launch itself where only its gradient is used, and its checks with it. NaNs are not looked
         # for: the rules compute some that they then pass over.
@@ -268,17 +276,21 @@ def gatherable(
     )  # fmt: skip
 
 
-def reads_order(program: GeneratedProgram, variants: Iterable[Variant]) -> bool:
-    """Whether one of these derivatives reads what atomic operations find, which depends on the order of threads."""
+def in_known_order(program: GeneratedProgram, variants: Iterable[Variant]) -> GeneratedProgram:
+    """The program to launch where these derivatives follow.
+
+    Where one of them reads what atomic operations find, its threads run in the order of their numbers, and so do those
+    of the launch.
+    """
     if program.kernel.ordered or not program.counters:
-        return False
+        return program
     for variant in variants:
         try:
             if derive(program.in_order, variant).program.kernel.ordered:
-                return True
+                return program.in_order
         except NotDifferentiableError:
             continue  # it counts where that derivative is launched
-    return False
+    return program
 
 
 def depends_on_integers(program: GeneratedProgram) -> bool:

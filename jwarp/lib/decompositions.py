@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jwarp.frontend.builtins.scalar import abs, cast, fixed, max, min, sqrt, where
+from jwarp.frontend.builtins.scalar import abs, cast, fixed, max, min, sqrt, symmetric, where
 from jwarp.frontend.builtins.signatures import of_floats
 from jwarp.frontend.builtins.table import library
-from jwarp.frontend.builtins.vector import dot, matrix, matrix_from_cols, vector
+from jwarp.frontend.builtins.vector import diag, dot, matrix, matrix_from_cols, transpose, vector
 from jwarp.frontend.func import Func, func
 from jwarp.lib.float_types import Matrix22, Matrix33
-from jwarp.lib.refinements import followed_eig, followed_qr, followed_svd
-from jwarp.types import float32, int32, int64
+from jwarp.lib.refinements import followed_eig, followed_qr, followed_svd, separated_eig, separated_svd
+from jwarp.types import float32, float64, int32, int64
 
 # With one less, a search for the slowest matrix finds errors above rounding in float64; with these it finds none.
 SVD2_SWEEPS = 2
@@ -45,6 +45,20 @@ def widened(m: Any):
     if m.dtype.bits < 32:
         return matrix(m, shape=(len(m), len(m)), dtype=float32)
     return m
+
+
+@func
+def doubled(m: Any):
+    """The matrix in float64."""
+    return matrix(m, shape=(len(m), len(m)), dtype=float64)
+
+
+@func
+def chosen_svd(kind: Any, U: Any, sigma: Any, V: Any, separated: Any):
+    """The factors in type `kind`, with those that derivatives take instead where that makes no other difference."""
+    X, s, Y = separated
+    u, t, v = narrowed_matrix(U, kind), narrowed_vector(sigma, kind), narrowed_matrix(V, kind)
+    return symmetric(u, X, s, 0), symmetric(t, s, s, 1), symmetric(v, Y, s, 2)
 
 
 @func
@@ -153,7 +167,9 @@ def svd2(A: Matrix22):
     wide = widened(A)
     U, sigma, V = svd2_wide(fixed(wide))
     U, sigma, V = followed_svd(wide, U, sigma, V)
-    return narrowed_matrix(U, A.dtype), narrowed_vector(sigma, A.dtype), narrowed_matrix(V, A.dtype)
+    double = doubled(A)
+    X, s, Y = svd2_wide(fixed(double))
+    return chosen_svd(A.dtype, U, sigma, V, separated_svd(double, X, s, Y, A.dtype))
 
 
 # -- three by three
@@ -217,7 +233,27 @@ def svd3(A: Matrix33):
     wide = widened(A)
     U, sigma, V = svd3_wide(fixed(wide))
     U, sigma, V = followed_svd(wide, U, sigma, V)
-    return narrowed_matrix(U, A.dtype), narrowed_vector(sigma, A.dtype), narrowed_matrix(V, A.dtype)
+    double = doubled(A)
+    X, s, Y = svd3_wide(fixed(double))
+    return chosen_svd(A.dtype, U, sigma, V, separated_svd(double, X, s, Y, A.dtype))
+
+
+# -- rotation and stretch
+
+
+@library(of_floats("polar(A: mat22) -> tuple[mat22, mat22]", "polar(A: mat33) -> tuple[mat33, mat33]"))
+@func
+def polar(A: Any):
+    """R, S with A == R @ S, where R is the nearest rotation and S the symmetric stretch.
+
+    Both are smooth, also where stretches are equal. R of a 2x2 matrix with a negative determinant is a reflection; of a
+    3x3 matrix S then has a negative eigenvalue, the one of least magnitude. Warp has no such function.
+    """
+    if len(A) == 2:
+        U, sigma, V = svd2(A)
+    else:
+        U, sigma, V = svd3(A)
+    return U @ transpose(V), V @ diag(sigma) @ transpose(V)
 
 
 @func
@@ -286,4 +322,8 @@ def eig3(A: Matrix33):
     wide = widened(A)
     Q, d = eig3_wide(fixed(wide))
     Q, d = followed_eig(wide, Q, d)
-    return narrowed_matrix(Q, A.dtype), narrowed_vector(d, A.dtype)
+    double = doubled(A)
+    X, s = eig3_wide(fixed(double))
+    X, s = separated_eig(double, X, s, A.dtype)
+    q, t = narrowed_matrix(Q, A.dtype), narrowed_vector(d, A.dtype)
+    return symmetric(q, X, s, 0), symmetric(t, s, s, 1)

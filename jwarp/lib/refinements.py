@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jwarp.frontend.builtins.scalar import abs, fixed, follow, held, max, replayed, where
-from jwarp.frontend.builtins.vector import cw_mul, diag, get_diag, transpose
+from jwarp.frontend.builtins.scalar import abs, fixed, follow, held, max, min, replayed, separation, where
+from jwarp.frontend.builtins.vector import cw_mul, diag, get_diag, transpose, vector
 from jwarp.frontend.func import func
 
 # Where values differ by less than this, relative to the greatest one, they count as equal: the term that is left out
@@ -30,17 +30,21 @@ CLOSE_64 = 1.0e-7
 
 
 @func
-def inverse_gaps(s: Any):
+def closeness(s: Any):
+    """Up to which distance values count as equal."""
+    size = s.dtype(0.0)
+    for i in range(len(s)):
+        size = max(size, abs(s[i]))
+    if s.dtype.bits == 64:
+        return size * s.dtype(CLOSE_64)
+    return size * s.dtype(CLOSE_32)
+
+
+@func
+def inverse_gaps(s: Any, close: Any):
     """1 / (s_j - s_i), and 0 for values that count as equal."""
     kind = s.dtype
     zero = kind(0.0)
-    size = zero
-    for i in range(len(s)):
-        size = max(size, abs(s[i]))
-    if kind.bits == 64:
-        close = size * kind(CLOSE_64)
-    else:
-        close = size * kind(CLOSE_32)
     R = diag(s) * zero
     for i in range(len(s)):
         for j in range(i):
@@ -93,7 +97,7 @@ def turned_svd(A: Any, U: Any, sigma: Any, V: Any, S: Any):
     """What has the derivative of U, sigma and V, which are constants, where S is what is beside the diagonal."""
     half = A.dtype(0.5)
     M = transpose(U) @ A @ V
-    b = commuting(M + transpose(M), S, inverse_gaps(sigma))
+    b = commuting(M + transpose(M), S, inverse_gaps(sigma, closeness(sigma)))
     a = anticommuting(M - transpose(M), S, inverse_sums(sigma))
     return U @ ((b + a) * half), get_diag(M), V @ ((b - a) * half)
 
@@ -113,7 +117,7 @@ def followed_svd(A: Any, U: Any, sigma: Any, V: Any):
 def turned_eig(A: Any, Q: Any, d: Any, S: Any):
     """What has the derivative of Q and d, which are constants, for symmetric A."""
     M = transpose(Q) @ A @ Q
-    return Q @ commuting(M, S, inverse_gaps(d)), get_diag(M)
+    return Q @ commuting(M, S, inverse_gaps(d, closeness(d))), get_diag(M)
 
 
 @func
@@ -124,6 +128,98 @@ def followed_eig(A: Any, Q: Any, d: Any):
     Q1, d1 = follow(Q, Q1), follow(d, d1)
     Q2, d2 = turned_eig(A, held(Q1), held(d1), held(beside(transpose(Q1) @ A @ Q1)))
     return replayed(follow(Q, Q2), Q1), replayed(follow(d, d2), d1)
+
+
+# -- in float64 and of values that are apart, for what does not see how vectors of equal values turn
+
+
+@func
+def unless_zero(size: Any):
+    """The size of a matrix, and 1 of zero."""
+    return where(size == size.dtype(0.0), size.dtype(1.0), size)
+
+
+@func
+def spread_svd(sigma: Any, kind: Any):
+    """The singular values, with those apart that are too near to each other, or to minus the other, in type `kind`."""
+    apart = separation(unless_zero(abs(sigma[0])), kind, False)
+    last = len(sigma) - 1
+    spread = sigma
+    spread[last] = abs(sigma[last])
+    moved = sigma.dtype(0.0)
+    for k in range(last):
+        i = last - 1 - k
+        spread[i] = max(sigma[i], spread[i + 1] + apart)
+        moved += spread[i] - sigma[i]
+    # The mean stays, which halves the error; no value changes its sign.
+    back = min(moved / sigma.dtype(len(sigma)), spread[last] * sigma.dtype(0.5))
+    for i in range(len(sigma)):
+        spread[i] -= back
+    spread[last] = where(sigma[last] < sigma.dtype(0.0), -spread[last], spread[last])
+    return spread
+
+
+@func
+def spread_eig(d: Any, kind: Any):
+    """As spread_svd, for three eigenvalues in any order."""
+    low = min(d[0], min(d[1], d[2]))
+    high = max(d[0], max(d[1], d[2]))
+    apart = separation(unless_zero(max(abs(low), abs(high))), kind, True)
+    # Of two that are equal, the first counts as the lower one.
+    rank0 = where(d[1] < d[0], 1, 0) + where(d[2] < d[0], 1, 0)
+    rank1 = where(d[0] <= d[1], 1, 0) + where(d[2] < d[1], 1, 0)
+    rank2 = 3 - rank0 - rank1
+    middle = where(rank0 == 1, d[0], where(rank1 == 1, d[1], d[2]))
+    above = max(middle, low + apart)
+    top = max(high, above + apart)
+    back = (above - middle + (top - high)) / d.dtype(3.0)
+    low, middle, high = low - back, above - back, top - back
+    return vector(
+        where(rank0 == 0, low, where(rank0 == 1, middle, high)),
+        where(rank1 == 0, low, where(rank1 == 1, middle, high)),
+        where(rank2 == 0, low, where(rank2 == 1, middle, high)),
+    )
+
+
+@func
+def apart_svd(A: Any, U: Any, sigma: Any, V: Any):
+    """As turned_svd, where no two values are equal: S stays diagonal."""
+    half = A.dtype(0.5)
+    M = transpose(U) @ A @ V
+    b = cw_mul(inverse_gaps(sigma, A.dtype(0.0)), M + transpose(M))
+    a = cw_mul(inverse_sums(sigma), M - transpose(M))
+    return U @ ((b + a) * half), get_diag(M), V @ ((b - a) * half)
+
+
+@func
+def separated_svd(A: Any, U: Any, sigma: Any, V: Any, kind: Any):
+    """A decomposition in float64 with its derivative by A, which is that of a matrix with values that are apart."""
+    sigma = fixed(spread_svd(sigma, kind))
+    U1, sigma1, V1 = apart_svd(A, fixed(U), sigma, fixed(V))
+    U1, sigma1, V1 = follow(U, U1), follow(sigma, sigma1), follow(V, V1)
+    U2, sigma2, V2 = apart_svd(A, held(U1), held(sigma1), held(V1))
+    return replayed(follow(U, U2), U1), replayed(follow(sigma, sigma2), sigma1), replayed(follow(V, V2), V1)
+
+
+@func
+def apart_eig(A: Any, Q: Any, d: Any):
+    """As turned_eig, where no two values are equal."""
+    M = transpose(Q) @ A @ Q
+    return Q @ cw_mul(inverse_gaps(d, A.dtype(0.0)), M), get_diag(M)
+
+
+@func
+def separated_eig(A: Any, Q: Any, d: Any, kind: Any):
+    """As separated_svd."""
+    A = (A + transpose(A)) * A.dtype(0.5)
+    d = fixed(spread_eig(d, kind))
+    Q1, d1 = apart_eig(A, fixed(Q), d)
+    Q1, d1 = follow(Q, Q1), follow(d, d1)
+    Q2, d2 = apart_eig(A, held(Q1), held(d1))
+    return replayed(follow(Q, Q2), Q1), replayed(follow(d, d2), d1)
+
+
+# -- triangular factors
 
 
 @func

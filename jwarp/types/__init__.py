@@ -88,6 +88,7 @@ from jwarp.types.scalars import uint32 as uint32
 from jwarp.types.scalars import uint64 as uint64
 from jwarp.types.structs import Struct as Struct
 from jwarp.types.structs import has_arrays as has_arrays
+from jwarp.types.structs import is_empty as is_empty
 from jwarp.types.structs import leaves as leaves
 from jwarp.types.structs import listen as listen
 from jwarp.types.structs import struct as struct

@@ -31,6 +31,8 @@ class ArrayType:
         element = self.element
         scalar = element.dtype if isinstance(element, CompositeType) else element
         components = element.shape if isinstance(element, CompositeType) else ()
+        if 0 in components and self.dims:
+            raise KernelTypeError(f"an array cannot hold {element!r}, which has no components")
         # The dataclass is frozen.
         object.__setattr__(self, "dtype", scalar)
         object.__setattr__(self, "components", components)

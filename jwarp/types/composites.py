@@ -397,7 +397,9 @@ def type_of_kind(kind: CompositeKind, shape: tuple[Any, ...], dtype: Any) -> Any
     component = as_scalar(dtype) or as_pattern(dtype)
     if component is None:
         raise KernelTypeError(f"{what}: the component type must be a scalar type, not {dtype!r}")
-    if not all(n is Any or (isinstance(n, int) and not isinstance(n, bool) and n >= 1) for n in shape):
+    # A vector of no components is for values in kernels: programs that go through dimensions end with it.
+    least = 0 if kind is VECTOR else 1
+    if not all(n is Any or (isinstance(n, int) and not isinstance(n, bool) and n >= least) for n in shape):
         raise KernelTypeError(f"{what}: extents must be positive integers, not {shape}")
     return _type_or_pattern(kind, tuple(None if n is Any else n for n in shape), component)
 
@@ -406,10 +408,11 @@ def vector(length: Any, dtype: Any) -> CompositeType:
     """The type of vectors of `length` components of scalar type `dtype`: `wp.types.vector(5, wp.float32)`.
 
     Outside kernels a vector is an array of shape (length,). As the type of a parameter, `length` may be `Any`, and
-    `dtype` `Any` or a type variable such as `wp.Float`: the kernel or function is generic then.
+    `dtype` `Any` or a type variable such as `wp.Float`: the kernel or function is generic then. A vector of length 0 is
+    a value in kernels, and no parameter of kernels, field or element.
 
     Raises:
-        KernelTypeError: `length` is no positive integer, or `dtype` no scalar type.
+        KernelTypeError: `length` is negative or no integer, or `dtype` no scalar type.
     """
     made: CompositeType = type_of_kind(VECTOR, (length,), dtype)
     return made
@@ -479,3 +482,17 @@ def _names(kind: CompositeKind) -> Iterator[tuple[str, CompositeType]]:
 
 # The types that have names of their own: names of `jwarp` and of `jwarp.types`.
 NAMED: dict[str, CompositeType] = {name: type for kind in KINDS.values() for name, type in _names(kind)}
+
+
+def transform_expand(t: Any) -> Any:
+    """The transform of the seven numbers in `t`: a position, and a quaternion x, y, z, w.
+
+    It is for code outside kernels; in them, `wp.transform(*t)`.
+
+    Raises:
+        KernelTypeError: there are not seven numbers.
+    """
+    numbers = list(t)
+    if len(numbers) != 7:
+        raise KernelTypeError(f"wp.transform_expand: a transform has 7 numbers, not {len(numbers)}")
+    return NAMED["transform"](*numbers)

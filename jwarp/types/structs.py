@@ -149,6 +149,8 @@ def struct(cls: type | None = None, **options: Any) -> Any:
                 f"@wp.struct {cls.__name__}: field '{name}' has type {annotation!r}, which kernels do not know",
                 hint="use a scalar, vector, matrix, array or struct type",
             )
+        if is_empty(kind):
+            raise KernelTypeError(f"@wp.struct {cls.__name__}: field '{name}' is {user_type(kind)!r}, of no components")
         if name in _TAKEN:
             raise KernelTypeError(
                 f"@wp.struct {cls.__name__}: a field cannot be called '{name}', which structs have for themselves",
@@ -170,6 +172,11 @@ def struct(cls: type | None = None, **options: Any) -> Any:
     for listener in _listeners:
         listener(made)
     return made
+
+
+def is_empty(kind: AnyType) -> bool:
+    """Whether it is a vector of no components, passed by value."""
+    return isinstance(kind, ArrayType) and 0 in kind.components
 
 
 # What instances of every struct have, and what would hide it.

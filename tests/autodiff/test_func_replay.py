@@ -176,3 +176,43 @@ def test_what_is_refused():
     refused(wp.CompileError, "the replay `stores` writes to an array", stores)
     refused(wp.KernelTypeError, "the replay `other` gives int32, the function float32", other)
     refused(wp.CompileError, "`local` has a local array", local)
+
+
+BLOCK = 32
+
+
+@wp.kernel
+def compacted_by_blocks(x: wp.array[float], counter: wp.array[int], slots: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    square = x[i] * x[i]
+    total = wp.tile_sum(wp.tile(square))[0]
+    if square > 1.0:
+        j = next_slot(counter, 0, slots, i)
+        y[j] = square * total
+    j = next_slot(counter, 1, slots, N + i)
+    y[N + j] = wp.tile_max(wp.tile(square))[0] * square
+
+
+def test_replays_in_kernels_with_tiles():
+    outputs = {"counter": 2, "slots": 2 * N, "y": 2 * N}
+    fn = wp.jax_kernel(compacted_by_blocks, num_outputs=3, launch_dims=N, output_dims=outputs, block_dim=BLOCK)
+    weights = jnp.asarray(rng.normal(size=2 * N), jnp.float32)
+
+    def loss(x):
+        _, slots, y = fn(x)
+        return (y * weights).sum(), slots
+
+    def expected(x, slots):
+        square = (x * x).reshape(-1, BLOCK)
+        first, second = weights[slots[:N]].reshape(square.shape), weights[N + slots[N:]].reshape(square.shape)
+        parts = jnp.where(square > 1.0, first * square * square.sum(1, keepdims=True), 0.0)
+        return (parts + second * square * square.max(1, keepdims=True)).sum()
+
+    (value, slots), found = jax.value_and_grad(loss, has_aux=True)(X)
+    np.testing.assert_allclose(value, expected(X, slots), rtol=1e-4)
+    np.testing.assert_allclose(found, jax.grad(expected)(X, slots), rtol=1e-4, atol=1e-4)
+    along = jnp.asarray(rng.normal(size=N), jnp.float32)
+    (_, slots, _), (_, _, tangent) = jax.jvp(fn, (X,), (along,))
+    np.testing.assert_allclose(
+        (tangent * weights).sum(), (jax.grad(expected)(X, slots) * along).sum(), rtol=1e-3, atol=1e-3
+    )

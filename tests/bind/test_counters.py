@@ -1,20 +1,16 @@
 """Derivatives of kernels that use what atomic operations on integers find, against Python that runs them in order."""
 
-import types
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from counter_kernels import CELLS, KERNELS, F, N, in_python, point
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
-from jwarp.analysis.thread_order import waiting_loop
+from jwarp.analysis.thread_order import awaited
 from jwarp.backend.interpreter.machine import run
 from jwarp.launching.program import program_of
-
-F = wp.float64
-N, M, CELLS = 24, 40, 5
 
 
 @pytest.fixture(autouse=True)
@@ -22,154 +18,8 @@ def double_precision(x64):
     yield
 
 
-# Kernels of x, of a cell for each thread, of how many trips it makes, of integers (counters, lists) and of results.
-
-
-@wp.kernel
-def compacted(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
-    i = wp.tid()
-    if x[i] > F(0.0):
-        place = wp.atomic_add(n, 0, 1)
-        y[place] = x[i] * x[i]
-
-
-@wp.kernel
-def several_places(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
-    """A varying number of places for each thread, capped, which a recurrence uses."""
-    i = wp.tid()
-    v = x[i]
-    for _ in range(trips[i]):
-        place = wp.atomic_add(n, 0, 1)
-        if place < y.shape[0]:
-            v = v * wp.sin(x[i]) + F(0.1) * F(place) * v
-            y[place] = v * x[i]
-
-
-@wp.kernel
-def counted_by_cell(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
-    i = wp.tid()
-    place = wp.atomic_add(n, cell[i], 1)
-    if place < 4:
-        y[cell[i] * 4 + place] = wp.sin(x[i]) * F(place + 1)
-
-
-@wp.kernel
-def list_heads(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
-    """Heads of linked lists in the first cells of n, the lists behind them."""
-    i = wp.tid()
-    before = wp.atomic_exch(n, cell[i], i + 1)
-    n[8 + i] = before
-    y[i] = x[i] * x[i] * F(before)
-
-
-@wp.kernel
-def free_list(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
-    i = wp.tid()
-    left = wp.atomic_sub(n, 6, 1)
-    if left > 0:
-        y[(7 * left) % 40] = x[i] * x[i] * x[i]
-
-
-@wp.kernel
-def first_wins(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
-    i = wp.tid()
-    if wp.atomic_cas(n, cell[i], 0, i + 1) == 0:
-        y[cell[i]] = wp.exp(x[i])
-
-
-@wp.kernel
-def smallest_so_far(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
-    i = wp.tid()
-    key = (7 * i + 3) % 24 - 24
-    before = wp.atomic_min(n, cell[i], key)
-    other = wp.atomic_max(n, 8 + cell[i], key + 30)
-    if key < before:
-        y[i] = x[i] * F(other)
-
-
-@wp.kernel
-def bits_of_cells(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
-    i = wp.tid()
-    s = F(0.0)
-    for k in range(trips[i]):
-        before = wp.atomic_or(n, cell[i], 1 << ((i + k) % 6))
-        s += wp.cos(x[i] * F(before))
-        s += F(wp.atomic_xor(n, 8, k + i)) * x[i]
-    y[i] = s
-
-
-@wp.kernel
-def taken_in_turns(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
-    """Nested loops, a condition that counts, and two counters that meet."""
-    i = wp.tid()
-    v = x[i]
-    k = int(0)  # noqa: RUF046, UP018
-    while wp.atomic_add(n, cell[i], 1) % 3 != 2:
-        v = v * F(0.7) + x[i] * F(n[7])
-        for _ in range(trips[i]):
-            at = wp.atomic_add(n, 7, 1)
-            if at % 2 == 1:
-                v = wp.sin(v) + F(at % 5) * x[i]
-            if at % 7 == 6:
-                wp.atomic_sub(n, 7, 2)
-                break
-        k += 1
-    place = wp.atomic_add(n, 6, 1)
-    y[place] = v * v * F(k + 1)
-
-
-@wp.kernel
-def read_where_counted(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n: wp.array[int], y: wp.array[F]):
-    """A counter that is also loaded and stored, over an output that is overwritten."""
-    i = wp.tid()
-    if n[0] < 20:
-        place = wp.atomic_add(n, 0, 1 + trips[i] % 2)
-        y[place] = y[place] * x[i] + x[i]
-    if n[0] % 5 == 4:
-        n[0] = n[0] + 1
-    other = wp.atomic_add(n, 1, 3)
-    if other < 48:
-        y[24 + other % 16] *= F(2.0)
-
-
-KERNELS = [compacted, several_places, counted_by_cell, list_heads, free_list, first_wins, smallest_so_far,
-           bits_of_cells, taken_in_turns, read_where_counted]  # fmt: skip
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-
-
-def point(seed):
-    rng = np.random.default_rng(seed)
-    cell, trips = rng.integers(0, CELLS, N, np.int32), rng.integers(0, 4, N, np.int32)
-    n = np.where(np.arange(8 + N) == 6, 15, 0).astype(np.int32)
-    return rng.uniform(0.1, 1, N) * rng.choice([-1, 1], N), cell, trips, n, rng.normal(size=M)
-
-
-def in_python(kernel, x, cell, trips, n, y):
-    """The results of Python, which runs the threads one after the other."""
-    n, y = n.copy(), y.copy()
-
-    def changed(change):
-        def atomic(array, at, *values):
-            before = int(array[at])
-            array[at] = change(before, *values)
-            return before
-
-        return atomic
-
-    atomics = {
-        "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "exch": lambda a, b: b, "min": min, "max": max,
-        "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "cas": lambda a, b, c: c if a == b else a,
-    }  # fmt: skip
-    names = {"sin": np.sin, "cos": np.cos, "exp": np.exp} | {f"atomic_{k}": changed(f) for k, f in atomics.items()}
-    function = kernel.python
-    for thread in range(N):
-        own = types.SimpleNamespace(**names, tid=lambda thread=thread: thread)
-        outer = {**function.__globals__, "wp": own, "F": float, "int": int}
-        types.FunctionType(function.__code__, outer)(x, cell, trips, n, y)
-    return n, y
-
-
-WEIGHTS = np.random.default_rng(7).normal(size=M)
+WEIGHTS = np.random.default_rng(7).normal(size=40)
 
 
 def loss(kernel, x, cell, trips, n, y):
@@ -445,7 +295,7 @@ def test_threads_that_wait_for_others(kernel):
         for i, c in enumerate(cells):
             row[c] = row[c] * 3 % 1009 + i
     lock, total = np.zeros((2, 2), np.int32), np.zeros((2, 2), np.int32)
-    assert waiting_loop(kernel.ir()) is not None
+    assert awaited(kernel.ir()) is not None
     _, found = jax.vmap(lambda cell: wp.launch(kernel, 100, [cell], [2, 2]))(jnp.asarray(cell))
     assert_array_equal(found, expected)
     wp.launch(kernel, 100, [cell[0]], [lock[0], total[0]])
@@ -454,7 +304,63 @@ def test_threads_that_wait_for_others(kernel):
 
 
 def test_loops_that_go_on_by_themselves_run_in_step():
-    assert waiting_loop(not_waiting.ir()) is None
+    assert awaited(not_waiting.ir()) is None
     lock, total = wp.launch(not_waiting, 50, [jnp.zeros(50, jnp.int32)], [2, 2])
     assert_array_equal(total, [100, 0])
     assert_array_equal(lock, [150, 50])
+
+
+# Kernels with tiles: blocks run in order, and the lanes of one statement
+
+
+@wp.kernel
+def places_of_lanes(x: wp.array[F], n: wp.array[int], y: wp.array[F]):
+    i, _ = wp.tid()
+    v = wp.untile(wp.tile_load(x, shape=64, offset=(i * 64,)))
+    place = wp.atomic_add(n, 0, 1)
+    if v > F(0.0):
+        other = wp.atomic_add(n, 1, 1)
+    else:
+        other = wp.atomic_sub(n, 1, 2)
+    y[place] = v * v * F(other)
+
+
+@wp.kernel
+def places_of_lanes_in_loops(x: wp.array[F], n: wp.array[int], trips: wp.array[int], y: wp.array[F]):
+    i, j = wp.tid()
+    v = wp.untile(wp.tile_load(x, shape=64, offset=(i * 64,)))
+    s = F(0.0)
+    for _ in range(trips[i]):
+        s += v * F(wp.atomic_add(n, 0, 1))
+    y[i * 64 + j] = s * s
+
+
+def test_blocks_run_in_order():
+    x = np.random.default_rng(0).normal(size=192)
+
+    def run(x):
+        return wp.launch_tiled(places_of_lanes, [3], [x], [2, 192], block_dim=64)
+
+    y, back = jax.vjp(lambda x: run(x)[1], jnp.asarray(x))
+    with wp.config(deterministic=True):
+        n, again = run(jnp.asarray(x))
+    assert_array_equal(y, again)
+    assert n[0] == 192
+    assert_allclose(back(jnp.ones(192))[0], 2 * y / x, rtol=1e-12)
+
+
+def test_places_of_lanes_in_loops_are_not_kept():
+    def run(x):
+        trips = jnp.asarray([2, 0, 3], jnp.int32)
+        return wp.launch_tiled(
+            places_of_lanes_in_loops, [3], {"x": x, "trips": trips}, {"n": 1, "y": 192}, block_dim=64
+        )["y"]
+
+    x = jnp.asarray(np.random.default_rng(0).normal(size=192))
+    y, slope = jax.jvp(run, (x,), (x,))
+    assert_allclose(slope, 2 * y, rtol=1e-12)
+    with pytest.raises(wp.NotDifferentiableError) as error:
+        jax.grad(lambda x: run(x).sum())(x)
+    assert "a kernel with tiles uses what atomic operations find" in str(error.value)
+    assert "s += v * F(wp.atomic_add(n, 0, 1))" in str(error.value) and "^^^^" in str(error.value)
+    assert "help: count in a launch of its own" in str(error.value)

@@ -97,6 +97,11 @@ COUNTED = {
         "return a;",
         "return a + 1.0f;",
     ),
+    "attribute of a function": (
+        "@wp.func\ndef f(a: float):\n    return a\n\nf.scale = GIVEN\n" + KERNEL.format("f(x[i]) * f.scale"),
+        2.0,
+        3.0,
+    ),
     "closure": (
         "def make(GIVEN):\n" + KERNEL.replace("\n", "\n    ").format("x[i] * GIVEN") + "\n    return kernel\n"
         "kernel = make(GIVEN)\n",

@@ -98,3 +98,66 @@ def test_tiles(block_dim):
 def test_what_may_be_read_before_it_is_set(body, expected):
     (loop,) = ast.parse("for i in range(n):\n" + textwrap.indent(body, "    ")).body
     assert isinstance(loop, ast.For) and read_before_set(loop) == set(expected)
+
+
+READ = []
+
+
+def noted():
+    """Each reading of what is written here, as `wp.static` evaluates it."""
+    READ.append(None)
+    return 1.0
+
+
+@wp.kernel
+def nested(x: wp.array[float], n: int, y: wp.array[float]):
+    i = wp.tid()
+    total = float(0.0)
+    for a in range(n):
+        if a != 1:
+            p = x[i] + float(a)
+        total += p
+        for b in range(n):
+            if b != 1:
+                q = p + float(b)
+            total += 2.0 * q
+            c = int(0)
+            while c < n:
+                if c != 1:
+                    r = q * float(c)
+                total -= r
+                c += 1
+                for d in range(n):
+                    if d != 1:
+                        s = r + wp.static(noted())
+                    total += s
+                    if total > 200.0:
+                        break
+    y[i] = total
+
+
+def test_loops_in_loops_are_not_read_twice_for_each_one_around_them():
+    x = np.float32([0.25, -1.5, 3.0])
+    y = np.zeros_like(x)
+    READ.clear()
+    wp.launch(nested, 3, [x, 3], [y])
+    assert len(READ) <= 5  # once for each loop, and to make the code of
+    want = []
+    for value in x:
+        total = 0.0
+        for a in range(3):
+            p = value + a if a != 1 else p  # noqa: F821
+            total += p
+            for b in range(3):
+                q = p + b if b != 1 else q  # noqa: F821
+                total += 2 * q
+                for c in range(3):
+                    r = q * c if c != 1 else r  # noqa: F821
+                    total -= r
+                    for d in range(3):
+                        s = r + 1.0 if d != 1 else s  # noqa: F821
+                        total += s
+                        if total > 200.0:
+                            break
+        want.append(total)
+    np.testing.assert_allclose(y, want, rtol=1e-5)

@@ -88,3 +88,117 @@ def test_false_is_less_than_true():
     out = run_kernel(bools, 3, x, np.zeros((3, 4), np.int32))[-1]
     pairs = [(v > 0, v < 1) for v in x.tolist()]
     assert out.tolist() == [[a < b, a <= b, a > b, (a >= b) == b] for a, b in pairs]
+
+
+@wp.kernel
+def a_loop_over_another_variable(v: wp.array[wp.vec3], out: wp.array[float]):
+    c = v[0]
+    out[0] = c[1]
+    for c in range(1, out.shape[0]):
+        out[c] = float(c)
+
+
+def test_the_variable_of_a_loop_may_have_been_something_else_before():
+    (out,) = wp.launch(a_loop_over_another_variable, 1, [jnp.asarray([[1.0, 7.0, 2.0]])], [3])
+    assert out.tolist() == [7.0, 1.0, 2.0]
+
+
+@wp.func
+def plus(x: float):
+    return x + 1.0
+
+
+@wp.func
+def times(x: float):
+    return x * 2.0
+
+
+FUNCTIONS = [plus, times]
+BY_NAME = {"plus": plus, "times": times, "type": wp.vec3, "number": 3.0}
+
+
+def test_a_function_out_of_a_list_or_dict():
+    def made(n, name):
+        @wp.kernel
+        def k(x: wp.array[float], r: wp.array[float]):
+            i = wp.tid()
+            r[i] = FUNCTIONS[wp.static(n)](x[i]) + 10.0 * BY_NAME[name](x[i]) + 100.0 * FUNCTIONS[-1](x[i])
+            for j in range(2):
+                r[i] += 1000.0 * FUNCTIONS[j](x[i]) + BY_NAME["type"](x[i])[2]
+
+        return k
+
+    fn, x = wp.jax_kernel(made(0, "times")), jnp.arange(3.0)
+    np.testing.assert_allclose(fn(x)[0], (x + 1) + 20 * x + 200 * x + 1000 * (3 * x + 1) + 2 * x)
+    wp.check_grads(fn, (x,))
+    np.testing.assert_allclose(wp.jax_kernel(made(1, "plus"))(x)[0] - fn(x)[0], (x - 1) + 10 * (1 - x))
+    for n, name, words in ((2, "plus", "2 entries, of which 2 is none"), (0, "minus", "no entry 'minus'")):
+        with pytest.raises(wp.CompileError, match=words):
+            wp.inspect(made(n, name), "ir")
+    with pytest.raises(wp.KernelTypeError, match="a Python dict cannot be indexed for float32"):
+        wp.inspect(made(0, "number"), "ir")
+
+    @wp.kernel
+    def varying(x: wp.array[float], n: int, r: wp.array[float]):
+        r[0] = FUNCTIONS[n](x[0])
+
+    with pytest.raises(wp.CompileError, match="must be known when the kernel is built"):
+        wp.inspect(varying, "ir")
+
+
+def test_a_transform_of_seven_numbers():
+    made = wp.transform_expand(np.arange(7.0))
+    assert repr(made) == repr(wp.transform(wp.vec3(0, 1, 2), wp.quat(3, 4, 5, 6)))
+    np.testing.assert_array_equal(made, np.arange(7))
+    with pytest.raises(wp.KernelTypeError, match="a transform has 7 numbers, not 6"):
+        wp.transform_expand(range(6))
+
+
+vec0 = wp.types.vector(length=0, dtype=float)
+
+
+@wp.func
+def scaled(a: vec0, s: float):
+    return a * s + vec0()
+
+
+@wp.kernel
+def nothing(r: wp.array[float]):
+    i = wp.tid()
+    b = scaled(vec0(), 2.0)
+    for _ in range(i):
+        b += wp.vector(length=0, dtype=float)
+    if i > 1:
+        b = -wp.normalize(b)
+    r[i] = wp.dot(b, b) + wp.length(b) + float(len(b)) + wp.length_sq(wp.cw_mul(b, b))
+    if b == vec0():
+        r[i] += 1.0
+
+
+def test_vectors_without_components_are_values_in_kernels(tmp_path):
+    np.testing.assert_array_equal(wp.launch(nothing, 3, [], [3])[0], 1.0)
+    assert (vec0() + vec0()).shape == (0,)
+    for text, words in (
+        ("b[wp.tid()]", "has no components"),
+        ("b[0]", "index 0 is outside"),
+        ("wp.min(b)", "has no components"),
+        ("wp.length(wp.zeros(shape=2, dtype=vec0)[0])", "an array cannot hold"),
+    ):
+        path = tmp_path / "of_nothing.py"
+        head = (
+            f"import jwarp as wp\nfrom {__name__} import vec0\n@wp.kernel\ndef k(r: wp.array[float]):\n    b = vec0()\n"
+        )
+        path.write_text(f"{head}    r[0] = {text}\n")
+        names: dict = {}
+        exec(compile(path.read_text(), str(path), "exec"), names)
+        with pytest.raises((wp.CompileError, wp.KernelTypeError), match=words):
+            wp.inspect(names["k"], "ir")
+    with pytest.raises(wp.KernelTypeError, match="an array cannot hold"):
+        wp.array(dtype=vec0)
+    with pytest.raises(wp.KernelTypeError, match="field 'a' is vector.0, float32., of no components"):
+        wp.struct(type("S", (), {"__annotations__": {"a": vec0}}))
+    with pytest.raises(wp.CompileError, match="parameter `a` of kernel `k` is vector.0, float32., which has no"):
+
+        @wp.kernel
+        def k(a: vec0, r: wp.array[float]):
+            r[0] = wp.length(a)

@@ -1,5 +1,6 @@
 """Tiles in loops, branches and functions, where they are changed in place: Python on NumPy's arrays does the same."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy_tiles import check
@@ -292,3 +293,39 @@ def test_where_nothing_is_changed_nothing_is_unclear():
         expected[0], expected[1, :2], expected[2, :2] = x + t, x[:2], x[:2]
         expected[3, :2] = t[2:] if n else 0
         np.testing.assert_array_equal(out, expected)
+
+
+@wp.kernel
+def taking_turns(x: wp.array[float], out: wp.array2d[float], seen: wp.array[int]):
+    block, lane = wp.tid()
+    whole = ((x.shape[0] + wp.block_dim() - 1) // wp.block_dim()) * wp.block_dim()
+    largest = -1.0e30
+    for k in range(lane, whole, wp.block_dim()):
+        value = -1.0e30
+        if k < x.shape[0]:
+            value = x[k] * float(block + 1)
+            wp.atomic_add(seen, k, 1)
+        largest = wp.max(largest, wp.tile_max(wp.tile(value))[0])
+    for k in range(lane, 2 * wp.block_dim(), wp.block_dim()):
+        t = wp.tile(float(k))
+        out[block, k] = largest + wp.tile_sum(t)[0]
+
+
+def test_loops_in_which_the_threads_of_a_block_take_turns():
+    for count in (0, 5, 32, 70):
+        x = jnp.asarray(np.random.default_rng(count).normal(size=count), jnp.float32)
+        out, seen = wp.launch_tiled(taking_turns, 3, [x], [(3, 64), count], block_dim=32)
+        largest = [max([-1.0e30, *(np.asarray(x) * np.float32(b + 1))]) for b in range(3)]
+        lanes = np.arange(64).reshape(2, 32).sum(1).repeat(32)
+        np.testing.assert_allclose(out, np.array(largest, np.float32)[:, None] + lanes.astype(np.float32), rtol=1e-6)
+        assert (np.asarray(seen) == 3).all()
+
+
+@wp.kernel
+def lengths(x: wp.array2d[float], out: wp.array[int]):
+    t = wp.tile_load(x, shape=(8, 4))
+    out[0] = wp.static(len(t)) + len(t[0])
+
+
+def test_the_length_of_a_tile_is_known_to_static():
+    assert wp.launch_tiled(lengths, 1, [jnp.ones((8, 4))], [1], block_dim=32)[0].tolist() == [12]

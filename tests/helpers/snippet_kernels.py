@@ -9,6 +9,9 @@ import jwarp as wp
     wp::vec_t<3, float> sum = turned + v * 2.0f;
     sum[1] -= q.w;                       // and a name in a remark: out = 1
     sum.c[2] = m.data[2][0] + t.p[0] + wp::dot(v, turned);
+    const wp::vec3 point = wp::transform_point(t, v), turned_back = wp::quat_rotate_inv(t.q, point);
+    if (wp::isfinite(point[0]) && point[0] < INFINITY)
+        sum[0] += point[0] + turned_back[1];
     return sum;
     """
 )

@@ -335,3 +335,26 @@ def test_warp_gives_the_same():
     for x, y in zip(mine[:-1], expected[:-1], strict=True):
         np.testing.assert_allclose(*(np.sort(z) if z.shape == (count, 3) else z for z in (x, y)), atol=1e-9)
     np.testing.assert_allclose(np.linalg.det(mine[-1]), np.linalg.det(expected[-1]), atol=1e-9)
+
+
+@wp.kernel
+def stretches(a: wp.array[wp.mat33], b: wp.array[wp.mat22d], r: wp.array[wp.mat33], s: wp.array[wp.mat33],
+              q: wp.array[wp.mat22d], t: wp.array[wp.mat22d]):  # fmt: skip
+    i = wp.tid()
+    r[i], s[i] = wp.polar(a[i])
+    q[i], t[i] = wp.polar(b[i])
+
+
+def test_polar():
+    rng = np.random.default_rng(15)
+    a, b = rng.normal(size=(200, 3, 3)).astype(np.float32), rng.normal(size=(200, 2, 2))
+    outputs = [np.empty_like(x) for x in (a, a, b, b)]
+    wp.launch(stretches, 200, [a, b], outputs)
+    for matrix, rotation, stretch, bound in ((a, *outputs[:2], 2e-6), (b, *outputs[2:], 1e-14)):
+        u, s, vt = np.linalg.svd(matrix.astype(float))
+        if matrix is a:
+            s[:, 2] *= np.sign(np.linalg.det(u) * np.linalg.det(vt))
+            u[:, :, 2] *= np.sign(np.linalg.det(u) * np.linalg.det(vt))[:, None]
+        gap = 1 / np.abs(s[:, -1] + s[:, -2])[:, None, None]  # where it is small, the rotation is not well known
+        assert np.abs((rotation - u @ vt) / gap).max() < bound
+        assert np.abs((stretch - vt.transpose(0, 2, 1) * s[:, None] @ vt) / (1 + gap)).max() < bound

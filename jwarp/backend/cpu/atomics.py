@@ -92,6 +92,28 @@ def change_one(memory: Memory, name: str, element: Element, value: str, mask: st
         _indivisible(code, name, element.type, place, [combined])
 
 
+def count_in_one(memory: Memory, element: Element, value: str, mask: str | None) -> str:
+    """Add integers to the one element of all lanes, once; what each lane would find if they came in turn."""
+    code, type = memory.code, element.type
+    memory.used.append("one atomic per vector")
+    out, kind, vector = code.instructions(BODY, True), memory_type(type), code.vector(memory_type(type))
+    own = value if mask is None else out.select(mask, type, value, "zeroinitializer")
+    upto, shift = own, 1
+    while shift < code.width:
+        lanes = ", ".join(f"i32 {lane - shift if lane >= shift else code.width}" for lane in code.lane_numbers)
+        moved = code.define(f"shufflevector {vector} {upto}, {vector} zeroinitializer, {code.vector('i32')} <{lanes}>")
+        upto, shift = out.binary("add", type, upto, moved), 2 * shift
+    total = code.define(f"extractelement {vector} {upto}, i64 {code.width - 1}")
+    before, outside = out.binary("sub", type, upto, own), code.block
+    with memory.inside(element) as place:
+        old, inside = _indivisible(code, "add", type, place, [total]), code.block
+    if element.inside is None:
+        return out.binary("add", type, code.splat(old, kind), before)
+    found = code.define(f"phi {kind} [{old}, %{inside}], [0, %{outside}]")
+    before = code.define(f"select i1 {element.inside}, {vector} {before}, {vector} zeroinitializer")
+    return out.binary("add", type, code.splat(found, kind), before)
+
+
 def add(memory: Memory, element: Element, value: str, mask: str | None) -> None:
     """Add a vector to elements that no other thread of the processor touches."""
     code, type = memory.code, element.type

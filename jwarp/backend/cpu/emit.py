@@ -424,7 +424,10 @@ class BodyEmitter(Body):
         if element.shape.is_uniform and not wanted and node.row.combines:
             atomics.change_one(self.memory, name, element, values[0], self.mask)
             return
-        before = atomics.change_lanes(self.memory, name, element, values, self.mask, wanted)
+        if element.shape.is_uniform and name == "add" and element.type.is_int:
+            before = atomics.count_in_one(self.memory, element, values[0], self.mask)
+        else:
+            before = atomics.change_lanes(self.memory, name, element, values, self.mask, wanted)
         if node.result is not None and wanted:
             if self.shapes[node.result].is_uniform:  # of a block as a whole
                 before = self.code.define(

@@ -83,6 +83,8 @@ def _lower_zeros(ctx: Context, args: list[Any], spans: list[Span], span: Span) -
             span,
             "wp.zeros(shape=4, dtype=float)",
         )
+    if isinstance(element, CompositeType) and not element.size:
+        raise KernelTypeError(f"an array cannot hold {element!r}, which has no components", span)
     return ctx.local_array(ArrayType(element, len(extents)), tuple(extents), span)
 
 

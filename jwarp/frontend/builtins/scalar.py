@@ -13,11 +13,12 @@ from jwarp.frontend.builtins.table import Builtin, check_count, check_same, defi
 from jwarp.frontend.context import Context
 from jwarp.frontend.tiles import operators
 from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, TileRef, describe, flatten, rebuild
+from jwarp.ir.attributes import Part, Separation
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Op, Operand, Value
 from jwarp.ir.operation import FLOAT, NUMBER, Kinds
 from jwarp.ir.ops import OPS
-from jwarp.types import CompositeType, ScalarType, as_scalar, bool_, int32
+from jwarp.types import CompositeType, ScalarType, as_scalar, bool_, float64, int32
 
 # -- one operation each
 
@@ -454,16 +455,57 @@ def _lower_held(ctx: Context, args: list[Binding], spans: list[Span], span: Span
     return _lower_replayed(ctx, [_lower_fixed(ctx, args, spans, span), args[0]], spans, span)
 
 
+def _lower_symmetric(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    x, y, values = (flatten(a, span) or [] for a in args[:3])
+    if _is_computed_at_once(ctx):
+        return args[0]
+    assert isinstance(args[3], Number)
+    made: list[Operand] = []
+    for k, (a, b) in enumerate(zip(x, y, strict=True)):
+        result = Value(a.type)
+        part = Part(int(args[3].value), k, len(values))
+        ctx.builder.append(Op("symmetric", (a, b, values[0]), part, result, span))
+        made.append(result)
+    return rebuild(args[0], made)
+
+
+def _lower_separation(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    if _is_computed_at_once(ctx):
+        return args[0]
+    made, kind = Value(float64), as_scalar(getattr(args[1], "object", None))
+    assert kind is not None and isinstance(args[2], Number)
+    told = Separation(kind.bits, bool(args[2].value))
+    ctx.builder.append(Op("separation", (ctx.scalar(args[0], span),), told, made, span))
+    return made
+
+
 fixed = Builtin("fixed(x: T) -> T", "x, as a constant for derivatives.", _lower_fixed)
 follow = Builtin("follow(x: T, y: T) -> T", "x, with the derivative of y.", _lower_follow)
 replayed = Builtin(
     "replayed(x: T, y: T) -> T", "x, with its derivative; where a derivative computes it again, y.", _lower_replayed
 )
+symmetric = Builtin(
+    "symmetric(x: T, y: Any, values: Any, factor: int) -> T",
+    "x, one of the factors of a decomposition; `y` is the same in float64, for derivatives that do not see how vectors"
+    " of equal values are chosen.",
+    _lower_symmetric,
+)
+separation = Builtin(
+    "separation(size: float64, dtype: Any, signed: bool) -> float64",
+    "How far apart values that go into `symmetric` have to be, the greatest of them being `size`; `signed` ones may be"
+    " negative.",
+    _lower_separation,
+)
 held = Builtin("held(x: T) -> T", "x, as a constant for a derivative, not for the derivative of that one.", _lower_held)
 
 
+def _is_computed_at_once(ctx: Context) -> bool:
+    """Whether this is outside of kernels, where all is computed while it is read."""
+    return ctx.max_unroll > MANY_TRIPS
+
+
 def _lower_rolled(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
-    if ctx.max_unroll > MANY_TRIPS:  # outside of kernels, where all is computed while it is read
+    if _is_computed_at_once(ctx):
         return args[0]
     result = Value(int32)  # not through `op`, which would fold it
     ctx.builder.append(Op("add", (ctx.scalar(args[0], span), zero(int32)), None, result, span))

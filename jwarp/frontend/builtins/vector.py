@@ -72,7 +72,8 @@ def _dot_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
 
 
 def _dot(e: Emitter, x: Composite, y: Composite, span: Span) -> Operand:
-    return total(e, elementwise(e, "mul", (x, y), span).items, span)
+    terms = elementwise(e, "mul", (x, y), span).items
+    return total(e, terms, span) if terms else zero(x.type.dtype)
 
 
 def _cross_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
@@ -132,6 +133,11 @@ def _skew_rule(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     return Composite(types.matrix((3, 3), v.type.dtype), (none, neg(z), y, z, none, neg(x), neg(y), x, none))
 
 
+def _check_components(name: str, v: Composite, span: Span) -> None:
+    if not v.items:
+        raise KernelTypeError(f"wp.{name} of {v.type!r}, which has no components", span)
+
+
 def _extremum(name: str) -> Rule:
     """The least or greatest component of a vector, or of two vectors component by component."""
 
@@ -139,6 +145,7 @@ def _extremum(name: str) -> Rule:
         values = _composites(name, args, min(max(len(args), 1), 2), span)
         if len(values) == 2:
             return elementwise(e, name, values, span)
+        _check_components(name, values[0], span)
         result = values[0].items[0]
         for item in values[0].items[1:]:
             result = e.emit(name, result, item, span=span)
@@ -152,6 +159,7 @@ def _argument_of(name: str, better: str) -> Rule:
 
     def rule(e: Emitter, args: Sequence[Binding], span: Span) -> Operand:
         (v,) = _composites(name, args, 1, span)
+        _check_components(name, v, span)
         best, position = v.items[0], Const(uint32, 0)
         place: Operand = position
         for k, item in enumerate(v.items[1:], 1):

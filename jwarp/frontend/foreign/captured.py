@@ -9,19 +9,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jwarp.errors import CompileError, Span
-from jwarp.frontend.syntax.source import Definition, Place, place_of
+from jwarp.frontend.syntax.source import Definition, Known, Place, place_of
 
 
 def definition_of(function: Callable, adjoint: Any) -> Definition:
     """What jwarp takes the function for; `adjoint` is what Warp knows of it.
 
-    Values that `wp.static` had where the function was defined hold; what its names stand for is looked up now.
+    Values that `wp.static` had where the function was defined hold; what its names stand for is looked up now. Where
+    Warp's code transformers have made another tree of it, that one counts.
     """
     definition = Definition.of(function)
+    if adjoint.transformers:
+        return dataclasses.replace(definition, tree=functools.partial(_transformed, adjoint.tree, definition.span))
     code = function.__code__
     parameters = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    cause = "Warp's code transformers changed it" if adjoint.transformers else "its file has changed since"
-    statics = functools.partial(_statics, adjoint.tree, parameters, definition.span, cause)
+    statics = functools.partial(_statics, adjoint.tree, parameters, definition.span)
     return dataclasses.replace(definition, statics=statics, evaluated=functools.partial(_evaluated, adjoint.tree))
 
 
@@ -36,9 +38,7 @@ def _evaluated(module: ast.Module) -> list[Any]:
     return found
 
 
-def _statics(
-    module: ast.Module, parameters: frozenset[str], span: Span, cause: str, own: ast.FunctionDef
-) -> Mapping[Place, Any]:
+def _statics(module: ast.Module, parameters: frozenset[str], span: Span, own: ast.FunctionDef) -> Mapping[Place, Any]:
     """What Warp put in place of calls of `wp.static` when the function was defined, by place in `own`, its tree.
 
     Raises:
@@ -47,7 +47,7 @@ def _statics(
     found: dict[Place, Any] = {}
     other = module.body[0]
     if not isinstance(other, ast.FunctionDef):
-        raise CompileError(f"Warp has another tree of `{own.name}`: {cause}", span)
+        raise CompileError(f"Warp has another tree of `{own.name}`", span)
     pending: list[tuple[Any, Any]] = [(own.args.args, other.args.args), (own.body, other.body)]
     while pending:
         x, y = pending.pop()
@@ -69,8 +69,40 @@ def _statics(
         elif x == y:
             continue
         raise CompileError(
-            f"`{own.name}` is not what its file says: {cause}",
-            span,
-            "restart Python after a change; write what a transformer would make of it",
+            f"`{own.name}` is not what its file says: its file has changed since", span, "restart Python after a change"
         )
     return found
+
+
+def _transformed(module: ast.Module, span: Span, lines: list[str]) -> ast.FunctionDef:
+    """A copy of the tree that Warp has, with its columns those of the file, which has `lines` of the function.
+
+    What Warp has put into it, functions and what `wp.static` gave, is there as that.
+    """
+    function = module.body[0]
+    if not isinstance(function, ast.FunctionDef):
+        raise CompileError("what Warp's code transformers have made of it is no function", span)
+    ast.fix_missing_locations(function)
+    made = _copied(function, len(lines[0]) - len(lines[0].lstrip()))
+    assert isinstance(made, ast.FunctionDef)
+    return made
+
+
+_PLAIN = (bool, int, float, str, bytes, complex, type(None), type(...))
+
+
+def _copied(node: Any, indent: int) -> Any:
+    if isinstance(node, list):
+        return [_copied(item, indent) for item in node]
+    if not isinstance(node, ast.AST):
+        return node
+    if hasattr(node, "warp_func"):
+        made: ast.AST = Known(node.warp_func)
+    elif isinstance(node, ast.Constant) and not isinstance(node.value, _PLAIN):
+        made = Known(node.value)
+    else:
+        made = type(node)(**{name: _copied(getattr(node, name, None), indent) for name in node._fields})
+    for name in node._attributes:
+        shift = indent if name.endswith("col_offset") else 0
+        setattr(made, name, (getattr(node, name, None) or 0) + shift)
+    return made

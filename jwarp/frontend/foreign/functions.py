@@ -19,12 +19,25 @@ class ForeignFunc(Func):
         """`overloads` are all of Warp's functions of this name, in order, `function` being the last one."""
         super().__init__(function.func, definition=definition_of(function.func, function.adj))
         self._types = {**function.adj.arg_types, **function.input_types}
+        self._of_warp = weakref.ref(function)
         if len(overloads) > 1:
             self.defined = tuple(map(ForeignFunc, overloads))
         if function.custom_grad_func is not None:
             self.gradient = ForeignFunc(function.custom_grad_func)
         if function.custom_replay_func is not None:
             self.replay = ForeignFunc(function.custom_replay_func)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        function = self._of_warp()
+        own = type(function).__init__.__code__.co_names if function is not None else ()
+        return {name: value for name, value in vars(function).items() if name not in own} if function else {}
+
+    def __getattr__(self, name: str) -> Any:
+        """What somebody has set as an attribute of the function."""
+        if "_of_warp" not in self.__dict__ or name not in (found := self.attributes):
+            raise AttributeError(name)
+        return found[name]
 
     @functools.cached_property
     def annotations(self) -> dict[str, Any]:

@@ -39,7 +39,12 @@ from jwarp.ir.visit import Rebuilder
 
 
 class Carried:
-    """The names that a loop carries, and the values that carry them."""
+    """The names that a loop carries, and the values that carry them.
+
+    `known` is what is so at the end of the body, where that has been read and need not be again.
+    """
+
+    known: State | None = None
 
     def __init__(
         self,
@@ -113,8 +118,12 @@ class Carried:
         self.ctx.frame.unset |= self.added  # until the body sets them
         self.ctx.frame.not_carried = frozenset(self.before.env.keys() - self.bindings.keys())
 
-    def next_values(self) -> list[Operand]:
-        """The carried values at the end of the body."""
+    def next_values(self, body: Callable[[], None]) -> list[Operand]:
+        """Read the body; the carried values at its end."""
+        if self.known is not None:
+            self.unset_inside, self.after = self.known.unset, self.known.env
+            return list(self.params)
+        body()
         state = state_of(self.ctx)
         values: list[Operand] = []
         for name, binding in self.bindings.items():
@@ -225,24 +234,29 @@ def enter_loop(ctx: Context, loop: ast.For | ast.While, body: Callable[[], None]
     returns = any(returns_value(n) for n in ast.walk(loop))
     if returns and "$result" not in ctx.frame.env:
         fresh.append("$result")
-    added = _join_arrays(ctx, names, body, fresh, ctx.span(loop))
+    added, known = _join_arrays(ctx, names, body, fresh, ctx.span(loop))
     carried = Carried(ctx, names, added, outer, never_empty, ctx.span(loop))
+    # A loop in one that is read for nothing is read once: else it would be twice as often for each loop around it.
+    carried.known = known if ctx.trials else None
     carried.lost_names = [n for n in fresh if n not in added]
     carried.enter()
     return carried
 
 
-def _join_arrays(ctx: Context, names: list[str], body: Callable, fresh: list[str], span: Span) -> dict[str, Binding]:
+def _join_arrays(
+    ctx: Context, names: list[str], body: Callable, fresh: list[str], span: Span
+) -> tuple[dict[str, Binding], State | None]:
     """Let names stand for any of the arrays that they are before the loop and after some trip.
 
     Returned is what `fresh` names, which have no value before the loop, are after a trip. Arrays among them get one
-    before it, of no elements.
+    before it, of no elements. And what all names stand for after a trip, if the body was read and left nothing else.
     """
+    state: State | None = None
     made, added = ctx.first_local + len(ctx.locals), dict[str, Binding]()
     known = {scalar for binding in ctx.frame.env.values() for scalar in flatten(binding, span) or ()}
     asked = [*fresh, *(n for n in names if holds_array(ctx.frame.env.get(n)))]
     while asked:
-        after, asked = _types_after(ctx, names, body, asked, span), []
+        (after, state), asked = _types_after(ctx, names, body, asked, span), []
         env = ctx.frame.env
         for name, binding in after.items():
             if not holds_array(binding):
@@ -257,7 +271,7 @@ def _join_arrays(ctx: Context, names: list[str], body: Callable, fresh: list[str
                 added |= {name: env[name]} if name in fresh else {}
                 asked = [n for n in after if holds_array(after[n])]
         names += [n for n in added if n not in names]
-    return added
+    return added, state
 
 
 def _is_only_changed(ctx: Context, name: str, loop: ast.stmt) -> bool:
@@ -271,22 +285,31 @@ def _is_only_changed(ctx: Context, name: str, loop: ast.stmt) -> bool:
     return all(id(n) in changed for n in stores if n.id == name)
 
 
-def _types_after(ctx: Context, names: list[str], body: Callable, fresh: list[str], span: Span) -> dict[str, Binding]:
-    """What `fresh` names stand for after the body, found by reading it once for nothing."""
+def _types_after(
+    ctx: Context, names: list[str], body: Callable, fresh: list[str], span: Span
+) -> tuple[dict[str, Binding], State | None]:
+    """What `fresh` names stand for after the body, found by reading it once for nothing.
+
+    And what all names do, unless there are tiles, or local arrays that the body made or used.
+    """
     before, arity, warnings = state_of(ctx), ctx.tid_arity, dict(ctx.warnings)
     memory = dict(ctx.frame.memory)
     locals, gradients, components = list(ctx.locals), list(ctx.gradients), (list(ctx.stored), list(ctx.free))
     not_carried = ctx.frame.not_carried
     Carried(ctx, names, {}, {}, False, span).enter()
+    ctx.trials += 1
     with ctx.builder.block():
         body()
+        state = state_of(ctx)
         found = {n: ctx.tiles.loose(ctx.frame.env[n], span) for n in fresh if n in ctx.frame.env}
         found = {n: b if n == "$result" else stored.as_value(ctx, b, span) for n, b in found.items()}
+    ctx.trials -= 1
+    same = (locals, *components, memory) == (ctx.locals, ctx.stored, ctx.free, ctx.frame.memory)
     restore(ctx, before)
     ctx.tid_arity, ctx.warnings, ctx.gradients = arity, warnings, gradients
     ctx.locals, (ctx.stored, ctx.free) = locals, components
     ctx.frame.not_carried, ctx.frame.memory = not_carried, memory
-    return found
+    return found, state if same and not ctx.block_dim else None
 
 
 def _is_changed_by_part(binding: Binding) -> bool:

@@ -116,8 +116,6 @@ def _with_replay(ctx: Context, replay: Func, arguments: dict[str, Binding], resu
     """
     if result == ():
         return result
-    if ctx.block_dim:
-        raise CompileError(f"`{replay.name}` is a replay, which kernels with tiles cannot have", span)
     env = dict(zip(replay.signature.parameters, arguments.values(), strict=True))
     caller, ctx.frame = ctx.frame, Frame(replay.source, env=env)
     ctx.stack.append(replay)

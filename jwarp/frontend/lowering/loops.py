@@ -49,7 +49,7 @@ def for_(ctx: Context, loop: ast.For) -> None:
     typed = None if all(isinstance(b, Number) for b in bounds) else kind
     name = loop.target.id
     held = ctx.frame.env.get(name)
-    if isinstance(held, (Value, Const, Number)) and held.type is not kind:
+    if held is not None and not (isinstance(held, (Value, Const, Number)) and held.type is kind):
         del ctx.frame.env[name]  # the variable is a new one, as in Warp
     if trips is not None and unroll(ctx, loop, name, trips, typed):
         return
@@ -156,8 +156,7 @@ def _counted_loop(
         return
     carried = enter_loop(ctx, loop, body, never_empty)
     with ctx.builder.block() as nodes:
-        body()
-        following = carried.next_values()
+        following = carried.next_values(body)
     block = make_block(nodes, following)
     assert count_step is not None
     ctx.builder.append(
@@ -239,8 +238,7 @@ def _conditional_loop(
         for flag in ("$return", "$break"):  # the condition says that none is set
             if flag in ctx.frame.env:
                 ctx.frame.env[flag] = FALSE
-        body()
-        following = carried.next_values()
+        following = carried.next_values(body)
         if counter is not None:
             index, start, _ = counter
             following.append(ctx.emit("add", index, Const(index.type, 1), span=span))

@@ -11,6 +11,7 @@ from jwarp.frontend.builtins.table import BUILTINS, public
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.rules import expression, lower
 from jwarp.frontend.lowering.stored import as_value, in_memory
+from jwarp.frontend.syntax.source import Known
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -39,6 +40,12 @@ def constant(ctx: Context, node: ast.Constant) -> Binding:
         ctx.span(node),
         "kernels compute with numbers and bools; write math.inf for infinity, math.nan for NaN",
     )
+
+
+@expression(Known)
+def known(ctx: Context, node: Known) -> Binding:
+    """A Python object."""
+    return bind_python(node.value, "wp.static(…)", ctx.span(node))
 
 
 @expression(ast.Tuple)

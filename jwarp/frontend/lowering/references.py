@@ -17,8 +17,9 @@ from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.places import Place, change, place_of, read
 from jwarp.frontend.lowering.stored import as_value
+from jwarp.frontend.meaning import meaning
 from jwarp.frontend.native import NativeFunc
-from jwarp.frontend.syntax.source import variable_of
+from jwarp.frontend.syntax.source import Known, variable_of
 from jwarp.frontend.values import array_views, composites
 from jwarp.frontend.values.array_choices import arrays_of
 from jwarp.frontend.values.bindings import (
@@ -245,6 +246,8 @@ def _callee(ctx: Context, node: ast.expr) -> tuple[Any, int]:
             return getattr(owner.type, node.attr, None), 1
         owner, _ = _callee(ctx, node.value)
         return (vars(owner).get(node.attr), 0) if inspect.ismodule(owner) else (None, 0)
+    if isinstance(node, Known):
+        return meaning(node.value), 0
     if isinstance(node, ast.Name):
         if node.id in ctx.frame.env:
             found = ctx.frame.env[node.id]

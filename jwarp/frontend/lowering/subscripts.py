@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jwarp.errors import CompileError, KernelTypeError, Span
@@ -17,11 +17,13 @@ from jwarp.frontend.values.bindings import (
     Composite,
     Number,
     OneOf,
+    PythonRef,
     Referenced,
     Shape,
     Stored,
     StructArray,
     TileRef,
+    bind_python,
     describe,
 )
 from jwarp.ir.builder import zero
@@ -64,6 +66,35 @@ def _of_shape(ctx: Context, owner: Shape, node: ast.Subscript) -> Binding:
     return ctx.extent(owner.array, _within(axis, dims, ctx.span(node.slice)), ctx.span(node))
 
 
+def _of_python(ctx: Context, owner: PythonRef, node: ast.Subscript) -> Binding:
+    """A function or type out of a list or dict, by an index or key that is known."""
+    table, span = owner.object, ctx.span(node)
+    if not isinstance(table, (list, Mapping)):
+        raise KernelTypeError(f"{describe(owner)} cannot be indexed", span, scalar_hint(owner))
+    key = _known(ctx, node.slice)
+    try:
+        found = bind_python(table[key], ast.unparse(node), span)
+    except (KeyError, IndexError, TypeError):
+        what = f"no entry {key!r}" if isinstance(table, Mapping) else f"{len(table)} entries, of which {key!r} is none"
+        raise CompileError(f"`{ast.unparse(node.value)}` has {what}", ctx.span(node.slice)) from None
+    if not isinstance(found, PythonRef):
+        hint = "take the number out in Python, where its value is that of now: wp.static(a[k])"
+        raise KernelTypeError(f"{describe(owner)} cannot be indexed for {describe(found)}", span, hint)
+    return found
+
+
+def _known(ctx: Context, node: ast.expr) -> Any:
+    """The number, text or other Python object that an index is."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    binding = lower(ctx, node)
+    if isinstance(binding, (Number, Const)):
+        return binding.value
+    if isinstance(binding, PythonRef):
+        return binding.object
+    raise CompileError("which function it is must be known when the kernel is built", ctx.span(node), "wp.static(…)")
+
+
 def _of_tuple(ctx: Context, owner: tuple, node: ast.Subscript) -> Binding:
     return owner[_within(_constant_integer(ctx, node.slice), len(owner), ctx.span(node.slice))]
 
@@ -77,6 +108,7 @@ _SUBSCRIPTS: dict[type, Callable[[Context, Any, ast.Subscript], Binding]] = {
     **dict.fromkeys((Stored, Referenced), _of_stored),
     Shape: _of_shape,
     tuple: _of_tuple,
+    PythonRef: _of_python,
 }
 
 

@@ -7,7 +7,7 @@ import builtins
 import contextlib
 import inspect
 import linecache
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,14 @@ Statics = Callable[[ast.FunctionDef], Mapping[Place, Any]]
 def place_of(node: ast.expr) -> Place:
     """Where `node` stands in its tree, and no other expression of its kind does."""
     return (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
+
+
+class Known(ast.expr):
+    """An expression whose value, a Python object, is known."""
+
+    def __init__(self, value: Any):
+        super().__init__()
+        self.value = value
 
 
 @dataclass(frozen=True)
@@ -118,7 +126,8 @@ class Definition:
     """What the names and the file of a function were when it was decorated.
 
     `statics` tells of its tree what calls of `wp.static` gave then; without it, they are still to be evaluated.
-    `evaluated` has all their values, whatever else may be among them.
+    `evaluated` has all their values, whatever else may be among them. `tree` gives another tree than the lines of the
+    function do, as from other code that changed it.
     """
 
     captured: dict[str, Any]
@@ -126,6 +135,7 @@ class Definition:
     span: Span
     statics: Statics | None = None
     evaluated: Callable[[], list[Any]] | None = None
+    tree: Callable[[list[str]], ast.FunctionDef] | None = None
 
     @staticmethod
     def of(function: Callable) -> Definition:
@@ -135,9 +145,13 @@ class Definition:
 
 
 def read_source(
-    function: Callable, captured: Mapping[str, Any], text: list[str], statics: Statics | None = None
+    function: Callable,
+    captured: Mapping[str, Any],
+    text: list[str],
+    statics: Statics | None = None,
+    tree: Callable[[list[str]], ast.FunctionDef] | None = None,
 ) -> Source:
-    """Parse `function`, whose file has the lines `text`."""
+    """Parse `function`, whose file has the lines `text`; `statics` and `tree` as in its definition."""
     file, first_line = file_of(function), function.__code__.co_firstlineno
     lines = inspect.getblock(text[first_line - 1 :])
     if not lines:
@@ -147,7 +161,7 @@ def read_source(
             "define kernels in a file or a notebook cell, not through exec or a bare prompt",
         )
     try:
-        body = _parse(lines)
+        body: Sequence[ast.stmt] = _parse(lines) if tree is None else [tree(lines)]
     except SyntaxError as error:
         raise CompileError(
             f"the source of `{function.__name__}` cannot be parsed: {error.msg}", Span(file, first_line)

@@ -186,7 +186,7 @@ class Composite:
     @property
     def rows(self) -> tuple[tuple[Operand, ...], ...]:
         """The components of each row of a matrix; of others, all in one row."""
-        width = self.type.shape[-1]
+        width = self.type.shape[-1] or 1
         return tuple(self.items[k : k + width] for k in range(0, len(self.items), width))
 
     @property

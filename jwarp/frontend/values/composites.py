@@ -93,7 +93,8 @@ def make_vector(e: Emitter, args: Sequence[Binding], span: Span) -> Composite:
     assert isinstance(values, tuple)
     first = values[0] if len(values) == 1 else None
     if length is not None:
-        extent = positive(length, "length", span)
+        is_zero = isinstance(length, (Number, Const)) and length.value == 0 and not isinstance(length.value, bool)
+        extent = 0 if is_zero else positive(length, "length", span)
     elif isinstance(first, Composite):
         extent = first.type.size
     elif len(values) > 1:
@@ -228,6 +229,8 @@ def selected_type(type: CompositeType, selectors: Sequence[Selector]) -> ScalarT
 
 def read(e: Emitter, value: Composite, selectors: Sequence[Selector], span: Span) -> Binding:
     """`v[i]`, `m[i, j]`, the row `m[i]`, the slice `v[1:3]`."""
+    if selectors and not value.items:
+        raise CompileError(f"{value.type!r} has no components", span)
     axes = [s if isinstance(s, range) else (s,) for s in axes_of(value.type.shape, selectors)]
     items = tuple(at(e, value, place, span) for place in itertools.product(*axes))
     kind = selected_type(value.type, selectors)

@@ -211,6 +211,35 @@ def with_barrier(x: wp.array[float], y: wp.array[float]):
     y[lane] = t[lane] * 2.0
 
 
+@wp.func
+def plus_two(x: float):
+    return x + 2.0
+
+
+@wp.func
+def plus_one(x: float):
+    return x + 1.0
+
+
+plus_one.fallback = plus_two
+
+
+@wp.kernel
+def by_attributes(x: wp.array[float]):
+    x[0] = plus_one.fallback(x[0]) * plus_one(x[0])
+
+
+@wp.kernel
+def by_attributes_of_warp(x: wp.array[float]):
+    x[0] = plus_one.mangled_name(x[0])
+
+
+def test_attributes_that_authors_give_to_functions():
+    assert jwarp.launch(by_attributes, 1, [np.full(1, 3.0, np.float32)])["x"][0] == 20.0
+    with pytest.raises(jwarp.CompileError, match="`plus_one` has no attribute `mangled_name`"):
+        jwarp.inspect(by_attributes_of_warp, "ir")
+
+
 def test_tiles_in_blocks():
     for launch in (
         lambda: jwarp.launch_tiled(with_barrier, 1, [X], [N], block_dim=4),
@@ -316,19 +345,39 @@ def test_static_of_the_length_of_an_argument_is_that_of_each_call():
 # -- what is refused
 
 
+@wp.func
+def twice(x: float):
+    return x + x
+
+
+@wp.func
+def scaled_by_attribute(x: float):
+    return x
+
+
 class ZeroForOne(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
         return ast.copy_location(ast.Constant(0.0), node) if node.value == 1.0 else node
 
 
 def test_code_transformers():
+    """The tree that they make is the function; places in the file stay right."""
+
     def raw(x: wp.array[float], y: wp.array[float]):
         i = wp.tid()
-        y[i] = x[i] + 1.0
+        y[i] = x[i] + 1.0 + wp.static(names.factor) * scaled_by_attribute.by(x[i])
 
-    kernel = wp.Kernel(raw, module=wp.get_module(f"{__name__}_transformed"), code_transformers=[ZeroForOne()])
-    with pytest.raises(jwarp.CompileError, match="`raw` is not what its file says: Warp's code transformers"):
-        run(kernel, X)
+    def wrong(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = x[i] + 3
+
+    scaled_by_attribute.by = twice
+    module = wp.get_module(f"{__name__}_transformed")
+    made = [wp.Kernel(function, module=module, code_transformers=[ZeroForOne()]) for function in (raw, wrong)]
+    np.testing.assert_allclose(run(made[0], X), 5 * X)
+    with pytest.raises(jwarp.KernelTypeError) as error:
+        run(made[1], X)
+    assert "y[i] = x[i] + 3\n" in str(error.value) and "|                ^^^" in str(error.value)
 
 
 def test_a_file_that_changed_before_the_kernel_was_met(tmp_path):

@@ -1,0 +1,58 @@
+"""Kernels whose threads run in order, as text for GPUs that is run on the processor, in any order of its threads."""
+
+import numpy as np
+from counter_kernels import KERNELS, N, point
+from host import BACKWARD, FORWARD, compile_host, run_host
+
+import jwarp as wp
+from jwarp.backend.cuda.compile import CudaKernel
+from jwarp.backend.interpreter.machine import run
+from jwarp.config import Settings
+from jwarp.launching.derive import Variant, derive
+from jwarp.launching.program import program_of
+
+PLAIN = Settings(cache_dir="")
+ORDERED = Settings(cache_dir="", deterministic=wp.DeterministicMode.RUN_TO_RUN)
+VARIANTS = (
+    Variant("tangent", (4,), (0,), for_gpu=True),
+    Variant("adjoint", (0,), (4,), for_gpu=True),
+    Variant("adjoint", (0,), (4,), along=(0,), for_gpu=True),
+)
+
+
+def arguments(rng, kernel):
+    """Arguments of a kernel or a derivative of one, by the names of its parameters."""
+    x, cell, trips, n, y = point(5)
+    given = {"x": x, "cell": cell, "trips": trips, "n": n, "y": y}
+
+    def argument(param):
+        like = given[param.name.split("_")[-1]]
+        if param.dtype.is_int:  # marks of elements start as zeros
+            return given.get(param.name, np.zeros(len(like), param.dtype.dtype))
+        return given.get(param.name, rng.normal(size=len(like)))
+
+    return [argument(p) for p in kernel.params]
+
+
+def test_threads_and_their_derivatives_run_in_order():
+    """Loops of unknown length that take places have no derivative there: that would have to remember them all."""
+    programs, refused = [], set()
+    for kernel in KERNELS:
+        program = program_of(kernel, ORDERED)
+        programs.append(program.gpu_kernel)
+        for variant in VARIANTS:
+            try:
+                programs.append(derive(program, variant).program.gpu_kernel)
+            except wp.NotDifferentiableError as error:
+                assert "on the CPU" in str(error) and variant.is_adjoint
+                refused.add(kernel.name)
+    assert refused == {"several_places", "bits_of_cells", "taken_in_turns"}
+    assert sum(kernel.ordered for kernel in programs) > 2 * len(KERNELS)
+    rng = np.random.default_rng(0)
+    texts = [CudaKernel(k, PLAIN).unit(rng.choice(["checked", "flat checked"]), 64).text for k in programs]
+    for kernel, host in zip(programs, compile_host(texts), strict=True):
+        given = arguments(rng, kernel)
+        expected = run(kernel, (N,), given)
+        for order, blocks in ((FORWARD, None), (BACKWARD, 3), (4, 1)):
+            for found, wanted in zip(run_host(host, kernel, (N,), given, order, blocks=blocks), expected, strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12, err_msg=kernel.name)

@@ -129,12 +129,13 @@ def add(memory: Memory, element: Element, value: str, mask: str | None) -> None:
         vector, active = code.vector(scalar_type(type)), _active(code, mask)
         code.line(f"call void {function}({code.vector('ptr')} {pointers}, {vector} {value}, i64 {active})")
     else:  # every lane has an element of its own
-        total = _plus(code.instructions(BODY, True), type, memory.load(element, mask), value)
+        total = plus(code.instructions(BODY, True), type, memory.load(element, mask), value)
         memory.store(element, total, mask)
         memory.used[-2:] = ["vector addition"]
 
 
-def _plus(out: Instructions, type: ScalarType, x: str, y: str) -> str:
+def plus(out: Instructions, type: ScalarType, x: str, y: str) -> str:
+    """A sum, of 16-bit floats in 32 bits."""
     if type.is_float and type.bits == 16:
         return convert(
             out, float32, type, out.binary("fadd", float32, *(convert(out, type, float32, v) for v in (x, y)))
@@ -145,7 +146,7 @@ def _plus(out: Instructions, type: ScalarType, x: str, y: str) -> str:
 def _add_at(code: Code, type: ScalarType, place: str, value: str) -> None:
     kind, align = memory_type(type), type.bits // 8
     old = code.define(f"load {kind}, ptr {place}, align {align}")
-    total = _plus(code.instructions(BODY, False), type, old, value)
+    total = plus(code.instructions(BODY, False), type, old, value)
     code.line(f"store {kind} {total}, ptr {place}, align {align}")
 
 

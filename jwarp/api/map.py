@@ -289,7 +289,8 @@ def _places(out: Any, mapped: Mapped, shapes: Sequence[tuple[Any, ...]]) -> list
     for place, shape in zip(given, shapes, strict=True):
         if isinstance(place, jax.Array):
             raise LaunchError(
-                "wp.map: out is a JAX array, which cannot be written to", hint="leave it out: a new array comes back"
+                "wp.map: out is a JAX array, which nothing can write to",
+                hint="leave it out and use what comes back, a new array: y = wp.map(…)",
             )
         if _shape(place) != tuple(shape):
             raise LaunchError(f"wp.map: out has shape {_shape(place)}, the result of {name} has {tuple(shape)}")

@@ -12,11 +12,12 @@ from typing import Any
 from jwarp.autodiff.custom_gradients import Inlined
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import rules_of
-from jwarp.errors import CompileError, NotDifferentiableError, Span
-from jwarp.frontend.lowering.derivatives import install
-from jwarp.ir.attributes import Detached, Rule
+from jwarp.errors import CompileError, NotDifferentiableError
+from jwarp.frontend.lowering.derivatives import Differentiated, install
+from jwarp.ir.attributes import ArrayNumber, Detached, Rule
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.nodes import Block, Const, For, Gradient, If, Node, Op, Operand, Value, While
+from jwarp.ir.operation import Operation
 from jwarp.ir.visit import Rebuilder
 from jwarp.types import TileType
 
@@ -30,21 +31,27 @@ def gradients(
     inputs: Sequence[tuple[Value, Operand]],
     results: Sequence[Operand],
     authored: Sequence[Gradient],
-    name: str,
-    span: Span,
+    function: Differentiated,
 ) -> list[Operand]:
     """The gradient of the sum of the float `results` by each of the `inputs`, of which `nodes` make them.
 
     Raises:
         NotDifferentiableError: there is no exact rule for an operation on the way; it names the line.
-        CompileError: `nodes` write to arrays.
+        CompileError: `nodes` write to other arrays.
     """
-    made = _Directions(builder, authored, name)
-    for k, (value, operand) in enumerate(inputs):
-        made.known[value] = operand
-        made.tangents[value] = {k: Const(value.type, 1.0)}
-    made.nodes(Block(tuple(nodes)))
-    builder.span = span
+    twins: dict[tuple[int, int], int] = {}
+    while True:  # until no more elements of arrays are found to change along some input
+        made = _Directions(builder, authored, function, dict(twins))
+        for k, (value, operand) in enumerate(inputs):
+            made.known[value] = operand
+            made.tangents[value] = {k: Const(value.type, 1.0)}
+        with builder.block() as found_nodes:
+            made.nodes(Block(tuple(nodes)))
+        if made.twins == twins:
+            break
+        twins = made.twins
+    builder.extend(found_nodes)
+    builder.span = function.span
     found = []
     for k, (value, _) in enumerate(inputs):
         parts = [made.of(x)[k] for x in results if k in made.of(x)]
@@ -56,12 +63,26 @@ def gradients(
     return found
 
 
+def _is_plain_write(row: Operation) -> bool:
+    """Whether an operation changes an array as tangents change theirs: it clears, stores or adds."""
+    changes = row.attribute is ArrayNumber and row.changes_elements and not row.uses_log
+    return changes and (not row.is_atomic or row.combines == "add")
+
+
 class _Directions(Rebuilder):
     """Builds operations with what their results change by along each input."""
 
-    def __init__(self, builder: Builder, authored: Sequence[Gradient], name: str):
+    def __init__(
+        self,
+        builder: Builder,
+        authored: Sequence[Gradient],
+        function: Differentiated,
+        twins: dict[tuple[int, int], int],
+    ):
+        """`twins` has the local arrays of the tangents of others, by their number and that of the input."""
         super().__init__()
-        self.builder, self.authored, self.name = builder, authored, name
+        self.builder, self.authored, self.function, self.name = builder, authored, function, function.name
+        self.twins = twins
         self.tangents: dict[Value, Tangents] = {}
         self.rules: dict[int, Op] = {}
         # What values are where a derivative computes them again, if that is something else.
@@ -75,6 +96,9 @@ class _Directions(Rebuilder):
 
     def op(self, node: Op) -> None:
         row = node.row
+        if _is_plain_write(row) and node.array in self.function.own:
+            self.keep(node)
+            return self.write(node)
         if row.is_write or isinstance(getattr(node.result, "type", None), TileType):
             what = "uses tiles" if not row.is_write else "writes to an array"
             raise CompileError(f"`{self.name}` {what}, so wp.grad cannot take its gradient", node.span)
@@ -92,10 +116,48 @@ class _Directions(Rebuilder):
         self.tangents.pop(node.result, None)
         if node.name == "detach":
             made = self.detached(node)
+        elif node.name == "load":
+            made = self.loaded(node)
         else:
             made = self.pure(node) if any(self.of(x) for x in node.args) else {}
         if made:
             self.tangents[node.result] = made
+
+    def write(self, node: Op) -> None:
+        """Let the tangents of a local array change as its elements do."""
+        if node.name == "clear":
+            for twin in self.twins_of(node.array).values():
+                self.builder.effect("clear", attr=twin)
+            return
+        tangents = self.of(node.args[-1])
+        for k in tangents:
+            if (node.array, k) not in self.twins:
+                self.twins[node.array, k] = self.function.twin(node.array)
+        if node.args[-1] in self.again:
+            raise NotDifferentiableError(
+                f"wp.grad({self.name}): what a replay gives is stored in a local array", node.span, "use a variable"
+            )
+        before: Tangents = {}
+        for k, twin in self.twins_of(node.array).items():
+            args = (*self.operands(node.args[:-1]), tangents.get(k, zero(node.args[-1].type)))
+            result = None if node.result is None else Value(node.result.type)
+            self.builder.append(Op(node.name, args, twin, result, node.span))
+            if result is not None:
+                before[k] = result
+        if node.result is not None:
+            self.tangents[node.result] = before
+
+    def loaded(self, node: Op) -> Tangents:
+        assert node.result is not None
+        found: Tangents = {}
+        for k, twin in self.twins_of(node.array).items():
+            found[k] = loaded = Value(node.result.type)
+            self.builder.append(Op("load", self.operands(node.args), twin, loaded, node.span))
+        return found
+
+    def twins_of(self, array: int) -> dict[int, int]:
+        """The arrays of the tangents of a local array, by the number of the input."""
+        return {k: twin for (own, k), twin in self.twins.items() if own == array}
 
     def repeat(self, node: Op) -> None:
         """Note what a derivative takes the result of an operation for."""

@@ -366,6 +366,10 @@ class Context:
     def local_array(self, kind: ArrayType, extents: tuple[int, ...], span: Span) -> ArrayRef:
         """A new array of this thread's own, all zeros."""
         local = Local(self.assigned_name or "local array", kind, (*extents, *kind.components))
+        self._check_room(local, span)
+        return ArrayRef(self._new_local(local), local.name, kind, (), extents)
+
+    def _check_room(self, local: Local, span: Span) -> None:
         written = _bytes_of([*self.locals, local]) - _bytes_of(self.stored)
         if written > MAX_LOCAL_BYTES:
             raise CompileError(
@@ -375,7 +379,13 @@ class Context:
                 "use a smaller array, or a parameter with an axis for the threads; an unrolled loop has the arrays "
                 "of its body once for each trip: wp.config.max_unroll",
             )
-        return ArrayRef(self._new_local(local), local.name, kind, (), extents)
+
+    def another_local(self, number: int, span: Span) -> int:
+        """The number of a new local array like the one of this number, to be cleared where that is."""
+        local = self.locals[number - self.first_local]
+        self._check_room(local, span)
+        self.locals.append(local)
+        return self.first_local + len(self.locals) - 1
 
     def array_of_components(self, name: str, kind: CompositeType) -> ArrayRef | None:
         """A local array, all zeros, for the components of a variable; None if there are too many of these."""

@@ -19,7 +19,7 @@ from jwarp.analysis.ownership import owned_arrays, stencils
 from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import Proofs, prove
 from jwarp.analysis.tape_sizes import fits_thread
-from jwarp.analysis.thread_order import awaited
+from jwarp.analysis.thread_order import awaited, depends_on_order
 from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.custom_gradients import authored_refusal, plain, refuse_without_results
 from jwarp.autodiff.derived_parameters import Derived, aligned
@@ -233,7 +233,9 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
 
 def _named(kernel: nodes.Kernel, program: GeneratedProgram, variant: Variant) -> nodes.Kernel:
     described = variant.describe(program.differentiated)
-    named = dataclasses.replace(plain(kernel), variant=described)
+    # Which of equal values takes a gradient depends on the order, too.
+    ordered = kernel.ordered or (bool(program.settings.deterministic) and depends_on_order(kernel))
+    named = dataclasses.replace(plain(kernel), variant=described, ordered=ordered)
     if _checks(program):
         # JAX drops the launch itself where only its gradient is used, and its checks with it. NaNs are not looked
         # for: the rules compute some that they then pass over.

@@ -22,13 +22,13 @@ from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
 from jwarp.config import Settings
-from jwarp.errors import LaunchError, NotDifferentiableError, Span
+from jwarp.errors import JwarpError, LaunchError, NotDifferentiableError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import MAX_BLOCK_DIM
-from jwarp.launching.geometry import Geometry, blocks, fold
+from jwarp.launching.geometry import Geometry, blocks, fold, not_whole
 from jwarp.launching.handwritten import configuration
 from jwarp.passes.instrument import instrument
 from jwarp.passes.merge import merge_arrays
@@ -258,14 +258,20 @@ class GeneratedProgram(Program):
         """A kernel with tiles is read anew for each size of blocks."""
         if block_dim > MAX_BLOCK_DIM:
             raise LaunchError(f"kernel '{self.name}': block_dim must be at most {MAX_BLOCK_DIM}, got {block_dim}")
-        geometry, lane_axis, count = blocks(dims, block_dim, self.kernel.tid_dims, self.name)
+        geometry, lane_axis, count, rows = blocks(dims, block_dim, self.kernel.tid_dims, self.name)
 
         def made() -> GeneratedProgram:
             kernel = self.owner() if self.owner is not None else None
             assert kernel is not None, "who launches a kernel holds it"
-            return _generated(kernel, kernel.block_ir(self.settings, block_dim, lane_axis, count), self.settings)
+            try:
+                ir = kernel.block_ir(self.settings, block_dim, lane_axis, count, rows)
+            except JwarpError as error:
+                if not rows:
+                    raise
+                raise not_whole(self.name, dims, block_dim, str(error)) from error
+            return _generated(kernel, ir, self.settings)
 
-        return _IN_BLOCKS.of(self).made((block_dim, lane_axis, count), made), geometry
+        return _IN_BLOCKS.of(self).made((block_dim, lane_axis, count, rows), made), geometry
 
     def merged(self, pairs: Pairs) -> GeneratedProgram:
         return _MERGED.of(self).made(pairs, lambda: self._merged(pairs)) if pairs else self
@@ -415,8 +421,8 @@ class HandwrittenProgram(Program):
 
 
 _PROGRAMS: PerOwner[Kernel, Settings, Program] = PerOwner("programs of a kernel", MAX_SETTINGS)
-_IN_BLOCKS: PerOwner[GeneratedProgram, tuple[int, int | None, int | None], GeneratedProgram] = PerOwner(
-    "programs of a kernel with tiles, by size of blocks", MAX_FORMS
+_IN_BLOCKS: PerOwner[GeneratedProgram, tuple[int, int | None, int | None, tuple[int, ...]], GeneratedProgram] = (
+    PerOwner("programs of a kernel with tiles, by size of blocks", MAX_FORMS)
 )
 _MERGED: PerOwner[GeneratedProgram, Pairs, GeneratedProgram] = PerOwner("programs for arrays that are one", MAX_FORMS)
 _IN_ORDER: PerOwner[GeneratedProgram, str, GeneratedProgram] = PerOwner("programs in the order of threads", "one each")

@@ -308,3 +308,59 @@ def test_loops_that_go_on_by_themselves_run_in_step():
     lock, total = wp.launch(not_waiting, 50, [jnp.zeros(50, jnp.int32)], [2, 2])
     assert_array_equal(total, [100, 0])
     assert_array_equal(lock, [150, 50])
+
+
+# Kernels with tiles: blocks run in order, and the lanes of one statement
+
+
+@wp.kernel
+def places_of_lanes(x: wp.array[F], n: wp.array[int], y: wp.array[F]):
+    i, _ = wp.tid()
+    v = wp.untile(wp.tile_load(x, shape=64, offset=(i * 64,)))
+    place = wp.atomic_add(n, 0, 1)
+    if v > F(0.0):
+        other = wp.atomic_add(n, 1, 1)
+    else:
+        other = wp.atomic_sub(n, 1, 2)
+    y[place] = v * v * F(other)
+
+
+@wp.kernel
+def places_of_lanes_in_loops(x: wp.array[F], n: wp.array[int], trips: wp.array[int], y: wp.array[F]):
+    i, j = wp.tid()
+    v = wp.untile(wp.tile_load(x, shape=64, offset=(i * 64,)))
+    s = F(0.0)
+    for _ in range(trips[i]):
+        s += v * F(wp.atomic_add(n, 0, 1))
+    y[i * 64 + j] = s * s
+
+
+def test_blocks_run_in_order():
+    x = np.random.default_rng(0).normal(size=192)
+
+    def run(x):
+        return wp.launch_tiled(places_of_lanes, [3], [x], [2, 192], block_dim=64)
+
+    y, back = jax.vjp(lambda x: run(x)[1], jnp.asarray(x))
+    with wp.config(deterministic=True):
+        n, again = run(jnp.asarray(x))
+    assert_array_equal(y, again)
+    assert n[0] == 192
+    assert_allclose(back(jnp.ones(192))[0], 2 * y / x, rtol=1e-12)
+
+
+def test_places_of_lanes_in_loops_are_not_kept():
+    def run(x):
+        trips = jnp.asarray([2, 0, 3], jnp.int32)
+        return wp.launch_tiled(
+            places_of_lanes_in_loops, [3], {"x": x, "trips": trips}, {"n": 1, "y": 192}, block_dim=64
+        )["y"]
+
+    x = jnp.asarray(np.random.default_rng(0).normal(size=192))
+    y, slope = jax.jvp(run, (x,), (x,))
+    assert_allclose(slope, 2 * y, rtol=1e-12)
+    with pytest.raises(wp.NotDifferentiableError) as error:
+        jax.grad(lambda x: run(x).sum())(x)
+    assert "a kernel with tiles uses what atomic operations find" in str(error.value)
+    assert "s += v * F(wp.atomic_add(n, 0, 1))" in str(error.value) and "^^^^" in str(error.value)
+    assert "help: count in a launch of its own" in str(error.value)

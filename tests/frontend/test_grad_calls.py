@@ -155,10 +155,30 @@ def writes(a: wp.array[float], x: float):
 
 
 @wp.func
-def with_local(x: float):
-    a = wp.zeros(2, dtype=float)
-    a[0] = x
-    return a[0]
+def with_local(x: d, v: wp.vec2d, n: int):
+    a = wp.zeros(4, dtype=d)
+    b = wp.zeros(shape=(2, 2), dtype=wp.vec2d)
+    count = wp.zeros(2, dtype=int)
+    a[0] = d(2.0)
+    for k in range(n):
+        p = a if k % 2 == 0 else a[1:]
+        a[(k + 1) % 4] = wp.sin(p[k % 3]) * x + a[-1]
+        b[k % 2, 0] = v * a[k % 4]
+        a[1] += x * b[0][0][1]
+        count[k % 2] += 1
+    s = d(0.0)
+    for i in range(2):
+        c = wp.zeros(2, dtype=d)
+        c[i] += s + x
+        s += c[0] * c[1] + d(count[i]) * c[i] + b[i, 0][0] * a[2]
+    wp.atomic_add(a, 3, x)
+    return s * a[3]
+
+
+@wp.func
+def stores_one(a: wp.array[float], x: float):
+    a[0] = 1.0
+    return x
 
 
 @wp.func
@@ -185,8 +205,8 @@ def test_what_is_refused():
         _, out[0] = wp.grad(writes)(a, a[0])
 
     @wp.func
-    def of_local(a: wp.array[float], out: wp.array[float]):
-        out[0] = wp.grad(with_local)(a[0])
+    def of_one(a: wp.array[float], out: wp.array[float]):
+        _, out[0] = wp.grad(stores_one)(a, a[0])
 
     @wp.func
     def of_bits(a: wp.array[float], out: wp.array[float]):
@@ -207,7 +227,7 @@ def test_what_is_refused():
 
     refused(wp.CompileError, "`nothing` gives nothing, which has no gradient", of_nothing)
     refused(wp.CompileError, "`writes` writes to an array, so wp.grad cannot take", of_writes)
-    refused(wp.CompileError, "`with_local` has a local array", of_local)
+    refused(wp.CompileError, "`stores_one` writes to an array, so wp.grad cannot take", of_one)
     refused(wp.NotDifferentiableError, r"wp.grad\(through_bits\): there is no derivative of bitcast", of_bits)
     refused(wp.KernelTypeError, "the value is a Python NoGradient", of_array)
     refused(wp.KernelTypeError, "wp.grad takes a function of the kernel language, not float32", of_number)
@@ -215,3 +235,22 @@ def test_what_is_refused():
         wp.grad(len)
     with pytest.raises(wp.KernelTypeError, match=r"wp.grad\(square\) can only be called inside a kernel"):
         wp.grad(square)(1.0)
+
+
+@wp.kernel
+def local_gradients(x: wp.array[d], v: wp.array[wp.vec2d], y: wp.array[d], g: wp.array2d[d]):
+    i = wp.tid()
+    y[i] = with_local(x[i], v[i], i)
+    of_x, of_v, _ = wp.grad(with_local)(x[i], v[i], i)
+    g[0, i] = of_x
+    g[1, i] = of_v[0]
+    g[2, i] = of_v[1]
+
+
+def test_functions_with_local_arrays(x64):
+    rng = np.random.default_rng(3)
+    x, v = jnp.asarray(rng.uniform(0.5, 1, 7)), jnp.asarray(rng.normal(size=(7, 2)))
+    _, g = wp.launch(local_gradients, 7, [x, v], [7, (3, 7)])
+    by_x, by_v = jax.grad(lambda x, v: wp.launch(local_gradients, 7, [x, v], [7, (3, 7)])[0].sum(), (0, 1))(x, v)
+    np.testing.assert_allclose(g, np.stack([by_x, *by_v.T]), rtol=1e-10)
+    wp.check_grads(lambda x, v: wp.launch(local_gradients, 7, [x, v], [7, (3, 7)])[1], (x, v), order=1)

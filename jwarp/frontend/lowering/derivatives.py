@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jwarp.caches import Cache
@@ -52,7 +53,7 @@ def grad(function: Callable[..., Any]) -> Callable[..., Any]:
     under `@wp.func_grad` counts. Unlike in Warp, derivatives of a kernel go through it: they are second ones.
 
     Args:
-        function: A `@wp.func` or a builtin. It writes no arrays, has no local ones, and uses no tiles.
+        function: A `@wp.func` or a builtin. It writes no arrays but local ones of its own, and uses no tiles.
 
     Raises:
         KernelTypeError: `function` is no such thing.
@@ -91,9 +92,24 @@ PYTHON_BUILTINS[grad] = Builtin("grad(f: Callable[..., Any]) -> Callable[..., An
 # From the nodes that make results of parameters, the gradients of the sum of the results, built by the builder; the
 # parameters stand for the operands given with them.
 Differentiate = Callable[
-    [Builder, Sequence[Node], Sequence[tuple[Value, Operand]], Sequence[Operand], Sequence[Gradient], str, Span],
+    [Builder, Sequence[Node], Sequence[tuple[Value, Operand]], Sequence[Operand], Sequence[Gradient], "Differentiated"],
     Sequence[Operand],
 ]
+
+
+@dataclass(frozen=True)
+class Differentiated:
+    """The function whose gradient is taken, and where that is.
+
+    `own` are the numbers of its local arrays; `twin` gives that of a new one like the one of a number.
+    """
+
+    name: str
+    span: Span
+    own: range
+    twin: Callable[[int], int]
+
+
 _installed: list[Differentiate] = []
 
 
@@ -115,11 +131,9 @@ def call_gradient(ctx: Context, gradient: GradientOf, given: Arguments) -> Bindi
     if result == () or scalars is None:
         what = "nothing" if result == () else describe(result)
         raise CompileError(f"`{function.name}` gives {what}, which has no gradient", span, "return numbers or vectors")
-    if ctx.first_local + len(ctx.locals) > first:
-        raise CompileError(
-            f"`{function.name}` has a local array, through which wp.grad does not go", span, "use a vector or matrix"
-        )
-    totals = list(_installed[-1](ctx.builder, nodes, inputs, scalars, ctx.gradients, function.name, span))
+    own = range(first, ctx.first_local + len(ctx.locals))
+    about = Differentiated(function.name, span, own, lambda number: ctx.another_local(number, span))
+    totals = list(_installed[-1](ctx.builder, nodes, inputs, scalars, ctx.gradients, about))
     made = tuple(_gradient(value, totals) for value in values if not isinstance(value, PythonRef))
     return made[0] if len(made) == 1 else made
 

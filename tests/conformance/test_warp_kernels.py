@@ -27,8 +27,6 @@ SAMPLE = (
     "tests.test_launch",
     "tests.test_lvalue",
     "tests.test_overwrite",
-    "tests.test_static",
-    "tests.test_vec_constructors",
 )
 LIMIT = 6 * 3600 if os.environ.get("JWARP_CONFORMANCE") == "all" else 900  # by the clock
 

@@ -24,7 +24,6 @@ from jwarp.ir.nodes import (
     blocks,
 )
 from jwarp.ir.visit import Rebuilder
-from jwarp.passes.carried import unchanged
 from jwarp.passes.liveness import at, drop_unused, with_yields
 
 MAX_ROUNDS = 4
@@ -197,10 +196,15 @@ class _Simplifier(Rebuilder):
 
     def constant_params(self, node: For | While) -> list[int]:
         """Settle the carried values that never change; return the positions of the others."""
-        found = unchanged(node, self.operand)
-        for k, value in found.items():
-            self.known[node.params[k]] = self.known[node.results[k]] = value
-        return [k for k in range(len(node.params)) if k not in found]
+        kept = []
+        init = self.operands(node.init)
+        for k, param in enumerate(node.params):
+            following = node.body.yields[k]
+            if following is param or (isinstance(following, Const) and following == init[k]):
+                self.known[param] = self.known[node.results[k]] = init[k]
+            else:
+                kept.append(k)
+        return kept
 
     def loop(self, node: For | While) -> None:
         changed = self.changed_by(node)

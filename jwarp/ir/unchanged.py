@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from jwarp.ir.nodes import Block, For, If, Node, Operand, Value, While, results
 
 
-def unchanged(node: For | While, known: Callable[[Operand], Operand]) -> dict[int, Operand]:
-    """The positions of the carried values that are in every trip what they are at first, and what that is.
+def unchanged(
+    node: For | While, positions: Collection[int], known: Callable[[Operand], Operand] = lambda x: x
+) -> dict[int, Operand]:
+    """Those of the positions of carried values that are in every trip what they are at first, and what that is.
 
     It is assumed of all, and given up where the body says otherwise, until that ends. `known` says what values from
     outside have been found to be.
     """
-    init = {k: known(x) for k, x in enumerate(node.init)}
-    while True:
+    init = {k: known(node.init[k]) for k in positions}
+    while init:
         body = _Body(node.body, {node.params[k]: x for k, x in init.items()}, known)
         changed = [k for k, x in init.items() if body.value(node.body.yields[k]) != x]
         if not changed:
-            return init
+            break
         for k in changed:
             del init[k]
+    return init
 
 
 class _Body:
@@ -53,5 +56,5 @@ class _Body:
             return sides.pop() if len(sides) == 1 else x
         assert isinstance(node, (For, While))
         if id(node) not in self._loops:
-            self._loops[id(node)] = unchanged(node, self.value)
+            self._loops[id(node)] = unchanged(node, range(len(node.params)), self.value)
         return self._loops[id(node)].get(k, x)

@@ -14,14 +14,13 @@ from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import rules_of
 from jwarp.errors import CompileError, NotDifferentiableError
 from jwarp.frontend.lowering.derivatives import Differentiated, install
-from jwarp.ir.attributes import Detached, Rule
+from jwarp.ir.attributes import ArrayNumber, Detached, Rule
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.nodes import Block, Const, For, Gradient, If, Node, Op, Operand, Value, While
+from jwarp.ir.operation import Operation
 from jwarp.ir.visit import Rebuilder
 from jwarp.types import TileType
 
-# What may be done with local arrays.
-_OF_LOCALS = ("clear", "store", "atomic_add")
 # The tangents of a value, by the number of the input that they are tangents by.
 Tangents = dict[int, Operand]
 
@@ -64,6 +63,12 @@ def gradients(
     return found
 
 
+def _is_plain_write(row: Operation) -> bool:
+    """Whether an operation changes an array as tangents change theirs: it clears, stores or adds."""
+    changes = row.attribute is ArrayNumber and row.changes_elements and not row.uses_log
+    return changes and (not row.is_atomic or row.combines == "add")
+
+
 class _Directions(Rebuilder):
     """Builds operations with what their results change by along each input."""
 
@@ -91,7 +96,7 @@ class _Directions(Rebuilder):
 
     def op(self, node: Op) -> None:
         row = node.row
-        if node.name in _OF_LOCALS and node.array in self.function.own:
+        if _is_plain_write(row) and node.array in self.function.own:
             self.keep(node)
             return self.write(node)
         if row.is_write or isinstance(getattr(node.result, "type", None), TileType):

@@ -129,6 +129,7 @@ def refusal_of(kernel: Kernel, node: Op) -> NotDifferentiableError | None:
     position = {id(n): k for k, n in enumerate(walk(kernel.body))}
     for array, param in zip(call.changes, (p for p in call.params if p.kind == "changed"), strict=True):
         others = [n for n in walk(kernel.body) if isinstance(n, Op) and n is not node and array in _touched(n)]
+        others = [n for n in others if not _is_beside(kernel, node, n)]
         if not others and param.name not in named:
             continue  # nothing depends on when it is written
         name = kernel.array(array).name

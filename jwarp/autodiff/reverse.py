@@ -26,6 +26,7 @@ from jwarp.autodiff.meeting import Marks, alone_there, is_slot, marks, or_nan, s
 from jwarp.autodiff.native_calls import build_adjoint, for_derivatives, no_adjoint, sharing_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
+from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Detached, NativeCall, Origin, Rule
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
@@ -158,6 +159,8 @@ class _Reverse(ForwardSweep):
             body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
         body = prune(body, returned, shared)
         refuse_order(kernel, body, self.owned | self.counters)
+        if kernel.block_dim:
+            _refuse_notes(kernel, body)
         return derived(kernel, body, more)
 
     def scalar_reads(self) -> list[Node]:
@@ -498,6 +501,17 @@ _WRITE_RULES = {
     "atomic_max": _Reverse.reverse_extremum,
     "atomic_exch": _Reverse.reverse_store,
 }
+
+
+def _refuse_notes(kernel: Kernel, body: Block) -> None:
+    """Lanes of a block go through a loop together; what each of them found there is not kept."""
+    node = next((n for n in walk(body) if isinstance(n, Op) and n.name == "noted"), None)
+    if node is not None:
+        raise NotDifferentiableError(
+            f"kernel `{kernel.name}`: a loop of a kernel with tiles uses what atomic operations find",
+            node.span,
+            "count in a launch of its own, and use what it found there",
+        )
 
 
 def _components(param: Param) -> int:

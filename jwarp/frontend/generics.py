@@ -251,7 +251,7 @@ class GenericKernel(Kernel):
     def ir(self, settings: Any = None) -> Any:
         self._refused()
 
-    def block_ir(self, settings: Any, block_dim: int, lane_axis: int | None, count: int | None = None) -> Any:
+    def block_ir(self, settings: Any, block_dim: int, lane_axis: int | None, *launch: Any) -> Any:
         self._refused()
 
     def outputs(self, settings: Any) -> Any:

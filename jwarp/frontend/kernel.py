@@ -121,21 +121,27 @@ class PythonKernel(Kernel):
         return bool(self._tiled)
 
     def block_ir(
-        self, settings: Settings | None, block_dim: int, lane_axis: int | None, count: int | None = None
+        self,
+        settings: Settings | None,
+        block_dim: int,
+        lane_axis: int | None,
+        count: int | None = None,
+        over: tuple[int, ...] = (),
     ) -> nodes.Kernel:
         """A kernel with tiles as IR that is run once for each block of `block_dim` threads.
 
         `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such;
-        where the last block is not full, there are `count` threads along it.
+        where the last block is not full, there are `count` threads along it. With `over`, threads are those of a launch
+        over so many, counted.
         """
         settings = self.settled(settings or config.settings)
         key = (settings.max_unroll, settings.debug, block_dim)
 
         def made() -> tuple[nodes.Kernel, bool]:
             thread, lasts = self._read(key)
-            return by_blocks(thread, block_dim, lane_axis, count), lasts
+            return by_blocks(thread, block_dim, lane_axis, count, over), lasts
 
-        lanes = (*key, lane_axis, count)
+        lanes = (*key, lane_axis, count, over)
         with self._lock, no_collection():
             return self._irs.made(lanes, lambda: self._kept(lanes, settings, made))
 

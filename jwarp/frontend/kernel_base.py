@@ -100,12 +100,18 @@ class Kernel(ByName):
         return False
 
     def block_ir(
-        self, settings: Settings | None, block_dim: int, lane_axis: int | None, count: int | None = None
+        self,
+        settings: Settings | None,
+        block_dim: int,
+        lane_axis: int | None,
+        count: int | None = None,
+        over: tuple[int, ...] = (),
     ) -> nodes.Kernel:
         """A kernel with tiles as IR that is run once for each block of `block_dim` threads.
 
         `lane_axis` is the axis of `wp.tid()` along which the threads of a block lie, None if it reads none such;
-        where the last block is not full, there are `count` threads along it.
+        where the last block is not full, there are `count` threads along it. With `over`, threads are those of a launch
+        over so many, counted.
         """
         raise NotImplementedError(f"{self!r} has no blocks")
 

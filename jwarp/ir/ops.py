@@ -396,7 +396,7 @@ _TABLE: list[Operation] = [
         effect="write",
         typed_by="array",
         attribute=ArrayNumber,
-        takes=Memory.NOTES,
+        writes=Memory.NOTES,
         stages=FROM_DERIVATIVES,
     ),
     Operation(
@@ -418,7 +418,7 @@ _TABLE: list[Operation] = [
         "go to a place in the notes of the array, from where they are read again",
         effect="write",
         attribute=ArrayNumber,
-        takes=Memory.NOTES,
+        writes=Memory.NOTES,
         stages=FROM_DERIVATIVES,
     ),
     Operation(

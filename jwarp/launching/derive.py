@@ -19,7 +19,7 @@ from jwarp.analysis.ownership import owned_arrays, stencils
 from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import Proofs, prove
 from jwarp.analysis.tape_sizes import fits_thread
-from jwarp.analysis.thread_order import awaited
+from jwarp.analysis.thread_order import awaited, depends_on_order
 from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.custom_gradients import authored_refusal, plain, refuse_without_results
 from jwarp.autodiff.derived_parameters import Derived, aligned
@@ -233,7 +233,11 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
 
 def _named(kernel: nodes.Kernel, program: GeneratedProgram, variant: Variant) -> nodes.Kernel:
     described = variant.describe(program.differentiated)
-    named = dataclasses.replace(plain(kernel), variant=described)
+    # Which of equal values takes a gradient depends on the order, too.
+    ordered = kernel.ordered
+    if program.settings.deterministic and depends_on_order(kernel):
+        ordered = nodes.Order.NUMBERS
+    named = dataclasses.replace(plain(kernel), variant=described, ordered=ordered)
     if _checks(program):
         # JAX drops the launch itself where only its gradient is used, and its checks with it. NaNs are not looked
         # for: the rules compute some that they then pass over.
@@ -277,8 +281,7 @@ def gatherable(
 def in_known_order(program: GeneratedProgram, variants: Iterable[Variant]) -> GeneratedProgram:
     """The program to launch where these derivatives follow.
 
-    Where one of them reads what atomic operations find, its threads run in the order of their numbers, and so do those
-    of the launch.
+    Where one of them reads what atomic operations find, its threads run in one order, and so do those of the launch.
     """
     if program.kernel.ordered or not program.counters:
         return program

@@ -80,26 +80,35 @@ def read_block_dim(block_dim: Any, kernel_name: str) -> int | None:
 
 def blocks(
     dims: tuple[int, ...], block_dim: int, tid_dims: int, kernel_name: str
-) -> tuple[Geometry, int | None, int | None]:
+) -> tuple[Geometry, int | None, int | None, tuple[int, ...]]:
     """The blocks of a launch over `dims` threads, and the axis of `tid()` along which a block has its lanes.
 
     A block is `block_dim` consecutive threads; its coordinates are those of its first one. There is no such axis
     where `tid()` does not read the last dimension. Where the last block is not full, the number of threads comes third.
+    Where blocks go from one row of the launch to the next, threads are counted along one axis, and the dimensions come
+    last.
     """
     dims = dims or (1,)
     *leading, last = dims
     lane_axis = len(dims) - 1 if len(dims) <= tid_dims else None
     if not isinstance(last, Symbolic) and last % block_dim == 0:
-        return fold((*leading, last // block_dim), tid_dims, kernel_name), lane_axis, None
-    # Blocks of consecutive threads would else go from one row of the launch to the next.
+        return fold((*leading, last // block_dim), tid_dims, kernel_name), lane_axis, None, ()
     is_row = not any(isinstance(n, Symbolic) or n != 1 for n in leading) and not isinstance(last, Symbolic)
-    if not is_row or (lane_axis is None and last > block_dim):
-        raise LaunchError(
-            f"kernel '{kernel_name}' has tiles, so its threads come in blocks of block_dim={block_dim}: the last of "
-            f"dim {dims} is no multiple of that",
-            hint="wp.launch_tiled takes the number of blocks, and adds block_dim as the last dimension",
-        )
-    return fold((*leading, -(last // -block_dim)), tid_dims, kernel_name), lane_axis, last
+    if is_row and (lane_axis is not None or last <= block_dim):
+        return fold((*leading, -(last // -block_dim)), tid_dims, kernel_name), lane_axis, last, ()
+    if any(isinstance(n, Symbolic) for n in dims) or math.prod(dims) > MAX_EXTENT:
+        raise not_whole(kernel_name, dims, block_dim, "it is symbolic, or has too many threads")
+    threads = math.prod(dims)
+    return fold((-(threads // -block_dim),), 1, kernel_name), 0, None if threads % block_dim == 0 else threads, dims
+
+
+def not_whole(kernel_name: str, dims: tuple[int, ...], block_dim: int, why: str) -> LaunchError:
+    """The error for a launch whose blocks would have to go from one row to the next."""
+    return LaunchError(
+        f"kernel '{kernel_name}' has tiles, so its threads come in blocks of block_dim={block_dim}: the last of "
+        f"dim {dims} is no multiple of that, and blocks cannot go from one row to the next: {why}",
+        hint="wp.launch_tiled takes the number of blocks, and adds block_dim as the last dimension",
+    )
 
 
 def fold(dims: tuple[int, ...], tid_dims: int, kernel_name: str) -> Geometry:

@@ -22,13 +22,13 @@ from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.caches import PerOwner
 from jwarp.collector import no_collection
 from jwarp.config import Settings
-from jwarp.errors import LaunchError, NotDifferentiableError, Span
+from jwarp.errors import JwarpError, LaunchError, NotDifferentiableError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir import nodes
 from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import MAX_BLOCK_DIM
-from jwarp.launching.geometry import Geometry, blocks, fold
+from jwarp.launching.geometry import Geometry, blocks, fold, not_whole
 from jwarp.launching.handwritten import configuration
 from jwarp.passes.instrument import instrument
 from jwarp.passes.merge import merge_arrays
@@ -216,7 +216,8 @@ class GeneratedProgram(Program):
     def differentiated(self) -> nodes.Kernel:
         """The kernel that derivatives are of."""
         kernel = self.unchecked or self.kernel
-        return kernel if kernel.ordered is self.kernel.ordered else dataclasses.replace(kernel, ordered=True)
+        order = self.kernel.ordered
+        return kernel if kernel.ordered is order else dataclasses.replace(kernel, ordered=order)
 
     @functools.cached_property
     def counters(self) -> frozenset[int]:
@@ -225,11 +226,12 @@ class GeneratedProgram(Program):
 
     @property
     def in_order(self) -> GeneratedProgram:
-        """The program whose threads run in the order of their numbers."""
+        """The program whose threads run in an order that those of its derivatives have, too."""
         if self.kernel.ordered:
             return self
         return _IN_ORDER.of(self).made(
-            "ordered", lambda: dataclasses.replace(self, kernel=dataclasses.replace(self.kernel, ordered=True))
+            "ordered",
+            lambda: dataclasses.replace(self, kernel=dataclasses.replace(self.kernel, ordered=nodes.Order.STEPS)),
         )
 
     @functools.cached_property
@@ -258,14 +260,20 @@ class GeneratedProgram(Program):
         """A kernel with tiles is read anew for each size of blocks."""
         if block_dim > MAX_BLOCK_DIM:
             raise LaunchError(f"kernel '{self.name}': block_dim must be at most {MAX_BLOCK_DIM}, got {block_dim}")
-        geometry, lane_axis, count = blocks(dims, block_dim, self.kernel.tid_dims, self.name)
+        geometry, lane_axis, count, rows = blocks(dims, block_dim, self.kernel.tid_dims, self.name)
 
         def made() -> GeneratedProgram:
             kernel = self.owner() if self.owner is not None else None
             assert kernel is not None, "who launches a kernel holds it"
-            return _generated(kernel, kernel.block_ir(self.settings, block_dim, lane_axis, count), self.settings)
+            try:
+                ir = kernel.block_ir(self.settings, block_dim, lane_axis, count, rows)
+            except JwarpError as error:
+                if not rows:
+                    raise
+                raise not_whole(self.name, dims, block_dim, str(error)) from error
+            return _generated(kernel, ir, self.settings)
 
-        return _IN_BLOCKS.of(self).made((block_dim, lane_axis, count), made), geometry
+        return _IN_BLOCKS.of(self).made((block_dim, lane_axis, count, rows), made), geometry
 
     def merged(self, pairs: Pairs) -> GeneratedProgram:
         return _MERGED.of(self).made(pairs, lambda: self._merged(pairs)) if pairs else self
@@ -307,7 +315,7 @@ class GeneratedProgram(Program):
                 "take it on the CPU, or store what loops carry to an array",
             )
         if self.settings.deterministic and not kernel.ordered and rounds_by_order(kernel):
-            return dataclasses.replace(kernel, ordered=True)
+            return dataclasses.replace(kernel, ordered=nodes.Order.NUMBERS)
         return kernel
 
     def gpu_version(self, geometry: Geometry, extents: Extents, *, flat: bool) -> str:
@@ -415,8 +423,8 @@ class HandwrittenProgram(Program):
 
 
 _PROGRAMS: PerOwner[Kernel, Settings, Program] = PerOwner("programs of a kernel", MAX_SETTINGS)
-_IN_BLOCKS: PerOwner[GeneratedProgram, tuple[int, int | None, int | None], GeneratedProgram] = PerOwner(
-    "programs of a kernel with tiles, by size of blocks", MAX_FORMS
+_IN_BLOCKS: PerOwner[GeneratedProgram, tuple[int, int | None, int | None, tuple[int, ...]], GeneratedProgram] = (
+    PerOwner("programs of a kernel with tiles, by size of blocks", MAX_FORMS)
 )
 _MERGED: PerOwner[GeneratedProgram, Pairs, GeneratedProgram] = PerOwner("programs for arrays that are one", MAX_FORMS)
 _IN_ORDER: PerOwner[GeneratedProgram, str, GeneratedProgram] = PerOwner("programs in the order of threads", "one each")
@@ -455,5 +463,5 @@ def _generated(kernel: Kernel, ir: nodes.Kernel, settings: Settings) -> Generate
     bounds = settings.debug or settings.bounds == "error"
     made = instrument(plain(ir), bounds=bounds, values=settings.debug)
     ordered = bool(settings.deterministic) and depends_on_order(ir)
-    ran = dataclasses.replace(made.kernel, ordered=True) if ordered else made.kernel
+    ran = dataclasses.replace(made.kernel, ordered=nodes.Order.NUMBERS) if ordered else made.kernel
     return GeneratedProgram(ran, settings, weakref.ref(kernel), ir, made.shadowed)

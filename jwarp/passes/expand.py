@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Block, Kernel, Op, Operand, Value
+from jwarp.ir.nodes import Block, Kernel, Op, Operand, Value, rounds_as_written
 from jwarp.ir.visit import Rebuilder
 from jwarp.types import SCALARS, ScalarType, bfloat16, float16, float32
 
@@ -30,6 +30,8 @@ class _Expander(Rebuilder):
         self.kernel = kernel
         self.expansion = expansion
         self.paired: frozenset[Operand] = frozenset()
+        # A derivative takes a cosine where the kernel has a sine alone, and may have to find the same bits.
+        self.alone = rounds_as_written(kernel)
 
     def block(self, block: Block) -> Block:
         outer, self.paired = self.paired, self.pairs(block)
@@ -39,6 +41,8 @@ class _Expander(Rebuilder):
 
     def pairs(self, block: Block) -> frozenset[Operand]:
         """The values of which sine and cosine are both taken in the block."""
+        if self.alone:
+            return frozenset()
         ops = [n for n in block.nodes if isinstance(n, Op)]
         sines = {n.args[0] for n in ops if n.name == "sin"}
         return frozenset(n.args[0] for n in ops if n.name == "cos" and n.args[0] in sines)

@@ -24,7 +24,7 @@ PATTERNS = {
     "vector load": r"= call .*@llvm\.masked\.load",
     "scatter": r"call void @llvm\.masked\.scatter",
     "vector store": r"call void @llvm\.masked\.store",
-    "atomic": r"^atomic\.start\d+:",
+    "atomic": r"call .*@atomic\.",
 }
 # Other targets have the body twice, once without masks.
 MASKED = [name for name, target in TARGETS.items() if target.masks and target.width > 1]

@@ -481,3 +481,45 @@ def test_lanes_that_may_meet_at_what_is_also_read():
     for other in (2, 60):  # of the same block, and of another one
         with pytest.raises(Exception, match="two threads store to one element of `y`"):
             jax.block_until_ready(jax.grad(loss)(x, apart.at[0].set(other)))
+
+
+def functions_of(type):
+    V = wp.types.vector(2, type)
+
+    @wp.kernel
+    def functions(x: wp.array2d[type], p: wp.array[int], y: wp.array2d[type]):
+        i = wp.tid()
+        j = p[i]
+        y[0, j] = wp.sin(x[0, i])
+        y[1, j] = wp.cos(x[1, i])
+        y[2, j] = wp.tan(x[2, i])
+        y[3, j] = wp.asin(x[3, i])
+        y[4, j] = wp.acos(x[4, i])
+        y[5, j] = wp.atan(x[5, i])
+        y[6, j] = wp.sinh(x[6, i])
+        y[7, j] = wp.cosh(x[7, i])
+        y[8, j] = wp.tanh(x[8, i])
+        y[9, j] = wp.exp(x[9, i])
+        y[10, j] = wp.log(x[10, i])
+        y[11, j] = wp.log2(x[11, i])
+        y[12, j] = wp.log10(x[12, i])
+        y[13, j] = wp.sqrt(x[13, i])
+        y[14, j] = wp.pow(x[14, i], type(1.7))
+        y[15, j] = wp.atan2(x[15, i], type(0.4))
+        y[16, j] = wp.erf(x[16, i])
+        y[17, j] = type(1.0) / (x[17, i] + type(0.3))
+        y[18, j] = wp.sin(x[18, i]) * wp.cos(x[18, i])
+        y[19, j] = wp.length(wp.normalize(V(x[19, i], type(0.3))) + V(x[19, i]))
+
+    return functions
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_derivatives_find_the_bits_of_every_function(dtype):
+    """What a derivative computes beside a value, as a cosine beside a sine, leaves the bits of the value alone."""
+    fn = wp.jax_kernel(functions_of(getattr(wp, np.dtype(dtype).name)), launch_dims=4000, output_dims=(20, 700))
+    x = jnp.asarray(np.random.default_rng(5).uniform(0.1, 0.9, (20, 4000)), dtype)
+    p = places(4000, below=700)
+    found = np.asarray(jax.grad(lambda x: fn(x, p)[0].sum())(x)) != 0
+    for k, row in enumerate(found):
+        assert_array_equal(np.bincount(p[row], minlength=700), np.bincount(p, minlength=700) > 0, err_msg=f"y[{k}]")

@@ -262,6 +262,25 @@ def test_stores_that_may_meet_are_refused():
         transpose(lambda x: wp.launch(scattered, N, [x, order], [N])[0], X)(Y)
 
 
+@wp.kernel
+def compacted(x: wp.array[float], count: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    if i % 2 == 0:
+        y[wp.atomic_add(count, 0, 1)] = 2.0 * x[i]
+
+
+def test_counters_need_an_order():
+    def run(x):
+        return wp.launch(compacted, N, [x], [1, N])[1]
+
+    with pytest.raises(wp.NotDifferentiableError, match="depends on the order of the threads"):
+        transpose(run, X)(Y)
+    with wp.config(deterministic=True):
+        made = transpose(run, X)(Y)[0]
+    np.testing.assert_allclose(made[::2], 2 * Y[: (N + 1) // 2], rtol=1e-6)
+    np.testing.assert_array_equal(made[1::2], 0.0)
+
+
 def test_switched_off():
     @wp.kernel(enable_backward=False)
     def fixed(a: wp.array2d[float], x: wp.array[float], y: wp.array[float]):
@@ -310,14 +329,20 @@ def test_custom_linear_solve_without_a_transpose_and_its_second_derivative():
     np.testing.assert_allclose(twice(matvec), twice(jnp.matmul), rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["GMRES", "BiCGStab", "CG"])
-def test_solvers_of_lineax(name):
+DENSE = {"LU": {}, "QR": {}, "SVD": {}, "AutoLinearSolver": {"well_posed": True}}
+ITERATIVE = {name: {"rtol": 1e-6, "atol": 1e-6} for name in ("CG", "GMRES", "BiCGStab", "LSMR")}
+
+
+@pytest.mark.parametrize("name, options", [*DENSE.items(), *ITERATIVE.items()])
+def test_solvers_of_lineax(name, options):
     lineax = pytest.importorskip("lineax")
+    if not hasattr(lineax, name):
+        pytest.skip(f"this version has no {name}")
     tags = lineax.positive_semidefinite_tag if name == "CG" else ()
-    solver = getattr(lineax, name)(rtol=1e-6, atol=1e-6)
+    solver = getattr(lineax, name)(**options)
 
     def solve(f, b):
-        operator = lineax.FunctionLinearOperator(f, jax.eval_shape(lambda: b), tags)
+        operator = lineax.FunctionLinearOperator(f, jax.ShapeDtypeStruct(b.shape, b.dtype), tags)
         return lineax.linear_solve(operator, b, solver).value
 
     check_solver(solve, SYMMETRIC if name == "CG" else A)

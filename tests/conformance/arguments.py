@@ -22,6 +22,8 @@ def kept(value: Any) -> Any:
             if field is not None:
                 setattr(copy, name, kept(field))
         return copy
+    if isinstance(value, warp_types.indexedarray):
+        return _indexed(value, kept(value.data))
     if not isinstance(value, warp_types.array):
         return value
     copy = warp.empty(value.shape, dtype=value.dtype, device="cpu")  # contiguous, and of no subclass
@@ -29,9 +31,26 @@ def kept(value: Any) -> Any:
     return copy
 
 
+def _indexed(value: Any, data: Any) -> Any:
+    """The elements of `data` that an indexed array names of its own data."""
+    return warp.indexedarray(data, [None if i is None else kept(i) for i in value.indices[: data.ndim]])
+
+
+def _whole(value: Any, name: str) -> Any:
+    """A part of an indexed array, as NumPy array; where it names all elements along an axis, their numbers."""
+    if name == "data":
+        return value.data.numpy()
+    axis = int(name.removeprefix("indices"))
+    rows = value.indices[axis]
+    return np.arange(value.data.shape[axis], dtype=np.int32) if rows is None else rows.numpy()
+
+
 def parts(kind: AnyType, value: Any) -> Iterator[Any]:
     """The values of the parameters that one of type `kind` is taken apart into; arrays as NumPy arrays, or None."""
-    if isinstance(kind, StructType):
+    if isinstance(value, warp_types.indexedarray) and isinstance(kind, StructType) and kind.indexed is not None:
+        for name in kind.fields:
+            yield _whole(value, name)
+    elif isinstance(kind, StructType):
         for name, inner in kind.fields.items():
             if value is not None:
                 field = value[name] if isinstance(value, np.ndarray) else getattr(value, name)
@@ -50,6 +69,10 @@ def assign(kind: AnyType, target: Any, values: Iterator[Any]) -> None:
         whole = target.numpy().copy()
         _fill(kind.struct, whole, values)
         target.assign(warp.array(whole, dtype=target.dtype, device="cpu"))
+    elif isinstance(target, warp_types.indexedarray):
+        found = [next(values) for _ in kind.fields]
+        if found[0] is not None:
+            target.data.assign(found[0])
     elif isinstance(kind, StructType):
         for name, inner in kind.fields.items():
             assign(inner, getattr(target, name), values)
@@ -89,6 +112,8 @@ def randomized(value: Any, rng: np.random.Generator, largest: int = 0) -> Any:
             if type(field) is warp_types.array or isinstance(field, StructInstance):
                 setattr(copy, name, randomized(field, rng, largest))
         return copy
+    if isinstance(value, warp_types.indexedarray):
+        return _indexed(value, randomized(value.data, rng, largest))
     if type(value) is not warp_types.array:
         return value
     if value.size == 0:

@@ -10,7 +10,7 @@ from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.config import config
 from jwarp.errors import JwarpError
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.launching.derive import Variant, derive, reads_order
+from jwarp.launching.derive import Variant, derive, in_known_order
 from jwarp.launching.program import GeneratedProgram, Program, program_of
 
 BLOCK = 32  # threads of a block, where the kernel has tiles and no launch of it is known
@@ -41,9 +41,7 @@ def adjoint(kernel: Kernel, dims: tuple[int, ...] = (), block_dim: int | None = 
             return "none"
         variant = Variant("adjoint", floats, outputs)
         assert isinstance(program, GeneratedProgram)
-        if reads_order(program, (variant,)):  # as where JAX differentiates the launch
-            program = program.in_order
-        derived = derive(program, variant)
+        derived = derive(in_known_order(program, (variant,)), variant)  # as where JAX differentiates the launch
         assert isinstance(derived.program, GeneratedProgram)
         return _code(derived.program)
 

@@ -55,6 +55,8 @@ class _Strict(_Interpreter):
 
     def inside(self, param: int, indices: Any, active: np.ndarray) -> Any:
         there, element = super().inside(param, indices, active)
+        if self.kind not in self.users:  # only asks whether an element is there
+            return there, element
         if not self.bounded and not np.array_equal(there, np.broadcast_to(active, there.shape)):
             raise Undefined("an index is outside of its array")
         if self.kernel.block_dim:

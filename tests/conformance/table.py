@@ -10,9 +10,10 @@ from differences import DIFFERENCES
 
 # Kernels that use these are counted aside: what their refusals name.
 ASIDE = {
-    "meshes, trees and grids": r"mesh_|bvh_|hash_grid|HashGrid|Mesh\b|Bvh|meshes, trees",
+    "meshes, trees and grids": r"mesh_|bvh_|hash_grid|HashGrid|Mesh\b|Bvh|meshes, trees|\bhandle\b",
     "volumes": r"volume_|Volume\b|[Nn]ano[Vv][Dd][Bb]|volumes",
     "textures": r"texture|Texture",
+    "arrays of Omniverse's Fabric": r"fabricarray",
     "native code": r"in C\+\+|func_native|native",
 }
 # The verdict on a kernel is the first of these that one of its launches has.

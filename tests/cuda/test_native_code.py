@@ -1,5 +1,6 @@
 """Native code in kernels for GPUs: it compiles, and run on the processor gives what Warp's own compiler makes of it."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import snippet_kernels
@@ -287,3 +288,35 @@ def test_texts_tell_programs_apart():
 
     assert kernel(one).fingerprint != kernel(two).fingerprint
     assert "x + 2.0f" in kernel(two).unit("fast", 64).text
+
+
+@wp.func
+def scaled_in_python(a: float, x: wp.array[float], y: wp.array[float], i: int):
+    y[i] = a * x[i] * x[i]
+
+
+@wp.func_native(
+    "y[i] = a * x[i] * x[i];",
+    "adj_a += adj_y[i] * x[i] * x[i]; adj_x[i] += 2.0f * a * x[i] * adj_y[i];",
+    cpu=scaled_in_python,
+)
+def scaled(a: float, x: wp.array[float], y: wp.array[float], i: int): ...
+
+
+@wp.kernel
+def scaling(a: float, x: wp.array[float], y: wp.array[float], z: wp.array[float]):
+    i = wp.tid()
+    scaled(a, x, y, i)
+    z[i] = wp.sin(y[i])
+
+
+def test_an_adjoint_stands_beside_what_runs_on_processors():
+    a, x, g = np.float32(1.5), floats(COUNT), floats(COUNT)
+    zeros = np.zeros(COUNT, np.float32)
+    made = adjoint_of(scaling, (0, 1), (2, 3)).program.gpu_kernel
+    assert "adj_x[i] += 2.0f * a * x[i] * adj_y[i];" in CudaKernel(made, PLAIN).unit("fast", 64).text
+    (found,) = gradients((scaling, [a, x, zeros, zeros], {2: zeros, 3: g}))
+    slope = np.cos(a * x * x) * g
+    np.testing.assert_allclose(found[0], [(slope * x * x).sum()], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found[1], 2 * a * x * slope, rtol=1e-4, atol=1e-5)
+    wp.check_grads(lambda x: wp.launch(scaling, COUNT, [a, x], [COUNT, COUNT])[1], (jnp.asarray(x),), order=1)

@@ -305,6 +305,8 @@ def test_what_native_code_does_not_take_is_refused(kernel, message):
         ("s.x = 1; t->y = 2; a::out = 3;", ""),
         ('asm("red.add.s32 [%0], 1;" :: "l"(&x[i]));', "x"),
         ("y[i] <<= 2; if (x[i] <= 3 && x[i] == y[i]) return;", "y"),
+        ("((float&)x[i])++; (int&)(y[i]) = 2; float v = (float)(z[i] * (out[i] & 3));", "x y"),
+        ("const_cast<float&>(x[i]) = 1.0f; y[i] = 2.0f;", "x y"),
         ("call(out); std::swap(x[0], z[1]);", "out"),  # the compiler refuses the others
     ],
 )

@@ -319,3 +319,13 @@ def test_loops_in_which_the_threads_of_a_block_take_turns():
         lanes = np.arange(64).reshape(2, 32).sum(1).repeat(32)
         np.testing.assert_allclose(out, np.array(largest, np.float32)[:, None] + lanes.astype(np.float32), rtol=1e-6)
         assert (np.asarray(seen) == 3).all()
+
+
+@wp.kernel
+def lengths(x: wp.array2d[float], out: wp.array[int]):
+    t = wp.tile_load(x, shape=(8, 4))
+    out[0] = wp.static(len(t)) + len(t[0])
+
+
+def test_the_length_of_a_tile_is_known_to_static():
+    assert wp.launch_tiled(lengths, 1, [jnp.ones((8, 4))], [1], block_dim=32)[0].tolist() == [12]

@@ -127,6 +127,51 @@ def test_derivatives():
         np.testing.assert_allclose(f(lambda x: fn(x)[0]), f(same), rtol=1e-3, atol=1e-4)
 
 
-def test_rows_of_a_launch_are_not_cut():
-    with pytest.raises(wp.LaunchError, match="is no multiple of that"):
-        wp.launch(normalized, (4, 6), some(24)[:2], block_dim=BLOCK)
+@wp.kernel
+def across_rows(x: wp.array3d[float], out: wp.array3d[float], sums: wp.array[float], counts: wp.array[int]):
+    i, j, k = wp.tid()
+    number = (i * x.shape[1] + j) * x.shape[2] + k
+    value = x[i, j, k] * float(1 + j)
+    total = wp.tile_sum(wp.tile(value))[0]
+    if value > 0.0:
+        wp.atomic_add(counts, i, 1)
+    out[i, j, k] = total * value
+    wp.atomic_add(sums, number // BLOCK, value)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 7), (2, 8, 6), (1, 1, 5), (0, 3, 2)])
+def test_blocks_go_from_one_row_of_a_launch_to_the_next(shape):
+    x = jnp.asarray(np.random.default_rng(1).normal(size=shape), jnp.float32)
+    size, blocks = x.size, max(1, -(-x.size // BLOCK))
+
+    def launch(x):
+        return wp.launch(across_rows, shape, [x], [shape, blocks, max(1, shape[0])], block_dim=BLOCK)
+
+    def same(x):
+        value = x * (1.0 + jnp.arange(shape[1])[:, None])
+        each = jnp.zeros(blocks * BLOCK).at[:size].set(value.ravel()).reshape(blocks, BLOCK).sum(1)
+        return each[jnp.arange(size) // BLOCK].reshape(shape) * value, each
+
+    out, sums, counts = launch(x)
+    expected, each = same(x)
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(sums, each, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(counts[: shape[0]], (np.asarray(x) > 0).sum((1, 2)))
+    weights = jnp.asarray(np.random.default_rng(2).normal(size=shape), jnp.float32)
+    found, wanted = (jax.grad(lambda x, f=f: (f(x)[0] * weights).sum())(x) for f in (launch, same))
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_rows_of_a_launch_are_not_cut_where_blocks_need_them_whole():
+    with pytest.raises(
+        wp.LaunchError, match="is no multiple of that.*differs between the threads of a block"
+    ) as caught:
+        wp.launch(by_rows, (4, 6), [jnp.ones((4, 64))], [(4,)], block_dim=BLOCK)
+    assert "wp.launch_tiled" in caught.value.diagnostic.hint
+
+
+@wp.kernel
+def by_rows(x: wp.array2d[float], out: wp.array[float]):
+    row, _lane = wp.tid()
+    t = wp.tile_load(x[row], shape=64)
+    out[row] = wp.tile_sum(t)[0]

@@ -73,6 +73,16 @@ bool CpuLayout::told_apart(const Plan& plan, const Launch& launch, size_t p) con
   return apart > 0 && (apart == 1 || last <= apart) && launch.dims[0] <= kMaxIndex / apart;
 }
 
+// Whether threads that the kernel takes to have an element for themselves share it with those of other repeats.
+bool CpuLayout::must_run_in_turn(const Plan& plan, const Launch& launch) const {
+  for (size_t p = 0; p < operands.size(); ++p) {
+    const Parameter& parameter = plan.parameters[p];
+    if (parameter.cover != Cover::kOwn || parameter.is_sum || operands[p].binding.result < 0) continue;
+    if (launch.repeat > 1 || !has_all_axes(p)) return true;
+  }
+  return false;
+}
+
 void CpuLayout::choose_chunks(const Plan& plan, const Launch& launch) {
   chunks = granules;
   bool apart = launch.repeat == 1;  // batch elements add to different elements
@@ -87,6 +97,10 @@ void CpuLayout::choose_chunks(const Plan& plan, const Launch& launch) {
     bytes += static_cast<double>(operands[p].bytes);
   }
   if (granules == 0) return;
+  if (must_run_in_turn(plan, launch)) {
+    chunks = 1;
+    return copied.clear();
+  }
   if (plan.ordered) chunks = launch.repeat == 1 ? batch_items : 1;  // one after the other in each
   if (copied.empty()) return;
 

@@ -34,6 +34,7 @@ class CpuLayout : public Layout {
   void choose_zero_fill(const Plan& plan, const Launch& launch);
   void choose_chunks(const Plan& plan, const Launch& launch);
   bool each_own_element(const Plan& plan, const Launch& launch, size_t p) const;
+  bool must_run_in_turn(const Plan& plan, const Launch& launch) const;
   bool told_apart(const Plan& plan, const Launch& launch, size_t p) const;
   bool has_all_axes(size_t p) const;
 };

@@ -92,6 +92,28 @@ def change_one(memory: Memory, name: str, element: Element, value: str, mask: st
         _indivisible(code, name, element.type, place, [combined])
 
 
+def count_in_one(memory: Memory, element: Element, value: str, mask: str | None) -> str:
+    """Add integers to the one element of all lanes, once; what each lane would find if they came in turn."""
+    code, type = memory.code, element.type
+    memory.used.append("one atomic per vector")
+    out, kind, vector = code.instructions(BODY, True), memory_type(type), code.vector(memory_type(type))
+    own = value if mask is None else out.select(mask, type, value, "zeroinitializer")
+    upto, shift = own, 1
+    while shift < code.width:
+        lanes = ", ".join(f"i32 {lane - shift if lane >= shift else code.width}" for lane in code.lane_numbers)
+        moved = code.define(f"shufflevector {vector} {upto}, {vector} zeroinitializer, {code.vector('i32')} <{lanes}>")
+        upto, shift = out.binary("add", type, upto, moved), 2 * shift
+    total = code.define(f"extractelement {vector} {upto}, i64 {code.width - 1}")
+    before, outside = out.binary("sub", type, upto, own), code.block
+    with memory.inside(element) as place:
+        old, inside = _indivisible(code, "add", type, place, [total]), code.block
+    if element.inside is None:
+        return out.binary("add", type, code.splat(old, kind), before)
+    found = code.define(f"phi {kind} [{old}, %{inside}], [0, %{outside}]")
+    before = code.define(f"select i1 {element.inside}, {vector} {before}, {vector} zeroinitializer")
+    return out.binary("add", type, code.splat(found, kind), before)
+
+
 def add(memory: Memory, element: Element, value: str, mask: str | None) -> None:
     """Add a vector to elements that no other thread of the processor touches."""
     code, type = memory.code, element.type
@@ -107,12 +129,13 @@ def add(memory: Memory, element: Element, value: str, mask: str | None) -> None:
         vector, active = code.vector(scalar_type(type)), _active(code, mask)
         code.line(f"call void {function}({code.vector('ptr')} {pointers}, {vector} {value}, i64 {active})")
     else:  # every lane has an element of its own
-        total = _plus(code.instructions(BODY, True), type, memory.load(element, mask), value)
+        total = plus(code.instructions(BODY, True), type, memory.load(element, mask), value)
         memory.store(element, total, mask)
         memory.used[-2:] = ["vector addition"]
 
 
-def _plus(out: Instructions, type: ScalarType, x: str, y: str) -> str:
+def plus(out: Instructions, type: ScalarType, x: str, y: str) -> str:
+    """A sum, of 16-bit floats in 32 bits."""
     if type.is_float and type.bits == 16:
         return convert(
             out, float32, type, out.binary("fadd", float32, *(convert(out, type, float32, v) for v in (x, y)))
@@ -123,7 +146,7 @@ def _plus(out: Instructions, type: ScalarType, x: str, y: str) -> str:
 def _add_at(code: Code, type: ScalarType, place: str, value: str) -> None:
     kind, align = memory_type(type), type.bits // 8
     old = code.define(f"load {kind}, ptr {place}, align {align}")
-    total = _plus(code.instructions(BODY, False), type, old, value)
+    total = plus(code.instructions(BODY, False), type, old, value)
     code.line(f"store {kind} {total}, ptr {place}, align {align}")
 
 

@@ -29,10 +29,10 @@ def component_of(node: Op, array: ArrayType) -> int | None:
 def group(nodes: Sequence[Node], start: int, arrays: dict[int, ArrayType]) -> list[Op]:
     """The accesses from `start` on that are to different components of the same elements of an array; it may be one."""
     first = nodes[start]
-    if not isinstance(first, Op) or not first.row.is_access or first.row.is_atomic:
+    if not isinstance(first, Op) or not first.row.is_access:
         return []
     array = arrays[first.array]
-    if array.dims == 0:
+    if array.dims == 0 or (first.row.is_atomic and first.name != "atomic_add"):
         return []
     found: list[Op] = []
     seen: set[int | None] = {None}
@@ -54,17 +54,22 @@ class WideElements:
     """
 
     def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes], active: str | None = None):
-        self.code, self.memory, self.param, self.indices, self.active = code, memory, param, indices, active
-        array = memory.arrays[param]
-        self.type: ScalarType = array.dtype
-        self.size = math.prod(array.components)
+        self.take_up(code, memory, param, indices, active)
         level = max(i.level for i in indices)
         out = code.instructions(level, False)
         offset = memory.plus(out, *memory.offset(out, param, memory.indices(indices, False)))
         first = out.binary("mul", "i64", offset, str(self.size))
-        self.kind = memory_type(self.type)
         self.address = code.define(f"getelementptr {self.kind}, ptr %p{param}, i64 {first}", level)
         self.vector = code.vector(self.kind, code.width * self.size)
+
+    def take_up(
+        self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes], active: str | None = None
+    ) -> None:
+        self.code, self.memory, self.param, self.indices, self.active = code, memory, param, indices, active
+        array = memory.arrays[param]
+        self.type: ScalarType = array.dtype
+        self.size = math.prod(array.components)
+        self.kind = memory_type(self.type)
         self.align = f"align {self.type.bits // 8}"
 
     def load(self, positions: Sequence[int]) -> list[str]:
@@ -77,10 +82,14 @@ class WideElements:
         orders = ([lane * self.size + p for lane in self.code.lane_numbers] for p in positions)
         return [self.memory.from_memory(self.type, self.pick(whole, order), True) for order in orders]
 
-    def store(self, components: Sequence[str]) -> None:
-        """Store all components, given in order as vectors over the threads."""
+    def in_order(self, positions: Sequence[int], components: Sequence[str]) -> list[str]:
+        return [component for _, component in sorted(zip(positions, components, strict=True))]
+
+    def store_at(self, positions: Sequence[int], components: Sequence[str]) -> None:
+        """Store components, which are vectors over the threads; all there are, as far as they are one access."""
         self.memory.used.append("shuffle + wide store")
-        parts = [(self.memory.to_memory(self.type, text, True), self.code.width) for text in components]
+        ordered = self.in_order(positions, components)
+        parts = [(self.memory.to_memory(self.type, text, True), self.code.width) for text in ordered]
         whole = self.joined(parts)
         width = self.code.width
         order = [p * width + lane for lane in self.code.lane_numbers for p in range(self.size)]

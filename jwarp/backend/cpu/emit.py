@@ -6,22 +6,17 @@ is run without a jump; such a branch holds nothing that would be wrong with an e
 
 from __future__ import annotations
 
-import dataclasses
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from jwarp.backend.cpu import atomics, effects, elements, rows
-from jwarp.backend.cpu.body import Body
+from jwarp.backend.cpu import atomics, effects, elements
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
+from jwarp.backend.cpu.grouped import Accesses
 from jwarp.backend.cpu.lanes import vectors
 from jwarp.backend.cpu.loops import conditional, counted
-from jwarp.backend.cpu.memory import Element, counts_up
 from jwarp.backend.cpu.rules import LLVM_RULES
-from jwarp.backend.cpu.shapes import UNIFORM, Shape
-from jwarp.backend.cpu.strided import StridedElements, is_strided
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
-from jwarp.ir.nodes import Block, For, If, Op, Operand, While
+from jwarp.ir.nodes import Block, For, If, Op, While
 from jwarp.ir.ops import OPS
 from jwarp.types import bool_
 
@@ -29,11 +24,7 @@ from jwarp.types import bool_
 MAX_UNTESTED_OPS = 6
 
 
-# Writes code and gives the texts of its results, if it has any.
-Way = Callable[[], list[str] | None]
-
-
-class BodyEmitter(Body):
+class BodyEmitter(Accesses):
     """Writes the body of a kernel for one vector of threads."""
 
     def block(self, block: Block) -> None:
@@ -41,7 +32,7 @@ class BodyEmitter(Body):
         while at < len(block.nodes):
             accesses = elements.group(block.nodes, at, self.memory.arrays)
             with self.code.part():
-                if self.access_of_one(accesses) or self.wide_access(accesses) or self.short_row(accesses):
+                if any(written(accesses) for written in self.ways_of_groups):
                     self.note(accesses)
                     at += len(accesses)
                 else:
@@ -123,12 +114,6 @@ class BodyEmitter(Body):
             self.ways.setdefault(id(node), {}).update(dict.fromkeys(self.memory.used))
         self.memory.used.clear()
 
-    def element(self, node: Op, indices: tuple[Operand, ...], lane_by_lane: bool = False) -> Element:
-        lanes = [self.lanes(i) for i in indices]
-        if lane_by_lane and any(not i.shape.is_uniform for i in lanes):
-            lanes = [Lanes(self.vector(i), i.type, Shape(None), BODY) for i in lanes]
-        return self.memory.element(node.array, lanes, id(node) in self.trusted)
-
     @property
     def private_mask(self) -> str | None:
         """The mask for what only threads read."""
@@ -156,21 +141,6 @@ class BodyEmitter(Body):
             return
         text = self.vector(value)
         self.access(node, node.args[:-1], lambda element: self.memory.store(element, text, self.mask))
-
-    def access(
-        self,
-        node: Op,
-        indices: tuple[Operand, ...],
-        write: Callable[[Element], list[str] | None],
-        types: Sequence[str] = (),
-    ) -> list[str]:
-        """Write an access; where elements may be consecutive and inside, that case on its own."""
-        element = self.element(node, indices)
-        if element.shape.stride != 1 or element.inside is None:
-            return write(element) or []
-        general = self.element(node, indices, lane_by_lane=True)
-        inside = dataclasses.replace(element, inside=None)
-        return self.two_ways(element.inside, lambda: write(inside), lambda: write(general), types)
 
     def clear(self, node: Op) -> None:
         if node.array in self.blocks.arrays:
@@ -264,167 +234,22 @@ class BodyEmitter(Body):
         assert node.result is not None
         self.bind(node.result, self.lanes(node.args[0]).text)
 
-    def wide_access(self, accesses: list[Op]) -> bool:
-        """Write the accesses to components of one element together; whether that was possible."""
-        if len(accesses) < 2:
-            return False
-        # A component is not proved to be inside unless the launch promises the shape of the elements.
-        trusted = all(id(node) in self.trusted for node in accesses)
-        first = accesses[0]
-        if first.array in self.private.arrays:
-            return False
-        array = self.memory.arrays[first.array]
-        indices = [self.lanes(i) for i in first.args[: array.dims]]
-        size, loads = math.prod(array.components), first.name == "load"
-        pays = size <= elements.MAX_COMPONENTS and len(accesses) * (2 if loads else 1) >= size
-        inside: str | None = None
-        if counts_up(indices) and trusted:
-            # Where the active lanes are the first ones, so are their elements.
-            active = self.memory.active_lanes if self.first_lanes_active else None
-            wide = elements.WideElements(self.code, self.memory, first.array, indices, active)
-        elif pays and is_strided(indices, array, self.code) and not counts_up(indices):
-            wide = strided = StridedElements(self.code, self.memory, first.array, indices)
-            inside = None if trusted else strided.inside()
-        else:
-            return False
-        positions = [elements.component_of(node, array) or 0 for node in accesses]
-
-        def one_by_one() -> list[Element]:
-            if inside is None:
-                return wide.one_by_one(positions)
-            return [self.element(node, node.indices, lane_by_lane=True) for node in accesses]
-
-        if loads:
-
-            def load_one_by_one() -> list[str]:
-                return [self.memory.load(element, self.mask) for element in one_by_one()]
-
-            types = [self.code.vector(scalar_type(array.dtype))] * len(accesses)
-            if not pays:
-                texts = load_one_by_one()
-            elif wide.active is not None:
-                texts = wide.load(positions)
-            else:
-                texts = self.if_all_lanes(lambda: wide.load(positions), load_one_by_one, types, inside)
-            for node, text in zip(accesses, texts, strict=True):
-                assert node.result is not None
-                self.bind(node.result, text)
-            return True
-        values = [self.vector(self.lanes(node.args[-1])) for node in accesses]
-        in_order = [value for _, value in sorted(zip(positions, values, strict=True))]
-
-        def store_one_by_one() -> None:
-            for element, value in zip(one_by_one(), values, strict=True):
-                self.memory.store(element, value, self.mask)
-
-        if pays and wide.active is not None:
-            wide.store(in_order)
-        elif pays:
-            self.if_all_lanes(lambda: wide.store(in_order), store_one_by_one, (), inside)
-        else:
-            store_one_by_one()
-        return True
-
-    def access_of_one(self, accesses: list[Op]) -> bool:
-        """Write loads that are of one element for all threads where remainders are zero; whether they may be."""
-        if not accesses or accesses[0].name != "load" or accesses[0].array in self.private.arrays:
-            return False
-        known = {i: self.zero_if[i] for i in accesses[0].args if i in self.zero_if}
-        others = (i for node in accesses for i in node.args if i not in known)
-        if not known or not all(self.shape_of(i).is_uniform for i in others):
-            return False
-        holds = ""
-        for condition in known.values():
-            holds = self.code.define(f"and i1 {holds}, {condition}") if holds else condition
-
-        def once() -> list[str]:
-            found = []
-            for node in accesses:
-                indices = [Lanes("0", i.type, UNIFORM, ENTRY) if i in known else self.lanes(i) for i in node.args]
-                element = self.memory.element(node.array, indices, id(node) in self.trusted)
-                found.append(self.code.splat(self.memory.load(element, self.mask), scalar_type(element.type)))
-            return found
-
-        def by_lane() -> list[str]:
-            general = (self.element(node, node.args, lane_by_lane=True) for node in accesses)
-            return [self.memory.load(element, self.mask) for element in general]
-
-        types = [self.code.vector(scalar_type(node.result.type)) for node in accesses if node.result is not None]
-        for node, text in zip(accesses, self.two_ways(holds, once, by_lane, types), strict=True):
-            assert node.result is not None
-            self.bind(node.result, text)
-        return True
-
-    def short_row(self, accesses: list[Op]) -> bool:
-        """Write loads of components, taken from registers where elements are in a short row; whether they may be."""
-        if not accesses or not self.is_in_row(accesses[0]):
-            return False
-        first, array = accesses[0], self.memory.arrays[accesses[0].array]
-        positions = [elements.component_of(node, array) for node in accesses]
-        trusted = all(id(node) in self.trusted for node in accesses)
-        indices = [self.lanes(i) for i in first.args[: array.dims]]
-        row = rows.ShortRow(self.code, self.memory, first.array, indices, trusted)
-        if None in positions or not row.is_possible:
-            return False
-        texts = self.two_ways(
-            row.fits(),
-            lambda: row.load([self.vector(i) for i in row.inner], [p for p in positions if p is not None]),
-            lambda: [self.memory.load(self.element(node, node.args), self.mask) for node in accesses],
-            [self.code.vector(scalar_type(array.dtype))] * len(accesses),
-        )
-        for node, text in zip(accesses, texts, strict=True):
-            assert node.result is not None
-            self.bind(node.result, text)
-        return True
-
-    def is_in_row(self, node: Op) -> bool:
-        """Whether a load may take its elements from a short row."""
-        if node.name != "load" or node.array in self.private.arrays:
-            return False
-        array = self.memory.arrays[node.array]
-        shapes = [self.shape_of(i) for i in node.args[: array.dims]]
-        return rows.is_in_row(shapes, [i.type for i in node.args[: array.dims]], array, self.code.options.target)
-
-    def if_all_lanes(self, whole: Way, masked: Way, types: Sequence[str] = (), inside: str | None = None) -> list[str]:
-        """The results of `whole` where all lanes are threads that are active, else those of `masked`.
-
-        With a condition `inside`, that has to hold, too.
-        """
-        holds = inside
-        if self.mask is not None:
-            width = self.code.width
-            bits = self.code.define(f"bitcast {self.code.vector('i1')} {self.mask} to i{width}")
-            holds = self.code.define(f"icmp eq i{width} {bits}, -1")
-            if inside is not None:
-                holds = self.code.define(f"and i1 {holds}, {inside}")
-        return (whole() or []) if holds is None else self.two_ways(holds, whole, masked, types)
-
-    def two_ways(self, cond: str, then: Way, orelse: Way, types: Sequence[str] = ()) -> list[str]:
-        """Two ways of doing one thing; the results, which have `types`."""
-        first, second, done = (self.code.new_label(name) for name in ("fast", "slow", "done"))
-        self.jump_if(cond, first, second)
-        incoming = []
-        for label, write in ((first, then), (second, orelse)):
-            self.code.label(label)
-            texts = write() or []
-            incoming.append([(text, self.code.block) for text in texts])
-            self.jump(done)
-        self.code.label(done)
-        return [self.phi(type, *pair) for type, *pair in zip(types, *incoming, strict=True)]
-
     def atomic(self, node: Op) -> None:
         """One lane after the other, or all at once where that makes no difference."""
         name, indices = node.name.removeprefix("atomic_"), node.indices
         values = [self.vector(self.lanes(x)) for x in node.args[len(indices) :]]
-        if node.array in self.sums or node.array in self.blocks.arrays:  # no other thread looks at it meanwhile
-            self.access(node, indices, lambda element: atomics.add(self.memory, element, values[0], self.mask))
+        if self.adds_alone(node):
+            self.add(node, values[0])
             return
         element = self.element(node, indices, lane_by_lane=True)
         wanted = node.result in self.used
         if element.shape.is_uniform and not wanted and node.row.combines:
             atomics.change_one(self.memory, name, element, values[0], self.mask)
             return
-        before = atomics.change_lanes(self.memory, name, element, values, self.mask, wanted)
+        if element.shape.is_uniform and name == "add" and element.type.is_int:
+            before = atomics.count_in_one(self.memory, element, values[0], self.mask)
+        else:
+            before = atomics.change_lanes(self.memory, name, element, values, self.mask, wanted)
         if node.result is not None and wanted:
             if self.shapes[node.result].is_uniform:  # of a block as a whole
                 before = self.code.define(

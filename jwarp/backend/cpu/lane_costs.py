@@ -8,9 +8,10 @@ from jwarp.ir.visit import Visitor
 from jwarp.types import ArrayType
 
 # Of an operation on vectors, of one on scalars, and of an element of an array: one for all lanes, consecutive ones,
-# ones of several components at equal distances, and any ones.
+# ones at equal distances, those of one row, which may be short, and any ones; components of one element are shuffled.
 _VECTOR, _SCALAR = 1.0, 0.25
-_ONE, _CONSECUTIVE, _STRIDED, _ANY = 1.0, 1.5, 3.0, 16.0
+_ONE, _CONSECUTIVE, _STRIDED, _ROW, _ANY = 1.0, 1.5, 8.0, 6.0, 16.0
+_SHUFFLED, _TRANSPOSED, _COLLECTED = 2.5, 3.0, 6.0
 _ATOMIC = 40.0
 # What a loop is taken to do, and how much longer the last lane runs than all do on average.
 _TRIPS, _MAX_TRIPS = 8, 64
@@ -28,6 +29,7 @@ class _Cost(Visitor):
     def __init__(self, kernel: Kernel):
         self.kernel, self.shapes = kernel, shapes_of(kernel)
         self.total, self.times = 0.0, 1.0
+        self.remainders: set[Operand] = set()
 
     def shape(self, x: Operand) -> Shape:
         return UNIFORM if isinstance(x, Const) else self.shapes[x]
@@ -36,6 +38,8 @@ class _Cost(Visitor):
         if node.row.is_access:
             self.total += self.times * self.access(node)
         elif node.result is not None:
+            if node.name == "mod" and self.shape(node.args[1]).is_uniform:
+                self.remainders.add(node.result)
             self.total += self.times * (_VECTOR if self.shapes[node.result].is_varying else _SCALAR)
 
     def access(self, node: Op) -> float:
@@ -45,14 +49,17 @@ class _Cost(Visitor):
         shapes = [self.shape(i) for i in node.indices]
         if node.row.is_atomic:
             return _ATOMIC
-        if all(s.is_uniform for s in shapes):
-            return _ONE
+        if all(s.is_uniform or i in self.remainders for i, s in zip(node.indices, shapes, strict=True)):
+            return _ONE  # a remainder is zero where all rows share what is loaded
         leading, components = shapes[: array.dims], shapes[array.dims :]
-        if any(s.is_varying for s in leading) or not all(s.is_uniform for s in components):
+        if array.dtype.bits != 32 or not all(s.is_uniform for s in components):
             return _ANY
+        if any(s.is_varying for s in leading):
+            in_row = node.name == "load" and leading[0].is_uniform
+            return _ROW if in_row else _COLLECTED if components and node.name == "load" else _ANY
         if leading and leading[-1].stride == 1 and all(s.is_uniform for s in leading[:-1]):
-            return _CONSECUTIVE
-        return _STRIDED if components and array.dtype.bits == 32 else _ANY
+            return _SHUFFLED if components else _CONSECUTIVE
+        return _TRANSPOSED if components else _STRIDED
 
     def branch(self, node: If) -> None:
         self.repeated([node.then, node.orelse], 0.5 if self.shape(node.cond).is_uniform else 1.0)

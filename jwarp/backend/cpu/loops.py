@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jwarp.backend.cpu.body import Body
-from jwarp.backend.cpu.code import BODY, scalar_type
+from jwarp.backend.cpu.code import BODY, Lanes, scalar_type
 from jwarp.ir.nodes import For, Operand, While
 from jwarp.types import bool_
 
@@ -13,7 +13,7 @@ def counted(emitter: Body, node: For) -> None:
     lo, hi = emitter.lanes(node.lo), emitter.lanes(node.hi)
     index_shape = emitter.shapes[node.index]
     is_vector = index_shape.is_varying
-    per_lane = is_vector or not hi.shape.is_uniform
+    per_lane = not index_shape.is_uniform or not hi.shape.is_uniform
     kind = node.index.type
     type = emitter.llvm_type(kind, index_shape)
     out = emitter.code.instructions(BODY, is_vector)
@@ -29,8 +29,11 @@ def counted(emitter: Body, node: For) -> None:
         # Lanes whose next index would wrap have left: see `wrapped`.
         + ([(f"{wrapped}.in", test.type("i1"), test.spread("true", "i1"), wrapped)] if abs(node.step) > 1 else [])
     )
-    counter = index if is_vector or not per_lane else emitter.code.splat(index, scalar_type(kind))
-    goes_on = test.compare(less, kind, counter, limit)
+
+    def counted_to(text: str) -> str:
+        return emitter.vector(Lanes(text, kind, index_shape, BODY)) if per_lane else text
+
+    goes_on = test.compare(less, kind, counted_to(index), limit)
     if abs(node.step) > 1:
         goes_on = test.binary("and", bool_, goes_on, f"{wrapped}.in")
     emitter.bind(node.index, index, index_shape)
@@ -39,9 +42,7 @@ def counted(emitter: Body, node: For) -> None:
     step = out.constant(kind, node.step % (1 << kind.bits) if kind.kind == "uint" else node.step)
     emitter.code.line(f"{following} = add {type} {index}, {step}")
     if abs(node.step) > 1:
-        grown = out.compare(sign + ("gt" if node.step > 0 else "lt"), kind, following, index)
-        if per_lane and not is_vector:
-            grown = emitter.code.splat(grown, "i1")
+        grown = test.compare(sign + ("gt" if node.step > 0 else "lt"), kind, counted_to(following), counted_to(index))
         emitter.code.line(f"{wrapped} = and {test.type('i1')} {grown}, {test.spread('true', 'i1')}")
     loop.leave(node.body.yields)
 

@@ -108,7 +108,8 @@ class _Analysis(Visitor):
         while True:
             if isinstance(node, For):
                 lo, hi = self.shape(node.lo), self.shape(node.hi)
-                self.shapes[node.index] = UNIFORM if lo.is_uniform else VARYING
+                # All lanes that are in the loop make the same trip.
+                self.shapes[node.index] = lo
                 uniform = lo.is_uniform and hi.is_uniform
             else:
                 self.block(node.cond)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from jwarp.backend.cpu.code import ENTRY, Code, Lanes
-from jwarp.backend.cpu.elements import WideElements
+from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes
+from jwarp.backend.cpu.elements import MAX_COMPONENTS, WideElements
 from jwarp.backend.cpu.memory import Memory
 from jwarp.types import ArrayType, int32, int64
 
@@ -13,6 +14,14 @@ from jwarp.types import ArrayType, int32, int64
 BLOCK = 4
 # Above this, distances between threads may wrap where every thread's element is inside its array.
 MAX_STRIDE = 1 << 16
+
+
+def is_transposed(array: ArrayType, components: int, code: Code) -> bool:
+    """Whether so many components of elements are loaded whole and shuffled, rather than gathered."""
+    size = math.prod(array.components)
+    if array.dtype.bits != 32 or code.width % BLOCK or not 1 < size <= MAX_COMPONENTS or 2 * components < size:
+        return False
+    return size >= BLOCK or code.options.target.masks
 
 
 def is_strided(indices: Sequence[Lanes], array: ArrayType, code: Code) -> bool:
@@ -29,11 +38,10 @@ def is_strided(indices: Sequence[Lanes], array: ArrayType, code: Code) -> bool:
 _COUNTED = (int32, int64)
 
 
-class StridedElements(WideElements):
-    """The elements of all threads of a vector, each of which is active and inside its array.
+class StridedNumbers(WideElements):
+    """Some components of the elements of all threads of a vector, each of which is active and inside its array.
 
-    The blocks of four threads with the same number within their four make a vector; 4 x 4 numbers are then transposed
-    within the 128 bits that most shuffles stay inside.
+    Every number is accessed by itself, from a scalar address, which takes half the time of a gather.
     """
 
     def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes]):
@@ -41,14 +49,17 @@ class StridedElements(WideElements):
         strides = [i.shape.stride or 0 for i in indices]
         out = code.instructions(ENTRY, False)
         step = out.binary("mul", "i64", memory.plus(out, *memory.offset(out, param, strides)), str(self.size))
-        self.steps = [out.binary("mul", "i64", step, str(lane)) for lane in code.lane_numbers]
-        self.starts = sorted({*range(0, self.size - BLOCK + 1, BLOCK), max(0, self.size - BLOCK)})
-        self.part = min(self.size, BLOCK)
+        # Few distances, which registers have a place for: from thread to thread of a block, and from block to block.
+        self.steps = [out.binary("mul", "i64", step, str(lane)) for lane in range(BLOCK + 1)]
 
-    @property
-    def is_possible(self) -> bool:
-        """Whether the processor accesses less than a block at once."""
-        return self.size >= BLOCK or self.code.options.target.masks
+    def place(self, start: int, lane: int) -> str:
+        """The address of the components from `start` on of a thread's element."""
+        code, element = self.code, self.address
+        for _ in range(lane // BLOCK):
+            element = code.define(f"getelementptr {self.kind}, ptr {element}, i64 {self.steps[BLOCK]}")
+        if lane % BLOCK:
+            element = code.define(f"getelementptr {self.kind}, ptr {element}, i64 {self.steps[lane % BLOCK]}")
+        return code.define(f"getelementptr {self.kind}, ptr {element}, i64 {start}") if start else element
 
     def inside(self) -> str:
         """Whether the elements of the first thread and of the last one are in their array, with no negative index."""
@@ -64,6 +75,43 @@ class StridedElements(WideElements):
         return holds
 
     def load(self, positions: Sequence[int]) -> list[str]:
+        self.memory.used.append("loads")
+        return [self.memory.from_memory(self.type, self.numbers(p), True) for p in positions]
+
+    def numbers(self, position: int) -> str:
+        code, text = self.code, "poison"
+        for lane in code.lane_numbers:
+            number = code.define(f"load {self.kind}, ptr {self.place(position, lane)}, {self.align}")
+            text = code.define(f"insertelement {code.vector(self.kind)} {text}, {self.kind} {number}, i64 {lane}")
+        return text
+
+    def store_at(self, positions: Sequence[int], components: Sequence[str]) -> None:
+        self.memory.used.append("stores")
+        code = self.code
+        for position, component in zip(positions, components, strict=True):
+            text = self.memory.to_memory(self.type, component, True)
+            for lane in code.lane_numbers:
+                number = code.define(f"extractelement {code.vector(self.kind)} {text}, i64 {lane}")
+                code.line(f"store {self.kind} {number}, ptr {self.place(position, lane)}, {self.align}")
+
+
+class StridedElements(StridedNumbers):
+    """The elements of all threads of a vector, each of which is active and inside its array.
+
+    The blocks of four threads with the same number within their four make a vector; 4 x 4 numbers are then transposed
+    within the 128 bits that most shuffles stay inside.
+    """
+
+    def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes]):
+        super().__init__(code, memory, param, indices)
+        self.cut()
+
+    def cut(self) -> None:
+        """Which parts of an element are accessed at once, and how long they are."""
+        self.starts = sorted({*range(0, self.size - BLOCK + 1, BLOCK), max(0, self.size - BLOCK)})
+        self.part = min(self.size, BLOCK)
+
+    def load(self, positions: Sequence[int]) -> list[str]:
         """The components at `positions`, each as a vector over the threads."""
         self.memory.used.append("loads + transpose")
         found: dict[int, str] = {}
@@ -75,9 +123,9 @@ class StridedElements(WideElements):
                 found.update((start + k, text) for k, text in enumerate(columns))
         return [self.memory.from_memory(self.type, found[p], True) for p in positions]
 
-    def store(self, components: Sequence[str]) -> None:
-        """Store all components, given in order as vectors over the threads."""
+    def store_at(self, positions: Sequence[int], components: Sequence[str]) -> None:
         self.memory.used.append("transpose + stores")
+        components = self.in_order(positions, components)
         for start in self.starts:
             given = list(components[start : start + BLOCK])
             rows = self.transposed(given + ["poison"] * (BLOCK - len(given)))
@@ -90,11 +138,6 @@ class StridedElements(WideElements):
     @property
     def blocks(self) -> range:
         return range(self.code.width // BLOCK)
-
-    def place(self, start: int, lane: int) -> str:
-        code = self.code
-        element = code.define(f"getelementptr {self.kind}, ptr {self.address}, i64 {self.steps[lane]}")
-        return code.define(f"getelementptr {self.kind}, ptr {element}, i64 {start}") if start else element
 
     def row(self, start: int, lane: int) -> str:
         """Components of one thread's element from `start` on."""
@@ -140,6 +183,45 @@ class StridedElements(WideElements):
     def shuffled(self, x: str, y: str, order: Sequence[int]) -> str:
         type = self.code.vector(self.kind)
         return self.code.define(f"shufflevector {type} {x}, {type} {y}, {self._mask([str(k) for k in order])}")
+
+
+class AnyElements(StridedElements):
+    """The elements of the threads of a vector, wherever they are in an array that has any: they are only loaded.
+
+    Threads that are not active, or are outside of the array, load its first element.
+    """
+
+    def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes], trusted: bool):
+        self.take_up(code, memory, param, indices)
+        self.trusted = trusted
+        self.cut()
+
+    def exist(self) -> str:
+        """Whether the array has an element."""
+        code, holds = self.code, ""
+        for axis in range(len(self.indices)):
+            some = code.define(f"icmp ne i64 {self.memory.extent(self.param, axis)}, 0", ENTRY)
+            holds = code.define(f"and i1 {holds}, {some}", ENTRY) if holds else some
+        return holds
+
+    def load_active(self, positions: Sequence[int], mask: str | None) -> list[str]:
+        """As `load`, zero for threads outside of the array."""
+        memory, out = self.memory, self.code.instructions(BODY, True)
+        texts, inside = memory.indices(self.indices, True), None
+        if not self.trusted:
+            texts, inside = memory.wrapped(out, self.param, texts)
+        elements = memory.plus(out, *memory.offset(out, self.param, texts))
+        numbers = out.binary("mul", "i64", elements, out.spread(str(self.size), "i64"))
+        valid = memory.both(mask, inside)
+        self.offsets = numbers if valid is None else out.select(valid, "i64", numbers, out.spread("0", "i64"))
+        found = self.load(positions)
+        memory.used[-1] = "loads from anywhere + transpose"
+        return found if inside is None else [out.select(inside, self.type, x, "zeroinitializer") for x in found]
+
+    def place(self, start: int, lane: int) -> str:
+        offset = self.code.define(f"extractelement {self.code.vector('i64')} {self.offsets}, i64 {lane}")
+        element = self.code.define(f"getelementptr {self.kind}, ptr %p{self.param}, i64 {offset}")
+        return self.code.define(f"getelementptr {self.kind}, ptr {element}, i64 {start}") if start else element
 
 
 def _short(kind: str) -> str:

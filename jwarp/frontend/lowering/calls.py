@@ -23,7 +23,16 @@ from jwarp.frontend.lowering.rules import expression, lower, unsupported
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.source import place_of
 from jwarp.frontend.values import composites, kinds, structs
-from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, StructValue, bind_python, describe
+from jwarp.frontend.values.bindings import (
+    Binding,
+    Composite,
+    Number,
+    PythonRef,
+    StructValue,
+    TileRef,
+    bind_python,
+    describe,
+)
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const
 from jwarp.types import CompositeType, ScalarType, StructType, as_scalar, composite
@@ -204,7 +213,7 @@ def _constants(ctx: Context) -> dict[str, Any]:
 
 
 class _Known(ast.NodeTransformer):
-    """Makes each `len(v)` of a variable of the kernel, a vector or tuple, the number that it is.
+    """Makes each `len(v)` of a variable of the kernel, a vector, tuple or tile, the number that it is.
 
     A `wp.static` inside that the decorator evaluated becomes a name, whose value is among `values`.
     """
@@ -224,6 +233,8 @@ class _Known(ast.NodeTransformer):
             found = self.ctx.frame.env.get(value.id) if isinstance(value, ast.Name) else None
             if isinstance(found, Composite):
                 return ast.copy_location(ast.Constant(found.type.shape[0]), node)
+            if isinstance(found, TileRef):
+                return ast.copy_location(ast.Constant(found.shape[0]), node)
             if isinstance(found, tuple):
                 return ast.copy_location(ast.Constant(len(found)), node)
         return self.generic_visit(node)

@@ -25,9 +25,9 @@ def named_in(*texts: str) -> frozenset[str]:
 def changed_arrays(text: str, arrays: Collection[str]) -> frozenset[str]:
     """Those of `arrays` that the text may change."""
     tokens = _tokens(text)
-    return frozenset(
-        name for at, name in enumerate(tokens) if name in arrays and _is_own(tokens, at) and _may_change(tokens, at)
-    )
+    own = [at for at, name in enumerate(tokens) if name in arrays and _is_own(tokens, at)]
+    unsure = "const_cast" in tokens  # which makes nothing constant
+    return frozenset(tokens[at] for at in own if unsure or _may_change(tokens, at))
 
 
 def _tokens(text: str) -> list[str]:
@@ -55,7 +55,7 @@ def _may_change(tokens: Sequence[str], at: int) -> bool:
     before = tokens[at - 1] if at else ";"
     if is_element and (after in _ASSIGNMENTS or before in ("++", "--")):
         return True
-    if is_element and before != "&" and not _binds(tokens, at):
+    if is_element and before != "&" and not _binds(tokens, at) and not _is_cast(tokens, at):
         return False
     return not (_is_read(tokens, at) or _is_constant(tokens, at))
 
@@ -63,6 +63,14 @@ def _may_change(tokens: Sequence[str], at: int) -> bool:
 def _binds(tokens: Sequence[str], at: int) -> bool:
     """Whether the element is what a reference is declared as: `float& y = x[i]`."""
     return at >= 3 and tokens[at - 1] in ("=", "{", "(") and tokens[at - 3] in ("&", "&&")
+
+
+def _is_cast(tokens: Sequence[str], at: int) -> bool:
+    """Whether the element is made a reference or pointer by a cast in parentheses, which may take `const` away."""
+    end = at - 1
+    while end > 0 and tokens[end] == "(":
+        end -= 1
+    return end > 0 and tokens[end] == ")" and tokens[end - 1] in ("&", "*")
 
 
 def _is_read(tokens: Sequence[str], at: int) -> bool:

@@ -15,6 +15,7 @@ from jwarp.frontend.tiles.lanes import Lanes, LaneVariation, is_tile
 from jwarp.frontend.tiles.leaving import last_branches, without_last_results
 from jwarp.frontend.tiles.masked import Masked
 from jwarp.frontend.tiles.own_arrays import cleared_by_lanes, with_lanes
+from jwarp.frontend.tiles.rows import counted
 from jwarp.frontend.tiles.strides import in_step
 from jwarp.ir.attributes import Attribute, Iota, Reduction
 from jwarp.ir.nodes import Block, Const, If, Kernel, Node, Op, Operand, Value, results
@@ -22,13 +23,22 @@ from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.types import ValueType, bool_, int32, tile_type
 
 
-def by_blocks(kernel: Kernel, block_dim: int, lane_axis: int | None, count: int | None = None) -> Kernel:
+def by_blocks(
+    kernel: Kernel,
+    block_dim: int,
+    lane_axis: int | None,
+    count: int | None = None,
+    over: tuple[int, ...] = (),
+) -> Kernel:
     """The kernel as code of a block of `block_dim` threads, which lie along axis `lane_axis` of `wp.tid()`.
 
-    With a `count`, there are so many threads along that axis, and the last block has fewer than others.
+    With a `count`, there are so many threads along that axis, and the last block has fewer than others. With `over`,
+    the threads of a launch over these dimensions are counted along the axis.
     """
     if not 1 <= block_dim <= MAX_BLOCK_DIM:
         raise CompileError(f"block_dim must be 1 to {MAX_BLOCK_DIM}, not {block_dim}", kernel.span)
+    if over:
+        kernel = counted(kernel, over)
     if lane_axis is not None and lane_axis >= kernel.tid_dims:
         lane_axis = None
     kernel = dataclasses.replace(kernel, body=without_last_results(kernel.body))

@@ -1,0 +1,256 @@
+"""Writes accesses to components of elements together, in the quickest way that the threads of a vector allow."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+from jwarp.backend.cpu import atomics, elements, rows
+from jwarp.backend.cpu.body import Body
+from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
+from jwarp.backend.cpu.memory import Element, counts_up
+from jwarp.backend.cpu.shapes import UNIFORM, Shape
+from jwarp.backend.cpu.strided import AnyElements, StridedElements, StridedNumbers, is_strided, is_transposed
+from jwarp.ir.nodes import Op, Operand
+from jwarp.wire import Cover
+
+# Writes code and gives the texts of its results, if it has any.
+Way = Callable[[], list[str] | None]
+
+
+class Accesses(Body):
+    """Loads and stores of one vector of threads."""
+
+    @property
+    def ways_of_groups(self) -> tuple[Callable[[list[Op]], bool], ...]:
+        """Ways to write accesses together, each of which says whether it has; the first one that may be is taken."""
+        return self.access_of_one, self.wide_access, self.short_row, self.loads_from_anywhere
+
+    def element(self, node: Op, indices: tuple[Operand, ...], lane_by_lane: bool = False) -> Element:
+        lanes = [self.lanes(i) for i in indices]
+        if lane_by_lane and any(not i.shape.is_uniform for i in lanes):
+            lanes = [Lanes(self.vector(i), i.type, Shape(None), BODY) for i in lanes]
+        return self.memory.element(node.array, lanes, id(node) in self.trusted)
+
+    def access(
+        self,
+        node: Op,
+        indices: tuple[Operand, ...],
+        write: Callable[[Element], list[str] | None],
+        types: Sequence[str] = (),
+    ) -> list[str]:
+        """Write an access; where elements may be consecutive and inside, that case on its own."""
+        element = self.element(node, indices)
+        if element.shape.stride != 1 or element.inside is None:
+            return write(element) or []
+        general = self.element(node, indices, lane_by_lane=True)
+        inside = dataclasses.replace(element, inside=None)
+        return self.two_ways(element.inside, lambda: write(inside), lambda: write(general), types)
+
+    def adds_alone(self, node: Op) -> bool:
+        """Whether an operation adds to elements that no other thread of the processor looks at meanwhile.
+
+        Those are in arrays of a block, in copies, or of the thread's own: launches run threads that repeat in turn.
+        """
+        array, covers = node.array, self.proofs.covers
+        if array in self.sums or array in self.blocks.arrays:
+            return True
+        is_own = array < len(covers) and covers[array] is Cover.OWN
+        return is_own and node.name == "atomic_add" and node.result not in self.used
+
+    def wide_access(self, accesses: list[Op]) -> bool:
+        """Write the accesses to components of one element together; whether that was possible."""
+        if not accesses or accesses[0].array in self.private.arrays:
+            return False
+        first, array = accesses[0], self.memory.arrays[accesses[0].array]
+        # A component is not proved to be inside unless the launch promises the shape of the elements.
+        trusted = all(id(node) in self.trusted for node in accesses)
+        adds = first.row.is_atomic
+        if adds and not all(self.adds_alone(node) and node.result not in self.used for node in accesses):
+            return False
+        indices = [self.lanes(i) for i in first.args[: array.dims]]
+        size = math.prod(array.components)
+        pays = size <= elements.MAX_COMPONENTS and len(accesses) * (1 if first.name == "store" else 2) >= size
+        at = [p for p in (elements.component_of(node, array) for node in accesses) if p is not None]
+        if len(at) < len(accesses):
+            return False
+        inside: str | None = None
+        partial: elements.WideElements | None = None
+        if counts_up(indices) and trusted and len(accesses) > 1:
+            wide = elements.WideElements(self.code, self.memory, first.array, indices)
+            if self.first_lanes_active:  # where the active lanes are the first ones, so are their elements
+                lanes = self.memory.active_lanes
+                partial = elements.WideElements(self.code, self.memory, first.array, indices, lanes)
+        elif is_strided(indices, array, self.code) and not counts_up(indices):
+            made = StridedElements if pays and size > 1 else StridedNumbers
+            if adds and made is StridedNumbers:
+                return False
+            wide = strided = made(self.code, self.memory, first.array, indices)
+            inside, pays = None if trusted else strided.inside(), True
+        else:
+            return False
+
+        def one_by_one() -> list[Element]:
+            if inside is None:
+                return wide.one_by_one(at)
+            return [self.element(node, node.indices, lane_by_lane=True) for node in accesses]
+
+        values = [] if first.name == "load" else [self.vector(self.lanes(node.args[-1])) for node in accesses]
+
+        def load(by: elements.WideElements | None) -> list[str]:
+            if by is not None:
+                return by.load(at)
+            return [self.memory.load(element, self.mask) for element in one_by_one()]
+
+        def store(by: elements.WideElements | None) -> list[str]:
+            if by is not None:
+                by.store_at(at, values)
+            else:
+                for element, value in zip(one_by_one(), values, strict=True):
+                    self.memory.store(element, value, self.mask)
+            return []
+
+        def add(by: elements.WideElements | None) -> list[str]:
+            if by is None:
+                for node, value in zip(accesses, values, strict=True):
+                    self.add(node, value)
+                return []
+            totals, out = by.load(range(size)), self.code.instructions(BODY, True)
+            for p, value in zip(at, values, strict=True):
+                totals[p] = atomics.plus(out, array.dtype, totals[p], value)
+            by.store_at(range(size), totals)
+            return []
+
+        write = load if first.name == "load" else add if adds else store
+        types = [self.code.vector(scalar_type(array.dtype))] * (len(accesses) if first.name == "load" else 0)
+        if pays:
+            texts = self.if_all_lanes(lambda: write(wide), lambda: write(partial), types, inside)
+        else:
+            texts = write(None)
+        for node, text in zip(accesses, texts, strict=False):
+            assert node.result is not None
+            self.bind(node.result, text)
+        return True
+
+    def add(self, node: Op, value: str) -> None:
+        """Add to elements as `adds_alone` says."""
+        self.access(node, node.indices, lambda element: atomics.add(self.memory, element, value, self.mask))
+
+    def access_of_one(self, accesses: list[Op]) -> bool:
+        """Write loads that are of one element for all threads where remainders are zero; whether they may be."""
+        if not accesses or accesses[0].name != "load" or accesses[0].array in self.private.arrays:
+            return False
+        known = {i: self.zero_if[i] for i in accesses[0].args if i in self.zero_if}
+        others = (i for node in accesses for i in node.args if i not in known)
+        if not known or not all(self.shape_of(i).is_uniform for i in others):
+            return False
+        holds = ""
+        for condition in known.values():
+            holds = self.code.define(f"and i1 {holds}, {condition}") if holds else condition
+
+        def once() -> list[str]:
+            found = []
+            for node in accesses:
+                indices = [Lanes("0", i.type, UNIFORM, ENTRY) if i in known else self.lanes(i) for i in node.args]
+                element = self.memory.element(node.array, indices, id(node) in self.trusted)
+                found.append(self.code.splat(self.memory.load(element, self.mask), scalar_type(element.type)))
+            return found
+
+        types = [self.code.vector(scalar_type(node.result.type)) for node in accesses if node.result is not None]
+        for node, text in zip(accesses, self.two_ways(holds, once, lambda: self.by_lane(accesses), types), strict=True):
+            assert node.result is not None
+            self.bind(node.result, text)
+        return True
+
+    def short_row(self, accesses: list[Op]) -> bool:
+        """Write loads of components, taken from registers where elements are in a short row; whether they may be."""
+        if not accesses or not self.is_in_row(accesses[0]):
+            return False
+        first, array = accesses[0], self.memory.arrays[accesses[0].array]
+        positions = [elements.component_of(node, array) for node in accesses]
+        trusted = all(id(node) in self.trusted for node in accesses)
+        indices = [self.lanes(i) for i in first.args[: array.dims]]
+        row = rows.ShortRow(self.code, self.memory, first.array, indices, trusted)
+        if None in positions or not row.is_possible:
+            return False
+        texts = self.two_ways(
+            row.fits(),
+            lambda: row.load([self.vector(i) for i in row.inner], [p for p in positions if p is not None]),
+            lambda: self.by_lane(accesses),
+            [self.code.vector(scalar_type(array.dtype))] * len(accesses),
+        )
+        for node, text in zip(accesses, texts, strict=True):
+            assert node.result is not None
+            self.bind(node.result, text)
+        return True
+
+    def loads_from_anywhere(self, accesses: list[Op]) -> bool:
+        """Write loads of components of elements, whole and shuffled; whether they may be."""
+        if len(accesses) < 2 or accesses[0].name != "load" or accesses[0].array in self.private.arrays:
+            return False
+        array = self.memory.arrays[accesses[0].array]
+        indices = [self.lanes(i) for i in accesses[0].args[: array.dims]]
+        if all(i.shape.is_uniform for i in indices) or not is_transposed(array, len(accesses), self.code):
+            return False
+        for node, text in zip(accesses, self.by_lane(accesses), strict=True):
+            assert node.result is not None
+            self.bind(node.result, text)
+        return True
+
+    def by_lane(self, accesses: list[Op]) -> list[str]:
+        """Loads of components of elements that may lie anywhere, each as a vector."""
+        first, array = accesses[0], self.memory.arrays[accesses[0].array]
+        positions = [elements.component_of(node, array) for node in accesses]
+
+        def gathered() -> list[str]:
+            found = (self.element(node, node.args, lane_by_lane=True) for node in accesses)
+            return [self.memory.load(element, self.mask) for element in found]
+
+        if None in positions or not is_transposed(array, len(accesses), self.code):
+            return gathered()
+        indices = [self.lanes(i) for i in first.args[: array.dims]]
+        trusted = all(id(node) in self.trusted for node in accesses)
+        loaded = AnyElements(self.code, self.memory, first.array, indices, trusted)
+        types = [self.code.vector(scalar_type(array.dtype))] * len(accesses)
+        return self.two_ways(
+            loaded.exist(),
+            lambda: loaded.load_active([p for p in positions if p is not None], self.mask),
+            gathered,
+            types,
+        )
+
+    def is_in_row(self, node: Op) -> bool:
+        """Whether a load may take its elements from a short row."""
+        if node.name != "load" or node.array in self.private.arrays:
+            return False
+        array = self.memory.arrays[node.array]
+        shapes = [self.shape_of(i) for i in node.args[: array.dims]]
+        return rows.is_in_row(shapes, [i.type for i in node.args[: array.dims]], array, self.code.options.target)
+
+    def if_all_lanes(self, whole: Way, masked: Way, types: Sequence[str] = (), inside: str | None = None) -> list[str]:
+        """The results of `whole` where all lanes are threads that are active, else those of `masked`.
+
+        With a condition `inside`, that has to hold, too.
+        """
+        holds = inside
+        if self.mask is not None:
+            width = self.code.width
+            bits = self.code.define(f"bitcast {self.code.vector('i1')} {self.mask} to i{width}")
+            holds = self.code.define(f"icmp eq i{width} {bits}, -1")
+            if inside is not None:
+                holds = self.code.define(f"and i1 {holds}, {inside}")
+        return (whole() or []) if holds is None else self.two_ways(holds, whole, masked, types)
+
+    def two_ways(self, cond: str, then: Way, orelse: Way, types: Sequence[str] = ()) -> list[str]:
+        """Two ways of doing one thing; the results, which have `types`."""
+        first, second, done = (self.code.new_label(name) for name in ("fast", "slow", "done"))
+        self.jump_if(cond, first, second)
+        incoming = []
+        for label, write in ((first, then), (second, orelse)):
+            self.code.label(label)
+            texts = write() or []
+            incoming.append([(text, self.code.block) for text in texts])
+            self.jump(done)
+        self.code.label(done)
+        return [self.phi(type, *pair) for type, *pair in zip(types, *incoming, strict=True)]

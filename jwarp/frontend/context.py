@@ -42,7 +42,7 @@ from jwarp.ir.attributes import Attribute, Extent
 from jwarp.ir.builder import FALSE, Builder, make_block, zero
 from jwarp.ir.nodes import Const, Gradient, If, Local, Op, Operand, Param, Value
 from jwarp.ir.ops import OPS
-from jwarp.types import ArrayType, Bound, CompositeType, ScalarType, bool_, int32, int64, uint32, uint64
+from jwarp.types import ArrayType, Bound, CompositeType, ScalarType, ValueType, bool_, int32, int64, uint32, uint64
 
 # What one thread may have in local arrays. Sixteen threads at a time have theirs on the stack.
 MAX_LOCAL_BYTES = 4096
@@ -150,19 +150,24 @@ class Context:
     # -- operations
 
     def emit(
-        self, name: str, *args: Operand, span: Span, attr: Attribute | None = None, type: ScalarType | None = None
+        self, name: str, *args: Operand, span: Span, attr: Attribute | None = None, type: ValueType | None = None
     ) -> Operand:
         """Append an operation of the language, checking what it takes in the user's words."""
         row = OPS[name]
-        types_ = tuple(a.type for a in args)
-        shown = SYMBOLS.get(name, f"wp.{name}")
+        types_ = tuple([a.type for a in args])
         if row.typed_by == "" and len(set(types_)) > 1 and name != "select":
+            shown = SYMBOLS.get(name, f"wp.{name}")
             raise KernelTypeError(
                 f"`{shown}` needs arguments of one type, got {', '.join(t.name for t in types_)}",
                 span,
                 f"convert one of them, for example {spelling(types_[0])}(…); write 2.0 for a float, 2 for an int",
             )
-        if any(t.kind not in row.kinds for t in types_) or (row.result and type is None and row.result(types_) is None):
+        fits = all(t.kind in row.kinds for t in types_)
+        if fits and type is None and row.result:
+            type = row.result(types_)
+            fits = type is not None
+        if not fits:
+            shown = SYMBOLS.get(name, f"wp.{name}")
             raise KernelTypeError(
                 f"`{shown}` does not take ({', '.join(t.name for t in types_)})", span, _kind_hint(name, types_)
             )

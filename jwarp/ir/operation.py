@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jwarp.ir.attributes import ArrayNumber, NativeCall, checker
-from jwarp.types import ScalarType, ValueType, bool_, scalar_of, shape_of, with_shape
+from jwarp.types import ScalarType, TileType, ValueType, bool_, scalar_of, shape_of, with_shape
 
 Kinds = frozenset[str]
 FLOAT: Kinds = frozenset({"float"})
@@ -185,6 +185,11 @@ def _mapped(row: Operation, result: Callable[[Args], ScalarType | None]) -> Call
     """The type rule of an operation on scalars, for tiles too."""
 
     def of_types(types: Types) -> ValueType | None:
+        for type in types:
+            if isinstance(type, TileType):
+                break
+        else:  # as nearly always
+            return result(types)
         shape = row.shape_of(types)
         scalar = result(tuple(map(scalar_of, types))) if shape is not None else None
         return with_shape(scalar, shape) if scalar is not None and shape else scalar

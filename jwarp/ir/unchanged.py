@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 from jwarp.ir.nodes import Block, For, If, Node, Operand, Value, While, results
 
+# So many times are the bodies of loops gone through for one loop and those in it; what more there is may change.
+MAX_BODIES = 64
+
 
 def unchanged(
-    node: For | While, positions: Collection[int], known: Callable[[Operand], Operand] = lambda x: x
+    node: For | While,
+    known: Callable[[Operand], Operand],
+    left: Iterator[int] | None = None,
+    positions: Collection[int] | None = None,
 ) -> dict[int, Operand]:
-    """Those of the positions of carried values that are in every trip what they are at first, and what that is.
+    """The positions of the carried values that are in every trip what they are at first, and what that is.
 
-    It is assumed of all, and given up where the body says otherwise, until that ends. `known` says what values from
-    outside have been found to be.
+    It is assumed of all, or of those at `positions`, and given up where the body says otherwise, until that ends.
+    `known` says what values from outside have been found to be.
     """
-    init = {k: known(node.init[k]) for k in positions}
+    left = iter(range(MAX_BODIES)) if left is None else left
+    init = {k: known(x) for k, x in enumerate(node.init) if positions is None or k in positions}
     while init:
-        body = _Body(node.body, {node.params[k]: x for k, x in init.items()}, known)
+        if next(left, None) is None:
+            return {k: x for k, x in init.items() if node.body.yields[k] is node.params[k]}
+        body = _Body(node.body, {node.params[k]: x for k, x in init.items()}, known, left)
         changed = [k for k, x in init.items() if body.value(node.body.yields[k]) != x]
         if not changed:
-            break
+            return init
         for k in changed:
             del init[k]
     return init
@@ -29,9 +38,16 @@ def unchanged(
 class _Body:
     """What values that a block computes are, under what is assumed of some."""
 
-    def __init__(self, block: Block, assumed: dict[Value, Operand], known: Callable[[Operand], Operand]):
-        self.block, self.assumed, self.known = block, assumed, known
+    def __init__(
+        self,
+        block: Block,
+        assumed: dict[Value, Operand],
+        known: Callable[[Operand], Operand],
+        left: Iterator[int],
+    ):
+        self.block, self.assumed, self.known, self.left = block, assumed, known, left
         self._joins: dict[Value, tuple[Node, int]] | None = None
+        self._sides: dict[int, tuple[_Body, _Body]] = {}  # of branches, by their identity
         self._loops: dict[int, dict[int, Operand]] = {}  # by identity
 
     @property
@@ -52,9 +68,12 @@ class _Body:
 
     def _joined(self, x: Value, node: Node, k: int) -> Operand:
         if isinstance(node, If):
-            sides = {_Body(b, dict(self.assumed), self.known).value(b.yields[k]) for b in (node.then, node.orelse)}
+            if id(node) not in self._sides:
+                then, orelse = (_Body(block, {}, self.value, self.left) for block in (node.then, node.orelse))
+                self._sides[id(node)] = then, orelse
+            sides = {side.value(side.block.yields[k]) for side in self._sides[id(node)]}
             return sides.pop() if len(sides) == 1 else x
         assert isinstance(node, (For, While))
         if id(node) not in self._loops:
-            self._loops[id(node)] = unchanged(node, range(len(node.params)), self.value)
+            self._loops[id(node)] = unchanged(node, self.value, self.left)
         return self._loops[id(node)].get(k, x)

@@ -23,6 +23,7 @@ from jwarp.ir.nodes import (
     arrays_read,
     blocks,
 )
+from jwarp.ir.unchanged import unchanged
 from jwarp.ir.visit import Rebuilder
 from jwarp.passes.liveness import at, drop_unused, with_yields
 
@@ -196,15 +197,10 @@ class _Simplifier(Rebuilder):
 
     def constant_params(self, node: For | While) -> list[int]:
         """Settle the carried values that never change; return the positions of the others."""
-        kept = []
-        init = self.operands(node.init)
-        for k, param in enumerate(node.params):
-            following = node.body.yields[k]
-            if following is param or (isinstance(following, Const) and following == init[k]):
-                self.known[param] = self.known[node.results[k]] = init[k]
-            else:
-                kept.append(k)
-        return kept
+        found = unchanged(node, self.operand)
+        for k, value in found.items():
+            self.known[node.params[k]] = self.known[node.results[k]] = value
+        return [k for k in range(len(node.params)) if k not in found]
 
     def loop(self, node: For | While) -> None:
         changed = self.changed_by(node)

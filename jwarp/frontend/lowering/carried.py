@@ -180,7 +180,7 @@ class Carried:
             count = len(flatten(binding, self.span) or ())
             of_arrays += range(position, position + count) if holds_array(binding) else ()
             position += count
-        same |= unchanged(node, of_arrays).keys()
+        same |= unchanged(node, lambda x: x, positions=of_arrays).keys()
         inside = [Block(block.nodes) for block in blocks(node)]
         for unusable, params in self.lost.values():
             if any(used_values(block) & set(params) for block in inside):  # which sees the change in the next trip

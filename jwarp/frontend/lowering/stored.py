@@ -242,5 +242,4 @@ def names_at(node: ast.Return, name: str, names: list[str | None]) -> list[str |
 
 def returns_in_loops(ctx: Context) -> bool:
     """Whether the function returns in a loop."""
-    loops = (n for n in ast.walk(ctx.frame.source.tree) if isinstance(n, (ast.For, ast.While)))
-    return any(isinstance(n, ast.Return) for loop in loops for n in ast.walk(loop))
+    return ctx.frame.source.returns_in_loops

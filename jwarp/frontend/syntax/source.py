@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import functools
 import inspect
 import linecache
 from collections.abc import Callable, Mapping, Sequence
@@ -55,6 +56,12 @@ class Source:
     def name(self) -> str:
         """The function's name."""
         return self.function.__name__
+
+    @functools.cached_property
+    def returns_in_loops(self) -> bool:
+        """Whether the function returns in a loop."""
+        loops = (n for n in ast.walk(self.tree) if isinstance(n, (ast.For, ast.While)))
+        return any(isinstance(n, ast.Return) for loop in loops for n in ast.walk(loop))
 
     def span(self, node: ast.AST) -> Span:
         """Where `node` stands in the user's file."""

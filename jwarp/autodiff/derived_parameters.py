@@ -78,7 +78,7 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = N
     made = Kernel(kernel.name, tuple(params), kernel.tid_dims, content, kernel.span, locals_, exact=exact,
                   block_dim=kernel.block_dim)  # fmt: skip
     if kernel.ordered and counters(made):
-        made = dataclasses.replace(made, ordered=True)
+        made = dataclasses.replace(made, ordered=kernel.ordered)
     return Derived(made, origins)
 
 

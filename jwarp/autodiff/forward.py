@@ -354,7 +354,7 @@ def order_refusal(kernel: Kernel, node: Op) -> NotDifferentiableError:
     if not array.dtype.is_float:
         way_out = (
             "set wp.config.deterministic = True (or the option deterministic of the kernel or its module), or let JAX "
-            "differentiate the launch: both then take the threads in the order of their numbers"
+            "differentiate the launch: both then take the threads in one order"
         )
     return NotDifferentiableError(
         f"kernel `{kernel.name}`: the derivative of {node.name} on `{array.name}` is not known: what it finds there "

@@ -11,6 +11,7 @@ scalar. Inside mapped control flow, elements go their own ways.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -249,6 +250,14 @@ class Gradient:
     feeds: tuple[tuple[str, int, int], ...]
 
 
+class Order(enum.IntEnum):
+    """The orders in which the threads of a batch element may run."""
+
+    ANY = 0
+    NUMBERS = 1  # that of their numbers, as if one ended before the next one begins
+    STEPS = 2  # one that is the same for a kernel and its derivatives: vectors of threads in step, or as above
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """A whole kernel. `tid_dims` is how many launch dimensions `wp.tid()` reads, at least 1.
@@ -260,7 +269,7 @@ class Kernel:
     A kernel with a `block_dim` has tiles: it is run once for each block of so many lanes, and what it calls threads
     are blocks. What differs between the lanes of a block is a tile.
 
-    The threads of one that is `ordered` run one after the other, in the order of their numbers, or as if they did.
+    Where the order of its threads shows, `ordered` says which one they have.
     """
 
     name: str
@@ -273,7 +282,7 @@ class Kernel:
     exact: bool = False
     gradients: tuple[Gradient, ...] = ()
     block_dim: int = 0
-    ordered: bool = False
+    ordered: Order = Order.ANY
 
     def array(self, number: int) -> Param | Local:
         """The array that loads and stores call `number`: a parameter, or a local after all of these."""

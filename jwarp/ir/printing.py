@@ -60,6 +60,10 @@ def _is_memory(kind: Any) -> bool:
     return role is not None and role.what in ("array", "tape")
 
 
+# What is said of a kernel's order.
+_ORDERS = ("", ", in order", ", in one order")
+
+
 class _Printer:
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
@@ -71,7 +75,7 @@ class _Printer:
         kernel = self.kernel
         params = ", ".join(f"{p.name}: {p.type}" for p in kernel.params)
         blocks = f", block_dim {kernel.block_dim}" if kernel.block_dim else ""
-        order = ", in order" if kernel.ordered else ""
+        order = _ORDERS[kernel.ordered]
         yield f"kernel {kernel.name}({params}), tid {kernel.tid_dims}{blocks}{order}"
         for local in kernel.locals:
             word = "shared" if local.shared else "local"

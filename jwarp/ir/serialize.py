@@ -23,6 +23,7 @@ from jwarp.ir.nodes import (
     Node,
     Op,
     Operand,
+    Order,
     Param,
     Value,
     While,
@@ -50,7 +51,7 @@ from jwarp.types import (
     tile_type,
 )
 
-FORMAT = 6
+FORMAT = 7
 MAGIC = b"jwir"
 MAX_SIZE = 16 << 20
 MAX_NUMBER = (1 << 31) - 1
@@ -164,7 +165,7 @@ class _Encoder:
         params = [self.param(p) for p in kernel.params]
         arrays = [[*self.param(Param(x.name, x.type)), list(x.shape), x.shared] for x in kernel.locals]
         head = [kernel.name, kernel.variant, kernel.exact, params, arrays, kernel.tid_dims, kernel.block_dim]
-        head.append(kernel.ordered)
+        head.append(int(kernel.ordered))
         return [*head, self.span(kernel.span), self.block(kernel.body)]
 
     def param(self, param: Param) -> list:
@@ -240,12 +241,11 @@ class _Decoder:
         name, variant, exact, params, arrays, tid_dims, block_dim, ordered, span, body = _list(content)
         decoded = tuple(self.param(p) for p in _list(params))
         made = tuple(self.local(a) for a in _list(arrays))
-        for fact in (exact, ordered):
-            if not isinstance(fact, bool):
-                raise ValueError(f"damaged kernel data: {fact!r} is not true or false")
+        if not isinstance(exact, bool):
+            raise ValueError(f"damaged kernel data: {exact!r} is not true or false")
         inside = self.block(body)
         return Kernel(_text(name), decoded, tid_dims, inside, self.span(span), made, _text(variant), exact,
-                      block_dim=_number(block_dim), ordered=ordered)  # fmt: skip
+                      block_dim=_number(block_dim), ordered=Order(_number(ordered)))  # fmt: skip
 
     def param(self, content: Any) -> Param:
         name, dtype, ndim, element = _list(content)

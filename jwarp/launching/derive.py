@@ -234,7 +234,9 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
 def _named(kernel: nodes.Kernel, program: GeneratedProgram, variant: Variant) -> nodes.Kernel:
     described = variant.describe(program.differentiated)
     # Which of equal values takes a gradient depends on the order, too.
-    ordered = kernel.ordered or (bool(program.settings.deterministic) and depends_on_order(kernel))
+    ordered = kernel.ordered
+    if program.settings.deterministic and depends_on_order(kernel):
+        ordered = nodes.Order.NUMBERS
     named = dataclasses.replace(plain(kernel), variant=described, ordered=ordered)
     if _checks(program):
         # JAX drops the launch itself where only its gradient is used, and its checks with it. NaNs are not looked
@@ -279,8 +281,7 @@ def gatherable(
 def in_known_order(program: GeneratedProgram, variants: Iterable[Variant]) -> GeneratedProgram:
     """The program to launch where these derivatives follow.
 
-    Where one of them reads what atomic operations find, its threads run in the order of their numbers, and so do those
-    of the launch.
+    Where one of them reads what atomic operations find, its threads run in one order, and so do those of the launch.
     """
     if program.kernel.ordered or not program.counters:
         return program

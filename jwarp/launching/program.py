@@ -216,7 +216,8 @@ class GeneratedProgram(Program):
     def differentiated(self) -> nodes.Kernel:
         """The kernel that derivatives are of."""
         kernel = self.unchecked or self.kernel
-        return kernel if kernel.ordered is self.kernel.ordered else dataclasses.replace(kernel, ordered=True)
+        order = self.kernel.ordered
+        return kernel if kernel.ordered is order else dataclasses.replace(kernel, ordered=order)
 
     @functools.cached_property
     def counters(self) -> frozenset[int]:
@@ -225,11 +226,12 @@ class GeneratedProgram(Program):
 
     @property
     def in_order(self) -> GeneratedProgram:
-        """The program whose threads run in the order of their numbers."""
+        """The program whose threads run in an order that those of its derivatives have, too."""
         if self.kernel.ordered:
             return self
         return _IN_ORDER.of(self).made(
-            "ordered", lambda: dataclasses.replace(self, kernel=dataclasses.replace(self.kernel, ordered=True))
+            "ordered",
+            lambda: dataclasses.replace(self, kernel=dataclasses.replace(self.kernel, ordered=nodes.Order.STEPS)),
         )
 
     @functools.cached_property
@@ -313,7 +315,7 @@ class GeneratedProgram(Program):
                 "take it on the CPU, or store what loops carry to an array",
             )
         if self.settings.deterministic and not kernel.ordered and rounds_by_order(kernel):
-            return dataclasses.replace(kernel, ordered=True)
+            return dataclasses.replace(kernel, ordered=nodes.Order.NUMBERS)
         return kernel
 
     def gpu_version(self, geometry: Geometry, extents: Extents, *, flat: bool) -> str:
@@ -461,5 +463,5 @@ def _generated(kernel: Kernel, ir: nodes.Kernel, settings: Settings) -> Generate
     bounds = settings.debug or settings.bounds == "error"
     made = instrument(plain(ir), bounds=bounds, values=settings.debug)
     ordered = bool(settings.deterministic) and depends_on_order(ir)
-    ran = dataclasses.replace(made.kernel, ordered=True) if ordered else made.kernel
+    ran = dataclasses.replace(made.kernel, ordered=nodes.Order.NUMBERS) if ordered else made.kernel
     return GeneratedProgram(ran, settings, weakref.ref(kernel), ir, made.shadowed)

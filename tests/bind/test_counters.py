@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from counter_kernels import CELLS, KERNELS, F, N, in_python, point
+from counter_kernels import CELLS, KERNELS, F, M, N, in_python, point
 from numpy.testing import assert_allclose, assert_array_equal
 
 import jwarp as wp
@@ -19,7 +19,7 @@ def double_precision(x64):
 
 
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-WEIGHTS = np.random.default_rng(7).normal(size=40)
+WEIGHTS = np.random.default_rng(7).normal(size=M)
 
 
 def loss(kernel, x, cell, trips, n, y):
@@ -68,15 +68,44 @@ def test_gradients(kernel):
     def value(x):
         return loss(kernel, x, *rest)
 
-    assert_allclose(jax.grad(value)(x), expected, rtol=1e-6, atol=1e-7)
-    found, by_x = jax.jit(jax.value_and_grad(value))(x)
-    assert_allclose(found, loss_in_python(kernel, *at), rtol=1e-12)
-    assert_allclose(by_x, expected, rtol=1e-6, atol=1e-7)
-    assert_allclose(jax.jvp(value, (x,), (x,))[1], np.dot(expected, at[0]), rtol=1e-6, atol=1e-7)
-    more = jnp.stack([x, -x, 0.5 * x])
-    by_each = jax.jit(jax.vmap(jax.grad(value)))(more)
+    with wp.config(deterministic=True):
+        assert_allclose(jax.grad(value)(x), expected, rtol=1e-6, atol=1e-7)
+        found, by_x = jax.jit(jax.value_and_grad(value))(x)
+        assert_allclose(found, loss_in_python(kernel, *at), rtol=1e-12)
+        assert_allclose(by_x, expected, rtol=1e-6, atol=1e-7)
+        assert_allclose(jax.jvp(value, (x,), (x,))[1], np.dot(expected, at[0]), rtol=1e-6, atol=1e-7)
+        more = jnp.stack([x, -x, 0.5 * x])
+        by_each = jax.jit(jax.vmap(jax.grad(value)))(more)
     for row, one in zip(by_each, more, strict=True):
         assert_allclose(row, slopes(kernel, (np.asarray(one), *at[1:])), rtol=1e-6, atol=1e-7)
+
+
+def differences(function, x, d, h):
+    """Differences of fourth order along `d`."""
+    return sum(c * function(x + k * h * d) for k, c in zip((-2, -1, 1, 2), (1, -8, 8, -1), strict=True)) / (12 * h)
+
+
+@each_kernel
+def test_gradients_of_the_order_that_the_launch_had(kernel):
+    """Many threads: the value that comes with the gradient, and that of a batch, moves as the gradient says."""
+    rng = np.random.default_rng(6)
+    count = 70
+    cell, trips = rng.integers(0, CELLS, count, np.int32), rng.integers(0, 4, count, np.int32)
+    n = np.where(np.arange(8 + count) == 6, 15, 0).astype(np.int32)
+    rest = [jnp.asarray(a) for a in (cell, trips, n, rng.normal(size=100))]
+    weights = jnp.asarray(rng.normal(size=100))
+
+    def value(x):
+        return jnp.sum(jnp.sin(wp.launch(kernel, count, [x, *rest[:2]], rest[2:])[1]) * weights)
+
+    both = jax.jit(jax.vmap(jax.value_and_grad(value)))
+    x, d = (
+        jnp.asarray(rng.uniform(0.1, 1, (2, count)) * rng.choice([-1, 1], (2, count))),
+        jnp.asarray(rng.normal(size=(2, count))),
+    )
+    slope = jnp.sum(both(x)[1] * d, axis=1)
+    assert_allclose(slope, differences(lambda x: both(x)[0], x, d, 2e-5), rtol=1e-5, atol=1e-6)
+    assert_allclose(jax.vmap(lambda x, d: jax.jvp(value, (x,), (d,))[1])(x, d), slope, rtol=1e-9, atol=1e-10)
 
 
 @each_kernel
@@ -87,14 +116,10 @@ def test_second_derivatives(kernel):
     def value(x):
         return loss(kernel, x, *rest)
 
-    directions = jnp.asarray(np.random.default_rng(3).normal(size=(2, N)))
     slope = jax.grad(value)
-    h = 2e-5
-    for d in directions:
-        steps = zip((-2, -1, 1, 2), (1, -8, 8, -1), strict=True)
-        expected = sum(c * slope(x + k * h * d) for k, c in steps) / (12 * h)
+    for d in jnp.asarray(np.random.default_rng(3).normal(size=(2, N))):
         forward = jax.jvp(slope, (x,), (d,))[1]
-        assert_allclose(forward, expected, rtol=1e-5, atol=1e-5)
+        assert_allclose(forward, differences(slope, x, d, 2e-5), rtol=1e-5, atol=1e-5)
         assert_allclose(jax.grad(lambda x, d=d: jnp.vdot(slope(x), d))(x), forward, rtol=1e-9, atol=1e-10)
         assert_allclose(jax.grad(lambda x, d=d: jax.jvp(value, (x,), (d,))[1])(x), forward, rtol=1e-9, atol=1e-10)
 

@@ -9,12 +9,15 @@ PARALLEL = "of segments that are nearly parallel; the kernel in float64 gives wh
 ASYMMETRIC = "eigenvectors of a matrix made up that is not symmetric; they agree when it is"
 BESIDE = "an index made up that a matrix or vector does not have: 0 here, whatever is in memory there in Warp"
 SINGLE = "computed in float32 and kept in float64: units in the last place of float32"
+RANGE = "a float made up is outside of the range of the integer: the nearest number here, undefined in Warp"
 
 DIFFERENCES = {
     "mujoco_warp._src.cli:_ctrl_noise": NAN,
     "mujoco_warp._src.constraint:_equality_weld.<locals>.kernel": ROUNDING,
     "newton._src.sim.articulation:eval_articulation_body_inertia_about_root": BESIDE,
+    "newton._src.sensors.warp_raytrace.utils:flatten_normal_image": RANGE,
     "newton._src.viewer.kernels:compute_inertia_box_lines": ASYMMETRIC,
+    "newton._src.viewer.viewer_rtx:write_prim_world_matrices": SINGLE,
     "tests.aux_test_array_slot_operators:overloaded_slot_add_backward": OPERATORS,
     "tests.aux_test_array_slot_operators:overloaded_slot_augassign": OPERATORS,
     "tests.aux_test_array_slot_operators:overloaded_slot_sub_backward": OPERATORS,

@@ -7,7 +7,7 @@ import numpy as np
 import jwarp as wp
 
 F = wp.float64
-N, M, CELLS = 24, 40, 5
+N, M, CELLS = 24, 80, 5
 
 # Kernels of x, of a cell for each thread, of how many trips it makes, of integers (counters, lists) and of results.
 
@@ -92,7 +92,7 @@ def taken_in_turns(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n:
     v = x[i]
     k = int(0)
     while wp.atomic_add(n, cell[i], 1) % 3 != 2:
-        v = v * F(0.7) + x[i] * F(n[7])
+        v = v * F(0.7) + x[i] * F(n[7] % 4)
         for _ in range(trips[i]):
             at = wp.atomic_add(n, 7, 1)
             if at % 2 == 1:
@@ -102,7 +102,7 @@ def taken_in_turns(x: wp.array[F], cell: wp.array[int], trips: wp.array[int], n:
                 break
         k += 1
     place = wp.atomic_add(n, 6, 1)
-    y[place] = v * v * F(k + 1)
+    y[place] = wp.sin(v) * F(k % 3 + 1)
 
 
 @wp.kernel
@@ -116,7 +116,7 @@ def read_where_counted(x: wp.array[F], cell: wp.array[int], trips: wp.array[int]
         n[0] = n[0] + 1
     other = wp.atomic_add(n, 1, 3)
     if other < 48:  # each place is taken once
-        y[24 + other % 16] *= F(2.0)
+        y[60 + other % 16] *= F(2.0)
 
 
 KERNELS = [compacted, several_places, counted_by_cell, list_heads, free_list, first_wins, smallest_so_far,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.analysis.thread_order import runs_in_order
+from jwarp.analysis.thread_order import awaited
 from jwarp.errors import CompileError
 from jwarp.ir.attributes import (
     BlockCholesky,
@@ -24,7 +24,7 @@ from jwarp.ir.attributes import (
 from jwarp.ir.evaluate import as_array, evaluate, evaluate_quietly
 from jwarp.ir.evaluate_tiles import evaluate_tile
 from jwarp.ir.formats import Conversion, parse
-from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Param, Value, While
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, Operand, Order, Param, Value, While
 from jwarp.ir.ops import OPS
 from jwarp.types import ArrayType, shape_of
 
@@ -48,7 +48,7 @@ def run(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], trace: list[
     with np.errstate(all="ignore"):
         if kernel.block_dim:
             interpreter.blocks()
-        elif runs_in_order(kernel):
+        elif kernel.ordered == Order.NUMBERS or awaited(kernel) is not None:
             interpreter.one_by_one(kernel.tid_dims)
         elif interpreter.threads:
             interpreter.block(kernel.body, np.ones(interpreter.threads, bool))

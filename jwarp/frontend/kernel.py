@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import threading
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -18,7 +19,7 @@ from jwarp.frontend.content import content_of
 from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel, Parameter
-from jwarp.frontend.lowering.lower import lower_kernel_source
+from jwarp.frontend.lowering.lower import Warned, lower_kernel_source, warn
 from jwarp.frontend.options import checked
 from jwarp.frontend.syntax.source import (
     Definition,
@@ -39,6 +40,8 @@ from jwarp.types import Bound, as_type, is_empty, is_open, user_type, wanted_typ
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
 
+
+Read = tuple[nodes.Kernel, list[Warned] | None]  # a kernel, and what its author is warned of
 
 # What is kept of a kernel whose IR depends on the size of blocks.
 _USES_TILES = b"uses tiles"
@@ -137,9 +140,9 @@ class PythonKernel(Kernel):
         settings = self.settled(settings or config.settings)
         key = (settings.max_unroll, settings.debug, block_dim)
 
-        def made() -> tuple[nodes.Kernel, bool]:
-            thread, lasts = self._read(key)
-            return by_blocks(thread, block_dim, lane_axis, count, over), lasts
+        def made() -> Read:
+            thread, said = self._read(key)
+            return by_blocks(thread, block_dim, lane_axis, count, over), said
 
         lanes = (*key, lane_axis, count, over)
         with self._lock, no_collection():
@@ -150,8 +153,8 @@ class PythonKernel(Kernel):
         with self._lock, no_collection():
             return self._irs.made(key, lambda: self._kept(key, settings, lambda: self._read(key)))
 
-    def _read(self, key: tuple) -> tuple[nodes.Kernel, bool]:
-        """What one thread does, and whether reading the kernel once more would give nothing else."""
+    def _read(self, key: tuple) -> Read:
+        """What one thread does, and what is said of it; None where reading it again may give something else."""
         modules = dict(self._modules)
         found = lower_kernel_source(
             self.source, self.signature, self.params, *key, variables=self._variables, modules=modules
@@ -159,7 +162,7 @@ class PythonKernel(Kernel):
         self._modules = modules
         return found
 
-    def _kept(self, key: tuple, settings: Settings, make: Callable[[], tuple[nodes.Kernel, bool]]) -> nodes.Kernel:
+    def _kept(self, key: tuple, settings: Settings, make: Callable[[], Read]) -> nodes.Kernel:
         """The IR that `make` gives, from disk if a kernel of the same content was read under the same settings."""
         version = sources() if settings.cache_dir else None
         content = version and content_of(self.python, self._definition, self.signature, self._variables)
@@ -174,18 +177,20 @@ class PythonKernel(Kernel):
             }
             if entry == _USES_TILES:
                 raise UsesTiles
-            return from_entry(entry)
+            said, _, encoded = entry.partition(b"\n")
+            warn(json.loads(said))
+            return from_entry(encoded)
         try:
-            made, lasts = make()
+            made, told = make()
         except UsesTiles:
             store.save(name, _USES_TILES)
             raise
         if made.gradients:
             return made
         made = known(made)
-        entry = to_entry(made) if lasts else None
+        entry = None if told is None else to_entry(made)
         if entry is not None:
-            store.save(name, entry)
+            store.save(name, json.dumps(told).encode() + b"\n" + entry)
         return made
 
     def _some_blocks(self, settings: Settings) -> nodes.Kernel:

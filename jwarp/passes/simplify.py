@@ -23,8 +23,8 @@ from jwarp.ir.nodes import (
     arrays_read,
     blocks,
 )
+from jwarp.ir.unchanged import unchanged
 from jwarp.ir.visit import Rebuilder
-from jwarp.passes.carried import unchanged
 from jwarp.passes.liveness import at, drop_unused, with_yields
 
 MAX_ROUNDS = 4

@@ -37,6 +37,7 @@ class Array:
     counts: bool = False
     is_local: bool = False
     whole: str = ""  # the array that it is a row of
+    loops: int = 0  # how many loops are around what makes it
 
 
 @dataclass(frozen=True)
@@ -402,7 +403,9 @@ class Writer:
         # Unrolled loops have one for each trip, and there is not much room.
         self.local_in_loop |= self.loops > 0
         shape = [self.rng.randrange(1, 3 if self.loops else 6) for _ in range(self.pick([1, 1, 2]))]
-        made = Array(self.fresh("t"), self.pick([*TYPES, self.first_input, "bool"]), len(shape), is_local=True)
+        made = Array(
+            self.fresh("t"), self.pick([*TYPES, self.first_input, "bool"]), len(shape), is_local=True, loops=self.loops
+        )
         written = str(shape[0]) if len(shape) == 1 else f"({', '.join(map(str, shape))})"
         self.line(f"{made.name} = wp.{self.pick(['zeros', 'zeros', 'empty'])}(shape={written}, dtype=wp.{made.type})")
         return self.views.append(made)
@@ -425,7 +428,7 @@ class Writer:
         if not arrays:
             return self.make_local()
         array = self.pick(arrays)
-        made = Array(self.fresh("r"), array.type, array.ndim, is_local=array.is_local)
+        made = Array(self.fresh("r"), array.type, array.ndim, is_local=array.is_local, loops=self.loops)
         coordinates = [n for n, t in self.constants if n in COORDINATES]  # no step is known to be zero
         steps = ["", "", ":2", ":-1", ":-2", *(f":{n} - {self.rng.randrange(1, 4)}" for n in coordinates)]
         step = self.pick(steps)
@@ -441,17 +444,41 @@ class Writer:
         if not arrays:
             return self.make_local()
         array = self.pick(arrays)
-        row = Array(self.fresh("r"), array.type, array.ndim - 1, is_local=array.is_local, whole=array.name)
+        row = Array(
+            self.fresh("r"), array.type, array.ndim - 1, is_local=array.is_local, whole=array.name, loops=self.loops
+        )
         self.line(f"{row.name} = {array.name}[{self.expression('int32')}]")
         return self.views.append(row)
 
     def change_row(self) -> None:
-        """Let a name stand for another row of the same array."""
+        """Let a name stand for another row of the same array, or for another array."""
+        if self.chance(0.6):
+            return self.change_view()
         rows = [a for a in self.views if a.whole]
         if not rows:
             return self.make_row()
         row = self.pick(rows)
         return self.line(f"{row.name} = {row.whole}[{self.expression('int32')}]")
+
+    def change_view(self) -> None:
+        """Let a name stand for another array that is there in the next trip, too."""
+        views = [a for a in self.views if a.name.startswith("r")]
+        if not views:
+            return self.make_row()
+        view = self.pick(views)
+        alike = [
+            a for a in (*self.arrays, *self.views)
+            if (a.type, a.ndim, a.is_local) == (view.type, view.ndim, view.is_local) and not a.own and not a.counts
+        ]  # fmt: skip
+        others = [a for a in alike if a.loops <= view.loops]
+        other = self.pick(others)
+        form = self.rng.randrange(4)
+        if form == 0 and other in views and view.loops <= other.loops:
+            return self.line(f"{view.name}, {other.name} = {other.name}, {view.name}")
+        shown = f"{other.name}[{self.slice_bound()}:]" if view.ndim == 1 and form == 1 else other.name
+        if form == 2:
+            shown = f"{shown} if {self.expression('bool')} else {view.name}"
+        return self.line(f"{view.name} = {shown}")
 
     def count(self) -> None:
         arrays = [a for a in self.arrays if a.counts]

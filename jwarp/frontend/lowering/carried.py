@@ -35,6 +35,7 @@ from jwarp.frontend.values.bindings import (
 from jwarp.frontend.values.cells import cells_of, with_origins
 from jwarp.ir.builder import FALSE, zero
 from jwarp.ir.nodes import Block, Const, For, Operand, Value, While, blocks, used_values
+from jwarp.ir.unchanged import unchanged
 from jwarp.ir.visit import Rebuilder
 
 
@@ -171,9 +172,15 @@ class Carried:
         return after
 
     def finished(self, node: For | While) -> For | While:
-        """The loop without the tiles that its body does not change, which it need not carry."""
+        """The loop without the tiles, and what says which arrays names are, that its body does not change."""
         first = len(self.params) - sum(len(tile.items) for tile in self.cells.values())
         same = {k for k in range(first, len(self.params)) if node.body.yields[k] is node.params[k]}
+        position, of_arrays = 0, list[int]()
+        for binding in self.bindings.values():
+            count = len(flatten(binding, self.span) or ())
+            of_arrays += range(position, position + count) if holds_array(binding) else ()
+            position += count
+        same |= unchanged(node, lambda x: x, positions=of_arrays).keys()
         inside = [Block(block.nodes) for block in blocks(node)]
         for unusable, params in self.lost.values():
             if any(used_values(block) & set(params) for block in inside):  # which sees the change in the next trip
@@ -296,13 +303,19 @@ def _types_after(
     memory = dict(ctx.frame.memory)
     locals, gradients, components = list(ctx.locals), list(ctx.gradients), (list(ctx.stored), list(ctx.free))
     not_carried = ctx.frame.not_carried
-    Carried(ctx, names, {}, {}, False, span).enter()
+    carried = Carried(ctx, names, {}, {}, False, span)
+    carried.enter()
     ctx.trials += 1
     with ctx.builder.block():
         body()
         state = state_of(ctx)
         found = {n: ctx.tiles.loose(ctx.frame.env[n], span) for n in fresh if n in ctx.frame.env}
         found = {n: b if n == "$result" else stored.as_value(ctx, b, span) for n, b in found.items()}
+    # Of arrays, which row or part of one is shown at first.
+    first: dict[Operand, Operand] = dict(zip(carried.params, carried.init, strict=True))
+    for name, binding in found.items():
+        if holds_array(binding):
+            found[name] = rebuild(binding, [first.get(x, x) for x in flatten(binding, span) or ()])
     ctx.trials -= 1
     same = (locals, *components, memory) == (ctx.locals, ctx.stored, ctx.free, ctx.frame.memory)
     restore(ctx, before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -69,6 +69,15 @@ def _check_nesting(block: Block, name: str, left: int) -> None:
             _check_nesting(inner, name, left - 1)
 
 
+Warned = tuple[str, str, int]  # what is said, of which file and line
+
+
+def warn(said: Iterable[Warned]) -> None:
+    """Say what the author of a kernel is warned of."""
+    for message, file, line in said:
+        warnings.warn_explicit(message, KernelWarning, file, line)
+
+
 def lower_kernel_source(
     source: Source,
     signature: Sequence[Any],
@@ -79,10 +88,10 @@ def lower_kernel_source(
     *,
     variables: Bound | None = None,
     modules: dict[ModuleType, Any] | None = None,
-) -> tuple[Kernel, bool]:
+) -> tuple[Kernel, list[Warned] | None]:
     """The IR of the kernel that `source` is, with the parameters `signature`, in the IR `params`.
 
-    And whether that is all: nobody was warned, and nothing was read that `content` does not count.
+    And what its author is warned of; None where something was read that `content` does not count.
     Type variables in it stand for the types in `variables`. `modules` gets those that the code names something of, each
     with its `__spec__`, which is another one after it is reloaded. With a `block_dim`, it is what one thread of a block
     does; `blocks.by_blocks` makes IR of that.
@@ -101,12 +110,13 @@ def lower_kernel_source(
         lower_statements(ctx, source.tree.body)
     except RecursionError:
         raise CompileError(f"`{source.name}` is nested too deeply", span, "move parts of it to a @wp.func") from None
+    said: list[Warned] = []
     for where, name in ctx.warnings:
         shown = name if name.startswith("the ") else f"`{name}`"
-        message = f"{where}: {shown} may have no value here; it then reads as zero"
-        warnings.warn_explicit(message, KernelWarning, where.file, where.line)
+        said.append((f"{where}: {shown} may have no value here; it then reads as zero", where.file, where.line))
+    warn(said)
     body = Block(tuple(ctx.builder.nodes))
     _check_nesting(body, source.name, MAX_NESTING)
     arity, gradients = max(1, ctx.tid_arity), tuple(ctx.gradients)
     made = Kernel(source.name, params, arity, body, span, tuple(ctx.locals), gradients=gradients)
-    return drop_sign_tests(made, ctx.tiles.sign_tests), ctx.is_counted and not ctx.warnings
+    return drop_sign_tests(made, ctx.tiles.sign_tests), said if ctx.is_counted else None

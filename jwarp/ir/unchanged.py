@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from jwarp.ir.nodes import Block, For, If, Node, Operand, Value, While, results
 
@@ -11,15 +11,18 @@ MAX_BODIES = 64
 
 
 def unchanged(
-    node: For | While, known: Callable[[Operand], Operand], left: Iterator[int] | None = None
+    node: For | While,
+    known: Callable[[Operand], Operand],
+    left: Iterator[int] | None = None,
+    positions: Collection[int] | None = None,
 ) -> dict[int, Operand]:
     """The positions of the carried values that are in every trip what they are at first, and what that is.
 
-    It is assumed of all, and given up where the body says otherwise, until that ends. `known` says what values from
-    outside have been found to be.
+    It is assumed of all, or of those at `positions`, and given up where the body says otherwise, until that ends.
+    `known` says what values from outside have been found to be.
     """
     left = iter(range(MAX_BODIES)) if left is None else left
-    init = {k: known(x) for k, x in enumerate(node.init)}
+    init = {k: known(x) for k, x in enumerate(node.init) if positions is None or k in positions}
     while init:
         if next(left, None) is None:
             return {k: x for k, x in init.items() if node.body.yields[k] is node.params[k]}

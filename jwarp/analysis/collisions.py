@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from jwarp.analysis.ownership import Definitions, ThreadIndices, accesses, owned_arrays
 from jwarp.ir.attributes import NativeCall
 from jwarp.ir.nodes import Const, Kernel, Op, Value, touched_by_gradients, used_values, walk
+from jwarp.types import int32, int64
 
 NOWHERE: frozenset[int] = frozenset()
 
@@ -104,8 +105,9 @@ def _counts(kernel: Kernel) -> Mapping[Value, Op]:
 
 
 def _counts_up(node: Op) -> bool:
+    """Whether an access adds one to a counter that no launch has threads enough to take round to where it was."""
     amount = node.values[0]
-    return node.name == "atomic_add" and isinstance(amount, Const) and amount.type.is_int and amount.value > 0
+    return node.name == "atomic_add" and amount in (Const(int32, 1), Const(int64, 1))
 
 
 def _slot(stores: Sequence[Op], counts: Mapping[Value, Op], definitions: Definitions) -> Slot | None:
@@ -117,9 +119,10 @@ def _slot(stores: Sequence[Op], counts: Mapping[Value, Op], definitions: Definit
 def _slot_of(store: Op, counts: Mapping[Value, Op], definitions: Definitions) -> Slot | None:
     for position, index in enumerate(store.indices):
         while isinstance(index, Value) and index not in counts and index in definitions:
-            if definitions[index].name != "cast":
-                break
-            (index,) = definitions[index].args
+            made = definitions[index]
+            if made.name != "cast" or index.type is not int64 or made.args[0].type is not int32:
+                break  # with fewer bits, or as a float, two slots may be one
+            (index,) = made.args
         counter = counts.get(index) if isinstance(index, Value) else None
         if counter is None:
             continue
@@ -128,6 +131,15 @@ def _slot_of(store: Op, counts: Mapping[Value, Op], definitions: Definitions) ->
         if None not in places:
             return Slot(position, counter.array, tuple(p for p in places if p is not None))
     return None
+
+
+def why_untold(kernel: Kernel, array: int) -> str:
+    """Why the content of an array does not tell whose value stayed, as part of a sentence."""
+    used = used_values(kernel.body)
+    others = (n for n in accesses(walk(kernel.body)) if n.array == array and not is_plain_store(n, used))
+    if next(others, None) is not None or array in touched_by_gradients(kernel):
+        return "which the kernel also reads or adds to"
+    return "of values that a derivative computes in another way, as it does with replays and decompositions"
 
 
 def is_plain_store(node: Op, used: Container[Value | None]) -> bool:
@@ -141,4 +153,4 @@ def replays(kernel: Kernel) -> bool:
     return any(n.name == "replayed" or (n.row.is_native and n.told(NativeCall).replay) for n in ops)
 
 
-__all__ = ["Collisions", "Slot", "collisions", "is_plain_store"]
+__all__ = ["Collisions", "Slot", "collisions", "is_plain_store", "why_untold"]

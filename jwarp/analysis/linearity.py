@@ -198,6 +198,8 @@ class _Flow(Visitor):
         assert node.result is not None
         if not node.result.type.is_float:
             return Fault(_CHOSEN, node.span)
+        if node.row.jumps:
+            return _used_by(node)
         varied = frozenset(k for k, x in enumerate(found) if x is kind)
         for k, x in enumerate(node.args):
             if not x.type.is_float or (found[k] is Kind.ZERO and kind is Kind.LINEAR):

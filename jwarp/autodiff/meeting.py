@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Container
 
-from jwarp.analysis.collisions import Slot
+from jwarp.analysis.collisions import Slot, why_untold
 from jwarp.analysis.ownership import accesses
 from jwarp.ir.attributes import Iota, Origin
 from jwarp.ir.builder import Builder, zero
@@ -73,8 +73,8 @@ def alone_there(builder: Builder, kernel: Kernel, array: int, indices: tuple[Ope
     name = kernel.array(array).name
     builder.check(
         holds,
-        f"two threads store to one element of `{name}`, which the kernel also reads, so that nothing tells whose value "
-        "the gradient goes to; store to another array than the one that is read, or use wp.atomic_add",
+        f"two threads store to one element of `{name}`, {why_untold(kernel, array)}, so that nothing tells whose value "
+        "the gradient goes to; store to another array than one that is read, or use wp.atomic_add",
     )
     return holds
 

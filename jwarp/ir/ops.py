@@ -75,8 +75,8 @@ _TABLE: list[Operation] = [
         sub="x - y; integers wrap",
         mul="x * y; integers wrap",
         div="x / y; integers truncate towards zero, x / 0 is -1 (all bits set)",
-        mod="remainder with the sign of x (C's % and fmod); x % 0 is x for integers",
     ),
+    *_rows(2, NUMBER, same, "jumps", mod="remainder with the sign of x (C's % and fmod); x % 0 is x for integers"),
     *_rows(2, NUMBER, same, "is_step", floordiv="x // y: the quotient rounded down; as div where y is 0"),
     *_rows(
         2,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from jwarp.analysis.affine import Extents, evaluate
-from jwarp.analysis.collisions import Collisions, collisions
+from jwarp.analysis.collisions import Collisions, collisions, why_untold
 from jwarp.analysis.ownership import owned_arrays, stencils
 from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import Proofs, prove
@@ -374,10 +374,10 @@ def refuse_race(program: GeneratedProgram, geometry: Geometry, extents: Extents)
     first, second = race.threads
     where = f"{kernel.params[race.param].name}[{', '.join(map(str, race.element))}]"
     raise NotDifferentiableError(
-        f"kernel '{program.name}': threads {first} and {second} both store to {where}, which the "
-        "kernel also reads, so that nothing tells whose value the gradient goes to",
+        f"kernel '{program.name}': threads {first} and {second} both store to {where}, "
+        f"{why_untold(kernel, race.param)}, so that nothing tells whose value the gradient goes to",
         race.span,
-        "store to another array than the one that is read, use wp.atomic_add to add up, or guard the store so that one "
+        "store to another array than one that is read, use wp.atomic_add to add up, or guard the store so that one "
         "thread makes it",
     )
 

@@ -16,7 +16,8 @@ from harness import TARGETS
 
 from jwarp.backend.cpu.gemm import Unit, emit
 from jwarp.backend.cpu.gemm_cache import unit_object
-from jwarp.backend.cpu.target import Target, host_target, target_machine
+from jwarp.backend.cpu.linker import new_linker
+from jwarp.backend.cpu.target import Target, host_target
 from jwarp.errors import KernelTypeError
 from jwarp.ir.matmul import Request
 from jwarp.types import FLOATS, INTS, ScalarType, bfloat16, float16, float32, float64, int8, int16, int32, uint8
@@ -32,7 +33,7 @@ FEW = [name for name in STYLES if name != "8 peeled"]
 
 
 _linked: list = []
-_jit = llvm.create_lljit_compiler(target_machine(host_target()))
+_jit = new_linker()
 
 
 def compiled(request: Request, target: Target) -> Callable[..., None]:

@@ -418,7 +418,7 @@ def compacted(x: wp.array[F], cell: wp.array[int], n: wp.array[int], y: wp.array
     if x[i] > F(0.0):
         y[wp.atomic_add(n, 0, 1)] = x[i] * x[i]
     c = cell[i]
-    slot = wp.atomic_add(n, c, 2)
+    slot = wp.atomic_add(n, c, 1)
     z[c, slot] = wp.sin(x[i])
 
 
@@ -431,17 +431,69 @@ def test_what_is_apart_by_arithmetic_or_by_counting():
     def gradient(counters, start, w):
         def run(x):
             n = jnp.full(counters, start, jnp.int32)
-            return wp.launch(compacted, 20, [x, cell], [n, 30, (5, 12)])[1:]
+            return wp.launch(compacted, 20, [x, cell], [n, 30, (5, 6)])[1:]
 
-        return jax.vjp(run, x)[1]((jnp.full(30, w), jnp.ones((5, 12))))[0]
+        return jax.vjp(run, x)[1]((jnp.full(30, w), jnp.ones((5, 6))))[0]
 
-    slots = {c: iter(range(0, 100, 2)) for c in range(5)}
-    there = np.array([next(slots[int(c)]) < 12 for c in cell])
+    slots = {c: iter(range(100)) for c in range(5)}
+    there = np.array([next(slots[int(c)]) < 6 for c in cell])
     expected = np.where(x > 0, 2 * x, 0) + np.where(there, np.cos(x), 0)
     assert_allclose(gradient(4, 0, 1.0), expected, rtol=1e-12)
     # Counters that are not there are all zero, and negative ones count from the end.
     assert np.isnan(gradient(3, 0, 0.0)).any()
     assert np.isnan(gradient(4, -40, 0.0)).any()
+
+
+@wp.kernel
+def ring(x: wp.array[F], n: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    y[int(wp.uint8(wp.atomic_add(n, 0, 1)))] = x[i] * x[i]
+
+
+@wp.kernel
+def rounded(x: wp.array[F], n: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    y[int(wp.float16(wp.atomic_add(n, 0, 1)))] = x[i] * x[i]
+
+
+@wp.kernel
+def narrow(x: wp.array[F], n: wp.array[wp.uint8], y: wp.array[F]):
+    i = wp.tid()
+    y[int(wp.atomic_add(n, 0, wp.uint8(1)))] = x[i] * x[i]
+
+
+@wp.kernel
+def wide_steps(x: wp.array[F], n: wp.array[int], y: wp.array[F]):
+    i = wp.tid()
+    y[wp.atomic_add(n, 0, 1 << 30)] = x[i] * x[i]
+
+
+@pytest.mark.parametrize(
+    "kernel, threads, elements", [(ring, 600, 256), (rounded, 3000, 3000), (narrow, 600, 256), (wide_steps, 8, 1)]
+)
+def test_slots_that_come_again_are_not_a_threads_own(kernel, threads, elements):
+    x = jnp.arange(1.0, threads + 1)
+    y, pull = jax.vjp(lambda x: wp.launch(kernel, threads, [x], [1, elements])[1], x)
+    found = pull(jnp.ones(elements))[0]
+    assert int((found != 0).sum()) == int((y != 0).sum()) < threads
+
+
+@wp.kernel
+def sizes(a: wp.array[wp.mat33], p: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    _, s, _ = wp.svd3(a[i])
+    y[p[i]] = s[0] * s[1]
+
+
+def test_values_that_derivatives_compute_in_another_way_may_not_meet():
+    a = jnp.asarray(random(20, 3, 3), jnp.float32)
+
+    def loss(a, p):
+        return wp.launch(sizes, 20, [a, jnp.asarray(p, jnp.int32)], [20])[0].sum()
+
+    assert jnp.all(jnp.any(jax.grad(loss)(a, np.arange(20)[::-1]) != 0, (1, 2)))
+    with pytest.raises(Exception, match="two threads store to one element of `y`, of values that a derivative"):
+        jax.block_until_ready(jax.grad(loss)(a, np.arange(20) % 5))
 
 
 def test_code_for_gpus_rounds_alike_and_does_not_wait():

@@ -164,6 +164,11 @@ def floors(x: wp.array[float], b: wp.array[float], n: wp.array[int], y: wp.array
 
 
 @wp.func
+def remains(x: wp.array[float], b: wp.array[float], n: wp.array[int], y: wp.array[float], i: int):
+    y[i] = x[i] % 3.0
+
+
+@wp.func
 def magnitudes(x: wp.array[float], b: wp.array[float], n: wp.array[int], y: wp.array[float], i: int):
     y[i] = wp.abs(x[i])
 
@@ -203,6 +208,7 @@ BENT = {
     branches: "x[i] > 0.0",
     trips: "s < 1.0",
     floors: "wp.floor(x[i])",
+    remains: "x[i] % 3.0",
     magnitudes: "wp.abs(x[i])",
     divides: "b[i] / x[i]",
     extremes: "wp.atomic_max(y, 0, x[i])",

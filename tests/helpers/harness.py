@@ -17,6 +17,7 @@ from jwarp import _native
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.compile import CpuKernel, entry_name
 from jwarp.backend.cpu.gemm_cache import unit_object
+from jwarp.backend.cpu.linker import new_linker
 from jwarp.backend.cpu.target import Target, host_target, target_machine
 from jwarp.config import Settings
 from jwarp.ir.matmul import Request
@@ -73,7 +74,7 @@ class Compiled:
     def __init__(self, kernel: Kernel | CpuKernel, variant: Variant):
         self.made = kernel if isinstance(kernel, CpuKernel) else CpuKernel(kernel, Settings(cache_dir=""))
         self.kernel = self.made.kernel
-        self.linker = llvm.create_lljit_compiler(target_machine(_HOST))
+        self.linker = new_linker()
         self.libraries: list[Any] = []
         self.fingerprint = f"test{next(_serial):028x}"
         options = Options(TARGETS[variant.target], variant.contract)
@@ -145,4 +146,4 @@ _units: list[Any] = []
 
 @functools.cache
 def _unit_linker() -> Any:
-    return llvm.create_lljit_compiler(target_machine(_HOST))
+    return new_linker()

@@ -147,7 +147,13 @@ _TABLE: list[Operation] = [
     *_rows(2, NUMBER, to_bool, lt="x < y", le="x <= y", gt="x > y", ge="x >= y"),
     *_rows(2, ANY, to_bool, eq="x == y", ne="x != y"),
     Operation(
-        "select", 3, ANY, selected, "args (condition, x, y): x where the condition holds, else y", moves_bits=True
+        "select",
+        3,
+        ANY,
+        selected,
+        "args (condition, x, y): x where the condition holds, else y",
+        moves_bits=True,
+        makes_nan=False,
     ),
     Operation(
         "cast",

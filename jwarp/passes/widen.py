@@ -14,6 +14,7 @@ from jwarp.ir.attributes import Separation
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Op, Operand, Value, While
 from jwarp.ir.visit import Rebuilder
+from jwarp.passes.hoist import choose
 from jwarp.passes.simplify import simplify
 from jwarp.types import ScalarType, float64
 
@@ -27,7 +28,7 @@ def widened(kernel: Kernel, order: int) -> Kernel:
     """The kernel that derivatives of an `order` are made of, for the one that is written."""
     if not depends_on_decompositions(kernel):
         return kernel
-    kernel = simplify(kernel)
+    kernel = choose(simplify(kernel))
     widener = _Widener(symmetry(kernel), order)
     return simplify(dataclasses.replace(kernel, body=widener.block(kernel.body)))
 

@@ -188,6 +188,35 @@ def test_a_polar_rotation_that_is_composed_outside():
     np.testing.assert_allclose(moved, curvature, atol=1e-4)
 
 
+@wp.kernel
+def flipped(a: wp.array[wp.mat22], w: wp.array[wp.mat22], flips: wp.array[bool], y: wp.array[float]):
+    i = wp.tid()
+    p, s, q = wp.svd2(a[i])
+    if flips[i]:
+        p[0, 1], p[1, 1] = -p[0, 1], -p[1, 1]
+        q[0, 1], q[1, 1] = -q[0, 1], -q[1, 1]
+        if s[0] > 0.0:
+            p = -p
+    y[i] = wp.ddot(p @ wp.transpose(q), w[i])
+
+
+def test_a_polar_rotation_whose_factors_are_flipped_in_branches():
+    rng = np.random.default_rng(15)
+    a = np.concatenate([np.eye(2) + d * rng.uniform(-1, 1, (12, 2, 2)) for d in (0.0, 1e-5, 1e-3, 1e-2)])
+    a, w, t = (x.astype(np.float32) for x in (a, *rng.normal(size=(2, *a.shape))))
+    flips = rng.random(len(a)) < 0.5
+    run = jax.grad(lambda a: wp.launch(flipped, len(a), [a, w, flips], [len(a)])[0].sum())
+    made, moved = jax.jvp(run, (a,), (t,))
+    kinds, h, sign = np.zeros(len(a), np.int32), 1e-3, np.where(flips, -1.0, 1.0)[:, None, None]
+
+    def along(k):
+        return sign * exact("svd2", kinds, a + k * h * t.astype(float), w)
+
+    curvature = (8 * (along(1) - along(-1)) - (along(2) - along(-2))) / (12 * h)
+    np.testing.assert_allclose(made, along(0), atol=5e-6)
+    np.testing.assert_allclose(moved, curvature, atol=1e-4)
+
+
 def test_a_body_at_rest_has_no_force_and_its_stiffness():
     """An energy of values and rotation, where the kernel stores factors as well: for small strains 2 |sym(F - I)|^2,
     whose second derivative along T is 4 sym(T)."""

@@ -87,7 +87,8 @@ def test_how_accesses_are_made():
     assert how["load", "x[n]"] == ("scalar load",)
     assert how["store", "z[0]"] == ("scalar store",)
     assert how["store", "z[1]"] == ("scatter",)
-    assert how["load", "x[index[i]]"] == ("gather",)
+    # Where vectors are wide enough, a short array may be in registers.
+    assert how["load", "x[index[i]]"] in (("gather",), ("row in registers", "gather"))
     assert how["load", "a[i + 1]"] == ("vector load",)
     assert how["atomic_add", "wp.atomic_add(bins, index[i], x[index[i]])"] == ("plain additions",)
     assert rows["load", "v[i]"].count == rows["store", "w[i]"].count == 3

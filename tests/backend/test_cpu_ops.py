@@ -119,7 +119,9 @@ def test_conversions(source, target):
 
 def test_no_operation_is_left_out():
     covered = {row.name for row in (*PURE, *CASTS)}
-    assert covered | {"tid", "param", "shape", "thread"} == {name for name, row in OPS.items() if row.effect == "pure"}
+    assert covered | {"tid", "param", "shape", "thread", "on_gpu"} == {
+        name for name, row in OPS.items() if row.effect == "pure"
+    }
     assert all(any(t.kind in row.kinds for t in (*INTS, *FLOATS, bool_)) for row in PURE)
 
 

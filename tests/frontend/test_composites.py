@@ -302,7 +302,7 @@ def test_outside_kernels_a_type_makes_numpy_arrays(own):
 def test_types_are_the_same_however_they_are_named():
     assert wp.types.vector(3, float) is wp.vec3 is wp.vec3f and wp.types.matrix((2, 2), wp.float64) is wp.mat22d
     assert repr(wp.types.vector(3, wp.uint8)) == "vec3ub" and repr(mat23) == "matrix((2, 3), float32)"
-    for wrong in (lambda: wp.types.vector(0, float), lambda: wp.types.vector(3, str), lambda: wp.types.matrix(3, int)):
+    for wrong in (lambda: wp.types.vector(-1, float), lambda: wp.types.vector(3, str), lambda: wp.types.matrix(3, int)):
         with pytest.raises(wp.KernelTypeError):
             wrong()
 

@@ -395,7 +395,7 @@ HALF = X.astype(jnp.float16)
         (lambda: turned.params, C, "is generic"),
         (lambda: wp.array[wp.array[Any]], K, "element type must be a scalar"),
         (lambda: wp.types.vector(Any, "x"), K, "component type must be"),
-        (lambda: wp.types.vector(0, Any), K, "extents must be positive"),
+        (lambda: wp.types.vector(-1, Any), K, "extents must be positive"),
         (lambda: wp.array[TypeVar("Odd", str, bytes)], K, "the type variable Odd is constrained to <class 'str'>"),
     ],
 )  # fmt: skip

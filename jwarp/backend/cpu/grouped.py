@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -12,8 +14,11 @@ from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.memory import Element, counts_up
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.backend.cpu.strided import AnyElements, StridedElements, StridedNumbers, is_strided, is_transposed
-from jwarp.ir.nodes import Op, Operand
+from jwarp.ir.nodes import Op, Operand, walk
 from jwarp.wire import Cover
+
+# In longer kernels, code for all ways takes LLVM several times as long, and little of it is run often.
+MAX_NODES = 10_000
 
 # Writes code and gives the texts of its results, if it has any.
 Way = Callable[[], list[str] | None]
@@ -25,7 +30,12 @@ class Accesses(Body):
     @property
     def ways_of_groups(self) -> tuple[Callable[[list[Op]], bool], ...]:
         """Ways to write accesses together, each of which says whether it has; the first one that may be is taken."""
-        return self.access_of_one, self.wide_access, self.short_row, self.loads_from_anywhere
+        least = (self.access_of_one, self.wide_access)
+        return least if self.is_long else (*least, self.short_row, self.loads_from_anywhere)
+
+    @functools.cached_property
+    def is_long(self) -> bool:
+        return any(True for _ in itertools.islice(walk(self.proofs.kernel.body), MAX_NODES, None))
 
     def element(self, node: Op, indices: tuple[Operand, ...], lane_by_lane: bool = False) -> Element:
         lanes = [self.lanes(i) for i in indices]

@@ -118,7 +118,7 @@ class Writer(gradient_sources.Writer):
         else:
             place = self.fresh("k")
             self.put(f"{place} = {self.place(5)}")
-            self.put(f"if {place} >= 0:")
+            self.put(f"if {place} >= 0 and {place} < count.shape[0]:")
             self.put(f"    {name} = wp.atomic_add(count, {place}, {self.rng.randint(1, 2)})")
             self.put(f"    cs[{place}, {name}] = {self.value()}")
 

@@ -9,7 +9,6 @@ from jwarp.ir.builder import TRUE, Builder, make_block, zero
 from jwarp.ir.clone import Cloner
 from jwarp.ir.nodes import Block, For, If, Kernel, Node, Op, Operand, While, changed_arrays, inner_params, results
 from jwarp.ir.visit import Rewriter, with_blocks
-from jwarp.types import ScalarType
 
 
 def hoist(kernel: Kernel, *, guarded: bool = False) -> Kernel:
@@ -30,15 +29,6 @@ def speculate(kernel: Kernel) -> Kernel:
     multiply by zero. So do loads, as the branch may be what keeps them inside their array.
     """
     return dataclasses.replace(kernel, body=_Speculator().block(kernel.body))
-
-
-def choose(kernel: Kernel) -> Kernel:
-    """`kernel` with a choice between values in place of each branch that does nothing but change signs and the like.
-
-    What a branch guards may have an infinite derivative without it, which the zero of a choice would make NaN. Of an
-    operation that makes no NaN of anything, the derivative is finite.
-    """
-    return dataclasses.replace(kernel, body=_Chooser().block(kernel.body))
 
 
 Movable = Callable[[Op], bool]
@@ -95,24 +85,6 @@ class _Speculator(Rewriter):
         moved, then = _split(node.then, (), _is_cheap)
         also_moved, orelse = _split(node.orelse, (), _is_cheap)
         return [*moved, *also_moved, with_blocks(node, (then, orelse))]
-
-
-class _Chooser(Rewriter):
-    """Dissolves branches, from the innermost ones on."""
-
-    def nodes(self, node: Node) -> Iterable[Node]:
-        node = self.node(node)
-        if not isinstance(node, If):
-            return (node,)
-        inside, scalars = (*node.then.nodes, *node.orelse.nodes), [r.type for r in node.results]
-        if not all(_is_tame(n) for n in inside) or not all(isinstance(t, ScalarType) for t in scalars):
-            return (node,)
-        either = zip(node.results, node.then.yields, node.orelse.yields, strict=True)
-        return [*inside, *(Op("select", (node.cond, x, y), None, result, node.span) for result, x, y in either)]
-
-
-def _is_tame(node: Node) -> bool:
-    return isinstance(node, Op) and (_is_cheap(node) or (node.row.is_pure and not node.row.makes_nan))
 
 
 def _invariant(loop: For | While) -> Movable:

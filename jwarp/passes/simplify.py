@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from jwarp.ir.attributes import ArrayName
 from jwarp.ir.builder import FALSE, TRUE, simplify_op
@@ -27,19 +27,21 @@ from jwarp.ir.unchanged import unchanged
 from jwarp.ir.visit import Rebuilder
 from jwarp.passes.liveness import at, drop_unused, with_yields
 
+# Whether a block of a branch may run although the branch is not taken.
+Flattened = Callable[[Block], bool]
+
 MAX_ROUNDS = 4
 # A branch of at most this many pure operations costs less than jumping over it.
 MAX_FLATTENED_OPS = 8
 
 
-def simplify(kernel: Kernel, *, flatten_branches: bool = False) -> Kernel:
+def simplify(kernel: Kernel, *, flatten: Flattened | None = None) -> Kernel:
     """`kernel` with constants folded, repeated operations shared and unused ones dropped.
 
-    With `flatten_branches`, small branches without effects become selects. That is for code
-    generation only: a derivative must not run the branch that was not taken.
+    Branches become selects where `flatten` says so of both blocks.
     """
     for _ in range(MAX_ROUNDS):
-        body = drop_unused(_Simplifier(flatten_branches).block(kernel.body))
+        body = drop_unused(_Simplifier(flatten).block(kernel.body))
         if body == kernel.body:
             break
         kernel = dataclasses.replace(kernel, body=body)
@@ -49,9 +51,9 @@ def simplify(kernel: Kernel, *, flatten_branches: bool = False) -> Kernel:
 class _Simplifier(Rebuilder):
     """Rewrites in program order, with what is known at each point in scoped tables."""
 
-    def __init__(self, flatten_branches: bool):
+    def __init__(self, flatten: Flattened | None):
         super().__init__()
-        self.flatten_branches = flatten_branches
+        self.flatten = flatten
         self.definitions: dict[Value, Op] = {}
         # Operations that can be shared, and those that the blocks that are open have added.
         self.seen: dict[tuple, Value] = {}
@@ -172,7 +174,7 @@ class _Simplifier(Rebuilder):
                 self.known[result] = cond
             else:
                 kept.append(k)
-        flat = self.flatten_branches and _is_cheap(then) and _is_cheap(orelse)
+        flat = self.flatten is not None and self.flatten(then) and self.flatten(orelse)
         if flat or not (then.nodes or orelse.nodes):
             self.builder.extend([*then.nodes, *orelse.nodes])
             self.builder.span = node.span
@@ -223,6 +225,22 @@ class _Simplifier(Rebuilder):
         self.builder.append(node)
 
 
-def _is_cheap(block: Block) -> bool:
+def is_cheap(block: Block) -> bool:
+    """Whether a block is small and without effects. That is for code generation only, for a derivative must not run the
+    branch that was not taken: zero times an infinite slope is NaN."""
     cheap = (isinstance(n, Op) and n.row.is_pure and not n.row.is_elementary for n in block.nodes)
     return len(block.nodes) <= MAX_FLATTENED_OPS and all(cheap)
+
+
+def has_finite_slopes(block: Block) -> bool:
+    """Whether a block does nothing but change signs and the like, so that a derivative may run it for nothing.
+
+    Of an operation that makes no NaN of anything, the slopes are finite.
+    """
+    return all(
+        isinstance(n, Op)
+        and n.row.is_pure
+        and n.result is not None
+        and not (n.row.makes_nan and n.result.type.is_float)
+        for n in block.nodes
+    )

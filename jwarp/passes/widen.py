@@ -14,8 +14,7 @@ from jwarp.ir.attributes import Separation
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Op, Operand, Value, While
 from jwarp.ir.visit import Rebuilder
-from jwarp.passes.hoist import choose
-from jwarp.passes.simplify import simplify
+from jwarp.passes.simplify import has_finite_slopes, simplify
 from jwarp.types import ScalarType, float64
 
 # How far apart values are moved for first and for second derivatives, of float64 and of other types, relative to the
@@ -28,7 +27,7 @@ def widened(kernel: Kernel, order: int) -> Kernel:
     """The kernel that derivatives of an `order` are made of, for the one that is written."""
     if not depends_on_decompositions(kernel):
         return kernel
-    kernel = choose(simplify(kernel))
+    kernel = simplify(kernel, flatten=has_finite_slopes)
     widener = _Widener(symmetry(kernel), order)
     return simplify(dataclasses.replace(kernel, body=widener.block(kernel.body)))
 

@@ -31,7 +31,7 @@ from jwarp.ir.nodes import Kernel, Op, Order, failure_texts, rounds_as_written, 
 from jwarp.ir.serialize import from_bytes
 from jwarp.passes.expand import expand
 from jwarp.passes.native_code import refuse_native_code, settled
-from jwarp.passes.simplify import simplify
+from jwarp.passes.simplify import is_cheap, simplify
 from jwarp.store import key_of
 from jwarp.tiling.to_scalars import lower_tiles
 from jwarp.tiling.whole import request_of
@@ -45,7 +45,7 @@ def optimized(kernel: Kernel) -> Kernel:
     if kernel.block_dim:
         kernel = simplify(lower_tiles(kernel))
     kernel = expand(kernel, expansion)
-    return simplify(kernel, flatten_branches=True)
+    return simplify(kernel, flatten=is_cheap)
 
 
 class CpuKernel(AnalysedKernel):

@@ -45,7 +45,7 @@ from jwarp.errors import CompileError
 from jwarp.ir.nodes import For, Kernel, Op, failure_texts, has_native_code, rounds_as_written, used_values, walk
 from jwarp.passes.expand import expand
 from jwarp.passes.native_code import settled
-from jwarp.passes.simplify import simplify
+from jwarp.passes.simplify import is_cheap, simplify
 from jwarp.store import key_of
 from jwarp.tiling.to_scalars import lower_tiles
 from jwarp.tiling.whole import request_of
@@ -104,7 +104,7 @@ class CudaKernel(AnalysedKernel):
             if kernel.ordered:
                 _refuse_lanes(kernel)
         kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
-        return simplify(kernel, flatten_branches=True)
+        return simplify(kernel, flatten=is_cheap)
 
     def version(self, dims: tuple[int, ...], extents: Extents, *, flat: bool = False) -> str:
         """The version that a launch runs: `either`, where arguments decide that only the GPU knows.

@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jwarp.analysis.collisions import collisions
 from jwarp.analysis.linearity import Fault, nonlinearity
 from jwarp.autodiff.tile_rules import derivative_reads
 from jwarp.bind import compat
@@ -21,7 +20,7 @@ from jwarp.bind.primitive import Shapes, core_extents, launch_p
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
-from jwarp.launching.derive import Source, Variant, derive, gatherable, is_alone, refuse_race, switched_off
+from jwarp.launching.derive import Source, Variant, derive, gatherable, is_alone, meetings, refuse_race, switched_off
 from jwarp.launching.descriptor import Descriptor
 from jwarp.launching.program import GeneratedProgram
 from jwarp.passes.simplify import simplify
@@ -108,7 +107,7 @@ def _refuse_nonlinear(program: GeneratedProgram, wanted: Numbers, outputs: Numbe
 
 def _unknown_winner(program: GeneratedProgram, variant: Variant) -> NotDifferentiableError:
     """The adjoint of a linear kernel reads values where those that threads store may meet, to see which one stayed."""
-    met = collisions(program.differentiated, repeated=variant.repeated, alone=variant.alone)
+    met = meetings(program, repeated=variant.repeated)
     names = " and ".join(f"'{program.kernel.params[p].name}'" for p in sorted(met.told | met.untold)) or "an output"
     return NotDifferentiableError(
         f"kernel '{program.name}' was to be transposed, and several threads may store to one element of {names}: only "

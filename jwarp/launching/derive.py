@@ -321,7 +321,7 @@ _MEETINGS: PerOwner[GeneratedProgram, bool, Collisions] = PerOwner(
 )
 
 
-def _meetings(program: GeneratedProgram, *, repeated: bool) -> Collisions:
+def meetings(program: GeneratedProgram, *, repeated: bool) -> Collisions:
     """The arrays that threads of a program may store to at one element."""
     return _MEETINGS.of(program).made(repeated, lambda: collisions(simplify(program.differentiated), repeated=repeated))
 
@@ -329,7 +329,7 @@ def _meetings(program: GeneratedProgram, *, repeated: bool) -> Collisions:
 def is_alone(program: GeneratedProgram, geometry: Geometry) -> bool:
     """Whether a launch has one thread only, where that makes its derivative another one."""
     sizes = (*geometry.dims, geometry.repeat)
-    return is_known(*sizes) and math.prod(sizes) == 1 and bool(_meetings(program, repeated=False))
+    return is_known(*sizes) and math.prod(sizes) == 1 and bool(meetings(program, repeated=False))
 
 
 _EXACT: PerOwner[GeneratedProgram, str, GeneratedProgram] = PerOwner(
@@ -365,7 +365,7 @@ def refuse_race(program: GeneratedProgram, geometry: Geometry, extents: Extents)
     if not are_known((geometry.dims, (geometry.repeat,), *extents)):
         return
     kernel = program.differentiated
-    untold = _meetings(program, repeated=geometry.may_repeat).untold
+    untold = meetings(program, repeated=geometry.may_repeat).untold
     race = _RACES.of(program).made(
         (geometry, extents), lambda: find_race(kernel, geometry.dims, extents, untold, geometry.may_repeat)
     )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import itertools
-import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -202,22 +200,13 @@ def main(part: str, folder: str) -> None:
             run_random(program, STYLES[seed % len(STYLES)], seed)
 
 
-def in_process(part: str, folder: Path) -> None:
-    """Run a part where a fault ends another process than this one."""
-    environment = dict(os.environ)
-    command = [sys.executable, __file__, part, str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    last = "\n".join(done.stdout.splitlines()[-1:])
-    assert done.returncode == 0, f"ended with {done.returncode} in: {last}\n{done.stderr[-3000:]}"
-
-
 @pytest.mark.parametrize("style", STYLES)
 def test_hostile_indices(style: str, tmp_path: Path) -> None:
-    in_process(style, tmp_path)
+    fenced.check_script(__file__, style, str(tmp_path))
 
 
 def test_random_kernels(tmp_path: Path) -> None:
-    in_process("0-24", tmp_path)
+    fenced.check_script(__file__, "0-24", str(tmp_path))
 
 
 if __name__ == "__main__":

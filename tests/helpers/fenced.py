@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,3 +47,11 @@ def run(compiled: Compiled, dims: tuple[int, ...], args: Sequence[Any], at_end: 
     _native.run_launch(compiled.fingerprint, whole_launch(kernel, dims[: kernel.tid_dims]), arrays, 1)
     final = {p: results[k] for k, p in enumerate(written)}
     return [np.array(final.get(p, fenced[p]).array) for p, param in enumerate(kernel.params) if param.is_array]
+
+
+def check_script(path: str, *arguments: str) -> None:
+    """Run a script in a process of its own, which touching a fence ends; it prints what it does before it does it."""
+    command = [sys.executable, path, *arguments]
+    done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, timeout=300, check=False)
+    last = "\n".join(done.stdout.splitlines()[-1:])
+    assert done.returncode == 0, f"ended with {done.returncode} in: {last}\n{done.stderr[-3000:]}"

@@ -11,9 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import os
 import random
-import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +21,7 @@ import numpy as np
 import pytest
 from collision_sources import INPUTS, NAMES, TOLD, UNTOLD, Writer, arguments
 from derived_launches import STEP, Launch, Values, gradients, moved, same_branches
+from fuzzing import LONG, check_seeds
 from harness import VARIANTS, Compiled
 from kernel_sources import load
 
@@ -37,8 +36,6 @@ from jwarp.ir.attributes import Origin
 from jwarp.ir.nodes import Kernel
 from jwarp.ir.verify import verify
 
-LONG = os.environ.get("JWARP_FUZZ") == "long"
-SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
 COUNT, GROUPS = 500, 4  # of the short profile
 SMALL, COUNTING = 0.9, 0.4  # of kernels, how many are short, and how many have counters
 CODE_EVERY, SLOTS_EVERY, SECOND_EVERY = 50, 5, 10  # of how many one is compiled, and so on
@@ -271,11 +268,4 @@ def test_random_kernels(group, tmp_path):
 
 @pytest.mark.skipif(not LONG, reason="JWARP_FUZZ=long is not set")
 def test_many_random_kernels(tmp_path):
-    first, end, count = random.SystemRandom().randrange(1 << 40), time.monotonic() + SECONDS, 0
-    while time.monotonic() < end:
-        try:
-            check(first + count, tmp_path)
-        except Exception as error:
-            raise AssertionError(f"seed {first + count}") from error
-        count += 1
-    print(f"{count} kernels from seed {first}")
+    check_seeds(lambda seed: check(seed, tmp_path))

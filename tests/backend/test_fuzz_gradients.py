@@ -8,15 +8,14 @@ is what differences are good enough for, and the first has to agree with it.
 
 from __future__ import annotations
 
-import os
 import random
-import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 from derived_launches import Launch, Slopes, Values, dot, gradients, moved, same_branches, widened
+from fuzzing import LONG, check_seeds
 from gradient_sources import INPUTS, Writer, arguments
 from harness import VARIANTS, Compiled
 from kernel_sources import load
@@ -31,8 +30,6 @@ from jwarp.ir.attributes import Origin
 from jwarp.ir.nodes import Kernel
 from jwarp.ir.verify import verify
 
-LONG = os.environ.get("JWARP_FUZZ") == "long"
-SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
 FIRST_SEEDS, GROUP_SIZE = (0, 1000, 2000, 4000), 3
 CODE_EVERY = 6  # of the long profile's kernels, how many are compiled, as that takes longest: one of so many
 
@@ -176,11 +173,4 @@ def test_random_kernels(first, tmp_path):
 
 @pytest.mark.skipif(not LONG, reason="JWARP_FUZZ=long is not set")
 def test_many_random_kernels(tmp_path):
-    first, end, count = random.SystemRandom().randrange(1 << 40), time.monotonic() + SECONDS, 0
-    while time.monotonic() < end:
-        try:
-            check(first + count, tmp_path)
-        except Exception as error:
-            raise AssertionError(f"seed {first + count}") from error
-        count += 1
-    print(f"{count} kernels from seed {first}")
+    check_seeds(lambda seed: check(seed, tmp_path))

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 
 import pytest
+from fuzzing import LONG, SECONDS
 from kernel_sources import Writer
 from random_checks import check
 
-LONG = os.environ.get("JWARP_FUZZ") == "long"
-SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
 GROUPS, GROUP_SIZE = 8, 12
 
 

@@ -4,7 +4,6 @@ Threads and blocks run forward, backward and shuffled, so that results which dep
 `JWARP_FUZZ=long` tries many more random kernels; JWARP_FUZZ_SECONDS says for how long.
 """
 
-import os
 import random
 import re
 import time
@@ -13,6 +12,7 @@ import warnings
 import numpy as np
 import pytest
 from cuda_compiling import REFUSED
+from fuzzing import LONG, SECONDS
 from gradient_kernels import KINDS
 from host import BACKWARD, FORWARD, HostCompiled, compile_host, pack, run_host
 from kernel_sources import Writer, load
@@ -31,8 +31,6 @@ from jwarp.launching.derive import Variant, derive
 from jwarp.launching.program import program_of
 from jwarp.types import SCALARS, ArrayType
 
-LONG = os.environ.get("JWARP_FUZZ") == "long"
-SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
 PLAIN = Settings(cache_dir="")
 GROUP = 12
 

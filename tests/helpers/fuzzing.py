@@ -1,0 +1,23 @@
+"""The long profile of fuzzers: how it is asked for, and how it goes through random seeds."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+
+LONG = os.environ.get("JWARP_FUZZ") == "long"
+SECONDS = float(os.environ.get("JWARP_FUZZ_SECONDS", "600"))
+
+
+def check_seeds(check: Callable[[int], object]) -> None:
+    """Check one seed after the other, from a random one on, as long as the profile says."""
+    first, end, count = random.SystemRandom().randrange(1 << 40), time.monotonic() + SECONDS, 0
+    while time.monotonic() < end:
+        try:
+            check(first + count)
+        except Exception as error:
+            raise AssertionError(f"seed {first + count}") from error
+        count += 1
+    print(f"{count} kernels from seed {first}")

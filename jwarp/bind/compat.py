@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 from jax._src.array import ArrayImpl as Array
+from jax._src.core import get_opaque_trace_state as trace_state
 from jax._src.core import trace_state_clean as is_not_tracing
 from jax._src.debugging import debug_effect as print_effect
 from jax.core import ShapedArray, Tracer
@@ -35,6 +36,7 @@ __all__ = [
     "print_effect",
     "register_dce",
     "symbolic_shape",
+    "trace_state",
     "x64_enabled",
     "zero_tangent",
 ]

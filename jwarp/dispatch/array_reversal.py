@@ -12,7 +12,7 @@ from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.reversal import Reversal, reversal
 from jwarp.errors import LaunchError, NotDifferentiableError
 from jwarp.ir import nodes
-from jwarp.launching.program import GeneratedProgram
+from jwarp.launching.program import GeneratedProgram, Program
 
 
 class WayBack:
@@ -31,8 +31,8 @@ class WayBack:
         self.kernel, self.block_dim, self.values = launch.kernel, launch.block_dim, launch.values
         self.of = {p: a for p, a in enumerate(self.values) if isinstance(a, array)}
         program, self.geometry = launch.program.on_host(adjoint=True).arranged(launch.dims, launch.block_dim)
-        self.same = _identical(self.of, program.written)
-        _refuse_overlaps(program, self.of, self.same)
+        self.same = identical(self.of, program.written)
+        refuse_overlaps(program, self.of, self.same)
         self.program = program.merged(tuple(self.same.items()))
         self.written = self.program.written
         self.floats = tuple(p for p in self.of if program.params[p].dtype.is_float and p not in self.same)
@@ -89,7 +89,7 @@ def read_and_stored(program: GeneratedProgram) -> frozenset[Any]:
     return _READ_AND_STORED.of(program).made("forward", made)
 
 
-def _identical(of: dict[int, array], written: tuple[int, ...]) -> dict[int, int]:
+def identical(of: dict[int, array], written: tuple[int, ...]) -> dict[int, int]:
     """Of parameters that are given one view of one memory, all but one, and that one, which is written if any is."""
     first: dict[Any, int] = {}
     for p in sorted(of, key=lambda p: (p not in written, p)):
@@ -98,7 +98,7 @@ def _identical(of: dict[int, array], written: tuple[int, ...]) -> dict[int, int]
     return {p: q for p, q in found.items() if p != q}
 
 
-def _refuse_overlaps(program: GeneratedProgram, of: dict[int, array], same: dict[int, int]) -> None:
+def refuse_overlaps(program: Program, of: dict[int, array], same: dict[int, int]) -> None:
     for p in program.written:
         for q, a in of.items():
             if p in of and same.get(p, p) != same.get(q, q) and overlap(of[p], a):

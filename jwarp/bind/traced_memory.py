@@ -1,0 +1,243 @@
+"""Memory of arrays while JAX traces: a value, of which each write makes the next one."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jwarp.arrays import making
+from jwarp.arrays.content import elements_of
+from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
+from jwarp.arrays.view import Element, View, components_of, packed, scalar_of
+from jwarp.bind import compat
+from jwarp.devices import CPU
+from jwarp.errors import KernelTypeError, LaunchError
+
+
+class TracedMemory(Memory):
+    """A value that JAX traces, for an array whose elements lie one after the other.
+
+    `value` has the shape of all elements, with the axes of components last. It belongs to the trace in which it was
+    made, and to no other one: a value that another trace writes would mean nothing when that has ended.
+    """
+
+    __slots__ = ("name", "trace", "value")
+
+    def __init__(self, value: Any, name: str | None = None):
+        super().__init__(CPU)
+        self.value, self.name = value, name
+        self.trace = compat.trace_state()
+
+    @property
+    def made_at(self) -> str:
+        return super().made_at if self.name is None else f"'{self.name}'"
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the value."""
+        return np.dtype(self.value.dtype)
+
+    def read(self, view: View) -> Any:
+        value = self.value
+        places = _places(view, value.shape, self.dtype.itemsize)
+        if places is not None:
+            found = value if places == () else value[places]
+            return _cast(jnp.reshape(found, view.full_shape), view.dtype)
+        return _cast(jnp.reshape(value, -1)[self._indices(view)], view.dtype)
+
+    def write(self, view: View, value: Any) -> None:
+        if compat.trace_state() != self.trace:
+            raise LaunchError(
+                f"{self.made_at} is written while JAX traces another function than the one that it belongs to",
+                hint="pass it to that function, and return what it becomes",
+            )
+        self.version += 1
+        given = jnp.broadcast_to(jnp.asarray(value, view.dtype), view.full_shape)
+        given, places = _cast(given, self.dtype), _places(view, self.value.shape, self.dtype.itemsize)
+        if places == ():
+            self.value = jnp.reshape(given, self.value.shape)
+        elif places is not None:
+            at = self.value.at[places]
+            self.value = at.set(jnp.reshape(given, jax.eval_shape(lambda x: x[places], self.value).shape))
+        else:
+            flat = jnp.reshape(self.value, -1).at[self._indices(view)].set(given)
+            self.value = jnp.reshape(flat, self.value.shape)
+
+    def _indices(self, view: View) -> np.ndarray:
+        """The numbers of the elements of the flattened value that a view shows."""
+        itemsize = self.dtype.itemsize
+        if view.dtype.itemsize != itemsize or view.offset % itemsize or any(s % itemsize for s in view.strides):
+            raise LaunchError(
+                f"a view of {self.made_at} has elements of {view.dtype.itemsize} bytes, and its own have {itemsize}: while"
+                " JAX traces there are no bytes to look at",
+                hint="view it as a type whose components have the same size",
+            )
+        found = np.asarray(view.offset // itemsize)
+        for extent, stride in zip(view.full_shape, view.full_strides, strict=True):
+            found = found[..., None] + np.arange(extent) * (stride // itemsize)
+        return found
+
+    def keep(self, view: View) -> Kept:
+        handle, value = Kept(self, view), self.value
+
+        def content() -> Any:
+            before, self.value = self.value, value
+            try:
+                return self.read(view)
+            finally:
+                self.value = before
+
+        handle.save(content)
+        return handle
+
+    def will_write(self) -> None:
+        """Nothing: what it was stays what it was."""
+
+
+def _cast(value: Any, dtype: np.dtype) -> Any:
+    """The same bits as another dtype of the same size; bools are bytes."""
+    if value.dtype == dtype:
+        return value
+    if value.dtype.itemsize != dtype.itemsize:
+        raise LaunchError(f"a value of {value.dtype} is no value of {dtype} while JAX traces")
+    if value.dtype == np.bool_:
+        value = value.astype(np.uint8)
+    if dtype == np.bool_:
+        return jax.lax.bitcast_convert_type(value, np.uint8) != 0
+    return jax.lax.bitcast_convert_type(value, dtype)
+
+
+def _places(view: View, shape: tuple[int, ...], itemsize: int) -> tuple[Any, ...] | None:
+    """The subscript that shows what a view does, up to its shape; () for everything, None if there is none.
+
+    Each axis of the view goes along an axis of the value, in the same order, or some axes go along all of the last ones.
+    """
+    if view.dtype.itemsize != itemsize or view.offset % itemsize:
+        return None
+    offset = view.offset // itemsize
+    steps = [stride // itemsize for stride in view.full_strides]
+    if any(stride % itemsize for stride in view.full_strides):
+        return None
+    strides, total = packed(shape, 1), int(np.prod(shape))
+    if not offset and view.size * int(np.prod(components_of(view.element))) == total and steps == list(
+        packed(view.full_shape, 1)
+    ):
+        return ()
+    axes = [(extent, step) for extent, step in zip(view.full_shape, steps, strict=True) if extent != 1]
+    found: list[Any] = []
+    for k, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
+        start, offset = divmod(offset, stride) if stride else (0, offset)
+        rest = axes
+        # All axes that are left go along the elements that are left.
+        if rest and start == 0 and offset == 0 and _is_packed(rest) and rest[0][0] * rest[0][1] == stride * extent:
+            return tuple(found)
+        if axes and axes[0][1] > 0 and axes[0][1] % stride == 0 and start + (axes[0][0] - 1) * (
+            axes[0][1] // stride
+        ) < extent:
+            (count, step), *axes = axes
+            found.append(slice(start, start + (count - 1) * (step // stride) + 1, step // stride))
+        elif start < extent:
+            found.append(slice(start, start + 1))
+        else:
+            return None
+    return None if axes or offset else tuple(found)
+
+
+def _is_packed(axes: list[tuple[int, int]]) -> bool:
+    return all(step == extent_in * step_in for (_, step), (extent_in, step_in) in zip(axes, axes[1:], strict=False)) and (
+        axes[-1][1] == 1
+    )
+
+
+class Token:
+    """What stands for the address of an array's elements while JAX traces: there are no addresses."""
+
+    __slots__ = ("memory", "offset")
+
+    def __init__(self, memory: TracedMemory, offset: int):
+        self.memory, self.offset = memory, offset
+
+    def __repr__(self) -> str:
+        return f"<stands for the address of {self.memory.made_at}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Token) and (self.memory, self.offset) == (other.memory, other.offset)
+
+    def __hash__(self) -> int:
+        return hash((id(self.memory), self.offset))
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise LaunchError(
+            f"the address of {self.memory.made_at} is calculated with, and while JAX traces it has none",
+            hint="slices and views of the array show parts of it",
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __int__ = __index__ = __lt__ = __gt__ = __and__ = _refuse
+
+
+class _Tracing:
+    """Tells arrays where JAX is tracing."""
+
+    def is_tracing(self) -> bool:
+        return not compat.is_not_tracing()
+
+    def memory(self, shape: tuple[int, ...], layout: View, zeroed: bool) -> Memory:
+        full = layout.full_shape
+        _refuse_wide(layout.element)
+        if not layout.is_contiguous:
+            full = (layout.bounds[1] // layout.dtype.itemsize,)
+        return TracedMemory(jnp.zeros(full, layout.dtype))
+
+    def adopted(self, data: Any, dtype: Any, shape: tuple[int, ...] | None) -> tuple[Memory, View] | None:
+        if not isinstance(data, jax.Array) or compat.is_not_tracing():
+            return None
+        element, given = elements_of(_Shaped(data), dtype, shape)
+        layout = View.whole(element, given.shape[: given.ndim - len(components_of(element))])
+        return TracedMemory(jnp.reshape(jnp.asarray(data, layout.dtype), layout.full_shape)), layout
+
+    def pointed_to(self, ptr: Any, layout: View) -> tuple[Memory, View] | None:
+        if not isinstance(ptr, Token):
+            return None
+        return ptr.memory, View(layout.element, layout.shape, layout.strides, layout.offset + ptr.offset)
+
+    def token(self, memory: Memory, layout: View) -> Any:
+        assert isinstance(memory, TracedMemory)
+        return Token(memory, layout.offset)
+
+
+class _Shaped:
+    """The shape and dtype of a traced value, as an array of zeros that takes no memory."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.broadcast_to(np.zeros((), dtype or self.value.dtype), self.value.shape)
+
+
+def _refuse_wide(element: Element) -> None:
+    scalar = scalar_of(element)
+    if scalar.bits == 64 and not compat.x64_enabled():
+        raise KernelTypeError(
+            f"an array of {element!r} is made while JAX traces, whose 64-bit types are off",
+            hint='jax.config.update("jax_enable_x64", True) turns them on',
+        )
+
+
+making.set_tracing(_Tracing())
+
+
+def value_of(memory: Memory, view: View) -> Any:
+    """What a view shows now, as a JAX value: of host memory a copy."""
+    if isinstance(memory, HostMemory):
+        return jnp.array(memory.read(view))
+    return memory.read(view)
+
+
+__all__ = ["Token", "TracedMemory", "place_of_caller", "value_of"]

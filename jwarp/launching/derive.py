@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from jwarp.analysis.affine import Extents, evaluate
 from jwarp.analysis.collisions import Collisions, collisions, why_untold
-from jwarp.analysis.ownership import owned_arrays, stencils
+from jwarp.analysis.ownership import Reach, owned_arrays, reaches, stencils
 from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import Proofs, prove
 from jwarp.analysis.tape_sizes import fits_thread
@@ -326,6 +326,23 @@ def meetings(program: GeneratedProgram, *, repeated: bool) -> Collisions:
     return _MEETINGS.of(program).made(repeated, lambda: collisions(simplify(program.differentiated), repeated=repeated))
 
 
+_REACHES: PerOwner[GeneratedProgram, str, frozenset[Reach]] = PerOwner(
+    "what the indices of a program may be", "one for a program"
+)
+
+
+def may_coincide(program: GeneratedProgram, geometry: Geometry) -> bool:
+    """Whether threads may have the indices of others, although their coordinates tell them apart.
+
+    They have where the launch repeats threads, and where it is so large that an index wraps: `i * 2**30` of int32 is
+    zero for thread 4, too.
+    """
+    if geometry.may_repeat:
+        return True
+    found = _REACHES.of(program).made("forward", lambda: reaches(simplify(program.differentiated)))
+    return bool(found) and (not is_known(*geometry.dims) or any(reach.wraps(geometry.dims) for reach in found))
+
+
 def is_alone(program: GeneratedProgram, geometry: Geometry) -> bool:
     """Whether a launch has one thread only, where that makes its derivative another one."""
     sizes = (*geometry.dims, geometry.repeat)
@@ -365,7 +382,7 @@ def refuse_race(program: GeneratedProgram, geometry: Geometry, extents: Extents)
     if not are_known((geometry.dims, (geometry.repeat,), *extents)):
         return
     kernel = program.differentiated
-    untold = meetings(program, repeated=geometry.may_repeat).untold
+    untold = meetings(program, repeated=may_coincide(program, geometry)).untold
     race = _RACES.of(program).made(
         (geometry, extents), lambda: find_race(kernel, geometry.dims, extents, untold, geometry.may_repeat)
     )

@@ -35,6 +35,7 @@ from jwarp.launching.program import GeneratedProgram, Program
 from jwarp.launching.running import as_written, by_settings, in_one_order
 from jwarp.launching.sizes import are_known, is_known
 from jwarp.passes.instrument import instrument, without_checks
+from jwarp.passes.own_atomics import plain_atomics
 from jwarp.passes.simplify import simplify
 from jwarp.passes.widen import widened
 from jwarp.wire import Role
@@ -161,7 +162,7 @@ def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
 @no_collection()
 def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     order = 2 if variant.along else 1
-    kernel = _WIDENED.of(program).made(order, lambda: widened(program.differentiated, order))
+    kernel = _WIDENED.of(program).made(order, lambda: widened(plain_atomics(program.differentiated), order))
     if kernel.gradients:
         refuse_without_results(kernel)
     if variant.along and kernel.gradients:

@@ -20,7 +20,7 @@ def numbers(grid: wp.uint64, points: wp.array[wp.vec3], radius: float, found: wp
     """How often each point is met, and the sum of distances of those that are near."""
     i = wp.tid()
     p = points[i]
-    total = float(0.0)
+    total = 0.0
     for j in wp.hash_grid_query(grid, p, radius):
         found[i, j] += 1
         d = wp.length(points[j] - p)

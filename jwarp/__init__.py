@@ -11,6 +11,7 @@ from jwarp.api import device as device
 from jwarp.api.check_grads import check_grads as check_grads
 from jwarp.api.cuda_kernel import cuda_kernel as cuda_kernel
 from jwarp.api.explain import explain as explain
+from jwarp.api.geometry.hash_grid import HashGrid as HashGrid
 from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
@@ -60,6 +61,8 @@ from jwarp.lib import segments as _segments  # noqa: F401 its rows
 from jwarp.lib import spatial as _spatial  # noqa: F401 its rows
 from jwarp.lib import tile_random as _tile_random  # noqa: F401 its rows
 from jwarp.lib import transforms as _transforms  # noqa: F401 its rows
+from jwarp.lib.geometry import hash_grid as _hash_grid  # noqa: F401 its rows
+from jwarp.lib.geometry.hash_grid import HashGridQuery as HashGridQuery
 from jwarp.types import SCALARS as _SCALARS
 from jwarp.types import Float as Float
 from jwarp.types import Int as Int

@@ -13,6 +13,7 @@ from jwarp.api import device as device
 from jwarp.api.check_grads import check_grads as check_grads
 from jwarp.api.cuda_kernel import cuda_kernel as cuda_kernel
 from jwarp.api.explain import explain as explain
+from jwarp.api.geometry.hash_grid import HashGrid as HashGrid
 from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
@@ -53,6 +54,7 @@ from jwarp.frontend.builtins.annotations import (
     Vector,
 )
 from jwarp.frontend.builtins.annotations import Float as Float
+from jwarp.frontend.builtins.annotations import HashGridQuery as HashGridQuery
 from jwarp.frontend.builtins.annotations import Int as Int
 from jwarp.frontend.builtins.annotations import Scalar as Scalar
 from jwarp.frontend.builtins.annotations import array as array
@@ -1450,6 +1452,33 @@ def frac(x: Float) -> Float:
 
 def get_diag(mat: Matrix[Any, AnyVector]) -> AnyVector:
     """The diagonal of a square matrix."""
+
+def hash_grid_point_id(id: uint64, index: int) -> int:
+    """The number of the point at a place in the order of the cells, of which close ones are close in space.
+
+    It is -1 for a grid that has not been built.
+    """
+
+@_overload
+def hash_grid_query(id: uint64, point: vec3, max_dist: float) -> HashGridQuery:
+    """The points of a hash grid in the cells that meet a cube about `point`, those of one group if one is given.
+
+    All points within `max_dist` along each axis are among them, each once, and others of the same cells. A loop goes
+    over their numbers, `for i in query:` or `while wp.hash_grid_query_next(query, i):`.
+    """
+
+@_overload
+def hash_grid_query(id: uint64, point: vec3, max_dist: float, group: int) -> HashGridQuery: ...
+@_overload
+def hash_grid_query(id: uint64, point: vec3d, max_dist: float64) -> HashGridQuery: ...
+@_overload
+def hash_grid_query(id: uint64, point: vec3d, max_dist: float64, group: int) -> HashGridQuery: ...
+@_overload
+def hash_grid_query(id: uint64, point: vec3h, max_dist: float16) -> HashGridQuery: ...
+@_overload
+def hash_grid_query(id: uint64, point: vec3h, max_dist: float16, group: int) -> HashGridQuery: ...
+def hash_grid_query_next(query: HashGridQuery, index: int) -> bool:
+    """Let `index` be the number of the next point of a query; False, and `index` as it was, if there is none."""
 
 def identity(n: int, dtype: Any) -> Any:
     """The n by n matrix of a scalar type with ones on the diagonal and zeros elsewhere; n is a constant."""

@@ -42,6 +42,9 @@ from jwarp.types.composites import of_components as of_components
 from jwarp.types.composites import quaternion as quaternion
 from jwarp.types.composites import transformation as transformation
 from jwarp.types.composites import vector as vector
+from jwarp.types.handles import Geometry as Geometry
+from jwarp.types.handles import Id as Id
+from jwarp.types.handles import arrays_of as arrays_of
 from jwarp.types.indexed import IndexedPattern as IndexedPattern
 from jwarp.types.indexed import indexed_of as indexed_of
 from jwarp.types.indexed import indexed_parts as indexed_parts

@@ -17,6 +17,29 @@ from jwarp.devices import CPU
 from jwarp.errors import KernelTypeError, LaunchError
 
 
+class Scope:
+    """The body of a loop or a branch while JAX traces it: what memory of functions around it holds there."""
+
+    def __init__(self, what: str, values: dict[TracedMemory, Any] | None = None):
+        self.what = what
+        self.values: dict[TracedMemory, Any] = dict(values or {})
+        self.written: dict[TracedMemory, None] = {}
+        self.made: list[TracedMemory] = []
+        self.trace = compat.trace_state()
+
+    def __enter__(self) -> Scope:
+        _scopes.append(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _scopes.remove(self)
+        for memory in self.made:
+            memory.ended = self.what
+
+
+_scopes: list[Scope] = []
+
+
 class TracedMemory(Memory):
     """A value that JAX traces, for an array whose elements lie one after the other.
 
@@ -24,12 +47,44 @@ class TracedMemory(Memory):
     made, and to no other one: a value that another trace writes would mean nothing when that has ended.
     """
 
-    __slots__ = ("name", "trace", "value")
+    __slots__ = ("_value", "ended", "name", "trace")
 
     def __init__(self, value: Any, name: str | None = None):
         super().__init__(CPU)
-        self.value, self.name = value, name
+        self._value, self.name = value, name
         self.trace = compat.trace_state()
+        self.ended: str | None = None
+        if _scopes:
+            _scopes[-1].made.append(self)
+
+    @property
+    def value(self) -> Any:
+        """What it holds now."""
+        if self.ended is not None:
+            raise LaunchError(
+                f"{self.made_at} was made in {self.ended}, and is used after that has ended",
+                hint="make the array before, and write to it",
+            )
+        for scope in reversed(_scopes):
+            if self in scope.values:
+                return scope.values[self]
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        now = compat.trace_state()
+        if now == self.trace:
+            self._value = value
+        elif _scopes and _scopes[-1].trace == now:
+            scope = _scopes[-1]
+            scope.values[self] = value
+            scope.written.setdefault(self)
+        else:
+            raise LaunchError(
+                f"{self.made_at} is written while JAX traces another function than the one that it belongs to",
+                hint="pass it to that function, and return what it becomes",
+            )
+        self.version += 1
 
     @property
     def made_at(self) -> str:
@@ -49,12 +104,6 @@ class TracedMemory(Memory):
         return _cast(jnp.reshape(value, -1)[self._indices(view)], view.dtype)
 
     def write(self, view: View, value: Any) -> None:
-        if compat.trace_state() != self.trace:
-            raise LaunchError(
-                f"{self.made_at} is written while JAX traces another function than the one that it belongs to",
-                hint="pass it to that function, and return what it becomes",
-            )
-        self.version += 1
         given = jnp.broadcast_to(jnp.asarray(value, view.dtype), view.full_shape)
         given, places = _cast(given, self.dtype), _places(view, self.value.shape, self.dtype.itemsize)
         if places == ():
@@ -81,17 +130,23 @@ class TracedMemory(Memory):
         return found
 
     def keep(self, view: View) -> Kept:
-        handle, value = Kept(self, view), self.value
-
-        def content() -> Any:
-            before, self.value = self.value, value
-            try:
-                return self.read(view)
-            finally:
-                self.value = before
-
-        handle.save(content)
+        handle = Kept(self, view)
+        before = TracedMemory(self.value)
+        handle.save(lambda: before.read(view))
         return handle
+
+    def lend(self, view: View) -> np.ndarray:
+        """The elements that a view shows, which are not to be written.
+
+        Raises:
+            LaunchError: JAX traces the value.
+        """
+        if isinstance(self.value, compat.Tracer):
+            raise LaunchError(
+                f"{self.made_at} stands for a value that JAX traces, so that its elements are not known yet",
+                hint="read it outside of the traced function; wp.to_jax(a) gives the traced value",
+            )
+        return np.asarray(self.read(view))
 
     def will_write(self) -> None:
         """Nothing: what it was stays what it was."""

@@ -18,6 +18,21 @@ from jwarp.api.launch import launch_tiled as launch_tiled
 from jwarp.api.map import map as map
 from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
+from jwarp.arrays.array import array as array
+from jwarp.arrays.array import array1d as array1d
+from jwarp.arrays.array import array2d as array2d
+from jwarp.arrays.array import array3d as array3d
+from jwarp.arrays.array import array4d as array4d
+from jwarp.arrays.create import clone as clone
+from jwarp.arrays.create import copy as copy
+from jwarp.arrays.create import empty_like as empty_like
+from jwarp.arrays.create import from_numpy as from_numpy
+from jwarp.arrays.create import full as full
+from jwarp.arrays.create import full_like as full_like
+from jwarp.arrays.create import ones as ones
+from jwarp.arrays.create import ones_like as ones_like
+from jwarp.arrays.create import zeros_like as zeros_like
+from jwarp.arrays.devices import Device as Device
 from jwarp.autodiff import inline as _inline  # noqa: F401 makes gradients of functions
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
@@ -64,11 +79,6 @@ from jwarp.types import SCALARS as _SCALARS
 from jwarp.types import Float as Float
 from jwarp.types import Int as Int
 from jwarp.types import Scalar as Scalar
-from jwarp.types import array as array
-from jwarp.types import array1d as array1d
-from jwarp.types import array2d as array2d
-from jwarp.types import array3d as array3d
-from jwarp.types import array4d as array4d
 from jwarp.types import indexedarray as indexedarray
 from jwarp.types import indexedarray1d as indexedarray1d
 from jwarp.types import indexedarray2d as indexedarray2d

@@ -20,6 +20,16 @@ from jwarp.api.launch import launch_tiled as launch_tiled
 from jwarp.api.map import map as map
 from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
+from jwarp.arrays.create import clone as clone
+from jwarp.arrays.create import copy as copy
+from jwarp.arrays.create import empty_like as empty_like
+from jwarp.arrays.create import from_numpy as from_numpy
+from jwarp.arrays.create import full as full
+from jwarp.arrays.create import full_like as full_like
+from jwarp.arrays.create import ones as ones
+from jwarp.arrays.create import ones_like as ones_like
+from jwarp.arrays.create import zeros_like as zeros_like
+from jwarp.arrays.devices import Device as Device
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
@@ -1373,7 +1383,7 @@ def eig3(A: mat33h) -> tuple[mat33h, vec3h]: ...
 def eig3(A: mat33h, Q: mat33h, d: vec3h) -> None: ...
 @_overload
 def empty(shape: int, dtype: type[T]) -> array[T]:
-    """An array of this thread's own, all zeros.
+    """An array of zeros: in a kernel this thread's own, outside of kernels one that launches write to.
 
     `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
@@ -2741,7 +2751,7 @@ def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
 def where(arr: array[Any], value_if_true: T, value_if_false: T) -> T: ...
 @_overload
 def zeros(shape: int, dtype: type[T]) -> array[T]:
-    """An array of this thread's own, all zeros.
+    """An array of zeros: in a kernel this thread's own, outside of kernels one that launches write to.
 
     `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 

@@ -7,11 +7,11 @@ from typing import Any, Literal, overload
 
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record
-from jwarp.arrays.devices import device_of
+from jwarp.devices import get_device
 from jwarp.dispatch import arrays, eager, route
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import read_kernel
-from jwarp.dispatch.instances import instance_for_launch
+from jwarp.dispatch.instances import instance_for_launch, with_handles
 from jwarp.dispatch.tracebacks import shortened
 from jwarp.errors import JwarpError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -153,12 +153,14 @@ def launch(
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
     kernel = read_kernel(kernel, "wp.launch")
+    if kernel.handles:
+        kernel, inputs = with_handles(kernel, inputs, outputs)
     if kernel.is_generic:
         kernel = instance_for_launch(kernel, inputs, outputs)
     if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
         if unknown:
             refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
-        device_of(device)
+        get_device(device)
         if not adjoint and not record_cmd:
             try:
                 return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape)

@@ -10,10 +10,10 @@ import numpy as np
 from jwarp.arrays import making
 from jwarp.arrays.commands import submit
 from jwarp.arrays.content import elements_of, read_element
-from jwarp.arrays.devices import Device, device_of
 from jwarp.arrays.memory import HostMemory, Memory, borrowed_memory
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
+from jwarp.devices import Device, get_device
 from jwarp.errors import LaunchError
 from jwarp.types import Written, array_type, wanted_type
 from jwarp.types.arrays import element_of
@@ -115,7 +115,7 @@ class array(Written):
         if data is None and ptr is None and shape is None:
             self._annotate(dtype, 1 if ndim is None else ndim)
             return
-        device_of(device)
+        get_device(device)
         extents = None if shape is None else read_shape(shape)
         if data is not None:
             if ptr is not None:
@@ -349,7 +349,7 @@ class array(Written):
 
     def to(self, device: Any, requires_grad: bool | None = None) -> array:
         """The array on a device: itself, as there is one."""
-        device_of(device)
+        get_device(device)
         return self
 
     # -- content

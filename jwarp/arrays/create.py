@@ -10,9 +10,9 @@ from jwarp.arrays import making
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import submit
 from jwarp.arrays.content import read_element
-from jwarp.arrays.devices import device_of
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, copy_range
+from jwarp.devices import get_device
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import CompositeValue, Struct, bool_, float32, from_dtype, int32, matrix, vector
 
@@ -70,7 +70,7 @@ def zeros(
 def _made(
     name: str, shape: Any, dtype: Any, device: Any, requires_grad: bool, retain_grad: bool, strides: Any, zeroed: bool
 ) -> array:
-    device_of(device)
+    get_device(device)
     extents = read_shape(0 if shape is None else shape)
     if not extents:
         raise LaunchError(f"wp.{name}: an array has at least one dimension", hint="shape=1 is an array of one element")

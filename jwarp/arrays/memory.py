@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.arrays.devices import CPU, Device
 from jwarp.arrays.view import View
+from jwarp.devices import CPU, Device
 from jwarp.errors import LaunchError
 
 ALIGNMENT = 64

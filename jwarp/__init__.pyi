@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from typing import overload as _overload
 
+from jwarp import optim as optim
 from jwarp import types as types
 from jwarp import utils as utils
 from jwarp.api import device as device
@@ -84,6 +85,7 @@ from jwarp.api.streams import synchronize_event as synchronize_event
 from jwarp.api.streams import synchronize_stream as synchronize_stream
 from jwarp.api.streams import wait_event as wait_event
 from jwarp.api.streams import wait_stream as wait_stream
+from jwarp.api.tape import Tape as Tape
 from jwarp.api.timers import LOG_DEBUG as LOG_DEBUG
 from jwarp.api.timers import LOG_ERROR as LOG_ERROR
 from jwarp.api.timers import LOG_INFO as LOG_INFO

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jwarp as wp
+from jwarp.api.launch import launch
 from jwarp.arrays.array import array
+from jwarp.arrays.create import zeros
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.builtins.control import tid
+from jwarp.frontend.builtins.scalar import pow, sqrt
 from jwarp.frontend.kernel import kernel
 from jwarp.types import CompositeType, ScalarType, float16, float32, float64, matrix, vector
 
@@ -26,8 +29,8 @@ def _sgd_step(
     nesterov: int,
     t: int,
     x: array[Any],
-):
-    i = wp.tid()
+) -> None:
+    i = tid()
     step = g[i]
     if decay != x.dtype(0.0):
         step += decay * x[i]
@@ -47,15 +50,15 @@ def _sgd_step(
 def _adam_step(
     g: array[Any], m: array[Any], v: array[Any], lr: Any, beta1: Any, beta2: Any, t: Any, eps: Any,
     x: array[Any],
-):  # fmt: skip
-    i = wp.tid()
+) -> None:  # fmt: skip
+    i = tid()
     one = m.dtype(1.0)
     now = m.dtype(g[i])
     m[i] = beta1 * m[i] + (one - beta1) * now
     v[i] = beta2 * v[i] + (one - beta2) * now * now
-    mean = m[i] / (one - wp.pow(beta1, t + one))
-    square = v[i] / (one - wp.pow(beta2, t + one))
-    x[i] = x[i] - x.dtype(lr * mean / (wp.sqrt(square) + eps))
+    mean = m[i] / (one - pow(beta1, t + one))
+    square = v[i] / (one - pow(beta2, t + one))
+    x[i] = x[i] - x.dtype(lr * mean / (sqrt(square) + eps))
 
 
 class _Optimizer:
@@ -85,7 +88,7 @@ class _Optimizer:
             ]
 
     def _fresh(self, param: array, kind: Any) -> array:
-        return wp.zeros(param.shape, dtype=kind, device=param.device)
+        return zeros(param.shape, dtype=kind, device=param.device)
 
     def reset_internal_state(self) -> None:
         """Forget what has come by."""
@@ -167,7 +170,7 @@ class SGD(_Optimizer):
         """
         _check("SGD", params, g, b, params.dtype)
         flat_g, flat_b, x = map(_numbers, (g, b, params))
-        wp.launch(
+        launch(
             _sgd_step,
             x.size,
             [flat_g, flat_b, *_cast(x, lr, momentum, dampening, weight_decay), int(nesterov), t, x],
@@ -240,7 +243,7 @@ class Adam(_Optimizer):
         _check("Adam", params, g, m, kind)
         _check("Adam", params, g, v, kind)
         flat_g, flat_m, flat_v, x = map(_numbers, (g, m, v, params))
-        wp.launch(
+        launch(
             _adam_step,
             x.size,
             [flat_g, flat_m, flat_v, *_cast(flat_m, lr, beta1, beta2, float(t), eps), x],

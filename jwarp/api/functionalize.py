@@ -27,17 +27,17 @@ def functionalize(
 
     The arguments may be arrays, numbers, and objects, lists and dicts that hold them. `func` runs once for arguments of
     the same shapes, while JAX traces: its launches, copies, fills and temporary arrays become part of the JAX program.
-    The arguments that are passed do not change: what `func` made of them comes back, in new objects of the same classes,
-    which are made without `__init__`. Works eagerly and inside `jax.jit`, `jax.vmap`, `jax.grad`, `jax.jvp`,
+    The arguments that are passed do not change: what `func` made of them comes back, in new objects of the same
+    classes, which are made without `__init__`. Works eagerly and inside `jax.jit`, `jax.vmap`, `jax.grad`, `jax.jvp`,
     `jax.lax.scan` and `jax.checkpoint`. Gradients are taken through kernels made with `enable_backward=False`, too.
 
     Args:
-        func: A function that launches kernels on arrays. Other Python code in it runs while JAX traces, with arrays that
-            stand for values: it cannot read elements of them.
-        returns: The names of the arguments that come back, or one name; a change of any other argument is an error. Left
-            out, `(result of func, {name: argument})` of all changed arguments comes back.
-        static_argnames: Float arguments that are part of the program. Others are traced, as arrays are; integers, bools,
-            texts and whatever else there is in objects are part of the program.
+        func: A function that launches kernels on arrays. Other Python code in it runs while JAX traces, with arrays
+            that stand for values: it cannot read elements of them.
+        returns: The names of the arguments that come back, or one name; a change of any other argument is an error.
+            Left out, `(result of func, {name: argument})` of all changed arguments comes back.
+        static_argnames: Float arguments that are part of the program. Others are traced, as arrays are; integers,
+            bools, texts and whatever else there is in objects are part of the program.
 
     Returns:
         A function with the arguments of `func`.
@@ -89,7 +89,7 @@ class Functionalized:
         return traced(given.contents)
 
     def _run(self, arguments: Mapping[str, Any]) -> Any:
-        bound = inspect.BoundArguments(self.signature, dict(arguments))  # type: ignore[arg-type]
+        bound = inspect.BoundArguments(self.signature, dict(arguments))
         return self.func(*bound.args, **bound.kwargs)
 
     def __repr__(self) -> str:

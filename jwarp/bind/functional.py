@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.view import View
 from jwarp.bind.traced_memory import TracedMemory, value_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NoReturn
 
 import jax
@@ -120,8 +121,8 @@ class TracedMemory(Memory):
         itemsize = self.dtype.itemsize
         if view.dtype.itemsize != itemsize or view.offset % itemsize or any(s % itemsize for s in view.strides):
             raise LaunchError(
-                f"a view of {self.made_at} has elements of {view.dtype.itemsize} bytes, and its own have {itemsize}: while"
-                " JAX traces there are no bytes to look at",
+                f"a view of {self.made_at} has elements of {view.dtype.itemsize} bytes, and its own have {itemsize}:"
+                " while JAX traces there are no bytes to look at",
                 hint="view it as a type whose components have the same size",
             )
         found = np.asarray(view.offset // itemsize)
@@ -168,7 +169,7 @@ def _cast(value: Any, dtype: np.dtype) -> Any:
 def _places(view: View, shape: tuple[int, ...], itemsize: int) -> tuple[Any, ...] | None:
     """The subscript that shows what a view does, up to its shape; () for everything, None if there is none.
 
-    Each axis of the view goes along an axis of the value, in the same order, or some axes go along all of the last ones.
+    Each axis of the view goes along an axis of the value, in the same order, or some axes go along the last ones.
     """
     if view.dtype.itemsize != itemsize or view.offset % itemsize:
         return None
@@ -177,21 +178,26 @@ def _places(view: View, shape: tuple[int, ...], itemsize: int) -> tuple[Any, ...
     if any(stride % itemsize for stride in view.full_strides):
         return None
     strides, total = packed(shape, 1), int(np.prod(shape))
-    if not offset and view.size * int(np.prod(components_of(view.element))) == total and steps == list(
-        packed(view.full_shape, 1)
+    if (
+        not offset
+        and view.size * int(np.prod(components_of(view.element))) == total
+        and steps == list(packed(view.full_shape, 1))
     ):
         return ()
     axes = [(extent, step) for extent, step in zip(view.full_shape, steps, strict=True) if extent != 1]
     found: list[Any] = []
-    for k, (extent, stride) in enumerate(zip(shape, strides, strict=True)):
+    for extent, stride in zip(shape, strides, strict=True):
         start, offset = divmod(offset, stride) if stride else (0, offset)
         rest = axes
         # All axes that are left go along the elements that are left.
         if rest and start == 0 and offset == 0 and _is_packed(rest) and rest[0][0] * rest[0][1] == stride * extent:
             return tuple(found)
-        if axes and axes[0][1] > 0 and axes[0][1] % stride == 0 and start + (axes[0][0] - 1) * (
-            axes[0][1] // stride
-        ) < extent:
+        if (
+            axes
+            and axes[0][1] > 0
+            and axes[0][1] % stride == 0
+            and start + (axes[0][0] - 1) * (axes[0][1] // stride) < extent
+        ):
             (count, step), *axes = axes
             found.append(slice(start, start + (count - 1) * (step // stride) + 1, step // stride))
         elif start < extent:
@@ -202,7 +208,7 @@ def _places(view: View, shape: tuple[int, ...], itemsize: int) -> tuple[Any, ...
 
 
 def _is_packed(axes: list[tuple[int, int]]) -> bool:
-    return all(step == extent_in * step_in for (_, step), (extent_in, step_in) in zip(axes, axes[1:], strict=False)) and (
+    return all(step == extent_in * step_in for (_, step), (extent_in, step_in) in itertools.pairwise(axes)) and (
         axes[-1][1] == 1
     )
 

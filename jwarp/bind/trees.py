@@ -13,7 +13,7 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory, Memory
-from jwarp.arrays.view import View
+from jwarp.arrays.view import View, scalar_of
 from jwarp.bind import compat
 from jwarp.types import CompositeValue, Struct
 
@@ -129,10 +129,10 @@ class Reader:
         self.layouts: list[list[View]] = [list(views) for views in before.layouts] if before else []
         self.values: list[Any] = list(before.values) if before else []
         self.value_paths: list[str] = list(before.value_paths) if before else []
-        self._numbers = dict(before._numbers) if before else {}
-        self._values = dict(before._values) if before else {}
-        self._objects = dict(before._objects) if before else {}
-        self._kept = list(before._kept) if before else []  # what identities are of
+        self._numbers: dict[int, int] = dict(before._numbers) if before else {}
+        self._values: dict[int, int] = dict(before._values) if before else {}
+        self._objects: dict[int, int] = dict(before._objects) if before else {}
+        self._kept: list[Any] = list(before._kept) if before else []  # what identities are of
         self._seen: set[int] = set()
 
     def read(self, value: Any, path: str, *, traces_floats: bool = False) -> Node:
@@ -185,7 +185,7 @@ class Reader:
 
 def attributes(value: Any) -> tuple[str, ...] | None:
     """The names of the attributes that make an object; None for what is not looked into."""
-    if isinstance(value, _PLAIN) or isinstance(value, _CLOSED) or isinstance(value, (np.ndarray, CompositeValue, float)):
+    if isinstance(value, (*_PLAIN, *_CLOSED, np.ndarray, CompositeValue, float)):
         return None
     if isinstance(value, Struct):
         return tuple(type(value).fields)
@@ -208,10 +208,9 @@ def whole_of(layouts: list[View]) -> View:
     for layout in layouts:
         if layout.is_contiguous and layout.bounds == (low, high):
             return layout
-    first = min(layouts, key=lambda v: v.dtype.itemsize)
-    size = (high - low) // first.dtype.itemsize
-    element = first.element.dtype if hasattr(first.element, "dtype") and first.full_shape != first.shape else first.element
-    return View(element, (size,), (first.dtype.itemsize,), low)
+    first = scalar_of(min(layouts, key=lambda v: v.dtype.itemsize).element)
+    itemsize = first.dtype.itemsize
+    return View(first, ((high - low) // itemsize,), (itemsize,), low)
 
 
 class Writer:
@@ -232,15 +231,19 @@ class Writer:
                 memory, start = self.memories[number]
                 return array.of(memory, View(layout.element, layout.shape, layout.strides, layout.offset - start))
             case Listed(kind, items):
-                made = [self.make(item) for item in items]
-                return made if kind is list else kind(*made) if hasattr(kind, "_fields") else kind(made)
+                made: list[Any] = [self.make(item) for item in items]
+                if kind is list:
+                    return made
+                build: Any = kind
+                return build(*made) if hasattr(kind, "_fields") else build(made)
             case Mapped(kind, keys, items):
                 found = dict(zip(keys, map(self.make, items), strict=True))
                 return found if kind is dict else _filled(kind, found)
             case Again(number):
                 return self._objects[number]
             case Object(kind, names, items, number):
-                made_object = self._objects[number] = object.__new__(kind)
+                made_object: Any = object.__new__(kind)
+                self._objects[number] = made_object
                 for name, item in zip(names, items, strict=True):
                     object.__setattr__(made_object, name, self.make(item))
                 return made_object
@@ -248,7 +251,7 @@ class Writer:
 
 
 def _filled(kind: type, found: Mapping[Any, Any]) -> Any:
-    made = kind.__new__(kind)
+    made: Any = dict.__new__(kind)
     made.update(found)
     return made
 

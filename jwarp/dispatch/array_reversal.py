@@ -8,11 +8,12 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.caches import PerOwner
+from jwarp.dispatch.aliases import identical, refuse_overlaps
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.reversal import Reversal, reversal
-from jwarp.errors import LaunchError, NotDifferentiableError
+from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
-from jwarp.launching.program import GeneratedProgram, Program
+from jwarp.launching.program import GeneratedProgram
 
 
 class WayBack:
@@ -47,12 +48,12 @@ class WayBack:
             return None
         params = self.program.params
         shapes = tuple(
-            None if not param.is_array else self.of[p].layout.full_shape if p in self.of else (0,) * param.type.ndim
+            None if not param.is_array else self.of[p].layout.full_shape if p in self.of else _nothing(param).shape
             for p, param in enumerate(params)
         )
         numbers = [None if p in self.of else self.number(p) for p in range(len(params))]
         found = reversal(self.program, self.geometry, self.block_dim, shapes, moving, numbers)
-        if found.program.kernel.ordered and not self.program.kernel.ordered and self.program.kernel.block_dim:
+        if found.program.kernel.order and not self.program.kernel.order and self.program.kernel.block_dim:
             raise NotDifferentiableError(
                 f"kernel `{self.kernel.name}`: threads count in a kernel with tiles, and nobody knows in which order"
                 " they did in this launch",
@@ -65,8 +66,13 @@ class WayBack:
         """What was given for a parameter that has no array."""
         param, value = self.program.params[p], self.values[p]
         if value is None:
-            return np.zeros((0,) * param.type.ndim, param.dtype.dtype)
+            return _nothing(param)
         return np.asarray(value).astype(param.dtype.dtype)
+
+
+def _nothing(param: nodes.Param) -> np.ndarray:
+    """The array without elements that None stands for."""
+    return np.zeros((0,) * getattr(param.type, "ndim", 0), param.dtype.dtype)
 
 
 _READ_AND_STORED: PerOwner[GeneratedProgram, str, frozenset[Any]] = PerOwner("arrays read and stored to", "one each")
@@ -87,33 +93,3 @@ def read_and_stored(program: GeneratedProgram) -> frozenset[Any]:
         return read_params(program) & stored
 
     return _READ_AND_STORED.of(program).made("forward", made)
-
-
-def identical(of: dict[int, array], written: tuple[int, ...]) -> dict[int, int]:
-    """Of parameters that are given one view of one memory, all but one, and that one, which is written if any is."""
-    first: dict[Any, int] = {}
-    for p in sorted(of, key=lambda p: (p not in written, p)):
-        first.setdefault((id(of[p].memory), of[p].layout), p)
-    found = {p: first[id(a.memory), a.layout] for p, a in of.items()}
-    return {p: q for p, q in found.items() if p != q}
-
-
-def refuse_overlaps(program: Program, of: dict[int, array], same: dict[int, int]) -> None:
-    for p in program.written:
-        for q, a in of.items():
-            if p in of and same.get(p, p) != same.get(q, q) and overlap(of[p], a):
-                names = [program.params[k].name for k in (p, q)]
-                raise LaunchError(
-                    f"kernel '{program.name}': '{names[0]}', which it writes, and '{names[1]}' overlap in memory, which"
-                    " an adjoint does not follow",
-                    hint="pass one array for both, or a copy of one",
-                )
-
-
-def overlap(a: array, b: array) -> bool:
-    if a.memory is not b.memory or a.layout.bounds[0] >= b.layout.bounds[1] or b.layout.bounds[0] >= a.layout.bounds[1]:
-        return False
-    try:
-        return bool(np.shares_memory(a.host(), b.host(), max_work=100_000))  # type: ignore[arg-type]
-    except np.exceptions.TooHardError:
-        return True

@@ -14,10 +14,12 @@ from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command
 from jwarp.arrays.memory import Kept, place_of_caller
 from jwarp.arrays.writes import Copy, Fill
+from jwarp.dispatch.aliases import overlap
 from jwarp.dispatch.array_adjoint import ArrayAdjoint, will_change
-from jwarp.dispatch.array_reversal import WayBack, overlap, read_and_stored
+from jwarp.dispatch.array_reversal import WayBack, read_and_stored
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError
+from jwarp.launching.running import in_one_order
 
 
 class Retained:
@@ -128,7 +130,7 @@ class CopyEntry(Entry):
 class AdjointEntry(Entry):
     """An adjoint launch, which has no derivative on a tape."""
 
-    def __init__(self, launch: ArrayLaunch):
+    def __init__(self, launch: ArrayAdjoint):
         self.kernel, self.where = launch.kernel, place_of_caller()
         self.arrays = self.written = tuple(launch.gradients)
 
@@ -167,9 +169,9 @@ class LaunchEntry(Entry):
             return
         self._prepare()
         if self.reversal is not None:
-            if self.reversal.program.kernel.ordered and not self.back_through.program.kernel.ordered:
+            if self.reversal.program.kernel.order and not self.back_through.program.kernel.order:
                 # Its threads run in the order that those of the adjoint will run in.
-                launch.program = launch.program.in_order
+                launch.program = launch.program.on_host().running(in_one_order)
             self.kept = {p: self.of[p].memory.keep(self.of[p].layout) for p in self.reversal.reads if p in self.of}
 
     def _moving(self) -> tuple[int, ...]:
@@ -196,11 +198,11 @@ class LaunchEntry(Entry):
             if self._is_asked():
                 raise _placed(self.refusal, self.where)
             return None
-        if self.reversal is None:
+        if self.back_through is None or self.reversal is None:
             return None
-        self._refuse_retained()
+        self._refuse_retained(self.back_through)
         parameters = range(len(self.back_through.values))
-        contents = [self._content(p) for p in parameters]
+        contents = [self._content(p) if p in self.reversal.reads else None for p in parameters]
         grads = [self.of[p].grad if p in self.moving else None for p in parameters]
         done = retained.watch(self.of[p] for p in self.moving if p in self.back_through.written)
         will_change(grad for grad in grads if grad is not None)
@@ -212,10 +214,9 @@ class LaunchEntry(Entry):
         """Whether there are gradients of what it wrote."""
         return any(a.grad is not None and not _is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written)
 
-    def _content(self, p: int) -> np.ndarray | None:
+    def _content(self, p: int) -> np.ndarray:
         """What the adjoint reads of a parameter: the content before the launch."""
-        if p not in self.reversal.reads:
-            return None
+        assert self.back_through is not None
         if p not in self.of:
             return self.back_through.number(p)
         kept, of = self.kept.get(p), self.of[p]
@@ -242,10 +243,10 @@ class LaunchEntry(Entry):
                 stacklevel=6,
             )
 
-    def _refuse_retained(self) -> None:
-        for p in self.back_through.written:
+    def _refuse_retained(self, back: WayBack) -> None:
+        for p in back.written:
             a = self.of.get(p)
-            if a is not None and a.retain_grad and p in read_and_stored(self.back_through.program):
+            if a is not None and a.retain_grad and p in read_and_stored(back.program):
                 raise _placed(
                     LaunchError(
                         f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}': the array has"

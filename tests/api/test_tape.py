@@ -373,12 +373,11 @@ def test_enable_backward_is_obeyed_with_a_warning():
     assert_array_equal(x.grad.numpy(), 0.0)
 
 
-def test_overlapping_arrays_are_refused_at_backward():
+def test_gradients_of_overlapping_arrays_are_refused():
     x = numbers(0, 6, requires_grad=True)
-    with wp.Tape() as tape:
-        wp.launch(square, dim=2, inputs=[x[:3]], outputs=[x[1:4]])
-    tape.backward()
-    with pytest.raises(wp.LaunchError, match="'y', which it writes, and 'x' overlap"):
+    with pytest.raises(wp.LaunchError, match="overlap"):
+        with wp.Tape() as tape:
+            wp.launch(square, dim=2, inputs=[x[:3]], outputs=[x[1:4]])
         tape.backward(grads={x: wp.ones(6, dtype=float)})
 
 

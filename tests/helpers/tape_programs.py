@@ -209,7 +209,8 @@ def adjoint_launch():
 
 
 LIKE_WARP = (
-    chain, retained, from_vectors, given_by_hand, twice, copied, views, structs, by_function, unrecorded, adjoint_launch,
+    chain, retained, from_vectors, given_by_hand, twice, copied, views, structs, by_function, unrecorded,
+    adjoint_launch,
 )  # fmt: skip
 
 GRADIENTS = Path(__file__).with_name("tape_gradients.json")

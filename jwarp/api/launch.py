@@ -9,7 +9,7 @@ from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record
 from jwarp.dispatch import eager, route
 from jwarp.dispatch.call import read_kernel
-from jwarp.dispatch.instances import instance_for_launch
+from jwarp.dispatch.instances import instance_for_launch, with_handles
 from jwarp.dispatch.tracebacks import shortened
 from jwarp.errors import JwarpError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -143,6 +143,8 @@ def launch(
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
     kernel = read_kernel(kernel, "wp.launch")
+    if kernel.handles:
+        kernel, inputs = with_handles(kernel, inputs, outputs)
     if kernel.is_generic:
         kernel = instance_for_launch(kernel, inputs, outputs)
     if unknown:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,10 +17,34 @@ from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments
-from jwarp.types import CompositeValue, Struct, from_dtype, indexedarray
+from jwarp.types import CompositeValue, Struct, arrays_of, from_dtype, indexedarray
 from jwarp.wire import Role
 
 MAX_CHOICES = 256
+
+
+def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel, Any]:
+    """The kernel for the grids, trees and meshes among the inputs of a launch, and the inputs with their arrays."""
+    if isinstance(inputs, Mapping):
+        names = dict(zip(inputs, inputs, strict=True))
+    elif isinstance(inputs, (list, tuple)):
+        free = [p.name for p in kernel.signature if not isinstance(outputs, Mapping) or p.name not in outputs]
+        names = dict(zip(range(len(inputs)), free, strict=False))
+    else:
+        return kernel, inputs
+    places = {kernel.signature[u].name: u for u in kernel.handles}
+    found = {key: arrays_of(inputs[key]) for key, name in names.items() if name in places}
+    found = {key: value for key, value in found.items() if value is not None}
+    if not found:
+        return kernel, inputs
+    if isinstance(inputs, Mapping):
+        inputs = {**inputs, **found}
+    else:
+        inputs = [found.get(u, value) for u, value in enumerate(inputs)]
+    if kernel.is_generic:
+        return kernel, inputs  # whose instance is one for them
+    kinds: list[tuple[int, Any]] = sorted((places[names[key]], type(value)) for key, value in found.items())
+    return kernel.with_handles(tuple(kinds)), inputs
 
 
 def instance_for_launch(kernel: Kernel, inputs: Any, outputs: Any) -> Kernel:

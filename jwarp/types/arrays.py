@@ -48,6 +48,8 @@ class StructType(type):
 
     fields: dict[str, AnyType]
     indexed: ArrayType | None = None  # of the structs that stand for indexed arrays: what kernels see
+    is_handle = False  # whether it is passed for a number that names it, as the arrays of a mesh for `mesh.id`
+    following: Any = None  # of what loops go over: the function that gives the next one, `while following(x, item):`
 
     def __repr__(cls) -> str:
         return cls.__name__

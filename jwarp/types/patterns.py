@@ -104,8 +104,10 @@ _WARPS = {
 
 
 def fits(kind: Any, wanted: Any, bound: Bound) -> bool:
-    """Whether a type is what is wanted: that type, or one that a pattern stands for."""
-    return wanted.fits(kind, bound) if isinstance(wanted, Pattern) else bool(wanted == kind)
+    """Whether a type is what is wanted: that type, one that a pattern stands for, or what its number would name."""
+    if isinstance(wanted, Pattern):
+        return wanted.fits(kind, bound)
+    return bool(wanted == kind) or (wanted is uint64 and getattr(kind, "is_handle", False))
 
 
 def filled(wanted: Any, bound: Bound) -> Any:

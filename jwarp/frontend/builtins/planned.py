@@ -38,8 +38,7 @@ _FEATURES = {
         "mesh_query_point_sign_normal mesh_query_point_sign_winding_number mesh_query_ray mesh_query_ray_anyhit "
         "mesh_query_ray_count_intersections mesh_get_bvh mesh_query_aabb mesh_query_sphere mesh_query_next "
         "mesh_query_aabb_next mesh_query_aabb_tiled mesh_query_aabb_next_tiled mesh_eval_position mesh_eval_velocity "
-        "hash_grid_query hash_grid_query_next hash_grid_point_id mesh_get mesh_eval_face_normal "
-        "mesh_get_point mesh_get_velocity mesh_get_index Mesh Bvh HashGrid"
+        "mesh_get mesh_eval_face_normal mesh_get_point mesh_get_velocity mesh_get_index Mesh Bvh"
     ),
     "tests of triangles": "intersect_tri_tri",
     "queries of meshes and trees": (

@@ -102,6 +102,20 @@ from jwarp.api.timers import set_logger as set_logger
 from jwarp.api.timers import timing_begin as timing_begin
 from jwarp.api.timers import timing_end as timing_end
 from jwarp.api.timers import timing_print as timing_print
+from jwarp.arrays.array import array as array
+from jwarp.arrays.array import array1d as array1d
+from jwarp.arrays.array import array2d as array2d
+from jwarp.arrays.array import array3d as array3d
+from jwarp.arrays.array import array4d as array4d
+from jwarp.arrays.create import clone as clone
+from jwarp.arrays.create import copy as copy
+from jwarp.arrays.create import empty_like as empty_like
+from jwarp.arrays.create import from_numpy as from_numpy
+from jwarp.arrays.create import full as full
+from jwarp.arrays.create import full_like as full_like
+from jwarp.arrays.create import ones as ones
+from jwarp.arrays.create import ones_like as ones_like
+from jwarp.arrays.create import zeros_like as zeros_like
 from jwarp.autodiff import inline as _inline  # noqa: F401 makes gradients of functions
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
@@ -163,11 +177,6 @@ from jwarp.types import SCALARS as _SCALARS
 from jwarp.types import Float as Float
 from jwarp.types import Int as Int
 from jwarp.types import Scalar as Scalar
-from jwarp.types import array as array
-from jwarp.types import array1d as array1d
-from jwarp.types import array2d as array2d
-from jwarp.types import array3d as array3d
-from jwarp.types import array4d as array4d
 from jwarp.types import indexedarray as indexedarray
 from jwarp.types import indexedarray1d as indexedarray1d
 from jwarp.types import indexedarray2d as indexedarray2d
@@ -185,6 +194,7 @@ globals().update(types.NAMED)  # vec3, mat33d, …
 globals().update(_BUILTINS)
 globals().update({name: row.function for name, row in _LIBRARY.items()})
 
+vars(types).update(array=array, array1d=array1d, array2d=array2d, array3d=array3d, array4d=array4d)  # as in Warp
 tile, tile_stack = _tile, _tile_stack  # outside kernels the types of parameters
 Function = Func  # as Warp calls it where it annotates a parameter
 

@@ -104,6 +104,15 @@ from jwarp.api.timers import set_logger as set_logger
 from jwarp.api.timers import timing_begin as timing_begin
 from jwarp.api.timers import timing_end as timing_end
 from jwarp.api.timers import timing_print as timing_print
+from jwarp.arrays.create import clone as clone
+from jwarp.arrays.create import copy as copy
+from jwarp.arrays.create import empty_like as empty_like
+from jwarp.arrays.create import from_numpy as from_numpy
+from jwarp.arrays.create import full as full
+from jwarp.arrays.create import full_like as full_like
+from jwarp.arrays.create import ones as ones
+from jwarp.arrays.create import ones_like as ones_like
+from jwarp.arrays.create import zeros_like as zeros_like
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
@@ -1471,7 +1480,7 @@ def eig3(A: mat33h) -> tuple[mat33h, vec3h]: ...
 def eig3(A: mat33h, Q: mat33h, d: vec3h) -> None: ...
 @_overload
 def empty(shape: int, dtype: type[T]) -> array[T]:
-    """An array of this thread's own, all zeros.
+    """An array of zeros: in a kernel this thread's own, outside of kernels one that launches write to.
 
     `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
@@ -2866,7 +2875,7 @@ def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
 def where(arr: array[Any], value_if_true: T, value_if_false: T) -> T: ...
 @_overload
 def zeros(shape: int, dtype: type[T]) -> array[T]:
-    """An array of this thread's own, all zeros.
+    """An array of zeros: in a kernel this thread's own, outside of kernels one that launches write to.
 
     `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 

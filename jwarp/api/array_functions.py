@@ -112,9 +112,7 @@ def array_sum(values: array, out: array | None = None, value_count: int | None =
     return _reduced(where, {"values": values}, values.dtype, out, value_count, axis, lambda x: x)
 
 
-def array_inner(
-    a: array, b: array, out: array | None = None, count: int | None = None, axis: int | None = None
-) -> Any:
+def array_inner(a: array, b: array, out: array | None = None, count: int | None = None, axis: int | None = None) -> Any:
     """The inner product of all elements, of the first `count`, or of those along one axis, which then has one element.
 
     Args:
@@ -207,7 +205,9 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
     if in_array.ndim > 1 and in_array.shape != out_array.shape:
         raise LaunchError(f"{where}: shapes {in_array.shape} and {out_array.shape} differ")
     if not 0 <= count <= min(in_array.size, out_array.size):
-        raise LaunchError(f"{where}: {count} elements are more than arrays of {in_array.size} and {out_array.size} have")
+        raise LaunchError(
+            f"{where}: {count} elements are more than arrays of {in_array.size} and {out_array.size} have"
+        )
     if types_equal(in_array.dtype, out_array.dtype):
         copy(out_array, in_array, count=count)
     elif count:

@@ -11,14 +11,12 @@ from jwarp.api.array_functions import content, have_same_device, library, number
 from jwarp.arrays.array import array
 from jwarp.arrays.create import empty
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import float32, float64, int32, int64, type_repr, types_equal, uint32, uint64
+from jwarp.types import float32, float64, int32, int64, type_repr, type_size_in_bytes, types_equal, uint32, uint64
 
 _MAX = 2**31 - 1
 
 
-def radix_sort_pairs(
-    keys: array, values: array, count: int, begin_bit: int = 0, end_bit: int | None = None
-) -> None:
+def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0, end_bit: int | None = None) -> None:
     """Sort the first `count` keys, and the values with them; equal keys stay in their order.
 
     Args:
@@ -38,7 +36,7 @@ def radix_sort_pairs(
     have_same_device(where, keys=keys, values=values)
     if keys.dtype not in (int32, uint32, float32, int64, uint64, float64):
         raise KernelTypeError(f"{where}: keys of type {type_repr(keys.dtype)} cannot be sorted")
-    if values.layout.element.size not in (4, 8):
+    if type_size_in_bytes(values.dtype) not in (4, 8):
         raise KernelTypeError(f"{where}: values of type {type_repr(values.dtype)}: elements must have 4 or 8 bytes")
     _check_room(where, count, keys, values)
     bits = keys.dtype.bits
@@ -213,5 +211,3 @@ def _bits(keys: Any, begin: int = 0, end: int | None = None) -> Any:
 def _reorder(order: Any, *arrays: array) -> None:
     for each in arrays:
         replace(each, content(each)[order])
-
-

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from jwarp.arrays.array import array1d, array2d, array3d, array4d
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.kernel import kernel
-from jwarp.types import array1d, array2d, array3d, array4d
 
 
 @kernel

@@ -58,7 +58,9 @@ def run(file: Path, arguments: list[str], repeat: int, wp: Any) -> tuple[dict[st
     The later one is a step of the program's `example`, if it has such, or else its main part once more.
     """
     tree = ast.parse(file.read_text())
-    ending = next(i for i, node in enumerate(tree.body) if isinstance(node, ast.If) and "__main__" in ast.dump(node.test))
+    ending = next(
+        i for i, node in enumerate(tree.body) if isinstance(node, ast.If) and "__main__" in ast.dump(node.test)
+    )
     main_part = ast.Module(tree.body[ending:], [])
     module = types.ModuleType("__main__")
     vars(module).update(__file__=str(file), __builtins__=__builtins__)
@@ -191,7 +193,9 @@ class Picture:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         y, x = np.mgrid[: self.size[1], : self.size[0]] / max(self.size)
-        rings = [127.5 + 127.5 * np.cos(20.0 * (x - 0.5) ** 2 + 10.0 * (y - 0.4) ** 2 + band) for band in range(self.bands)]
+        rings = [
+            127.5 + 127.5 * np.cos(20.0 * (x - 0.5) ** 2 + 10.0 * (y - 0.4) ** 2 + band) for band in range(self.bands)
+        ]
         made = np.stack(rings, -1).astype(np.uint8)
         made = made[..., 0] if self.bands == 1 else made
         return made if dtype is None else made.astype(dtype)

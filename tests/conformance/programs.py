@@ -1,6 +1,6 @@
-"""Tries Warp's own example programs: each runs under Warp and under jwarp, in processes of its own, and arrays are compared.
+"""Tries Warp's own example programs: each runs under Warp and under jwarp, and their arrays are compared.
 
-python tests/conformance/programs.py [WORDS OF NAMES]    prints a table; those that need geometry are left out unless named
+python tests/conformance/programs.py [WORDS OF NAMES] prints a table; what needs geometry has to be named.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Program:
     @property
     def file(self) -> Path:
         folder, _, name = self.name.partition("/")
-        return Path(str(importlib.metadata.distribution("warp-lang").locate_file(f"warp/examples/{folder}/example_{name}.py")))
+        return Path(
+            str(importlib.metadata.distribution("warp-lang").locate_file(f"warp/examples/{folder}/example_{name}.py"))
+        )
 
 
 CPU = {'"cuda:0"': '"cpu"', 'device="cuda"': 'device="cpu"'}
@@ -133,7 +135,11 @@ def difference(x: np.ndarray, y: np.ndarray) -> float:
         return math.inf
     finite = np.isfinite(x)
     size = np.abs(x[finite]).max(initial=0.0)
-    return float(np.abs(x[finite] - y[finite]).max(initial=0.0) / size) if size else float(np.abs(y[finite]).max(initial=0.0))
+    return (
+        float(np.abs(x[finite] - y[finite]).max(initial=0.0) / size)
+        if size
+        else float(np.abs(y[finite]).max(initial=0.0))
+    )
 
 
 def compared(warps: Ran, changed: Ran, ours: Ran) -> Iterator[tuple[str, float, float]]:
@@ -153,7 +159,9 @@ def tried(program: Program, folder: Path) -> str:
     warps = run(program, "warp", folder)
     changed = run(program, "warp", folder, PERTURBATION, repeat=0)
     ours = run(program, "jwarp", folder)
-    times = f"{warps.again:9.4f} {ours.again:9.4f} {warps.again / ours.again:6.1f}x {warps.first:7.1f} {ours.first:7.1f}"
+    times = (
+        f"{warps.again:9.4f} {ours.again:9.4f} {warps.again / ours.again:6.1f}x {warps.first:7.1f} {ours.first:7.1f}"
+    )
     if warps.error:
         return f"{program.name:40} {'no':8} {times}  under Warp: {warps.error[:200]}"
     if ours.error:

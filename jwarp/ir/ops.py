@@ -96,6 +96,7 @@ _TABLE: list[Operation] = [
     ),
     *_rows(2, FLOAT, same, makes_nan=False, copysign="|x| with the sign of y"),
     *_rows(2, FLOAT, same, "for_derivatives", follow="x, with the derivative of y"),
+    *_rows(3, FLOAT, same, "for_derivatives", slope="args (x, y, z): x, with the derivative z by y besides its own"),
     *_rows(3, FLOAT, same, fma="x * y + z, rounded once where the target has the instruction"),
     *_rows(1, NUMBER, same, makes_nan=False, neg="-x", abs="|x|"),
     *_rows(

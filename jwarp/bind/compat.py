@@ -13,7 +13,7 @@ from jax._src.debugging import debug_effect as print_effect
 from jax._src.lax import special as _special
 from jax.core import ShapedArray, Tracer
 from jax.export import DisabledSafetyCheck, symbolic_shape
-from jax.extend.core import DropVar, Literal, Primitive
+from jax.extend.core import ClosedJaxpr, DebugInfo, DropVar, Jaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
 
@@ -31,6 +31,7 @@ __all__ = [
     "batching",
     "computed_in_python",
     "dimension_variables",
+    "function_of",
     "in_library",
     "is_known_zero",
     "is_not_tracing",
@@ -44,6 +45,7 @@ __all__ = [
     "register_dce",
     "symbolic_shape",
     "traced_file",
+    "traced_name",
     "user_place",
     "with_x64",
     "x64_enabled",
@@ -131,6 +133,13 @@ def with_x64(enabled: bool) -> Any:
     return jax.enable_x64(enabled)
 
 
+def function_of(equation: Any, variables: Sequence[Any], results: Sequence[Any]) -> Callable[..., list[Any]]:
+    """An equation as a function of its variables, which gives some of its results."""
+    info = DebugInfo("jaxpr", equation.primitive.name, ("x",) * len(variables), ("y",) * len(results))
+    jaxpr = Jaxpr((), list(variables), list(results), [equation], equation.effects, debug_info=info)
+    return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))
+
+
 def user_place(equation: Any) -> tuple[str, int, int, int] | None:
     """The file, line and columns of the user's code that an equation comes from; None if it comes from none."""
     frame = source_info_util.user_frame(equation.source_info.traceback)
@@ -142,7 +151,12 @@ def user_place(equation: Any) -> tuple[str, int, int, int] | None:
 
 def traced_file(jaxpr: Any) -> str:
     """The file of the function that a jaxpr was traced from, or nothing."""
-    return getattr(jaxpr.debug_info, "func_filename", None) or ""
+    return getattr(getattr(jaxpr, "debug_info", None), "func_filename", None) or ""
+
+
+def traced_name(jaxpr: Any) -> str:
+    """The name of the function that a jaxpr was traced from, or nothing."""
+    return getattr(getattr(jaxpr, "debug_info", None), "func_name", None) or ""
 
 
 def in_library(file: str) -> bool:

@@ -96,7 +96,6 @@ _TABLE: list[Operation] = [
     ),
     *_rows(2, FLOAT, same, makes_nan=False, copysign="|x| with the sign of y"),
     *_rows(2, FLOAT, same, "for_derivatives", follow="x, with the derivative of y"),
-    *_rows(3, FLOAT, same, "for_derivatives", slope="args (x, y, z): x, with the derivative z by y besides its own"),
     *_rows(3, FLOAT, same, fma="x * y + z, rounded once where the target has the instruction"),
     *_rows(1, NUMBER, same, makes_nan=False, neg="-x", abs="|x|"),
     *_rows(
@@ -456,6 +455,17 @@ _TABLE: list[Operation] = [
         same,
         "for_derivatives",
         replayed="x, with its derivative; where a derivative goes through the kernel again, y",
+    ),
+    Operation(
+        "slope",
+        3,
+        FLOAT,
+        same,
+        "args (x, y, z): x, with the derivative z by y besides its own; the attribute names the function whose author"
+        " says so, where second derivatives may depend on their order",
+        attribute=Text | None,
+        makes_nan=False,
+        for_derivatives=True,
     ),
     Operation(
         "symmetric",

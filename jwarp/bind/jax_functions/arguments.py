@@ -8,10 +8,19 @@ from typing import Any
 import jax
 
 from jwarp.bind.jax_functions.equations import dtype_of
-from jwarp.bind.jax_functions.lowering import Key, Lowering, Scalars, filled
+from jwarp.bind.jax_functions.lowering import Key, Lowering, Scalars, filled, one
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
-from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, Number, StructValue, Unusable, describe
+from jwarp.frontend.values.bindings import (
+    ArrayRef,
+    Binding,
+    Composite,
+    Number,
+    PythonRef,
+    StructValue,
+    Unusable,
+    describe,
+)
 from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.nodes import Const, Operand, Value
 from jwarp.types import (
@@ -19,7 +28,6 @@ from jwarp.types import (
     VECTOR,
     CompositeType,
     Struct,
-    StructType,
     composite,
     unchecked,
 )
@@ -65,6 +73,9 @@ class Arguments:
                 return lambda leaves: tuple(part(leaves) for part in inner)
             case ArrayRef():
                 return self.array(name, binding)
+            case PythonRef(object=thing):
+                self.key.append(binding)
+                return lambda leaves: thing
             case Unusable():
                 raise binding.error(self.span)
         raise KernelTypeError(
@@ -114,13 +125,15 @@ def binding_of(low: Lowering, tree: Any, arrays: list[Scalars], variables: list[
 
 
 def _struct(low: Lowering, tree: Any, arrays: list[Scalars], variables: list[Any]) -> Binding:
-    kind: StructType = type(tree)
+    kind: Any = type(tree)
     items = []
     for name, field in kind.fields.items():
         element = getattr(field, "element", field)
         value = binding_of(low, getattr(tree, name), arrays, variables, element)
         if getattr(value, "type", None) is not element:
-            raise low.error(f"field `{name}` of the {kind!r} that it returns must be {element!r}, not {describe(value)}")
+            raise low.error(
+                f"field `{name}` of the {kind!r} that it returns must be {element!r}, not {describe(value)}"
+            )
         items.append(value)
     return StructValue(kind, tuple(items))
 
@@ -129,7 +142,7 @@ def _value(low: Lowering, array: Scalars, variable: Any, wanted: Any) -> Binding
     if any(isinstance(x, Key) for x in array.flat):
         raise low.error("it returns a key of random numbers", "return jax.random.key_data(key)")
     if array.ndim == 0:
-        return array[()]  # type: ignore[no-any-return]
+        return one(array)
     if array.ndim > 2 or not array.size:
         raise low.error(
             f"it returns an array of shape {array.shape}, which kernels do not know",
@@ -139,4 +152,3 @@ def _value(low: Lowering, array: Scalars, variable: Any, wanted: Any) -> Binding
         return Composite(wanted, tuple(array.flat))
     kind = composite(VECTOR if array.ndim == 1 else MATRIX, array.shape, dtype_of(variable))
     return Composite(kind, tuple(array.flat))
-

@@ -45,9 +45,7 @@ def with_cotangents(
 
         inner = alike(own, [read(n) for n in values])
         cotangents = [
-            x
-            for x, v in zip(alike(found, [read(n) for n in given]), equation.outvars, strict=True)
-            if is_float(v)
+            x for x, v in zip(alike(found, [read(n) for n in given]), equation.outvars, strict=True) if is_float(v)
         ]
         with low.derived(0):
             parts = iter(low.closed(vjp_of(equation, wanted), [*inner, *cotangents], foreign=True))
@@ -60,7 +58,7 @@ def with_cotangents(
             number += array.size
     if len(ctx.locals) > locals_before:
         raise low.error("its rule under jax.custom_vjp needs an array of its own, to be indexed or looped over")
-    kernel = Kernel(equation.params.get("name", low.name), tuple(params), 1, Block(tuple(nodes)), span)
+    kernel = Kernel(low.name, tuple(params), 1, Block(tuple(nodes)), span)
     rule = len(ctx.gradients)
     ctx.gradients.append(Gradient(kernel, tuple(feeds)))
     ctx.builder.effect("rule", *scalars, attr=Rule(rule, ()))
@@ -74,5 +72,3 @@ def with_cotangents(
         ctx.builder.append(Op("detach", (x, *sources), Detached(rule, j, ()), made, span))
         detached.append(made)
     return alike(found, detached)
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,7 +11,8 @@ from jwarp.bind.jax_functions.elementwise import truth
 from jwarp.bind.jax_functions.equations import dtype_of
 from jwarp.bind.jax_functions.forms import Form, NotLinear, as_form, coefficients
 from jwarp.bind.jax_functions.indexing import among, get, put
-from jwarp.bind.jax_functions.lowering import Lowering, Scalars, alike, filled, flat, primitive
+from jwarp.bind.jax_functions.lowering import Lowering, Scalars, alike, filled, flat, one, primitive, single
+from jwarp.bind.jax_functions.reductions import in_pairs
 from jwarp.errors import Span
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import Const, For, If, Operand, Value, While
@@ -37,10 +39,22 @@ def _refuse_forms(args: Sequence[Scalars]) -> None:
 
 @primitive("cond")
 def _cond(low: Lowering, equation: Any, which: Scalars, *args: Scalars) -> list[Scalars]:
-    branches, index = equation.params["branches"], which[()]
+    branches, index = equation.params["branches"], one(which)
     if index.type is not bool_ and not isinstance(index, Const):
         index = low.op("max", low.op("min", index, Const(index.type, len(branches) - 1)), zero(index.type))
-    return branch(low, index, [lambda b=b: low.closed(b, args) for b in branches])
+    return branch(low, index, [functools.partial(low.closed, b, args) for b in branches])
+
+
+@primitive("platform_index")
+def _platform(low: Lowering, equation: Any) -> Scalars:
+    """The way for platforms in general: a kernel is the same one for all of them."""
+    ways = equation.params["platforms"]
+    general = [k for k, names in enumerate(ways) if names is None]
+    if not general:
+        raise low.error(
+            "it computes one thing on one platform and another on others", "give lax.platform_dependent a default"
+        )
+    return single(Const(int32, general[0]))
 
 
 def branch(low: Lowering, index: Any, cases: Sequence[Callable[[], list[Scalars]]]) -> list[Scalars]:
@@ -106,9 +120,15 @@ def _while(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
     inside = alike(init, params)
     with low.build.block() as test_nodes:
         (goes_on,) = low.closed(p["cond_jaxpr"], [*test_consts, *inside])
-        holds = truth(low, goes_on[()])
+        holds = in_pairs(lambda x, y: low.op("or", x, y), [truth(low, x) for x in goes_on.flat])
     with low.build.block() as nodes:
         following = low.closed(p["body_jaxpr"], [*body_consts, *inside])
+        if goes_on.ndim:  # of a batch, those that are done stay as they are
+            (running,) = low.closed(p["cond_jaxpr"], [*test_consts, *inside])
+            following = [
+                low.each(low.where, running.reshape(running.shape + (1,) * (x.ndim - running.ndim)), x, old)
+                for x, old in zip(following, inside, strict=True)
+            ]
     results = tuple(Value(x.type) for x in params)
     blocks = make_block(test_nodes, (holds,)), make_block(nodes, flat(following))
     low.build.append(While(tuple(params), tuple(flat(init)), *blocks, results, low.span))
@@ -157,7 +177,8 @@ def _loop(
     sizes = [filled(shape, range(math.prod(shape))) for shape in shapes]
     kinds = [dtype_of(x) for x in equation.outvars[p["num_carry"] :]]
     targets = [
-        [_empty(low, kind, length, span) for _ in range(numbers.size)] for numbers, kind in zip(sizes, kinds, strict=True)
+        [_empty(low, kind, length, span) for _ in range(numbers.size)]
+        for numbers, kind in zip(sizes, kinds, strict=True)
     ]
     index, init = Value(int32), flat(carry)
     params = tuple(Value(x.type) for x in init)
@@ -174,7 +195,17 @@ def _loop(
     results = tuple(Value(x.type) for x in init)
     following = flat(found[: len(carry)])
     low.build.append(
-        For(index, Const(int32, 0), Const(int32, length), 1, params, tuple(init), make_block(nodes, following), results, span)
+        For(
+            index,
+            Const(int32, 0),
+            Const(int32, length),
+            1,
+            params,
+            tuple(init),
+            make_block(nodes, following),
+            results,
+            span,
+        )
     )
     collected = []
     for arrays, shape, kind in zip(targets, shapes, kinds, strict=True):
@@ -190,5 +221,3 @@ def _empty(low: Lowering, kind: Any, length: int, span: Span) -> Any:
 def _read(low: Lowering, array: Any, k: int, kind: Any) -> Any:
     x = get(low, array, Const(int32, k))
     return low.op("ne", x, zero(x.type)) if kind is bool_ else x
-
-

@@ -10,12 +10,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jwarp.bind import compat
 from jwarp.bind.jax_functions.authored import with_cotangents
 from jwarp.bind.jax_functions.equations import dtype_of, is_float, jvp_of, places_of, vjp_of
 from jwarp.bind.jax_functions.forms import Form, NotLinear, as_form
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, alike, filled, flat, primitive
 from jwarp.ir.builder import zero
-from jwarp.ir.nodes import Const
+from jwarp.ir.nodes import Const, Node, blocks, operands, results, used_values
 
 Primal = Callable[[], list[Scalars]]
 Slopes = list[dict[int, Any]]  # for each scalar of the results, by the numbers of the scalars of the arguments
@@ -36,28 +37,55 @@ def by_rule(
         with low.derived(0):
             return [low.each(low.undifferentiated, x) for x in value()]
     own = [args[k] for k in places]
+    first = len(low.build.nodes)
     with low.derived(low.order - 1):
-        start = len(low.build.nodes)
         try:
             slopes = (_by_cotangents if reverse else _by_tangents)(low, equation, own, wanted)
         except NotLinear:
-            del low.build.nodes[start:]
             if reverse:
                 return with_cotangents(low, equation, own, wanted, value)
             slopes = _by_units(low, equation, own, wanted)
+    scalars, number, made = flat([args[k] for k in wanted]), 0, []
+    author = _author(low, equation, low.build.nodes[first:], scalars, slopes)
     with low.derived(0):
         found = value()
-    scalars, number, made = flat([args[k] for k in wanted]), 0, []
     for array in found:
-        made.append(filled(array.shape, [_with(low, x, scalars, slopes[k]) for k, x in enumerate(array.flat, number)]))
+        sloped = [_with(low, x, scalars, slopes[k], author) for k, x in enumerate(array.flat, number)]
+        made.append(filled(array.shape, sloped))
         number += array.size
     return made
 
 
-def _with(low: Lowering, value: Any, scalars: Sequence[Any], slopes: dict[int, Any]) -> Any:
+def _with(low: Lowering, value: Any, scalars: Sequence[Any], slopes: dict[int, Any], author: str | None) -> Any:
     """A result with its slopes by the scalars of these numbers."""
     known = ((k, c) for k, c in sorted(slopes.items()) if not (isinstance(c, Const) and c == zero(c.type)))
-    return low.sloped(value, *((scalars[k], c) for k, c in known))
+    return low.sloped(value, *((scalars[k], c) for k, c in known), author=author)
+
+
+def _author(low: Lowering, equation: Any, nodes: Sequence[Node], scalars: Sequence[Any], slopes: Slopes) -> str | None:
+    """The function whose rule may be no derivative of anything, so that second derivatives depend on their order.
+
+    None of JAX's own, and where each result has to do with one scalar. `nodes` are those of the slopes.
+    """
+    if low.is_foreign or compat.in_library(compat.traced_file(_primal(equation))):
+        return None
+    by: dict[Any, set[int]] = {}
+    for k, x in enumerate(scalars):
+        by.setdefault(x, set()).add(k)
+    for node in nodes:
+        read = [*operands(node), *(x for block in blocks(node) for x in used_values(block))]
+        together = set().union(*(by.get(x, ()) for x in read))
+        by.update((x, together | by.get(x, set())) for x in results(node))
+    for terms in slopes:
+        if len(set(terms).union(*(by.get(c, ()) for c in terms.values()))) > 1:
+            return compat.traced_name(_primal(equation)) or low.name
+    return None
+
+
+def _primal(equation: Any) -> Any:
+    p = equation.params
+    inner = p.get("call_jaxpr") or p.get("fun_jaxpr")
+    return getattr(inner, "jaxpr", inner)
 
 
 def _by_tangents(low: Lowering, equation: Any, own: Sequence[Scalars], wanted: Sequence[int]) -> Slopes:

@@ -63,6 +63,30 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _comparison(_name)
 
 
+def ordered(low: Lowering, x: Any) -> Any:
+    """An integer by which floats are in their total order: -NaN, -inf … -0, 0 … inf, NaN."""
+    if not x.type.is_float:
+        return low.cast(x, int32) if x.type is bool_ else x
+    number = bits_of(x, low, "int")
+    flipped = low.op("xor", number, Const(number.type, number.type.max))
+    return low.where(low.op("lt", number, zero(number.type)), flipped, number)
+
+
+@of_numbers("lt_to")
+def _before(low: Lowering, x: Any, y: Any) -> Any:
+    return low.op("lt", ordered(low, x), ordered(low, y))
+
+
+@of_numbers("le_to")
+def _not_after(low: Lowering, x: Any, y: Any) -> Any:
+    return low.op("le", ordered(low, x), ordered(low, y))
+
+
+@of_numbers("eq_to")
+def _same_place(low: Lowering, x: Any, y: Any) -> Any:
+    return low.op("eq", ordered(low, x), ordered(low, y))
+
+
 @of_numbers("copy", "copy_p")
 def _copy(low: Lowering, x: Any) -> Any:
     return x
@@ -85,7 +109,10 @@ def _neg(low: Lowering, x: Any) -> Any:
 
 @of_numbers("abs")
 def _abs(low: Lowering, x: Any) -> Any:
-    return x if x.type.kind == "uint" else low.op("abs", x)
+    if not x.type.is_float:
+        return x if x.type.kind == "uint" else low.op("abs", x)
+    one = low.number(x.type, 1)
+    return low.sloped(low.op("abs", x), (x, low.where(low.op("ge", x, zero(x.type)), one, low.number(x.type, -1))))
 
 
 @of_numbers("sign")

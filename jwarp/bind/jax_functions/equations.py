@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.extend.core as core
 import numpy as np
 
 from jwarp.bind import compat
@@ -64,8 +63,7 @@ def places_of(equation: Any) -> list[int]:
 def _alone(equation: Any, places: Sequence[int]) -> Callable[..., list[Any]]:
     """The equation as a function of its variables, which gives the results that are floats."""
     outvars = [v for v in equation.outvars if is_float(v)]
-    jaxpr = core.Jaxpr((), [equation.invars[k] for k in places], outvars, [equation], equation.effects)
-    return core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, ()))
+    return compat.function_of(equation, [equation.invars[k] for k in places], outvars)
 
 
 def jvp_of(equation: Any, wanted: Sequence[int]) -> Any:

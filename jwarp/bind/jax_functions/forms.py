@@ -33,7 +33,7 @@ def as_form(x: Scalar) -> Form:
     if isinstance(x, Form):
         return x
     if isinstance(x, Const) and x.type.is_float and x.value == 0.0:
-        return Form(x.type, {})  # type: ignore[arg-type]
+        return Form(x.type, {})
     raise NotLinear
 
 

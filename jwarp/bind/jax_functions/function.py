@@ -84,7 +84,7 @@ _TRACES: PerOwner[JaxFunc, tuple, Trace] = PerOwner("jaxprs of a function of jax
 
 
 def _random_states() -> tuple[Any, ...]:
-    name, numbers, *rest = np.random.get_state()  # type: ignore[misc]
+    name, numbers, *rest = np.random.get_state()
     return (random.getstate(), name, np.asarray(numbers).tobytes(), *rest)
 
 
@@ -102,7 +102,10 @@ def _way_out(error: Exception) -> str:
     if isinstance(error, jax.errors.UnexpectedTracerError):
         return "a value that JAX traces elsewhere is used in it: pass it as an argument"
     if isinstance(error, (jax.errors.ConcretizationTypeError, jax.errors.NonConcreteBooleanIndexError)):
-        return "its arguments have no values while it is traced: use jnp.where, lax.cond or lax.fori_loop; numbers written in the kernel, f(x, 2), are known"
+        return (
+            "its arguments have no values while it is traced: use jnp.where, lax.cond or lax.fori_loop; "
+            "numbers that are written in the call, f(x, 2), are known"
+        )
     return ""
 
 
@@ -120,8 +123,8 @@ def _check_constants(function: JaxFunc, jaxpr: Any, span: Span) -> None:
         count += int(np.prod(np.shape(const)))
         if count > MAX_CONSTANTS:
             raise CompileError(
-                f"`{function.name}` uses {name}; the arrays that it names have more than {MAX_CONSTANTS} numbers, which "
-                "are constants of the kernel",
+                f"`{function.name}` uses {name}; arrays that functions name are constants of the kernel, of at "
+                f"most {MAX_CONSTANTS} numbers",
                 function.span,
                 "pass it to the kernel, as a vector, matrix or struct, or read what is needed from an array there",
             )

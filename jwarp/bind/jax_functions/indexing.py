@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from jwarp.bind.jax_functions.forms import Form
-from jwarp.bind.jax_functions.lowering import Lowering, Scalars, primitive
+from jwarp.bind.jax_functions.lowering import Lowering, Scalars, one, primitive
 from jwarp.frontend.values.bindings import ArrayRef
 from jwarp.ir.builder import TRUE, zero
 from jwarp.ir.nodes import Const, Op, Value
 from jwarp.types import ArrayType, bool_, int32, int64
 
 # One of more elements than this is read from an array of the thread's own, not chosen by comparisons.
-MAX_CHOICES = 16
+MAX_CHOICES = 32
 
 
 def as_index(low: Lowering, x: Any) -> Any:
@@ -24,10 +24,15 @@ def as_index(low: Lowering, x: Any) -> Any:
 
 
 def stored(low: Lowering, scalars: Sequence[Any]) -> ArrayRef:
-    """A new array of the thread's own that holds these scalars."""
+    """An array of the thread's own that holds these scalars: a new one, or that of the same ones from before."""
+    key = tuple(scalars)  # values are equal to themselves alone
+    known = low.tables.get(key)
+    if known is not None and low.build.is_open(known[1]):
+        return known[0]
     array = low.ctx.local_array(ArrayType(scalars[0].type, 1), (len(scalars),), low.span)
     for k, x in enumerate(scalars):
         put(low, array, Const(int32, k), x)
+    low.tables[key] = array, low.build.nodes
     return array
 
 
@@ -72,7 +77,7 @@ def between(low: Lowering, index: Any, last: int) -> Any:
 def _starts(low: Lowering, indices: Sequence[Scalars], shape: Sequence[int], sizes: Sequence[int]) -> list[Any]:
     """The first indices of a slice that lies in an array of `shape`."""
     parts = zip(indices, shape, sizes, strict=True)
-    return [between(low, as_index(low, index[()]), extent - size) for index, extent, size in parts]
+    return [between(low, as_index(low, one(index)), extent - size) for index, extent, size in parts]
 
 
 def _window(low: Lowering, array: Scalars, starts: Sequence[Any], sizes: Sequence[int]) -> Scalars:
@@ -172,10 +177,12 @@ def _fill_value(low: Lowering, equation: Any) -> Const:
     given = equation.params.get("fill_value")
     kind = equation.outvars[0].aval.dtype
     if given is None:
-        given = np.nan if np.issubdtype(kind, np.inexact) or kind.kind == "V" else (
-            np.iinfo(kind).max if kind.kind == "u" else np.iinfo(kind).min if kind.kind == "i" else True
+        given = (
+            np.nan
+            if np.issubdtype(kind, np.inexact) or kind.kind == "V"
+            else (np.iinfo(kind).max if kind.kind == "u" else np.iinfo(kind).min if kind.kind == "i" else True)
         )
-    found: Const = low.constant(np.asarray(given), kind)[()]
+    found: Const = one(low.constant(np.asarray(given), kind))
     return found
 
 
@@ -203,7 +210,9 @@ def _scattering(name: str, operation: str) -> None:
                 if _mode(equation) == "clip":
                     index = between(low, index, last)
                 else:
-                    inside = low.op("and", low.op("ge", index, zero(index.type)), low.op("le", index, Const(index.type, last)))
+                    inside = low.op(
+                        "and", low.op("ge", index, zero(index.type)), low.op("le", index, Const(index.type, last))
+                    )
                     valid = low.op("and", valid, inside)
                 target[axis] = index
             for axis, k in zip(kept, (place[k] for k in windows), strict=True):

@@ -81,6 +81,8 @@ class Lowering:
         # How many derivatives of what is built may be taken: rules of JAX give slopes, and slopes of these.
         self.order = 2
         self.count = 0
+        # Arrays of the thread's own that hold certain scalars, and the blocks in which these were stored.
+        self.tables: dict[tuple[Operand, ...], tuple[Any, list[Any]]] = {}
         self.span = span
         self.is_foreign = False  # whether the jaxpr at hand is of code that is not the user's, which has no lines
 
@@ -104,7 +106,10 @@ class Lowering:
 
     def closed(self, closed: Any, args: Sequence[Scalars], foreign: bool = False) -> list[Scalars]:
         """The results of a jaxpr with its constants; a `foreign` one is no code of the user's."""
-        before, self.is_foreign = self.is_foreign, self.is_foreign or foreign or compat.in_library(compat.traced_file(closed.jaxpr))
+        before, self.is_foreign = (
+            self.is_foreign,
+            self.is_foreign or foreign or compat.in_library(compat.traced_file(closed.jaxpr)),
+        )
         try:
             return self.run(closed.jaxpr, closed.consts, args)
         finally:
@@ -143,7 +148,7 @@ class Lowering:
 
     # -- scalars
 
-    def op(self, name: str, *args: Scalar, type: ScalarType | None = None) -> Any:
+    def op(self, name: str, *args: Scalar, type: ScalarType | None = None, attr: str | None = None) -> Any:
         """An operation of the IR on scalars."""
         self.count += 1
         if self.count > MAX_OPERATIONS:
@@ -154,7 +159,7 @@ class Lowering:
         for x in args:
             if isinstance(x, Form):
                 return linear_op(self.build, name, args, type)
-        return self.build.op(name, *args, type=type)  # type: ignore[arg-type]
+        return self.build.op(name, *args, attr=attr, type=type)  # type: ignore[arg-type]
 
     def cast(self, x: Scalar, type: ScalarType) -> Any:
         """A conversion, nothing where it is of that type."""
@@ -172,8 +177,11 @@ class Lowering:
         """The value, whose derivative is zero."""
         return self.op("follow", x, zero(x.type)) if isinstance(x.type, ScalarType) and x.type.is_float else x
 
-    def sloped(self, value: Scalar, *slopes: tuple[Scalar, Scalar]) -> Any:
-        """A value whose derivative by each of some others is given, and zero by all else."""
+    def sloped(self, value: Scalar, *slopes: tuple[Scalar, Scalar], author: str | None = None) -> Any:
+        """A value whose derivative by each of some others is given, and zero by all else.
+
+        `author` is the function that says so, where second derivatives may depend on their order.
+        """
         if isinstance(value, (Form, Const)) or not value.type.is_float:
             return value
         for x, _ in slopes:
@@ -184,7 +192,7 @@ class Lowering:
             return found
         for x, slope in slopes:
             if not isinstance(x, Const) and x.type.is_float:
-                found = self.op("slope", found, self.cast(x, value.type), slope)  # type: ignore[arg-type]
+                found = self.op("slope", found, self.cast(x, value.type), slope, attr=author)
         return found
 
     @contextmanager
@@ -227,6 +235,11 @@ def filled(shape: tuple[int, ...], scalars: Any) -> Scalars:
 def single(x: Any) -> Scalars:
     """The array of no dimensions that is one scalar."""
     return filled((), (x,))
+
+
+def one(array: Scalars) -> Any:
+    """The scalar that an array of no dimensions is."""
+    return array[()]
 
 
 def flat(arrays: Sequence[Scalars]) -> list[Operand]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 @primitive("threefry2x32")
 def _threefry(low: Lowering, equation: Any, *arrays: Scalars) -> list[Scalars]:
-    """Threefry-2x32 with 20 rounds: J. Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", SC11 (2011)."""
+    """Threefry-2x32 with 20 rounds: J. Salmon and others, "Parallel random numbers: as easy as 1, 2, 3" (2011)."""
 
     def hashed(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
         parity = low.op("xor", low.op("xor", k0, k1), Const(uint32, 0x1BD11BDA))
@@ -38,6 +39,14 @@ def _threefry(low: Lowering, equation: Any, *arrays: Scalars) -> list[Scalars]:
     shape = np.broadcast_shapes(*(x.shape for x in arrays))
     pairs = [hashed(*numbers) for numbers in zip(*(np.broadcast_to(x, shape).flat for x in arrays), strict=True)]
     return [filled(shape, (pair[k] for pair in pairs)) for k in range(2)]
+
+
+@primitive("iota_2x32_shape")
+def _counts(low: Lowering, equation: Any) -> list[Scalars]:
+    """The numbers of the elements of an array, in two halves."""
+    shape = equation.params["shape"]
+    numbers = np.arange(math.prod(shape)).reshape(shape)
+    return [low.constant(np.asarray(half, np.uint32)) for half in (numbers >> 32, numbers & 0xFFFFFFFF)]
 
 
 @primitive("random_wrap")
@@ -88,7 +97,9 @@ def _made_of_keys(name: str, of: Callable[[Any, Any], Callable[..., Any]]) -> No
                 f"keys of random numbers are `{implementation.name}`, and kernels have threefry2x32 alone",
                 'make the key with jax.random.key(seed, impl="threefry2x32")',
             )
-        numbers = [_unwrapped(low, equation, x) if _holds_keys(v) else x for x, v in zip(args, equation.invars, strict=True)]
+        numbers = [
+            _unwrapped(low, equation, x) if _holds_keys(v) else x for x, v in zip(args, equation.invars, strict=True)
+        ]
         jaxpr = jax.make_jaxpr(of(implementation, equation))(*map(spec_of, equation.invars))
         (found,) = low.closed(jaxpr, numbers, foreign=True)
         return [_wrapped(low, equation, found) if _holds_keys(equation.outvars[0]) else found]
@@ -98,6 +109,10 @@ def _holds_keys(variable: Any) -> bool:
     return compat.key_implementation(variable.aval.dtype) is not None
 
 
-for _name, _of in (("random_seed", _seed), ("random_split", _split), ("random_bits", _bits), ("random_fold_in", _fold_in)):
+for _name, _of in (
+    ("random_seed", _seed),
+    ("random_split", _split),
+    ("random_bits", _bits),
+    ("random_fold_in", _fold_in),
+):
     _made_of_keys(_name, _of)
-

@@ -86,7 +86,9 @@ def _place_of(name: str, better: str) -> None:
             top, place = row[0], Const(kind, 0)
             for k, x in enumerate(row[1:], 1):
                 if x.type is bool_:
-                    wins = low.op("and", x, low.op("not", top)) if better == "gt" else low.op("and", low.op("not", x), top)
+                    wins = (
+                        low.op("and", x, low.op("not", top)) if better == "gt" else low.op("and", low.op("not", x), top)
+                    )
                 else:
                     wins = low.op(better, x, top)
                     if x.type.is_float:
@@ -145,9 +147,11 @@ def _reduce(low: Lowering, equation: Any, *arrays: Scalars) -> list[Scalars]:
         totals = [array[()] for array in arrays[half:]]
         for items in zip(*(rows[place] for _, rows in parts), strict=True):
             args = [single(x) for x in (*totals, *items)]
-            totals = [x[()] for x in low.closed(combined, args)] if hasattr(combined, "consts") else [
-                x[()] for x in low.run(combined, p.get("consts", ()), args)
-            ]
+            totals = (
+                [x[()] for x in low.closed(combined, args)]
+                if hasattr(combined, "consts")
+                else [x[()] for x in low.run(combined, p.get("consts", ()), args)]
+            )
         for k, total in enumerate(totals):
             found[k].append(total)
     return [filled(shape, row) for row in found]
@@ -162,7 +166,7 @@ def _dot_general(low: Lowering, equation: Any, a: Scalars, b: Scalars) -> Scalar
     wanted = equation.params.get("preferred_element_type")
     kind = scalar_type(equation.outvars[0].aval.dtype if wanted is None else wanted, "a product", low.span)
     shape_a, rows_a, free_a = _arranged(a, batch_a, sum_a)
-    shape_b, rows_b, free_b = _arranged(b, batch_b, sum_b)
+    _, rows_b, free_b = _arranged(b, batch_b, sum_b)
     out = np.empty((rows_a.shape[0], rows_a.shape[1], rows_b.shape[1]), object)
     for batch, i, j in np.ndindex(out.shape):
         out[batch, i, j] = dot(low, rows_a[batch, i], rows_b[batch, j], kind)
@@ -205,7 +209,9 @@ def _sort(low: Lowering, equation: Any, *arrays: Scalars) -> list[Scalars]:
     moved = [np.moveaxis(array, axis, -1) for array in arrays]
     count = moved[0].shape[-1]
     if count > MAX_SORTED:
-        raise low.error(f"{count} numbers are sorted in a kernel, where at most {MAX_SORTED} can be", "sort them outside")
+        raise low.error(
+            f"{count} numbers are sorted in a kernel, where at most {MAX_SORTED} can be", "sort them outside"
+        )
     made = [np.array(array) for array in moved]
     for place in np.ndindex(moved[0].shape[:-1]):
         rows = [list(array[place]) for array in made]
@@ -256,5 +262,3 @@ def _top_k(low: Lowering, equation: Any, array: Scalars) -> list[Scalars]:
                     items[m], items[m + 1] = low.where(swap, y, x), low.where(swap, x, y)
             values[(*place, n)], places[(*place, n)] = row[n], numbers[n]
     return [np.moveaxis(values, -1, axis), np.moveaxis(places, -1, axis)]
-
-

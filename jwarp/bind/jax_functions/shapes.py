@@ -52,12 +52,17 @@ def _transpose(low: Lowering, equation: Any, array: Scalars) -> Scalars:
 
 @primitive("rev")
 def _reversed(low: Lowering, equation: Any, array: Scalars) -> Scalars:
-    return np.flip(array, [int(k) for k in equation.params["dimensions"]])
+    return np.flip(array, tuple(map(int, equation.params["dimensions"])))
 
 
 @primitive("concatenate")
 def _concatenate(low: Lowering, equation: Any, *arrays: Scalars) -> Scalars:
     return np.concatenate(arrays, equation.params["dimension"])
+
+
+@primitive("stack")
+def _stack(low: Lowering, equation: Any, *arrays: Scalars) -> Scalars:
+    return np.stack(arrays, equation.params.get("axis", equation.params.get("dimension", 0)))
 
 
 @primitive("split")
@@ -104,5 +109,7 @@ def _iota(low: Lowering, equation: Any, *extents: Any) -> Scalars:
     p = equation.params
     shape, axis = known_shape(low, p["shape"]), p["dimension"]
     kind = scalar_type(p["dtype"], "an array", low.span)
-    numbers = np.broadcast_to(np.arange(shape[axis]).reshape([-1 if k == axis else 1 for k in range(len(shape))]), shape)
+    numbers = np.broadcast_to(
+        np.arange(shape[axis]).reshape([-1 if k == axis else 1 for k in range(len(shape))]), shape
+    )
     return filled(shape, (as_constant(kind.dtype.type(x), kind) for x in numbers.flat))

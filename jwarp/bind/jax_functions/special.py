@@ -1,4 +1,4 @@
-"""Formulas in jax.numpy for primitives that XLA computes by itself: gamma, zeta, inverse hyperbolic functions, factors."""
+"""Formulas in jax.numpy for primitives that XLA computes by itself: gamma, zeta, inverse functions, factors."""
 
 from __future__ import annotations
 

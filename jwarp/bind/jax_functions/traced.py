@@ -29,11 +29,7 @@ def _computed_by(name: str, function: Callable[..., Any]) -> None:
 
 
 def _in_python(name: str) -> Callable[..., Any]:
-    def function(*args: Any, **params: Any) -> Any:
-        given = {} if name.startswith("bessel") else {"dtype": args[0].dtype}
-        return compat.computed_in_python(name)(*args, **given)
-
-    return function
+    return lambda *args, **params: compat.computed_in_python(name)(*args)
 
 
 for _name in _IN_PYTHON:

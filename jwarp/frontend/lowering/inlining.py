@@ -80,7 +80,9 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
 def call_jax_function(ctx: Context, function: JaxFunction, given: Arguments) -> Binding:
     """What a function of jax.numpy gives."""
     span = given.span
-    arguments = {name: stored.as_value(ctx, x, span) for name, x in _bound(function, given, {}).items()}
+    bound = _bound(function, given, {})
+    own = function.signature.bind(*given.values, **given.named).arguments  # without defaults, which Python fills in
+    arguments = {name: stored.as_value(ctx, bound[name], span) for name in own}
     try:
         return function.lowered(ctx, arguments, span)
     except JwarpError as error:

@@ -21,7 +21,6 @@ _FEATURES = {
     "arrays of Omniverse's Fabric": "fabricarray indexedfabricarray",
     "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
     "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
-    "arrays outside kernels": "full ones",
     "textures (interpolate between elements of an array)": (
         "texture_sample Texture1D Texture2D Texture3D TextureFilterMode TextureAddressMode"
     ),
@@ -38,8 +37,7 @@ _FEATURES = {
         "mesh_query_point_sign_normal mesh_query_point_sign_winding_number mesh_query_ray mesh_query_ray_anyhit "
         "mesh_query_ray_count_intersections mesh_get_bvh mesh_query_aabb mesh_query_sphere mesh_query_next "
         "mesh_query_aabb_next mesh_query_aabb_tiled mesh_query_aabb_next_tiled mesh_eval_position mesh_eval_velocity "
-        "hash_grid_query hash_grid_query_next hash_grid_point_id mesh_get mesh_eval_face_normal "
-        "mesh_get_point mesh_get_velocity mesh_get_index Mesh Bvh HashGrid"
+        "mesh_get mesh_eval_face_normal mesh_get_point mesh_get_velocity mesh_get_index Mesh Bvh"
     ),
     "tests of triangles": "intersect_tri_tri",
     "queries of meshes and trees": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
@@ -30,7 +31,7 @@ from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.builder import FALSE, TRUE, make_block
 from jwarp.ir.nodes import Block, If, Node, Op, Value
 from jwarp.ir.visit import map_ops
-from jwarp.types import ArrayType, Bound, Pattern, filled, fits
+from jwarp.types import ArrayType, Bound, Pattern, StructType, filled, fits, uint64
 
 
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
@@ -191,7 +192,8 @@ def _bound(function: Func, given: Arguments, variables: Bound) -> dict[str, Bind
             raise KernelTypeError(
                 f"`{name}` of `{function.name}` must be {expected}, not {describe(binding)}{default}".rstrip(","),
                 places.get(name, span),
-                "" if isinstance(expected, (ArrayType, Pattern)) else f"convert it: wp.{expected}(…)",
+                _unnamed(function, given.values)
+                or ("" if isinstance(expected, (ArrayType, Pattern, StructType)) else f"convert it: wp.{expected}(…)"),
             )
     return bound
 
@@ -227,7 +229,16 @@ def _overload(function: Func, given: Arguments) -> Func:
                 return overload
     types = ", ".join(map(describe, [*given.values, *given.named.values()]))
     known = "; ".join(f.heading for f in function.overloads)
-    raise KernelTypeError(f"no overload of `{function.name}` takes ({types})", given.span, f"there are {known}")
+    hint = _unnamed(function, given.values) or f"there are {known}"
+    raise KernelTypeError(f"no overload of `{function.name}` takes ({types})", given.span, hint)
+
+
+def _unnamed(function: Func, values: Sequence[Binding]) -> str:
+    """What to do where a function of a grid, tree or mesh is given a number, of which nobody knows what it names."""
+    first = next(iter(function.wanted), None)
+    if not getattr(first, "is_handle", False) or not values or getattr(values[0], "type", None) is not uint64:
+        return ""
+    return "at the launch, pass the grid, tree or mesh itself, or its id, for a parameter `wp.uint64` of the kernel"
 
 
 def takes(function: Func, given: Arguments) -> bool:

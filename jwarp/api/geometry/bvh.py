@@ -20,9 +20,9 @@ CONSTRUCTORS = ("sah", "median", "lbvh", "cubql")
 class Bvh(Geometry):
     """A tree of boxes that says which of them meet a box, a ray, a capsule or a sphere.
 
-    It is passed to kernels for a parameter `wp.uint64`, itself or as `bvh.id`, where `wp.bvh_query_aabb` and its kin look
-    for boxes. It is a JAX pytree whose leaves are arrays: it may be built inside `jax.jit`, and under `jax.vmap` there is
-    a tree for each element of the batch. Which boxes meet has no derivative.
+    It is passed to kernels for a parameter `wp.uint64`, itself or as `bvh.id`, where `wp.bvh_query_aabb` and its kin
+    look for boxes. It is a JAX pytree whose leaves are arrays: it may be built inside `jax.jit`, and under `jax.vmap`
+    there is a tree for each element of the batch. Which boxes meet has no derivative.
 
     Args:
         lowers, uppers: The corners of the boxes, arrays of float32 and shape (n, 3). Of NumPy arrays, `refit` sees what

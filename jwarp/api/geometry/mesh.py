@@ -31,13 +31,14 @@ class Mesh(Geometry):
     is found has none.
 
     Args:
-        points: The corners, an array of float32 and shape (n, 3). Of NumPy arrays, `refit` sees what has been written to
-            them since.
+        points: The corners, an array of float32 and shape (n, 3). Of NumPy arrays, `refit` sees what has been written
+            to them since.
         indices: The numbers of three points for each face, an array of int32. A face with one that is outside is not
             found, nor is one with a corner that is no number.
         velocities: The velocity of each point, of the shape of `points`, for `wp.mesh_eval_velocity`.
         support_winding_number: Build what `wp.mesh_query_point_sign_winding_number` looks at.
-        bvh_constructor: "sah", "median", "lbvh", "cubql" or None: accepted so that Warp code ports, as there is one way.
+        bvh_constructor: "sah", "median", "lbvh", "cubql" or None: accepted so that Warp code ports, as there is one
+            way.
         groups: The group of each face, an array of int32: a query may ask for one group.
         bvh_leaf_size: How many faces there are in a leaf of the tree, which changes how long queries take. Default: 8.
 

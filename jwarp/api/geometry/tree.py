@@ -39,9 +39,9 @@ def built(boxes: jax.Array, groups: jax.Array, size: int) -> Tree:
     They are put in order of their middles on a curve that fills space, and the order is cut into leaves.
     """
     count = boxes.shape[0]
-    boxes = jax.lax.stop_gradient(without_nan(boxes))
+    boxes = jax.lax.stop_gradient(boxes)
     middles = 0.5 * (boxes[:, :3] + boxes[:, 3:])
-    known = jnp.isfinite(middles)
+    known = jnp.isfinite(middles)  # others lie anywhere
     low = jnp.min(middles, axis=0, initial=np.inf, where=known)
     extent = jnp.max(middles, axis=0, initial=-np.inf, where=known) - low
     longest = jnp.max(extent, initial=0.0, where=jnp.isfinite(extent))
@@ -60,10 +60,11 @@ def built(boxes: jax.Array, groups: jax.Array, size: int) -> Tree:
 def refitted(boxes: jax.Array, items: jax.Array, groups: jax.Array, size: int) -> Tree:
     """The tree of other boxes in the same order."""
     leaves = leaves_of(boxes.shape[0], size)
-    found = jax.lax.stop_gradient(without_nan(boxes))[items]
+    found = jax.lax.stop_gradient(boxes)[items]
     empty = jnp.broadcast_to(EMPTY, (leaves * size - found.shape[0], 6))
     bounds = jnp.concatenate([found, empty])
-    parts = bounds.reshape(leaves, size, 6)
+    # A box with a corner that is no number meets nothing, and counts for none around it.
+    parts = jnp.where(jnp.isnan(bounds).any(-1, keepdims=True), EMPTY, bounds).reshape(leaves, size, 6)
     level = jnp.concatenate([parts[..., :3].min(1), parts[..., 3:].max(1)], -1)
     levels = [level]
     while level.shape[0] > 1:
@@ -72,8 +73,3 @@ def refitted(boxes: jax.Array, items: jax.Array, groups: jax.Array, size: int) -
         levels.append(level)
     heap = jnp.concatenate([jnp.broadcast_to(EMPTY, (1, 6)), *reversed(levels)])
     return Tree(heap.reshape(leaves, 12), bounds, items, groups)
-
-
-def without_nan(boxes: jax.Array) -> jax.Array:
-    """The boxes, where those with a corner that is no number are empty."""
-    return jnp.where(jnp.isnan(boxes).any(-1, keepdims=True), EMPTY, boxes)

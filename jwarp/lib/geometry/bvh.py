@@ -1,7 +1,7 @@
-"""Queries of trees for boxes, and of meshes for faces, that meet a box, a ray, a capsule or a sphere, one after the other.
+"""Queries of trees for boxes, and of meshes for faces, that meet a box, a ray, a capsule or a sphere, one by one.
 
-Each has a struct of its own, with the place where it is: a node of the tree, what is pending above it, and the slots of a
-leaf that are left. All of it is integers.
+Each has a struct of its own, with the place where it is: a node of the tree, what is pending above it, and the slots of
+a leaf that are left. All of it is integers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any
 
 from jwarp.frontend.builtins.scalar import max, min, where
 from jwarp.frontend.builtins.table import library
-from jwarp.frontend.builtins.vector import length_sq
 from jwarp.frontend.func import func
 from jwarp.lib.geometry.hash_grid import first_not_below
 from jwarp.lib.geometry.mesh import MeshArrays, corner

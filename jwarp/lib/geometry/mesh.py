@@ -1,7 +1,7 @@
-"""Meshes: what kernels are given for one, the face closest to a place, and what is read of faces, in the kernel language.
+"""Meshes: what kernels are given for one, the face closest to a place, and what is read of faces.
 
-A traversal gives integers: the slot of a face. What has derivatives is computed of the face's corners afterwards, so that
-no derivative goes through a traversal, and none is recorded.
+A traversal gives integers: the slot of a face. What has derivatives is computed of the face's corners afterwards, so
+that no derivative goes through a traversal, and none is recorded.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import cross, length_sq, normalize, vector
 from jwarp.frontend.func import func
 from jwarp.lib.geometry.tree import (
-    INFINITE,
     BvhArrays,
     above,
     box_distance,
@@ -101,7 +100,7 @@ def closest_slot(mesh: MeshArrays, point: vec3, limit: float32):
 
 @func
 def farthest_slot(mesh: MeshArrays, point: vec3, limit: float32):
-    """The slot of the face with the point farthest from a place, -1 if none is beyond a distance of the square `limit`."""
+    """The slot of the face with the point farthest from a place, -1 if none is beyond the square root of `limit`."""
     leaves = mesh.bvh.nodes.shape[0]
     size = mesh.bvh.size
     best = limit
@@ -178,8 +177,8 @@ def mesh_query_point_no_sign(
 ):
     """The point of a mesh that is closest to `point`, if one is closer than `max_dist`.
 
-    With places for its face and weights, it says whether there is one, and else leaves them as they are. Faces without an
-    area, or with a corner that is no number, are not found."""
+    With places for its face and weights, it says whether there is one, and else leaves them as they are. Faces without
+    an area, or with a corner that is no number, are not found."""
     query = closest_point(id, point, max_dist)
     if query.result:
         face = query.face

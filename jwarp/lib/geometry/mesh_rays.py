@@ -19,8 +19,8 @@ vec3 = NAMED["vec3"]
 class MeshQueryRay:
     """What a query for where a ray meets a mesh gives: all zero where `result` says that it does not.
 
-    The point is `start + t * dir`, and that of `mesh_eval_position(id, face, u, v)`. The sign is above zero where the ray
-    comes from the side to which the face's normal points.
+    The point is `start + t * dir`, and that of `mesh_eval_position(id, face, u, v)`. The sign is above zero where the
+    ray comes from the side to which the face's normal points.
     """
 
     result: bool_
@@ -60,9 +60,7 @@ def first_slot(mesh: MeshArrays, start: vec3, direction: vec3, limit: float32, l
             slot = (node - leaves) * size
             for k in range(size):
                 face = mesh.corners[slot + k]
-                t, u, v, total = crossing(
-                    start, axis, backward, shear, corner(face, 0), corner(face, 3), corner(face, 6)
-                )
+                t, _, _, _ = crossing(start, axis, backward, shear, corner(face, 0), corner(face, 3), corner(face, 6))
                 if t < best and slot + k >= low and slot + k < high:
                     best = t
                     found = slot + k
@@ -96,9 +94,7 @@ def crossings(mesh: MeshArrays, start: vec3, direction: vec3, low: int32, high: 
             slot = (node - leaves) * size
             for k in range(size):
                 face = mesh.corners[slot + k]
-                t, u, v, total = crossing(
-                    start, axis, backward, shear, corner(face, 0), corner(face, 3), corner(face, 6)
-                )
+                t, _, _, _ = crossing(start, axis, backward, shear, corner(face, 0), corner(face, 3), corner(face, 6))
                 if t < INFINITE and slot + k >= low and slot + k < high:
                     count += 1
             node, pending = above(node, pending)
@@ -204,10 +200,10 @@ def sign_by_rays(mesh: MeshArrays, point: vec3):
 
 @func
 def sign_by_parity(mesh: MeshArrays, point: vec3, n_sample: int32, perturbation_scale: float32):
-    """-1 where half of some rays along about (1, 1, 1), the same ones each time, meet an odd number of faces, else 1."""
+    """-1 where half of some rays along about (1, 1, 1), always the same, meet an odd number of faces, else 1."""
     state = rand_init(42)
     votes = 0
-    for k in range(n_sample):
+    for _ in range(n_sample):
         x = randf(state, -perturbation_scale, perturbation_scale)
         y = randf(state, -perturbation_scale, perturbation_scale)
         z = randf(state, -perturbation_scale, perturbation_scale)

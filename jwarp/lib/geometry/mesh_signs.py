@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from jwarp.frontend.builtins.scalar import abs, acos, atan2, clamp, sqrt, where
+from jwarp.frontend.builtins.scalar import acos, atan2, clamp, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import cross, dot, length, length_sq, normalize, vector
 from jwarp.frontend.func import func
-from jwarp.lib.geometry.mesh import MeshArrays, closest_point, corner, face_corner, mesh_eval_position
+from jwarp.lib.geometry.mesh import MeshArrays, closest_point, corner, mesh_eval_position
 from jwarp.lib.geometry.mesh_rays import sign_by_parity, sign_by_rays
 from jwarp.lib.geometry.tree import above, box_distance
 from jwarp.lib.geometry.triangles import closest_barycentrics, is_sliver
@@ -24,7 +24,7 @@ def angle_between(a: vec3, b: vec3):
 
 @func
 def weighted_normal(p: vec3, q: vec3, r: vec3, closest: vec3, near: float32):
-    """The normal of a triangle by its angle about the closest point: at a corner within `near`, on a side, or inside."""
+    """The normal of a triangle times its angle at the closest point: a corner within `near`, on a side, or inside."""
     weight = float32(2.0 * PI)
     cp = closest - p
     cq = closest - q
@@ -168,8 +168,8 @@ def mesh_query_point(
 
     Three rays along the axes say it, which is right for meshes without holes.
 
-    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point, and
-    else leaves them as they are."""
+    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
+    and else leaves them as they are."""
     query = mesh_query_point(id, point, max_dist)
     if query.result:
         inside = query.sign
@@ -209,11 +209,11 @@ def mesh_query_point_sign_parity(
 ):
     """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
 
-    Rays from the point say it: `n_sample` of them about (1, 1, 1), changed by up to `perturbation_scale`, count the faces
-    that they meet.
+    Rays from the point say it: `n_sample` of them about (1, 1, 1), changed by up to `perturbation_scale`, count the
+    faces that they meet.
 
-    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point, and
-    else leaves them as they are."""
+    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
+    and else leaves them as they are."""
     query = mesh_query_point_sign_parity(id, point, max_dist, n_sample, perturbation_scale)
     if query.result:
         inside = query.sign
@@ -253,8 +253,8 @@ def mesh_query_point_sign_normal(
     The normals of the faces there say it, those as close up to `epsilon` mean lengths of a side: quick, and right for
     meshes without holes and with normals that point outward.
 
-    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point, and
-    else leaves them as they are."""
+    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
+    and else leaves them as they are."""
     query = mesh_query_point_sign_normal(id, point, max_dist, epsilon)
     if query.result:
         inside = query.sign
@@ -297,8 +297,8 @@ def mesh_query_point_sign_winding_number(
     It is inside where the winding number is above `threshold`, also of meshes with holes; the mesh needs
     `support_winding_number=True`. Parts farther away than `accuracy` times their size are approximated.
 
-    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point, and
-    else leaves them as they are."""
+    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
+    and else leaves them as they are."""
     query = mesh_query_point_sign_winding_number(id, point, max_dist, accuracy, threshold)
     if query.result:
         inside = query.sign

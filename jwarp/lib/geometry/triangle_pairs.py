@@ -1,4 +1,4 @@
-"""Whether two triangles meet, in the kernel language (after Moeller, A Fast Triangle-Triangle Intersection Test, 1997)."""
+"""Whether two triangles meet (after Moeller, A Fast Triangle-Triangle Intersection Test, 1997)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def meet_in_plane(normal: Any, ax: Any, ay: Any, bx: Any, by: Any):
     for i in range(3):
         for j in range(3):
             k = (i + 1) % 3
-            l = (j + 1) % 3  # noqa: E741 - beside k
+            l = (j + 1) % 3
             if sides_meet(ax[i], ay[i], ax[k], ay[k], bx[j], by[j], bx[l], by[l]):
                 meets = True
     return meets
@@ -151,5 +151,6 @@ def intersect_tri_tri(v0: vec3, v1: vec3, v2: vec3, u0: vec3, u1: vec3, u2: vec3
 def intersect_tri_tri(v0: vec3d, v1: vec3d, v2: vec3d, u0: vec3d, u1: vec3d, u2: vec3d):
     """1 where two triangles, by their corners, have a point in common, else 0.
 
-    A corner that is closer to the plane of the other triangle than 1e-6 over the length of its normal is in the plane."""
+    A corner that is closer to the plane of the other triangle than 1e-6 over the length of its normal is in the
+    plane."""
     return meet(v0, v1, v2, u0, u1, u2)

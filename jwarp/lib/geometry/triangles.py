@@ -1,7 +1,7 @@
 """Triangles: their points closest to a place, where rays meet them, in the kernel language.
 
-What a traversal compares and what a query gives are computed in two ways: the first without branches, for all lanes of a
-vector at once, the second such that the rules of derivatives give those of the side that holds.
+What a traversal compares and what a query gives are computed in two ways: the first without branches, for all lanes of
+a vector at once, the second such that the rules of derivatives give those of the side that holds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def squared_distance(a: vec3, b: vec3, c: vec3, point: vec3):
 
 @func
 def closest_barycentrics(a: vec3, b: vec3, c: vec3, point: vec3):
-    """The weights of the first two corners in a triangle's closest point (Ericson, Real-Time Collision Detection, 5.1.5)."""
+    """The weights of the first two corners in a triangle's closest point (Ericson, Real-Time Collision Detection)."""
     ab = b - a
     ac = c - a
     ap = point - a
@@ -69,7 +69,7 @@ def closest_barycentrics(a: vec3, b: vec3, c: vec3, point: vec3):
     va = d3 * d6 - d5 * d4
     vb = d5 * d2 - d1 * d6
     vc = d1 * d4 - d3 * d2
-    # What stands below a fraction is 1 where another case holds, so that no derivative is that of a division by zero.
+    # What stands below a fraction is never 0, so that no derivative is that of a division by zero.
     at_a = d1 <= 0.0 and d2 <= 0.0
     at_b = d3 >= 0.0 and d4 <= d3
     at_c = d6 >= 0.0 and d5 <= d6

@@ -158,7 +158,7 @@ def read(seed: int, folder: Path) -> tuple[Writer, str, Kernel]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KernelWarning)
         kernel = load(source, folder).ir(Settings(max_unroll=rng.choice([0, 4, 16])))
-    return writer, source, dataclasses.replace(kernel, ordered=writer.counts)
+    return writer, source, dataclasses.replace(kernel, order=writer.counts)
 
 
 def tangents(launch: Launch, v: Values) -> Values:
@@ -208,7 +208,7 @@ def check(seed: int, folder: Path) -> str:
 def check_code(truth: Truth, reverse: Derived, w: Values, seed: int, text: str) -> None:
     """Compiled code goes by what compiled code leaves, on one or two threads of the processor."""
     launch, variant = truth.launch, random.Random(seed).choice(VARIANTS)
-    if launch.ir.ordered:
+    if launch.ir.order:
         variant = dataclasses.replace(variant, target="1")  # threads one after the other
     arrays = [p for p, param in enumerate(launch.ir.params) if param.is_array]
     exact = dataclasses.replace(launch.ir, exact=True)

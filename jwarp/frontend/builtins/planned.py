@@ -21,7 +21,6 @@ _FEATURES = {
     "arrays of Omniverse's Fabric": "fabricarray indexedfabricarray",
     "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
     "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
-    "arrays outside kernels": "full ones",
     "textures (interpolate between elements of an array)": (
         "texture_sample Texture1D Texture2D Texture3D TextureFilterMode TextureAddressMode"
     ),

@@ -13,7 +13,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.control import static
 from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin, Reading
 from jwarp.frontend.builtins.tile.calls import TileBuiltin
-from jwarp.frontend.context import Context, spelling
+from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.lowering.arguments import Arguments, read_arguments
@@ -32,6 +32,7 @@ from jwarp.frontend.values.bindings import (
     TileRef,
     bind_python,
     describe,
+    spelling,
 )
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from jwarp.arrays.array import array
 from jwarp.frontend.builtins.control import tid
 from jwarp.frontend.builtins.scalar import where
 from jwarp.frontend.func import func
 from jwarp.frontend.kernel import kernel
 from jwarp.lib.geometry.hash_grid import cell_of
 from jwarp.lib.geometry.tree import vec6
-from jwarp.types import NAMED, array, float16, float32, float64, int32
+from jwarp.types import NAMED, float16, float32, float64, int32
 
 vec3, vec3h, vec3d, vec3i = NAMED["vec3"], NAMED["vec3h"], NAMED["vec3d"], NAMED["vec3i"]
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from jwarp.arrays.array import array
 from jwarp.frontend.builtins.scalar import floor, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.func import func
-from jwarp.types import NAMED, Reference, array, float16, float32, float64, int32, int64, struct, uint64
+from jwarp.types import NAMED, Reference, float16, float32, float64, int32, int64, struct, uint64
 
 vec3, vec3h, vec3d, vec3i = NAMED["vec3"], NAMED["vec3h"], NAMED["vec3d"], NAMED["vec3i"]
 

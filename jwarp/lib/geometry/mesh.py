@@ -6,6 +6,7 @@ that no derivative goes through a traversal, and none is recorded.
 
 from __future__ import annotations
 
+from jwarp.arrays.array import array
 from jwarp.frontend.builtins.scalar import max, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import cross, length_sq, normalize, vector
@@ -19,7 +20,7 @@ from jwarp.lib.geometry.tree import (
     vec9,
 )
 from jwarp.lib.geometry.triangles import closest_barycentrics, is_sliver, squared_distance
-from jwarp.types import NAMED, Reference, array, bool_, float32, int32, struct, uint64
+from jwarp.types import NAMED, Reference, bool_, float32, int32, struct, uint64
 from jwarp.types import vector as vector_of
 
 vec2, vec3, vec8 = NAMED["vec2"], NAMED["vec3"], vector_of(8, float32)

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from jwarp.arrays.array import array
 from jwarp.frontend.builtins.scalar import abs, cast, max, min, where
 from jwarp.frontend.func import func
 from jwarp.lib.geometry.hash_grid import first_not_below
-from jwarp.types import NAMED, array, float32, int32, struct, uint64, vector
+from jwarp.types import NAMED, float32, int32, struct, uint64, vector
 
 vec3 = NAMED["vec3"]
 vec6 = vector(6, float32)

@@ -1,0 +1,1 @@
+"""`wp.utils`: what programs do with whole arrays besides launches."""

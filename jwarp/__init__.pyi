@@ -1388,7 +1388,7 @@ def bvh_query_aabb(id: uint64, low: vec3, high: vec3, root: int = -1) -> BvhQuer
 def bvh_query_capsule(id: uint64, start: vec3, dir: vec3, radius: float, root: int = -1) -> BvhQuery:
     """The boxes of a tree that a ray meets when they are grown by `radius` on all sides, as `bvh_query_ray`."""
 
-def bvh_query_next(query: BvhQuery, index: int, max_dist: float = 3.4028234663852886e38) -> bool:
+def bvh_query_next(query: BvhQuery, index: int, max_dist: float = 1e999) -> bool:
     """Let `index` be the number of the next box of a query; False, and `index` as it was, if there is none.
 
     Of rays, only boxes that they enter before `max_dist` count.

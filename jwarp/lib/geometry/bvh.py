@@ -346,7 +346,7 @@ def bvh_query_next(query: Reference(BvhQueryCapsule), index: Reference(int32), m
     return slot >= 0
 
 
-@library("bvh_query_next(query: BvhQuery, index: int, max_dist: float = 3.4028234663852886e38) -> bool")
+@library("bvh_query_next(query: BvhQuery, index: int, max_dist: float = 1e999) -> bool")
 @func
 def bvh_query_next(query: Reference(BvhQuerySphere), index: Reference(int32), max_dist: float32 = INFINITE):
     """Let `index` be the number of the next box of a query; False, and `index` as it was, if there is none.

@@ -124,6 +124,7 @@ from jwarp.backend.events import record_compiles as record_compiles
 from jwarp.bind import derivatives as _derivatives  # noqa: F401 registers the rules
 from jwarp.bind import structs as _structs  # noqa: F401 lets JAX know of structs
 from jwarp.bind import transposed as _transposed  # noqa: F401 registers its rule
+from jwarp.bind.jax_functions.function import jax_func as jax_func
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
 from jwarp.config import DeterministicMode as DeterministicMode
 from jwarp.config import config as config

@@ -117,6 +117,7 @@ from jwarp.arrays.create import ones_like as ones_like
 from jwarp.arrays.create import zeros_like as zeros_like
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
+from jwarp.bind.jax_functions.function import jax_func as jax_func
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
 from jwarp.config import DeterministicMode as DeterministicMode
 from jwarp.config import config as config

@@ -19,7 +19,9 @@ from jwarp.api.dtypes import dtype_from_numpy as dtype_from_numpy
 from jwarp.api.dtypes import dtype_to_jax as dtype_to_jax
 from jwarp.api.dtypes import dtype_to_numpy as dtype_to_numpy
 from jwarp.api.explain import explain as explain
+from jwarp.api.geometry.bvh import Bvh as Bvh
 from jwarp.api.geometry.hash_grid import HashGrid as HashGrid
+from jwarp.api.geometry.mesh import Mesh as Mesh
 from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
@@ -175,7 +177,14 @@ from jwarp.lib import spatial as _spatial  # noqa: F401 its rows
 from jwarp.lib import tile_random as _tile_random  # noqa: F401 its rows
 from jwarp.lib import transforms as _transforms  # noqa: F401 its rows
 from jwarp.lib.geometry import hash_grid as _hash_grid  # noqa: F401 its rows
+from jwarp.lib.geometry import mesh_signs as _mesh_signs  # noqa: F401 its rows
+from jwarp.lib.geometry import triangle_pairs as _triangle_pairs  # noqa: F401 its rows
+from jwarp.lib.geometry.bvh import BvhQuery as BvhQuery
+from jwarp.lib.geometry.bvh import MeshQuery as MeshQuery
+from jwarp.lib.geometry.bvh import MeshQueryAABB as MeshQueryAABB
 from jwarp.lib.geometry.hash_grid import HashGridQuery as HashGridQuery
+from jwarp.lib.geometry.mesh import MeshQueryPoint as MeshQueryPoint
+from jwarp.lib.geometry.mesh_rays import MeshQueryRay as MeshQueryRay
 from jwarp.types import SCALARS as _SCALARS
 from jwarp.types import Float as Float
 from jwarp.types import Int as Int

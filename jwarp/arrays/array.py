@@ -397,6 +397,9 @@ class array(Written):
         if out.size:
             submit(Copy(self.seen(into), source.seen(out)))
 
+    def __jax_array__(self) -> Any:
+        return making.jax_value(self._require_data(), self.layout)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         found = self.numpy()
         if dtype is not None and found.dtype != dtype:

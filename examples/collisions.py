@@ -1,4 +1,5 @@
-"""Discs that hit each other form a letter: their first velocities are found by a gradient through all collisions.
+"""Discs that hit each other form a letter: their first velocities are found by a gradient through all collisions
+==============================================================================================================
 
 Two thousand discs lie in a box. A step has four kernels. `sort_into_cells` hashes discs to the cells of a grid, where
 atomic counters give each one a slot; `find_contacts` looks around in neighbouring cells, and a counter compacts what it
@@ -11,6 +12,8 @@ with `jax.checkpoint` around the inner ones; the gradient of the squared distanc
 start, is descended from rest. The first step throws each disc straight at its place, as if there were no others, and
 collisions blur the letter; the further ones are short, and undo part of that. Where many discs hit each other, who hits
 whom soon decides more than a gradient knows.
+
+To run it::
 
     python examples/collisions.py               # writes collisions.png
     python examples/collisions.py --quick       # a few seconds

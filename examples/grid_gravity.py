@@ -1,9 +1,12 @@
-"""The grid step of a material-point method, and which way each cell of the grid would like to change.
+"""The grid step of a material-point method, and which way each cell of the grid would like to change
+==================================================================================================
 
 A material-point method throws the mass and the momentum of its particles onto a grid. The kernel here is what happens
 there: momentum divided by mass is velocity, gravity acts for one time step, and what would leave the box is stopped.
 Gravity and the time step are plain numbers, of which nobody asks a gradient: `argnums` names mass and momentum alone.
 The loss is how far velocities are from those wanted; its gradients are held against the closed form.
+
+To run it::
 
     python examples/grid_gravity.py                 # writes grid_gravity.png
     python examples/grid_gravity.py --quick         # a small grid

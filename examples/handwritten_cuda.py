@@ -1,4 +1,5 @@
-"""A loss written in CUDA C++, with its adjoint, as a JAX function: it trains eight classifiers at once.
+"""A loss written in CUDA C++, with its adjoint, as a JAX function: it trains eight classifiers at once
+====================================================================================================
 
 `softmax_cross_entropy.cu` has two kernels: the fused loss of a classifier, which reads the logits once where XLA reads
 them several times, and its adjoint. `wp.cuda_kernel` registers both, with JAX functions that compute the same on the
@@ -6,6 +7,8 @@ CPU. Then it is a function like any: `jax.jit`, `jax.grad`, and `jax.vmap` over 
 arms of a spiral apart, in one launch for all. Before it trains, the program compares the loss and its gradient with
 JAX's own. Without a GPU the CPU's functions run, and the kernels are still compiled for four generations of GPUs:
 what they take is printed.
+
+To run it::
 
     python examples/handwritten_cuda.py               # writes handwritten_cuda.png
     python examples/handwritten_cuda.py --quick       # a few seconds

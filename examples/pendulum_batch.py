@@ -1,4 +1,5 @@
-"""Ten thousand double pendulums: one kernel swings one of them, `jax.vmap` swings them all.
+"""Ten thousand double pendulums: one kernel swings one of them, `jax.vmap` swings them all
+========================================================================================
 
 Each pendulum has a twin, released a hair's breadth beside it. On the left, the picture shows for every length of the
 lower arm and every air drag how long the twins stay together; on the right, the twins of three of these pendulums.
@@ -7,6 +8,8 @@ its parameters as numbers; `jax.jit(jax.vmap(…))` makes one launch of it for t
 program checks that no energy is lost without drag, and measures what the same costs in plain jax.numpy. Last it fits
 one pendulum: from where the bobs are seen ten times in a second, gradients through the kernel's loop find the length of
 the lower arm and the drag.
+
+To run it::
 
     python examples/pendulum_batch.py               # writes pendulum_batch.png
     python examples/pendulum_batch.py --quick       # a few seconds

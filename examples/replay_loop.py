@@ -1,4 +1,5 @@
-"""A lander finds its thrust: a forward and an adjoint launch, recorded once and replayed on NumPy buffers.
+"""A lander finds its thrust: a forward and an adjoint launch, recorded once and replayed on NumPy buffers
+=======================================================================================================
 
 The kernel flies a craft for some seconds under gravity, drag and its own thrust, and adds up what is wrong with the
 landing: the distance to the pad, the speed there, and the fuel. Two records share their buffers. One launch writes the
@@ -7,6 +8,8 @@ Nothing is traced, nothing is copied, and a replay has no argument left to check
 
 At the end it prints what one step of that loop costs, beside the same by `wp.launch` each time, and beside one jitted
 `lax.scan` over `jax.value_and_grad`.
+
+To run it::
 
     python examples/replay_loop.py                  # writes replay_loop.png
     python examples/replay_loop.py --quick          # fewer steps

@@ -1,4 +1,5 @@
-"""Rigid bodies turn by quaternions: T-handles that tumble in space, and a chain of them, integrated by one kernel.
+"""Rigid bodies turn by quaternions: T-handles that tumble in space, and a chain of them, integrated by one kernel
+===============================================================================================================
 
 A T-handle that spins about its middle axis turns over, again and again (Dzhanibekov 1985); the less it is tilted, the
 longer it waits. One kernel holds all time steps of a free chain of handles, joined at their ends by stiff springs; a
@@ -7,6 +8,8 @@ the left of the picture. At the right are handles that turn over, a chain thrown
 angular momentum are kept. A step turns each body about its own axes, one after the other, each turn exactly (Reich
 1994), so momentum is kept to rounding, and the error of the energy stays small. Last the program checks a gradient
 through a thousand steps of the chain against finite differences, in float64.
+
+To run it::
 
     python examples/rigid_bodies.py               # writes rigid_bodies.png
     python examples/rigid_bodies.py --quick       # a few seconds

@@ -1,4 +1,5 @@
-"""Rain on real hills: a shallow-water flood written as Warp kernels, stepped inside one jitted `lax.scan`.
+"""Rain on real hills: a shallow-water flood written as Warp kernels, stepped inside one jitted `lax.scan`
+=======================================================================================================
 
 Two kernels do the physics. `flow` finds how much water moves between neighbouring cells: the local inertial
 equation with Manning friction of Bates, Horritt and Fewtrell (2010), "A simple inertial formulation of the
@@ -8,6 +9,8 @@ over the rim of the map, and at the end the books are checked.
 
 Then the other way round: where did it rain, when all one knows is how much water stands where an hour later? The
 gradient of the misfit goes back through every step of a coarser simulation, and optax walks along it.
+
+To run it::
 
     python examples/terrain_rain.py                 # writes terrain_rain.png and terrain_rain_inverse.png
     python examples/terrain_rain.py --quick         # a few seconds

@@ -1,9 +1,12 @@
-"""A photograph as a small neural network: from the place of a pixel to its colour.
+"""A photograph as a small neural network: from the place of a pixel to its colour
+===============================================================================
 
 The network is a multi-layer perceptron on sines and cosines of the coordinates. One kernel, fused, computes it for a
 tile of pixels at a time, and the squared miss of each tile; the weights are read as tiles, too, and the products of
 tiles are the layers. Its adjoint, which only `jax.grad` asks for, has the products for the gradients. Adam, from
 optax, follows them.
+
+To run it::
 
     python examples/tile_mlp.py                 # writes tile_mlp.png
     python examples/tile_mlp.py --quick         # a small picture, a few steps

@@ -9,22 +9,131 @@ from typing import Any
 from typing import overload as _overload
 
 from jwarp import types as types
+from jwarp import utils as utils
 from jwarp.api import device as device
 from jwarp.api.check_grads import check_grads as check_grads
 from jwarp.api.cuda_kernel import cuda_kernel as cuda_kernel
+from jwarp.api.dtypes import device_from_jax as device_from_jax
+from jwarp.api.dtypes import device_to_jax as device_to_jax
+from jwarp.api.dtypes import dtype_from_jax as dtype_from_jax
+from jwarp.api.dtypes import dtype_from_numpy as dtype_from_numpy
+from jwarp.api.dtypes import dtype_to_jax as dtype_to_jax
+from jwarp.api.dtypes import dtype_to_numpy as dtype_to_numpy
 from jwarp.api.explain import explain as explain
+from jwarp.api.geometry.bvh import Bvh as Bvh
+from jwarp.api.geometry.hash_grid import HashGrid as HashGrid
+from jwarp.api.geometry.mesh import Mesh as Mesh
 from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
 from jwarp.api.map import map as map
+from jwarp.api.modes import JaxCallableGraphMode as JaxCallableGraphMode
+from jwarp.api.modes import JaxModulePreloadMode as JaxModulePreloadMode
+from jwarp.api.modes import MemoryKind as MemoryKind
+from jwarp.api.modes import WarpCodegenAttributeError as WarpCodegenAttributeError
+from jwarp.api.modes import WarpCodegenError as WarpCodegenError
+from jwarp.api.modes import WarpCodegenIndexError as WarpCodegenIndexError
+from jwarp.api.modes import WarpCodegenKeyError as WarpCodegenKeyError
+from jwarp.api.modes import WarpCodegenTypeError as WarpCodegenTypeError
+from jwarp.api.modes import WarpCodegenValueError as WarpCodegenValueError
+from jwarp.api.modes import WarpDeterminismError as WarpDeterminismError
+from jwarp.api.modes import clear_jax_callable_graph_cache as clear_jax_callable_graph_cache
+from jwarp.api.modules import Module as Module
+from jwarp.api.modules import clear_kernel_cache as clear_kernel_cache
+from jwarp.api.modules import clear_lto_cache as clear_lto_cache
+from jwarp.api.modules import force_load as force_load
+from jwarp.api.modules import get_module as get_module
+from jwarp.api.modules import get_suggested_block_size as get_suggested_block_size
+from jwarp.api.modules import init as init
+from jwarp.api.modules import load_module as load_module
+from jwarp.api.modules import print_diagnostics as print_diagnostics
 from jwarp.api.overload import overload as overload
 from jwarp.api.record import Launch as Launch
+from jwarp.api.streams import Event as Event
+from jwarp.api.streams import ScopedCudaProfiler as ScopedCudaProfiler
+from jwarp.api.streams import ScopedMempool as ScopedMempool
+from jwarp.api.streams import ScopedMempoolAccess as ScopedMempoolAccess
+from jwarp.api.streams import ScopedPeerAccess as ScopedPeerAccess
+from jwarp.api.streams import ScopedStream as ScopedStream
+from jwarp.api.streams import Stream as Stream
+from jwarp.api.streams import cuda_profiler_start as cuda_profiler_start
+from jwarp.api.streams import cuda_profiler_stop as cuda_profiler_stop
+from jwarp.api.streams import event_from_ipc_handle as event_from_ipc_handle
+from jwarp.api.streams import get_cuda_driver_version as get_cuda_driver_version
+from jwarp.api.streams import get_event_elapsed_time as get_event_elapsed_time
+from jwarp.api.streams import get_mempool_release_threshold as get_mempool_release_threshold
+from jwarp.api.streams import get_mempool_used_mem_current as get_mempool_used_mem_current
+from jwarp.api.streams import get_mempool_used_mem_high as get_mempool_used_mem_high
+from jwarp.api.streams import get_stream as get_stream
+from jwarp.api.streams import is_conditional_graph_supported as is_conditional_graph_supported
+from jwarp.api.streams import is_cubql_available as is_cubql_available
+from jwarp.api.streams import is_mempool_access_enabled as is_mempool_access_enabled
+from jwarp.api.streams import is_mempool_access_supported as is_mempool_access_supported
+from jwarp.api.streams import is_mempool_enabled as is_mempool_enabled
+from jwarp.api.streams import is_mempool_supported as is_mempool_supported
+from jwarp.api.streams import is_peer_access_enabled as is_peer_access_enabled
+from jwarp.api.streams import is_peer_access_supported as is_peer_access_supported
+from jwarp.api.streams import record_event as record_event
+from jwarp.api.streams import set_mempool_access_enabled as set_mempool_access_enabled
+from jwarp.api.streams import set_mempool_enabled as set_mempool_enabled
+from jwarp.api.streams import set_mempool_release_threshold as set_mempool_release_threshold
+from jwarp.api.streams import set_peer_access_enabled as set_peer_access_enabled
+from jwarp.api.streams import set_stream as set_stream
+from jwarp.api.streams import synchronize as synchronize
+from jwarp.api.streams import synchronize_device as synchronize_device
+from jwarp.api.streams import synchronize_event as synchronize_event
+from jwarp.api.streams import synchronize_stream as synchronize_stream
+from jwarp.api.streams import wait_event as wait_event
+from jwarp.api.streams import wait_stream as wait_stream
+from jwarp.api.timers import LOG_DEBUG as LOG_DEBUG
+from jwarp.api.timers import LOG_ERROR as LOG_ERROR
+from jwarp.api.timers import LOG_INFO as LOG_INFO
+from jwarp.api.timers import LOG_WARNING as LOG_WARNING
+from jwarp.api.timers import TIMING_ALL as TIMING_ALL
+from jwarp.api.timers import TIMING_GRAPH as TIMING_GRAPH
+from jwarp.api.timers import TIMING_KERNEL as TIMING_KERNEL
+from jwarp.api.timers import TIMING_KERNEL_BUILTIN as TIMING_KERNEL_BUILTIN
+from jwarp.api.timers import TIMING_MEMCPY as TIMING_MEMCPY
+from jwarp.api.timers import TIMING_MEMSET as TIMING_MEMSET
+from jwarp.api.timers import Logger as Logger
+from jwarp.api.timers import ScopedLogger as ScopedLogger
+from jwarp.api.timers import ScopedLogLevel as ScopedLogLevel
+from jwarp.api.timers import ScopedTimer as ScopedTimer
+from jwarp.api.timers import TimingResult as TimingResult
+from jwarp.api.timers import get_logger as get_logger
+from jwarp.api.timers import set_logger as set_logger
+from jwarp.api.timers import timing_begin as timing_begin
+from jwarp.api.timers import timing_end as timing_end
+from jwarp.api.timers import timing_print as timing_print
+from jwarp.arrays.create import clone as clone
+from jwarp.arrays.create import copy as copy
+from jwarp.arrays.create import empty_like as empty_like
+from jwarp.arrays.create import from_numpy as from_numpy
+from jwarp.arrays.create import full as full
+from jwarp.arrays.create import full_like as full_like
+from jwarp.arrays.create import ones as ones
+from jwarp.arrays.create import ones_like as ones_like
+from jwarp.arrays.create import zeros_like as zeros_like
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
+from jwarp.bind.jax_functions.function import jax_func as jax_func
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
 from jwarp.config import DeterministicMode as DeterministicMode
 from jwarp.config import config as config
+from jwarp.devices import Device as Device
+from jwarp.devices import DeviceLike as DeviceLike
+from jwarp.devices import ScopedDevice as ScopedDevice
+from jwarp.devices import get_cuda_device as get_cuda_device
+from jwarp.devices import get_cuda_device_count as get_cuda_device_count
+from jwarp.devices import get_cuda_devices as get_cuda_devices
+from jwarp.devices import get_device as get_device
+from jwarp.devices import get_devices as get_devices
+from jwarp.devices import get_preferred_device as get_preferred_device
+from jwarp.devices import is_cpu_available as is_cpu_available
+from jwarp.devices import is_cuda_available as is_cuda_available
+from jwarp.devices import is_device_available as is_device_available
+from jwarp.devices import set_device as set_device
 from jwarp.errors import CompileError as CompileError
 from jwarp.errors import KernelTypeError as KernelTypeError
 from jwarp.errors import KernelWarning as KernelWarning
@@ -52,8 +161,12 @@ from jwarp.frontend.builtins.annotations import (
     Transform,
     Vector,
 )
+from jwarp.frontend.builtins.annotations import BvhQuery as BvhQuery
 from jwarp.frontend.builtins.annotations import Float as Float
+from jwarp.frontend.builtins.annotations import HashGridQuery as HashGridQuery
 from jwarp.frontend.builtins.annotations import Int as Int
+from jwarp.frontend.builtins.annotations import MeshQuery as MeshQuery
+from jwarp.frontend.builtins.annotations import MeshQueryAABB as MeshQueryAABB
 from jwarp.frontend.builtins.annotations import Scalar as Scalar
 from jwarp.frontend.builtins.annotations import array as array
 from jwarp.frontend.builtins.annotations import array1d as array1d
@@ -88,6 +201,8 @@ from jwarp.frontend.native import func_native as func_native
 from jwarp.frontend.options import get_module_options as get_module_options
 from jwarp.frontend.options import set_module_options as set_module_options
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
+from jwarp.lib.geometry.mesh import MeshQueryPoint as MeshQueryPoint
+from jwarp.lib.geometry.mesh_rays import MeshQueryRay as MeshQueryRay
 from jwarp.types import indexedarray as indexedarray
 from jwarp.types import indexedarray1d as indexedarray1d
 from jwarp.types import indexedarray2d as indexedarray2d
@@ -1261,6 +1376,31 @@ def bit_xor(a: tile[T], b: tile[T]) -> tile[T]: ...
 def block_dim() -> int:
     """How many threads a block of this launch has."""
 
+def bvh_get_group_root(id: uint64, group: int) -> int:
+    """What queries take as `root` for the boxes of one group; -1, which is all boxes, where there is no such group."""
+
+def bvh_query_aabb(id: uint64, low: vec3, high: vec3, root: int = -1) -> BvhQuery:
+    """The boxes of a tree that meet the box from `low` to `high`: a loop goes over their numbers.
+
+    `root` is what `bvh_get_group_root` gives, for the boxes of one group. Boxes and queries with a corner that is no
+    number meet nothing.
+    """
+
+def bvh_query_capsule(id: uint64, start: vec3, dir: vec3, radius: float, root: int = -1) -> BvhQuery:
+    """The boxes of a tree that a ray meets when they are grown by `radius` on all sides, as `bvh_query_ray`."""
+
+def bvh_query_next(query: BvhQuery, index: int, max_dist: float = 1e999) -> bool:
+    """Let `index` be the number of the next box of a query; False, and `index` as it was, if there is none.
+
+    Of rays, only boxes that they enter before `max_dist` count.
+    """
+
+def bvh_query_ray(id: uint64, start: vec3, dir: vec3, root: int = -1) -> BvhQuery:
+    """The boxes of a tree that a ray from `start` along `dir` meets, in no order: a loop goes over their numbers."""
+
+def bvh_query_sphere(id: uint64, center: vec3, radius: float, root: int = -1) -> BvhQuery:
+    """The boxes of a tree that are within `radius` of `center`: a loop goes over their numbers."""
+
 def cast(a: Any, dtype: type[T]) -> T:
     """The bits of a number, or of each component, read as another type of the same width.
 
@@ -1373,7 +1513,7 @@ def eig3(A: mat33h) -> tuple[mat33h, vec3h]: ...
 def eig3(A: mat33h, Q: mat33h, d: vec3h) -> None: ...
 @_overload
 def empty(shape: int, dtype: type[T]) -> array[T]:
-    """An array of this thread's own, all zeros.
+    """An array of zeros: in a kernel this thread's own, outside of kernels one that launches write to.
 
     `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
@@ -1451,9 +1591,46 @@ def frac(x: Float) -> Float:
 def get_diag(mat: Matrix[Any, AnyVector]) -> AnyVector:
     """The diagonal of a square matrix."""
 
+def hash_grid_point_id(id: uint64, index: int) -> int:
+    """The number of the point at a place in the order of the cells, of which close ones are close in space.
+
+    It is -1 for a grid that has not been built.
+    """
+
+@_overload
+def hash_grid_query(id: uint64, point: vec3, max_dist: float) -> HashGridQuery:
+    """The points of a hash grid in the cells that meet a cube about `point`, those of one group if one is given.
+
+    All points within `max_dist` along each axis are among them, each once, and others of the same cells. A loop goes
+    over their numbers, `for i in query:` or `while wp.hash_grid_query_next(query, i):`.
+    """
+
+@_overload
+def hash_grid_query(id: uint64, point: vec3, max_dist: float, group: int) -> HashGridQuery: ...
+@_overload
+def hash_grid_query(id: uint64, point: vec3d, max_dist: float64) -> HashGridQuery: ...
+@_overload
+def hash_grid_query(id: uint64, point: vec3d, max_dist: float64, group: int) -> HashGridQuery: ...
+@_overload
+def hash_grid_query(id: uint64, point: vec3h, max_dist: float16) -> HashGridQuery: ...
+@_overload
+def hash_grid_query(id: uint64, point: vec3h, max_dist: float16, group: int) -> HashGridQuery: ...
+def hash_grid_query_next(query: HashGridQuery, index: int) -> bool:
+    """Let `index` be the number of the next point of a query; False, and `index` as it was, if there is none."""
+
 def identity(n: int, dtype: Any) -> Any:
     """The n by n matrix of a scalar type with ones on the diagonal and zeros elsewhere; n is a constant."""
 
+@_overload
+def intersect_tri_tri(v0: vec3, v1: vec3, v2: vec3, u0: vec3, u1: vec3, u2: vec3) -> int:
+    """1 where two triangles, by their corners, have a point in common, else 0.
+
+    A corner that is closer to the plane of the other triangle than 1e-6 over the length of its normal is in the
+    plane.
+    """
+
+@_overload
+def intersect_tri_tri(v0: vec3d, v1: vec3d, v2: vec3d, u0: vec3d, u1: vec3d, u2: vec3d) -> int: ...
 def inverse(a: AnyMatrix) -> AnyMatrix:
     """The inverse of a square matrix of floats with at most 4 rows, by cofactors; zero where it is singular."""
 
@@ -1552,6 +1729,183 @@ def max(a: Number, b: Number) -> Number:
 def max(a: Composite, b: Composite) -> Composite: ...
 @_overload
 def max(a: Vector[Number, Any]) -> Number: ...
+def mesh_eval_face_normal(id: uint64, face: int) -> vec3:
+    """The normal of a face, of length 1; zero for no face, and for one without an area."""
+
+def mesh_eval_position(id: uint64, face: int, bary_u: float, bary_v: float) -> vec3:
+    """The point of a face where its first two corners have the weights `bary_u` and `bary_v`; zero for no face."""
+
+def mesh_eval_velocity(id: uint64, face: int, bary_u: float, bary_v: float) -> vec3:
+    """The velocity of that point of a face; zero for no face, and where the mesh has no velocities."""
+
+def mesh_get(id: uint64) -> Mesh:
+    """The arrays of a mesh: its `points`, `velocities` and `indices`, as fields."""
+
+def mesh_get_bvh(id: uint64) -> uint64:
+    """The tree of the boxes of a mesh's faces, for the queries of trees."""
+
+def mesh_get_group_root(id: uint64, group: int) -> int:
+    """What queries take as `root` for the faces of one group; -1, which is all faces, where there is no such group."""
+
+def mesh_get_index(id: uint64, index: int) -> int:
+    """The number of the point of corner `index`; -1 where there is none."""
+
+def mesh_get_point(id: uint64, index: int) -> vec3:
+    """The point of corner `index`: that of number `indices[index]`; zero where there is none."""
+
+def mesh_get_velocity(id: uint64, index: int) -> vec3:
+    """The velocity of the point of corner `index`; zero where there is none."""
+
+def mesh_query_aabb(id: uint64, low: vec3, high: vec3) -> MeshQueryAABB:
+    """The faces of a mesh whose boxes meet the box from `low` to `high`: a loop goes over their numbers."""
+
+def mesh_query_aabb_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool:
+    """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
+
+@_overload
+def mesh_query_furthest_point_no_sign(id: uint64, point: vec3, min_dist: float) -> MeshQueryPoint:
+    """The point of a mesh that is farthest from `point`, if one is farther away than `min_dist`: a corner of a face.
+
+    With places for its face and weights, it says whether there is one, and else leaves them as they are.
+    """
+
+@_overload
+def mesh_query_furthest_point_no_sign(
+    id: uint64, point: vec3, min_dist: float, face: int, bary_u: float, bary_v: float
+) -> bool: ...
+def mesh_query_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool:
+    """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
+
+@_overload
+def mesh_query_point(id: uint64, point: vec3, max_dist: float) -> MeshQueryPoint:
+    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+
+    Three rays along the axes say it, which is right for meshes without holes.
+
+    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
+    and else leaves them as they are.
+    """
+
+@_overload
+def mesh_query_point(
+    id: uint64, point: vec3, max_dist: float, inside: float, face: int, bary_u: float, bary_v: float
+) -> bool: ...
+@_overload
+def mesh_query_point_no_sign(id: uint64, point: vec3, max_dist: float) -> MeshQueryPoint:
+    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`.
+
+    With places for its face and weights, it says whether there is one, and else leaves them as they are. Faces without
+    an area, or with a corner that is no number, are not found.
+    """
+
+@_overload
+def mesh_query_point_no_sign(
+    id: uint64, point: vec3, max_dist: float, face: int, bary_u: float, bary_v: float
+) -> bool: ...
+@_overload
+def mesh_query_point_sign_normal(id: uint64, point: vec3, max_dist: float, epsilon: float = 1.0e-3) -> MeshQueryPoint:
+    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+
+    The normals of the faces there say it, those as close up to `epsilon` mean lengths of a side: quick, and right for
+    meshes without holes and with normals that point outward.
+
+    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
+    and else leaves them as they are.
+    """
+
+@_overload
+def mesh_query_point_sign_normal(
+    id: uint64,
+    point: vec3,
+    max_dist: float,
+    inside: float,
+    face: int,
+    bary_u: float,
+    bary_v: float,
+    epsilon: float = 1.0e-3,
+) -> bool: ...
+@_overload
+def mesh_query_point_sign_parity(
+    id: uint64, point: vec3, max_dist: float, n_sample: int = 1, perturbation_scale: float = 0.1
+) -> MeshQueryPoint:
+    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+
+    Rays from the point say it: `n_sample` of them about (1, 1, 1), changed by up to `perturbation_scale`, count the
+    faces that they meet.
+
+    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
+    and else leaves them as they are.
+    """
+
+@_overload
+def mesh_query_point_sign_parity(
+    id: uint64,
+    point: vec3,
+    max_dist: float,
+    inside: float,
+    face: int,
+    bary_u: float,
+    bary_v: float,
+    n_sample: int = 1,
+    perturbation_scale: float = 0.1,
+) -> bool: ...
+@_overload
+def mesh_query_point_sign_winding_number(
+    id: uint64, point: vec3, max_dist: float, accuracy: float = 2.0, threshold: float = 0.5
+) -> MeshQueryPoint:
+    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+
+    It is inside where the winding number is above `threshold`, also of meshes with holes; the mesh needs
+    `support_winding_number=True`. Parts farther away than `accuracy` times their size are approximated.
+
+    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
+    and else leaves them as they are.
+    """
+
+@_overload
+def mesh_query_point_sign_winding_number(
+    id: uint64,
+    point: vec3,
+    max_dist: float,
+    inside: float,
+    face: int,
+    bary_u: float,
+    bary_v: float,
+    accuracy: float = 2.0,
+    threshold: float = 0.5,
+) -> bool: ...
+@_overload
+def mesh_query_ray(id: uint64, start: vec3, dir: vec3, max_t: float, root: int = -1) -> MeshQueryRay:
+    """Where a ray from `start` first meets a mesh, if it does so before `start + max_t * dir`.
+
+    With places for what it finds, it says whether it does, and else leaves them as they are. Rays pass between no two
+    faces that share a side; those of no direction, and faces without an area or with a corner that is no number, meet
+    nothing. `root` is what `mesh_get_group_root` gives, for the faces of one group.
+    """
+
+@_overload
+def mesh_query_ray(
+    id: uint64,
+    start: vec3,
+    dir: vec3,
+    max_t: float,
+    t: float,
+    bary_u: float,
+    bary_v: float,
+    sign: float,
+    normal: vec3,
+    face: int,
+    root: int = -1,
+) -> bool: ...
+def mesh_query_ray_anyhit(id: uint64, start: vec3, dir: vec3, max_t: float, root: int = -1) -> bool:
+    """Whether a ray meets a mesh before `start + max_t * dir`."""
+
+def mesh_query_ray_count_intersections(id: uint64, start: vec3, dir: vec3, root: int = -1) -> int:
+    """How many faces of a mesh a ray meets."""
+
+def mesh_query_sphere(id: uint64, center: vec3, radius: float) -> MeshQuery:
+    """The faces of a mesh with a point within `radius` of `center`: a loop goes over their numbers."""
+
 @_overload
 def min(a: Number, b: Number) -> Number:
     """The smaller of a and b, component by component for vectors and matrices; of one vector, its least component.
@@ -2741,7 +3095,7 @@ def where(cond: Any, value_if_true: T, value_if_false: T) -> T:
 def where(arr: array[Any], value_if_true: T, value_if_false: T) -> T: ...
 @_overload
 def zeros(shape: int, dtype: type[T]) -> array[T]:
-    """An array of this thread's own, all zeros.
+    """An array of zeros: in a kernel this thread's own, outside of kernels one that launches write to.
 
     `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 

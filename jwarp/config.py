@@ -42,6 +42,28 @@ class Settings:
 CODE_SETTINGS = ("bounds", "debug", "fast_math")
 LAUNCH_SETTINGS = (*CODE_SETTINGS, "max_unroll", "deterministic")
 
+# What programs of Warp's set besides, with the values that Warp has at first. `log_level` is followed by timers;
+# the others say how Warp compiles, allocates or checks, and do nothing here.
+LOG_INFO = 20
+_OF_WARP: dict[str, Any] = {
+    "log_level": LOG_INFO,
+    "version": "1.19.0",  # whose language and functions these are
+    **dict.fromkeys(("verify_fp", "verify_cuda", "print_launches", "verbose_warnings", "quiet", "verbose"), False),
+    **dict.fromkeys(("verify_autograd_array_access", "legacy_scalar_return_types", "compile_time_trace"), False),
+    **dict.fromkeys(("lineinfo", "llvm_cuda", "track_memory", "legacy_cpu_linker", "deterministic_debug"), False),
+    **dict.fromkeys(("enable_cpu_blocks", "enable_vector_component_overwrites", "enable_graph_capture_apic"), False),
+    **dict.fromkeys(("cache_kernels", "line_directives", "enable_backward", "default_grid_stride"), True),
+    **dict.fromkeys(("enable_mathdx_gemm", "enable_mathdx_solver", "enable_mathdx_fft"), True),
+    **dict.fromkeys(("enable_graph_capture_module_load_by_default", "enable_mempools_at_init"), True),
+    **dict.fromkeys(("enable_tiles_in_stack_memory", "use_precompiled_headers"), True),
+    **dict.fromkeys(("optimization_level", "cuda_output", "ptx_target_arch", "cuda_arch_suffix"), None),
+    **dict.fromkeys(("cpu_compiler_flags",), None),
+    **dict.fromkeys(("load_module_max_workers", "deterministic_max_records", "launch_array_access_mode"), 0),
+}
+# Names of Warp's for settings that there are here.
+_RENAMED = {"kernel_cache_dir": "cache_dir"}
+_MODES = ("release", "debug")
+
 _CHOICES = {"bounds": ("safe", "error", "unchecked")}
 _FIELDS = {f.name: f for f in dataclasses.fields(Settings)}
 _TYPES = {name: type(getattr(Settings(), name)) for name in _FIELDS}
@@ -102,6 +124,9 @@ def _from_environment() -> Settings:
 class Config:
     """The process's settings. Assign to a field, or use `with wp.config(bounds="unchecked"):`.
 
+    The settings of Warp can be assigned, too: `mode` and `kernel_cache_dir` are `debug` and `cache_dir`; most others
+    do nothing here. They hold for the process.
+
     Values are read when a function is traced or a launch recorded; what was traced keeps its own.
     A `with` block holds for its own thread only; what is assigned inside it is undone at its end.
     """
@@ -109,6 +134,7 @@ class Config:
     def __init__(self) -> None:
         object.__setattr__(self, "_process", _from_environment())
         object.__setattr__(self, "_thread", threading.local())
+        object.__setattr__(self, "_of_warp", dict(_OF_WARP))
 
     @property
     def settings(self) -> Settings:
@@ -123,9 +149,24 @@ class Config:
     def __getattr__(self, name: str) -> Any:
         if name in _FIELDS:
             return getattr(self.settings, name)
+        if name in _OF_WARP:
+            return self._of_warp[name]
+        if name in _RENAMED:
+            return getattr(self.settings, _RENAMED[name])
+        if name == "mode":
+            return _MODES[self.settings.debug]
         raise AttributeError(f"wp.config.{name}: no such setting; there are {', '.join(_FIELDS)}")
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OF_WARP:
+            self._of_warp[name] = value
+            return
+        if name == "mode":
+            if value not in _MODES:
+                raise ValueError(f"wp.config.mode must be one of {', '.join(_MODES)}, not {value!r}")
+            name, value = "debug", value == "debug"
+        if name in _RENAMED:
+            name, value = _RENAMED[name], str(value or "")
         value = _check(name, value, f"wp.config.{name}")
         scoped = getattr(self._thread, "settings", None)
         if scoped is not None:
@@ -142,6 +183,9 @@ class Config:
             yield self
         finally:
             self._thread.settings = before
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *_FIELDS, *_OF_WARP, *_RENAMED, "mode"]
 
     def __repr__(self) -> str:
         return repr(self.settings).replace("Settings", "wp.config", 1)

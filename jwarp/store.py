@@ -100,6 +100,12 @@ class Store:
                     os.unlink(path)
                     total -= size
 
+    def clear(self) -> None:
+        """Remove all entries."""
+        for _, _, path in self._entries():
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
     def usage(self) -> tuple[int, int]:
         """How many entries there are, and their bytes."""
         sizes = [size for _, size, path in self._entries() if path.endswith(SUFFIX)]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pytest
 
 import jwarp
 from jwarp.frontend.builtins.planned import PLANNED
@@ -20,7 +21,7 @@ def test_no_placeholder_is_left():
     assert not re.search(r"^[A-Z]+$", README.read_text(), re.MULTILINE)
 
 
-def run_code_of(text, folder, sections=""):
+def run_code_of(text, folder, sections="", header=""):
     """The module that the Python blocks of a text make, or of the sections of it that a pattern matches."""
     content = text.read_text()
     if sections:
@@ -29,7 +30,7 @@ def run_code_of(text, folder, sections=""):
         )
     code = "\n".join(re.findall(r"```python\n(.*?)```", content, re.DOTALL))
     file = folder / f"{text.stem.lower()}_code.py"
-    file.write_text(code)
+    file.write_text(header + code)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -44,6 +45,77 @@ def test_the_quickstart_of_the_readme(tmp_path):
     np.testing.assert_array_equal(y[499:502], [0.25, 0.5, 0.25])
     assert y.sum() == 1.0 and ys.shape == (8, 1000)
     np.testing.assert_allclose(ys[:, 500], 1.0 - 2.0 * np.linspace(0.0, 0.5, 8), rtol=1e-6)
+
+
+# What the blocks of some pages take for granted.
+IMPORTS = "import jax\nimport jax.numpy as jnp\nimport numpy as np\nimport jwarp as wp\n"
+SPRING = """
+x, w = jnp.arange(8.0), jnp.ones(8)
+
+@wp.kernel
+def spring(x: wp.array[float], k: float, f: wp.array[float]):
+    i = wp.tid()
+    f[i] = -k * x[i]
+
+@wp.kernel
+def product(A: wp.array2d[float], x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    for j in range(A.shape[1]):
+        y[i] += A[i, j] * x[j]
+
+A, b = jnp.eye(4) + 0.1, jnp.ones(4)
+points = 0.05 * jnp.arange(15.0).reshape(5, 3) % 0.07
+"""
+HEADERS = {"architecture": IMPORTS + SPRING, "gradients": IMPORTS + SPRING, "in_place": IMPORTS + SPRING,
+           "launches": IMPORTS + SPRING, "language": IMPORTS}  # fmt: skip
+# Pages whose blocks are pieces of a change, and those that have a test of their own below.
+OTHERS = {"contributing", "start", "thinking", "from_pallas", "debugging", "sharding", "export", "handwritten", "tiles"}
+PAGES = {path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text()} - OTHERS
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_the_code_of_a_page_runs(page, tmp_path):
+    run_code_of(DOCS / f"{page}.md", tmp_path, header=HEADERS.get(page, ""))
+
+
+def test_the_first_pages_say_the_truth(tmp_path):
+    start, _ = run_code_of(DOCS / "start.md", tmp_path)
+    x = np.linspace(-1, 1, 5)
+    np.testing.assert_allclose(start.f, -2 * x)
+    np.testing.assert_allclose([start.value, start.slopes[1]], [x @ x, 0.5 * x @ x], rtol=1e-6)
+    np.testing.assert_allclose(start.curvature, 2 * np.eye(5), atol=1e-6)
+    np.testing.assert_allclose(start.many, np.array([1, 2, 3]) * 0.5 * (x @ x), rtol=1e-6)
+    np.testing.assert_array_equal(start.sums, [-1.5, 0.5])
+    np.testing.assert_allclose(start.speed, np.full(10, 3**0.5), rtol=1e-6)
+    thinking, _ = run_code_of(DOCS / "thinking.md", tmp_path)
+    np.testing.assert_array_equal(thinking.counts, [1, 2, 0, 1])
+    np.testing.assert_array_equal(thinking.more, [2, 4, 0, 2])
+    h = 1e-2
+    for k in (100, 700):
+        angle = float(thinking.angles[k])
+        difference = (float(thinking.final(angle + h, 1.0)) - float(thinking.final(angle - h, 1.0))) / (2 * h)
+        np.testing.assert_allclose(thinking.slopes[k], difference, rtol=2e-2)
+    pallas, _ = run_code_of(DOCS / "from_pallas.md", tmp_path)
+    np.testing.assert_allclose(pallas.y, jax.nn.softmax(pallas.x, axis=1), rtol=1e-5)
+    debugging, _ = run_code_of(DOCS / "debugging.md", tmp_path)
+    assert "index outside of `x`, thread (2)" in debugging.message
+
+
+def test_links_between_pages_lead_somewhere():
+    def anchors(path):
+        titles = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+        return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+    missing = []
+    for page in [README, *DOCS.glob("*.md")]:
+        for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "``", page.read_text())):
+            path, _, anchor = target.partition("#")
+            if "://" in target or path.startswith("gallery/"):
+                continue
+            file = (page.parent / path).resolve() if path else page
+            if not file.exists() or (anchor and anchor not in anchors(file)):
+                missing.append(f"{page.name}: {target}")
+    assert missing == []
 
 
 def test_generics(tmp_path):

@@ -14,7 +14,7 @@ import numpy as np
 
 from jwarp.api.launch import launch
 from jwarp.config import config
-from jwarp.dispatch.instances import instance_for_launch
+from jwarp.dispatch.instances import instance_for_launch, with_handles
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
@@ -144,6 +144,8 @@ class Slope:
 
 def _of_kernel(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: int | None) -> Problem:
     inputs = () if inputs is None else inputs
+    if kernel.handles:
+        kernel, inputs = with_handles(kernel, inputs, outputs)
     if kernel.is_generic:
         kernel = instance_for_launch(kernel, inputs, outputs)
     launch(

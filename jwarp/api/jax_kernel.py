@@ -13,7 +13,7 @@ from jwarp.caches import PerOwner
 from jwarp.config import config
 from jwarp.dispatch import checks, eager, route
 from jwarp.dispatch.call import Call, read_kernel
-from jwarp.dispatch.instances import choice_key, instance_for_call
+from jwarp.dispatch.instances import choice_key, instance_for_call, with_handles
 from jwarp.dispatch.tracebacks import shortened
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.generics import MAX_INSTANCES
@@ -158,6 +158,10 @@ class KernelFunction:
     ) -> tuple[Any, ...]:
         if named:
             args = self._in_order(args, named)
+        if self.kernel.handles:
+            kernel, args = with_handles(self.kernel, args)
+            if kernel is not self.kernel:
+                return self.of(kernel)(*args, launch_dims=launch_dims, output_dims=output_dims)
         if vmap_method is not None:
             _warn_without_effect(vmap_method=vmap_method)
         key = None
@@ -172,6 +176,10 @@ class KernelFunction:
             return route.run(call, None, call.given.values, key)
         except JwarpError as error:
             raise shortened(error) from error.__cause__
+
+    def of(self, instance: Kernel) -> KernelFunction:
+        """The function of an instance of the kernel, with the same keywords."""
+        return _FUNCTIONS.of(self).made(instance, lambda: KernelFunction(instance, self.num_outputs, **self.keywords))
 
     def _read(self, args: Sequence[Any], launch_dims: Dims | None, output_dims: OutputDims | None) -> Call:
         kernel = self.kernel
@@ -275,6 +283,8 @@ class GenericFunction(KernelFunction):
         self._describe()
 
     def __call__(self, *args: Any, **options: Any) -> tuple[Any, ...]:
+        if self.kernel.handles:
+            _, args = with_handles(self.kernel, args)
         key = None if options else choice_key(self.kernel, args)
         found = None if key is None else _FUNCTIONS.of(self).get(key)
         if found is None:
@@ -299,13 +309,9 @@ class GenericFunction(KernelFunction):
         made = [_wanted_shape(self.kernel, u, args, shapes) for u in self._fresh]
         return self.of(instance_for_call(self.kernel, args, made))
 
-    def of(self, instance: Kernel) -> KernelFunction:
-        """The function of an instance, with the same keywords."""
-        return _FUNCTIONS.of(self).made(instance, lambda: KernelFunction(instance, self.num_outputs, **self.keywords))
-
 
 # By instance, and by what tells the instance.
-_FUNCTIONS: PerOwner[GenericFunction, Any, KernelFunction] = PerOwner("functions of instances", MAX_INSTANCES)
+_FUNCTIONS: PerOwner[KernelFunction, Any, KernelFunction] = PerOwner("functions of instances", MAX_INSTANCES)
 
 
 def _wanted_shape(kernel: Kernel, index: int, args: Sequence[Any], shapes: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -441,7 +447,14 @@ def _warn_without_effect(**keywords: Any) -> None:
 
 
 def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Sequence[Any]) -> tuple[int, ...]:
-    first_array = next((u for u, param in enumerate(inputs) if not param.is_value and args[u] is not None), None)
+    first_array = next(
+        (
+            u
+            for u, param in enumerate(inputs)
+            if not (param.is_value or args[u] is None or getattr(param.type, "is_handle", False))
+        ),
+        None,
+    )
     if first_array is None:
         raise LaunchError(
             f"kernel '{kernel.name}' has no array argument to take launch_dims from", hint="pass launch_dims="

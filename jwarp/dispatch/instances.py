@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from jwarp.arrays.array import array
 from jwarp.bind import compat
 from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
@@ -17,10 +18,34 @@ from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments
-from jwarp.types import CompositeValue, Struct, from_dtype, indexedarray
+from jwarp.types import CompositeValue, Struct, array_of, arrays_of, from_dtype, indexedarray
 from jwarp.wire import Role
 
 MAX_CHOICES = 256
+
+
+def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel, Any]:
+    """The kernel for the grids, trees and meshes among the inputs of a launch, and the inputs with their arrays."""
+    if isinstance(inputs, Mapping):
+        names = dict(zip(inputs, inputs, strict=True))
+    elif isinstance(inputs, (list, tuple)):
+        free = [p.name for p in kernel.signature if not isinstance(outputs, Mapping) or p.name not in outputs]
+        names = dict(zip(range(len(inputs)), free, strict=False))
+    else:
+        return kernel, inputs
+    places = {kernel.signature[u].name: u for u in kernel.handles}
+    found = {key: arrays_of(inputs[key]) for key, name in names.items() if name in places}
+    found = {key: value for key, value in found.items() if value is not None}
+    if not found:
+        return kernel, inputs
+    if isinstance(inputs, Mapping):
+        inputs = {**inputs, **found}
+    else:
+        inputs = [found.get(u, value) for u, value in enumerate(inputs)]
+    if kernel.is_generic:
+        return kernel, inputs  # whose instance is one for them
+    kinds: list[tuple[int, Any]] = sorted((places[names[key]], type(value)) for key, value in found.items())
+    return kernel.with_handles(tuple(kinds)), inputs
 
 
 def instance_for_launch(kernel: Kernel, inputs: Any, outputs: Any) -> Kernel:
@@ -79,12 +104,16 @@ def choice_key(kernel: Any, inputs: Sequence[Any], outputs: Sequence[Any] = ()) 
             parts.append(kind)
         elif kind is np.ndarray:
             parts.append((value.shape, value.dtype))
+        elif kind is array:
+            parts.append((value.ndim, value.dtype))
         else:
             return None
     for value in outputs:
         kind = type(value)
         if kind is compat.Array or kind is np.ndarray:
             parts.append((value.shape, value.dtype))
+        elif kind is array:
+            parts.append((value.ndim, value.dtype))
         elif kind is int or (kind is tuple and all(type(n) is int for n in value)):
             parts.append(value)
         else:
@@ -94,6 +123,8 @@ def choice_key(kernel: Any, inputs: Sequence[Any], outputs: Sequence[Any] = ()) 
 
 def _seen(value: Any, is_output: bool) -> Seen:
     """What is known of the type of an argument."""
+    if type(value) is array:
+        return Seen(f"{value!r}", kind=array_of(value.dtype, value.ndim))
     if isinstance(value, Struct):
         return Seen(f"the struct {type(value)!r}", kind=type(value))
     if isinstance(value, CompositeValue) and value.kind is not None and value.ndim == value.kind.rank:

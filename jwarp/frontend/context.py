@@ -35,6 +35,7 @@ from jwarp.frontend.values.bindings import (
     flatten,
     layout,
     rebuild,
+    spelling,
 )
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.frontend.values.composites import component_indices
@@ -42,7 +43,19 @@ from jwarp.ir.attributes import Attribute, Extent
 from jwarp.ir.builder import FALSE, Builder, make_block, zero
 from jwarp.ir.nodes import Const, Function, Gradient, If, Local, Op, Operand, Param, Value
 from jwarp.ir.ops import OPS
-from jwarp.types import ArrayType, Bound, CompositeType, ScalarType, ValueType, bool_, int32, int64, uint32, uint64
+from jwarp.types import (
+    ArrayType,
+    Bound,
+    CompositeType,
+    ScalarType,
+    ValueType,
+    bool_,
+    float32,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
 
 # What one thread may have in local arrays. Sixteen threads at a time have theirs on the stack.
 MAX_LOCAL_BYTES = 4096
@@ -180,7 +193,7 @@ class Context:
             raise KernelTypeError(
                 f"`{shown}` needs arguments of one type, got {', '.join(t.name for t in types_)}",
                 span,
-                f"convert one of them, for example {spelling(types_[0])}(…); write 2.0 for a float, 2 for an int",
+                one_type_hint(args),
             )
         fits = all(t.kind in row.kinds for t in types_)
         if fits and type is None and row.result:
@@ -438,9 +451,15 @@ def _element(array: ArrayRef, scalars: list[Operand]) -> Binding:
     return Composite(kind, tuple(scalars)) if isinstance(kind, CompositeType) else scalars[0]
 
 
-def spelling(type: ScalarType) -> str:
-    """How a scalar type is written in a kernel."""
-    return {"int32": "int", "float32": "float", "bool": "bool"}.get(type.name, f"wp.{type.name}")
+def one_type_hint(args: Sequence[Operand]) -> str:
+    """How values of several types get one: that of the first that is a float, if there is one."""
+    kinds = [arg.type for arg in args if isinstance(arg.type, ScalarType)]
+    wanted = next((kind for kind in kinds if kind.is_float), kinds[0])
+    other = next(arg for arg in args if arg.type is not wanted)
+    if isinstance(other, Const) and wanted.is_float and other.type is int32:
+        number = f"{float(other.value)}"
+        return f"write {number if wanted is float32 else f'{spelling(wanted)}({number})'} instead of {other.value}"
+    return f"convert the {other.type.name}: {spelling(wanted)}(…)"
 
 
 def scalar_hint(binding: Binding) -> str:

@@ -34,6 +34,7 @@ from jwarp.types import (
     int32,
     is_open,
     of_components,
+    uint64,
     wanted_type,
 )
 from jwarp.types.composites import composite
@@ -82,6 +83,10 @@ class GenericKernel(Kernel):
         super().__init__(name, signature, span, enable_backward)
         self._make = make
         self._explicit: dict[tuple[Any, ...], Kernel] = {}
+
+    @functools.cached_property
+    def handles(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(u for u, parameter in enumerate(self.signature) if parameter.type in (uint64, ANY))
 
     @functools.cached_property
     def wanted(self) -> tuple[Any, ...]:
@@ -279,7 +284,7 @@ def _inferred(kernel: GenericKernel, seen: Sequence[Seen]) -> list[Any]:
     for u in order:
         wanted = kernel.wanted[u]
         if not is_open(wanted):
-            found[u] = wanted
+            found[u] = seen[u].kind if getattr(seen[u].kind, "is_handle", False) else wanted
         else:
             found[u] = _kind_of(wanted, seen[u], bound, elements)
             if found[u] is None or not fits(found[u], wanted, bound):

@@ -17,7 +17,7 @@ from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.builtins import rows  # noqa: F401 defines them
 from jwarp.frontend.content import content_of
 from jwarp.frontend.context import UsesTiles
-from jwarp.frontend.generics import GenericKernel
+from jwarp.frontend.generics import MAX_INSTANCES, GenericKernel
 from jwarp.frontend.kernel_base import Kernel, Parameter
 from jwarp.frontend.lowering.lower import Warned, lower_kernel_source, warn
 from jwarp.frontend.options import checked
@@ -35,7 +35,7 @@ from jwarp.ir import nodes
 from jwarp.ir.serialize import from_entry, known, to_entry
 from jwarp.sources import sources
 from jwarp.store import Store, key_of
-from jwarp.types import Bound, as_type, is_empty, is_open, user_type, wanted_type
+from jwarp.types import Bound, StructType, as_type, is_empty, is_open, uint64, user_type, wanted_type
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
@@ -73,6 +73,13 @@ class PythonKernel(Kernel):
         super().__init__(function.__name__, _parameters(function, annotations), definition.span, enable_backward)
         assert self.params is not None  # a struct that arrays cannot hold is refused now
         self._lock = threading.Lock()
+
+    @functools.cached_property
+    def handles(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(u for u, parameter in enumerate(self.signature) if parameter.type is uint64)
+
+    def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
+        return _HANDED.of(self).made(kinds, lambda: Handed(self, kinds))
 
     @functools.cached_property
     def _irs(self) -> Cache[tuple, nodes.Kernel]:
@@ -224,6 +231,24 @@ class Instance(PythonKernel):
 
 def _instance(generic: GenericKernel, kinds: tuple[Any, ...]) -> Kernel:
     return generic.instance(kinds)
+
+
+class Handed(PythonKernel):
+    """A kernel that is given the arrays of grids, trees and meshes instead of numbers that name these."""
+
+    def __init__(self, plain: PythonKernel, kinds: tuple[tuple[int, StructType], ...]):
+        named: dict[str, Any] = {parameter.name: user_type(parameter.type) for parameter in plain.signature}
+        named |= {plain.signature[u].name: kind for u, kind in kinds}
+        super().__init__(plain.python, plain.enable_backward, named, plain._definition)
+        self.plain, self.kinds = plain, kinds
+        self.name, self.module, self.options = plain.name, plain.module, plain.options
+        self._variables = plain._variables
+
+    def __reduce__(self) -> Any:
+        return PythonKernel.with_handles, (self.plain, self.kinds)
+
+
+_HANDED: PerOwner[Kernel, Any, Kernel] = PerOwner("kernels for grids, trees and meshes", MAX_INSTANCES)
 
 
 def kernel_of(function: Callable, enable_backward: bool | None = None) -> Kernel:

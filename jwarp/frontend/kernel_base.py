@@ -41,6 +41,8 @@ class Kernel(ByName):
     made_by = "@wp.kernel"
     is_generic = False  # whether parameters stand for several types, so that an instance of it is launched
 
+    handles: tuple[int, ...] = ()  # the parameters that grids, trees and meshes may be given for
+
     module = ""  # the name of the module whose options are its own
     options: Mapping[str, Any] = {}  # that count more than the module's
 
@@ -56,6 +58,10 @@ class Kernel(ByName):
         if self._enable_backward is not None:
             return self._enable_backward
         return bool(option("enable_backward", self.module, self.options))
+
+    def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
+        """The kernel for structs of these types in the place of some of the parameters `handles`."""
+        raise NotImplementedError(f"{self!r} takes no grids, trees and meshes")
 
     def settled(self, settings: Settings) -> Settings:
         """The settings for this kernel, whose options count more than those in force."""

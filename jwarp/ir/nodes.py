@@ -281,8 +281,8 @@ class Kernel:
     A kernel with a `block_dim` has tiles: it is run once for each block of so many lanes, and what it calls threads
     are blocks. What differs between the lanes of a block is a tile.
 
-    Where the order of its threads shows, `ordered` says which one they have. Derivatives are of kernels without
-    `functions`: `passes.inline` puts these where they are called.
+    Where the order of its threads shows, `order` says which one they have. Derivatives are of kernels without
+    `functions`: `ir.functions` puts these where they are called.
     """
 
     name: str
@@ -295,7 +295,7 @@ class Kernel:
     exact: bool = False
     gradients: tuple[Gradient, ...] = ()
     block_dim: int = 0
-    ordered: Order = Order.ANY
+    order: Order = Order.ANY
     functions: tuple[Function, ...] = ()
 
     def array(self, number: int) -> Param | Local:

@@ -6,12 +6,8 @@ from jwarp.types.arrays import ArrayType as ArrayType
 from jwarp.types.arrays import StructArrayType as StructArrayType
 from jwarp.types.arrays import StructType as StructType
 from jwarp.types.arrays import Type as Type
-from jwarp.types.arrays import array as array
-from jwarp.types.arrays import array1d as array1d
-from jwarp.types.arrays import array2d as array2d
-from jwarp.types.arrays import array3d as array3d
-from jwarp.types.arrays import array4d as array4d
 from jwarp.types.arrays import array_of as array_of
+from jwarp.types.arrays import array_type as array_type
 from jwarp.types.arrays import as_type as as_type
 from jwarp.types.arrays import element_of as element_of
 from jwarp.types.arrays import user_type as user_type
@@ -42,6 +38,9 @@ from jwarp.types.composites import of_components as of_components
 from jwarp.types.composites import quaternion as quaternion
 from jwarp.types.composites import transformation as transformation
 from jwarp.types.composites import vector as vector
+from jwarp.types.handles import Geometry as Geometry
+from jwarp.types.handles import Id as Id
+from jwarp.types.handles import arrays_of as arrays_of
 from jwarp.types.indexed import IndexedPattern as IndexedPattern
 from jwarp.types.indexed import indexed_of as indexed_of
 from jwarp.types.indexed import indexed_parts as indexed_parts
@@ -63,6 +62,35 @@ from jwarp.types.patterns import as_pattern as as_pattern
 from jwarp.types.patterns import filled as filled
 from jwarp.types.patterns import fits as fits
 from jwarp.types.patterns import is_open as is_open
+from jwarp.types.queries import is_array as is_array
+from jwarp.types.queries import is_composite as is_composite
+from jwarp.types.queries import is_float as is_float
+from jwarp.types.queries import is_int as is_int
+from jwarp.types.queries import is_matrix as is_matrix
+from jwarp.types.queries import is_quaternion as is_quaternion
+from jwarp.types.queries import is_scalar as is_scalar
+from jwarp.types.queries import is_struct as is_struct
+from jwarp.types.queries import is_tile as is_tile
+from jwarp.types.queries import is_transformation as is_transformation
+from jwarp.types.queries import is_value as is_value
+from jwarp.types.queries import is_vector as is_vector
+from jwarp.types.queries import type_ctype as type_ctype
+from jwarp.types.queries import type_is_array as type_is_array
+from jwarp.types.queries import type_is_composite as type_is_composite
+from jwarp.types.queries import type_is_float as type_is_float
+from jwarp.types.queries import type_is_int as type_is_int
+from jwarp.types.queries import type_is_matrix as type_is_matrix
+from jwarp.types.queries import type_is_quaternion as type_is_quaternion
+from jwarp.types.queries import type_is_scalar as type_is_scalar
+from jwarp.types.queries import type_is_struct as type_is_struct
+from jwarp.types.queries import type_is_tile as type_is_tile
+from jwarp.types.queries import type_is_transformation as type_is_transformation
+from jwarp.types.queries import type_is_value as type_is_value
+from jwarp.types.queries import type_is_vector as type_is_vector
+from jwarp.types.queries import type_repr as type_repr
+from jwarp.types.queries import type_size as type_size
+from jwarp.types.queries import type_size_in_bytes as type_size_in_bytes
+from jwarp.types.queries import types_equal as types_equal
 from jwarp.types.references import Reference as Reference
 from jwarp.types.references import ref as ref
 from jwarp.types.scalars import FLOATS as FLOATS
@@ -101,6 +129,8 @@ from jwarp.types.tiles import scalar_of as scalar_of
 from jwarp.types.tiles import shape_of as shape_of
 from jwarp.types.tiles import tile_type as tile_type
 from jwarp.types.tiles import with_shape as with_shape
+from jwarp.types.written import Written as Written
+from jwarp.types.written import meant as meant
 
 globals().update(NAMED)  # vec3, mat33d, …
 globals().update(MAKERS)  # vector, matrix and those of other kinds

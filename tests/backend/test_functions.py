@@ -12,12 +12,12 @@ import jwarp as wp
 from jwarp.backend.interpreter.machine import run
 from jwarp.ir.attributes import encode
 from jwarp.ir.functions import inlined
-from jwarp.ir.nodes import Const, Function, Kernel, Op, Value, walk, walk_all
+from jwarp.ir.nodes import Block, Const, Function, Kernel, Op, Param, Value, walk, walk_all
 from jwarp.ir.printing import format_kernel
 from jwarp.ir.serialize import fingerprint, from_bytes, from_entry, known, to_bytes, to_entry
 from jwarp.ir.verify import InvalidIR, verify
 from jwarp.passes.simplify import simplify
-from jwarp.types import float32, int32
+from jwarp.types import ArrayType, float32, int32
 
 SIZE = 37
 
@@ -156,8 +156,7 @@ def test_simplify_shares_and_drops_calls():
     for token, part, value in zip(tokens, parts, (z, z, Const(float32, 2.0)), strict=True):
         nodes += [Op("call", (value,), 0, token), Op("call_part", (token,), 0, part)]
     nodes.append(Op("store", (Const(int32, 0), _add(nodes, parts[0], parts[1])), 1))
-    params = near.ir().params[2:3] + near.ir().params[4:5]
-    params = (params[0], dataclasses.replace(params[1], type=wp.array[float]))
+    params = (Param("x", float32), Param("y", ArrayType(float32, 1)))
     kernel = Kernel("k", params, 1, _block(nodes), functions=(twice,))
     verify(kernel)
     left = [n.name for n in walk(simplify(kernel).body)]
@@ -166,8 +165,6 @@ def test_simplify_shares_and_drops_calls():
 
 
 def _block(nodes, *yields):
-    from jwarp.ir.nodes import Block
-
     return Block(tuple(nodes), yields)
 
 

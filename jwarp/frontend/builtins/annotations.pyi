@@ -308,3 +308,21 @@ class tile(Generic[T]):
     def __or__(self, other: tile[T], /) -> tile[T]: ...
     def __xor__(self, other: tile[T], /) -> tile[T]: ...
     def __neg__(self) -> tile[T]: ...
+
+class HashGridQuery:
+    """The points that `wp.hash_grid_query` finds, which a loop goes over."""
+
+    def __iter__(self) -> Iterator[int]: ...
+
+class BvhQuery:
+    """The boxes that a query of a tree finds, which a loop goes over."""
+
+    def __iter__(self) -> Iterator[int]: ...
+
+class MeshQuery:
+    """The faces that a query of a mesh finds, which a loop goes over."""
+
+    def __iter__(self) -> Iterator[int]: ...
+
+class MeshQueryAABB(MeshQuery):
+    """The faces whose boxes meet a box."""

@@ -76,7 +76,10 @@ def written() -> str:
     return _formatted("\n".join(parts))
 
 
-_TYPES = ("array", "array1d", "array2d", "array3d", "array4d", "tile", "tile_stack", "Float", "Int", "Scalar")
+_TYPES = (
+    *("array", "array1d", "array2d", "array3d", "array4d", "tile", "tile_stack", "Float", "Int", "Scalar"),
+    *("HashGridQuery", "BvhQuery", "MeshQuery", "MeshQueryAABB"),
+)
 
 
 def _defined(path: Path) -> list[str]:

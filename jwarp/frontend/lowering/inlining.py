@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.context import Context, Frame
 from jwarp.frontend.func import Func
+from jwarp.frontend.jax_function import JaxFunction
 from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
@@ -30,7 +32,7 @@ from jwarp.frontend.values.cells import holds_tile
 from jwarp.ir.builder import FALSE, TRUE, make_block
 from jwarp.ir.nodes import Block, If, Node, Op, Value
 from jwarp.ir.visit import map_ops
-from jwarp.types import ArrayType, Bound, Pattern, filled, fits
+from jwarp.types import ArrayType, Bound, Pattern, StructType, filled, fits, uint64
 
 
 def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
@@ -81,6 +83,18 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
             raise CompileError(f"`{function.name}` has a gradient of its own, so it cannot take or give tiles", span)
         result = with_gradient(ctx, function, arguments, result, body, span)
     return result if function.replay is None else _with_replay(ctx, function.replay, arguments, result, span)
+
+
+def call_jax_function(ctx: Context, function: JaxFunction, given: Arguments) -> Binding:
+    """What a function of jax.numpy gives."""
+    span = given.span
+    bound = _bound(function, given, {})
+    own = function.signature.bind(*given.values, **given.named).arguments  # without defaults, which Python fills in
+    arguments = {name: stored.as_value(ctx, bound[name], span) for name in own}
+    try:
+        return function.lowered(ctx, arguments, span)
+    except JwarpError as error:
+        raise (error if error.diagnostic.span == span else _inside(error, function, span)) from None
 
 
 def call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding:
@@ -185,7 +199,8 @@ def _bound(function: Func, given: Arguments, variables: Bound) -> dict[str, Bind
             raise KernelTypeError(
                 f"`{name}` of `{function.name}` must be {expected}, not {describe(binding)}{default}".rstrip(","),
                 places.get(name, span),
-                "" if isinstance(expected, (ArrayType, Pattern)) else f"convert it: wp.{expected}(…)",
+                _unnamed(function, given.values)
+                or ("" if isinstance(expected, (ArrayType, Pattern, StructType)) else f"convert it: wp.{expected}(…)"),
             )
     return bound
 
@@ -221,7 +236,16 @@ def _overload(function: Func, given: Arguments) -> Func:
                 return overload
     types = ", ".join(map(describe, [*given.values, *given.named.values()]))
     known = "; ".join(f.heading for f in function.overloads)
-    raise KernelTypeError(f"no overload of `{function.name}` takes ({types})", given.span, f"there are {known}")
+    hint = _unnamed(function, given.values) or f"there are {known}"
+    raise KernelTypeError(f"no overload of `{function.name}` takes ({types})", given.span, hint)
+
+
+def _unnamed(function: Func, values: Sequence[Binding]) -> str:
+    """What to do where a function of a grid, tree or mesh is given a number, of which nobody knows what it names."""
+    first = next(iter(function.wanted), None)
+    if not getattr(first, "is_handle", False) or not values or getattr(values[0], "type", None) is not uint64:
+        return ""
+    return "at the launch, pass the grid, tree or mesh itself, or its id, for a parameter `wp.uint64` of the kernel"
 
 
 def takes(function: Func, given: Arguments) -> bool:

@@ -15,8 +15,8 @@ from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.references import changed_by_calls
 from jwarp.frontend.lowering.rules import lower, lower_condition, statement
 from jwarp.frontend.lowering.unrolling import check_not_static, unroll
-from jwarp.frontend.syntax.source import branches_of
-from jwarp.frontend.values.bindings import Number, PythonRef
+from jwarp.frontend.syntax.source import Known, branches_of
+from jwarp.frontend.values.bindings import Binding, Number, PythonRef, StructValue
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
 from jwarp.ir.nodes import Block, Const, For, If, Operand, Value, While
 from jwarp.types import ScalarType, bool_, int32, int64
@@ -42,6 +42,10 @@ def for_(ctx: Context, loop: ast.For) -> None:
             ctx.span(loop.target),
             "loop over range(…) and index: for i in range(n)",
         )
+    query = _query(ctx, loop.iter)
+    if query is not None:
+        _over_query(ctx, loop, loop.target, query)
+        return
     bounds = _range_bounds(ctx, loop.iter)
     kind = _range_type(ctx, bounds, loop.iter)
     known = [int(b.value) for b in bounds if isinstance(b, (Number, Const))]
@@ -58,6 +62,29 @@ def for_(ctx: Context, loop: ast.For) -> None:
     # A constant step has a sign, which an unsigned range lacks.
     step = Const(int64, bounds[2].value) if isinstance(bounds[2], (Number, Const)) else bounds[2]
     _counted_loop(ctx, loop, name, lo, hi, step, never_empty=bool(trips))
+
+
+def _query(ctx: Context, node: ast.expr) -> StructValue | None:
+    """What an expression gives that has one thing after the other, such as a query of a grid; None for others."""
+    if isinstance(node, ast.Call) and not any(_is(ctx, node.func, x) for x in (range, reversed, BUILTINS["range"])):
+        found: Binding | None = lower(ctx, node)
+    else:
+        found = ctx.frame.env.get(node.id) if isinstance(node, ast.Name) else None
+    return found if isinstance(found, StructValue) and found.type.following is not None else None
+
+
+def _over_query(ctx: Context, loop: ast.For, target: ast.Name, query: StructValue) -> None:
+    """A loop over the results of a query, as a loop while there is a next one."""
+    name = f" query {loop.lineno}.{loop.col_offset}"  # no name of the user's has a space
+    held = ctx.frame.env.get(target.id)
+    if held is not None and not (isinstance(held, (Value, Const, Number)) and held.type is int32):
+        del ctx.frame.env[target.id]  # the variable is a new one, as in Warp
+    assign(ctx, name, query, ctx.span(loop.iter))
+    assign(ctx, target.id, zero(int32), ctx.span(target))
+    places: list[ast.expr] = [ast.Name(name, ast.Load()), ast.Name(target.id, ast.Load())]
+    test = ast.Call(Known(query.type.following), places, [])
+    while_(ctx, ast.fix_missing_locations(ast.copy_location(ast.While(test, loop.body, []), loop)))
+    del ctx.frame.env[name]
 
 
 def _range_type(ctx: Context, bounds: list, node: ast.expr) -> ScalarType:

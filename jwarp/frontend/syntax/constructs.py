@@ -7,6 +7,8 @@ _ARRAY = "use an array parameter, a local array by wp.zeros(…), or a tuple for
 _LOOP = "write a for statement over range(…)"
 _EQUAL = "compare numbers with == and !="
 
+_PRINT = 'print("x", x) prints several values, and so does wp.printf("x %f\\n", x)'
+
 # By the name of the syntax node.
 CONSTRUCTS: dict[str, tuple[str, str]] = {
     "Await": ("`await`", DEFAULT_WAY_OUT),
@@ -16,7 +18,7 @@ CONSTRUCTS: dict[str, tuple[str, str]] = {
     "In": ("`in`", "compare with each value: x == 1 or x == 2"),
     "Is": ("`is`", _EQUAL),
     "IsNot": ("`is not`", _EQUAL),
-    "JoinedStr": ("an f-string", "kernels have no text"),
+    "JoinedStr": ("an f-string", _PRINT),
     "Lambda": ("a lambda", "define a function outside, under @wp.func"),
     "List": ("a list", _ARRAY),
     "ListComp": ("a list comprehension", _LOOP),

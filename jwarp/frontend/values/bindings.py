@@ -541,3 +541,8 @@ def _rebuilt_axis(axis: Axis, scalars: list[Operand]) -> Axis:
         inner = tuple(_rebuilt_axis(x, scalars) for x in axis.indices.axes)
         return Chosen(dataclasses.replace(axis.indices, axes=inner))
     return None if axis is None else scalars.pop(0)
+
+
+def spelling(type: ScalarType) -> str:
+    """How a scalar type is written in a kernel."""
+    return {"int32": "int", "float32": "float", "bool": "bool"}.get(type.name, f"wp.{type.name}")

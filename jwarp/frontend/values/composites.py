@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, as_operand, describe
+from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, as_operand, describe, spelling
 from jwarp.ir.attributes import Attribute
 from jwarp.ir.builder import TRUE, zero
 from jwarp.ir.nodes import Const, Operand
@@ -76,7 +76,8 @@ def component(e: Emitter, kind: ScalarType, binding: Binding, span: Span) -> Ope
         return binding.as_type(kind, span)
     scalar = e.scalar(binding, span, "component")
     if scalar.type is not kind:
-        raise KernelTypeError(f"the components have type {kind}, this value is {scalar.type}", span, "convert it")
+        way = f"convert it: {spelling(kind)}(…)"
+        raise KernelTypeError(f"the components have type {kind}, this value is {scalar.type}", span, way)
     return scalar
 
 

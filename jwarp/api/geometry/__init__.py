@@ -1,0 +1,1 @@
+"""Grids, trees and meshes as Python objects: how they are built, kept and passed."""

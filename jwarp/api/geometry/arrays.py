@@ -1,0 +1,52 @@
+"""Reads what grids, trees and meshes are built of: arrays of points, indices and groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jwarp.errors import KernelTypeError, LaunchError
+
+
+def read_array(where: str, name: str, value: Any, dtype: Any, components: tuple[int, ...] = ()) -> jax.Array:
+    """An array of one axis of numbers or vectors, as JAX has it; further axes in front are made one.
+
+    Raises:
+        KernelTypeError: it is no array, or one of another dtype or shape of its elements.
+    """
+    if not isinstance(value, (jax.Array, np.ndarray)) and hasattr(value, "__jax_array__"):
+        value = value.__jax_array__()
+    if not isinstance(value, (jax.Array, np.ndarray)):
+        if not hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
+            raise KernelTypeError(f"{where}: '{name}' must be an array, got {type(value).__name__}")
+        value = np.asarray(value)
+    shown = f"{value.dtype}{list(value.shape)}"
+    rank = len(components)
+    if value.dtype != dtype:
+        raise KernelTypeError(f"{where}: '{name}' must be of {np.dtype(dtype)}, got {shown}")
+    if value.ndim <= rank or value.shape[value.ndim - rank :] != components:
+        wanted = ", ".join(["n", *map(str, components)])
+        raise KernelTypeError(f"{where}: '{name}' must have the shape ({wanted}), got {shown}")
+    return jax.numpy.asarray(value).reshape(-1, *components)
+
+
+def read_groups(where: str, groups: Any, count: int) -> jax.Array:
+    """The group of each thing; no elements where there are no groups.
+
+    Raises:
+        KernelTypeError: they are no array of int32.
+        LaunchError: there are more or fewer of them than things.
+    """
+    if groups is None:
+        return jax.numpy.zeros(0, np.int32)
+    found = read_array(where, "groups", groups, np.int32)
+    if found.shape[0] != count:
+        raise LaunchError(f"{where}: {found.shape[0]} groups for {count}")
+    return found
+
+
+def known_number(value: Any) -> float | None:
+    """A number as Python has it, None where JAX traces it."""
+    return None if isinstance(value, jax.core.Tracer) else float(value)

@@ -1,0 +1,117 @@
+"""`wp.HashGrid`: which points are near to a place."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jwarp.api.geometry.arrays import known_number, read_array, read_groups
+from jwarp.api.geometry.pytrees import register
+from jwarp.api.launch import launch
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.lib.geometry.builders import CELLS
+from jwarp.lib.geometry.hash_grid import KINDS
+from jwarp.types import Geometry, as_type, float16, float32, float64
+
+
+class HashGrid(Geometry):
+    """A grid of `dim_x` by `dim_y` by `dim_z` cells that says which points are near to a place.
+
+    `build` sorts points into it; it is passed to kernels for a parameter `wp.uint64`, itself or as `grid.id`, where
+    `wp.hash_grid_query` looks for neighbours. Space has no bounds: its cubes, with edges of `radius`, share the cells
+    by wrapping round along each axis. It is a JAX pytree whose leaves are arrays: `build` may run inside `jax.jit`, and
+    under `jax.vmap` there is a grid for each element of the batch. Derivatives are those of the points that a kernel
+    reads: who is whose neighbour has none.
+
+    Args:
+        dim_x, dim_y, dim_z: The number of cells along each axis.
+        device: Accepted so that Warp code ports; arrays are where JAX has them.
+        dtype: What the coordinates of the points are: `wp.float16`, `wp.float32` (the default) or `wp.float64`.
+
+    Raises:
+        KernelTypeError: a number of cells is no integer, or `dtype` is another one.
+        LaunchError: it is not positive, or there are 2^31 cells or more.
+    """
+
+    def __init__(self, dim_x: int, dim_y: int, dim_z: int, device: Any = None, dtype: Any = None):
+        try:
+            self.dims = (operator.index(dim_x), operator.index(dim_y), operator.index(dim_z))
+        except TypeError:
+            raise KernelTypeError(f"wp.HashGrid: dimensions must be integers, got {(dim_x, dim_y, dim_z)}") from None
+        if min(self.dims) <= 0 or math.prod(self.dims) >= 2**31 - 1:
+            raise LaunchError(
+                f"wp.HashGrid: dimensions must be positive, of fewer than 2^31 - 1 cells, got {self.dims}"
+            )
+        kind = float32 if dtype is None else as_type(dtype)
+        if kind not in CELLS:
+            raise KernelTypeError(f"wp.HashGrid: dtype must be wp.float16, wp.float32 or wp.float64, got {dtype!r}")
+        self.scalar = kind.name
+        nothing = np.zeros(0, np.int32)
+        self.point_ids, self.cell_starts, self.groups = nothing, nothing, nothing
+        self.scale: Any = np.zeros((), kind.dtype)
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the coordinates."""
+        return _SCALARS[self.scalar]
+
+    @property
+    def arrays(self) -> Any:  # type: ignore[override]
+        """What a kernel is given."""
+        kind: Any = KINDS[self.dtype]
+        return kind(self.point_ids, self.cell_starts, self.groups, np.asarray(self.dims, np.int32), self.scale)
+
+    def build(self, points: Any, radius: Any, groups: Any = None) -> None:
+        """Sort points into the grid, whatever it held before.
+
+        Args:
+            points: An array of `dtype` and shape (n, 3); more axes in front are made one. A coordinate that is no
+                number counts as 0, and one that is too large as the largest number of a cube there is.
+            radius: The edge of a cube, best about as long as the queries' distance. It may be traced.
+            groups: The group of each point, an array of int32 with n elements: a query may ask for one group.
+
+        Raises:
+            KernelTypeError: an array has another dtype or shape.
+            LaunchError: the radius is not positive, or there are more or fewer groups than points.
+        """
+        dtype = self.dtype.dtype
+        found = read_array("wp.HashGrid.build", "points", points, dtype, (3,))
+        known = known_number(radius)
+        if known is not None and not 0.0 < known < math.inf:
+            raise LaunchError(f"wp.HashGrid.build: the radius must be positive and finite, got {known}")
+        self.scale = jnp.ones((), dtype) / jnp.asarray(radius, dtype)
+        own = read_groups("wp.HashGrid.build", groups, found.shape[0])
+        self.point_ids, self.cell_starts, self.groups = _built(found, self.scale, own, self.dims)
+
+    def reserve(self, num_points: int, with_groups: bool = False) -> None:
+        """Accepted so that Warp code ports: there is nothing to reserve."""
+
+    def __repr__(self) -> str:
+        return f"wp.HashGrid{self.dims}"
+
+
+register(HashGrid, ("point_ids", "cell_starts", "groups", "scale"), ("dims", "scalar"))
+
+
+_SCALARS = {kind.name: kind for kind in (float16, float32, float64)}
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def _built(points: Any, scale: Any, groups: Any, dims: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """The points in order of their cells, where each cell starts, and the groups in that order."""
+    count = points.shape[0]
+    given = _SCALARS[points.dtype.name]
+    (cells,) = launch(CELLS[given], count, [jax.lax.stop_gradient(points), scale, np.asarray(dims, np.int32)], [count])
+    numbers = jnp.arange(count, dtype=np.int32)
+    if groups.shape[0]:
+        cells, groups, order = jax.lax.sort((cells, groups, numbers), num_keys=2, is_stable=True)
+    else:
+        cells, order = jax.lax.sort((cells, numbers), num_keys=1, is_stable=True)
+    sizes = jnp.zeros(math.prod(dims) + 1, np.int32).at[cells + 1].add(1)
+    return order, jnp.cumsum(sizes, dtype=np.int32), groups

@@ -1,0 +1,44 @@
+"""Lets JAX know of grids, trees and meshes: their arrays are leaves, what says how they were built is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+import jax.export
+
+from jwarp.types import Geometry
+
+
+def register(kind: type[Geometry], leaves: Sequence[str], static: Sequence[str]) -> None:
+    """Make a class a pytree of the attributes `leaves`; `static` has numbers, texts and tuples of such.
+
+    Its objects are made anew without being initialised, from leaves of any kind.
+    """
+    keys = tuple(map(jax.tree_util.GetAttrKey, leaves))
+
+    def children(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        return tuple(getattr(value, name) for name in leaves), tuple(getattr(value, name) for name in static)
+
+    def with_keys(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        found, about = children(value)
+        return tuple(zip(keys, found, strict=True)), about
+
+    def made(about: tuple[Any, ...], found: Iterable[Any]) -> Any:
+        value = object.__new__(kind)
+        for name, part in zip((*leaves, *static), (*found, *about), strict=True):
+            object.__setattr__(value, name, part)
+        return value
+
+    def written(about: Sequence[Any]) -> bytes:
+        return json.dumps(about).encode()
+
+    def read(text: bytes) -> tuple[Any, ...]:
+        return tuple(tuple(part) if isinstance(part, list) else part for part in json.loads(text))
+
+    jax.tree_util.register_pytree_with_keys(kind, with_keys, made, children)
+    jax.export.register_pytree_node_serialization(
+        kind, serialized_name=f"jwarp.{kind.__name__}", serialize_auxdata=written, deserialize_auxdata=read
+    )

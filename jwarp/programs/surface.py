@@ -1,0 +1,177 @@
+"""The public names of Warp 1.19 that jwarp has no counterpart for: what each belongs to, and what to use instead."""
+
+from __future__ import annotations
+
+from jwarp.frontend.builtins.planned import PLANNED
+
+# Modules all of whose names are missing, and what they are for. Those inside of them are rows below.
+_FEATURES = {
+    "warp.autograd": "checks of gradients by Warp's tools (wp.check_grads, jax.jacobian)",
+    "warp.build_experimental": "functions added to Warp's own compiler (wp.func, wp.jax_func, wp.cuda_kernel)",
+    "warp.fem": "finite elements",
+    "warp.geometry": "surfaces from fields, and triangulations",
+    "warp.render": "renderers (write arrays to files, or show them by matplotlib)",
+    "warp.sparse": "sparse matrices (jax.experimental.sparse)",
+}
+
+# What is in these modules.
+_NAMES = {
+    "warp.autograd": "gradcheck gradcheck_tape jacobian jacobian_fd jacobian_plot",
+    "warp.build_experimental": "add_builtin add_native_type",
+    "warp.fem": (
+        "AdaptiveNanogrid BasisSpace BoundarySides CellBasedGeometryPartition Cells Coords Coords_f64 D "
+        "DiscreteField DofMapper Domain Element ElementBasis ElementIndex ElementKind "
+        "ExplicitGeometryPartition ExplicitQuadrature Field FieldLike FrontierSides FunctionSpace Geometry "
+        "GeometryDomain GeometryField GeometryPartition Grid2D Grid3D Hexmesh ImplicitField Integrand "
+        "LinearGeometryPartition NULL_ELEMENT_INDEX NULL_NODE_INDEX NULL_QP_INDEX Nanogrid NodalQuadrature "
+        "NodeIndex NonconformingField OUTSIDE Operator PicQuadrature PointBasisSpace Polynomial Quadmesh2D "
+        "Quadmesh3D Quadrature QuadraturePointIndex RegularQuadrature Sample Sample_f64 ShapeBasisSpace "
+        "ShapeFunction Sides SkewSymmetricTensorMapper SpacePartition SpaceRestriction SpaceTopology "
+        "Subdomain SymmetricTensorMapper Temporary TemporaryStore Tetmesh Trimesh2D Trimesh3D UniformField "
+        "adaptive_nanogrid_from_field adaptive_nanogrid_from_hierarchy at_node average borrow_temporary "
+        "borrow_temporary_like cache cells curl deformation_gradient degree div div_outer "
+        "element_closest_point element_coordinates element_index element_partition_index environment_index "
+        "field geometry grad grad_average grad_jump grad_outer inner integrand integrate interpolate jump "
+        "linalg lookup make_collocated_function_space make_contravariant_function_space "
+        "make_covariant_function_space make_discrete_field make_element_based_space_topology "
+        "make_element_shape_function make_free_sample make_polynomial_basis_space make_polynomial_space "
+        "make_restriction make_space_partition make_space_restriction make_test make_trial measure "
+        "measure_ratio node_count node_index node_inner_weight node_inner_weight_gradient node_outer_weight "
+        "node_outer_weight_gradient node_partition_index normal normalize_dirichlet_projector outer "
+        "partition_lookup polynomial position project_linear_system project_system_matrix project_system_rhs "
+        "scalar_type set_default_temporary_store space to_cell_side to_inner_cell to_outer_cell utils"
+    ),
+    "warp.fem.cache": "dynamic_func dynamic_kernel",
+    "warp.fem.field": "FieldRestriction LocalTestField TestField TrialField",
+    "warp.fem.geometry": "DeformedGeometry",
+    "warp.fem.linalg": (
+        "array_axpy generalized_inner generalized_outer householder_make_hessenberg "
+        "householder_qr_decomposition inverse_qr skew_part solve_triangular spherical_part "
+        "symmetric_eigenvalues_qr symmetric_part tridiagonal_symmetric_eigenvalues_qr"
+    ),
+    "warp.fem.polynomial": "lagrange_scales quadrature_1d",
+    "warp.fem.space": "CollocatedFunctionSpace ContravariantFunctionSpace CovariantFunctionSpace shape",
+    "warp.fem.space.shape": (
+        "ConstantShapeFunction CubeBSplineShapeFunctions CubeNedelecFirstKindShapeFunctions "
+        "CubeNonConformingPolynomialShapeFunctions CubeRaviartThomasShapeFunctions "
+        "CubeSerendipityShapeFunctions CubeShapeFunction CubeTripolynomialShapeFunctions "
+        "SquareBSplineShapeFunctions SquareBipolynomialShapeFunctions SquareNedelecFirstKindShapeFunctions "
+        "SquareNonConformingPolynomialShapeFunctions SquareRaviartThomasShapeFunctions "
+        "SquareSerendipityShapeFunctions SquareShapeFunction TetrahedronNedelecFirstKindShapeFunctions "
+        "TetrahedronNonConformingPolynomialShapeFunctions TetrahedronPolynomialShapeFunctions "
+        "TetrahedronRaviartThomasShapeFunctions TetrahedronShapeFunction "
+        "TriangleNedelecFirstKindShapeFunctions TriangleNonConformingPolynomialShapeFunctions "
+        "TrianglePolynomialShapeFunctions TriangleRaviartThomasShapeFunctions TriangleShapeFunction"
+    ),
+    "warp.fem.utils": "grid_to_hexes grid_to_quads grid_to_tets grid_to_tris",
+    "warp.geometry": (
+        "IsoSurfaceBase IsoSurfaceMarchingCubes IsoSurfaceNets SweptVolumeSignMode delaunay_edge_flip "
+        "find_triangle_neighbor_edge_index lipschitz_octree sparse_marching_cubes "
+        "sparse_marching_cubes_from_cells swept_volume_bounds swept_volume_field swept_volume_mesh "
+        "swept_volume_sdf tri_tri_adjacency"
+    ),
+    "warp.render": "OpenGLRenderer UsdRenderer",
+    "warp.sparse": (
+        "BSR_STATUS_ROW_CAPACITY_EXCEEDED BSR_STATUS_SUCCESS BsrMatrix BsrTripletMap bsr_assign bsr_axpy "
+        "bsr_axpy_work_arrays bsr_block_index bsr_compress bsr_copy bsr_diag bsr_from_triplets bsr_get_diag "
+        "bsr_identity bsr_matrix_t bsr_mm bsr_mm_work_arrays bsr_mv bsr_row_index bsr_scale bsr_set_diag "
+        "bsr_set_from_mapped_values bsr_set_from_triplets bsr_set_identity bsr_set_transpose bsr_set_zero "
+        "bsr_transposed bsr_zeros"
+    ),
+}
+
+# Names missing in modules that are there otherwise: by module, what they belong to, and the names.
+_MISSING: dict[str, dict[str, str]] = {
+    "warp": {
+        "memory of one's own (numbers live in arrays of NumPy or JAX, or are given by DLPack)": (
+            "Allocator CudaManagedAllocator ScopedAllocator get_device_allocator set_device_allocator "
+            "set_cuda_allocator from_ipc_handle from_ptr"
+        ),
+        "counts of allocated memory (tracemalloc, jax.profiler)": "ScopedMemoryTracker print_memory_report",
+        "buffers of OpenGL": "GLTextureResource RegisteredGLBuffer",
+        "arrays on CUDA devices (JAX arrays can be there, and kernels run on them)": (
+            "map_cuda_device unmap_cuda_device get_cuda_kernel_properties get_cuda_max_cluster_dim "
+            "get_cuda_supported_archs get_cuda_toolkit_version"
+        ),
+        "graphs in files (jax.export writes programs)": "capture_save capture_load capture_load_from_bytes",
+        "pictures of graphs (print a wp.Launch)": "capture_debug_dot_print",
+        "modules compiled ahead of time (compiled kernels are kept in files; jax.export)": (
+            "compile_aot_module load_aot_module get_cpu_kernel_cache_key ModuleBuildOptions"
+        ),
+        "tensors of PyTorch (torch.from_dlpack(array), wp.from_dlpack(tensor))": (
+            "from_torch to_torch dtype_from_torch dtype_to_torch device_from_torch device_to_torch stream_from_torch "
+            "stream_to_torch"
+        ),
+        "tensors of Paddle (they go by DLPack)": (
+            "from_paddle to_paddle dtype_from_paddle dtype_to_paddle device_from_paddle device_to_paddle "
+            "stream_from_paddle"
+        ),
+        "arrays of Omniverse's Fabric": "fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray",
+        "surfaces from fields": "MarchingCubes",
+        "arrays outside kernels yet": (
+            "clone copy empty_like from_dlpack to_dlpack from_jax to_jax from_numpy full full_like ones ones_like "
+            "zeros_like fixedarray can_access"
+        ),
+        "functions of many launches yet": "jax_callable",
+        "captures of launches yet": (
+            "Graph CaptureMode ScopedCapture capture_begin capture_end capture_launch capture_if capture_while"
+        ),
+        "queries outside kernels": (
+            "BvhQuery BvhQueryTiled HashGridQuery MeshQuery MeshQueryAABB MeshQueryAABBTiled MeshQueryPoint "
+            "MeshQueryRay"
+        ),
+        "flags of textures": "TextureResourceFlags Texture",
+        "addresses of memory": "address address_of handle",
+        "functions that Warp's compiler calls by itself": "array_store store index indexref load view",
+        "matrices in one thread by these names (tile_matmul, tile_cholesky)": (
+            "dense_chol dense_chol_batched dense_gemm dense_gemm_batched dense_solve dense_solve_batched dense_subs"
+        ),
+    },
+    "warp.utils": {
+        "functions on arrays yet": (
+            "array_cast array_inner array_scan array_sum radix_sort_pairs runlength_encode segmented_sort_pairs"
+        ),
+        "functions made of functions of Python (wp.func)": "create_warp_function",
+        "memory of one's own": "AllocatorRmm",
+        "colours of graphs": (
+            "GraphColoringAlgorithm graph_coloring_assign graph_coloring_balance graph_coloring_get_groups"
+        ),
+    },
+    "warp.optim": {"optimisers yet": "Adam SGD"},
+    "warp.optim.linear": {
+        "linear solvers of Warp (jax.scipy.sparse.linalg, lineax)": (
+            "BiCGSTAB CG CR FSAI GMRES LinearOperator LinearSolverState aslinearoperator bicgstab cg cr gmres "
+            "preconditioner"
+        ),
+    },
+}
+
+# The modules that exist with these names alone, and which of their names are modules.
+MODULES = {*_NAMES, *_MISSING, "warp.types", "warp.config", "warp._src"} - {"warp"}
+_WHY = {
+    **{
+        (module, name): _FEATURES[".".join(module.split(".")[:2])]
+        for module, names in _NAMES.items()
+        for name in names.split()
+    },
+    **{
+        (module, name): feature
+        for module, rows in _MISSING.items()
+        for feature, names in rows.items()
+        for name in names.split()
+    },
+}
+
+
+def missing(module: str, name: str) -> str | None:
+    """Why a public name of Warp's is not there, and what to use; None for one that Warp does not have either."""
+    if f"{module}.{name}" in MODULES:
+        return None
+    if (module, name) in _WHY:
+        return f"{module}.{name}: jwarp has no {_WHY[module, name]}"
+    planned = PLANNED.get(name) if module == "warp" else None
+    if planned is not None:
+        return f"{module}.{name}: {planned.feature} are not available in jwarp"
+    if module.startswith("warp._src"):
+        return f"{module}.{name}: an internal part of Warp, which jwarp has no counterpart for"
+    return None

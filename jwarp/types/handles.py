@@ -1,0 +1,53 @@
+"""What is passed to kernels for a number that names it: a grid, tree or mesh for a `wp.uint64`."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from jwarp.types.structs import Struct
+
+_numbers = itertools.count(1)
+
+
+class Geometry:
+    """Base of what kernels know by a number: they are given `arrays`, a struct, in the number's place."""
+
+    arrays: Struct
+
+    @property
+    def id(self) -> Id:
+        """What launches take for a parameter `wp.uint64`; so do they the object itself."""
+        return Id(self)
+
+
+class Id:
+    """The id of a grid, tree or mesh: it stands for the object, also while JAX traces."""
+
+    __slots__ = ("_number", "owner")
+
+    def __init__(self, owner: Geometry):
+        self.owner = owner
+        self._number = 0
+
+    def __index__(self) -> int:
+        if not self._number:
+            self._number = next(_numbers)
+        return self._number
+
+    __int__ = __index__
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"<id of {self.owner!r}>"
+
+
+def arrays_of(value: Any) -> Any:
+    """The struct that a launch passes for a grid, tree or mesh or its id; None for any other value."""
+    if isinstance(value, Id):
+        value = value.owner
+    if isinstance(value, Geometry):
+        return value.arrays
+    return value if isinstance(value, Struct) and type(value).is_handle else None

@@ -1,0 +1,274 @@
+"""What programs ask of types and values: `wp.types.type_is_vector`, `is_array`, `type_size_in_bytes` and their kin."""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from jwarp.types.arrays import ArrayType, StructArrayType, StructType, element_of
+from jwarp.types.blocks import StackKind, TileKind, tile
+from jwarp.types.composites import (
+    MATRIX,
+    QUATERNION,
+    TRANSFORM,
+    VECTOR,
+    Composite,
+    CompositeKind,
+    CompositeType,
+    CompositeValue,
+)
+from jwarp.types.indexed import indexedarray
+from jwarp.types.scalars import ScalarType, as_scalar, from_dtype
+from jwarp.types.structs import Struct
+
+_CTYPES: dict[str, Any] = {
+    **{f"{sign}int{bits}": getattr(ctypes, f"c_{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "float16": ctypes.c_uint16,  # of these two C has the bits, as in Warp
+    "bfloat16": ctypes.c_uint16,
+    "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+    "bool": ctypes.c_bool,
+}
+
+
+def _scalar(kind: Any) -> ScalarType | None:
+    """The scalar type that a type is: jwarp's, Python's or NumPy's."""
+    if isinstance(kind, type) and issubclass(kind, np.generic):
+        return from_dtype(np.dtype(kind))
+    return as_scalar(kind) if isinstance(kind, type) else None
+
+
+def _is_of(kind: Any, wanted: CompositeKind) -> bool:
+    return isinstance(kind, CompositeType) and kind is not Composite and kind.kind is wanted
+
+
+# -- types
+
+
+def type_is_int(t: Any) -> bool:
+    """Whether a type is one of the integers; bool is none."""
+    scalar = _scalar(t)
+    return scalar is not None and scalar.is_int
+
+
+def type_is_float(t: Any) -> bool:
+    """Whether a type is one of the floats."""
+    scalar = _scalar(t)
+    return scalar is not None and scalar.is_float
+
+
+def type_is_scalar(t: Any) -> bool:
+    """Whether a type is one of the numbers; bool is none."""
+    return type_is_int(t) or type_is_float(t)
+
+
+def type_is_vector(t: Any) -> bool:
+    """Whether a type is one of the vectors."""
+    return _is_of(t, VECTOR)
+
+
+def type_is_matrix(t: Any) -> bool:
+    """Whether a type is one of the matrices."""
+    return _is_of(t, MATRIX)
+
+
+def type_is_quaternion(t: Any) -> bool:
+    """Whether a type is one of the quaternions."""
+    return _is_of(t, QUATERNION)
+
+
+def type_is_transformation(t: Any) -> bool:
+    """Whether a type is one of the transformations."""
+    return _is_of(t, TRANSFORM)
+
+
+def type_is_composite(t: Any) -> bool:
+    """Whether a type has components: vectors, matrices, quaternions, transformations."""
+    return isinstance(t, CompositeType) and t is not Composite
+
+
+def type_is_value(t: Any) -> bool:
+    """Whether a type is a number, bool, or has components."""
+    return _scalar(t) is not None or type_is_composite(t)
+
+
+def type_is_struct(t: Any) -> bool:
+    """Whether a type is one of the structs."""
+    return isinstance(t, StructType)
+
+
+def type_is_array(t: Any) -> bool:
+    """Whether `t` is one of the classes of arrays, such as `wp.array` itself."""
+    return isinstance(t, type) and (issubclass(t, indexedarray) or hasattr(t, "array_type"))
+
+
+def type_is_tile(t: Any) -> bool:
+    """Whether `t` is a class of tiles."""
+    return isinstance(t, type) and issubclass(t, (tile, TileKind))
+
+
+# -- values
+
+
+def is_int(x: Any) -> bool:
+    """Whether a value is an integer; a bool is none."""
+    return type_is_int(type(x))
+
+
+def is_float(x: Any) -> bool:
+    """Whether a value is a float."""
+    return type_is_float(type(x))
+
+
+def is_scalar(x: Any) -> bool:
+    """Whether a value is a number; a bool is none."""
+    return type_is_scalar(type(x))
+
+
+def _value_of(x: Any, wanted: CompositeKind) -> bool:
+    return isinstance(x, CompositeValue) and x.kind is wanted
+
+
+def is_vector(x: Any) -> bool:
+    """Whether a value is a vector."""
+    return _value_of(x, VECTOR)
+
+
+def is_matrix(x: Any) -> bool:
+    """Whether a value is a matrix."""
+    return _value_of(x, MATRIX)
+
+
+def is_quaternion(x: Any) -> bool:
+    """Whether a value is a quaternion."""
+    return _value_of(x, QUATERNION)
+
+
+def is_transformation(x: Any) -> bool:
+    """Whether a value is a transformation."""
+    return _value_of(x, TRANSFORM)
+
+
+def is_composite(x: Any) -> bool:
+    """Whether a value has components: a vector, matrix, quaternion or transformation."""
+    return isinstance(x, CompositeValue)
+
+
+def is_value(x: Any) -> bool:
+    """Whether something is a number, a bool, or has components."""
+    return isinstance(x, CompositeValue) or _scalar(type(x)) is not None
+
+
+def is_struct(x: Any) -> bool:
+    """Whether a value is that of a struct."""
+    return isinstance(x, Struct)
+
+
+def is_array(x: Any) -> bool:
+    """Whether something is an array, or the type of array parameters, as `wp.array[float]` is."""
+    return isinstance(x, (ArrayType, StructArrayType)) or type_is_array(type(x))
+
+
+def is_tile(x: Any) -> bool:
+    """Whether something is the type of tiles."""
+    return isinstance(x, TileKind)
+
+
+# -- sizes, names, equality
+
+
+def type_size(dtype: Any) -> int:
+    """The number of components of a type; 1 for numbers and structs."""
+    return dtype.size if type_is_composite(dtype) else 1
+
+
+def type_ctype(dtype: Any) -> Any:
+    """The type of ctypes for a number, or for the components of a composite.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if type_is_composite(dtype):
+        made = _CTYPES[dtype.dtype.name]
+        for extent in reversed(dtype.shape):
+            made = made * extent
+        return made
+    scalar = _scalar(dtype)
+    if scalar is None:
+        raise TypeError(f"wp.types.type_ctype: {type_repr(dtype)} is no type of numbers")
+    return _CTYPES[scalar.name]
+
+
+def type_size_in_bytes(dtype: Any) -> int:
+    """The bytes that a value of a type takes in an array; those of a struct are laid out as in C.
+
+    Raises:
+        TypeError: it is no type of values.
+    """
+    return _layout(dtype)[0]
+
+
+def _layout(kind: Any) -> tuple[int, int]:
+    """The size and the alignment of a type in bytes."""
+    if isinstance(kind, ArrayType) and kind.dims == 0:
+        kind = kind.element
+    if is_array(kind):
+        return 80, 8  # what Warp passes for an array
+    if type_is_composite(kind):
+        return kind.size * kind.dtype.bits // 8, kind.dtype.bits // 8
+    if isinstance(kind, StructType):
+        end, alignment = 0, 1
+        for field in kind.fields.values():
+            size, step = _layout(field)
+            end, alignment = -(-end // step) * step + size, max(alignment, step)
+        return max(1, -(-end // alignment) * alignment), alignment
+    scalar = _scalar(kind)
+    if scalar is None:
+        raise TypeError(f"wp.types.type_size_in_bytes: {type_repr(kind)} is no type of values")
+    size = scalar.dtype.itemsize
+    return size, size
+
+
+def type_repr(t: Any) -> str:
+    """The name of a type, as Warp writes it."""
+    if is_array(t):
+        name = type(t).__name__ if type_is_array(type(t)) else "array"
+        written = "array" if name == "_ArrayAnnotation" else name
+        data = f"shape={tuple(t.shape)}" if getattr(t, "device", None) is not None else f"ndim={_dims(t)}"
+        return f"{written}({data}, dtype={type_repr(_element(t))})"
+    if t is Any:
+        return "Any"
+    if isinstance(t, (CompositeType, ScalarType)):
+        return t.name
+    if t in (builtins.bool, float, int):
+        return t.__name__
+    return f"{t.__module__}.{t.__qualname__}" if isinstance(t, type) else repr(t)
+
+
+def types_equal(a: Any, b: Any) -> bool:
+    """Whether two types are one: `float` is `wp.float32`, and arrays are equal by their elements."""
+    if a is b:
+        return True
+    if is_array(a) or is_array(b):
+        return is_array(a) and is_array(b) and types_equal(_element(a), _element(b))
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(types_equal, a, b))
+    if isinstance(a, TileKind) and isinstance(b, TileKind):
+        return types_equal(a.dtype, b.dtype)
+    if isinstance(a, StackKind) and isinstance(b, StackKind):
+        return a == b
+    first, second = (_scalar(t) or t for t in (a, b))
+    return first is second
+
+
+def _dims(t: Any) -> int:
+    """The number of axes of an array, or of the type of arrays."""
+    return t.dims if isinstance(t, (ArrayType, StructArrayType)) else t.ndim
+
+
+def _element(t: Any) -> Any:
+    """What the elements of an array are, or of the type of arrays."""
+    return element_of(t) if isinstance(t, (ArrayType, StructArrayType)) else t.dtype

@@ -1,0 +1,151 @@
+"""Every public name of Warp's works, or says what jwarp has not, and what to use."""
+
+from __future__ import annotations
+
+import ast
+import types
+from pathlib import Path
+
+import pytest
+from processes import run
+
+from jwarp.programs.modules import _names as names_of
+from jwarp.programs.surface import MODULES, missing
+
+warp = pytest.importorskip("warp")
+FOLDER = Path(warp.__file__).parent
+if warp.config.version != "1.19.0":
+    pytest.skip("the names are those of Warp 1.19", allow_module_level=True)
+
+
+def written(module: str) -> set[str]:
+    """The names that a module of Warp's imports or defines, of its text: running warp.fem takes seconds."""
+    path = FOLDER.joinpath(*module.split(".")[1:])
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.AnnAssign):
+            found.add(node.target.id)
+    return {name for name in found if not name.startswith("_")}
+
+
+def public(module: str) -> set[str]:
+    if module != "warp":
+        return written(module)
+    return {
+        name for name in dir(warp) if not name.startswith("_") and not isinstance(getattr(warp, name), types.ModuleType)
+    }
+
+
+def modules() -> list[str]:
+    paths = [path.relative_to(FOLDER) for path in FOLDER.rglob("*.py")]
+    parts = [[part for part in path.with_suffix("").parts if part != "__init__"] for path in paths]
+    shown = [each for each in parts if each[:1] not in (["_src"], ["tests"], ["examples"], ["native"], ["config"])]
+    return sorted(".".join(["warp", *each]) for each in shown)
+
+
+@pytest.mark.parametrize("module", modules())
+def test_every_public_name_works_or_says_why_not(module):
+    there = {name for name, _ in names_of(module)}
+    inside = {name for name in public(module) if f"{module}.{name}" in MODULES}
+    silent = {name for name in public(module) - there - inside if missing(module, name) is None}
+    assert not silent
+
+
+def test_every_module_of_warp_is_known():
+    assert {*modules()} - {"warp"} <= MODULES
+
+
+def test_settings_have_the_names_of_warp():
+    names = set(run("import jwarp.as_warp, warp; print(*dir(warp.config))").split())
+    assert public("warp.config") - {"warp"} <= names
+
+
+def test_what_is_missing_is_absent_and_says_so():
+    said = run(
+        """
+        import jwarp.as_warp, importlib, sys
+        import warp as wp, warp.render, warp.fem as fem, warp.sparse
+        from warp.config import DeterministicMode
+        import jwarp
+
+        assert wp.tid is jwarp.tid and wp.types.vector is jwarp.types.vector and wp.vec3 is jwarp.vec3
+        assert wp.DeterministicMode is DeterministicMode and wp.__version__ == wp.config.version == "1.19.0"
+        assert not hasattr(wp.render, "UsdRenderer") and not hasattr(fem, "Grid2D") and not hasattr(wp, "to_torch")
+        assert importlib.util.find_spec("warp.examples") is None and importlib.util.find_spec("warp.sim") is None
+        assert not hasattr(wp, "ir") and not hasattr(wp, "sinn") and "tid" in dir(wp)
+        wp.config.mode = "debug"
+        assert jwarp.config.debug and wp.config.mode == "debug"
+        wp.config.verify_cuda = True
+        for statement in ("wp.render.UsdRenderer", "from warp.fem import Grid2D", "import warp.examples", "wp.sinn",
+                          "import warp.tests.unittest_utils", "from warp import to_torch", "from warp import nothing",
+                          "wp._src.context.runtime.core", "wp.config.no_such", "wp.config.no_such = 1"):
+            try:
+                exec(statement)
+            except Exception as error:
+                print(type(error).__name__, error)
+            else:
+                raise AssertionError(statement)
+        """
+    ).splitlines()
+    for line, start in zip(
+        said,
+        (
+            "AttributeError warp.render.UsdRenderer: jwarp has no renderers",
+            "ImportError warp.fem.Grid2D: jwarp has no finite elements",
+            "ModuleNotFoundError No module named 'warp.examples'",
+            "AttributeError module 'warp' has no attribute 'sinn'",
+            "ModuleNotFoundError No module named 'warp.tests'",
+            "ImportError warp.to_torch: jwarp has no tensors of PyTorch",
+            "ImportError cannot import name 'nothing' from 'warp'",
+            "AttributeError warp._src.context.runtime.core: an internal part of Warp",
+            "AttributeError wp.config.no_such: no such setting",
+            "AttributeError wp.config.no_such: no such setting",
+        ),
+        strict=True,
+    ):
+        assert line.startswith(start)
+
+
+def test_it_is_too_late_when_warp_is_imported():
+    said = run(
+        """
+        import sys, types
+        sys.modules["warp"] = types.ModuleType("warp")
+        sys.modules["warp"].__file__ = "/the/real/warp.py"
+        try:
+            import jwarp.as_warp
+        except ImportError as error:
+            print(error)
+        """
+    )
+    assert said.startswith("jwarp.as_warp: NVIDIA Warp is imported already (/the/real/warp.py); import jwarp.as_warp")
+
+
+def test_importing_it_twice_is_one_import():
+    run(
+        "import jwarp.as_warp, importlib, sys; n = len(sys.meta_path); importlib.reload(jwarp.as_warp);"
+        "assert len(sys.meta_path) == n"
+    )
+
+
+def test_what_libraries_use_of_the_internals():
+    run(
+        """
+        import jwarp.as_warp
+        import warp as wp
+        from warp._src.thirdparty.appdirs import user_cache_dir
+        from warp._src.types import Any, Int, Vector
+        from warp._src.context import builtin_functions, runtime
+        from warp._src import types as warp_types
+
+        assert user_cache_dir("newton", "x").endswith("newton") and "tile_matmul" in builtin_functions
+        Vector[Any, Int]
+        assert runtime.get_device("cpu") == "cpu" and runtime.tape is None
+        assert warp_types.type_scalar_type(wp.vec3d) is wp.float64 and warp_types.type_length(wp.vec3d) == 3
+        """
+    )

@@ -10,7 +10,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import warp
-from arguments import kept, parts
+from arguments import Refused, kept, parts
 from recording import Launch
 from warp._src import types as warp_types
 from warp._src.context import Module, ModuleBuilder
@@ -24,10 +24,6 @@ from jwarp.launching.grouping import assemble, flatten
 
 # How far results may be apart, relative to the largest number of an array; Warp may contract products and sums.
 TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 5e-5, "float64": 1e-12}
-
-
-class Refused(Exception):
-    """An argument has no counterpart in jwarp; the text is the reason."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from jwarp.arrays import making
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import submit
+from jwarp.arrays.commands import listeners, submit
 from jwarp.arrays.content import read_element
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, copy_range
@@ -232,7 +232,7 @@ def copy(
     if out.size:
         submit(Copy(target if into is target.layout else target.seen(into),
                     source if out is source.layout else source.seen(out)))  # fmt: skip
-    if source.grad is not None and target.grad is not None:
+    if source.grad is not None and target.grad is not None and not listeners.recorders:  # a tape does it backwards
         copy(target.grad, source.grad, dest_offset, src_offset, count)
 
 

@@ -60,8 +60,8 @@ def map(
         func: A `@wp.func`, a builtin such as `wp.sin`, a Python function of the kernel language, or a lambda.
         inputs: Its arguments: JAX or NumPy arrays, `wp.array`s, `wp.indexedarray` of these, and values that are the
             same for all elements: numbers, vectors, matrices, structs, arrays of shape (). At least one is an array.
-            What its elements are, numbers or vectors along the last axes, the annotations of `func` say; where they leave it
-            open, they are numbers if `func` takes these.
+            What its elements are, numbers or vectors along the last axes, the annotations of `func` say; where they
+            leave it open, they are numbers if `func` takes these.
         out: NumPy arrays, or `wp.array`s, to write the results to, one or a tuple. JAX arrays cannot be written to.
         return_kernel: Give the kernel, and run nothing.
         block_dim: As for `wp.launch`.

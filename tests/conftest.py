@@ -17,8 +17,8 @@ os.environ["JWARP_CACHE_DIR"] = tempfile.mkdtemp(prefix="jwarp-tests-")
 atexit.register(shutil.rmtree, os.environ["JWARP_CACHE_DIR"], ignore_errors=True)
 
 # Programs that tests start find the helpers as the tests themselves do.
-_HELPERS = os.path.join(os.path.dirname(__file__), "helpers")
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_HELPERS, os.environ.get("PYTHONPATH", "")]))
+_HELPERS = [os.path.join(os.path.dirname(__file__), folder) for folder in ("helpers", "ptx")]
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*_HELPERS, os.environ.get("PYTHONPATH", "")]))
 
 # XLA compiles thousands of small programs here, each of which runs once: two to three times as fast with these. What
 # is tested, the custom calls, is compiled by jwarp alone. Must precede the first use of a device.

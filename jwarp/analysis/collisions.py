@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jwarp.analysis.ownership import Definitions, ThreadIndices, accesses, owned_arrays
+from jwarp.analysis.ownership import Definitions, ThreadIndices, accesses, are_apart, owned_arrays
 from jwarp.ir.attributes import NativeCall
 from jwarp.ir.nodes import Const, Kernel, Op, Value, touched_by_gradients, used_values, walk
 from jwarp.types import int32, int64
@@ -66,32 +66,12 @@ def collisions(kernel: Kernel, *, repeated: bool = False, alone: bool = False) -
         slot = _slot(stores, counts, indices.definitions) if p not in others else None
         if slot is not None:
             slots[p] = slot
-        elif repeated or p in others or not _are_apart(kernel, stores, indices):
+        elif repeated or p in others or not are_apart(kernel, stores, indices):
             arrays.add(p)
     if replays(kernel):
         # What stands for a value in a derivative may have other bits.
         others |= arrays
     return Collisions(frozenset(arrays - others), frozenset(arrays & others), slots)
-
-
-def _are_apart(kernel: Kernel, stores: Sequence[Op], indices: ThreadIndices) -> bool:
-    """Whether the stores to an array are at multiples of the thread's coordinates plus less than those.
-
-    They are at `3 * i`, `3 * i + 1` and `3 * i + 2`. Such an index is not negative, so it does not count from the end.
-    """
-    if kernel.block_dim:
-        return False
-    proved = set[int]()
-    for place in zip(*(node.indices for node in stores), strict=True):
-        forms = [indices.form(index) for index in place]
-        terms = {tuple(form.terms.items()) if form is not None else () for form in forms}
-        constants = [form.constant for form in forms if form is not None]
-        (first,) = terms if len(terms) == 1 else ((),)
-        if len(first) == 1:
-            ((axis, step),) = first
-            if isinstance(axis, int) and min(constants) >= 0 and max(constants) - min(constants) < step:
-                proved.add(axis)
-    return proved >= set(range(kernel.tid_dims))
 
 
 def _counts(kernel: Kernel) -> Mapping[Value, Op]:

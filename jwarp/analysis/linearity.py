@@ -187,26 +187,25 @@ class _Flow(Visitor):
         fault = self.first_fault(*found) or (self.untold(node) if arrays_read(node) else None)
         if fault is not None:
             return fault
-        if Kind.LINEAR in found:
-            return self.applied(node, found, Kind.LINEAR)
-        if Kind.ZERO in found and node.result.type.is_float:
-            return Kind.FREE if isinstance(self.applied(node, found, Kind.ZERO), Fault) else Kind.ZERO
+        varied = {kind: frozenset(k for k, x in enumerate(found) if x is kind) for kind in Kind}
+        if varied[Kind.LINEAR]:
+            return self.fault_in(node, varied[Kind.LINEAR], varied[Kind.FREE]) or Kind.LINEAR
+        if varied[Kind.ZERO] and node.result.type.is_float:
+            return Kind.FREE if self.fault_in(node, varied[Kind.ZERO], varied[Kind.FREE]) else Kind.ZERO
         return Kind.FREE
 
-    def applied(self, node: Op, found: list[Standing], kind: Kind) -> Standing:
-        """`kind`, if the operation is linear in the arguments that are of it, taken together."""
+    def fault_in(self, node: Op, varied: frozenset[int], fixed: frozenset[int]) -> Fault | None:
+        """Why an operation is not linear in the arguments `varied`, taken together, next to others that are `fixed`."""
         assert node.result is not None
         if not node.result.type.is_float:
             return Fault(_CHOSEN, node.span)
         if node.row.jumps:
             return _used_by(node)
-        varied = frozenset(k for k, x in enumerate(found) if x is kind)
-        for k, x in enumerate(node.args):
-            if not x.type.is_float or (found[k] is Kind.ZERO and kind is Kind.LINEAR):
-                continue
+        for k in sorted(k for k in varied | fixed if node.args[k].type.is_float):
             read = self.reads(node, k)
-            if k in varied and (read is None or not read.isdisjoint(varied | {-1})):
+            free = read is not None and read.isdisjoint(varied | {-1})
+            if k in varied and not free:
                 return _used_by(node)
-            if k not in varied and read is not None and read.isdisjoint(varied | {-1}):
+            if k in fixed and free:
                 return Fault(_ADDED, node.span)
-        return kind
+        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jwarp.ir.attributes import Iota
@@ -94,10 +94,7 @@ class ThreadIndices:
         return factor >= 0 and (isinstance(atom, int) or self.signs.is_count(atom))
 
     def form(self, index: Operand) -> Form | None:
-        """An index as a linear form; None for what is none.
-
-        That it does not wrap is taken for granted: who runs so many blocks that it does leaves the array.
-        """
+        """An index as a linear form; None for what is none. Where it wraps, it is another number: see `reaches`."""
         kind = scalar_of(index.type)
         if kind not in (int32, int64):
             return None
@@ -194,6 +191,67 @@ def owned_arrays(kernel: Kernel) -> frozenset[int]:
         p for p, shifted in common.items()
         if {i[0] for i in shifted if i and i[-1] >= 0} >= axes and p not in elsewhere
     )  # fmt: skip
+
+
+def are_apart(kernel: Kernel, stores: Sequence[Op], indices: ThreadIndices) -> bool:
+    """Whether stores to an array are at multiples of the thread's coordinates plus less than those.
+
+    They are at `3 * i`, `3 * i + 1` and `3 * i + 2`. Such an index is not negative, so it does not count from the end.
+    """
+    if kernel.block_dim:
+        return False
+    proved = set[int]()
+    for place in zip(*(node.indices for node in stores), strict=True):
+        forms = [indices.form(index) for index in place]
+        terms = {tuple(form.terms.items()) if form is not None else () for form in forms}
+        constants = [form.constant for form in forms if form is not None]
+        (first,) = terms if len(terms) == 1 else ((),)
+        if len(first) == 1:
+            ((axis, step),) = first
+            if isinstance(axis, int) and min(constants) >= 0 and max(constants) - min(constants) < step:
+                proved.add(axis)
+    return proved >= set(range(kernel.tid_dims))
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The greatest magnitude of an integer that indices are computed from: multiples of coordinates, and a constant.
+
+    It wraps where that is past `most`.
+    """
+
+    factors: tuple[tuple[int, int], ...]  # by launch axis
+    constant: int
+    most: int
+
+    def wraps(self, dims: Sequence[int]) -> bool:
+        """Whether it does in a launch over `dims`."""
+        return self.constant + sum(c * (dims[axis] - 1) for axis, c in self.factors) > self.most
+
+
+def reaches(kernel: Kernel) -> frozenset[Reach]:
+    """The integers, of those that linear forms of indices are computed from, that wrap where a launch is large.
+
+    Coordinates plus small constants are left out: arrays are not that long.
+    """
+    indices, found = ThreadIndices(kernel), set[Reach]()
+    pending = {i for node in accesses(walk(kernel.body)) for i in node.indices if isinstance(i, Value)}
+    seen = set[Value]()
+    while pending:
+        index = pending.pop()
+        node = indices.definitions.get(index)
+        if index in seen or node is None or node.name not in _FORMS:
+            continue
+        seen.add(index)
+        pending |= {x for x in node.args if isinstance(x, Value)}
+        form, kind = indices.form(index), scalar_of(index.type)
+        if form is None:
+            continue
+        factors = tuple(sorted((axis, abs(c)) for axis, c in form.terms.items() if isinstance(axis, int)))
+        constant = abs(form.constant) + sum(abs(c) * (n - 1) for c, n in form.inner.values())
+        if any(c > 1 for _, c in factors) or (factors and constant > MAX_OFFSET):
+            found.add(Reach(factors, constant, kind.max))
+    return frozenset(found)
 
 
 def stencils(kernel: Kernel) -> dict[int, tuple[int, ...]]:

@@ -81,7 +81,7 @@ def rounds_by_order(kernel: Kernel) -> bool:
 
 def runs_in_order(kernel: Kernel) -> bool:
     """Whether the threads of a kernel run in order on a processor, whose vectors cannot wait for their own lanes."""
-    return bool(kernel.ordered) or awaited(kernel) is not None
+    return bool(kernel.order) or awaited(kernel) is not None
 
 
 def awaited(kernel: Kernel) -> Op | None:

@@ -77,8 +77,8 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = N
     content = map_ops(body, renumber)
     made = Kernel(kernel.name, tuple(params), kernel.tid_dims, content, kernel.span, locals_, exact=exact,
                   block_dim=kernel.block_dim)  # fmt: skip
-    if kernel.ordered and counters(made):
-        made = dataclasses.replace(made, ordered=kernel.ordered)
+    if kernel.order and counters(made):
+        made = dataclasses.replace(made, order=kernel.order)
     return Derived(made, origins)
 
 

@@ -330,7 +330,7 @@ def replayed(kernel: Kernel, owned: frozenset[int]) -> frozenset[int]:
 
     They do where both run in order. Sums of floats are not among them.
     """
-    if not kernel.ordered:
+    if not kernel.order:
         return frozenset()
     given_away = native_arrays(kernel.body)
     return frozenset(p for p in counters(kernel, owned) - given_away if not kernel.params[p].dtype.is_float)

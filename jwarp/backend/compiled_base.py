@@ -99,7 +99,7 @@ class AnalysedKernel:
     @functools.cached_property
     def ordered(self) -> bool:
         """Whether the threads of a batch element run one after the other."""
-        return bool(self.kernel.ordered)
+        return bool(self.kernel.order)
 
     @property
     def condition(self) -> Condition:

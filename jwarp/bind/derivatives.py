@@ -25,6 +25,8 @@ from jwarp.launching.derive import (
     gatherable,
     in_known_order,
     is_alone,
+    may_coincide,
+    refuse_order,
     refuse_race,
     rounding_as,
     switched_off,
@@ -209,8 +211,9 @@ def _launch_jvp(
         program, launch.geometry, extents, known_integers(launch, dict(zip(launch.operands, primals, strict=True)))
     )
     variant = Variant(
-        "tangent", floats, tuple(moving), fresh=fresh, gatherable=known, repeated=launch.geometry.may_repeat,
-        alone=is_alone(program, launch.geometry), for_gpu=may_have_gpu(),
+        "tangent", floats, tuple(moving), fresh=fresh, gatherable=known,
+        repeated=may_coincide(program, launch.geometry), alone=is_alone(program, launch.geometry),
+        for_gpu=may_have_gpu(),
     )  # fmt: skip
     launch = dataclasses.replace(launch, program=in_known_order(program, _faces(variant)))
     results = launch_p.bind(*primals, launch=_rounding_as(launch, _read(launch.program, variant)), **params)
@@ -314,7 +317,8 @@ def bind_adjoint(
     gathered = tuple(p for p in known if p in wanted)
     variant = Variant(
         "adjoint", tuple(wanted), tuple(cotangents), fresh=fresh, gathered=gathered, gatherable=known,
-        repeated=launch.geometry.may_repeat, alone=is_alone(program, launch.geometry), for_gpu=may_have_gpu(),
+        repeated=may_coincide(program, launch.geometry), alone=is_alone(program, launch.geometry),
+        for_gpu=may_have_gpu(),
     )  # fmt: skip
     values: dict[Source, tuple[Any, Mask]] = {}
     values |= {Source("primal", p): (x, ()) for p, x in zip(launch.operands, operands, strict=True)}
@@ -392,6 +396,8 @@ def _transpose(
     batch: Batch,
 ) -> list[Any]:
     linear = [compat.ad.is_undefined_primal(x) for x in operands]
+    if variant.along:
+        refuse_order(launch.program)
     kind = next(s.kind for s, is_linear in zip(sources, linear, strict=True) if is_linear)
     pairs = zip(sources, operands, batch.operands, linear, strict=True)
     values = {s: (x, m) for s, x, m, is_linear in pairs if not is_linear}

@@ -20,7 +20,17 @@ from jwarp.bind.primitive import Shapes, core_extents, launch_p
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
-from jwarp.launching.derive import Source, Variant, derive, gatherable, is_alone, meetings, refuse_race, switched_off
+from jwarp.launching.derive import (
+    Source,
+    Variant,
+    derive,
+    gatherable,
+    is_alone,
+    may_coincide,
+    meetings,
+    refuse_race,
+    switched_off,
+)
 from jwarp.launching.descriptor import Descriptor
 from jwarp.launching.program import GeneratedProgram
 from jwarp.passes.simplify import simplify
@@ -75,7 +85,8 @@ def _transpose_launch(
         "adjoint", tuple(wanted), tuple(arriving), shared=shared,
         fresh=tuple(p for p in launch.results if launch.roles[p] is Role.ZEROS),
         gathered=tuple(p for p in can_gather if p in wanted and p not in shared), gatherable=can_gather,
-        repeated=launch.geometry.may_repeat, alone=is_alone(program, launch.geometry), for_gpu=may_have_gpu(),
+        repeated=may_coincide(program, launch.geometry), alone=is_alone(program, launch.geometry),
+        for_gpu=may_have_gpu(),
     )  # fmt: skip
     values = {Source("primal", p): pair for p, pair in known.items()}
     values |= {Source("given", p): pair for p, pair in arriving.items()}

@@ -10,10 +10,11 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
-from jwarp.arrays.making import host_content
-from jwarp.arrays.memory import Memory
+from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.bind.compat import is_not_tracing
 from jwarp.config import config
 from jwarp.dispatch import array_plans, checks, route
+from jwarp.dispatch.array_traced import run_traced
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.host import Forward
 from jwarp.dispatch.host_arrays import OverlapError
@@ -135,6 +136,8 @@ class ArrayLaunch(Command):
 
     def prepare(self) -> None:
         """Check and compile it now, and keep that for `run`."""
+        if self.is_functional:
+            return
         made = self.ready()
         self.prepared = made
         arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
@@ -144,6 +147,8 @@ class ArrayLaunch(Command):
 
     def replay(self) -> None:
         """Run it as it was prepared."""
+        if not is_not_tracing():
+            self.ready()  # which refuses arrays of this computer's memory
         for memory in self.memories:
             memory.version += 1
             if memory.keepers:
@@ -166,10 +171,18 @@ class ArrayLaunch(Command):
         return True
 
     def run(self) -> None:
-        if self.prepared is not None and self._made_of is self.program:
+        if self.prepared is not None and self._made_of is self.program and is_not_tracing():
             return self.replay()
+        if self.is_functional:
+            return run_traced(self.kernel, self.program, self.dims, self.block_dim, self.values)
         self.will_write()
         self.ready()()
+
+    @property
+    def is_functional(self) -> bool:
+        """Whether JAX values are written, or what JAX traces is launched."""
+        written = (self.values[p] for p in self.program.written)
+        return not is_not_tracing() or any(type(a) is array and not isinstance(a.memory, HostMemory) for a in written)
 
 
 def host_of(given: array) -> np.ndarray:
@@ -178,8 +191,7 @@ def host_of(given: array) -> np.ndarray:
     Raises:
         LaunchError: it stands for a value that JAX traces.
     """
-    host_content(given.memory)
-    return given.host()
+    return given.host() if isinstance(given.memory, HostMemory) else given.memory.lend(given.layout)
 
 
 def _check(kernel: str, param: Param, value: array) -> None:
@@ -224,8 +236,10 @@ def launch(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, 
     """
     dims = geometry.read_dim(dim, kernel.name)
     command = ArrayLaunch(kernel, dims, inputs, outputs, read_block_dim(block_dim, kernel.name))
-    if not listeners.idle:
+    if not listeners.idle or not is_not_tracing():
         return submit(command, is_told=record_tape)
+    if command.is_functional:
+        return command.run()
     key, memory, _ = array_plans.key_of(kernel, dim, command.given, block_dim)
     command.prepare()
     command.replay()

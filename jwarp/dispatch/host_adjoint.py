@@ -17,6 +17,7 @@ from jwarp.launching.derive import (
     derive,
     gatherable,
     is_alone,
+    may_coincide,
     rounding_as,
 )
 from jwarp.launching.geometry import Geometry
@@ -118,7 +119,7 @@ class InPlaceAdjoint:
             fresh=tuple(p for p in self.outputs if contents[p] is None),
             gathered=tuple(p for p in known if p in self.wanted),
             gatherable=known,
-            repeated=self.geometry.may_repeat,
+            repeated=may_coincide(self.program, self.geometry),
             alone=is_alone(self.program, self.geometry),
         )
 

@@ -211,6 +211,7 @@ EVAL_RULES: dict[str, Callable[..., Any]] = {
     "select": np.where,
     "replayed": lambda x, y: x,
     "follow": lambda x, y: x,
+    "slope": lambda x, y, z: x,
     "symmetric": lambda x, y, z: x,
     "separation": lambda x: x,
     "cast": _cast,

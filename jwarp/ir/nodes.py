@@ -269,7 +269,7 @@ class Kernel:
     A kernel with a `block_dim` has tiles: it is run once for each block of so many lanes, and what it calls threads
     are blocks. What differs between the lanes of a block is a tile.
 
-    Where the order of its threads shows, `ordered` says which one they have.
+    Where the order of its threads shows, `order` says which one they have.
     """
 
     name: str
@@ -282,7 +282,7 @@ class Kernel:
     exact: bool = False
     gradients: tuple[Gradient, ...] = ()
     block_dim: int = 0
-    ordered: Order = Order.ANY
+    order: Order = Order.ANY
 
     def array(self, number: int) -> Param | Local:
         """The array that loads and stores call `number`: a parameter, or a local after all of these."""

@@ -457,6 +457,17 @@ _TABLE: list[Operation] = [
         replayed="x, with its derivative; where a derivative goes through the kernel again, y",
     ),
     Operation(
+        "slope",
+        3,
+        FLOAT,
+        same,
+        "args (x, y, z): x, with the derivative z by y besides its own; the attribute names the function whose author"
+        " says so, where second derivatives may depend on their order",
+        attribute=Text | None,
+        makes_nan=False,
+        for_derivatives=True,
+    ),
+    Operation(
         "symmetric",
         3,
         FLOAT,

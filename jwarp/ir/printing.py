@@ -75,7 +75,7 @@ class _Printer:
         kernel = self.kernel
         params = ", ".join(f"{p.name}: {p.type}" for p in kernel.params)
         blocks = f", block_dim {kernel.block_dim}" if kernel.block_dim else ""
-        order = _ORDERS[kernel.ordered]
+        order = _ORDERS[kernel.order]
         yield f"kernel {kernel.name}({params}), tid {kernel.tid_dims}{blocks}{order}"
         for local in kernel.locals:
             word = "shared" if local.shared else "local"

@@ -165,7 +165,7 @@ class _Encoder:
         params = [self.param(p) for p in kernel.params]
         arrays = [[*self.param(Param(x.name, x.type)), list(x.shape), x.shared] for x in kernel.locals]
         head = [kernel.name, kernel.variant, kernel.exact, params, arrays, kernel.tid_dims, kernel.block_dim]
-        head.append(int(kernel.ordered))
+        head.append(int(kernel.order))
         return [*head, self.span(kernel.span), self.block(kernel.body)]
 
     def param(self, param: Param) -> list:
@@ -238,14 +238,14 @@ class _Decoder:
         self.values = [Value(_value_type(t), _text(name)) for t, name in _list(values)]
 
     def kernel(self, content: Any) -> Kernel:
-        name, variant, exact, params, arrays, tid_dims, block_dim, ordered, span, body = _list(content)
+        name, variant, exact, params, arrays, tid_dims, block_dim, order, span, body = _list(content)
         decoded = tuple(self.param(p) for p in _list(params))
         made = tuple(self.local(a) for a in _list(arrays))
         if not isinstance(exact, bool):
             raise ValueError(f"damaged kernel data: {exact!r} is not true or false")
         inside = self.block(body)
         return Kernel(_text(name), decoded, tid_dims, inside, self.span(span), made, _text(variant), exact,
-                      block_dim=_number(block_dim), ordered=Order(_number(ordered)))  # fmt: skip
+                      block_dim=_number(block_dim), order=Order(_number(order)))  # fmt: skip
 
     def param(self, content: Any) -> Param:
         name, dtype, ndim, element = _list(content)

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from jwarp.analysis.affine import Extents, evaluate
 from jwarp.analysis.collisions import Collisions, collisions, why_untold
-from jwarp.analysis.ownership import owned_arrays, stencils
+from jwarp.analysis.ownership import Reach, owned_arrays, reaches, stencils
 from jwarp.analysis.races import Race, find_race
 from jwarp.analysis.ranges import Proofs, prove
 from jwarp.analysis.tape_sizes import fits_thread
-from jwarp.analysis.thread_order import awaited, depends_on_order
+from jwarp.analysis.thread_order import awaited
 from jwarp.autodiff.checkpoints import Storage
 from jwarp.autodiff.custom_gradients import authored_refusal, plain, refuse_without_results
 from jwarp.autodiff.derived_parameters import Derived, aligned
@@ -32,8 +32,10 @@ from jwarp.ir import nodes
 from jwarp.ir.attributes import Origin
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.program import GeneratedProgram, Program
+from jwarp.launching.running import as_written, by_settings, in_one_order
 from jwarp.launching.sizes import are_known, is_known
 from jwarp.passes.instrument import instrument, without_checks
+from jwarp.passes.own_atomics import plain_atomics
 from jwarp.passes.simplify import simplify
 from jwarp.passes.widen import widened
 from jwarp.wire import Role
@@ -160,7 +162,7 @@ def derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
 @no_collection()
 def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     order = 2 if variant.along else 1
-    kernel = _WIDENED.of(program).made(order, lambda: widened(program.differentiated, order))
+    kernel = _WIDENED.of(program).made(order, lambda: widened(plain_atomics(program.differentiated), order))
     if kernel.gradients:
         refuse_without_results(kernel)
     if variant.along and kernel.gradients:
@@ -187,6 +189,22 @@ def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     gathers = any(feed.source.kind == "dim" for feed in feeds)
     places = stencils(simplify(kernel)) if gathers else {}
     return DerivedLaunch(own, tuple(feeds), same, tuple((p, places[p]) for p in variant.gathered if p in places))
+
+
+def refuse_order(program: GeneratedProgram) -> None:
+    """Refuse the transpose of a second derivative where it would be taken for the one in the other order.
+
+    Raises:
+        NotDifferentiableError: the author of a function says what its derivative is, which need not be one.
+    """
+    for node in nodes.walk(program.differentiated.body):
+        if isinstance(node, nodes.Op) and node.name == "slope" and node.attr is not None:
+            raise NotDifferentiableError(
+                f"kernel `{program.name}`: the gradient of a gradient was asked for through `{node.text}`, whose "
+                "author says what its derivative is: derivatives of that may depend on their order",
+                node.span,
+                "take the outer derivative in forward mode: jax.hessian, jax.jacfwd or jax.jvp of the gradient",
+            )
 
 
 def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotDifferentiableError | None]:
@@ -234,10 +252,7 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
 def _named(kernel: nodes.Kernel, program: GeneratedProgram, variant: Variant) -> nodes.Kernel:
     described = variant.describe(program.differentiated)
     # Which of equal values takes a gradient depends on the order, too.
-    ordered = kernel.ordered
-    if program.settings.deterministic and depends_on_order(kernel):
-        ordered = nodes.Order.NUMBERS
-    named = dataclasses.replace(plain(kernel), variant=described, ordered=ordered)
+    named = dataclasses.replace(by_settings(plain(kernel), program.settings), variant=described)
     if _checks(program):
         # JAX drops the launch itself where only its gradient is used, and its checks with it. NaNs are not looked
         # for: the rules compute some that they then pass over.
@@ -283,12 +298,13 @@ def in_known_order(program: GeneratedProgram, variants: Iterable[Variant]) -> Ge
 
     Where one of them reads what atomic operations find, its threads run in one order, and so do those of the launch.
     """
-    if program.kernel.ordered or not program.counters:
+    if program.kernel.order or not program.counters:
         return program
+    in_order = program.running(in_one_order)
     for variant in variants:
         try:
-            if derive(program.in_order, variant).program.kernel.ordered:
-                return program.in_order
+            if derive(in_order, variant).program.kernel.order:
+                return in_order
         except NotDifferentiableError:
             continue  # it counts where that derivative is launched
     return program
@@ -326,15 +342,27 @@ def meetings(program: GeneratedProgram, *, repeated: bool) -> Collisions:
     return _MEETINGS.of(program).made(repeated, lambda: collisions(simplify(program.differentiated), repeated=repeated))
 
 
+_REACHES: PerOwner[GeneratedProgram, str, frozenset[Reach]] = PerOwner(
+    "what the indices of a program may be", "one for a program"
+)
+
+
+def may_coincide(program: GeneratedProgram, geometry: Geometry) -> bool:
+    """Whether threads may have the indices of others, although their coordinates tell them apart.
+
+    They have where the launch repeats threads, and where it is so large that an index wraps: `i * 2**30` of int32 is
+    zero for thread 4, too.
+    """
+    if geometry.may_repeat:
+        return True
+    found = _REACHES.of(program).made("forward", lambda: reaches(simplify(program.differentiated)))
+    return bool(found) and (not is_known(*geometry.dims) or any(reach.wraps(geometry.dims) for reach in found))
+
+
 def is_alone(program: GeneratedProgram, geometry: Geometry) -> bool:
     """Whether a launch has one thread only, where that makes its derivative another one."""
     sizes = (*geometry.dims, geometry.repeat)
     return is_known(*sizes) and math.prod(sizes) == 1 and bool(meetings(program, repeated=False))
-
-
-_EXACT: PerOwner[GeneratedProgram, str, GeneratedProgram] = PerOwner(
-    "programs that round as their derivatives", "one for a program"
-)
 
 
 def rounding_as(program: GeneratedProgram, sources: Iterable[Source]) -> GeneratedProgram:
@@ -343,14 +371,7 @@ def rounding_as(program: GeneratedProgram, sources: Iterable[Source]) -> Generat
     A derivative that looks at what the launch left has to find the bits there that it computes itself.
     """
     looks = any(source.kind == "final" for source in sources)
-    if not looks or nodes.rounds_as_written(program.kernel):
-        return program
-
-    def made() -> GeneratedProgram:
-        unchecked = program.unchecked and dataclasses.replace(program.unchecked, exact=True)
-        return dataclasses.replace(program, kernel=dataclasses.replace(program.kernel, exact=True), unchecked=unchecked)
-
-    return _EXACT.of(program).made("forward", made)
+    return program.running(as_written) if looks else program
 
 
 _RACES: PerOwner[GeneratedProgram, tuple[Geometry, Extents], Race | None] = PerOwner("races of a program", MAX_SHAPES)
@@ -365,7 +386,7 @@ def refuse_race(program: GeneratedProgram, geometry: Geometry, extents: Extents)
     if not are_known((geometry.dims, (geometry.repeat,), *extents)):
         return
     kernel = program.differentiated
-    untold = meetings(program, repeated=geometry.may_repeat).untold
+    untold = meetings(program, repeated=may_coincide(program, geometry)).untold
     race = _RACES.of(program).made(
         (geometry, extents), lambda: find_race(kernel, geometry.dims, extents, untold, geometry.may_repeat)
     )

@@ -7,14 +7,14 @@ import dataclasses
 import functools
 import hashlib
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from jwarp.analysis.affine import Extents
 from jwarp.analysis.tape_sizes import fits_thread
-from jwarp.analysis.thread_order import counters, depends_on_order, rounds_by_order
+from jwarp.analysis.thread_order import counters
 from jwarp.autodiff.custom_gradients import plain
 from jwarp.backend.cpu import compile as cpu
 from jwarp.backend.cuda import compile as cuda
@@ -30,6 +30,7 @@ from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.launching.geometry import Geometry, blocks, fold, not_whole
 from jwarp.launching.handwritten import configuration
+from jwarp.launching.running import by_settings, by_settings_on_gpu
 from jwarp.passes.instrument import instrument
 from jwarp.passes.merge import merge_arrays
 from jwarp.wire import Role, join_texts
@@ -215,24 +216,25 @@ class GeneratedProgram(Program):
     @functools.cached_property
     def differentiated(self) -> nodes.Kernel:
         """The kernel that derivatives are of."""
-        kernel = self.unchecked or self.kernel
-        order = self.kernel.ordered
-        return kernel if kernel.ordered is order else dataclasses.replace(kernel, ordered=order)
+        kernel, order = self.unchecked or self.kernel, self.kernel.order
+        return kernel if kernel.order is order else dataclasses.replace(kernel, order=order)
 
     @functools.cached_property
     def counters(self) -> frozenset[int]:
         """The parameters of integers in which what a thread finds depends on the threads before it."""
         return frozenset(p for p in counters(self.kernel) if not self.kernel.params[p].dtype.is_float)
 
-    @property
-    def in_order(self) -> GeneratedProgram:
-        """The program whose threads run in an order that those of its derivatives have, too."""
-        if self.kernel.ordered:
-            return self
-        return _IN_ORDER.of(self).made(
-            "ordered",
-            lambda: dataclasses.replace(self, kernel=dataclasses.replace(self.kernel, ordered=nodes.Order.STEPS)),
-        )
+    def running(self, how: Callable[[nodes.Kernel], nodes.Kernel]) -> GeneratedProgram:
+        """The program whose threads run as a rule of `launching.running` says."""
+
+        def made() -> GeneratedProgram | None:
+            kernel = how(self.kernel)
+            if kernel is self.kernel:
+                return None
+            unchecked = self.unchecked and dataclasses.replace(self.unchecked, order=kernel.order, exact=kernel.exact)
+            return dataclasses.replace(self, kernel=kernel, unchecked=unchecked)
+
+        return _RUNNING.of(self).made(how, made) or self
 
     @functools.cached_property
     def written(self) -> tuple[int, ...]:
@@ -314,9 +316,7 @@ class GeneratedProgram(Program):
                 self.span,
                 "take it on the CPU, or store what loops carry to an array",
             )
-        if self.settings.deterministic and not kernel.ordered and rounds_by_order(kernel):
-            return dataclasses.replace(kernel, ordered=nodes.Order.NUMBERS)
-        return kernel
+        return by_settings_on_gpu(kernel, self.settings)
 
     def gpu_version(self, geometry: Geometry, extents: Extents, *, flat: bool) -> str:
         kernel = cuda.lower_kernel(self.gpu_kernel, self.settings)
@@ -427,7 +427,9 @@ _IN_BLOCKS: PerOwner[GeneratedProgram, tuple[int, int | None, int | None, tuple[
     PerOwner("programs of a kernel with tiles, by size of blocks", MAX_FORMS)
 )
 _MERGED: PerOwner[GeneratedProgram, Pairs, GeneratedProgram] = PerOwner("programs for arrays that are one", MAX_FORMS)
-_IN_ORDER: PerOwner[GeneratedProgram, str, GeneratedProgram] = PerOwner("programs in the order of threads", "one each")
+_RUNNING: PerOwner[GeneratedProgram, Callable, GeneratedProgram | None] = PerOwner(
+    "programs that run otherwise", "one for each rule"
+)
 _OF_RANK: PerOwner[HandwrittenProgram, int, HandwrittenProgram] = PerOwner(
     "programs of a handwritten kernel, by rank of launches", "ranks of launches, 1 to 4"
 )
@@ -462,6 +464,5 @@ def _(kernel: HandwrittenKernel, settings: Settings) -> Program:
 def _generated(kernel: Kernel, ir: nodes.Kernel, settings: Settings) -> GeneratedProgram:
     bounds = settings.debug or settings.bounds == "error"
     made = instrument(plain(ir), bounds=bounds, values=settings.debug)
-    ordered = bool(settings.deterministic) and depends_on_order(ir)
-    ran = dataclasses.replace(made.kernel, ordered=nodes.Order.NUMBERS) if ordered else made.kernel
+    ran = by_settings(made.kernel, settings)
     return GeneratedProgram(ran, settings, weakref.ref(kernel), ir, made.shadowed)

@@ -1,4 +1,4 @@
-"""Two array parameters that are one and the same array in a launch become one parameter."""
+"""Array parameters that are one and the same array in a launch become one parameter."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from jwarp.ir.visit import map_ops
 
 
 def merge_arrays(kernel: Kernel, into: Mapping[int, int]) -> Kernel:
-    """`kernel` with every access to array parameter p made one to `into[p]`.
+    """`kernel` with all that it does with array parameter p done with `into[p]`.
 
-    The parameters stay. In the result, a read sees what was written to the other before, which code that takes the two
-    for different arrays need not do.
+    The parameters stay. In the result, a read sees what was written to the array before, which code that takes the two
+    for different ones need not do.
     """
 
     def merged(node: Op) -> Op:

@@ -16,7 +16,7 @@ def rotates(kernel: Kernel) -> bool:
     Checks name the first thread that fails, prints come in order, and so do the old values of atomic operations, as
     far as one can tell.
     """
-    if kernel.ordered or kernel.block_dim or kernel.tid_dims < 2 or failure_texts(kernel) or prints(kernel):
+    if kernel.order or kernel.block_dim or kernel.tid_dims < 2 or failure_texts(kernel) or prints(kernel):
         return False
     if has_native_code(kernel.body):
         return False

@@ -575,3 +575,34 @@ def test_derivatives_find_the_bits_of_every_function(dtype):
     found = np.asarray(jax.grad(lambda x: fn(x, p)[0].sum())(x)) != 0
     for k, row in enumerate(found):
         assert_array_equal(np.bincount(p[row], minlength=700), np.bincount(p, minlength=700) > 0, err_msg=f"y[{k}]")
+
+
+@wp.kernel
+def wrapped(x: wp.array[F], y: wp.array[F], z: wp.array[F]):
+    """Thread 4 has the index of thread 0: 2**32 wraps to zero. The other ones are outside."""
+    i = wp.tid()
+    y[i * 1073741824] = x[i] * x[i]
+    z[i] = wp.sin(x[i * 1073741824])
+
+
+def test_indices_that_wrap_meet():
+    """Of two threads at one element one gives its gradient; two that read one element both add to its gradient."""
+    fn = wp.jax_kernel(wrapped, num_outputs=2, output_dims={"y": 1, "z": 5}, launch_dims=5)
+    x = jnp.asarray(random(5))
+    (y, z), pull = jax.vjp(fn, x)
+    (winner,) = np.flatnonzero(np.asarray(y)[0] == np.asarray(x) ** 2)
+    assert winner in (0, 4)
+    assert_allclose(z[jnp.array([0, 4])], np.sin(x[0]))
+    w = random(5, seed=1)
+    expected = np.zeros(5)
+    expected[winner] = 2 * x[winner]
+    assert_allclose(pull((jnp.ones(1), jnp.zeros(5)))[0], expected)
+    expected = np.zeros(5)
+    expected[0] = np.cos(x[0]) * (w[0] + w[4])
+    assert_allclose(pull((jnp.zeros(1), jnp.asarray(w)))[0], expected)
+    (slope,) = wp.launch(wrapped, 5, [np.asarray(x)], [np.zeros(1), np.zeros(5)], adjoint=True,
+                         adj_outputs=[None, w], adj_inputs=[np.zeros(5)])  # fmt: skip
+    assert_allclose(slope, expected)
+    _, (dy, dz) = jax.jvp(fn, (x,), (jnp.asarray(w),))
+    assert_allclose(dy, 2 * x[winner] * w[winner])
+    assert_allclose(dz[jnp.array([0, 4])], np.cos(x[0]) * w[0])

@@ -115,9 +115,9 @@ def test_who_may_be_told(monkeypatch):
     for value in (True, mode.RUN_TO_RUN):
         with wp.config(deterministic=value):
             assert wp.config.deterministic is mode.RUN_TO_RUN
-            assert program_of(places, wp.config.settings).kernel.ordered
+            assert program_of(places, wp.config.settings).kernel.order
     with wp.config(deterministic=mode.GPU_TO_GPU):
-        assert program_of(places, wp.config.settings).kernel.ordered
+        assert program_of(places, wp.config.settings).kernel.order
     wp.config.deterministic = mode.RUN_TO_RUN
     wp.config.deterministic = False
     assert wp.config.deterministic is mode.NOT_GUARANTEED
@@ -125,12 +125,12 @@ def test_who_may_be_told(monkeypatch):
         with pytest.raises(ValueError, match="wp.config.deterministic must be True, False or one of"):
             wp.config.deterministic = value
     apart = wp.kernel(module="unique", module_options={"deterministic": True})(places.python)
-    assert program_of(apart, wp.config.settings).kernel.ordered
-    assert not program_of(places, wp.config.settings).kernel.ordered
+    assert program_of(apart, wp.config.settings).kernel.order
+    assert not program_of(places, wp.config.settings).kernel.order
     with pytest.raises(wp.KernelTypeError, match="deterministic must be True, False or one of"):
         wp.kernel(module="unique", module_options={"deterministic": 3})(places.python)
     wp.set_module_options({"deterministic": mode.RUN_TO_RUN}, module="places_of_others")
-    assert program_of(wp.kernel(places.python, module="places_of_others"), wp.config.settings).kernel.ordered
+    assert program_of(wp.kernel(places.python, module="places_of_others"), wp.config.settings).kernel.order
     for word, named in (("1", mode.RUN_TO_RUN), ("off", mode.NOT_GUARANTEED)):
         monkeypatch.setenv("JWARP_DETERMINISTIC", word)
         assert _from_environment().deterministic is named

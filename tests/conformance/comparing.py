@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,10 +121,16 @@ def given(param: Param, value: Any, array: Any = jnp.asarray) -> Any:
     components = getattr(param.type, "components", ())
     if not components or isinstance(value, warp_types.array):
         return value
-    values = np.array(value, param.dtype.dtype)
+    values = np.array([getattr(x, "value", x) for x in _components(value)], param.dtype.dtype)
     if values.size != np.prod(components):
         raise Refused("a vector or matrix argument of the wrong size")
     return array(values.reshape(components))
+
+
+def _components(value: Any) -> Iterator[Any]:
+    """The numbers of a vector or the like: NumPy takes those of half precision for the integers of their bits."""
+    for item in value if isinstance(value, Iterable) else (value,):
+        yield from _components(item) if isinstance(item, Iterable) else (item,)
 
 
 class WarpSide:

@@ -50,11 +50,19 @@ def adjoint(kernel: Kernel, dims: tuple[int, ...] = (), block_dim: int | None = 
 
 def _program(kernel: Kernel, dims: tuple[int, ...], block_dim: int | None) -> Program:
     program = program_of(kernel, config.settings)
-    if program.kernel.block_dim:
-        if not dims:
-            block_dim, dims = BLOCK, (2,) * max(1, program.kernel.tid_dims - 1) + (BLOCK,)
-        program, _ = program.arranged(dims, block_dim)
-    return program
+    if not program.kernel.block_dim:
+        return program
+    if dims:
+        return program.arranged(dims, block_dim)[0]
+    axes = program.kernel.tid_dims
+    try:
+        return program.arranged((2,) * max(1, axes - 1) + (BLOCK,), BLOCK)[0]
+    except JwarpError:
+        try:  # as `launch_tiled` does where the kernel does not ask for its lanes
+            return program.arranged((2,) * axes + (BLOCK,), BLOCK)[0]
+        except JwarpError:
+            pass
+        raise
 
 
 def _code(program: Program) -> None:

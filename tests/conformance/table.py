@@ -18,9 +18,9 @@ ASIDE = {
 }
 # The verdict on a kernel is the first of these that one of its launches has.
 ORDER = ("fault", "disagree", "known difference", "agree", "order", "vacuous", "refused", "over limit", "warp")
-GOOD = ("compiled", "agree", "none", "vacuous", "known difference")
+GOOD = ("compiled", "agree", "order", "none", "vacuous", "known difference")
 
-VERDICTS = ("disagree", "fault", "agree", "vacuous", "refused", "over limit", "warp")
+VERDICTS = ("disagree", "fault", "agree", "order", "vacuous", "refused", "over limit", "warp")
 
 Rows = dict[tuple, list[dict]]
 

@@ -47,7 +47,7 @@ def test_threads_and_their_derivatives_run_in_order():
                 assert "on the CPU" in str(error) and variant.is_adjoint
                 refused.add(kernel.name)
     assert refused == {"several_places", "bits_of_cells", "taken_in_turns"}
-    assert sum(kernel.ordered for kernel in programs) > 2 * len(KERNELS)
+    assert sum(kernel.order for kernel in programs) > 2 * len(KERNELS)
     rng = np.random.default_rng(0)
     texts = [CudaKernel(k, PLAIN).unit(rng.choice(["checked", "flat checked"]), 64).text for k in programs]
     for kernel, host in zip(programs, compile_host(texts), strict=True):

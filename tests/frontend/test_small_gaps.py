@@ -1,5 +1,6 @@
 """Unpacked arguments, the truth of arrays, types by `type(x)`, and comparisons of bools."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -202,3 +203,31 @@ def test_vectors_without_components_are_values_in_kernels(tmp_path):
         @wp.kernel
         def k(a: vec0, r: wp.array[float]):
             r[0] = wp.length(a)
+
+
+@wp.struct
+class Keyed:
+    key: int
+    value: wp.vec3
+
+
+@wp.kernel
+def picked(x: wp.array[Keyed], y: wp.array[Keyed], z: wp.array[float]):
+    i = wp.tid()
+    mine, other = x[i], Keyed(-i, wp.vec3(1.0))
+    y[i] = wp.where(mine.value[0] > 0.0, mine, other)
+    v = wp.vec4(1.0, 2.0, 3.0, 4.0)
+    v[3:1] = v[2:2]
+    z[i] = float(len(v[7:])) + wp.length_sq(v)
+
+
+def test_where_takes_structs_and_slices_may_be_empty():
+    values = np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
+    x = Keyed(key=np.arange(9, dtype=np.int32), value=values)
+    y, z = wp.launch(picked, 9, [x], [9, 9])
+    chosen = values[:, :1] > 0.0
+    np.testing.assert_array_equal(y.value, np.where(chosen, values, 1.0))
+    np.testing.assert_array_equal(y.key, np.where(chosen[:, 0], x.key, -x.key))
+    np.testing.assert_array_equal(z, 30.0)
+    gradient = jax.grad(lambda v: (wp.launch(picked, 9, [x.replace(value=v)], [9, 9])[0].value ** 2).sum())(values)
+    np.testing.assert_allclose(gradient, np.where(chosen, 2 * values, 0.0))

@@ -24,6 +24,7 @@ from jwarp.ir.nodes import Kernel, written_params
 from jwarp.ir.serialize import FORMAT, MAGIC, from_bytes
 from jwarp.launching.derive import Variant, derive
 from jwarp.launching.program import program_of
+from jwarp.launching.running import in_one_order
 
 SECONDS_EACH = 2.0  # of processor time
 
@@ -72,7 +73,7 @@ def bases() -> list[tuple[Kernel, str]]:
     for kernel in (gather, smooth, turn, placed):
         program = program_of(kernel, config.settings)
         if program.counters:
-            program = program.in_order
+            program = program.running(in_one_order)
         written = program.written
         floats = tuple(p for p, param in enumerate(program.kernel.params) if param.dtype.is_float and p not in written)
         adjoint = derive(program, Variant("adjoint", floats, written)).program.kernel

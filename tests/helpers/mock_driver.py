@@ -20,6 +20,7 @@ class MockDriver:
         self.library = ctypes.CDLL(library)
         self.library.mock_log.restype = ctypes.c_char_p
         self.library.mock_current.restype = ctypes.c_ulong
+        self.library.mock_piece.restype = ctypes.c_ulonglong
         self.library.mock_make_current.argtypes = (ctypes.c_ulong,)
         self._kept: list[object] = []
 
@@ -54,6 +55,13 @@ class MockDriver:
     def allocated(self) -> int:
         """How many pieces of memory have not been given back."""
         return self.library.mock_allocated()
+
+    def pieces(self) -> list[tuple[int, int]]:
+        """Addresses and sizes of the pieces of memory."""
+        size, found = ctypes.c_ulonglong(), []
+        while address := self.library.mock_piece(len(found), ctypes.byref(size)):
+            found.append((address, size.value))
+        return found
 
     def register(self, entry: str, kernel: Callable[[ctypes._Pointer, ctypes._Pointer], None]) -> None:
         """Runs kernel(words, shape) wherever `entry` is launched."""

@@ -130,13 +130,13 @@ class CpuKernel(AnalysedKernel):
     @functools.cached_property
     def ordered(self) -> bool:
         """Whether the threads of a batch element run one after the other; also those that may wait for others."""
-        return bool(self.kernel.ordered) or self.summary.waits
+        return bool(self.kernel.order) or self.summary.waits
 
     @functools.cached_property
     def options(self) -> Options:
         """What code for this processor is generated with: vectors of one thread where more would mix up their order."""
         exact, kernel = rounds_as_written(self.kernel), self.kernel
-        in_step = not self.summary.waits and (kernel.ordered != Order.NUMBERS or keeps_order(kernel))
+        in_step = not self.summary.waits and (kernel.order != Order.NUMBERS or keeps_order(kernel))
         in_step = in_step or kernel.block_dim > 0
         target = host_target() if in_step else host_target(1)
         return Options(target, contract=not exact, fast_math=self.settings.fast_math and not exact)

@@ -101,7 +101,7 @@ class CudaKernel(AnalysedKernel):
         kernel = settled(simplify(self.kernel), on_gpu=True)
         if kernel.block_dim:
             kernel = lower_tiles(kernel, routines=UNIT_RULES, flat=True)
-            if kernel.ordered:
+            if kernel.order:
                 _refuse_lanes(kernel)
         kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
         return simplify(kernel, flatten=is_cheap)

@@ -93,7 +93,7 @@ def shared_of(proofs: Proofs, bounds: bool) -> Shared:
 
 def sums_in_registers(kernel: Kernel) -> tuple[tuple, ...]:
     """The elements that every thread only adds to, as (array, *indices): each sums up before it adds."""
-    if kernel.block_dim or kernel.ordered:
+    if kernel.block_dim or kernel.order:
         return ()  # one thread adds
     only_added = sums_of(kernel)
     adds = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "atomic_add" and n.array in only_added]
@@ -153,7 +153,7 @@ class _Entry:
 
     def steps(self) -> list[str]:
         """The head of the loop, and of the condition inside it under which there is a thread number `n`."""
-        if self.kernel.ordered:
+        if self.kernel.order:
             return _in_order("(long long)blockIdx.x * blockDim.x + threadIdx.x", "(long long)gridDim.x * blockDim.x")
         return [
             "  const long long step = (long long)gridDim.x * blockDim.x;",
@@ -284,7 +284,7 @@ class _Blocks(_Entry):
         return TileEmitter(self.kernel, trusted, self.failures, self.thread, copies)
 
     def steps(self) -> list[str]:
-        if self.kernel.ordered:
+        if self.kernel.order:
             return _in_order("blockIdx.x", "gridDim.x")
         return ["  for (long long n = blockIdx.x; n < args.total; n += gridDim.x) {", "    {"]
 
@@ -307,7 +307,7 @@ class _Blocks(_Entry):
             *([f"{step}{DONE}:;"] if failure_texts(self.kernel) else []),
             *(
                 [f"{step}__syncthreads();  // until all are done with what the next one overwrites"]
-                if shared.size or self.kernel.ordered
+                if shared.size or self.kernel.order
                 else []
             ),
             "  }",

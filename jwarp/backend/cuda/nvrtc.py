@@ -128,7 +128,7 @@ def read_architectures(text: str) -> tuple[str, ...]:
 
 
 def compile_unit(unit: Unit, architecture: str) -> Code:
-    """The machine code of `unit` for one architecture, such as `sm_90`.
+    """The machine code of `unit` for one architecture, such as `sm_90`; its PTX alone for `compute_90`.
 
     Raises:
         Rejected: NVRTC found errors in the text.
@@ -148,7 +148,8 @@ def compile_unit(unit: Unit, architecture: str) -> Code:
         if error == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
             raise Rejected(log)
         _expect(error, log)
-        cubin = _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+        is_virtual = architecture.startswith("compute_")
+        cubin = b"" if is_virtual else _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
         ptx = _read(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).decode()
     finally:
         nvrtc.nvrtcDestroyProgram(program)

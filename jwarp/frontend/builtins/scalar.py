@@ -12,7 +12,19 @@ from jwarp.frontend.builtins import vector
 from jwarp.frontend.builtins.table import Builtin, check_count, check_same, define
 from jwarp.frontend.context import Context
 from jwarp.frontend.tiles import operators
-from jwarp.frontend.values.bindings import Binding, Composite, Number, PythonRef, TileRef, describe, flatten, rebuild
+from jwarp.frontend.values.bindings import (
+    Binding,
+    Composite,
+    Number,
+    PythonRef,
+    StructValue,
+    TileRef,
+    describe,
+    flatten,
+    layout,
+    rebuild,
+    type_of,
+)
 from jwarp.ir.attributes import Part, Separation
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Op, Operand, Value
@@ -376,9 +388,12 @@ clamp = define(
 def _lower_where(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     check_count("where", args, (3,), span)
     condition = ctx.condition(args[0], spans[0])
-    if isinstance(args[1], Composite) and isinstance(args[2], Composite) and args[1].type is args[2].type:
-        pairs = zip(args[1].items, args[2].items, strict=True)
-        return Composite(args[1].type, tuple(ctx.emit("select", condition, *p, span=span) for p in pairs))
+    if all(isinstance(x, (Composite, StructValue)) for x in args[1:]):
+        if layout(args[1], span) == layout(args[2], span):
+            pairs = zip(ctx.scalars(args[1], spans[1]), ctx.scalars(args[2], spans[2]), strict=True)
+            return rebuild(args[1], [ctx.emit("select", condition, *p, span=span) for p in pairs])
+        if isinstance(args[1], StructValue) and type_of(args[1], span) == type_of(args[2], span):
+            raise KernelTypeError("the arrays in these structs are not the same", span, "write `x if condition else y`")
     x, y = (ctx.scalar(args[k], spans[k], "argument of wp.where") for k in (1, 2))
     check_same("where", (x, y), span)
     return ctx.emit("select", condition, x, y, span=span)

@@ -19,6 +19,9 @@ def definition_of(function: Callable, adjoint: Any) -> Definition:
     Warp's code transformers have made another tree of it, that one counts.
     """
     definition = Definition.of(function)
+    if len(definition.lines) < definition.span.line and adjoint.source:  # its file is gone
+        above = [""] * (definition.span.line - 1)
+        definition = dataclasses.replace(definition, lines=[*above, *adjoint.source.splitlines(keepends=True)])
     if adjoint.transformers:
         return dataclasses.replace(definition, tree=functools.partial(_transformed, adjoint.tree, definition.span))
     code = function.__code__

@@ -9,6 +9,7 @@ from typing import Any
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.context import Context, Frame
 from jwarp.frontend.func import Func
+from jwarp.frontend.jax_function import JaxFunction
 from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
@@ -75,6 +76,18 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
             raise CompileError(f"`{function.name}` has a gradient of its own, so it cannot take or give tiles", span)
         result = with_gradient(ctx, function, arguments, result, body, span)
     return result if function.replay is None else _with_replay(ctx, function.replay, arguments, result, span)
+
+
+def call_jax_function(ctx: Context, function: JaxFunction, given: Arguments) -> Binding:
+    """What a function of jax.numpy gives."""
+    span = given.span
+    bound = _bound(function, given, {})
+    own = function.signature.bind(*given.values, **given.named).arguments  # without defaults, which Python fills in
+    arguments = {name: stored.as_value(ctx, bound[name], span) for name in own}
+    try:
+        return function.lowered(ctx, arguments, span)
+    except JwarpError as error:
+        raise (error if error.diagnostic.span == span else _inside(error, function, span)) from None
 
 
 def call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding:

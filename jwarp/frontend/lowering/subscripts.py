@@ -131,10 +131,9 @@ def _selector(ctx: Context, node: ast.expr, extent: int) -> composites.Selector:
         return index
     parts = (node.lower, node.upper, node.step)
     bounds = [None if part is None else _constant_integer(ctx, part) for part in parts]
-    positions = range(extent)[slice(*bounds)] if bounds[2] != 0 else ()
-    if not isinstance(positions, range) or not positions:
-        raise CompileError("this slice has no components", ctx.span(node))
-    return positions
+    if bounds[2] == 0:
+        raise CompileError("the step of a slice must not be zero", ctx.span(node))
+    return range(extent)[slice(*bounds)]
 
 
 def _check_component(ctx: Context, index: Value, extent: int) -> None:

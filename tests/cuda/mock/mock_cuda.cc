@@ -9,7 +9,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -42,7 +41,7 @@ struct State {
                                          {"major", 9},             {"minor", 0},          {"busy", 0}};
   std::map<Handle, std::string> entries;
   std::map<std::pair<Handle, int>, int> granted;  // dynamic shared memory of kernels on devices
-  std::set<Address> allocated;
+  std::map<Address, size_t> allocated;
   std::map<std::string, Run> kernels;
   Handle handles = 0;
   bool started = false;
@@ -80,7 +79,7 @@ Address allocate(size_t bytes) {
   void* memory = std::malloc(bytes);
   std::memset(memory, 0xff, bytes);
   const std::lock_guard<std::mutex> lock(state().mutex);
-  state().allocated.insert(reinterpret_cast<Address>(memory));
+  state().allocated[reinterpret_cast<Address>(memory)] = bytes;
   return reinterpret_cast<Address>(memory);
 }
 
@@ -158,6 +157,17 @@ Handle mock_current() { return current; }
 int mock_allocated() {
   const std::lock_guard<std::mutex> lock(state().mutex);
   return static_cast<int>(state().allocated.size());
+}
+// Where piece number k of these is, and how large; 0 where there are no more.
+Address mock_piece(int k, unsigned long long* bytes) {
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  for (const auto& piece : state().allocated) {
+    if (k-- == 0) {
+      *bytes = piece.second;
+      return piece.first;
+    }
+  }
+  return 0;
 }
 
 // The driver

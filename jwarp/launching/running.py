@@ -1,0 +1,31 @@
+"""How the threads of a launch must run: in which order, and whether they round as the kernel is written."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from jwarp.analysis.thread_order import depends_on_order, rounds_by_order
+from jwarp.config import Settings
+from jwarp.ir.nodes import Kernel, Order, rounds_as_written
+
+
+def by_settings(kernel: Kernel, settings: Settings) -> Kernel:
+    """The kernel with the order that the user asks for, where it shows."""
+    asked = settings.deterministic and kernel.order != Order.NUMBERS and depends_on_order(kernel)
+    return dataclasses.replace(kernel, order=Order.NUMBERS) if asked else kernel
+
+
+def by_settings_on_gpu(kernel: Kernel, settings: Settings) -> Kernel:
+    """The same on a GPU, where sums of floats have that order, too."""
+    asked = settings.deterministic and not kernel.order and rounds_by_order(kernel)
+    return dataclasses.replace(kernel, order=Order.NUMBERS) if asked else kernel
+
+
+def in_one_order(kernel: Kernel) -> Kernel:
+    """The kernel with an order that its derivatives have, too: they read what atomic operations found."""
+    return kernel if kernel.order else dataclasses.replace(kernel, order=Order.STEPS)
+
+
+def as_written(kernel: Kernel) -> Kernel:
+    """The kernel with results of the bits that a derivative computes itself, which looks at what the launch left."""
+    return kernel if rounds_as_written(kernel) else dataclasses.replace(kernel, exact=True)

@@ -1,0 +1,248 @@
+"""Generated and handwritten kernels as NVRTC compiles them, run by the PTX machine, against the interpreter.
+
+The machine refuses what a GPU would not do, or not always: accesses outside of arrays, races, barriers that some miss.
+`JWARP_FUZZ=long` tries many more random kernels, for JWARP_FUZZ_SECONDS.
+"""
+
+import random
+import time
+import warnings
+
+import numpy as np
+import pytest
+from cuda_compiling import REFUSED, bodies, saxpy, stencil
+from cuda_tiles import Scattered, in_blocks_of
+from fuzzing import LONG, SECONDS
+from gradient_kernels import KINDS
+from handwritten_kernels import grow_kernel, powers_adjoint_kernel, powers_kernel
+from host import pack
+from kernel_sources import Writer, load
+from op_kernels import agree, arguments, casts_of, close, inputs_of, operand_sets, ops_of
+from ptx_checks import Counts
+from ptx_running import PLAIN, PtxHandwritten, PtxKernel
+from tile_kernels import COLUMNS, ROWS, Program
+from tile_programs import product, softmax
+
+import jwarp as wp
+from jwarp.analysis.tape_sizes import fits_thread
+from jwarp.autodiff.reverse import vjp
+from jwarp.backend.cuda.compile import CudaKernel
+from jwarp.backend.interpreter.machine import run
+from jwarp.config import Settings, config
+from jwarp.errors import KernelWarning
+from jwarp.ir.ops import ELEMENTARY
+from jwarp.launching.derive import Variant, derive
+from jwarp.launching.program import program_of
+from jwarp.types import SCALARS, ArrayType, bfloat16, float16, float32, float64, int64
+
+pytestmark = pytest.mark.usefixtures("compiler")
+ORDERS = (0, -1, 7)
+
+
+@pytest.mark.parametrize("type_", SCALARS.values() if LONG else [float32, int64], ids=str)
+def test_operations(type_):
+    """All operations and conversions at corner values, to the bit but for elementary functions."""
+    for ops, inputs in ((ops_of(type_), inputs_of(type_, 1)), (casts_of(type_), operand_sets(type_, 1, 5)[:1])):
+        kernel, count = ops.kernel("kernel"), len(inputs[0])
+        args = arguments(ops, list(inputs), count)
+        expected, found = run(kernel, (count,), args), PtxKernel(kernel, "flat fast").run((count,), args)
+        arrays = sum(isinstance(p.type, ArrayType) for p in ops.inputs)
+        for (label, _), x, y in zip(ops.labels, found[arrays:], expected[arrays:], strict=True):
+            name = label.split()[0]
+            fits = close(x, y) if name in ELEMENTARY else agree(x, y)
+            if name.startswith("erf"):  # of products and sums, which the compiler rounds once
+                fits |= np.isclose(x, y, rtol=1e-12 if type_ is float64 else 1e-5, atol=0)
+            k = int(np.argmin(fits))
+            assert fits.all(), f"{label} of {[v[k] for v in inputs]}: {x[k]!r}, expected {y[k]!r}"
+
+
+def check_random(seed, folder):
+    rng = random.Random(seed)
+    generated = Writer(rng).kernel()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KernelWarning)
+        kernel = load(generated.source, folder).ir(Settings(max_unroll=rng.choice([0, 4, 16])))
+    made = CudaKernel(kernel, PLAIN)
+    dims = (*generated.dims[: kernel.tid_dims], *[1] * 4)[:4]
+    extents = tuple(np.shape(a) or None for a in generated.arguments)
+    own = made.version(dims, extents) if 0 not in dims else "checked"
+    flat = "flat " if len(generated.dims) <= kernel.tid_dims and rng.random() < 0.6 else ""
+    version = flat + rng.choice([own, "checked", "either"])
+    expected = run(made.proofs.kernel, generated.dims, generated.arguments)
+    found = PtxKernel(kernel, version).run(generated.dims, generated.arguments, rng.choice(ORDERS))
+    for k, (x, y) in enumerate(zip(found, expected, strict=True)):
+        fits = np.all(agree(x, y))
+        if not fits:  # functions are rounded otherwise, and products and sums together
+            fits = np.allclose(x.astype(float), y.astype(float), rtol=1e-2, atol=1e-2, equal_nan=True)
+        assert fits, f"seed {seed}, {version}, array {k}:\n{x}\nexpected\n{y}\n{generated.source}"
+
+
+@pytest.mark.skipif(LONG, reason="the long profile runs instead")
+@pytest.mark.parametrize("seed", range(12))
+def test_random_kernels(seed, tmp_path):
+    check_random(seed, tmp_path)
+
+
+@pytest.mark.skipif(not LONG, reason="JWARP_FUZZ=long is not set")
+def test_many_random_kernels(tmp_path):
+    first, end, count = random.SystemRandom().randrange(1 << 32), time.monotonic() + SECONDS, 0
+    while time.monotonic() < end:
+        check_random(first + count, tmp_path)
+        count += 1
+    print(f"{count} kernels from seed {first}")
+
+
+VARIANTS = (
+    Variant("tangent", (2,), (0,), fresh=(2,), for_gpu=True),
+    Variant("adjoint", (0,), (2,), fresh=(2,), for_gpu=True),
+    Variant("adjoint", (0,), (2,), along=(0,), fresh=(2,), for_gpu=True),
+)
+SELECTED = [k for kinds in KINDS.values() for k in kinds if k.name not in REFUSED]
+
+
+@pytest.mark.parametrize("kernel", SELECTED if LONG else SELECTED[::4], ids=lambda k: k.name)
+def test_derivatives(kernel):
+    rng = np.random.default_rng(3)
+    for variant in VARIANTS if LONG else VARIANTS[1 + len(kernel.name) % 2 :][:1]:
+        program = derive(program_of(kernel, config.settings), variant).program
+        made = PtxKernel(program.gpu_kernel, "flat checked")
+        for trips in (0, 5, 40):
+            args = [np.int32(trips) if p.type is wp.int32 else rng.uniform(0.35, 0.8, 5) for p in program.params]
+            expected, found = run(program.kernel, (5,), args), made.run((5,), args, int(rng.choice(ORDERS)))
+            names = [p.name for p in program.params if p.is_array]
+            for name, x, y in zip(names, found, expected, strict=True):
+                if name.startswith(("adj_", "dot_")):
+                    np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-11, err_msg=f"{kernel.name}, {trips} trips")
+
+
+@pytest.mark.parametrize("kernel", [saxpy, bodies, stencil], ids=lambda k: k.name)
+def test_gradients_of_plain_kernels(kernel):
+    """Forward, and the adjoint by all floats, in 70 threads or 4 x 5 x 6."""
+    program = program_of(kernel, config.settings)
+    floats = tuple(k for k, p in enumerate(program.params) if p.dtype.is_float and k not in program.written)
+    variant = Variant("adjoint", floats, program.written, fresh=program.written, for_gpu=True)
+    rng = np.random.default_rng(0)
+    for made in (program, derive(program, variant).program):
+        dims = (4, 5, 6) if kernel is stencil else (70,)
+        shapes = [(*dims[: p.type.dims], *p.type.components) if p.is_array else () for p in made.params]
+        args = [rng.uniform(0.5, 2.0, shape).astype(np.float32) for shape in shapes]
+        found = PtxKernel(made.gpu_kernel).run(dims, args)
+        for x, y in zip(found, run(made.gpu_kernel, dims, args), strict=True):
+            np.testing.assert_allclose(x, y, rtol=2e-4, atol=1e-4)
+
+
+@wp.kernel
+def scaled(x: wp.array2d[float], k: float, n: int, y: wp.array2d[float], total: wp.array[float]):
+    i, j = wp.tid()
+    y[i, j] = k * x[i, (j + n) % x.shape[1]]
+    wp.atomic_add(total, 0, x[i, j])
+    wp.atomic_add(total, 1, 1.0)
+
+
+def test_batches():
+    """Batch axes by strides: unbatched operands, and a sum that the whole batch shares."""
+    made, rng = PtxKernel(scaled.ir(), "either", block=32), np.random.default_rng(0)
+    a, b = 3, 2
+    x, k = rng.normal(size=(a, b, 4, 5)).astype(np.float32), rng.normal(size=b).astype(np.float32)
+    n = np.array([1, 4, 2], np.int32)
+    batched = [(True, True), (False, True), (True, False), (True, True)]
+    for total, axes in ((np.zeros(2, np.float32), (False, False)), (np.zeros((a, 2), np.float32), (True, False))):
+        for order, blocks in ((0, 5), (-1, 1), (7, 2)):
+            arrays = [x, k, n, np.zeros((a, b, 4, 5), np.float32), total.copy()]
+            words = pack(made.kernel.params, arrays, (4, 5), tid_dims=2, batch=(a, b), batched=[*batched, axes])
+            made.launch(words, arrays, order=order, blocks=blocks)
+            for i in range(a):
+                for j in range(b):
+                    np.testing.assert_array_equal(arrays[3][i, j], k[j] * np.roll(x[i, j], -int(n[i]), axis=1))
+            sums = x.astype(float).sum(axis=(1, 2, 3)) if axes[0] else x.astype(float).sum()
+            np.testing.assert_allclose(arrays[4][..., 0], sums, rtol=1e-5, atol=1e-5)
+
+
+@wp.kernel
+def positive(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    assert x[i] > 0.0
+    y[i] = wp.sqrt(x[i])
+
+
+def test_the_first_failed_check_is_noted():
+    program = program_of(positive, config.with_values(debug=True))
+    made = PtxKernel(program.kernel, "checked")
+    x = np.ones(200, np.float32)
+    x[[170, 33, 90]] = -1.0
+    with pytest.raises(RuntimeError, match=r"thread 33: .*assert"):
+        made.run((200,), [x, np.zeros(200, np.float32), *[np.zeros(200, np.int32)] * len(program.shadowed)], -1)
+
+
+# ---- tiles
+
+
+@pytest.mark.parametrize("seed", range(60 if LONG else 5))
+def test_random_tiles_with_exact_sums(seed):
+    rng = random.Random(seed)
+    case = Scattered(rng).case()
+    kernel = in_blocks_of(case.kernel, rng)
+    made = PtxKernel(kernel, rng.choice(["checked", "flat checked", "either"]))
+    expected = run(case.kernel, case.dims, case.arguments)
+    found = made.run(case.dims, case.arguments, rng.choice(ORDERS), blocks=1)  # all blocks in turn: their stores meet
+    for k, (x, y) in enumerate(zip(found, expected, strict=True)):
+        assert np.all(agree(x, y)), f"seed {seed}, array {k}:\n{x}\n{y}"
+
+
+@pytest.mark.parametrize("seed", range(40 if LONG else 3))
+def test_random_tiles(seed):
+    """Every operation on tiles, and the adjoint."""
+    rng = random.Random(seed)
+    kernel = in_blocks_of(Program(seed, steps=6).kernel(), rng)
+    derived = vjp(kernel, range(len(Program.PARAMS)), [2, 3]).kernel
+    values = np.random.default_rng(seed)
+    for made in (PtxKernel(k, "flat checked") for k in (kernel, derived) if fits_thread(k)):
+        args = [values.normal(size=(ROWS, COLUMNS)) for _ in made.kernel.params]
+        expected = run(made.made.kernel, (3,), args)
+        for x, y in zip(made.run((3,), args, rng.choice(ORDERS), blocks=1), expected, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-8 * (1 + np.abs(y).max()), err_msg=f"seed {seed}")
+
+
+PRODUCTS = [(float32, float32), (float16, float32), (bfloat16, float32), (float16, float16), (float64, float64)]
+
+
+@pytest.mark.parametrize("types", PRODUCTS, ids=lambda types: "-".join(map(str, types)))
+def test_products_that_fetch_ahead(types):
+    """No trip, one, and several, of a loop whose tiles have two places in turn."""
+    type_, sums = types
+    made = PtxKernel(product(type_, sums, 32, 16, 32, 64), "flat fast")
+    assert ("mma.sync" in made.text) == (type_ is not float32)
+    rng = np.random.default_rng(0)
+    for depth in (0, 32, 96):
+        a, b = (rng.normal(size=shape).astype(type_.dtype) for shape in ((64, depth), (depth, 48)))
+        expected, counts = a.astype(float) @ b.astype(float), Counts()
+        *_, c = made.run((2, 3), [a, b, np.full((64, 48), 7, sums.dtype)], counts=counts)
+        digits = 1e-14 if type_ is float64 else 1e-5 if sums is float32 else 2e-3
+        np.testing.assert_allclose(c.astype(float), expected, rtol=digits, atol=digits * (1 + depth))
+
+
+def test_softmax():
+    x = np.random.default_rng(1).normal(size=(3, 200)).astype(np.float32)
+    *_, y = PtxKernel(softmax(200, 96), "flat fast").run((3,), [x, np.zeros_like(x)])
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5)
+
+
+# ---- handwritten kernels
+
+
+def test_handwritten_kernels():
+    rng = np.random.default_rng(0)
+    x, bias, k = rng.normal(size=(7, 5)).astype(np.float32), rng.normal(size=5).astype(np.float32), np.float32(1.5)
+    (y,) = PtxHandwritten(powers_kernel()).run([35], [x, k, bias, 7, 5], [(7, 5)])
+    np.testing.assert_allclose(y, x * x * k + bias, rtol=1e-6)
+    adj_y = rng.normal(size=(7, 5)).astype(np.float32)
+    for order in ORDERS:
+        adjoint = PtxHandwritten(powers_adjoint_kernel())
+        adj_x, adj_k, adj_bias = adjoint.run([35], [x, k, adj_y], [(7, 5), (1,), (5,)], order)
+        np.testing.assert_allclose(adj_x, 2 * x * k * adj_y, rtol=1e-5)
+        np.testing.assert_allclose(adj_k, (x * x * adj_y).sum(), rtol=1e-5)
+        np.testing.assert_allclose(adj_bias, adj_y.sum(0), rtol=1e-5)
+    start = rng.normal(size=9).astype(np.float32)
+    (grown,) = PtxHandwritten(grow_kernel()).run([9], [np.arange(9.0), k, 9], [start])
+    np.testing.assert_allclose(grown, k * start + np.arange(9.0), rtol=1e-6, atol=1e-6)

@@ -1,0 +1,146 @@
+"""Faults that are planted in the code for GPUs: the PTX machine finds each, by a wrong result or by name."""
+
+import numpy as np
+import pytest
+from cuda_compiling import saxpy
+from ptx_memory import Fault
+from ptx_running import PtxHandwritten, PtxKernel
+from tile_programs import product, softmax
+
+import jwarp as wp
+from jwarp.backend.interpreter.machine import run
+from jwarp.types import float16, float32
+
+pytestmark = pytest.mark.usefixtures("compiler")
+A = wp.array[float]
+RNG = np.random.default_rng(0)
+
+
+@wp.kernel
+def total(x: A, sums: A):
+    wp.atomic_add(sums, 0, x[wp.tid()])
+
+
+@wp.kernel
+def moved(x: A, y: A):
+    i = wp.tid()
+    y[i] = x[i + 1]
+
+
+def numbers(*shape):
+    return RNG.uniform(0.5, 2.0, shape).astype(np.float32)
+
+
+def halves():
+    return [
+        RNG.normal(size=(32, 64)).astype(np.float16),
+        RNG.normal(size=(64, 48)).astype(np.float16),
+        np.zeros((32, 48)),
+    ]
+
+
+PRODUCT = product(float16, float32, 32, 16, 32, 64), "flat fast", (1, 3), halves
+SOFTMAX = softmax(200, 96), "flat fast", (3,), lambda: [numbers(3, 200), np.zeros((3, 200))]
+SAXPY = saxpy.ir(), "flat checked", (100,), lambda: [2.0, numbers(60), numbers(60)]
+FAST = saxpy.ir(), "flat fast", (100,), lambda: [2.0, numbers(100), numbers(100)]
+TOTAL = total.ir(), "flat fast", (100,), lambda: [numbers(100), np.zeros(1)]
+
+REDUCED = "if (lane_number() == 0) scratch[warp_number()] = value;\n    __syncthreads();\n    // Each"
+LANES = "const int lanes = lane_count<NT>();\n  const unsigned mask = lane_mask(lanes);\n  value = first"
+WAITED = "  if constexpr (NEWEST == 0) ptx::copy_wait_all();"
+ARRIVED = "  else ptx::copy_wait_group<NEWEST>();\n  __syncthreads();"
+FLUSHED = "for (int distance = 16; distance > 0; distance /= 2) total ="
+MULTIPLIED = '"r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])'
+
+
+def replaced(text, old, new):
+    assert old in text
+    return {text: text.replace(old, new)}
+
+
+# What is planted: the kernel, and words of the text, or of a header, that become others. Then the kind of fault by
+# which it is found; "wrong" stands for a wrong result.
+MUTANTS = {
+    "the halves of a fragment are swapped": (PRODUCT, replaced(MULTIPLIED, "[1]", "[2]"), "wrong"),
+    "the rows of B are its columns": (PRODUCT, replaced("load_matrices<!TRANS>(both", "!", ""), "wrong"),
+    "a step of a product is left out": (PRODUCT, replaced("for (int k = 0; k < K; k += Unit", "0", "Unit::k"), "wrong"),
+    "copies are not waited for": (PRODUCT, replaced(WAITED, "ptx::copy_wait_all();", "{}"), "wrong"),
+    "no barrier after copies": (PRODUCT, replaced(ARRIVED, "__syncthreads();", ""), "race"),
+    "one copy too many": (PRODUCT, replaced("at < ROWS * pieces; at += NT", "<", "<="), "bounds"),
+    "matrices begin anywhere": (PRODUCT, replaced("<TRANS>(x, rows +", "+", "+ 4 +"), "alignment"),
+    "no barrier in a reduction": (SOFTMAX, replaced(REDUCED, "__syncthreads();", ""), "race"),
+    "half of a block passes a barrier": (SOFTMAX, replaced(REDUCED, "__sync", "if (threadIdx.x < 48) __sync"), "race"),
+    "a thread ends before a barrier": (
+        SOFTMAX, replaced(LANES, "value =", 'if (threadIdx.x == 70) asm volatile("exit;");\n  value ='), "barrier"),
+    "a mask names half of the lanes": (SOFTMAX, replaced("return 0xffffffffu >>", "ffffffff", "ffff"), "lanes"),
+    "an index is not tested": (SAXPY, {"jw_inside(v_7, y_n0)": "true"}, "bounds"),
+    "more threads than there are": (FAST, {"if (n < args.total) {": "if (true) {"}, "bounds"),
+    "an input is written": (
+        SAXPY, replaced("const float* __restrict__ x = (const float*)", "const ", "") | {"if (v_8) y[": "if (v_8) x["},
+        "bounds"),
+    "what is written is read as constant": (FAST, {"= y[i0]": "= jw_read(&y[i0])"}, "constant"),
+    "a sum is no atomic": (TOTAL, {"jw_atomic_add((T*)first, total)": "*(volatile T*)first += total"}, "wrong"),
+    "lanes are left out of a sum": (TOTAL, replaced(FLUSHED, "16", "8"), "wrong"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_planted_faults(name):
+    (kernel, version, dims, make), edits, kind = MUTANTS[name]
+    args = [np.asarray(a, p.dtype.dtype) for a, p in zip(make(), kernel.params, strict=True)]
+    made = PtxKernel(kernel, version, edits=edits)
+    if kind != "wrong":
+        with pytest.raises(Fault) as caught:
+            made.run(dims, args)
+        assert caught.value.kind == kind, caught.value
+        return
+    found, expected = made.run(dims, args), run(made.made.kernel, dims, args)
+    assert not all(np.allclose(x, y, rtol=1e-2, atol=1e-2) for x, y in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("case", [PRODUCT, SOFTMAX, SAXPY, TOTAL], ids=lambda case: case[0].name)
+def test_nothing_planted(case):
+    kernel, version, dims, make = case
+    args = [np.asarray(a, p.dtype.dtype) for a, p in zip(make(), kernel.params, strict=True)]
+    made = PtxKernel(kernel, version)
+    for x, y in zip(made.run(dims, args), run(made.made.kernel, dims, args), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-3)
+
+
+def test_what_was_trusted():
+    """A launch whose accesses leave their arrays, of a version that does not test them."""
+    x = numbers(100)
+    made = PtxKernel(moved.ir(), "flat fast")
+    made.run((99,), [x, np.zeros(99)])
+    with pytest.raises(Fault, match=r"bounds: thread 35 of block 1: 4 bytes at .*behind parameter x of 400 bytes"):
+        made.run((100,), [x, np.zeros(100)])
+
+
+NEIGHBOURS = """\
+__global__ void neighbours(const float* x, float* y) {
+  __shared__ float row[64];
+  row[threadIdx.x] = x[threadIdx.x];
+  %s
+  y[threadIdx.x] = row[(threadIdx.x + %d) %% 64];
+}
+"""
+
+
+def neighbours(between, step):
+    kernel = wp.cuda_kernel(
+        NEIGHBOURS % (between, step), "neighbours", {"x": A, "y": A}, outputs=["y"], cpu=lambda x: x, block_dim=64
+    )
+    x = numbers(64)
+    (y,) = PtxHandwritten(kernel).run([64], [x], [64])
+    np.testing.assert_array_equal(y, np.roll(x, -step))
+
+
+def test_races_of_handwritten_kernels():
+    neighbours("__syncthreads();", 5)
+    neighbours("", 0)  # each its own
+    with pytest.raises(Fault, match="race: thread"):
+        neighbours("", 5)
+    with pytest.raises(Fault, match="race: thread"):
+        neighbours("__syncwarp();", 5)  # the last lanes read what another warp has
+    with pytest.raises(Fault, match="barrier: block 0 waits for ever"):
+        neighbours("if (threadIdx.x < 32) __syncthreads(); else __syncthreads(), __syncthreads();", 5)

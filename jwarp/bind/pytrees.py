@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
+import enum
 import typing
-import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from jwarp.arrays.memory import Memory
 from jwarp.arrays.view import Element, View, components_of
 from jwarp.bind.traced_memory import Shaped, TracedMemory, value_of
 from jwarp.bind.trees import Same, attributes, same
+from jwarp.caches import Cache
 from jwarp.devices import CPU
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.types import Struct
@@ -82,7 +82,7 @@ jax.tree_util.register_pytree_with_keys(
 
 # Objects
 
-_registered: weakref.WeakSet[type] = weakref.WeakSet()
+_registered = Cache[type, bool]("classes that JAX takes apart", "classes, which JAX keeps, too")
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def register_pytree(kind: type) -> type:
         jax.tree_util.register_pytree_with_keys(kind, with_keys, made, children)
     except ValueError:
         return kind  # JAX knows it
-    _registered.add(kind)
+    _registered.keep(kind, True)
     return kind
 
 
@@ -175,7 +175,7 @@ def is_part(value: Any, where: str) -> bool:
         return any(is_part(x, where) for x in value)
     if isinstance(value, dict):
         return any(is_part(x, where) for x in value.values())
-    if isinstance(value, (Struct, *_registered)):
+    if isinstance(value, Struct) or type(value) in _registered:
         return True
     names = attributes(value)
     if names is None:
@@ -208,11 +208,10 @@ def register_annotated(func: Any) -> None:
             annotation, Struct
         ):
             return
-        hints = _hints(annotation)
-        if not hints and not dataclasses.is_dataclass(annotation):
+        if issubclass(annotation, (enum.Enum, str, int, float, tuple, list, dict)):
             return
         register_pytree(annotation)
-        for hint in hints.values():
+        for hint in _hints(annotation).values():
             visit(hint)
 
     for hint in _hints(func).values():

@@ -9,6 +9,7 @@ from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record
 from jwarp.devices import get_device
 from jwarp.dispatch import arrays, eager, route
+from jwarp.dispatch.array_adjoint import launch_adjoint
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import read_kernel
 from jwarp.dispatch.instances import instance_for_launch, with_handles
@@ -161,8 +162,10 @@ def launch(
         if unknown:
             refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
         get_device(device)
-        if not adjoint and not record_cmd:
+        if not record_cmd:
             try:
+                if adjoint:
+                    return launch_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim, record_tape)
                 return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape)
             except JwarpError as error:
                 raise shortened(error) from error.__cause__

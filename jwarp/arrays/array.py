@@ -196,8 +196,13 @@ class array(Written):
         return made
 
     def seen(self, layout: View) -> array:
-        """Another view of the same memory."""
-        return array.of(self._require_data(), layout)
+        """Another view of the same memory, whose gradient is the same view of the gradient."""
+        made = array.of(self._require_data(), layout)
+        if self._grad is not None:
+            offset = self._grad.layout.offset + layout.offset - self.layout.offset
+            view = View(layout.element, layout.shape, layout.strides, offset)
+            made._grad = array.of(self._grad.memory, view)
+        return made
 
     def _require_data(self) -> Memory:
         if self.device is None:
@@ -283,12 +288,6 @@ class array(Written):
 
     # -- views
 
-    def _viewed(self, layout: View, name: str, *args: Any) -> array:
-        made = self.seen(layout)
-        if self._grad is not None:
-            made._grad = getattr(self._grad, name)(*args)
-        return made
-
     def __getitem__(self, key: Any) -> Any:
         self._require_data()
         keys = key if isinstance(key, tuple) else (key,)
@@ -304,7 +303,7 @@ class array(Written):
                 "single elements of an array cannot be read by an index outside of kernels",
                 hint="a.numpy()[i] reads one, and writes to it",
             )
-        return self._viewed(self.layout.sliced(keys), "__getitem__", key)
+        return self.seen(self.layout.sliced(keys))
 
     def __iter__(self) -> Iterator[array]:
         return (self[i] for i in range(self.shape[0]))
@@ -315,7 +314,7 @@ class array(Written):
         Raises:
             LaunchError: the array is not contiguous, or the number of elements differs.
         """
-        return self._viewed(self.layout.reshaped(shape), "reshape", shape)
+        return self.seen(self.layout.reshaped(shape))
 
     def flatten(self) -> array:
         """A view of the elements along one dimension.
@@ -323,11 +322,11 @@ class array(Written):
         Raises:
             LaunchError: the array is not contiguous.
         """
-        return self if self.ndim == 1 else self._viewed(self.layout.flattened(), "flatten")
+        return self if self.ndim == 1 else self.seen(self.layout.flattened())
 
     def transpose(self, axes: Any = None) -> array:
         """A view with the dimensions in another order; turned round if `axes` is left out."""
-        return self if self.ndim == 1 else self._viewed(self.layout.transposed(axes), "transpose", axes)
+        return self if self.ndim == 1 else self.seen(self.layout.transposed(axes))
 
     def view(self, dtype: Any) -> array:
         """A view of the same bytes as elements of another type.
@@ -337,7 +336,7 @@ class array(Written):
         Raises:
             KernelTypeError, LaunchError: they do not.
         """
-        return self._viewed(self.layout.seen_as(read_element(dtype)), "view", dtype)
+        return self.seen(self.layout.seen_as(read_element(dtype)))
 
     def contiguous(self) -> array:
         """The array, or a copy of one that is not contiguous."""
@@ -367,7 +366,7 @@ class array(Written):
         Raises:
             LaunchError: the array stands for a value that JAX traces.
         """
-        return making.host_content(self._require_data()).lend(self.layout)
+        return self._require_data().lend(self.layout)
 
     def list(self) -> list[Any]:
         """The elements in order, as Python's numbers; vectors and matrices as values of the kernel language."""

@@ -59,6 +59,14 @@ class Memory(abc.ABC):
     def write(self, view: View, value: Any) -> None:
         """Set the elements that a view shows to `value`, an array of NumPy (or JAX) that broadcasts to them."""
 
+    @abc.abstractmethod
+    def lend(self, view: View) -> np.ndarray:
+        """The elements that a view shows, for code that is not watched.
+
+        Raises:
+            LaunchError: they are not known yet, as JAX traces them.
+        """
+
     def keep(self, view: View) -> Kept:
         """A handle to what a view of it shows now, whatever is written later."""
         handle = Kept(self, view)

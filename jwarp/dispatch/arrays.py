@@ -10,9 +10,11 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
-from jwarp.arrays.making import host_content
+from jwarp.arrays.memory import HostMemory
+from jwarp.bind.compat import is_not_tracing
 from jwarp.config import config
 from jwarp.dispatch import route
+from jwarp.dispatch.array_traced import run_traced
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.ready import Ready
 from jwarp.errors import KernelTypeError, LaunchError
@@ -120,8 +122,16 @@ class ArrayLaunch(Command):
         return route.ready(self.call(host_of))
 
     def run(self) -> None:
+        if self.is_functional:
+            return run_traced(self.kernel, self.program, self.dims, self.block_dim, self.values)
         self.will_write()
         self.ready()()
+
+    @property
+    def is_functional(self) -> bool:
+        """Whether JAX values are written, or what JAX traces is launched."""
+        written = (self.values[p] for p in self.program.written)
+        return not is_not_tracing() or any(type(a) is array and not isinstance(a.memory, HostMemory) for a in written)
 
 
 def host_of(given: array) -> np.ndarray:
@@ -130,8 +140,7 @@ def host_of(given: array) -> np.ndarray:
     Raises:
         LaunchError: it stands for a value that JAX traces.
     """
-    host_content(given.memory)
-    return given.host()
+    return given.host() if isinstance(given.memory, HostMemory) else given.memory.lend(given.layout)
 
 
 def _check(kernel: str, param: Param, value: array) -> None:
@@ -171,8 +180,10 @@ def launch(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, 
             return
     dims = geometry.read_dim(dim, kernel.name)
     command = ArrayLaunch(kernel, dims, inputs, outputs, read_block_dim(block_dim, kernel.name))
-    if not listeners.idle:
+    if not listeners.idle or not is_not_tracing():
         return submit(command, is_told=record_tape)
+    if command.is_functional:
+        return command.run()
     command.will_write()
     made = command.ready()
     made()

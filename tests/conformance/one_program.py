@@ -9,6 +9,7 @@ import ast
 import contextlib
 import functools
 import importlib.metadata
+import inspect
 import io
 import json
 import os
@@ -82,7 +83,7 @@ def run(file: Path, arguments: list[str], repeat: int, wp: Any) -> tuple[dict[st
     first = time.perf_counter() - start
     found = arrays(vars(module), wp)
     step = getattr(vars(module).get("example"), "step", None)
-    again = once if step is None else step
+    again = once if step is None or inspect.signature(step).parameters else step
     seconds = []
     while repeat and (len(seconds) < repeat or (sum(seconds) < SECONDS and len(seconds) < MOST)):
         start = time.perf_counter()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from jwarp.arrays.memory import HostMemory, Memory, borrowed_memory
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import Device, get_device
-from jwarp.errors import LaunchError
+from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import Written, array_type, wanted_type
 from jwarp.types.arrays import element_of
 
@@ -43,6 +44,31 @@ class _ArrayAnnotation(Written):
 
 def _element(kind: Any) -> Any:
     return getattr(kind, "element", None) or element_of(kind)
+
+
+# Numbers of arrays, each of which only one has.
+_tokens = itertools.count()
+
+# Applies an operator of kernels to the elements of arrays: `wp.map`, which stands above.
+operate: list[Callable[..., Any]] = []
+
+
+def _operator(name: str) -> tuple[Any, Any, Any]:
+    """The methods of an operator: with the array on the left, on the right, and in place."""
+
+    def in_place(self: array, other: Any) -> array:
+        operate[0](name, self, other, out=self)
+        return self
+
+    def left(self: array, other: Any) -> array:
+        made: array = operate[0](name, self, other)
+        return made
+
+    def right(self: array, other: Any) -> array:
+        made: array = operate[0](name, other, self)
+        return made
+
+    return left, right, in_place
 
 
 class array(Written):
@@ -149,6 +175,7 @@ class array(Written):
         self.ndim, self.size = len(layout.shape), layout.size
         self.device = memory.device
         self._host: np.ndarray | None = None
+        self.token = next(_tokens)
 
     def _take(self, data: Any, dtype: Any, shape: tuple[int, ...] | None, copy: bool) -> None:
         """Begin with the content of `data`, or share it."""
@@ -402,6 +429,27 @@ class array(Written):
         if dtype is not None and found.dtype != dtype:
             return found.astype(dtype)
         return found.copy() if copy else found
+
+    # -- arithmetic, element by element
+
+    def __matmul__(self, other: Any) -> Any:
+        raise KernelTypeError("arrays have no @; functions of tiles multiply matrices in kernels")
+
+    __add__, __radd__, __iadd__ = _operator("add")
+    __sub__, __rsub__, __isub__ = _operator("sub")
+    __mul__, __rmul__, __imul__ = _operator("mul")
+    __truediv__, __rtruediv__, __itruediv__ = _operator("div")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _operator("floordiv")
+    __mod__, __rmod__, __imod__ = _operator("mod")
+    __pow__, __rpow__, __ipow__ = _operator("pow")
+
+    def __neg__(self) -> array:
+        made: array = operate[0]("neg", self)
+        return made
+
+    def __pos__(self) -> array:
+        made: array = operate[0]("pos", self)
+        return made
 
 
 class _Deleting:

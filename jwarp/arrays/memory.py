@@ -36,15 +36,17 @@ class Memory(abc.ABC):
         keepers: The handles to its content as it is now, which `will_write` saves. Whoever writes calls that where
             there are some.
         version: How often it was written.
+        plans: The launches that begin with an array of it and may be repeated, a cache; None for none.
     """
 
-    __slots__ = ("__weakref__", "device", "keepers", "origin", "version")
+    __slots__ = ("__weakref__", "device", "keepers", "origin", "plans", "version")
 
     def __init__(self, device: Device):
         self.device = device
         self.origin = place_of_caller()
         self.keepers: list[weakref.ref[Kept]] = []
         self.version = 0
+        self.plans: Any = None
 
     @property
     def made_at(self) -> str:

@@ -3,10 +3,10 @@
     python benchmarks/cuda_counts.py                # all cases, a minute or two
     python benchmarks/cuda_counts.py product saxpy  # those whose name contains one of these
 
-A line for each case: PTX instructions a thread, sectors of 32 bytes a thread that warps ask global memory for, bytes a thread
-asks for, and passes over the banks of shared memory (by loads and by stores) beside the fewest that their number
-of requests allows. For products these are of one step along K. These are counts of what NVRTC's PTX does, before ptxas makes
-machine code of it; they are no measured times, and say nothing about caches.
+A line for each case: PTX instructions a thread, sectors of 32 bytes a thread that warps ask global memory for,
+bytes a thread asks for, and passes over the banks of shared memory (by loads and by stores) beside the fewest that
+their number of requests allows. For products these are of one step along K. These are counts of what NVRTC's PTX
+does, before ptxas makes machine code of it; they are no measured times, and say nothing about caches.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np  # noqa: E402
 from cuda_compiling import bodies, saxpy, stencil  # noqa: E402
 from host import pack  # noqa: E402
 from ptx_checks import Counts  # noqa: E402
-from ptx_running import PtxKernel  # noqa: E402
+from ptx_running import PtxKernel, aligned  # noqa: E402
 from tile_programs import product  # noqa: E402
 
 import jwarp as wp  # noqa: E402
@@ -92,7 +92,7 @@ def batched(kernel: Any, batch: int, dims: tuple[int, ...]) -> Callable[[], Coun
     def count() -> Counts:
         made, counts = PtxKernel(kernel.ir(), "fast", block=BLOCK), Counts()
         given = arguments(made.kernel.params, dims)
-        arrays = [np.stack([a] * batch) if a.ndim else a for a in given]
+        arrays = [aligned(np.stack([a] * batch) if a.ndim else a, a.dtype) for a in given]
         axes = [(bool(a.ndim),) for a in given]
         words = pack(made.kernel.params, arrays, dims, tid_dims=made.kernel.tid_dims, batch=(batch,), batched=axes)
         made.launch(words, arrays, counts=counts)

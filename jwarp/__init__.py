@@ -6,6 +6,7 @@ The names below are public. Modules and subpackages are not: they change without
 from importlib.metadata import version as _version
 from typing import Never as _Never
 
+from jwarp import optim as optim
 from jwarp import types as types
 from jwarp import utils as utils
 from jwarp.api import device as device
@@ -18,8 +19,14 @@ from jwarp.api.dtypes import dtype_from_numpy as dtype_from_numpy
 from jwarp.api.dtypes import dtype_to_jax as dtype_to_jax
 from jwarp.api.dtypes import dtype_to_numpy as dtype_to_numpy
 from jwarp.api.explain import explain as explain
+from jwarp.api.functionalize import functionalize as functionalize
+from jwarp.api.geometry.bvh import Bvh as Bvh
 from jwarp.api.geometry.hash_grid import HashGrid as HashGrid
+from jwarp.api.geometry.mesh import Mesh as Mesh
 from jwarp.api.inspect import inspect as inspect
+from jwarp.api.jax_arrays import from_jax as from_jax
+from jwarp.api.jax_arrays import to_jax as to_jax
+from jwarp.api.jax_callable import jax_callable as jax_callable
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
@@ -82,6 +89,7 @@ from jwarp.api.streams import synchronize_event as synchronize_event
 from jwarp.api.streams import synchronize_stream as synchronize_stream
 from jwarp.api.streams import wait_event as wait_event
 from jwarp.api.streams import wait_stream as wait_stream
+from jwarp.api.tape import Tape as Tape
 from jwarp.api.timers import LOG_DEBUG as LOG_DEBUG
 from jwarp.api.timers import LOG_ERROR as LOG_ERROR
 from jwarp.api.timers import LOG_INFO as LOG_INFO
@@ -102,12 +110,29 @@ from jwarp.api.timers import set_logger as set_logger
 from jwarp.api.timers import timing_begin as timing_begin
 from jwarp.api.timers import timing_end as timing_end
 from jwarp.api.timers import timing_print as timing_print
+from jwarp.arrays.array import array as array
+from jwarp.arrays.array import array1d as array1d
+from jwarp.arrays.array import array2d as array2d
+from jwarp.arrays.array import array3d as array3d
+from jwarp.arrays.array import array4d as array4d
+from jwarp.arrays.create import clone as clone
+from jwarp.arrays.create import copy as copy
+from jwarp.arrays.create import empty_like as empty_like
+from jwarp.arrays.create import from_numpy as from_numpy
+from jwarp.arrays.create import full as full
+from jwarp.arrays.create import full_like as full_like
+from jwarp.arrays.create import ones as ones
+from jwarp.arrays.create import ones_like as ones_like
+from jwarp.arrays.create import zeros_like as zeros_like
 from jwarp.autodiff import inline as _inline  # noqa: F401 makes gradients of functions
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
 from jwarp.bind import derivatives as _derivatives  # noqa: F401 registers the rules
 from jwarp.bind import structs as _structs  # noqa: F401 lets JAX know of structs
 from jwarp.bind import transposed as _transposed  # noqa: F401 registers its rule
+from jwarp.bind.jax_functions.function import jax_func as jax_func
+from jwarp.bind.pytrees import register_pytree as register_pytree
+from jwarp.bind.pytrees import replace as replace
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
 from jwarp.config import DeterministicMode as DeterministicMode
 from jwarp.config import config as config
@@ -158,16 +183,18 @@ from jwarp.lib import spatial as _spatial  # noqa: F401 its rows
 from jwarp.lib import tile_random as _tile_random  # noqa: F401 its rows
 from jwarp.lib import transforms as _transforms  # noqa: F401 its rows
 from jwarp.lib.geometry import hash_grid as _hash_grid  # noqa: F401 its rows
+from jwarp.lib.geometry import mesh_signs as _mesh_signs  # noqa: F401 its rows
+from jwarp.lib.geometry import triangle_pairs as _triangle_pairs  # noqa: F401 its rows
+from jwarp.lib.geometry.bvh import BvhQuery as BvhQuery
+from jwarp.lib.geometry.bvh import MeshQuery as MeshQuery
+from jwarp.lib.geometry.bvh import MeshQueryAABB as MeshQueryAABB
 from jwarp.lib.geometry.hash_grid import HashGridQuery as HashGridQuery
+from jwarp.lib.geometry.mesh import MeshQueryPoint as MeshQueryPoint
+from jwarp.lib.geometry.mesh_rays import MeshQueryRay as MeshQueryRay
 from jwarp.types import SCALARS as _SCALARS
 from jwarp.types import Float as Float
 from jwarp.types import Int as Int
 from jwarp.types import Scalar as Scalar
-from jwarp.types import array as array
-from jwarp.types import array1d as array1d
-from jwarp.types import array2d as array2d
-from jwarp.types import array3d as array3d
-from jwarp.types import array4d as array4d
 from jwarp.types import indexedarray as indexedarray
 from jwarp.types import indexedarray1d as indexedarray1d
 from jwarp.types import indexedarray2d as indexedarray2d
@@ -185,6 +212,7 @@ globals().update(types.NAMED)  # vec3, mat33d, …
 globals().update(_BUILTINS)
 globals().update({name: row.function for name, row in _LIBRARY.items()})
 
+vars(types).update(array=array, array1d=array1d, array2d=array2d, array3d=array3d, array4d=array4d)  # as in Warp
 tile, tile_stack = _tile, _tile_stack  # outside kernels the types of parameters
 Function = Func  # as Warp calls it where it annotates a parameter
 

@@ -15,11 +15,12 @@ import jax.numpy as jnp
 
 from jwarp.api.cuda_kernel import cuda_kernel
 from jwarp.api.launch import launch
+from jwarp.arrays.array import array1d, array2d
 from jwarp.caches import cached
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.cuda_kernel import HandwrittenKernel
 from jwarp.launching.handwritten import MAX_GRID
-from jwarp.types import ScalarType, array1d, array2d, float32, float64, from_dtype, int32, int64, uint32, uint64
+from jwarp.types import ScalarType, float32, float64, from_dtype, int32, int64, uint32, uint64
 
 __all__ = ["reduce", "scan", "scatter_add", "segmented_sum"]
 

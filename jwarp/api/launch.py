@@ -7,7 +7,10 @@ from typing import Any, Literal, overload
 
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record
-from jwarp.dispatch import eager, route
+from jwarp.devices import get_device
+from jwarp.dispatch import array_plans, arrays, eager, route
+from jwarp.dispatch.array_adjoint import launch_adjoint
+from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import read_kernel
 from jwarp.dispatch.instances import instance_for_launch, with_handles
 from jwarp.dispatch.tracebacks import shortened
@@ -77,18 +80,23 @@ def launch(
     dim: int | Sequence[int],
     inputs: Values = (),
     outputs: Values | None = None,
-    *,
-    adjoint: bool = False,
     adj_inputs: Any = None,
     adj_outputs: Any = None,
-    block_dim: int | None = None,
-    record_cmd: bool = False,
+    device: Any = None,
     stream: Any = None,
+    adjoint: bool = False,
+    record_tape: bool = True,
+    record_cmd: bool = False,
+    max_blocks: int = 0,
+    block_dim: int | None = None,
     **unknown: Any,
 ) -> Any:
     """Run `kernel` with `dim` threads and return its outputs: new JAX arrays, or the NumPy arrays it wrote to.
 
     Works on concrete arrays and inside `jax.jit`, `jax.vmap`, `jax.lax.scan` and `jax.shard_map`.
+    A launch that is given a `wp.array` writes to any array of its own and returns None, as in Warp; the arguments after
+    `outputs` may stand in Warp's order.
+
     JAX arrays never change: what a kernel writes comes back as a new array. NumPy arrays given as outputs
     are written in place, without JAX and outside its transformations.
 
@@ -118,7 +126,10 @@ def launch(
             array (or number) for one that is wanted and added to it; or a dict by name. After them there may be
             one entry for each output with an initial content, for the gradient of that content. Left out,
             every differentiable input is wanted.
+        device: Where a launch on `wp.array`s runs: None or "cpu".
+        record_tape: Whether a `wp.Tape` that is open records a launch on `wp.array`s.
         record_cmd: Return a `wp.Launch` that runs this launch, and run nothing now.
+        max_blocks: Has no effect here.
         stream: The CUDA stream of a launch in place on a GPU: its handle, or an object with `__cuda_stream__`.
             Without one it is CUDA's default stream, and the call returns when the launch has ended. For JAX and
             NumPy arrays it must be None, as XLA chooses the stream.
@@ -142,13 +153,30 @@ def launch(
     Example:
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
+    is_plain = not (adjoint or record_cmd or unknown) and (device is None or device == "cpu")
+    if is_plain and array_plans.repeated(kernel, dim, inputs, outputs, block_dim):
+        return None
     kernel = read_kernel(kernel, "wp.launch")
     if kernel.handles:
         kernel, inputs = with_handles(kernel, inputs, outputs)
     if kernel.is_generic:
         kernel = instance_for_launch(kernel, inputs, outputs)
-    if unknown:
-        refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
+    if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
+        if unknown:
+            refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
+        get_device(device)
+        if not record_cmd:
+            try:
+                if adjoint:
+                    return launch_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim, record_tape)
+                return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape)
+            except JwarpError as error:
+                raise shortened(error) from error.__cause__
+        device, max_blocks, record_tape = None, 0, True
+        adj_inputs, adj_outputs = (None if adj in ((), []) else adj for adj in (adj_inputs, adj_outputs))
+    if unknown or device is not None or record_tape is not True or max_blocks:
+        others = {"device": device, "record_tape": record_tape, "max_blocks": max_blocks}
+        refuse_keywords(f"kernel '{kernel.name}': wp.launch", {**unknown, **others}, _KEYWORDS)
     if record_cmd:
         if stream is not None:
             raise LaunchError(

@@ -239,6 +239,7 @@ DERIVATIVES: dict[str, tuple[Rule, ...]] = {
     "erfcinv": (_inverse_bell(-1 / _STEEPNESS),),
     "select": (None, _if_chosen(True), _if_chosen(False)),
     "follow": (None, _same),
+    "slope": (_same, _times(2), None),
     "replayed": (_same, None),
     "symmetric": (_same, None, None),
     "separation": (_same,),

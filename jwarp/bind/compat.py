@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax._src import source_info_util
 from jax._src.array import ArrayImpl as Array
+from jax._src.core import get_opaque_trace_state as trace_state
 from jax._src.core import trace_state_clean as is_not_tracing
 from jax._src.debugging import debug_effect as print_effect
+from jax._src.lax import special as _special
 from jax.core import ShapedArray, Tracer
 from jax.export import DisabledSafetyCheck, symbolic_shape
-from jax.extend.core import Primitive
+from jax.extend.core import ClosedJaxpr, DebugInfo, DropVar, Jaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
 
@@ -19,22 +22,34 @@ __all__ = [
     "JIT",
     "Array",
     "DisabledSafetyCheck",
+    "DropVar",
+    "Literal",
     "Primitive",
     "ShapedArray",
     "SymbolicSize",
     "Tracer",
     "ad",
     "batching",
+    "computed_in_python",
     "dimension_variables",
+    "function_of",
+    "in_library",
     "is_known_zero",
     "is_not_tracing",
+    "key_implementation",
     "mlir",
     "named_operation",
+    "numbers_of_key",
     "output_aval",
     "placed_alike",
     "print_effect",
     "register_dce",
     "symbolic_shape",
+    "trace_state",
+    "traced_file",
+    "traced_name",
+    "user_place",
+    "with_x64",
     "x64_enabled",
     "zero_tangent",
 ]
@@ -110,3 +125,58 @@ def is_known_zero(tangent: Any) -> bool:
 def zero_tangent(primal: Any) -> Any:
     """The tangent of a value that depends on nothing differentiated."""
     return ad.Zero(jax.typeof(primal).to_tangent_aval())
+
+
+# -- jaxprs of functions that kernels call
+
+
+def with_x64(enabled: bool) -> Any:
+    """A `with` in which JAX keeps 64-bit types, or does not."""
+    return jax.enable_x64(enabled)
+
+
+def function_of(equation: Any, variables: Sequence[Any], results: Sequence[Any]) -> Callable[..., list[Any]]:
+    """An equation as a function of its variables, which gives some of its results."""
+    info = DebugInfo("jaxpr", equation.primitive.name, ("x",) * len(variables), ("y",) * len(results))
+    jaxpr = Jaxpr((), list(variables), list(results), [equation], equation.effects, debug_info=info)
+    return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))
+
+
+def user_place(equation: Any) -> tuple[str, int, int, int] | None:
+    """The file, line and columns of the user's code that an equation comes from; None if it comes from none."""
+    frame = source_info_util.user_frame(equation.source_info.traceback)
+    if frame is None:
+        return None
+    end = frame.end_column if frame.end_line == frame.start_line else frame.start_column + 1
+    return frame.file_name, frame.start_line, frame.start_column, end
+
+
+def traced_file(jaxpr: Any) -> str:
+    """The file of the function that a jaxpr was traced from, or nothing."""
+    return getattr(getattr(jaxpr, "debug_info", None), "func_filename", None) or ""
+
+
+def traced_name(jaxpr: Any) -> str:
+    """The name of the function that a jaxpr was traced from, or nothing."""
+    return getattr(getattr(jaxpr, "debug_info", None), "func_name", None) or ""
+
+
+def in_library(file: str) -> bool:
+    """Whether a file is JAX's own, or another one that users do not mean when they speak of their code."""
+    return not source_info_util.is_user_filename(file)
+
+
+def key_implementation(dtype: Any) -> Any:
+    """What makes the random numbers of keys of this dtype; None of other dtypes."""
+    return dtype._impl if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) else None
+
+
+def numbers_of_key(key: Any) -> Any:
+    """The numbers that keys of random numbers are made of, along a last axis."""
+    return jax.random.key_data(key)
+
+
+def computed_in_python(name: str) -> Callable[..., Any]:
+    """The function in jax.numpy by which JAX computes a special function that is a primitive."""
+    function = getattr(_special, f"{name}_impl")
+    return function if name.startswith("bessel") else _special._up_and_broadcast(function)

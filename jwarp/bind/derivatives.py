@@ -26,6 +26,7 @@ from jwarp.launching.derive import (
     in_known_order,
     is_alone,
     may_coincide,
+    refuse_order,
     refuse_race,
     rounding_as,
     switched_off,
@@ -395,6 +396,8 @@ def _transpose(
     batch: Batch,
 ) -> list[Any]:
     linear = [compat.ad.is_undefined_primal(x) for x in operands]
+    if variant.along:
+        refuse_order(launch.program)
     kind = next(s.kind for s, is_linear in zip(sources, linear, strict=True) if is_linear)
     pairs = zip(sources, operands, batch.operands, linear, strict=True)
     values = {s: (x, m) for s, x, m, is_linear in pairs if not is_linear}

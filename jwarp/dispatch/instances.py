@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.arrays.array import array
 from jwarp.bind import compat
 from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
@@ -17,7 +18,7 @@ from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import arguments
-from jwarp.types import CompositeValue, Struct, arrays_of, from_dtype, indexedarray
+from jwarp.types import CompositeValue, Struct, array_of, arrays_of, from_dtype, indexedarray
 from jwarp.wire import Role
 
 MAX_CHOICES = 256
@@ -103,12 +104,16 @@ def choice_key(kernel: Any, inputs: Sequence[Any], outputs: Sequence[Any] = ()) 
             parts.append(kind)
         elif kind is np.ndarray:
             parts.append((value.shape, value.dtype))
+        elif kind is array:
+            parts.append((value.ndim, value.dtype))
         else:
             return None
     for value in outputs:
         kind = type(value)
         if kind is compat.Array or kind is np.ndarray:
             parts.append((value.shape, value.dtype))
+        elif kind is array:
+            parts.append((value.ndim, value.dtype))
         elif kind is int or (kind is tuple and all(type(n) is int for n in value)):
             parts.append(value)
         else:
@@ -118,6 +123,8 @@ def choice_key(kernel: Any, inputs: Sequence[Any], outputs: Sequence[Any] = ()) 
 
 def _seen(value: Any, is_output: bool) -> Seen:
     """What is known of the type of an argument."""
+    if type(value) is array:
+        return Seen(f"{value!r}", kind=array_of(value.dtype, value.ndim))
     if isinstance(value, Struct):
         return Seen(f"the struct {type(value)!r}", kind=type(value))
     if isinstance(value, CompositeValue) and value.kind is not None and value.ndim == value.kind.rank:

@@ -21,6 +21,7 @@ from jwarp.caches import Cache
 from jwarp.errors import JwarpError
 from jwarp.frontend.by_name import ByName
 from jwarp.frontend.func import Func, Lambda
+from jwarp.frontend.jax_function import JaxFunction
 from jwarp.frontend.meaning import meaning
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.source import Definition, capture, file_lines
@@ -229,6 +230,11 @@ def _native(content: _Content, func: NativeFunc) -> None:
     _func(content, func)
 
 
+def _traced(content: _Content, func: JaxFunction) -> None:
+    """What it does is known when JAX has traced it for the types of a call."""
+    raise _Unknown
+
+
 def _named(content: _Content, thing: Any) -> None:
     """A builtin, or a kernel, which no kernel can use."""
     content.texts.append(f"{type(thing).__qualname__} {thing.__module__} {thing.name}")
@@ -353,6 +359,7 @@ _OF_BASES: tuple[tuple[type, _Rule], ...] = (
     (type, _class),
     (tuple, _record_of_names),
     (NativeFunc, _native),
+    (JaxFunction, _traced),
     (Func, _func),
     (ByName, _named),
 )

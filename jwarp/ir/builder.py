@@ -48,6 +48,10 @@ class Builder:
         """How many blocks are open; one where what is appended surely runs."""
         return len(self._open)
 
+    def is_open(self, nodes: list[Node]) -> bool:
+        """Whether these are the nodes of the innermost open block or of one around it."""
+        return any(known is nodes for known in self._open)
+
     def append(self, node: Node) -> None:
         self.nodes.append(node)
 

@@ -191,6 +191,22 @@ def _derive(program: GeneratedProgram, variant: Variant) -> DerivedLaunch:
     return DerivedLaunch(own, tuple(feeds), same, tuple((p, places[p]) for p in variant.gathered if p in places))
 
 
+def refuse_order(program: GeneratedProgram) -> None:
+    """Refuse the transpose of a second derivative where it would be taken for the one in the other order.
+
+    Raises:
+        NotDifferentiableError: the author of a function says what its derivative is, which need not be one.
+    """
+    for node in nodes.walk(program.differentiated.body):
+        if isinstance(node, nodes.Op) and node.name == "slope" and node.attr is not None:
+            raise NotDifferentiableError(
+                f"kernel `{program.name}`: the gradient of a gradient was asked for through `{node.text}`, whose "
+                "author says what its derivative is: derivatives of that may depend on their order",
+                node.span,
+                "take the outer derivative in forward mode: jax.hessian, jax.jacfwd or jax.jvp of the gradient",
+            )
+
+
 def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotDifferentiableError | None]:
     """The first derivative, and where that needs a tape that a GPU has no place for, one that does without.
 

@@ -15,7 +15,7 @@ from jwarp.frontend.builtins.table import library
 from jwarp.frontend.func import func
 from jwarp.lib.polynomial import polynomial
 from jwarp.lib.search import lower_bound
-from jwarp.types import NAMED, Reference, array, float32, float64, int32, uint32
+from jwarp.types import NAMED, Reference, array_type, float32, float64, int32, uint32
 
 State = Reference(uint32, takes_values=True)
 vec2, vec3 = NAMED["vec2"], NAMED["vec3"]
@@ -125,7 +125,7 @@ def randn(state: State) -> float32:
 
 @library("sample_cdf(state: uint32, cdf: array[float]) -> int")
 @func
-def sample_cdf(state: State, cdf: array(dtype=float32)) -> int32:
+def sample_cdf(state: State, cdf: array_type(float32, 1)) -> int32:
     """The index of the first element of `cdf`, sorted numbers up to 1, that is not below a random float."""
     return lower_bound(cdf, randf(state))
 

@@ -6,12 +6,8 @@ from jwarp.types.arrays import ArrayType as ArrayType
 from jwarp.types.arrays import StructArrayType as StructArrayType
 from jwarp.types.arrays import StructType as StructType
 from jwarp.types.arrays import Type as Type
-from jwarp.types.arrays import array as array
-from jwarp.types.arrays import array1d as array1d
-from jwarp.types.arrays import array2d as array2d
-from jwarp.types.arrays import array3d as array3d
-from jwarp.types.arrays import array4d as array4d
 from jwarp.types.arrays import array_of as array_of
+from jwarp.types.arrays import array_type as array_type
 from jwarp.types.arrays import as_type as as_type
 from jwarp.types.arrays import element_of as element_of
 from jwarp.types.arrays import user_type as user_type
@@ -133,6 +129,8 @@ from jwarp.types.tiles import scalar_of as scalar_of
 from jwarp.types.tiles import shape_of as shape_of
 from jwarp.types.tiles import tile_type as tile_type
 from jwarp.types.tiles import with_shape as with_shape
+from jwarp.types.written import Written as Written
+from jwarp.types.written import meant as meant
 
 globals().update(NAMED)  # vec3, mat33d, …
 globals().update(MAKERS)  # vector, matrix and those of other kinds

@@ -1,4 +1,4 @@
-"""Arrays and structs as types of parameters, and the annotations that users write for arrays."""
+"""Arrays and structs as types of parameters."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jwarp.types.composites import Composite, CompositeType
 from jwarp.types.patterns import Bound, Pattern, as_pattern, filled, fits
 from jwarp.types.scalars import ScalarType, as_scalar
 from jwarp.types.tiles import MAX_DIMS
+from jwarp.types.written import meant
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,14 @@ class StructType(type):
 
     fields: dict[str, AnyType]
     indexed: ArrayType | None = None  # of the structs that stand for indexed arrays: what kernels see
-    is_handle = False  # whether it is passed for a number that names it, as the arrays of a mesh for `mesh.id`
+    # The type whose parameters of functions take it too, if any: uint64 for the arrays of a mesh, which it names.
+    stands_for: Any = None
     following: Any = None  # of what loops go over: the function that gives the next one, `while following(x, item):`
+
+    @property
+    def is_handle(cls) -> bool:
+        """Whether it is passed for a number that names it."""
+        return cls.stands_for is not None and not isinstance(cls.stands_for, StructType)
 
     def __repr__(cls) -> str:
         return cls.__name__
@@ -105,6 +112,7 @@ AnyType = Type | StructType | StructArrayType
 
 def as_type(annotation: Any) -> AnyType | None:
     """The type of a parameter annotated with `annotation`, or None."""
+    annotation = meant(annotation)
     if isinstance(annotation, (StructType, StructArrayType)):
         return annotation
     if isinstance(annotation, CompositeType) and annotation is not Composite:
@@ -134,7 +142,13 @@ def _has_content(struct: StructType) -> bool:
     return any(_has_content(kind) if isinstance(kind, StructType) else True for kind in struct.fields.values())
 
 
-def _array_type(dtype: Any, ndim: Any) -> Any:
+def array_type(dtype: Any, ndim: Any) -> Any:
+    """The type of arrays of `ndim` axes (or a `Literal` of that) of elements `dtype`; a pattern where that is one.
+
+    Raises:
+        KernelTypeError: there are no such arrays.
+    """
+    ndim = get_args(ndim)[0] if get_origin(ndim) is Literal else ndim
     is_composite = isinstance(dtype, CompositeType) and dtype is not Composite
     element = dtype if is_composite or isinstance(dtype, StructType) else as_scalar(dtype)
     element = element or as_pattern(dtype, _written)
@@ -148,48 +162,3 @@ def _array_type(dtype: Any, ndim: Any) -> Any:
     if not isinstance(ndim, int) or not 1 <= ndim <= MAX_DIMS:
         raise KernelTypeError(f"wp.array: ndim must be 1 to {MAX_DIMS}, not {ndim!r}")
     return array_of(element, ndim)
-
-
-class array:
-    """Annotation of an array parameter: `wp.array[float]` or `wp.array(dtype=float, ndim=2)`."""
-
-    _ndim = 1
-
-    def __class_getitem__(cls, dtype: Any) -> Any:
-        ndim: Any = cls._ndim
-        if isinstance(dtype, tuple) and len(dtype) == 2 and cls is array:
-            dtype, ndim = dtype
-            ndim = get_args(ndim)[0] if get_origin(ndim) is Literal else ndim
-        return _array_type(dtype, ndim)
-
-    def __new__(cls, *given: Any, dtype: Any = None, ndim: int | None = None, **other: Any) -> Any:
-        # In Warp this also makes arrays: wp.array(data, dtype=float, device="cpu").
-        is_data = bool(given) and wanted_type(given[0]) is None and not isinstance(given[0], type)
-        if is_data or other or len(given) > 1 or (given and dtype is not None):
-            raise KernelTypeError(
-                "wp.array is only the type of a parameter: it makes no arrays",
-                hint="give NumPy or JAX arrays to wp.launch and to JAX functions as they are",
-            )
-        return _array_type(given[0] if given else dtype, cls._ndim if ndim is None else ndim)
-
-
-class array1d(array):
-    """Annotation of a 1-D array parameter."""
-
-
-class array2d(array):
-    """Annotation of a 2-D array parameter."""
-
-    _ndim = 2
-
-
-class array3d(array):
-    """Annotation of a 3-D array parameter."""
-
-    _ndim = 3
-
-
-class array4d(array):
-    """Annotation of a 4-D array parameter."""
-
-    _ndim = 4

@@ -13,7 +13,7 @@ import numpy as np
 
 from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types.arrays import AnyType, ArrayPattern, ArrayType, StructType, array, array2d, array3d, array4d
+from jwarp.types.arrays import AnyType, ArrayPattern, ArrayType, StructType, array_type
 from jwarp.types.patterns import Bound, Pattern
 from jwarp.types.scalars import int32
 from jwarp.types.structs import Struct
@@ -69,16 +69,17 @@ class indexedarray:
     """
 
     __slots__ = ("data", "indices")
-    _annotation: Any = array
+    _ndim = 1
     data: Any
     indices: tuple[Any, ...]
 
     def __class_getitem__(cls, dtype: Any) -> Any:
-        return indexed_type(cls._annotation[dtype])
+        is_pair = isinstance(dtype, tuple) and len(dtype) == 2
+        return indexed_type(array_type(*dtype) if is_pair else array_type(dtype, cls._ndim))
 
     def __new__(cls, data: Any = None, indices: Any = None, dtype: Any = None, ndim: int | None = None) -> Any:
         if data is None:
-            return indexed_type(cls._annotation(dtype=dtype, **({} if ndim is None else {"ndim": ndim})))
+            return indexed_type(array_type(dtype, cls._ndim if ndim is None else ndim))
         made = object.__new__(cls)
         made.data = data
         made.indices = tuple(indices) if isinstance(indices, (list, tuple)) else (indices,)
@@ -119,21 +120,21 @@ class indexedarray2d(indexedarray):
     """Annotation of an indexed array of two dimensions."""
 
     __slots__ = ()
-    _annotation = array2d
+    _ndim = 2
 
 
 class indexedarray3d(indexedarray):
     """Annotation of an indexed array of three dimensions."""
 
     __slots__ = ()
-    _annotation = array3d
+    _ndim = 3
 
 
 class indexedarray4d(indexedarray):
     """Annotation of an indexed array of four dimensions."""
 
     __slots__ = ()
-    _annotation = array4d
+    _ndim = 4
 
 
 def indexed_parts(where: str, kind: StructType, value: indexedarray) -> Mapping[str, Any]:

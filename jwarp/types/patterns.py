@@ -23,6 +23,7 @@ from jwarp.types.scalars import (
     uint32,
     uint64,
 )
+from jwarp.types.written import meant
 
 # As Warp has them: `x: wp.Float` takes numbers of every type of floats. Each use stands for itself there.
 Int = TypeVar("Int", int, int8, uint8, int16, uint16, uint32, int64, uint64)
@@ -107,7 +108,7 @@ def fits(kind: Any, wanted: Any, bound: Bound) -> bool:
     """Whether a type is what is wanted: that type, one that a pattern stands for, or what its number would name."""
     if isinstance(wanted, Pattern):
         return wanted.fits(kind, bound)
-    return bool(wanted == kind) or (wanted is uint64 and getattr(kind, "is_handle", False))
+    return bool(wanted == kind) or (getattr(kind, "stands_for", None) is wanted is not None)
 
 
 def filled(wanted: Any, bound: Bound) -> Any:
@@ -122,6 +123,7 @@ def is_open(wanted: Any) -> bool:
 
 def as_pattern(annotation: Any, known: Any = as_scalar) -> Pattern | None:
     """The pattern that an annotation is, or None. `known` finds the types that constraints of variables name."""
+    annotation = meant(annotation)
     if isinstance(annotation, Pattern) and not annotation.is_block:
         return annotation
     if annotation is Any:
@@ -142,8 +144,8 @@ def _options(variable: TypeVar, known: Any) -> tuple[Any, ...] | None:
     if not named:
         return None
     found = tuple(as_pattern(option, known) or known(option) for option in named)
-    for option, meant in zip(named, found, strict=True):
-        if meant is None:
+    for option, known_as in zip(named, found, strict=True):
+        if known_as is None:
             raise KernelTypeError(
                 f"the type variable {variable.__name__} is constrained to {option!r}, which is no type of the kernel "
                 "language",

@@ -201,6 +201,7 @@ CUDA_RULES: dict[str, Rule] = {
     "max": _helper("max"),
     "copysign": _function("copysign"),
     "follow": lambda node, x: x[0],
+    "slope": lambda node, x: x[0],
     "symmetric": lambda node, x: x[0],
     "separation": lambda node, x: x[0],
     "replayed": lambda node, x: x[0],

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from jwarp.arrays import create
+from jwarp.arrays.array import array
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.builtins.table import PYTHON_BUILTINS, Builtin, check_count, define
 from jwarp.frontend.context import Context
@@ -27,7 +29,6 @@ from jwarp.types import (
     ScalarType,
     StructArrayType,
     StructType,
-    array,
     as_scalar,
     user_type,
 )
@@ -129,7 +130,7 @@ def _local_array(name: str) -> Builtin:
     )
     return define(
         forms,
-        """An array of this thread's own, all zeros.
+        """An array of zeros: in a kernel this thread's own, outside of kernels one that launches write to.
 
         `shape` is a constant integer, or a tuple of up to four; `dtype` a scalar, vector, matrix or struct type.
 
@@ -138,7 +139,7 @@ def _local_array(name: str) -> Builtin:
             KernelTypeError: `dtype` is no such type.""",
         _lower_zeros,
         binds=True,
-        outside=f"outside kernels arrays are NumPy's or JAX's: jnp.{name}(…)",
+        host=getattr(create, name),
     )
 
 

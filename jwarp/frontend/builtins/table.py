@@ -45,6 +45,7 @@ class Builtin(Described):
     operation: str = ""
     binds: bool = False  # whether `lower` takes one argument for each parameter, also for those left out
     outside: str = ""  # what to use instead outside kernels
+    host: Callable[..., Any] | None = None  # what a call outside kernels is
     reading: Reading = Reading()
 
     def arguments(
@@ -81,6 +82,8 @@ class Builtin(Described):
         )
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        if self.host is not None:
+            return self.host(*args, **named)
         if self.outside:
             raise KernelTypeError(f"wp.{self.name} can only be called inside a kernel", hint=self.outside)
         if not self.operation or named or any(isinstance(a, CompositeValue) for a in args):

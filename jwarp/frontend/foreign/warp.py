@@ -18,7 +18,18 @@ from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.foreign.functions import function_of
 from jwarp.frontend.lowering.derivatives import grad
 from jwarp.frontend.meaning import reads
-from jwarp.types import SCALARS, Reference, Struct, StructType, array, indexedarray, struct, tile, tile_stack, unchecked
+from jwarp.types import (
+    SCALARS,
+    Reference,
+    Struct,
+    StructType,
+    array_type,
+    indexedarray,
+    struct,
+    tile,
+    tile_stack,
+    unchecked,
+)
 
 PACKAGE = "warp"
 
@@ -104,7 +115,7 @@ def _composite(kind: Any) -> Any:
 
 def _array(annotation: Any) -> Any:
     """The type of an array parameter, from an annotation or an array."""
-    return array(dtype=counterpart(annotation.dtype), ndim=annotation.ndim)
+    return array_type(counterpart(annotation.dtype), annotation.ndim)
 
 
 def _indexed_array(annotation: Any) -> Any:

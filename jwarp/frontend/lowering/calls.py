@@ -15,10 +15,11 @@ from jwarp.frontend.builtins.table import BUILTINS, PYTHON_BUILTINS, Builtin, Re
 from jwarp.frontend.builtins.tile.calls import TileBuiltin
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
+from jwarp.frontend.jax_function import JaxFunction
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.frontend.lowering.arguments import Arguments, read_arguments
 from jwarp.frontend.lowering.derivatives import GradientOf, call_gradient
-from jwarp.frontend.lowering.inlining import call_function, call_native
+from jwarp.frontend.lowering.inlining import call_function, call_jax_function, call_native
 from jwarp.frontend.lowering.rules import expression, lower, unsupported
 from jwarp.frontend.native import NativeFunc
 from jwarp.frontend.syntax.source import place_of
@@ -147,6 +148,7 @@ Rule = Callable[[Context, Any, Arguments], Binding]
 # A row holds for things of its kind that those before do not hold for.
 _CALLED: tuple[tuple[type, Rule, Reading], ...] = (
     (NativeFunc, _call_native, Reading()),
+    (JaxFunction, call_jax_function, Reading()),
     (Func, call_function, Reading()),
     (GradientOf, call_gradient, Reading()),
     (TileBuiltin, _call_tile_builtin, Reading()),

@@ -9,9 +9,11 @@ from typing import Any
 from jwarp.errors import CompileError, JwarpError, KernelTypeError, Span
 from jwarp.frontend.context import Context, Frame
 from jwarp.frontend.func import Func
+from jwarp.frontend.jax_function import JaxFunction
 from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
+from jwarp.frontend.lowering.functions import called, kept, kind_of
 from jwarp.frontend.lowering.gradients import with_gradient
 from jwarp.frontend.lowering.natives import native_result
 from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
@@ -41,6 +43,10 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
     bound: Bound = {}
     arguments = stored.borrowed(ctx, function, _bound(function, given, bound), span)
+    call = kind_of(ctx, function, arguments)
+    if call is not None and (known := called(ctx, call, span)) is not None:
+        return known
+    said = len(ctx.warnings)
     targets = reference_targets(ctx, function, given, arguments)
     read_again(ctx, function, targets, arguments)
     lent = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
@@ -67,6 +73,8 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         ctx.stack.pop()
         ctx.frame, ctx.only_scalars = caller, only_scalars
     leave_references(ctx, function, targets, arguments, after)
+    if call is not None and len(ctx.warnings) == said:
+        return kept(ctx, call, start, result, span)
     if ctx.in_gradient:
         return result
     body = nodes[start:]
@@ -75,6 +83,18 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
             raise CompileError(f"`{function.name}` has a gradient of its own, so it cannot take or give tiles", span)
         result = with_gradient(ctx, function, arguments, result, body, span)
     return result if function.replay is None else _with_replay(ctx, function.replay, arguments, result, span)
+
+
+def call_jax_function(ctx: Context, function: JaxFunction, given: Arguments) -> Binding:
+    """What a function of jax.numpy gives."""
+    span = given.span
+    bound = _bound(function, given, {})
+    own = function.signature.bind(*given.values, **given.named).arguments  # without defaults, which Python fills in
+    arguments = {name: stored.as_value(ctx, bound[name], span) for name in own}
+    try:
+        return function.lowered(ctx, arguments, span)
+    except JwarpError as error:
+        raise (error if error.diagnostic.span == span else _inside(error, function, span)) from None
 
 
 def call_native(ctx: Context, function: NativeFunc, given: Arguments) -> Binding:

@@ -1,0 +1,482 @@
+"""`wp.array`: the annotation of a parameter, and an array that changes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from jwarp.arrays import making
+from jwarp.arrays.commands import submit
+from jwarp.arrays.content import elements_of, read_element
+from jwarp.arrays.memory import HostMemory, Memory, borrowed_memory
+from jwarp.arrays.view import View, read_shape
+from jwarp.arrays.writes import Copy, Fill, copy_range, fill
+from jwarp.devices import Device, get_device
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types import Written, array_type, wanted_type
+from jwarp.types.arrays import element_of
+
+
+class _ArrayAnnotation(Written):
+    """What `wp.array[float]` is: the type of a parameter or field."""
+
+    __slots__ = ("array_type", "dtype", "ndim")
+
+    def __init__(self, dtype: Any, ndim: Any):
+        self.array_type = array_type(dtype, ndim)
+        self.dtype, self.ndim = _element(self.array_type), self.array_type.dims
+
+    def __repr__(self) -> str:
+        return repr(self.array_type)
+
+    def __reduce__(self) -> Any:
+        return _ArrayAnnotation, (self.dtype, self.ndim)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Written) and self.array_type == other.array_type
+
+    def __hash__(self) -> int:
+        return hash(self.array_type)
+
+
+def _element(kind: Any) -> Any:
+    return getattr(kind, "element", None) or element_of(kind)
+
+
+# Numbers of arrays, each of which only one has.
+_tokens = itertools.count()
+
+# Applies an operator of kernels to the elements of arrays: `wp.map`, which stands above.
+operate: list[Callable[..., Any]] = []
+
+
+def _operator(name: str) -> tuple[Any, Any, Any]:
+    """The methods of an operator: with the array on the left, on the right, and in place."""
+
+    def in_place(self: array, other: Any) -> array:
+        operate[0](name, self, other, out=self)
+        return self
+
+    def left(self: array, other: Any) -> array:
+        made: array = operate[0](name, self, other)
+        return made
+
+    def right(self: array, other: Any) -> array:
+        made: array = operate[0](name, other, self)
+        return made
+
+    return left, right, in_place
+
+
+class array(Written):
+    """An array that changes: launches write to it, and views of it show the same elements.
+
+    Made of `data` (a sequence, an array of NumPy, JAX or another library), of a `shape` (the content is anything), of
+    the address `ptr` of memory that something else owns, or, with none of them, an annotation: `wp.array(dtype=float,
+    ndim=2)` is the type of a parameter, as `wp.array2d[float]` is.
+
+    Args:
+        data: What it holds; the components of vectors and matrices are the last axes, or lie along the last one.
+        dtype: The type of the elements; that of the data if it is left out.
+        shape: The extents of at most four dimensions.
+        strides: Bytes from one element to the next along each dimension, for `ptr` and `shape`.
+        ptr: The address of the first element.
+        device: Where it is: None or "cpu".
+        pinned: Has no effect here.
+        copy: False to share the memory of a NumPy array of just this type.
+        deleter: Is called with `ptr` and the number of bytes when the memory is no longer used.
+        ndim: The number of dimensions of an annotation.
+        grad: The array in which gradients are accumulated.
+        requires_grad: Whether there is one.
+        retain_grad: Whether backward passes leave the gradient of what was overwritten.
+
+    Raises:
+        KernelTypeError: the data cannot be elements of that type.
+        LaunchError: the shape, the strides or the device do not fit.
+
+    Example:
+        >>> a = wp.array([1.0, 2.0, 3.0], dtype=float)
+        >>> a[1:].fill_(5.0)
+        >>> a.numpy()
+        array([1., 5., 5.], dtype=float32)
+    """
+
+    memory: Memory
+    layout: View
+    dtype: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    ndim: int
+    size: int
+    device: Device | None
+
+    def __class_getitem__(cls, given: Any) -> Any:
+        ndim: Any = 1
+        if isinstance(given, tuple) and len(given) == 2:
+            given, ndim = given
+        return _ArrayAnnotation(given, ndim)
+
+    def __init__(
+        self,
+        data: Any = None,
+        dtype: Any = Any,
+        shape: Any = None,
+        strides: Any = None,
+        ptr: Any = None,
+        capacity: int | None = None,
+        device: Any = None,
+        pinned: bool = False,
+        copy: bool = True,
+        deleter: Any = None,
+        ndim: int | None = None,
+        grad: array | None = None,
+        requires_grad: bool = False,
+        retain_grad: bool = False,
+    ):
+        if data is not None and (isinstance(data, type) or wanted_type(data) is not None):
+            data, dtype = None, data  # wp.array(float)
+        if data is None and ptr is None and shape is None:
+            self._annotate(dtype, 1 if ndim is None else ndim)
+            return
+        get_device(device)
+        extents = None if shape is None else read_shape(shape)
+        if data is not None:
+            if ptr is not None:
+                raise LaunchError("wp.array: data and ptr are both given")
+            self._take(data, dtype, extents, copy)
+        elif extents is None or not extents:
+            raise LaunchError("wp.array: an array has at least one dimension: say shape=")
+        else:
+            self._show(dtype, extents, strides, ptr, deleter)
+        self._grad: array | None = None
+        self._retain_grad = False
+        if grad is not None:
+            self.grad = grad
+        elif requires_grad:
+            self.requires_grad = True
+        if retain_grad:
+            self.retain_grad = True
+
+    # -- how it is made
+
+    def _annotate(self, dtype: Any, ndim: int) -> None:
+        self.array_type = array_type(dtype, ndim)
+        self.dtype, self.ndim, self.size = _element(self.array_type), ndim, 0
+        self.shape = self.strides = (0,) * ndim
+        self.device = None
+        self._grad, self._retain_grad = None, False
+
+    def _bind(self, memory: Memory, layout: View) -> None:
+        self.memory, self.layout = memory, layout
+        self.dtype, self.shape, self.strides = layout.element, layout.shape, layout.strides
+        self.ndim, self.size = len(layout.shape), layout.size
+        self.device = memory.device
+        self._host: np.ndarray | None = None
+        self.token = next(_tokens)
+
+    def _take(self, data: Any, dtype: Any, shape: tuple[int, ...] | None, copy: bool) -> None:
+        """Begin with the content of `data`, or share it."""
+        found = making.adopted(data, dtype, shape)
+        if found is not None:
+            return self._bind(*found)
+        element, content = elements_of(data, dtype, shape)
+        rank = content.ndim - len(View(element, (), ()).full_shape)
+        extents = content.shape[:rank]
+        if not copy and isinstance(data, (np.ndarray, array)):
+            low, high = np.lib.array_utils.byte_bounds(content)
+            memory: Memory = borrowed_memory(low, high - low, content, is_read_only=not content.flags.writeable)
+            first = content.__array_interface__["data"][0] - low
+            return self._bind(memory, View(element, extents, content.strides[:rank], first))
+        layout = View.whole(element, extents)
+        memory = making.allocate(layout, zeroed=False)
+        memory.write(layout, content)
+        return self._bind(memory, layout)
+
+    def _show(self, dtype: Any, shape: tuple[int, ...], strides: Any, ptr: Any, deleter: Any) -> None:
+        """Be new memory, or what is at an address."""
+        element = read_element(np.float32 if dtype is Any else dtype)
+        layout = View.whole(element, shape)
+        if strides is not None:
+            layout = View(element, shape, tuple(map(int, strides)))
+            if len(layout.strides) != len(shape):
+                raise LaunchError(f"wp.array: {len(layout.strides)} strides for {len(shape)} dimensions")
+        low, high = layout.bounds
+        if ptr is None:
+            if low < 0:
+                raise LaunchError("wp.array: the strides of a new array are not negative")
+            return self._bind(making.allocate(layout, zeroed=False), layout)
+        found = making.pointed_to(ptr, layout)
+        if found is not None:
+            return self._bind(*found)
+        memory = borrowed_memory(int(ptr) + low, high - low, _Deleting(deleter, int(ptr), high - low))
+        return self._bind(memory, View(element, shape, layout.strides, -low))
+
+    @classmethod
+    def of(cls, memory: Memory, layout: View) -> array:
+        """The array that shows `layout` of `memory`."""
+        made = object.__new__(array)
+        made._bind(memory, layout)
+        made._grad, made._retain_grad = None, False
+        return made
+
+    def seen(self, layout: View) -> array:
+        """Another view of the same memory, whose gradient is the same view of the gradient."""
+        made = array.of(self._require_data(), layout)
+        if self._grad is not None:
+            offset = self._grad.layout.offset + layout.offset - self.layout.offset
+            view = View(layout.element, layout.shape, layout.strides, offset)
+            made._grad = array.of(self._grad.memory, view)
+        return made
+
+    def _require_data(self) -> Memory:
+        if self.device is None:
+            raise LaunchError(
+                f"{self!r} is an annotation and holds nothing", hint="wp.zeros(n, dtype=…) makes an array"
+            )
+        return self.memory
+
+    # -- what it is
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether its elements lie one after the other."""
+        return self.device is not None and self.layout.is_contiguous
+
+    @property
+    def capacity(self) -> int:
+        """The bytes that it spans."""
+        return 0 if self.device is None else self.layout.bounds[1] - self.layout.bounds[0]
+
+    @property
+    def ptr(self) -> Any:
+        """The address of its first element, None without elements; a token while JAX traces."""
+        if self.device is None or not self.size:
+            return None
+        memory = self.memory
+        if isinstance(memory, HostMemory):
+            memory.is_exposed = True  # whoever has the address may write there
+            return memory.start + self.layout.offset
+        return making.token(memory, self.layout)
+
+    pinned = False
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"array(shape={self.shape}, dtype={self.dtype!r})" if self.device else repr(self.array_type)
+
+    def __str__(self) -> str:
+        return repr(self.array_type) if self.device is None else str(self.numpy())
+
+    # -- gradients
+
+    @property
+    def grad(self) -> array | None:
+        """The array in which gradients are accumulated, or None."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, grad: array | None) -> None:
+        if grad is not None:
+            for name in ("dtype", "shape", "strides", "device"):
+                mine, other = getattr(self, name), getattr(grad, name)
+                if mine != other:
+                    raise LaunchError(f"the gradient of an array has its {name}, {mine!r}, not {other!r}")
+        self._grad = grad
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether it has a gradient; setting it makes one of zeros, or drops it."""
+        return self._grad is not None
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        if wanted and self._grad is None:
+            mine = self.layout
+            layout = View(mine.element, self.shape, self.strides, mine.offset - mine.bounds[0])
+            self._grad = array.of(making.allocate(layout, zeroed=True), layout)
+        elif not wanted:
+            self._grad, self._retain_grad = None, False
+
+    @property
+    def retain_grad(self) -> bool:
+        """Whether backward passes leave its gradient where it was overwritten."""
+        return self._retain_grad
+
+    @retain_grad.setter
+    def retain_grad(self, wanted: bool) -> None:
+        if wanted and self._grad is None:
+            raise LaunchError("retain_grad is for arrays that have a gradient", hint="requires_grad=True")
+        self._retain_grad = wanted
+
+    # -- views
+
+    def __getitem__(self, key: Any) -> Any:
+        self._require_data()
+        keys = key if isinstance(key, tuple) else (key,)
+        if len(keys) > self.ndim:
+            raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)")
+        if any(isinstance(k, array) for k in keys):
+            raise LaunchError("an array is indexed by integers and slices", hint="wp.indexedarray(a, [indices])")
+        for k in keys:
+            if not isinstance(k, slice) and not hasattr(k, "__index__"):
+                raise LaunchError(f"an array is indexed by integers and slices, not by {type(k).__name__}")
+        if len(keys) == self.ndim and not any(isinstance(k, slice) for k in keys):
+            raise LaunchError(
+                "single elements of an array cannot be read by an index outside of kernels",
+                hint="a.numpy()[i] reads one, and writes to it",
+            )
+        return self.seen(self.layout.sliced(keys))
+
+    def __iter__(self) -> Iterator[array]:
+        return (self[i] for i in range(self.shape[0]))
+
+    def reshape(self, shape: Any) -> array:
+        """A view of the same elements in another shape, one extent of which may be -1.
+
+        Raises:
+            LaunchError: the array is not contiguous, or the number of elements differs.
+        """
+        return self.seen(self.layout.reshaped(shape))
+
+    def flatten(self) -> array:
+        """A view of the elements along one dimension.
+
+        Raises:
+            LaunchError: the array is not contiguous.
+        """
+        return self if self.ndim == 1 else self.seen(self.layout.flattened())
+
+    def transpose(self, axes: Any = None) -> array:
+        """A view with the dimensions in another order; turned round if `axes` is left out."""
+        return self if self.ndim == 1 else self.seen(self.layout.transposed(axes))
+
+    def view(self, dtype: Any) -> array:
+        """A view of the same bytes as elements of another type.
+
+        Elements have one size in both, or scalars become the vectors or matrices along the last axes, or the other way.
+
+        Raises:
+            KernelTypeError, LaunchError: they do not.
+        """
+        return self.seen(self.layout.seen_as(read_element(dtype)))
+
+    def contiguous(self) -> array:
+        """The array, or a copy of one that is not contiguous."""
+        if self.is_contiguous:
+            return self
+        made = array.of(making.allocate(whole := View.whole(self.dtype, self.shape), zeroed=False), whole)
+        submit(Copy(made, self))
+        return made
+
+    def to(self, device: Any, requires_grad: bool | None = None) -> array:
+        """The array on a device: itself, as there is one."""
+        get_device(device)
+        return self
+
+    # -- content
+
+    def host(self) -> np.ndarray:
+        """The elements as NumPy sees them, with component axes. It is not to be given to users."""
+        found = self._host
+        if found is None:
+            found = self._host = self._require_data().read(self.layout)
+        return found
+
+    def numpy(self) -> np.ndarray:
+        """The elements as a NumPy array that shows the same memory, with the axes of components last.
+
+        Raises:
+            LaunchError: the array stands for a value that JAX traces.
+        """
+        return self._require_data().lend(self.layout)
+
+    def list(self) -> list[Any]:
+        """The elements in order, as Python's numbers; vectors and matrices as values of the kernel language."""
+        flat = self.numpy().reshape((self.size, *self.layout.full_shape[self.ndim :]))
+        return flat.tolist() if flat.ndim == 1 else [self.dtype(*row.ravel()) for row in flat]
+
+    def zero_(self) -> None:
+        """Set all elements to zero."""
+        submit(Fill(self, np.zeros((), self.layout.dtype)))
+
+    def fill_(self, value: Any) -> None:
+        """Set all elements to `value`; for vectors and matrices a number, or a sequence of the components.
+
+        Raises:
+            KernelTypeError: it is no value of the type of the elements.
+        """
+        self._require_data()
+        submit(fill(self, value))
+
+    def assign(self, src: Any) -> None:
+        """Take the content of `src`, an array or what `wp.array` makes one of.
+
+        Raises:
+            KernelTypeError, LaunchError: it does not fit.
+        """
+        source = src if isinstance(src, array) else array(src, dtype=self.dtype, copy=False)
+        into, out = copy_range(self, source, 0, 0, 0)
+        if out.size:
+            submit(Copy(self.seen(into), source.seen(out)))
+
+    def __jax_array__(self) -> Any:
+        return making.jax_value(self._require_data(), self.layout)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        found = self.numpy()
+        if dtype is not None and found.dtype != dtype:
+            return found.astype(dtype)
+        return found.copy() if copy else found
+
+    # -- arithmetic, element by element
+
+    def __matmul__(self, other: Any) -> Any:
+        raise KernelTypeError("arrays have no @; functions of tiles multiply matrices in kernels")
+
+    __add__, __radd__, __iadd__ = _operator("add")
+    __sub__, __rsub__, __isub__ = _operator("sub")
+    __mul__, __rmul__, __imul__ = _operator("mul")
+    __truediv__, __rtruediv__, __itruediv__ = _operator("div")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _operator("floordiv")
+    __mod__, __rmod__, __imod__ = _operator("mod")
+    __pow__, __rpow__, __ipow__ = _operator("pow")
+
+    def __neg__(self) -> array:
+        made: array = operate[0]("neg", self)
+        return made
+
+    def __pos__(self) -> array:
+        made: array = operate[0]("pos", self)
+        return made
+
+
+class _Deleting:
+    """Calls a deleter when the memory that it stands for is no longer used."""
+
+    def __init__(self, deleter: Any, address: int, nbytes: int):
+        self.deleter, self.given = deleter, (address, nbytes)
+
+    def __del__(self) -> None:
+        if self.deleter is not None:
+            self.deleter(*self.given)
+
+
+def _of_rank(rank: int) -> Any:
+    class Ranked(array):
+        def __class_getitem__(cls, dtype: Any) -> Any:
+            return _ArrayAnnotation(dtype, rank)
+
+        def __new__(cls, *args: Any, **named: Any) -> Any:
+            return array(*args, **{"ndim": rank, **named})
+
+    Ranked.__name__ = Ranked.__qualname__ = f"array{rank}d"
+    Ranked.__doc__ = f"`wp.array{rank}d[float]` is the type of parameters of {rank} dimension(s), `wp.array{rank}d(…)` is `wp.array(…)`."  # noqa: E501
+    return Ranked
+
+
+array1d, array2d, array3d, array4d = map(_of_rank, (1, 2, 3, 4))

@@ -1,0 +1,87 @@
+"""What changes arrays: commands, and the one door that all of them go through, where recorders and captures listen."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+
+class Command(abc.ABC):
+    """Something that changes arrays, and can be done again."""
+
+    @abc.abstractmethod
+    def run(self) -> None:
+        """Do it, with the arrays as they are now."""
+
+
+class Call(Command):
+    """A call of a Python function, which may change any of `arrays`."""
+
+    def __init__(self, function: Callable[[], Any], arrays: Sequence[Any] = ()):
+        self.function, self.arrays = function, tuple(arrays)
+
+    def run(self) -> None:
+        self.function()
+
+
+class Recorder(Protocol):
+    """Is told of every command."""
+
+    def before(self, command: Command) -> None:
+        """`command` is about to run."""
+
+    def after(self, command: Command) -> None:
+        """`command` has run."""
+
+
+class _Listeners:
+    """Who listens: `capture` takes commands, which then do not run; `recorders` are told of those that do.
+
+    `idle`: nobody does. Launches read it first of all.
+    """
+
+    __slots__ = ("capture", "idle", "recorders")
+
+    def __init__(self) -> None:
+        self.capture: list[Command] | None = None
+        self.recorders: list[Recorder] = []
+        self.idle = True
+
+
+listeners = _Listeners()
+
+
+def submit(command: Command, *, is_told: bool = True) -> None:
+    """Run a command, or give it to the capture that is open. Recorders hear of it if it `is_told`."""
+    if listeners.idle:
+        return command.run()
+    if listeners.capture is not None:
+        listeners.capture.append(command)
+        return None
+    told = listeners.recorders if is_told else []
+    for recorder in told:
+        recorder.before(command)
+    command.run()
+    for recorder in told:
+        recorder.after(command)
+    return None
+
+
+def open_recorder(recorder: Recorder) -> None:
+    """Tell `recorder` of every command from now on."""
+    listeners.recorders.append(recorder)
+    listeners.idle = False
+
+
+def close_recorder(recorder: Recorder) -> None:
+    """Tell `recorder` of commands no longer."""
+    listeners.recorders = [known for known in listeners.recorders if known is not recorder]
+    listeners.idle = listeners.capture is None and not listeners.recorders
+
+
+def capture(commands: list[Command] | None) -> list[Command] | None:
+    """Put commands into a list instead of running them, or, given None, run them again; who took them until now."""
+    before, listeners.capture = listeners.capture, commands
+    listeners.idle = commands is None and not listeners.recorders
+    return before

@@ -1,0 +1,270 @@
+"""Functions that make arrays, and copy them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jwarp.arrays import making
+from jwarp.arrays.array import array
+from jwarp.arrays.commands import listeners, submit
+from jwarp.arrays.content import read_element
+from jwarp.arrays.view import View, read_shape
+from jwarp.arrays.writes import Copy, copy_range
+from jwarp.devices import get_device
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types import CompositeValue, Struct, bool_, float32, from_dtype, int32, matrix, vector
+
+
+def empty(
+    shape: Any = None,
+    dtype: Any = float,
+    device: Any = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
+    *,
+    n: int | None = None,
+    strides: Any = None,
+) -> array:
+    """An array whose content is anything.
+
+    Args:
+        shape: The extents, an int or up to four ints; none is an array without elements.
+        dtype: The type of the elements: a scalar, vector, matrix or struct type.
+        device: Where it is: None or "cpu".
+        requires_grad: Whether it has a gradient, an array of zeros in `grad`.
+        pinned: Has no effect here.
+        retain_grad: Whether backward passes leave its gradient where it was overwritten.
+        n: Another name of `shape`.
+        strides: Bytes from one element to the next along each dimension; packed if left out.
+
+    Raises:
+        KernelTypeError: there are no arrays of `dtype`.
+        LaunchError: the shape, the strides or the device do not fit.
+    """
+    return _made("empty", shape if n is None else n, dtype, device, requires_grad, retain_grad, strides, zeroed=False)
+
+
+def zeros(
+    shape: Any = None,
+    dtype: Any = float,
+    device: Any = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
+    *,
+    n: int | None = None,
+    strides: Any = None,
+) -> array:
+    """An array of zeros. Arguments and errors are those of `wp.empty`.
+
+    Example:
+        >>> wp.zeros((2, 3), dtype=wp.vec3).numpy().shape
+        (2, 3, 3)
+    """
+    return _made("zeros", shape if n is None else n, dtype, device, requires_grad, retain_grad, strides, zeroed=True)
+
+
+def _made(
+    name: str, shape: Any, dtype: Any, device: Any, requires_grad: bool, retain_grad: bool, strides: Any, zeroed: bool
+) -> array:
+    get_device(device)
+    extents = read_shape(0 if shape is None else shape)
+    if not extents:
+        raise LaunchError(f"wp.{name}: an array has at least one dimension", hint="shape=1 is an array of one element")
+    layout = View.whole(read_element(dtype), extents)
+    if strides is not None:
+        layout = View(layout.element, extents, tuple(map(int, strides)))
+        if len(layout.strides) != len(extents) or layout.bounds[0] < 0:
+            raise LaunchError(f"wp.{name}: the strides of a new array are one for each dimension, and not negative")
+    made = array.of(making.allocate(layout, zeroed=zeroed), layout)
+    if requires_grad:
+        made.requires_grad = True
+    if retain_grad:
+        made.retain_grad = True
+    return made
+
+
+def full(
+    shape: Any = None,
+    value: Any = 0,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
+    *,
+    n: int | None = None,
+    strides: Any = None,
+) -> array:
+    """An array of `value`s. Without `dtype`, that of the value: int32, float32 and bool for Python's numbers.
+
+    Raises:
+        KernelTypeError: the value is none of that type.
+        LaunchError: as for `wp.empty`.
+    """
+    kind = _type_of(value) if dtype is None else dtype
+    made = _made("full", shape if n is None else n, kind, device, requires_grad, retain_grad, strides, zeroed=False)
+    made.fill_(value)
+    return made
+
+
+def _type_of(value: Any) -> Any:
+    """The type of arrays that are full of a value."""
+    known = {bool: bool_, int: int32, float: float32}.get(type(value))
+    if known is not None:
+        return known
+    if isinstance(value, Struct):
+        return type(value)
+    given = np.asarray(value)
+    scalar = from_dtype(given.dtype) if given.dtype.kind in "biufV" else None
+    if scalar is None or given.ndim > 2:
+        raise KernelTypeError(f"wp.full: {value!r} has no type that elements have", hint="say dtype=")
+    if isinstance(value, CompositeValue) and value.own_kind is not None:
+        return value.type_in_kernels(scalar)
+    return scalar if not given.ndim else vector(given.size, scalar) if given.ndim == 1 else matrix(given.shape, scalar)
+
+
+def ones(
+    shape: Any = None,
+    dtype: Any = float,
+    device: Any = None,
+    requires_grad: bool = False,
+    pinned: bool = False,
+    retain_grad: bool = False,
+    *,
+    n: int | None = None,
+    strides: Any = None,
+) -> array:
+    """An array of ones; of vectors and matrices, all components are. Arguments and errors are those of `wp.empty`."""
+    return full(shape, 1, dtype, device, requires_grad, pinned, retain_grad, n=n, strides=strides)
+
+
+def empty_like(
+    src: array,
+    device: Any = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """An array of the shape and type of `src`, whose content is anything; it has a gradient if that has one.
+
+    Raises:
+        KernelTypeError: `src` is no array.
+    """
+    source = _array(src, "empty_like")
+    wanted = source.requires_grad if requires_grad is None else requires_grad
+    return empty(source.shape, source.dtype, device, wanted, retain_grad=retain_grad)
+
+
+def zeros_like(
+    src: array,
+    device: Any = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """As `wp.empty_like`, of zeros."""
+    source = _array(src, "zeros_like")
+    wanted = source.requires_grad if requires_grad is None else requires_grad
+    return zeros(source.shape, source.dtype, device, wanted, retain_grad=retain_grad)
+
+
+def full_like(
+    src: array,
+    value: Any,
+    device: Any = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """As `wp.empty_like`, of `value`s."""
+    made = empty_like(_array(src, "full_like"), device, requires_grad, pinned, retain_grad)
+    made.fill_(value)
+    return made
+
+
+def ones_like(
+    src: array,
+    device: Any = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """As `wp.empty_like`, of ones."""
+    return full_like(_array(src, "ones_like"), 1, device, requires_grad, pinned, retain_grad)
+
+
+def clone(
+    src: array,
+    device: Any = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
+    """A copy of an array, in memory of its own."""
+    made = empty_like(_array(src, "clone"), device, requires_grad, pinned, retain_grad)
+    copy(made, src)
+    return made
+
+
+def copy(
+    dest: array, src: array, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None
+) -> None:
+    """Copy elements of `src` to `dest`, and, unless a `wp.Tape` records it, those of its gradient where both have one.
+
+    Args:
+        dest: Where they go.
+        src: Where they come from; elements have the same number of bytes.
+        dest_offset: The first element that is written, counted along the flattened array.
+        src_offset: The first element that is read.
+        count: How many; 0 for all of `src`.
+        stream: None: there is one.
+
+    Raises:
+        KernelTypeError: the elements differ in size, or one is no array.
+        LaunchError: the range is outside of an array, or the shapes differ and an array is not contiguous.
+    """
+    target, source = _array(dest, "copy"), _array(src, "copy")
+    into, out = copy_range(target, source, dest_offset, src_offset, count)
+    if out.size:
+        submit(Copy(target if into is target.layout else target.seen(into),
+                    source if out is source.layout else source.seen(out)))  # fmt: skip
+    # On a tape, the gradient of the copy is that of what it is a copy of; it begins with what it has.
+    if source.grad is not None and target.grad is not None and not listeners.recorders:
+        copy(target.grad, source.grad, dest_offset, src_offset, count)
+
+
+def from_numpy(
+    arr: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    retain_grad: bool = False,
+) -> array:
+    """An array of the content of a NumPy array, copied.
+
+    Without `dtype`, one of two dimensions becomes an array of vectors, and one of three dimensions one of matrices.
+
+    Raises:
+        KernelTypeError, LaunchError: the content cannot be elements of `dtype`.
+    """
+    given = np.asarray(arr)
+    if dtype is None:
+        scalar = from_dtype(given.dtype) if given.dtype.kind in "biufV" else None
+        if scalar is None:
+            raise KernelTypeError(f"wp.from_numpy: there are no arrays of {given.dtype}", hint="say dtype=")
+        rank = given.ndim
+        dtype = (
+            vector(given.shape[1], scalar) if rank == 2 else matrix(given.shape[1:], scalar) if rank == 3 else scalar
+        )
+    return array(given, dtype=dtype, shape=shape, device=device, requires_grad=requires_grad, retain_grad=retain_grad)
+
+
+def _array(value: Any, name: str) -> array:
+    if isinstance(value, array) and value.device is not None:
+        return value
+    raise KernelTypeError(f"wp.{name}: expected an array, got {type(value).__name__}", hint="wp.array(data) makes one")

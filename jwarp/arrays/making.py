@@ -1,0 +1,74 @@
+"""Where the memory of arrays comes from: this computer's, or, while JAX traces, a value of JAX's."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from jwarp.arrays.memory import Memory, host_memory
+from jwarp.arrays.view import View
+
+
+class Tracing(Protocol):
+    """What is asked where JAX may be tracing; the layer that knows JAX sets it."""
+
+    def is_tracing(self) -> bool:
+        """Whether a function is being traced."""
+
+    def memory(self, shape: tuple[int, ...], layout: View, zeroed: bool) -> Memory:
+        """New memory that stands for a JAX value, for an array of `shape`."""
+
+    def adopted(self, data: Any, dtype: Any, shape: tuple[int, ...] | None) -> tuple[Memory, View] | None:
+        """Memory that begins as a JAX value that is traced, and the view of it; None for other data."""
+
+    def pointed_to(self, ptr: Any, layout: View) -> tuple[Memory, View] | None:
+        """The memory that a token stands for, and the view of it; None if `ptr` is no token."""
+
+    def value(self, memory: Memory, layout: View) -> Any:
+        """What a view shows now, as a JAX value."""
+
+    def token(self, memory: Memory, layout: View) -> Any:
+        """What stands for the address of traced memory."""
+
+
+_tracing: list[Tracing] = []
+
+
+def set_tracing(tracing: Tracing) -> None:
+    """Ask `tracing` from now on."""
+    _tracing[:] = [tracing]
+
+
+def allocate(layout: View, *, zeroed: bool) -> Memory:
+    """New memory for all that `layout` reaches; its content is anything unless it is `zeroed`."""
+    for tracing in _tracing:
+        if tracing.is_tracing():
+            return tracing.memory(layout.shape, layout, zeroed)
+    return host_memory(layout.bounds[1], zeroed=zeroed)
+
+
+def adopted(data: Any, dtype: Any, shape: tuple[int, ...] | None) -> tuple[Memory, View] | None:
+    """The memory of data that JAX traces, and the view of it; None for other data."""
+    for tracing in _tracing:
+        found = tracing.adopted(data, dtype, shape)
+        if found is not None:
+            return found
+    return None
+
+
+def pointed_to(ptr: Any, layout: View) -> tuple[Memory, View] | None:
+    """The memory that a token stands for; None if `ptr` is an address."""
+    for tracing in _tracing:
+        found = tracing.pointed_to(ptr, layout)
+        if found is not None:
+            return found
+    return None
+
+
+def token(memory: Memory, layout: View) -> Any:
+    """What stands for the address of the first element, where there is none."""
+    return _tracing[0].token(memory, layout)
+
+
+def jax_value(memory: Memory, layout: View) -> Any:
+    """What a view shows now, as a JAX value."""
+    return _tracing[0].value(memory, layout)

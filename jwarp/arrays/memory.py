@@ -1,0 +1,192 @@
+"""What arrays are views of: memory, where it was made, and what is kept of its content before it changes."""
+
+from __future__ import annotations
+
+import abc
+import sys
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jwarp.arrays.view import View
+from jwarp.devices import CPU, Device
+from jwarp.errors import LaunchError
+
+ALIGNMENT = 64
+_PACKAGE = str(Path(__file__).parents[1])
+
+
+def place_of_caller() -> tuple[str, int]:
+    """File and line of the user's code that runs now."""
+    frame: Any = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+class Memory(abc.ABC):
+    """What arrays are views of.
+
+    Attributes:
+        device: Where it is.
+        origin: File and line where it was made.
+        keepers: The handles to its content as it is now, which `will_write` saves. Whoever writes calls that where
+            there are some.
+        version: How often it was written.
+        plans: The launches that begin with an array of it and may be repeated, a cache; None for none.
+    """
+
+    __slots__ = ("__weakref__", "device", "keepers", "origin", "plans", "version")
+
+    def __init__(self, device: Device):
+        self.device = device
+        self.origin = place_of_caller()
+        self.keepers: list[weakref.ref[Kept]] = []
+        self.version = 0
+        self.plans: Any = None
+
+    @property
+    def made_at(self) -> str:
+        """Where it was made, in words."""
+        return "the array made at {}:{}".format(*self.origin)
+
+    @abc.abstractmethod
+    def read(self, view: View) -> Any:
+        """The content that a view of it shows now: of host memory the elements themselves, with component axes."""
+
+    @abc.abstractmethod
+    def write(self, view: View, value: Any) -> None:
+        """Set the elements that a view shows to `value`, an array of NumPy (or JAX) that broadcasts to them."""
+
+    @abc.abstractmethod
+    def lend(self, view: View) -> np.ndarray:
+        """The elements that a view shows, for code that is not watched.
+
+        Raises:
+            LaunchError: they are not known yet, as JAX traces them.
+        """
+
+    def keep(self, view: View) -> Kept:
+        """A handle to what a view of it shows now, whatever is written later."""
+        handle = Kept(self, view)
+        self.keepers.append(weakref.ref(handle))
+        return handle
+
+    @abc.abstractmethod
+    def will_write(self) -> None:
+        """Save the content for the handles that are alive."""
+
+
+class Kept:
+    """What a view of memory showed when the handle was made."""
+
+    __slots__ = ("__weakref__", "_saved", "memory", "view")
+
+    def __init__(self, memory: Memory, view: View):
+        self.memory, self.view = memory, view
+        self._saved: Callable[[], Any] | None = None
+
+    def array(self) -> Any:
+        """The content. It is not to be written."""
+        return self.memory.read(self.view) if self._saved is None else self._saved()
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether there is a copy of it, as the memory has changed."""
+        return self._saved is not None
+
+    def save(self, content: Callable[[], Any]) -> None:
+        """Take the content from `content` from now on."""
+        self._saved = content
+
+
+class HostMemory(Memory):
+    """Bytes of this computer's memory, aligned to 64 where they are its own.
+
+    `buffer` are the bytes as a NumPy array. `is_exposed`: others may write to it at any time.
+    """
+
+    __slots__ = ("buffer", "is_exposed", "lent", "snapshot", "start")
+
+    def __init__(self, buffer: np.ndarray, *, is_exposed: bool = False):
+        super().__init__(CPU)
+        self.buffer = buffer
+        self.is_exposed = is_exposed
+        self.start = buffer.__array_interface__["data"][0]
+        self.lent: list[weakref.ref[np.ndarray]] = []
+        self.snapshot: Any = None  # of its content, for the layer that knows JAX
+
+    def read(self, view: View) -> np.ndarray:
+        return np.ndarray(view.full_shape, view.dtype, self.buffer, view.offset, view.full_strides)
+
+    def write(self, view: View, value: Any) -> None:
+        self.version += 1
+        if self.keepers:
+            self.will_write()
+        self.read(view)[...] = value
+
+    def lend(self, view: View) -> np.ndarray:
+        """The elements that a view shows, for code that may write to them and is not watched."""
+        self.snapshot = None
+        if len(self.lent) > 8:
+            self.lent = [known for known in self.lent if known() is not None]
+        # The memoryview is what NumPy's views of this one refer to: they keep it, and so are known to be alive.
+        owner: Any = memoryview(self.buffer)  # type: ignore[arg-type]
+        made: np.ndarray = np.ndarray(view.full_shape, view.dtype, owner, view.offset, view.full_strides)
+        self.lent.append(weakref.ref(made))
+        return made
+
+    @property
+    def is_open(self) -> bool:
+        """Whether someone may write to it without saying so."""
+        return self.is_exposed or any(known() is not None for known in self.lent)
+
+    def keep(self, view: View) -> Kept:
+        handle = super().keep(view)
+        if self.is_open:
+            self.will_write()  # writes through these views are not seen
+        return handle
+
+    def will_write(self) -> None:
+        handles = [handle for known in self.keepers if (handle := known()) is not None]
+        self.keepers.clear()
+        if handles:
+            saved = self.buffer.copy()
+            for handle in handles:
+                handle.save(_reader(saved, handle.view))
+
+
+def _reader(saved: np.ndarray, view: View) -> Callable[[], np.ndarray]:
+    return lambda: np.ndarray(view.full_shape, view.dtype, saved, view.offset, view.full_strides)
+
+
+def host_memory(nbytes: int, *, zeroed: bool = False) -> HostMemory:
+    """New memory of so many bytes.
+
+    Raises:
+        LaunchError: there is not so much.
+    """
+    try:
+        whole = (np.zeros if zeroed else np.empty)(nbytes + ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError):
+        raise LaunchError(f"there is no memory for an array of {nbytes} bytes") from None
+    first = -whole.__array_interface__["data"][0] % ALIGNMENT
+    return HostMemory(whole[first : first + nbytes])
+
+
+class _Lender:
+    """Bytes at an address, which belong to `owner`."""
+
+    def __init__(self, address: int, nbytes: int, owner: Any, *, is_read_only: bool = False):
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (address, is_read_only), "shape": (nbytes,), "typestr": "|u1", "version": 3
+        }  # fmt: skip
+
+
+def borrowed_memory(address: int, nbytes: int, owner: Any, *, is_read_only: bool = False) -> HostMemory:
+    """The bytes at an address, which others may write to as well. `owner` keeps them alive."""
+    return HostMemory(np.asarray(_Lender(address, nbytes, owner, is_read_only=is_read_only)), is_exposed=True)

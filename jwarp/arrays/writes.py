@@ -1,0 +1,85 @@
+"""Copies and fills, as commands."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from jwarp.arrays.commands import Command
+from jwarp.arrays.content import value_of
+from jwarp.arrays.memory import HostMemory
+from jwarp.arrays.view import View
+from jwarp.errors import KernelTypeError, LaunchError
+
+
+class Fill(Command):
+    """Sets all elements of `array` to `value`, an array of components."""
+
+    def __init__(self, array: Any, value: np.ndarray):
+        self.array, self.value = array, value
+
+    def run(self) -> None:
+        self.array.memory.write(self.array.layout, self.value)
+
+
+class Copy(Command):
+    """Copies the elements of `src` to `dest`, an array of the same shape whose elements have the same size."""
+
+    def __init__(self, dest: Any, src: Any):
+        self.dest, self.src = dest, src
+
+    def run(self) -> None:
+        source, layout = self.src.layout, self.dest.layout
+        if source.full_shape != layout.full_shape or source.dtype != layout.dtype:
+            source = source.seen_as(layout.element)
+        content = self.src.memory.read(source)
+        if self.src.memory is self.dest.memory and isinstance(self.src.memory, HostMemory):
+            content = content.copy()  # they may overlap
+        self.dest.memory.write(layout, content)
+
+
+def fill(target: Any, value: Any) -> Fill:
+    """The command that fills an array.
+
+    Raises:
+        KernelTypeError: `value` cannot be an element.
+    """
+    return Fill(target, value_of(target.layout.element, value))
+
+
+def copy_range(target: Any, source: Any, target_offset: Any, source_offset: Any, count: Any) -> tuple[Any, Any]:
+    """The views of two arrays between which a copy of `count` elements goes, from the offsets on; 0 is all.
+
+    Raises:
+        KernelTypeError, LaunchError: the arrays do not fit, or the range is outside of one.
+    """
+    try:
+        first, begin, wanted = map(operator.index, (target_offset, source_offset, count))
+    except TypeError:
+        raise KernelTypeError("wp.copy: offsets and count are integers") from None
+    if min(first, begin, wanted) < 0:
+        raise LaunchError(f"wp.copy: offsets and count are not negative, got {first}, {begin}, {wanted}")
+    into, out = target.layout, source.layout
+    if into.itemsize != out.itemsize:
+        raise KernelTypeError(
+            f"wp.copy: elements of {into.element!r} and of {out.element!r} differ in size: {into.itemsize} and"
+            f" {out.itemsize} bytes"
+        )
+    wanted = wanted or out.size
+    if begin + wanted > out.size or first + wanted > into.size:
+        raise LaunchError(
+            f"wp.copy: {wanted} element(s) from {begin} on of {out.size}, to {first} on of {into.size}, do not fit"
+        )
+    whole = first == begin == 0 and wanted == out.size == into.size
+    if whole and into.shape == out.shape:
+        return into, out
+    if whole and not (into.is_contiguous and out.is_contiguous):
+        raise LaunchError(f"wp.copy: arrays of shapes {into.shape} and {out.shape} that are not contiguous")
+    return _part(into, first, wanted), _part(out, begin, wanted)
+
+
+def _part(layout: View, first: int, count: int) -> View:
+    flat = layout.flattened()
+    return flat.sliced([slice(first, first + count)]) if count else View(flat.element, (0,), flat.strides, flat.offset)

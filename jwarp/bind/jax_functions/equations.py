@@ -1,0 +1,110 @@
+"""What there is to know of an equation of a jaxpr, and jaxprs of its derivatives and of functions of its arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jwarp.bind import compat
+from jwarp.errors import Span
+from jwarp.types import ScalarType, from_dtype
+
+
+def is_literal(atom: Any) -> bool:
+    """Whether an operand of an equation is a number."""
+    return isinstance(atom, compat.Literal)
+
+
+def dtype_of(variable: Any) -> ScalarType:
+    """The type of the scalars of a variable that is an array of numbers."""
+    found = from_dtype(np.dtype(variable.aval.dtype))
+    assert found is not None
+    return found
+
+
+def is_float(variable: Any) -> bool:
+    """Whether a variable has tangents, and is used."""
+    dtype = variable.aval.dtype
+    return (
+        not isinstance(variable, compat.DropVar)
+        and compat.key_implementation(dtype) is None
+        and jax.dtypes.issubdtype(dtype, np.floating)
+    )
+
+
+def span_of(equation: Any) -> Span | None:
+    """Where the user's code has it; None if it comes from no such code."""
+    place = compat.user_place(equation)
+    return None if place is None else Span(*place)
+
+
+def spec_of(variable: Any) -> jax.ShapeDtypeStruct:
+    """The type of a variable, to trace a function with; of keys of random numbers, that of their numbers."""
+    aval = variable.aval
+    implementation = compat.key_implementation(aval.dtype)
+    if implementation is not None:
+        return jax.ShapeDtypeStruct((*aval.shape, *implementation.key_shape), np.uint32)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=getattr(aval, "weak_type", False))
+
+
+def places_of(equation: Any) -> list[int]:
+    """The operands that are variables, each variable once."""
+    found: dict[Any, int] = {}
+    for k, atom in enumerate(equation.invars):
+        if not is_literal(atom):
+            found.setdefault(atom, k)
+    return list(found.values())
+
+
+def _alone(equation: Any, places: Sequence[int]) -> Callable[..., list[Any]]:
+    """The equation as a function of its variables, which gives the results that are floats."""
+    outvars = [v for v in equation.outvars if is_float(v)]
+    return compat.function_of(equation, [equation.invars[k] for k in places], outvars)
+
+
+def jvp_of(equation: Any, wanted: Sequence[int]) -> Any:
+    """The jaxpr that takes all variables, and tangents of those at the places `wanted`, to tangents of the results."""
+    places = places_of(equation)
+    function, at = _alone(equation, places), [places.index(k) for k in wanted]
+
+    def rule(args: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        return jax.jvp(_of_some(function, args, at), [args[k] for k in at], tangents)[1]
+
+    specs = [spec_of(equation.invars[k]) for k in places]
+    return jax.make_jaxpr(rule)(specs, [_tangent(specs[k]) for k in at])
+
+
+def vjp_of(equation: Any, wanted: Sequence[int]) -> Any:
+    """The jaxpr that takes all variables, and cotangents of the results, to cotangents of those at `wanted`."""
+    places = places_of(equation)
+    function, at = _alone(equation, places), [places.index(k) for k in wanted]
+
+    def rule(args: Sequence[Any], cotangents: Sequence[Any]) -> Any:
+        return jax.vjp(_of_some(function, args, at), *(args[k] for k in at))[1](cotangents)
+
+    specs = [spec_of(equation.invars[k]) for k in places]
+    results = [_tangent(spec_of(v)) for v in equation.outvars if is_float(v)]
+    return jax.make_jaxpr(rule)(specs, results)
+
+
+def _tangent(spec: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(spec.shape, spec.dtype)
+
+
+def _of_some(function: Callable[..., Any], args: Sequence[Any], at: Sequence[int]) -> Callable[..., Any]:
+    def changing(*some: Any) -> Any:
+        given = list(args)
+        for k, x in zip(at, some, strict=True):
+            given[k] = x
+        return function(*given)
+
+    return changing
+
+
+def computed(function: Callable[..., Any], equation: Any) -> Any:
+    """The jaxpr of a function of the operands of an equation and of its parameters."""
+    return jax.make_jaxpr(functools.partial(function, **equation.params))(*map(spec_of, equation.invars))

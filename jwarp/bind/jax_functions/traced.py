@@ -1,0 +1,47 @@
+"""Primitives that are computed by others: by JAX's own functions for them, or by formulas written in jax.numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jwarp.bind import compat
+from jwarp.bind.jax_functions import special
+from jwarp.bind.jax_functions.derivatives import by_rule
+from jwarp.bind.jax_functions.equations import computed
+from jwarp.bind.jax_functions.lowering import Lowering, Scalars, primitive
+
+# Special functions that JAX computes by functions in jax.numpy.
+_IN_PYTHON = ("igamma", "igammac", "igamma_grad_a", "regularized_incomplete_beta", "bessel_i0e")
+# Those that JAX has no derivative of, by some of their arguments: it is that of how they are computed.
+_AS_COMPUTED = ("zeta", "polygamma", "igamma_grad_a")
+
+
+def _computed_by(name: str, function: Callable[..., Any]) -> None:
+    """Give a primitive a row: what `function` of its arguments makes, with the derivative that JAX has for it."""
+
+    @primitive(name)
+    def rule(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
+        def value() -> list[Scalars]:
+            return low.closed(computed(function, equation), args, foreign=True)
+
+        return value() if name in _AS_COMPUTED else by_rule(low, equation, args, value)
+
+
+def _in_python(name: str) -> Callable[..., Any]:
+    return lambda *args, **params: compat.computed_in_python(name)(*args)
+
+
+for _name in _IN_PYTHON:
+    _computed_by(_name, _in_python(_name))
+for _name, _function in special.FUNCTIONS.items():
+    _computed_by(_name, _function)
+
+
+@primitive("custom_linear_solve")
+def _solved(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
+    """By its `solve`; its derivative is that of the equation solved."""
+    lengths, jaxprs = equation.params["const_lengths"], equation.params["jaxprs"]
+    first = lengths.matvec + lengths.vecmat
+    consts, b = args[first : first + lengths.solve], args[first + lengths.solve + lengths.transpose_solve :]
+    return by_rule(low, equation, args, lambda: low.closed(jaxprs.solve, [*consts, *b]))

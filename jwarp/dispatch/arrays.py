@@ -1,0 +1,255 @@
+"""Launches on arrays that change, by Warp's rules: any array may be written wherever it stands, and None comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from jwarp.arrays.array import array
+from jwarp.arrays.commands import Command, listeners, submit
+from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.bind.compat import is_not_tracing
+from jwarp.config import config
+from jwarp.dispatch import array_plans, checks, route
+from jwarp.dispatch.array_traced import run_traced
+from jwarp.dispatch.call import Call
+from jwarp.dispatch.host import Forward
+from jwarp.dispatch.host_arrays import OverlapError
+from jwarp.dispatch.ready import Ready
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.ir.nodes import Param
+from jwarp.launching import arguments, geometry, grouping
+from jwarp.launching.arguments import Matched
+from jwarp.launching.program import Program, program_of
+from jwarp.types import Struct, array_of, indexedarray
+from jwarp.wire import Role
+
+
+def holds_arrays(values: Any) -> bool:
+    """Whether some of the values of a call, a list or a dict, is an array that changes or has one inside."""
+    if type(values) not in (list, tuple):
+        values = values.values() if isinstance(values, Mapping) else ()
+    for value in values:
+        kind = type(value)
+        if kind is array:
+            return True
+        if kind in _PLAIN:
+            continue
+        if isinstance(value, Struct):
+            if holds_arrays([getattr(value, name) for name in type(value).fields]):
+                return True
+        elif isinstance(value, indexedarray):
+            if type(value.data) is array:
+                return True
+        elif isinstance(value, dict) and holds_arrays(value):
+            return True
+    return False
+
+
+_PLAIN = {int, float, bool, type(None), np.ndarray, tuple, list}
+
+
+class ArrayLaunch(Command):
+    """One launch on arrays that change, as a command. Nothing of it changes the arrays but `run`.
+
+    Attributes:
+        kernel: The kernel.
+        program: What runs; `before` of a recorder may set another one.
+        dims: The extents as they were given.
+        block_dim: Threads of a block.
+        given: What is given for each parameter as it is written.
+        values: What is given for each parameter of the IR, where structs are taken apart: arrays, numbers, None.
+        inputs, outputs: As they were given, None for no outputs.
+    """
+
+    adjoint = False
+
+    def __init__(self, kernel: Kernel, dims: tuple[int, ...], inputs: Any, outputs: Any, block_dim: int | None):
+        self.kernel, self.dims, self.block_dim = kernel, dims, block_dim or 1
+        self.prepared: Ready | None = None
+        self.memories: tuple[Memory, ...] = ()
+        self._native: Callable[[], Any] = self.run
+        self._made_of: Program | None = None
+        self.inputs, self.outputs = inputs, outputs
+        self.program: Program = program_of(kernel, config.settings)
+        self.given = matched_values(kernel, inputs, outputs)
+        self.values = tuple(
+            leaf
+            for parameter, value in zip(kernel.signature, self.given, strict=True)
+            for leaf in grouping.flatten(kernel.name, parameter.name, parameter.type, value)
+        )
+        for param, value in zip(kernel.params, self.values, strict=True):
+            if type(value) is array:
+                _check(kernel.name, param, value)
+        for p in self.program.written:
+            if isinstance(self.values[p], jax.Array):
+                raise LaunchError(
+                    f"kernel '{kernel.name}', parameter '{kernel.params[p].name}' is written, and a JAX array is given"
+                    " for it, which does not change",
+                    hint="pass wp.array(x), which is a copy, or launch on JAX arrays only: new ones come back",
+                )
+
+    def call(self, read: Callable[[array], Any]) -> Call:
+        """The launch on what `read` gives for each array.
+
+        Raises:
+            KernelTypeError, LaunchError: a value does not fit.
+        """
+        kernel = self.kernel
+        found = [read(value) if type(value) is array else value for value in self.values]
+        given = grouping.assemble(kernel, range(len(kernel.signature)), found.__getitem__)
+        given = [None if value is None else new for value, new in zip(self.given, given, strict=True)]
+        written = grouping.changed_parameters(kernel, self.program.written)
+        roles = tuple(Role.IN_OUT if u in written else Role.READ for u in range(len(given)))
+        return Call(
+            kernel,
+            self.program,
+            self.dims,
+            Matched(roles, tuple(given), written),
+            None,
+            self.block_dim,
+            is_named=True,
+            is_shared=True,
+            differentiable=kernel.enable_backward,
+        )
+
+    def will_write(self) -> None:
+        """Save the content of what it writes where someone keeps it."""
+        for p in self.program.written:
+            value = self.values[p]
+            if type(value) is array:
+                value.memory.version += 1
+                if value.memory.keepers:
+                    value.memory.will_write()
+
+    def ready(self) -> Ready:
+        """The launch on the arrays of this computer's memory, ready to run."""
+        try:
+            return route.ready(self.call(host_of))
+        except OverlapError as error:
+            made = [x.memory.made_at for p in error.params if type(x := self.values[p]) is array]
+            raise LaunchError(f"{error.diagnostic.message}: {' and '.join(made)}", hint=error.diagnostic.hint) from None
+
+    def prepare(self) -> None:
+        """Check and compile it now, and keep that for `run`."""
+        if self.is_functional:
+            return
+        made = self.ready()
+        self.prepared = made
+        arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
+        self.memories = tuple(dict.fromkeys(arrays))
+        self._made_of = self.program
+        self._native = made.run if isinstance(made, Forward) else made
+
+    def replay(self) -> None:
+        """Run it as it was prepared."""
+        if not is_not_tracing():
+            self.ready()  # which refuses arrays of this computer's memory
+        for memory in self.memories:
+            memory.version += 1
+            if memory.keepers:
+                memory.will_write()
+        self._native()
+
+    def change(self, given: Mapping[int, Any]) -> bool:
+        """Take other numbers for some parameters as they are written; False where all is to be made anew."""
+        if self.prepared is None:
+            return False
+        parts: dict[int, Any] = {}
+        for u, value in given.items():
+            parameter = self.kernel.signature[u]
+            leaves = grouping.flatten(self.kernel.name, parameter.name, parameter.type, value)
+            parts.update(zip(self.kernel.groups[u], leaves, strict=True))
+        if not self.prepared.change(parts):
+            return False
+        self.given = tuple(given.get(u, value) for u, value in enumerate(self.given))
+        self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
+        return True
+
+    def run(self) -> None:
+        if self.prepared is not None and self._made_of is self.program and is_not_tracing():
+            return self.replay()
+        if self.is_functional:
+            return run_traced(self.kernel, self.program, self.dims, self.block_dim, self.values)
+        self.will_write()
+        self.ready()()
+
+    @property
+    def is_functional(self) -> bool:
+        """Whether JAX values are written, or what JAX traces is launched."""
+        written = (self.values[p] for p in self.program.written)
+        return not is_not_tracing() or any(type(a) is array and not isinstance(a.memory, HostMemory) for a in written)
+
+
+def host_of(given: array) -> np.ndarray:
+    """An array's elements as NumPy sees them.
+
+    Raises:
+        LaunchError: it stands for a value that JAX traces.
+    """
+    return given.host() if isinstance(given.memory, HostMemory) else given.memory.lend(given.layout)
+
+
+def _check(kernel: str, param: Param, value: array) -> None:
+    """Refuse an array of another type than the parameter's."""
+    where = f"kernel '{kernel}', parameter '{param.name}': expected {param.type!r}"
+    if value.device is None:
+        raise KernelTypeError(f"{where}, got the annotation {value!r}, which holds nothing")
+    own = array_of(value.dtype, value.ndim)
+    if own != param.type:
+        hint = f"make it with dtype=wp.{param.dtype}"
+        if own.dtype == param.dtype:
+            hint = "a.view(dtype) shows the same bytes as elements of another type, a.reshape(…) in another shape"
+        raise KernelTypeError(f"{where}, got {own!r}, {value.memory.made_at}", hint=hint)
+
+
+def check_value(kernel: Kernel, index: int, value: Any) -> None:
+    """Refuse a value with arrays of other types than those of a parameter as it is written, by its number."""
+    parameter = kernel.signature[index]
+    leaves = grouping.flatten(kernel.name, parameter.name, parameter.type, value)
+    for p, leaf in zip(kernel.groups[index], leaves, strict=True):
+        if type(leaf) is array:
+            _check(kernel.name, kernel.params[p], leaf)
+        elif (fault := checks.check_part(kernel.params[p], leaf, Role.READ)) is not None:
+            arguments.raise_faults(kernel.name, [fault])
+
+
+def matched_values(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Any, ...]:
+    """What is given for each parameter as it is written.
+
+    Raises:
+        LaunchError: counts or names do not fit.
+    """
+    return arguments.match(kernel.name, kernel.signature, (), inputs, () if outputs is None else outputs).values
+
+
+def launch(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, record_tape: bool) -> None:
+    """Run a launch on arrays that change.
+
+    Raises:
+        KernelTypeError, LaunchError: an argument or `dim` does not fit.
+        CompileError: the kernel is not written in the kernel language, or cannot be compiled.
+    """
+    dims = geometry.read_dim(dim, kernel.name)
+    command = ArrayLaunch(kernel, dims, inputs, outputs, read_block_dim(block_dim, kernel.name))
+    if not listeners.idle or not is_not_tracing():
+        return submit(command, is_told=record_tape)
+    if command.is_functional:
+        return command.run()
+    key, memory, _ = array_plans.key_of(kernel, dim, command.given, block_dim)
+    command.prepare()
+    command.replay()
+    if memory is not None:
+        array_plans.keep(kernel, key, memory, command)
+    return None
+
+
+def read_block_dim(block_dim: Any, kernel_name: str) -> int | None:
+    """`block_dim` as Warp takes it: what is not positive is left out."""
+    if isinstance(block_dim, int) and not isinstance(block_dim, bool) and block_dim <= 0:
+        return None
+    return geometry.read_block_dim(block_dim, kernel_name)

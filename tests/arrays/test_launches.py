@@ -1,0 +1,126 @@
+"""Launches on arrays that change, compared with Warp's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jwarp as wp
+
+
+@wp.kernel
+def scaled(x: wp.array[float], s: float, y: wp.array[float]):
+    i = wp.tid()
+    y[i] = s * x[i]
+
+
+@wp.kernel
+def stepped(x: wp.array[wp.vec3], v: wp.array(dtype=wp.vec3), m: wp.array2d[wp.float64], k: wp.array[int]):
+    i = wp.tid()
+    x[i] = x[i] + 0.5 * v[i]
+    m[i, 1] = m[i, 0]
+    k[i] += i
+
+
+@wp.struct
+class Particles:
+    x: wp.array[float]
+    scale: float
+    count: wp.array[int]
+
+
+@wp.kernel
+def moved(p: Particles, shift: wp.array[float]):
+    i = wp.tid()
+    if shift:
+        p.x[i] = p.x[i] * p.scale + shift[i]
+    p.count[i] += 1
+
+
+@wp.kernel
+def copied(x: wp.array[Any], y: wp.array[Any]):
+    i = wp.tid()
+    y[i] = x[i]
+
+
+def test_any_parameter_is_written_where_it_is():
+    rng = np.random.default_rng(0)
+    x, v, m, k = rng.normal(size=(5, 3)), rng.normal(size=(5, 3)), rng.normal(size=(5, 2)), rng.integers(9, size=5)
+    arrays = [
+        wp.array(x, dtype=wp.vec3),
+        wp.array(v, dtype=wp.vec3),
+        wp.array(m, dtype=wp.float64),
+        wp.array(k, dtype=int),
+    ]
+    assert wp.launch(stepped, 5, inputs=arrays) is None
+    wp.launch(stepped, dim=5, inputs=arrays[:3], outputs=arrays[3:], device="cpu")
+    np.testing.assert_allclose(arrays[0].numpy(), x + v, rtol=1e-6)
+    np.testing.assert_array_equal(arrays[1].numpy(), v.astype(np.float32))
+    np.testing.assert_array_equal(arrays[2].numpy(), m[:, [0, 0]])
+    np.testing.assert_array_equal(arrays[3].numpy(), k + 2 * np.arange(5))
+
+
+def test_views_and_the_identical_array():
+    content = np.random.default_rng(1).normal(size=12).astype(np.float32)
+    a = wp.array(content, dtype=float).reshape((3, 4))
+    wp.launch(scaled, 3, [a[:, 1], 2.0], [a[:, 2]])
+    wp.launch(scaled, 4, [a[0], 3.0, a[0]])
+    expected = content.reshape(3, 4).copy()
+    expected[:, 2] = 2 * expected[:, 1]
+    expected[0] *= 3
+    np.testing.assert_array_equal(a.numpy(), expected)
+
+
+def test_other_values_among_them():
+    y = wp.zeros(4)
+    wp.launch(scaled, 4, [jnp.arange(4.0), 2.0], [y])
+    wp.launch(scaled, 2, [np.float32([5, 6]), np.float64(1.5)], [y[2:]])
+    assert y.numpy().tolist() == [0, 2, 7.5, 9]
+    p = Particles()
+    p.x, p.scale, p.count = y, 2.0, wp.zeros(4, dtype=int)
+    wp.launch(moved, 4, [p, None])
+    wp.launch(moved, 4, [p], [wp.ones(4)])
+    assert y.numpy().tolist() == [1, 5, 16, 19] and p.count.numpy().tolist() == [2] * 4
+
+
+def test_generic_kernels():
+    for dtype in (wp.int8, wp.vec3, wp.quat, wp.mat22d):
+        x, y = wp.full(3, 2, dtype=dtype), wp.zeros(3, dtype=dtype)
+        wp.launch(copied, 3, [x, y])
+        np.testing.assert_array_equal(x.numpy(), y.numpy())
+    with pytest.raises(wp.KernelTypeError, match=r"expected array\[vec3\]|got .*quat"):
+        wp.launch(stepped, 3, [wp.zeros(3, dtype=wp.quat), None, None, None])
+
+
+REFUSED = {
+    "dtype": (lambda y: [wp.zeros(4, dtype=int), 1.0, y], wp.KernelTypeError, r"'x'.*array\[int32\].*test_launches"),
+    "rank": (lambda y: [wp.zeros((2, 2)), 1.0, y], wp.KernelTypeError, r"'x'.*array2d\[float32\].*made at"),
+    "annotation": (lambda y: [wp.array(dtype=float), 1.0, y], wp.KernelTypeError, "holds nothing"),
+    "overlap": (lambda y: [y[1:3], 1.0, y[:2]], wp.LaunchError, "overlaps"),
+    "JAX's array written": (lambda y: [y, 1.0, jnp.zeros(4)], wp.LaunchError, "JAX"),
+    "count": (lambda y: [y, 1.0], wp.LaunchError, "3 parameters"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=list(REFUSED))
+def test_refused(case):
+    values, error, words = case
+    y = wp.zeros(4)
+    with pytest.raises(error, match=words):
+        wp.launch(scaled, 2, values(y))
+    with pytest.raises(wp.LaunchError, match="cuda:0"):
+        wp.launch(scaled, 4, [y, 1.0, y], device="cuda:0")
+    assert y.numpy().tolist() == [0] * 4
+
+
+def test_keywords_of_warp_in_its_order():
+    x, y = wp.ones(3), wp.zeros(3)
+    wp.launch(scaled, 3, [x, 2.0], [y], [], [], "cpu", None, False, True, False, 0, 256)
+    assert y.numpy().tolist() == [2] * 3
+    with pytest.raises(wp.LaunchError, match="device"):
+        wp.launch(scaled, 3, [jnp.ones(3), 2.0], [3], device="cpu")
+    assert jax.numpy.asarray(y.numpy()).tolist() == [2] * 3

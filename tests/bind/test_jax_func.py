@@ -1,0 +1,310 @@
+"""Functions of jax.numpy in kernels: what they take and give, where they may stand, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jwarp as wp
+
+RNG = np.random.default_rng(7)
+vec4d = wp.types.vector(4, wp.float64)
+
+
+@pytest.fixture(autouse=True)
+def without_x64():
+    with jax.enable_x64(False):
+        yield
+
+
+def uniform(*shape, dtype=np.float32):
+    return RNG.uniform(-2.0, 2.0, shape).astype(dtype)
+
+
+@wp.struct
+class Well:
+    depth: float
+    center: wp.vec3
+    frame: wp.mat33
+
+
+@wp.jax_func
+def several(x, v, m, p, pair):
+    """Of every kind of argument, several results."""
+    a, b = pair
+    inner = p.frame @ (v - p.center)
+    energy = p.depth * jnp.exp(-jnp.dot(inner, inner)) + a * x
+    return energy, jnp.tanh(m @ v) * b, jnp.outer(v, inner), Well(depth=x * b, center=v * x, frame=m.T)
+
+
+@wp.kernel
+def of_every_kind(
+    x: wp.array[float],
+    v: wp.array[wp.vec3],
+    m: wp.mat33,
+    p: Well,
+    y: wp.array[float],
+    w: wp.array[wp.vec3],
+    q: wp.array[Well],
+):
+    i = wp.tid()
+    energy, turned, both, well = several(x[i], v[i], m, p, (x[i], 2.0))
+    y[i] = energy + wp.trace(both)
+    w[i] = turned
+    q[i] = well
+
+
+def every_kind(x, v, m, p):
+    def one(x, v):
+        energy, turned, both, well = several(x, v, m, p, (x, 2.0))
+        return energy + jnp.trace(both), turned, well
+
+    return jax.vmap(one)(x, v)
+
+
+def test_every_kind_of_argument_and_result_with_gradients():
+    args = (
+        uniform(37),
+        uniform(37, 3),
+        uniform(3, 3),
+        Well(depth=np.float32(1.5), center=uniform(3), frame=uniform(3, 3)),
+    )
+    own = wp.jax_kernel(of_every_kind, 3, output_dims=37)
+    found, back = jax.vjp(lambda *a: own(*a), *jax.tree.map(jnp.asarray, args))
+    expected, expected_back = jax.vjp(every_kind, *jax.tree.map(jnp.asarray, args))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), tuple(found), expected)
+    cotangents = jax.tree.map(lambda a: jnp.asarray(uniform(*a.shape)), expected)
+    gradients, wanted = back(cotangents), expected_back(cotangents)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4), gradients, wanted)
+
+
+# -- derivatives of every order, and rules of their own
+
+
+@jax.custom_jvp
+def leaky(x):
+    return jnp.where(x > 0, x, 0.1 * x)
+
+
+@leaky.defjvp
+def leaky_jvp(primals, tangents):
+    (x,), (t,) = primals, tangents
+    return leaky(x), jnp.where(x >= 0, 3.0 + x * x, jnp.cos(x)) * t  # no derivative of it, to be told apart
+
+
+@jax.custom_vjp
+def pointed(x, y):
+    return jnp.sin(x) * y
+
+
+pointed.defvjp(lambda x, y: (pointed(x, y), (x, y)), lambda kept, g: (5.0 * g * kept[0] * kept[1], g * kept[0] ** 3))
+
+
+@jax.custom_vjp
+def clipped(x, y):
+    """The gradient is clipped, which is not linear."""
+    return x * y, x + y
+
+
+clipped.defvjp(
+    lambda x, y: (clipped(x, y), (x, y)),
+    lambda kept, g: (jnp.clip(g[0] * kept[1], -0.5, 0.5), jnp.sign(g[1]) * kept[0]),
+)
+
+
+@wp.jax_func
+def smooth(x, y):
+    return jax.nn.softplus(x * y) + leaky(x) * jnp.tanh(y) + jax.nn.relu(y) ** 2 + jnp.log1p(x * x) * pointed(x, y)
+
+
+@wp.kernel
+def apply_smooth(x: wp.array[wp.float64], y: wp.array[wp.float64], z: wp.array[wp.float64]):
+    i = wp.tid()
+    z[i] = smooth(x[i], y[i])
+
+
+def test_second_derivatives_and_forward_mode_with_rules_of_their_own():
+    with jax.enable_x64(True):
+        x, y, s, t = jnp.asarray(uniform(4, 9, dtype=np.float64))
+        own, fn = (lambda x, y: wp.jax_kernel(apply_smooth)(x, y)[0]), jax.vmap(smooth.python)
+        np.testing.assert_allclose(own(x, y), fn(x, y), rtol=1e-13)
+
+        def gradient(f):
+            return jax.grad(lambda x, y: jnp.vdot(f(x, y), s), argnums=(0, 1))
+
+        expected = gradient(fn)(x, y)
+        for a, b in zip(gradient(own)(x, y), expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+        tangent = jnp.vdot(jax.jvp(own, (x, y), (t, 2.0 * t))[1], s)
+        np.testing.assert_allclose(tangent, jnp.vdot(expected[0] + 2.0 * expected[1], t), rtol=1e-11)
+        # JAX has no forward mode through jax.custom_vjp: its second derivatives, row by row.
+        wanted = [jax.vjp(gradient(fn), x, y)[1](one) for one in [(t, 0.0 * t), (0.0 * t, t)]]
+        hessian = jax.jacfwd(gradient(own), argnums=(0, 1))(x, y)
+        for rows, one in zip(hessian, wanted, strict=True):
+            for block, row in zip(rows, one, strict=True):
+                np.testing.assert_allclose(t @ block, row, rtol=1e-11, atol=1e-12)
+        with pytest.raises(wp.NotDifferentiableError, match="`pointed`, whose author says what its derivative is"):
+            jax.vjp(gradient(own), x, y)[1]((t, t))
+
+
+@wp.jax_func
+def clip_rule(x, y):
+    p, q = clipped(x, y)
+    return 2.0 * p + q * x
+
+
+@wp.kernel
+def apply_clip(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
+    i = wp.tid()
+    z[i] = clip_rule(x[i], y[i])
+
+
+def test_a_rule_that_is_not_linear_is_run_in_reverse_mode_and_refused_in_others():
+    x, y, g = jnp.asarray(uniform(3, 50))
+
+    def own(x, y):
+        return wp.jax_kernel(apply_clip)(x, y)[0]
+
+    found, expected = (jax.vjp(f, x, y)[1](g) for f in (own, jax.vmap(clip_rule.python)))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    with pytest.raises(wp.NotDifferentiableError):
+        jax.jvp(own, (x, y), (g, g))
+
+
+@wp.jax_func
+def kinks(x, y):
+    return jnp.stack(
+        [
+            jax.nn.relu(x), jnp.maximum(x, y), jnp.minimum(x, y), jnp.abs(x), jnp.clip(x, -1.0, 1.0), jax.nn.relu6(x),
+            jax.nn.hard_tanh(x), jnp.max(jnp.stack([x, y, x])), jax.nn.leaky_relu(x), jax.nn.elu(x), jnp.sign(x) * x,
+            jnp.logaddexp(x, y), jnp.sort(jnp.stack([x, y]))[0], jax.nn.softplus(x), jnp.floor(x) + x,
+        ]
+    )  # fmt: skip
+
+
+vec15 = wp.types.vector(15, float)
+
+
+@wp.kernel
+def apply_kinks(x: wp.array[float], y: wp.array[float], z: wp.array[vec15]):
+    i = wp.tid()
+    z[i] = kinks(x[i], y[i])
+
+
+def test_kinks_and_ties_have_the_derivatives_of_jax():
+    x, y = jnp.array([0.0, 1.0, -1.0, 2.0, 6.0, -0.0, 0.5]), jnp.array([0.0, 1.0, 1.0, 2.0, 0.0, 0.0, 0.25])
+    own, fn = (lambda x, y: wp.jax_kernel(apply_kinks)(x, y)[0]), jax.vmap(kinks.python)
+    np.testing.assert_allclose(own(x, y), fn(x, y), rtol=1e-6)
+    (_, back), (_, expected) = jax.vjp(own, x, y), jax.vjp(fn, x, y)
+    for k in range(15):
+        one = jnp.zeros((7, 15)).at[:, k].set(1.0)
+        for a, b in zip(back(one), expected(one), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7, err_msg=f"number {k}")
+
+
+# -- 64 bits, control flow, random numbers
+
+
+@wp.jax_func
+def wide(v):
+    return jnp.cumsum(v) / 3.0 + jnp.arange(4) * jnp.sqrt(2.0)
+
+
+@wp.kernel
+def apply_wide(v: wp.array[vec4d], w: wp.array[vec4d]):
+    i = wp.tid()
+    w[i] = wide(v[i])
+
+
+def test_float64_arguments_are_traced_in_float64_whatever_the_setting_of_jax():
+    v, w = uniform(5, 4, dtype=np.float64), np.zeros((5, 4))
+    wp.launch(apply_wide, 5, [v], outputs=[w])
+    np.testing.assert_allclose(w, np.cumsum(v, 1) / 3.0 + np.arange(4) * np.sqrt(2.0), rtol=1e-15)
+
+
+TABLE = np.linspace(0.0, 1.0, 41) ** 2
+
+
+@wp.jax_func
+def with_loops(x, n: int, key):
+    long = jax.lax.fori_loop(0, 60, lambda i, c: 0.9 * c + jnp.sin(x * i), x)
+    _, running = jax.lax.scan(lambda c, r: (c + r * x, c * r), 0.0, jnp.asarray(TABLE, jnp.float32), reverse=True)
+    until = jax.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, 0.5 * c[1] + x), (0, x))[1]
+    branch = jax.lax.switch(n % 3, [jnp.sin, jnp.cos, lambda x: x * x], x)
+    noise = jax.random.normal(jax.random.fold_in(jax.random.key(key), n), (2,)) @ jnp.array([1.0, x])
+    read = jnp.interp(x, jnp.linspace(-2.0, 2.0, 41), TABLE) + jnp.asarray(TABLE, jnp.float32)[n]
+    return long + jnp.sum(running) + until + branch + noise + read
+
+
+@wp.kernel
+def apply_loops(x: wp.array[float], n: wp.array[int], z: wp.array[float]):
+    i = wp.tid()
+    z[i] = with_loops(x[i], n[i], wp.uint32(3 * i))
+
+
+def test_loops_branches_tables_and_random_numbers():
+    x, n = jnp.asarray(uniform(20)), jnp.arange(20, dtype=jnp.int32)
+
+    def own(x):
+        return wp.jax_kernel(apply_loops)(x, n)[0]
+
+    fn = jax.vmap(with_loops.python)
+    keys = jnp.arange(20, dtype=jnp.uint32) * 3
+    np.testing.assert_allclose(own(x), fn(x, n, keys), rtol=1e-4, atol=1e-5)
+    tangent = jax.jvp(lambda x: fn(x, n, keys), (x,), (jnp.ones(20),))[1]
+    np.testing.assert_allclose(jax.grad(lambda x: own(x).sum())(x), tangent, rtol=1e-3, atol=1e-3)
+
+
+# -- where it may be called
+
+
+@wp.func
+def shell(x: float, y: float):
+    return wp.sqrt(activated(x)) + y
+
+
+@wp.jax_func
+def activated(x):
+    return jax.nn.softplus(x) + 1.0
+
+
+@wp.jax_func
+def polynomial(x, degree):
+    return x**degree if degree > 2 else x  # a number in the call is one of Python's
+
+
+@wp.kernel
+def in_functions_and_tiles(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
+    t = wp.tile_load(x, shape=16)
+    wp.tile_store(y, wp.tile_map(activated, t))
+    _, lane = wp.tid()
+    if lane < 16:
+        z[lane] = shell(x[lane], polynomial(x[lane], 3))
+
+
+def test_it_is_called_in_functions_and_mapped_over_tiles():
+    x = jnp.asarray(uniform(16))
+    run = wp.jax_kernel(in_functions_and_tiles, 2, launch_dims=(1, 32), block_dim=32, output_dims=16)
+    y, z = run(x)
+    np.testing.assert_allclose(y, activated(x), rtol=1e-6)
+    np.testing.assert_allclose(z, jnp.sqrt(activated(x)) + x**3, rtol=1e-5)
+    gradient = jax.grad(lambda x: run(x)[0].sum())(x)
+    np.testing.assert_allclose(gradient, jax.nn.sigmoid(x), rtol=1e-5)
+
+
+def test_map_applies_it_to_arrays():
+    x = jnp.asarray(uniform(10))
+    np.testing.assert_allclose(wp.map(activated, x), activated(x), rtol=1e-6)
+
+
+def test_functions_of_jax_themselves_and_jitted_ones():
+    gelu, norm = wp.jax_func(jax.nn.gelu), wp.jax_func(jax.jit(jnp.linalg.norm))
+
+    @wp.kernel
+    def k(v: wp.array[wp.vec3], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = gelu(norm(v[i]))
+
+    v = jnp.asarray(uniform(6, 3))
+    np.testing.assert_allclose(wp.jax_kernel(k)(v)[0], jax.nn.gelu(jnp.linalg.norm(v, axis=1)), rtol=1e-5)

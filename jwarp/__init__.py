@@ -28,10 +28,14 @@ from jwarp.api.dtypes import dtype_from_numpy as dtype_from_numpy
 from jwarp.api.dtypes import dtype_to_jax as dtype_to_jax
 from jwarp.api.dtypes import dtype_to_numpy as dtype_to_numpy
 from jwarp.api.explain import explain as explain
+from jwarp.api.functionalize import functionalize as functionalize
 from jwarp.api.geometry.bvh import Bvh as Bvh
 from jwarp.api.geometry.hash_grid import HashGrid as HashGrid
 from jwarp.api.geometry.mesh import Mesh as Mesh
 from jwarp.api.inspect import inspect as inspect
+from jwarp.api.jax_arrays import from_jax as from_jax
+from jwarp.api.jax_arrays import to_jax as to_jax
+from jwarp.api.jax_callable import jax_callable as jax_callable
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
@@ -136,6 +140,8 @@ from jwarp.bind import derivatives as _derivatives  # noqa: F401 registers the r
 from jwarp.bind import structs as _structs  # noqa: F401 lets JAX know of structs
 from jwarp.bind import transposed as _transposed  # noqa: F401 registers its rule
 from jwarp.bind.jax_functions.function import jax_func as jax_func
+from jwarp.bind.pytrees import register_pytree as register_pytree
+from jwarp.bind.pytrees import replace as replace
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
 from jwarp.config import DeterministicMode as DeterministicMode
 from jwarp.config import config as config

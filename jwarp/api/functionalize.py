@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from jwarp.bind import compat
-from jwarp.bind.functional import Given, Traced
-from jwarp.caches import Cache
-from jwarp.config import config
+from jwarp.bind.functional import Functional
+from jwarp.bind.pytrees import register_annotated
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.frontend import options
-
-# Shapes of arguments that a function is kept for.
-MAX_SHAPES = 64
 
 
 def functionalize(
@@ -68,7 +62,8 @@ class Functionalized:
                     f"wp.functionalize: {self.name} has no argument {name!r}; there are"
                     f" {', '.join(self.signature.parameters)}"
                 )
-        self._traced: Cache[Any, Traced] = Cache(f"shapes of arguments of {self.name}", MAX_SHAPES)
+        self._function = Functional(self.name, func, self.returns, self.static, "wp.functionalize")
+        register_annotated(func)
         self.__name__ = self.name
         self.__doc__ = func.__doc__
 
@@ -83,14 +78,7 @@ class Functionalized:
         except TypeError as error:
             raise LaunchError(f"wp.functionalize: {self.name}: {error}") from None
         bound.apply_defaults()
-        given = Given(bound.arguments, self.static)
-        key = (given.key, compat.x64_enabled(), config.settings, options.changes)
-        traced = self._traced.made(key, lambda: Traced(self._run, given, self.returns))
-        return traced(given.contents)
-
-    def _run(self, arguments: Mapping[str, Any]) -> Any:
-        bound = inspect.BoundArguments(self.signature, dict(arguments))
-        return self.func(*bound.args, **bound.kwargs)
+        return self._function(bound.arguments)
 
     def __repr__(self) -> str:
         return f"<wp.functionalize({self.name})>"

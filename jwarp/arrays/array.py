@@ -464,6 +464,9 @@ class array(Written):
         """This computer's memory, as DLPack names it."""
         return 1, 0
 
+    def __jax_array__(self) -> Any:
+        return making.jax_value(self._require_data(), self.layout)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         found = self.numpy()
         if dtype is not None and found.dtype != dtype:

@@ -23,6 +23,9 @@ class Tracing(Protocol):
     def pointed_to(self, ptr: Any, layout: View) -> tuple[Memory, View] | None:
         """The memory that a token stands for, and the view of it; None if `ptr` is no token."""
 
+    def value(self, memory: Memory, layout: View) -> Any:
+        """What a view shows now, as a JAX value."""
+
     def token(self, memory: Memory, layout: View) -> Any:
         """What stands for the address of traced memory."""
 
@@ -64,3 +67,8 @@ def pointed_to(ptr: Any, layout: View) -> tuple[Memory, View] | None:
 def token(memory: Memory, layout: View) -> Any:
     """What stands for the address of the first element, where there is none."""
     return _tracing[0].token(memory, layout)
+
+
+def jax_value(memory: Memory, layout: View) -> Any:
+    """What a view shows now, as a JAX value."""
+    return _tracing[0].value(memory, layout)

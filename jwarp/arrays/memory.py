@@ -109,7 +109,7 @@ class HostMemory(Memory):
     `buffer` are the bytes as a NumPy array. `is_exposed`: others may write to it at any time.
     """
 
-    __slots__ = ("buffer", "is_exposed", "lent", "start")
+    __slots__ = ("buffer", "is_exposed", "lent", "snapshot", "start")
 
     def __init__(self, buffer: np.ndarray, *, is_exposed: bool = False):
         super().__init__(CPU)
@@ -117,6 +117,7 @@ class HostMemory(Memory):
         self.is_exposed = is_exposed
         self.start = buffer.__array_interface__["data"][0]
         self.lent: list[weakref.ref[np.ndarray]] = []
+        self.snapshot: Any = None  # of its content, for the layer that knows JAX
 
     def read(self, view: View) -> np.ndarray:
         return np.ndarray(view.full_shape, view.dtype, self.buffer, view.offset, view.full_strides)
@@ -129,6 +130,7 @@ class HostMemory(Memory):
 
     def lend(self, view: View) -> np.ndarray:
         """The elements that a view shows, for code that may write to them and is not watched."""
+        self.snapshot = None
         if len(self.lent) > 8:
             self.lent = [known for known in self.lent if known() is not None]
         # The memoryview is what NumPy's views of this one refer to: they keep it, and so are known to be alive.
@@ -137,9 +139,14 @@ class HostMemory(Memory):
         self.lent.append(weakref.ref(made))
         return made
 
+    @property
+    def is_open(self) -> bool:
+        """Whether someone may write to it without saying so."""
+        return self.is_exposed or any(known() is not None for known in self.lent)
+
     def keep(self, view: View) -> Kept:
         handle = super().keep(view)
-        if self.is_exposed or any(known() is not None for known in self.lent):
+        if self.is_open:
             self.will_write()  # writes through these views are not seen
         return handle
 

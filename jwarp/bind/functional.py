@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,9 +11,16 @@ import jax.numpy as jnp
 
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.view import View
+from jwarp.bind import compat
 from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.bind.trees import Node, Reader, Writer, changed_paths, memories_in, values_in, whole_of
+from jwarp.caches import Cache
+from jwarp.config import config
 from jwarp.errors import LaunchError
+from jwarp.frontend import options
+
+# Shapes of arguments that a function is kept for.
+MAX_CALLS = 64
 
 
 class Given:
@@ -35,6 +43,35 @@ class Given:
         return (tuple(self.nodes.items()), self.wholes, types)
 
 
+class Functional:
+    """A function of launches as a function of JAX, traced once for arguments of the same shapes.
+
+    `what` made it, for errors.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        func: Callable[..., Any],
+        returns: tuple[str, ...] | None,
+        static: tuple[str, ...],
+        what: str,
+    ):
+        self.name, self.func, self.returns, self.static, self.what = name, func, returns, static, what
+        self.signature = inspect.signature(func)
+        self._traced: Cache[Any, Traced] = Cache(f"shapes of arguments of {name}", MAX_CALLS)
+
+    def __call__(self, arguments: Mapping[str, Any]) -> Any:
+        given = Given(arguments, self.static)
+        key = (given.key, compat.x64_enabled(), config.settings, options.changes)
+        return self._traced.made(key, lambda: Traced(self, given))(given.contents)
+
+    def run(self, arguments: Mapping[str, Any]) -> Any:
+        """The function itself."""
+        bound = inspect.BoundArguments(self.signature, dict(arguments))
+        return self.func(*bound.args, **bound.kwargs)
+
+
 class Traced:
     """A function for arguments of one shape.
 
@@ -45,10 +82,9 @@ class Traced:
         LaunchError: the function changes an argument that does not come back.
     """
 
-    def __init__(self, function: Callable[[Mapping[str, Any]], Any], given: Given, returns: tuple[str, ...] | None):
+    def __init__(self, function: Functional, given: Given):
         self.function, self.nodes, self.wholes, self.paths = function, given.nodes, given.wholes, given.paths
-        self.returns = returns
-        self.name = getattr(function, "__name__", "function")
+        self.returns, self.name = function.returns, function.name
         self.result: Node
         self.sources: list[tuple[str, Any]] = []  # of the memories of the result
         self.layouts: list[View] = []
@@ -79,7 +115,7 @@ class Traced:
         arguments = {name: writer.make(node) for name, node in self.nodes.items()}
         before = Reader()
         nodes = {name: before.read(value, name) for name, value in arguments.items()}
-        result = self.function(arguments)
+        result = self.function.run(arguments)
         after = Reader(before)
         found = {name: after.read(value, name) for name, value in arguments.items()}
         changed = {name: list(self._changes(name, nodes[name], found[name], after)) for name in nodes}
@@ -101,9 +137,9 @@ class Traced:
             for name, paths in changed.items():
                 if paths and name not in self.returns:
                     shown = ", ".join(f"'{path}'" for path in dict.fromkeys(paths))
+                    known = ", ".join(map(repr, self.returns))
                     raise LaunchError(
-                        f"wp.functionalize: {self.name} changes {shown}, and only {', '.join(map(repr, self.returns))}"
-                        " come back",
+                        f"{self.function.what}: {self.name} changes {shown}, and only {known} come back",
                         hint=f"add {name!r} to returns, or leave returns out: then all that changed comes back",
                     )
         reader = Reader(before)
@@ -142,6 +178,3 @@ class Traced:
     def _value(self, source: tuple[str, Any], contents: Sequence[Any], outputs: Sequence[Any]) -> Any:
         kind, k = source
         return contents[k] if kind == "given" else outputs[k]
-
-
-__all__ = ["Given", "Traced"]

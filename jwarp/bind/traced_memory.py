@@ -11,7 +11,7 @@ import numpy as np
 
 from jwarp.arrays import making
 from jwarp.arrays.content import elements_of
-from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
+from jwarp.arrays.memory import HostMemory, Kept, Memory
 from jwarp.arrays.view import Element, View, components_of, packed, scalar_of
 from jwarp.bind import compat
 from jwarp.devices import CPU
@@ -255,7 +255,7 @@ class _Tracing:
     def adopted(self, data: Any, dtype: Any, shape: tuple[int, ...] | None) -> tuple[Memory, View] | None:
         if not isinstance(data, jax.Array) or compat.is_not_tracing():
             return None
-        element, given = elements_of(_Shaped(data), dtype, shape)
+        element, given = elements_of(Shaped(data), dtype, shape)
         layout = View.whole(element, given.shape[: given.ndim - len(components_of(element))])
         return TracedMemory(jnp.reshape(jnp.asarray(data, layout.dtype), layout.full_shape)), layout
 
@@ -264,12 +264,15 @@ class _Tracing:
             return None
         return ptr.memory, View(layout.element, layout.shape, layout.strides, layout.offset + ptr.offset)
 
+    def value(self, memory: Memory, layout: View) -> Any:
+        return value_of(memory, layout)
+
     def token(self, memory: Memory, layout: View) -> Any:
         assert isinstance(memory, TracedMemory)
         return Token(memory, layout.offset)
 
 
-class _Shaped:
+class Shaped:
     """The shape and dtype of a traced value, as an array of zeros that takes no memory."""
 
     def __init__(self, value: Any):
@@ -286,7 +289,7 @@ def _refuse_wide(element: Element) -> None:
     scalar = scalar_of(element)
     if scalar.bits == 64 and not compat.x64_enabled():
         raise KernelTypeError(
-            f"an array of {element!r} is made while JAX traces, whose 64-bit types are off",
+            f"an array of {element!r} is to be a JAX value, and JAX's 64-bit types are off",
             hint='jax.config.update("jax_enable_x64", True) turns them on',
         )
 
@@ -295,10 +298,19 @@ making.set_tracing(_Tracing())
 
 
 def value_of(memory: Memory, view: View) -> Any:
-    """What a view shows now, as a JAX value: of host memory a copy."""
-    if isinstance(memory, HostMemory):
+    """What a view shows now, as a JAX value: of host memory a copy, which stays valid until something is written.
+
+    Raises:
+        KernelTypeError: it is of a type that JAX does not have while its 64-bit types are off.
+    """
+    if not isinstance(memory, HostMemory):
+        return memory.read(view)
+    _refuse_wide(view.element)
+    if not compat.is_not_tracing():
         return jnp.array(memory.read(view))
-    return memory.read(view)
-
-
-__all__ = ["Token", "TracedMemory", "place_of_caller", "value_of"]
+    known = memory.snapshot
+    if known is not None and not memory.is_open and known[:2] == (memory.version, view):
+        return known[2]
+    value = jnp.array(memory.read(view))
+    memory.snapshot = None if memory.is_open else (memory.version, view, value)
+    return value

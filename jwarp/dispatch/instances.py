@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.arrays.array import array
 from jwarp.bind import compat
 from jwarp.bind.values import describe
 from jwarp.caches import PerOwner

@@ -8,7 +8,7 @@ import numpy as np
 
 from jwarp.arrays import making
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import submit
+from jwarp.arrays.commands import listeners, submit
 from jwarp.arrays.content import read_element
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, copy_range
@@ -213,7 +213,7 @@ def clone(
 def copy(
     dest: array, src: array, dest_offset: int = 0, src_offset: int = 0, count: int = 0, stream: Any = None
 ) -> None:
-    """Copy elements of `src` to `dest`, and those of its gradient where both have one.
+    """Copy elements of `src` to `dest`, and, unless a `wp.Tape` records it, those of its gradient where both have one.
 
     Args:
         dest: Where they go.
@@ -232,7 +232,8 @@ def copy(
     if out.size:
         submit(Copy(target if into is target.layout else target.seen(into),
                     source if out is source.layout else source.seen(out)))  # fmt: skip
-    if source.grad is not None and target.grad is not None:
+    # On a tape, the gradient of the copy is that of what it is a copy of; it begins with what it has.
+    if source.grad is not None and target.grad is not None and not listeners.recorders:
         copy(target.grad, source.grad, dest_offset, src_offset, count)
 
 

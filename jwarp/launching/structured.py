@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.errors import KernelTypeError
-from jwarp.types import StructArrayType, StructType
+from jwarp.types import StructArrayType, StructType, has_arrays
 
 
 def by_fields(where: str, kind: StructArrayType, value: Any) -> Any:
@@ -50,5 +50,10 @@ def _views(where: str, kind: StructType, array: np.ndarray) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, inner in kind.fields.items():
         part = array[name]
+        if has_arrays(inner):
+            raise KernelTypeError(
+                f"{where}: field '{name}' is an array, which lies somewhere else in each element",
+                hint=f"pass {kind!r}(…) of arrays: '{name}' with the axes of the elements in front of its own",
+            )
         found[name] = _views(f"{where}, field '{name}'", inner, part) if isinstance(inner, StructType) else part
     return found

@@ -279,7 +279,7 @@ def render_values(ball: Ball, scene: Scene, values: jax.Array, size: int) -> np.
 
 def main(quick: bool = False, out: Path | None = None) -> Found:
     """Search, report, draw."""
-    cuts, size, rounds = (3, 40, 40) if quick else (5, 160, 200)
+    cuts, size, rounds = (3, 40, 40) if quick else (4, 128, 120)
     ball = Ball.of(cuts)
     found = search(ball, size, rounds)
     last = found.scenes[-1]

@@ -13,7 +13,9 @@ TIES = "of equal keys, which of their values comes first: the order they had her
 LANES = "for blocks of several lanes, to which jwarp gives what the test expects; Warp's have one lane on processors"
 COUNTED = "counts lanes: 256 for each block, as on a GPU; Warp's blocks have one on processors"
 SIGNS = "vectors of a decomposition, which have either sign"
-SINGULAR = "a triangular matrix with a zero on its diagonal: infinite or NaN, as in Warp on GPUs, which divides by 1 here"
+SINGULAR = (
+    "a triangular matrix with a zero on its diagonal: infinite or NaN, as in Warp on GPUs, which divides by 1 here"
+)
 LITERAL = "a literal factor has all its digits in a product of float64 tiles here, those of float32 in Warp"
 RANGE = "a float made up is outside of the range of the integer: the nearest number here, undefined in Warp"
 

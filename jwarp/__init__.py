@@ -11,6 +11,8 @@ from jwarp import types as types
 from jwarp import utils as utils
 from jwarp.api import device as device
 from jwarp.api.check_grads import check_grads as check_grads
+from jwarp.api.control import capture_if as capture_if
+from jwarp.api.control import capture_while as capture_while
 from jwarp.api.cuda_kernel import cuda_kernel as cuda_kernel
 from jwarp.api.dtypes import device_from_jax as device_from_jax
 from jwarp.api.dtypes import device_to_jax as device_to_jax

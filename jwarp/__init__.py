@@ -18,8 +18,6 @@ from jwarp.api.capture import capture_if as capture_if
 from jwarp.api.capture import capture_launch as capture_launch
 from jwarp.api.capture import capture_while as capture_while
 from jwarp.api.check_grads import check_grads as check_grads
-from jwarp.api.control import capture_if as capture_if
-from jwarp.api.control import capture_while as capture_while
 from jwarp.api.cuda_kernel import cuda_kernel as cuda_kernel
 from jwarp.api.dlpack import from_dlpack as from_dlpack
 from jwarp.api.dlpack import to_dlpack as to_dlpack

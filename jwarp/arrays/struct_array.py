@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.arrays.array import array, KINDS_OF_ARRAYS
+from jwarp.arrays.array import KINDS_OF_ARRAYS, array
 from jwarp.arrays.view import components_of, read_shape, scalar_of
 from jwarp.devices import CPU, get_device
 from jwarp.errors import KernelTypeError, LaunchError

@@ -93,7 +93,7 @@ def test_what_is_refused_stays_refused(wrong):
 
 
 def test_an_annotation_and_an_array_of_another_type():
-    x, y = fresh()
+    _, y = fresh()
     for given in (wp.array(dtype=wp.vec3), wp.zeros(5, dtype=wp.vec4), wp.zeros(5, dtype=wp.vec3d)):
         with pytest.raises((wp.LaunchError, wp.KernelTypeError)):
             launch(given, y)

@@ -11,6 +11,7 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.struct_array import StructArray
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.config import config
@@ -41,6 +42,8 @@ def holds_arrays(values: Any) -> bool:
             return True
         if kind in _PLAIN:
             continue
+        if kind is StructArray:
+            return True
         if isinstance(value, Struct):
             if holds_arrays([getattr(value, name) for name in type(value).fields]):
                 return True

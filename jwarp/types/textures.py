@@ -78,7 +78,9 @@ def _texture(name: str) -> Any:
     made: Any = struct(type(name, (), about))
     nothing = made.__init__
     made.__init__ = made_of
-    made.__doc__ = "A texture of CUDA's, as the type of a parameter. There is none but the empty one: others are refused."
+    made.__doc__ = (
+        "A texture of CUDA's, as the type of a parameter. There is none but the empty one: others are refused."
+    )
     return made
 
 

@@ -2,8 +2,8 @@
 ====================================================================================================
 
 Atoms in a periodic box attract and repel each other by Lennard-Jones, and by something more that nobody has told us:
-here a shallow well one and a half diameters away. All that we have are films of a few atoms. Can a small network stand
-for what is missing, learned from how they move?
+here a shallow well one and a half diameters away. All that we have are films of how they move. Can a small network
+learn from these what is missing?
 
 The physics is a loop over neighbours, as a simulation has it; the network is an ordinary module of equinox, called in
 the middle of that loop. `wp.jax_func` makes the function of `jax.numpy` around it callable in the kernel, where it
@@ -12,8 +12,7 @@ loss by the weights goes back through all 200 steps, and optax walks along it.
 
 To run it::
 
-    python examples/learned_potential.py            # writes learned_potential.png
-    python examples/learned_potential.py --quick    # a few seconds
+    python examples/learned_potential.py            # writes learned_potential.png; --quick trains for a few seconds
 
 Needs equinox, matplotlib, optax and tqdm.
 """
@@ -21,8 +20,6 @@ Needs equinox, matplotlib, optax and tqdm.
 from __future__ import annotations
 
 import argparse
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import equinox as eqx
@@ -37,10 +34,8 @@ import jwarp as wp
 
 CUTOFF, SKIN = 2.5, 0.5  # in diameters of an atom, as all lengths; energies are in depths of Lennard-Jones
 DT, STEPS, FRAME = 0.005, 200, 10  # a film shows every tenth step
-SIDE = 6  # rows of atoms, and atoms in a row
-BOX = 1.15 * SIDE
-WIDTH = 8  # of the network
-MOST = 28  # neighbours within the cutoff and the skin
+SIDE, BOX = 6, 6.9  # rows of atoms and atoms in a row; the side of the box
+WIDTH, MOST = 8, 28  # of the network; neighbours within the cutoff and the skin
 
 
 @wp.struct
@@ -65,8 +60,7 @@ def lennard_jones(r):
 
 def learned(r, net):
     """What the network says, switched off smoothly at the cutoff."""
-    leaves = [net.w0, net.b0, net.w1, net.b1, net.w2, net.b2]
-    mlp = eqx.combine(jax.tree.unflatten(TREE, leaves), MODULE)
+    mlp = eqx.combine(jax.tree.unflatten(TREE, jax.tree.leaves(net)), MODULE)
     return mlp(2.0 * (r - 1.5))[0] * (1.0 - (r / CUTOFF) ** 2) ** 2
 
 
@@ -136,7 +130,7 @@ def melt(seed: int) -> tuple[jax.Array, jax.Array, jax.Array]:
     lattice = np.stack(np.meshgrid(np.arange(SIDE), np.arange(SIDE)), -1).reshape(-1, 2) + 0.5
     x = BOX / SIDE * lattice + rng.uniform(-0.1, 0.1, (SIDE * SIDE, 2))
     v = rng.normal(0.0, 1.0, x.shape)
-    d = x[:, None] - x[None]
+    d = x[:, None] - x
     r = np.linalg.norm(d - BOX * np.round(d / BOX), axis=-1) + 1e9 * np.eye(len(x))
     order = np.argsort(r, 1)[:, :MOST]
     near = np.where(np.take_along_axis(r, order, 1) < CUTOFF + SKIN, order, -1)
@@ -144,14 +138,7 @@ def melt(seed: int) -> tuple[jax.Array, jax.Array, jax.Array]:
     return jnp.asarray(x, jnp.float32), jnp.asarray(v - v.mean(0), jnp.float32), jnp.asarray(near, jnp.int32)
 
 
-@dataclass
-class Trained:
-    net: Net
-    losses: list[float]
-    seconds: float
-
-
-def train(rounds: int, films: int) -> Trained:
+def train(rounds: int, films: int) -> tuple[Net, list[float]]:
     """Follow the gradient of how far the atoms are from where the films show them, at all times."""
     net, starts = Net(*START), [jnp.stack(part) for part in zip(*map(melt, range(films)), strict=True)]
     shown = filmed(true, *starts, net)
@@ -167,11 +154,11 @@ def train(rounds: int, films: int) -> Trained:
         updates, state = optimizer.update(gradient, state)
         return optax.apply_updates(net, updates), state, value
 
-    state, losses, began = optimizer.init(net), [], time.perf_counter()
+    state, losses = optimizer.init(net), []
     for _ in tqdm(range(rounds), "training"):
         net, state, value = update(net, state)
         losses.append(float(value))
-    return Trained(net, losses, time.perf_counter() - began)
+    return net, losses
 
 
 def error(net: Net, seed: int) -> np.ndarray:
@@ -181,39 +168,32 @@ def error(net: Net, seed: int) -> np.ndarray:
     return np.sqrt(np.mean(np.sum(apart**2, -1), -1))[0]
 
 
-NOTHING = Net(*map(jnp.zeros_like, START))
-
-
-def draw(trained: Trained, seed: int, out: Path) -> None:
+def draw(net: Net, losses: list[float], alone: np.ndarray, helped: np.ndarray, out: Path) -> None:
     """The law that was found, how the loss fell, and how a film goes on that training has not seen."""
     figure = Figure((12, 3.8), layout="constrained")
     law, fall, drift = figure.subplots(1, 3)
     r = jnp.linspace(0.95, CUTOFF, 300)
-    found = jax.vmap(lambda r: learned(r, trained.net))(r)
     law.plot(r, lennard_jones(r), "0.7", label="Lennard-Jones, known")
     law.plot(r, hidden(r), "k--", label="hidden part")
-    law.plot(r, found - found[-1], "C3", label="learned from films")
+    law.plot(r, jax.vmap(lambda r: learned(r, net))(r), "C3", label="learned from films")
     law.set(xlabel="distance", ylabel="energy", ylim=(-1.2, 1.0), title="the law between two atoms")
-    fall.semilogy(trained.losses, "C3")
+    fall.semilogy(losses, "C3")
     fall.set(xlabel="round of training", ylabel="squared distance to the films", title="training")
     times = DT * FRAME * np.arange(1, STEPS // FRAME + 1)
-    drift.semilogy(times, error(NOTHING, seed), "0.7", label="Lennard-Jones alone")
-    drift.semilogy(times, error(trained.net, seed), "C3", label="with the network")
+    drift.semilogy(times, alone, "0.7", label="Lennard-Jones alone")
+    drift.semilogy(times, helped, "C3", label="with the network")
     drift.set(xlabel="time", ylabel="distance of atoms from the truth", title="a film that training has not seen")
-    for axes in (law, drift):
-        axes.legend(frameon=False)
+    _ = law.legend(frameon=False), drift.legend(frameon=False)
     figure.savefig(out, dpi=120)
 
 
-def main(quick: bool = False, out: Path = Path("learned_potential.png")) -> tuple[Trained, np.ndarray, np.ndarray]:
-    trained = train(rounds=12 if quick else 150, films=2 if quick else 6)
-    alone, with_net = error(NOTHING, 100), error(trained.net, 100)
-    print(f"{len(trained.losses)} rounds through {STEPS} steps each in {trained.seconds:.1f} s")
-    print(f"loss {trained.losses[0]:.2e} -> {trained.losses[-1]:.2e}")
-    print(f"an unseen film, after {STEPS} steps: {alone[-1]:.3f} off without the network, {with_net[-1]:.3f} with it")
-    draw(trained, 100, out)
-    print(f"wrote {out}")
-    return trained, alone, with_net
+def main(quick: bool = False, out: Path = Path("learned_potential.png")) -> tuple[list[float], np.ndarray, np.ndarray]:
+    net, losses = train(rounds=12 if quick else 150, films=2 if quick else 6)
+    alone, helped = error(Net(*map(jnp.zeros_like, START)), 100), error(net, 100)
+    print(f"loss {losses[0]:.2e} -> {losses[-1]:.2e}")
+    print(f"an unseen film, after {STEPS} steps: {alone[-1]:.3f} off without the network, {helped[-1]:.3f} with it")
+    draw(net, losses, alone, helped, out)
+    return losses, alone, helped
 
 
 if __name__ == "__main__":

@@ -8,11 +8,21 @@ from collections.abc import Callable
 from typing import Any
 from typing import overload as _overload
 
+from jwarp import optim as optim
 from jwarp import types as types
 from jwarp import utils as utils
 from jwarp.api import device as device
+from jwarp.api.capture import Graph as Graph
+from jwarp.api.capture import ScopedCapture as ScopedCapture
+from jwarp.api.capture import capture_begin as capture_begin
+from jwarp.api.capture import capture_end as capture_end
+from jwarp.api.capture import capture_if as capture_if
+from jwarp.api.capture import capture_launch as capture_launch
+from jwarp.api.capture import capture_while as capture_while
 from jwarp.api.check_grads import check_grads as check_grads
 from jwarp.api.cuda_kernel import cuda_kernel as cuda_kernel
+from jwarp.api.dlpack import from_dlpack as from_dlpack
+from jwarp.api.dlpack import to_dlpack as to_dlpack
 from jwarp.api.dtypes import device_from_jax as device_from_jax
 from jwarp.api.dtypes import device_to_jax as device_to_jax
 from jwarp.api.dtypes import dtype_from_jax as dtype_from_jax
@@ -20,8 +30,14 @@ from jwarp.api.dtypes import dtype_from_numpy as dtype_from_numpy
 from jwarp.api.dtypes import dtype_to_jax as dtype_to_jax
 from jwarp.api.dtypes import dtype_to_numpy as dtype_to_numpy
 from jwarp.api.explain import explain as explain
+from jwarp.api.functionalize import functionalize as functionalize
+from jwarp.api.geometry.bvh import Bvh as Bvh
 from jwarp.api.geometry.hash_grid import HashGrid as HashGrid
+from jwarp.api.geometry.mesh import Mesh as Mesh
 from jwarp.api.inspect import inspect as inspect
+from jwarp.api.jax_arrays import from_jax as from_jax
+from jwarp.api.jax_arrays import to_jax as to_jax
+from jwarp.api.jax_callable import jax_callable as jax_callable
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
@@ -84,6 +100,7 @@ from jwarp.api.streams import synchronize_event as synchronize_event
 from jwarp.api.streams import synchronize_stream as synchronize_stream
 from jwarp.api.streams import wait_event as wait_event
 from jwarp.api.streams import wait_stream as wait_stream
+from jwarp.api.tape import Tape as Tape
 from jwarp.api.timers import LOG_DEBUG as LOG_DEBUG
 from jwarp.api.timers import LOG_ERROR as LOG_ERROR
 from jwarp.api.timers import LOG_INFO as LOG_INFO
@@ -116,6 +133,8 @@ from jwarp.arrays.create import zeros_like as zeros_like
 from jwarp.backend.events import CompileEvent as CompileEvent
 from jwarp.backend.events import record_compiles as record_compiles
 from jwarp.bind.jax_functions.function import jax_func as jax_func
+from jwarp.bind.pytrees import register_pytree as register_pytree
+from jwarp.bind.pytrees import replace as replace
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
 from jwarp.config import DeterministicMode as DeterministicMode
 from jwarp.config import config as config
@@ -159,9 +178,12 @@ from jwarp.frontend.builtins.annotations import (
     Transform,
     Vector,
 )
+from jwarp.frontend.builtins.annotations import BvhQuery as BvhQuery
 from jwarp.frontend.builtins.annotations import Float as Float
 from jwarp.frontend.builtins.annotations import HashGridQuery as HashGridQuery
 from jwarp.frontend.builtins.annotations import Int as Int
+from jwarp.frontend.builtins.annotations import MeshQuery as MeshQuery
+from jwarp.frontend.builtins.annotations import MeshQueryAABB as MeshQueryAABB
 from jwarp.frontend.builtins.annotations import Scalar as Scalar
 from jwarp.frontend.builtins.annotations import array as array
 from jwarp.frontend.builtins.annotations import array1d as array1d
@@ -196,6 +218,8 @@ from jwarp.frontend.native import func_native as func_native
 from jwarp.frontend.options import get_module_options as get_module_options
 from jwarp.frontend.options import set_module_options as set_module_options
 from jwarp.launching.record import LaunchDescriptor as LaunchDescriptor
+from jwarp.lib.geometry.mesh import MeshQueryPoint as MeshQueryPoint
+from jwarp.lib.geometry.mesh_rays import MeshQueryRay as MeshQueryRay
 from jwarp.types import indexedarray as indexedarray
 from jwarp.types import indexedarray1d as indexedarray1d
 from jwarp.types import indexedarray2d as indexedarray2d
@@ -1369,6 +1393,31 @@ def bit_xor(a: tile[T], b: tile[T]) -> tile[T]: ...
 def block_dim() -> int:
     """How many threads a block of this launch has."""
 
+def bvh_get_group_root(id: uint64, group: int) -> int:
+    """What queries take as `root` for the boxes of one group; -1, which is all boxes, where there is no such group."""
+
+def bvh_query_aabb(id: uint64, low: vec3, high: vec3, root: int = -1) -> BvhQuery:
+    """The boxes of a tree that meet the box from `low` to `high`: a loop goes over their numbers.
+
+    `root` is what `bvh_get_group_root` gives, for the boxes of one group. Boxes and queries with a corner that is no
+    number meet nothing.
+    """
+
+def bvh_query_capsule(id: uint64, start: vec3, dir: vec3, radius: float, root: int = -1) -> BvhQuery:
+    """The boxes of a tree that a ray meets when they are grown by `radius` on all sides, as `bvh_query_ray`."""
+
+def bvh_query_next(query: BvhQuery, index: int, max_dist: float = 1e999) -> bool:
+    """Let `index` be the number of the next box of a query; False, and `index` as it was, if there is none.
+
+    Of rays, only boxes that they enter before `max_dist` count.
+    """
+
+def bvh_query_ray(id: uint64, start: vec3, dir: vec3, root: int = -1) -> BvhQuery:
+    """The boxes of a tree that a ray from `start` along `dir` meets, in no order: a loop goes over their numbers."""
+
+def bvh_query_sphere(id: uint64, center: vec3, radius: float, root: int = -1) -> BvhQuery:
+    """The boxes of a tree that are within `radius` of `center`: a loop goes over their numbers."""
+
 def cast(a: Any, dtype: type[T]) -> T:
     """The bits of a number, or of each component, read as another type of the same width.
 
@@ -1589,6 +1638,16 @@ def hash_grid_query_next(query: HashGridQuery, index: int) -> bool:
 def identity(n: int, dtype: Any) -> Any:
     """The n by n matrix of a scalar type with ones on the diagonal and zeros elsewhere; n is a constant."""
 
+@_overload
+def intersect_tri_tri(v0: vec3, v1: vec3, v2: vec3, u0: vec3, u1: vec3, u2: vec3) -> int:
+    """1 where two triangles, by their corners, have a point in common, else 0.
+
+    A corner that is closer to the plane of the other triangle than 1e-6 over the length of its normal is in the
+    plane.
+    """
+
+@_overload
+def intersect_tri_tri(v0: vec3d, v1: vec3d, v2: vec3d, u0: vec3d, u1: vec3d, u2: vec3d) -> int: ...
 def inverse(a: AnyMatrix) -> AnyMatrix:
     """The inverse of a square matrix of floats with at most 4 rows, by cofactors; zero where it is singular."""
 
@@ -1687,6 +1746,183 @@ def max(a: Number, b: Number) -> Number:
 def max(a: Composite, b: Composite) -> Composite: ...
 @_overload
 def max(a: Vector[Number, Any]) -> Number: ...
+def mesh_eval_face_normal(id: uint64, face: int) -> vec3:
+    """The normal of a face, of length 1; zero for no face, and for one without an area."""
+
+def mesh_eval_position(id: uint64, face: int, bary_u: float, bary_v: float) -> vec3:
+    """The point of a face where its first two corners have the weights `bary_u` and `bary_v`; zero for no face."""
+
+def mesh_eval_velocity(id: uint64, face: int, bary_u: float, bary_v: float) -> vec3:
+    """The velocity of that point of a face; zero for no face, and where the mesh has no velocities."""
+
+def mesh_get(id: uint64) -> Mesh:
+    """The arrays of a mesh: its `points`, `velocities` and `indices`, as fields."""
+
+def mesh_get_bvh(id: uint64) -> uint64:
+    """The tree of the boxes of a mesh's faces, for the queries of trees."""
+
+def mesh_get_group_root(id: uint64, group: int) -> int:
+    """What queries take as `root` for the faces of one group; -1, which is all faces, where there is no such group."""
+
+def mesh_get_index(id: uint64, index: int) -> int:
+    """The number of the point of corner `index`; -1 where there is none."""
+
+def mesh_get_point(id: uint64, index: int) -> vec3:
+    """The point of corner `index`: that of number `indices[index]`; zero where there is none."""
+
+def mesh_get_velocity(id: uint64, index: int) -> vec3:
+    """The velocity of the point of corner `index`; zero where there is none."""
+
+def mesh_query_aabb(id: uint64, low: vec3, high: vec3) -> MeshQueryAABB:
+    """The faces of a mesh whose boxes meet the box from `low` to `high`: a loop goes over their numbers."""
+
+def mesh_query_aabb_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool:
+    """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
+
+@_overload
+def mesh_query_furthest_point_no_sign(id: uint64, point: vec3, min_dist: float) -> MeshQueryPoint:
+    """The point of a mesh that is farthest from `point`, if one is farther away than `min_dist`: a corner of a face.
+
+    With places for its face and weights, it says whether there is one, and else leaves them as they are.
+    """
+
+@_overload
+def mesh_query_furthest_point_no_sign(
+    id: uint64, point: vec3, min_dist: float, face: int, bary_u: float, bary_v: float
+) -> bool: ...
+def mesh_query_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool:
+    """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
+
+@_overload
+def mesh_query_point(id: uint64, point: vec3, max_dist: float) -> MeshQueryPoint:
+    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+
+    Three rays along the axes say it, which is right for meshes without holes.
+
+    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
+    and else leaves them as they are.
+    """
+
+@_overload
+def mesh_query_point(
+    id: uint64, point: vec3, max_dist: float, inside: float, face: int, bary_u: float, bary_v: float
+) -> bool: ...
+@_overload
+def mesh_query_point_no_sign(id: uint64, point: vec3, max_dist: float) -> MeshQueryPoint:
+    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`.
+
+    With places for its face and weights, it says whether there is one, and else leaves them as they are. Faces without
+    an area, or with a corner that is no number, are not found.
+    """
+
+@_overload
+def mesh_query_point_no_sign(
+    id: uint64, point: vec3, max_dist: float, face: int, bary_u: float, bary_v: float
+) -> bool: ...
+@_overload
+def mesh_query_point_sign_normal(id: uint64, point: vec3, max_dist: float, epsilon: float = 1.0e-3) -> MeshQueryPoint:
+    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+
+    The normals of the faces there say it, those as close up to `epsilon` mean lengths of a side: quick, and right for
+    meshes without holes and with normals that point outward.
+
+    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
+    and else leaves them as they are.
+    """
+
+@_overload
+def mesh_query_point_sign_normal(
+    id: uint64,
+    point: vec3,
+    max_dist: float,
+    inside: float,
+    face: int,
+    bary_u: float,
+    bary_v: float,
+    epsilon: float = 1.0e-3,
+) -> bool: ...
+@_overload
+def mesh_query_point_sign_parity(
+    id: uint64, point: vec3, max_dist: float, n_sample: int = 1, perturbation_scale: float = 0.1
+) -> MeshQueryPoint:
+    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+
+    Rays from the point say it: `n_sample` of them about (1, 1, 1), changed by up to `perturbation_scale`, count the
+    faces that they meet.
+
+    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
+    and else leaves them as they are.
+    """
+
+@_overload
+def mesh_query_point_sign_parity(
+    id: uint64,
+    point: vec3,
+    max_dist: float,
+    inside: float,
+    face: int,
+    bary_u: float,
+    bary_v: float,
+    n_sample: int = 1,
+    perturbation_scale: float = 0.1,
+) -> bool: ...
+@_overload
+def mesh_query_point_sign_winding_number(
+    id: uint64, point: vec3, max_dist: float, accuracy: float = 2.0, threshold: float = 0.5
+) -> MeshQueryPoint:
+    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`, and on which side that is.
+
+    It is inside where the winding number is above `threshold`, also of meshes with holes; the mesh needs
+    `support_winding_number=True`. Parts farther away than `accuracy` times their size are approximated.
+
+    A sign below zero is inside. With places for the sign, the face and its weights, it says whether there is a point,
+    and else leaves them as they are.
+    """
+
+@_overload
+def mesh_query_point_sign_winding_number(
+    id: uint64,
+    point: vec3,
+    max_dist: float,
+    inside: float,
+    face: int,
+    bary_u: float,
+    bary_v: float,
+    accuracy: float = 2.0,
+    threshold: float = 0.5,
+) -> bool: ...
+@_overload
+def mesh_query_ray(id: uint64, start: vec3, dir: vec3, max_t: float, root: int = -1) -> MeshQueryRay:
+    """Where a ray from `start` first meets a mesh, if it does so before `start + max_t * dir`.
+
+    With places for what it finds, it says whether it does, and else leaves them as they are. Rays pass between no two
+    faces that share a side; those of no direction, and faces without an area or with a corner that is no number, meet
+    nothing. `root` is what `mesh_get_group_root` gives, for the faces of one group.
+    """
+
+@_overload
+def mesh_query_ray(
+    id: uint64,
+    start: vec3,
+    dir: vec3,
+    max_t: float,
+    t: float,
+    bary_u: float,
+    bary_v: float,
+    sign: float,
+    normal: vec3,
+    face: int,
+    root: int = -1,
+) -> bool: ...
+def mesh_query_ray_anyhit(id: uint64, start: vec3, dir: vec3, max_t: float, root: int = -1) -> bool:
+    """Whether a ray meets a mesh before `start + max_t * dir`."""
+
+def mesh_query_ray_count_intersections(id: uint64, start: vec3, dir: vec3, root: int = -1) -> int:
+    """How many faces of a mesh a ray meets."""
+
+def mesh_query_sphere(id: uint64, center: vec3, radius: float) -> MeshQuery:
+    """The faces of a mesh with a point within `radius` of `center`: a loop goes over their numbers."""
+
 @_overload
 def min(a: Number, b: Number) -> Number:
     """The smaller of a and b, component by component for vectors and matrices; of one vector, its least component.

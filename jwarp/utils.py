@@ -1,1 +1,9 @@
 """`wp.utils`: what programs do with whole arrays besides launches."""
+
+from jwarp.api.array_functions import array_cast as array_cast
+from jwarp.api.array_functions import array_inner as array_inner
+from jwarp.api.array_functions import array_scan as array_scan
+from jwarp.api.array_functions import array_sum as array_sum
+from jwarp.api.array_sorting import radix_sort_pairs as radix_sort_pairs
+from jwarp.api.array_sorting import runlength_encode as runlength_encode
+from jwarp.api.array_sorting import segmented_sort_pairs as segmented_sort_pairs

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from jwarp.arrays.memory import HostMemory, Memory, host_memory
+from jwarp.arrays.memory import Memory, host_memory
 from jwarp.arrays.view import View
-from jwarp.errors import LaunchError
 
 
 class Tracing(Protocol):
@@ -23,6 +22,9 @@ class Tracing(Protocol):
 
     def pointed_to(self, ptr: Any, layout: View) -> tuple[Memory, View] | None:
         """The memory that a token stands for, and the view of it; None if `ptr` is no token."""
+
+    def value(self, memory: Memory, layout: View) -> Any:
+        """What a view shows now, as a JAX value."""
 
     def token(self, memory: Memory, layout: View) -> Any:
         """What stands for the address of traced memory."""
@@ -67,15 +69,6 @@ def token(memory: Memory, layout: View) -> Any:
     return _tracing[0].token(memory, layout)
 
 
-def host_content(memory: Memory) -> HostMemory:
-    """The memory, if its content is known now.
-
-    Raises:
-        LaunchError: it stands for a value that JAX traces.
-    """
-    if isinstance(memory, HostMemory):
-        return memory
-    raise LaunchError(
-        f"{memory.made_at} stands for a value that JAX traces, so that its elements are not known yet",
-        hint="read it outside of the traced function; wp.to_jax(a) gives the traced value",
-    )
+def jax_value(memory: Memory, layout: View) -> Any:
+    """What a view shows now, as a JAX value."""
+    return _tracing[0].value(memory, layout)

@@ -36,15 +36,17 @@ class Memory(abc.ABC):
         keepers: The handles to its content as it is now, which `will_write` saves. Whoever writes calls that where
             there are some.
         version: How often it was written.
+        plans: The launches that begin with an array of it and may be repeated, a cache; None for none.
     """
 
-    __slots__ = ("__weakref__", "device", "keepers", "origin", "version")
+    __slots__ = ("__weakref__", "device", "keepers", "origin", "plans", "version")
 
     def __init__(self, device: Device):
         self.device = device
         self.origin = place_of_caller()
         self.keepers: list[weakref.ref[Kept]] = []
         self.version = 0
+        self.plans: Any = None
 
     @property
     def made_at(self) -> str:
@@ -58,6 +60,14 @@ class Memory(abc.ABC):
     @abc.abstractmethod
     def write(self, view: View, value: Any) -> None:
         """Set the elements that a view shows to `value`, an array of NumPy (or JAX) that broadcasts to them."""
+
+    @abc.abstractmethod
+    def lend(self, view: View) -> np.ndarray:
+        """The elements that a view shows, for code that is not watched.
+
+        Raises:
+            LaunchError: they are not known yet, as JAX traces them.
+        """
 
     def keep(self, view: View) -> Kept:
         """A handle to what a view of it shows now, whatever is written later."""
@@ -99,7 +109,7 @@ class HostMemory(Memory):
     `buffer` are the bytes as a NumPy array. `is_exposed`: others may write to it at any time.
     """
 
-    __slots__ = ("buffer", "is_exposed", "lent", "start")
+    __slots__ = ("buffer", "is_exposed", "lent", "snapshot", "start")
 
     def __init__(self, buffer: np.ndarray, *, is_exposed: bool = False):
         super().__init__(CPU)
@@ -107,6 +117,7 @@ class HostMemory(Memory):
         self.is_exposed = is_exposed
         self.start = buffer.__array_interface__["data"][0]
         self.lent: list[weakref.ref[np.ndarray]] = []
+        self.snapshot: Any = None  # of its content, for the layer that knows JAX
 
     def read(self, view: View) -> np.ndarray:
         return np.ndarray(view.full_shape, view.dtype, self.buffer, view.offset, view.full_strides)
@@ -119,6 +130,7 @@ class HostMemory(Memory):
 
     def lend(self, view: View) -> np.ndarray:
         """The elements that a view shows, for code that may write to them and is not watched."""
+        self.snapshot = None
         if len(self.lent) > 8:
             self.lent = [known for known in self.lent if known() is not None]
         # The memoryview is what NumPy's views of this one refer to: they keep it, and so are known to be alive.
@@ -127,9 +139,14 @@ class HostMemory(Memory):
         self.lent.append(weakref.ref(made))
         return made
 
+    @property
+    def is_open(self) -> bool:
+        """Whether someone may write to it without saying so."""
+        return self.is_exposed or any(known() is not None for known in self.lent)
+
     def keep(self, view: View) -> Kept:
         handle = super().keep(view)
-        if self.is_exposed or any(known() is not None for known in self.lent):
+        if self.is_open:
             self.will_write()  # writes through these views are not seen
         return handle
 

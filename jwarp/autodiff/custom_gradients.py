@@ -9,7 +9,7 @@ from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Extent, Origin, Rule
 from jwarp.ir.builder import Builder, make_block, zero
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Block, Const, Gradient, Kernel, Node, Op, Operand, Value, is_plain, walk
+from jwarp.ir.nodes import Block, Const, Gradient, Kernel, Node, Op, Operand, Value, is_plain, walk, with_bodies
 from jwarp.passes.simplify import simplify
 from jwarp.types import int32
 
@@ -18,7 +18,7 @@ def plain(kernel: Kernel) -> Kernel:
     """`kernel` as it runs: without what only its derivatives need."""
     if is_plain(kernel):
         return kernel
-    return simplify(dataclasses.replace(kernel, body=_Plain().block(kernel.body), gradients=()))
+    return simplify(dataclasses.replace(with_bodies(kernel, _Plain().block), gradients=()))
 
 
 class _Plain(Cloner):

@@ -6,7 +6,7 @@ import ast
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -41,7 +41,7 @@ from jwarp.frontend.values.cells import TileMemory
 from jwarp.frontend.values.composites import component_indices
 from jwarp.ir.attributes import Attribute, Extent
 from jwarp.ir.builder import FALSE, Builder, make_block, zero
-from jwarp.ir.nodes import Const, Gradient, If, Local, Op, Operand, Param, Value
+from jwarp.ir.nodes import Const, Function, Gradient, If, Local, Op, Operand, Param, Value
 from jwarp.ir.ops import OPS
 from jwarp.types import (
     ArrayType,
@@ -96,6 +96,25 @@ class Frame:
         return indexed_names(self.source.tree)
 
 
+@dataclass
+class Kept:
+    """What calls of one kind give: `result`, of values that are those of the first call, in order its arguments' and
+    the results' of the function of that number."""
+
+    number: int
+    result: Binding
+    given: tuple[Value, ...]
+    made: tuple[Value, ...]
+
+
+@dataclass
+class Functions:
+    """The functions of a kernel that is being read, and the calls by what was read of them: None is put in line."""
+
+    made: list[Function] = field(default_factory=list)
+    known: dict[Hashable, Kept | None] = field(default_factory=dict)
+
+
 # Calls a function that is an argument of a builtin with values that are written at some places, as does `apply`.
 Applied = Callable[["Context", PythonRef, list[Binding], list[Span], Span], Binding]
 
@@ -139,6 +158,7 @@ class Context:
         self.modules: dict[ModuleType, Any] = {}  # those that names were read of, with what each was loaded by
         self.gradients: list[Gradient] = []  # of calls of functions that have one of their own
         self.lent: frozenset[int] = frozenset()  # arguments, by identity, that a call may change in place
+        self.functions = Functions()
         self.only_scalars = False  # whether variables must not be in memory
         self.trials = 0  # how many bodies of loops, one inside the other, are being read for nothing
         self.is_counted = True  # whether all that is named is among the names of the functions' code

@@ -36,6 +36,8 @@ Changed = Annotated[int, Role("array", reads=True, writes=True)]
 # A parameter that is a scalar; parameters and arrays are counted together.
 ParamNumber = Annotated[int, Role("parameter")]
 TapeNumber = Annotated[int, Role("tape")]
+# One of the kernel's functions.
+FunctionNumber = Annotated[int, Role("function")]
 Axis = Annotated[int, Role("axis")]
 Text = Annotated[str, Role("text")]
 FormatText = Annotated[str, Role("format")]
@@ -328,6 +330,7 @@ _WORDS = {
     "array": "the number of an array",
     "parameter": "the number of a parameter",
     "tape": "the number of a tape",
+    "function": "the number of a function",
     "axis": "the number of an axis",
     "text": "a text",
     "format": "a format text",

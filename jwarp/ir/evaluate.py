@@ -259,3 +259,15 @@ def fold(name: str, args: tuple[Const, ...], result_type: ValueType) -> Const | 
     if name == "bitcast" and any(isinstance(v, float) and v != v for v in (args[0].value, float(result))):
         return None
     return as_constant(result, result_type)
+
+
+def represents(type_: ScalarType, value: Any) -> bool:
+    """Whether `type_` has exactly this Python value."""
+    if type_.kind == "bool":
+        return type(value) is bool
+    if type_.is_int:
+        return type(value) is int and type_.min <= value <= type_.max
+    if type(value) is not float:
+        return False
+    with np.errstate(all="ignore"):
+        return value != value or float(type_.dtype.type(value)) == value

@@ -250,6 +250,18 @@ class Gradient:
     feeds: tuple[tuple[str, int, int], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function that the kernel calls: `params` stand for the arguments, what `body` yields are the results.
+
+    It is pure: arithmetic, control flow and calls of functions before it, but nothing of arrays, threads or effects.
+    """
+
+    name: str
+    params: tuple[Value, ...]
+    body: Block
+
+
 class Order(enum.IntEnum):
     """The orders in which the threads of a batch element may run."""
 
@@ -269,7 +281,8 @@ class Kernel:
     A kernel with a `block_dim` has tiles: it is run once for each block of so many lanes, and what it calls threads
     are blocks. What differs between the lanes of a block is a tile.
 
-    Where the order of its threads shows, `order` says which one they have.
+    Where the order of its threads shows, `order` says which one they have. Derivatives are of kernels without
+    `functions`: `ir.functions` puts these where they are called.
     """
 
     name: str
@@ -283,6 +296,7 @@ class Kernel:
     gradients: tuple[Gradient, ...] = ()
     block_dim: int = 0
     order: Order = Order.ANY
+    functions: tuple[Function, ...] = ()
 
     def array(self, number: int) -> Param | Local:
         """The array that loads and stores call `number`: a parameter, or a local after all of these."""
@@ -317,20 +331,20 @@ class KnownKernel(Kernel):
     Another one that `dataclasses.replace` makes of it is a kernel like any other.
     """
 
-    __slots__ = ("_body", "_read", "facts")
+    __slots__ = ("_content", "_read", "facts")
 
     facts: Facts
-    _read: Callable[[], Block]
+    _read: Callable[[], tuple[tuple[Function, ...], Block]]
 
     def __new__(cls, *args: Any, **fields: Any) -> Any:
         return Kernel(*args, **fields)
 
     @staticmethod
-    def of(head: Kernel, facts: Facts, read: Callable[[], Block]) -> KnownKernel:
-        """The kernel `head` with the body that `read` gives."""
+    def of(head: Kernel, facts: Facts, read: Callable[[], tuple[tuple[Function, ...], Block]]) -> KnownKernel:
+        """The kernel `head` with the functions and the body that `read` gives."""
         made = object.__new__(KnownKernel)
         for field in dataclasses.fields(Kernel):
-            if field.name != "body":
+            if field.name not in ("body", "functions"):
                 object.__setattr__(made, field.name, getattr(head, field.name))
         object.__setattr__(made, "facts", facts)
         object.__setattr__(made, "_read", read)
@@ -338,13 +352,21 @@ class KnownKernel(Kernel):
 
     @property
     def body(self) -> Block:
-        found: Block | None = getattr(self, "_body", None)
+        return self._made[1]
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        return self._made[0]
+
+    @property
+    def _made(self) -> tuple[tuple[Function, ...], Block]:
+        found: tuple[tuple[Function, ...], Block] | None = getattr(self, "_content", None)
         if found is None:
             with _reading:  # its values are those of one reading
-                found = getattr(self, "_body", None)
+                found = getattr(self, "_content", None)
                 if found is None:
                     found = self._read()
-                    object.__setattr__(self, "_body", found)
+                    object.__setattr__(self, "_content", found)
         return found
 
 
@@ -410,6 +432,22 @@ def _in_order(left: list[Node]) -> Iterator[Node]:
                 left.extend(reversed(block.nodes))
 
 
+def walk_all(kernel: Kernel) -> Iterator[Node]:
+    """Every node of the kernel's functions, then of its body."""
+    for function in kernel.functions:
+        yield from walk(function.body)
+    yield from walk(kernel.body)
+
+
+def with_bodies(kernel: Kernel, change: Callable[[Block], Block]) -> Kernel:
+    """The kernel with `change` done to the bodies of its functions and to its own; the same one if nothing changes."""
+    functions = tuple(
+        f if (made := change(f.body)) is f.body else dataclasses.replace(f, body=made) for f in kernel.functions
+    )
+    body, same = change(kernel.body), all(f is g for f, g in zip(functions, kernel.functions, strict=True))
+    return kernel if same and body is kernel.body else dataclasses.replace(kernel, body=body, functions=functions)
+
+
 def used_values(body: Block) -> frozenset[Value]:
     """What some node or block of `body` reads."""
     read: set[Operand] = set(body.yields)
@@ -469,7 +507,7 @@ def is_plain(kernel: Kernel) -> bool:
     """Whether nothing in the kernel is for its derivatives only."""
     if isinstance(kernel, KnownKernel):
         return kernel.facts.is_plain
-    return not any(isinstance(n, Op) and n.row.for_derivatives for n in walk(kernel.body))
+    return not any(isinstance(n, Op) and n.row.for_derivatives for n in walk_all(kernel))
 
 
 def native_arrays(body: Block) -> frozenset[ArrayName]:

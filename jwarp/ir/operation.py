@@ -73,7 +73,8 @@ class Operation:
 
     `kinds` are the scalar kinds that arguments may have. `effect` is `pure`, `tile` (pure, too, but not element by
     element), `read` (memory), `look` (at what changes while the kernel runs: it stays where it is), `write` (memory),
-    `check`, `print` or `rule`. An operation of `result` None either has no result, or takes it from outside (`cast`,
+    `check`, `print`, `rule` or `call` (pure, of a function of the kernel).
+    An operation of `result` None either has no result, or takes it from outside (`cast`,
     `load`, …), which `typed_by` then says.
 
     `attribute` is the type of its attribute, or None. `indices` are the operands that are indices of an element; the
@@ -135,6 +136,8 @@ class Operation:
     uses_notes: bool = field(init=False)
     is_extremum: bool = field(init=False)  # such an access that leaves the smaller or larger of two numbers
     is_native: bool = field(init=False)  # runs a text in C++
+    is_shared: bool = field(init=False)  # run once where it is written twice
+    in_functions: bool = field(init=False)  # may be in a function of a kernel
     settles: bool = field(
         init=False
     )  # an atomic one that, done again with the same values, leaves the element as it is
@@ -165,6 +168,9 @@ class Operation:
             "uses_log": Memory.LOG in used,
             "uses_tape": Memory.TAPE in used,
             "is_native": self.attribute is NativeCall,
+            "is_shared": self.effect in ("pure", "tile", "read", "call"),
+            "in_functions": self.effect == "call"
+            or (self.effect == "pure" and self.attribute is None and self.arity != 0),
             "makes_nan": self.makes_nan and self.effect == "pure",
             "uses_notes": Memory.NOTES in used,
             "in_order": bool(used & (Memory.LOG | Memory.TAPE | Memory.NOTES | Memory.LINES)),

@@ -15,6 +15,7 @@ from jwarp.ir.nodes import (
     Block,
     Const,
     For,
+    Function,
     If,
     Kernel,
     Node,
@@ -80,7 +81,15 @@ class _Printer:
         for local in kernel.locals:
             word = "shared" if local.shared else "local"
             yield f"  {word} {local.name}: {local.type} of {list(local.shape)}"
+        for number, function in enumerate(kernel.functions):
+            yield from self.function(number, function)
         yield from self.block(kernel.body, "  ")
+
+    def function(self, number: int, function: Function) -> Iterator[str]:
+        params = ", ".join(map(self.define, function.params))
+        yield f"  function {number} {function.name}({params}) {{"
+        yield from self.block(function.body, "    ")
+        yield "  }"
 
     def block(self, block: Block, indent: str) -> Iterator[str]:
         for node in block.nodes:
@@ -146,6 +155,8 @@ class _Printer:
             return self.param(attr)
         if role is not None and role.what == "operation":
             return str(attr)
+        if role is not None and role.what == "function":
+            return f"{attr} {self.function_name(attr)}"
         if role is not None and role.what == "tape":
             return f"tape {attr}"
         if isinstance(attr, str):
@@ -189,6 +200,10 @@ class _Printer:
         """The name of a parameter or local array."""
         known = len(self.kernel.params) + len(self.kernel.locals)
         return self.kernel.array(index).name if 0 <= index < known else f"parameter {index}"
+
+    def function_name(self, number: int) -> str:
+        functions = self.kernel.functions
+        return functions[number].name if 0 <= number < len(functions) else "(unknown)"
 
     def commented(self, text: str, span: Span) -> str:
         """`text`, with the source line beside it if it is not that of the last such comment."""

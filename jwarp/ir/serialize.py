@@ -16,6 +16,7 @@ from jwarp.ir.nodes import (
     Const,
     Facts,
     For,
+    Function,
     If,
     Kernel,
     KnownKernel,
@@ -31,7 +32,7 @@ from jwarp.ir.nodes import (
     is_plain,
     prints,
     rounds_as_written,
-    walk,
+    walk_all,
     written_params,
 )
 from jwarp.ir.ops import OPS
@@ -51,7 +52,7 @@ from jwarp.types import (
     tile_type,
 )
 
-FORMAT = 7
+FORMAT = 8
 MAGIC = b"jwir"
 MAX_SIZE = 16 << 20
 MAX_NUMBER = (1 << 31) - 1
@@ -79,16 +80,16 @@ def known(kernel: Kernel) -> KnownKernel:
         rounds_as_written(kernel),
         is_plain(kernel),
     )
-    return KnownKernel.of(kernel, facts, lambda: kernel.body)
+    return KnownKernel.of(kernel, facts, lambda: (kernel.functions, kernel.body))
 
 
 def to_entry(kernel: KnownKernel) -> bytes | None:
     """The kernel as it is kept on this computer, with the paths of files; None where two of these have one name."""
-    paths = {span.file: short_file(span) for span in (kernel.span, *(n.span for n in walk(kernel.body)))}
+    paths = {span.file: short_file(span) for span in (kernel.span, *(n.span for n in walk_all(kernel)))}
     if len(set(paths.values())) < len(paths):
         return None
     encoder = _Encoder()
-    head = encoder.kernel(dataclasses.replace(kernel, body=Block()))
+    head = encoder.kernel(dataclasses.replace(kernel, body=Block(), functions=()))
     known = dataclasses.asdict(dataclasses.replace(kernel.facts, encoded=b""))
     del known["encoded"]
     names = {name: path for path, name in paths.items()}
@@ -101,12 +102,13 @@ def from_entry(entry: bytes) -> KnownKernel:
     known, paths, files, head = json.loads(header)
     told: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
 
-    def body() -> Block:
+    def content() -> tuple[tuple[Function, ...], Block]:
         files, values, content = json.loads(zlib.decompress(encoded[len(MAGIC) + 1 :]))
-        return _Decoder([paths.get(file, file) for file in files], values).block(content[-1])
+        decoder = _Decoder([paths.get(file, file) for file in files], values)
+        return decoder.functions(content[-2]), decoder.block(content[-1])
 
     shell = _Decoder([paths.get(file, file) for file in files], []).kernel(head)
-    return KnownKernel.of(shell, Facts(encoded=encoded, **told), body)
+    return KnownKernel.of(shell, Facts(encoded=encoded, **told), content)
 
 
 def from_bytes(data: bytes) -> Kernel:
@@ -166,7 +168,8 @@ class _Encoder:
         arrays = [[*self.param(Param(x.name, x.type)), list(x.shape), x.shared] for x in kernel.locals]
         head = [kernel.name, kernel.variant, kernel.exact, params, arrays, kernel.tid_dims, kernel.block_dim]
         head.append(int(kernel.order))
-        return [*head, self.span(kernel.span), self.block(kernel.body)]
+        functions = [[f.name, self.defines(f.params), self.block(f.body)] for f in kernel.functions]
+        return [*head, self.span(kernel.span), functions, self.block(kernel.body)]
 
     def param(self, param: Param) -> list:
         if isinstance(param.type, ArrayType):
@@ -238,14 +241,18 @@ class _Decoder:
         self.values = [Value(_value_type(t), _text(name)) for t, name in _list(values)]
 
     def kernel(self, content: Any) -> Kernel:
-        name, variant, exact, params, arrays, tid_dims, block_dim, order, span, body = _list(content)
+        name, variant, exact, params, arrays, tid_dims, block_dim, order, span, functions, body = _list(content)
         decoded = tuple(self.param(p) for p in _list(params))
         made = tuple(self.local(a) for a in _list(arrays))
         if not isinstance(exact, bool):
             raise ValueError(f"damaged kernel data: {exact!r} is not true or false")
-        inside = self.block(body)
+        called, inside = self.functions(functions), self.block(body)
         return Kernel(_text(name), decoded, tid_dims, inside, self.span(span), made, _text(variant), exact,
-                      block_dim=_number(block_dim), order=Order(_number(order)))  # fmt: skip
+                      block_dim=_number(block_dim), order=Order(_number(order)), functions=called)  # fmt: skip
+
+    def functions(self, content: Any) -> tuple[Function, ...]:
+        made = (_list(function) for function in _list(content))
+        return tuple(Function(_text(name), self.defined(params), self.block(body)) for name, params, body in made)
 
     def param(self, content: Any) -> Param:
         name, dtype, ndim, element = _list(content)

@@ -6,14 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from jwarp.errors import Span
 from jwarp.ir.attributes import (
-    BlockCholesky,
-    BlockMatmul,
-    BlockScan,
-    BlockSolve,
     Detached,
     Extent,
     NativeCall,
@@ -22,12 +16,14 @@ from jwarp.ir.attributes import (
     Rule,
     described,
 )
+from jwarp.ir.evaluate import represents
 from jwarp.ir.formats import conversions
 from jwarp.ir.native import check_call, parts_of
 from jwarp.ir.nodes import (
     Block,
     Const,
     For,
+    Function,
     If,
     Kernel,
     Local,
@@ -44,9 +40,10 @@ from jwarp.ir.nodes import (
     walk,
 )
 from jwarp.ir.operation import INT, Operation, Stage
-from jwarp.ir.ops import COMBINERS, OPS, SCANS
+from jwarp.ir.ops import COMBINERS, OPS
 from jwarp.ir.printing import short_file
 from jwarp.ir.tile_types import Misfit, tile_result
+from jwarp.ir.units import unit_sizes
 from jwarp.types import (
     MAX_DIMS,
     SCALARS,
@@ -82,18 +79,6 @@ def verify(kernel: Kernel, stage: Stage = Stage.DERIVED) -> None:
     A derivative may have all that a kernel has as it was written, and so the default takes both.
     """
     _Verifier(kernel, stage).run()
-
-
-def represents(type_: ScalarType, value: Any) -> bool:
-    """Whether `type_` has exactly this Python value."""
-    if type_.kind == "bool":
-        return type(value) is bool
-    if type_.is_int:
-        return type(value) is int and type_.min <= value <= type_.max
-    if type(value) is not float:
-        return False
-    with np.errstate(all="ignore"):
-        return value != value or float(type_.dtype.type(value)) == value
 
 
 class _Fault(Exception):
@@ -241,42 +226,16 @@ def _check_tile(kernel: Kernel, node: Op) -> ValueType:
 
 def _check_unit(kernel: Kernel, node: Op) -> None:
     arrays = (*arrays_changed(node), *arrays_read(node))
-    for number, size in zip(arrays, _UNIT_SIZES[node.name](node), strict=True):
+    try:
+        sizes = unit_sizes(node)
+    except ValueError as error:
+        raise _Fault(str(error)) from None
+    for number, size in zip(arrays, sizes, strict=True):
         local = kernel.local(number) if isinstance(number, int) and _array(kernel, number) else None
         if local is None or not local.shared or local.size != size or size < 1:
             raise _Fault(f"array {number!r} holds no {size} elements of a block")
     if len(arrays) == 2 and len(set(arrays)) == 1:
         raise _Fault("works on two arrays")
-
-
-def _matmul_sizes(node: Op) -> tuple[int, ...]:
-    told = node.told(BlockMatmul)
-    return told.m * told.n, told.m * told.k, told.k * told.n
-
-
-def _scan_sizes(node: Op) -> tuple[int, ...]:
-    told = node.told(BlockScan)
-    if told.scan.operation not in SCANS:
-        raise _Fault(f"{told.scan.operation!r} is none of {', '.join(SCANS)}")
-    return told.size, told.size
-
-
-def _cholesky_sizes(node: Op) -> tuple[int, ...]:
-    return node.told(BlockCholesky).n ** 2, node.told(BlockCholesky).n ** 2
-
-
-def _solve_sizes(node: Op) -> tuple[int, ...]:
-    told = node.told(BlockSolve)
-    return told.n * told.m, told.n * told.n
-
-
-# How many elements the arrays have that an operation on whole arrays changes and reads.
-_UNIT_SIZES: dict[str, Callable[[Op], tuple[int, ...]]] = {
-    "tile_matmul": _matmul_sizes,
-    "tile_scan": _scan_sizes,
-    "tile_cholesky": _cholesky_sizes,
-    "tile_solve": _solve_sizes,
-}
 
 
 def _check_nothing(kernel: Kernel, node: Op) -> None:
@@ -319,6 +278,14 @@ def _check_part(kernel: Kernel, node: Op) -> None:
     parts = parts_of(made[0].told(NativeCall))
     if node.number >= len(parts) or node.result is None or node.result.type is not parts[node.number]:
         raise _Fault(f"there is no such part among {parts}")
+
+
+def _check_call(kernel: Kernel, node: Op) -> None:
+    if not 0 <= node.number < len(kernel.functions):
+        raise _Fault(f"there is no function {node.number!r}")
+    wanted, given = [p.type for p in kernel.functions[node.number].params], [a.type for a in node.args]
+    if wanted != given:
+        raise _Fault(f"takes {wanted}, not {given}")
 
 
 def _check_inside(kernel: Kernel, node: Op) -> None:
@@ -370,6 +337,8 @@ ATTR_RULES: dict[str, Callable[[Kernel, Op], ValueType | None]] = {
     "on_gpu": _check_nothing,
     "native": _check_native,
     "native_part": _check_part,
+    "call": _check_call,
+    "call_part": _check_nothing,
     "check": _check_nothing,
     "print": _check_print,
     **{name: _check_write for name, row in OPS.items() if row.is_write},
@@ -397,6 +366,7 @@ class _Verifier:
         self.cleared = {  # local arrays that hold something here
             number for number, local in enumerate(kernel.locals, len(kernel.params)) if local.shared
         }
+        self.calls: dict[Operand, Op] = {}  # by what stands for their results
         self.mapped: tuple[int, ...] = ()  # the shape of the mapped control flow at hand
 
     def run(self) -> None:
@@ -417,9 +387,20 @@ class _Verifier:
                 arrays = [local for local in kernel.locals if local.shared is shared]
                 if sum(local.size * local.dtype.bits // 8 for local in arrays) > limit:
                     raise _Fault(f"the local arrays need more than {limit} bytes")
+            for number, function in enumerate(kernel.functions):
+                self.function(number, function)
             self.block(kernel.body, (), ())
         except _Fault as fault:
             raise InvalidIR(self.message(str(fault), "", kernel.span)) from None
+
+    def function(self, number: int, function: Function) -> None:
+        """Check a function, which calls those before it alone."""
+        for node in walk(function.body):
+            if isinstance(node, Op) and (node.name not in OPS or not node.row.in_functions):
+                raise _Fault(f"{node.name} in function {function.name}")
+            if isinstance(node, Op) and node.name == "call" and not node.number < number:
+                raise _Fault(f"function {function.name} calls function {node.number}, which is not before it")
+        self.block(function.body, function.params, [y.type for y in function.body.yields])
 
     def message(self, reason: str, node: str, span: Span) -> str:
         where = f" ({short_file(span)}:{span.line})" if span.line else ""
@@ -528,12 +509,27 @@ class _Verifier:
         rule = ATTR_RULES.get(node.name)
         from_attr = rule(self.kernel, node) if rule else None
         self.result(node, row, from_attr)
+        if row.effect == "call":
+            self.call(node)
         if node.name == "clear":
             self.cleared.add(node.array)
         elif row.is_access:
             local = self.kernel.local(node.array)
             if local is not None and node.array not in self.cleared:
                 raise _Fault(f"local array {local.name} is not cleared before")
+
+    def call(self, node: Op) -> None:
+        """Check that a part is one of a call."""
+        if node.name == "call":
+            assert node.result is not None
+            self.calls[node.result] = node
+            return
+        made = self.calls.get(node.args[0])
+        if made is None:
+            raise _Fault("is no part of what a function gives")
+        parts = [y.type for y in self.kernel.functions[made.number].body.yields]
+        if node.number >= len(parts) or node.result is None or node.result.type is not parts[node.number]:
+            raise _Fault(f"there is no such part among {parts}")
 
     def result(self, node: Op, row: Operation, from_attr: ValueType | None) -> None:
         if row.is_lasting:

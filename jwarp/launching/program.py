@@ -26,6 +26,7 @@ from jwarp.errors import JwarpError, LaunchError, NotDifferentiableError, Span
 from jwarp.frontend.cuda_kernel import Definition, HandwrittenKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir import nodes
+from jwarp.ir.functions import inlined
 from jwarp.ir.serialize import fingerprint
 from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.launching.geometry import Geometry, blocks, fold, not_whole
@@ -211,13 +212,18 @@ class GeneratedProgram(Program):
     @property
     def _others(self) -> tuple[Hashable, ...]:
         """The gradients that functions bring with them."""
-        return tuple(fingerprint(gradient.kernel) for gradient in self.differentiated.gradients)
+        return tuple(fingerprint(gradient.kernel) for gradient in self._written.gradients)
 
     @functools.cached_property
     def differentiated(self) -> nodes.Kernel:
         """The kernel that derivatives are of."""
-        kernel, order = self.unchecked or self.kernel, self.kernel.order
+        kernel, order = inlined(self._written), self.kernel.order
         return kernel if kernel.order is order else dataclasses.replace(kernel, order=order)
+
+    @property
+    def _written(self) -> nodes.Kernel:
+        """The kernel as its user wrote it."""
+        return self.unchecked or self.kernel
 
     @functools.cached_property
     def counters(self) -> frozenset[int]:
@@ -238,7 +244,7 @@ class GeneratedProgram(Program):
 
     @functools.cached_property
     def written(self) -> tuple[int, ...]:
-        return nodes.written_params(self.differentiated)
+        return nodes.written_params(self._written)
 
     @property
     def params(self) -> tuple[nodes.Param, ...]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Block, Kernel, Op, Operand, Value, rounds_as_written
+from jwarp.ir.nodes import Block, Kernel, Op, Operand, Value, rounds_as_written, with_bodies
 from jwarp.ir.visit import Rebuilder
 from jwarp.types import SCALARS, ScalarType, bfloat16, float16, float32
 
@@ -21,7 +21,7 @@ def expand(kernel: Kernel, expansion: Expansion) -> Kernel:
     Arithmetic on float16 and bfloat16 becomes arithmetic on float32, rounded after each operation; an
     atomic operation on a local array, which no other thread sees, a load and a store.
     """
-    return dataclasses.replace(kernel, body=_Expander(kernel, expansion).block(kernel.body))
+    return with_bodies(kernel, lambda body: _Expander(kernel, expansion).block(body))
 
 
 class _Expander(Rebuilder):

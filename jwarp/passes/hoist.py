@@ -7,7 +7,20 @@ from collections.abc import Callable, Iterable
 
 from jwarp.ir.builder import TRUE, Builder, make_block, zero
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Block, For, If, Kernel, Node, Op, Operand, While, changed_arrays, inner_params, results
+from jwarp.ir.nodes import (
+    Block,
+    For,
+    If,
+    Kernel,
+    Node,
+    Op,
+    Operand,
+    While,
+    changed_arrays,
+    inner_params,
+    results,
+    with_bodies,
+)
 from jwarp.ir.visit import Rewriter, with_blocks
 
 
@@ -18,7 +31,7 @@ def hoist(kernel: Kernel, *, guarded: bool = False) -> Kernel:
     is harmless where accesses stay inside arrays. Where nothing sees to that, ask for `guarded`: loads then run only
     if the loop has a trip, or stay where they are.
     """
-    return dataclasses.replace(kernel, body=_Hoister(guarded).block(kernel.body))
+    return with_bodies(kernel, _Hoister(guarded).block)
 
 
 def speculate(kernel: Kernel) -> Kernel:

@@ -22,6 +22,7 @@ from jwarp.ir.nodes import (
     arrays_changed,
     arrays_read,
     blocks,
+    with_bodies,
 )
 from jwarp.ir.unchanged import unchanged
 from jwarp.ir.visit import Rebuilder
@@ -40,12 +41,16 @@ def simplify(kernel: Kernel, *, flatten: Flattened | None = None) -> Kernel:
 
     Branches become selects where `flatten` says so of both blocks.
     """
+    return with_bodies(kernel, lambda body: _simplified(body, flatten))
+
+
+def _simplified(body: Block, flatten: Flattened | None) -> Block:
     for _ in range(MAX_ROUNDS):
-        body = drop_unused(_Simplifier(flatten).block(kernel.body))
-        if body == kernel.body:
+        made = drop_unused(_Simplifier(flatten).block(body))
+        if made == body:
             break
-        kernel = dataclasses.replace(kernel, body=body)
-    return kernel
+        body = made
+    return body
 
 
 class _Simplifier(Rebuilder):
@@ -137,7 +142,7 @@ class _Simplifier(Rebuilder):
     def op(self, node: Op) -> None:
         args, row, result = self.operands(node.args), node.row, node.result
         made = node if args == node.args else Op(node.name, args, node.attr, result, node.span)
-        if result is None or not (row.is_pure or row.is_tile or row.effect == "read"):
+        if result is None or not row.is_shared:
             self.builder.append(made)
             return
         type = result.type

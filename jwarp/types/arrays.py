@@ -49,8 +49,14 @@ class StructType(type):
 
     fields: dict[str, AnyType]
     indexed: ArrayType | None = None  # of the structs that stand for indexed arrays: what kernels see
-    is_handle = False  # whether it is passed for a number that names it, as the arrays of a mesh for `mesh.id`
+    # The type whose parameters of functions take it too, if any: uint64 for the arrays of a mesh, which it names.
+    stands_for: Any = None
     following: Any = None  # of what loops go over: the function that gives the next one, `while following(x, item):`
+
+    @property
+    def is_handle(cls) -> bool:
+        """Whether it is passed for a number that names it."""
+        return cls.stands_for is not None and not isinstance(cls.stands_for, StructType)
 
     def __repr__(cls) -> str:
         return cls.__name__

@@ -108,7 +108,7 @@ def fits(kind: Any, wanted: Any, bound: Bound) -> bool:
     """Whether a type is what is wanted: that type, one that a pattern stands for, or what its number would name."""
     if isinstance(wanted, Pattern):
         return wanted.fits(kind, bound)
-    return bool(wanted == kind) or (wanted is uint64 and getattr(kind, "is_handle", False))
+    return bool(wanted == kind) or (getattr(kind, "stands_for", None) is wanted is not None)
 
 
 def filled(wanted: Any, bound: Bound) -> Any:

@@ -77,8 +77,8 @@ def noted() -> Iterator[tuple[Stores, list[float]]]:
 class Truth:
     """What the derivative in direction `v` may be, by differences of what is stored and of other outputs."""
 
-    def __init__(self, launch: Launch, v: Values):
-        steps = (0.0, STEP, -STEP, 2 * STEP, -2 * STEP)
+    def __init__(self, launch: Launch, v: Values, width: float = STEP):
+        steps = (0.0, width, -width, 2 * width, -2 * width)
         traces, runs = [[] for _ in steps], []
         for step, trace in zip(steps, traces, strict=True):
             with noted() as (stores, values):
@@ -93,9 +93,18 @@ class Truth:
         self.refused = any(len(threads) > 1 for threads in self.stores[UNTOLD].values())
         if self.are_smooth:
             at, up, down, far_up, far_down = (run[2] for run in runs)
-            self.slopes, self.bounds = _slopes(at, up, down, far_up, far_down)
+            self.slopes, self.bounds = _slopes(at, up, down, far_up, far_down, width)
             others = [p for p in launch.written if p not in TOLD]
-            self.others = {p: _slopes(*(run[0][p] for run in runs)) for p in others}
+            self.others = {p: _slopes(*(run[0][p] for run in runs), width) for p in others}
+
+    def converges(self) -> bool:
+        """Whether differences over a smaller step are alike; where a value is steep for a short way, they are not."""
+        finer = Truth(self.launch, self.v, STEP / 64)
+        if not finer.are_smooth:
+            return False
+        pairs = [((self.slopes, self.bounds), (finer.slopes, finer.bounds))]
+        pairs += [(self.others[p], finer.others[p]) for p in self.others]
+        return all(np.all(np.abs(slope - other) <= bound) for (slope, bound), (other, _) in pairs)
 
     def choices(self, p: int, content: np.ndarray) -> dict[int, list[tuple[float, float]]]:
         """For each element of an array, the derivatives that it may have, and the bounds of their errors."""
@@ -145,10 +154,10 @@ class Truth:
         assert min(gaps) <= bound, f"{found}, by differences {total} and {open_}\n{text}"
 
 
-def _slopes(at, up, down, far_up, far_down):
-    slope = (up - down) / (2 * STEP)
+def _slopes(at, up, down, far_up, far_down, step=STEP):
+    slope = (up - down) / (2 * step)
     size = 1.0 + np.abs(slope) + np.abs(at)
-    return slope, np.abs((far_up - far_down) / (4 * STEP) - slope) + 2e-6 * size + 1e-5 * np.abs(slope)
+    return slope, np.abs((far_up - far_down) / (4 * step) - slope) + 2e-6 * size + 1e-5 * np.abs(slope)
 
 
 def read(seed: int, folder: Path) -> tuple[Writer, str, Kernel]:
@@ -175,7 +184,7 @@ def reversed_by(launch: Launch, derived: Derived, w: Values) -> Values:
 
 
 def check(seed: int, folder: Path) -> str:
-    """Derive one kernel in all ways; what could be compared."""
+    """Derive one kernel in all ways; what could be compared. Differences that do not converge tell nothing."""
     writer, source, ir = read(seed, folder)
     text = f"seed {seed}\n{source}"
     dims = random.Random(seed).choice(DIMS[writer.rank])
@@ -190,12 +199,22 @@ def check(seed: int, folder: Path) -> str:
         return "refused"
     if not truth.are_smooth:
         return "kink"
-    truth.check_tangents(tangents(launch, v), text)
+    try:
+        return compare(seed, launch, truth, reverse, w, text)
+    except AssertionError:
+        if truth.converges():
+            raise
+        return "steep"
+
+
+def compare(seed: int, launch: Launch, truth: Truth, reverse: Derived, w: Values, text: str) -> str:
+    """Compare the derivatives of one kernel with differences, and with each other."""
+    truth.check_tangents(tangents(launch, truth.v), text)
     wj = reversed_by(launch, reverse, w)
     truth.check_gradients(wj, w, truth.outputs, text)
     if seed % SLOTS_EVERY == 0:
         with contextlib.suppress(NotDifferentiableError):
-            slots = vjp(ir, INPUTS, launch.written, storage=Storage.CHECKPOINTS)
+            slots = vjp(launch.ir, INPUTS, launch.written, storage=Storage.CHECKPOINTS)
             for p, x in reversed_by(launch, slots, w).items():
                 np.testing.assert_allclose(x, wj[p], rtol=1e-8, atol=1e-10, err_msg=text)
     if seed % CODE_EVERY == 0:
@@ -263,7 +282,7 @@ def check_second(launch: Launch, truth: Truth, reverse: Derived, w: Values, text
 def test_random_kernels(group, tmp_path):
     size = COUNT // GROUPS
     reached = Counter(check(group * size + k, tmp_path) for k in range(size))
-    assert reached["met"] > size // 3 and reached["refused"]
+    assert reached["met"] > size // 3 and reached["refused"] and reached["steep"] < size // 50
 
 
 @pytest.mark.skipif(not LONG, reason="JWARP_FUZZ=long is not set")

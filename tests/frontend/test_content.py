@@ -207,7 +207,7 @@ def test_an_entry_gives_the_kernel_back():
     assert type(plain) is Kernel
     entry = to_entry(known(plain))
     found = from_entry(entry)
-    assert isinstance(found, KnownKernel) and not hasattr(found, "_body")
+    assert isinstance(found, KnownKernel) and not hasattr(found, "_content")
     assert (to_bytes(found), fingerprint(found)) == (to_bytes(plain), fingerprint(plain))
     assert found.facts == known(plain).facts
     assert (found.params, found.locals, found.span, found.tid_dims) == (
@@ -216,7 +216,7 @@ def test_an_entry_gives_the_kernel_back():
         plain.span,
         plain.tid_dims,
     )
-    assert not hasattr(found, "_body")
+    assert not hasattr(found, "_content")
     assert format_kernel(found) == format_kernel(plain)
     assert [n.span for n in found.body.nodes] == [n.span for n in plain.body.nodes]
     changed = dataclasses.replace(found, name="other")

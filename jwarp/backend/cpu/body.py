@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from jwarp.analysis.ranges import Proofs
 from jwarp.analysis.sums import sums_of
@@ -12,9 +13,31 @@ from jwarp.backend.cpu.memory import Memory
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.backend.cpu.shared import BlockMemory
 from jwarp.backend.cpu.tape import TapeMemory
-from jwarp.ir.nodes import Const, Operand, Value, used_values
+from jwarp.ir.nodes import Const, Kernel, Operand, Value, used_values
 from jwarp.ir.visit import Visitor
 from jwarp.types import ScalarType, bool_
+
+
+@dataclass(frozen=True)
+class Made:
+    """A function in the code: its name, the type of its results together, and whether it takes a mask.
+
+    `used` are the instructions that it makes accesses with.
+    """
+
+    name: str
+    type: str
+    takes_mask: bool
+    used: tuple[str, ...] = ()
+
+
+@dataclass
+class Functions:
+    """The functions of one module, by what they are for: None where there is none; and the results of calls."""
+
+    begin: Callable[[Body, Kernel], Body]  # what writes a body of its own, given the one that calls
+    made: dict[Hashable, Made | None] = field(default_factory=dict)
+    results: dict[Operand, tuple[str, Made]] = field(default_factory=dict)
 
 
 class Body(Visitor):
@@ -46,6 +69,7 @@ class Body(Visitor):
         self.coordinates: list[Lanes] = []
         self.first_column = ""  # of the vector at hand
         self.mask: str | None = None
+        self.functions: Functions
         self.line_buffer = ""
         self.thread_mask: str | None = None  # of the lanes that are threads
 

@@ -6,9 +6,11 @@ is run without a jump; such a branch holds nothing that would be wrong with an e
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 
-from jwarp.backend.cpu import atomics, effects, elements
+from jwarp.backend.cpu import atomics, effects, elements, functions
+from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.grouped import Accesses
 from jwarp.backend.cpu.lanes import vectors
@@ -16,7 +18,7 @@ from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.tape import lane_max
 from jwarp.ir.attributes import Extent, RecordField, RecordFields
-from jwarp.ir.nodes import Block, For, If, Op, While
+from jwarp.ir.nodes import Block, For, If, Kernel, Op, While
 from jwarp.ir.ops import OPS
 from jwarp.types import bool_
 
@@ -330,7 +332,7 @@ class BodyEmitter(Accesses):
             return False
         remainders = {node.result for node in block.nodes if isinstance(node, Op) and node.name == "mod"}
         for node in block.nodes:
-            if not isinstance(node, Op) or node.row.is_atomic or node.name in TAPE_RULES:
+            if not isinstance(node, Op) or node.row.is_atomic or node.row.effect == "call" or node.name in TAPE_RULES:
                 return False
             if node.row.is_access and node.array not in self.private.arrays:
                 # One access is made for all lanes, which may lie anywhere if there are none.
@@ -338,6 +340,14 @@ class BodyEmitter(Accesses):
                 if self.is_in_row(node) or all(self.shape_of(i).is_uniform for i in others):
                     return False
         return True
+
+
+def emitter_of_function(caller: Body, kernel: Kernel) -> BodyEmitter:
+    """What writes the code of a function that is the whole of `kernel`."""
+    code, memory = functions.nested(caller.code, kernel, caller.memory.first_extent)
+    made = BodyEmitter(code, memory, dataclasses.replace(caller.proofs, kernel=kernel), {}, (), ())
+    made.functions = caller.functions
+    return made
 
 
 # These need a lane that is active: all lanes count records together.
@@ -372,6 +382,8 @@ SPECIAL_RULES = {
     "thread": effects.thread,
     "check": effects.check,
     "print": effects.print_line,
+    "call": functions.call,
+    "call_part": functions.call_part,
     "on_gpu": BodyEmitter.settled_before,
     "native": BodyEmitter.settled_before,
     "native_part": BodyEmitter.settled_before,

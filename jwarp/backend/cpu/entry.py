@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jwarp.analysis.ranges import Proofs, components_fit
+from jwarp.backend.cpu.body import Functions
 from jwarp.backend.cpu.code import BODY, ENTRY, ROW, Code, Lanes, Options
-from jwarp.backend.cpu.emit import BodyEmitter
+from jwarp.backend.cpu.emit import BodyEmitter, emitter_of_function
 from jwarp.backend.cpu.memory import ZEROS, Memory
 from jwarp.backend.cpu.shapes import UNIFORM, Shape, shapes_of
 from jwarp.ir.nodes import Kernel, walk
@@ -47,6 +48,7 @@ def generate(
     memory = Memory(code, kernel, first_extent)
     shapes, trusted = shapes_of(kernel), _trusted(proofs, checked, bounds)
     emitter = BodyEmitter(code, memory, proofs, shapes, trusted, failures)
+    emitter.functions = Functions(emitter_of_function)
     runs = _has_components(memory) if checked and bounds else ""
     body = _body(emitter, runs)
     pointers = [f"ptr noalias %p{k}" for k in range(len(kernel.params))]

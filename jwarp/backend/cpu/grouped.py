@@ -8,17 +8,17 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
-from jwarp.backend.cpu import atomics, elements, rows
+from jwarp.backend.cpu import atomics, elements, functions, rows
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.memory import Element, counts_up
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.backend.cpu.strided import AnyElements, StridedElements, StridedNumbers, is_strided, is_transposed
-from jwarp.ir.nodes import Op, Operand, walk
+from jwarp.ir.nodes import Op, Operand, walk_all
 from jwarp.wire import Cover
 
-# In longer kernels, code for all ways takes LLVM several times as long, and little of it is run often.
-MAX_NODES = 10_000
+# In longer kernels, code for all ways takes LLVM several times as long: it is in functions.
+MAX_NODES = 1_500
 
 # Writes code and gives the texts of its results, if it has any.
 Way = Callable[[], list[str] | None]
@@ -31,11 +31,12 @@ class Accesses(Body):
     def ways_of_groups(self) -> tuple[Callable[[list[Op]], bool], ...]:
         """Ways to write accesses together, each of which says whether it has; the first one that may be is taken."""
         least = (self.access_of_one, self.wide_access)
-        return least if self.is_long else (*least, self.short_row, self.loads_from_anywhere)
+        others = (self.short_row, self.loads_from_anywhere)
+        return (*least, *((self.by_function,) if self.is_long else others))
 
     @functools.cached_property
     def is_long(self) -> bool:
-        return any(True for _ in itertools.islice(walk(self.proofs.kernel.body), MAX_NODES, None))
+        return any(True for _ in itertools.islice(walk_all(self.proofs.kernel), MAX_NODES, None))
 
     def element(self, node: Op, indices: tuple[Operand, ...], lane_by_lane: bool = False) -> Element:
         lanes = [self.lanes(i) for i in indices]
@@ -207,6 +208,21 @@ class Accesses(Body):
             assert node.result is not None
             self.bind(node.result, text)
         return True
+
+    def by_function(self, accesses: list[Op]) -> bool:
+        """Write loads in one of the ways that take much code, as a call; whether they may be."""
+        if not accesses or accesses[0].name != "load" or accesses[0].array in self.private.arrays:
+            return False
+        array = self.memory.arrays[accesses[0].array]
+        if not self.is_in_row(accesses[0]) and (
+            len(accesses) < 2 or not is_transposed(array, len(accesses), self.code)
+        ):
+            return False
+        if array.dtype.bits != 32 or all(self.shape_of(i).is_uniform for i in accesses[0].args[: array.dims]):
+            return False
+        return functions.loads(
+            self, accesses, lambda made, group: any(w(group) for w in (made.short_row, made.loads_from_anywhere))
+        )
 
     def by_lane(self, accesses: list[Op]) -> list[str]:
         """Loads of components of elements that may lie anywhere, each as a vector."""

@@ -48,11 +48,20 @@ def shapes_of(kernel: Kernel) -> Mapping[Value, Shape]:
     return analysis.shapes
 
 
+def shapes_of_call(kernel: Kernel, number: int, uniform: tuple[bool, ...]) -> Mapping[Value, Shape]:
+    """The shapes of the values of one of a kernel's functions, called with arguments of which some are `uniform`."""
+    analysis = _Analysis(kernel)
+    analysis.function(number, uniform)
+    return analysis.shapes
+
+
 class _Analysis(Visitor):
     def __init__(self, kernel: Kernel):
         self.kernel = kernel
         self.shapes: dict[Value, Shape] = {}
         self.limits: dict[Value, Limits] = {}
+        self.calls: dict[Operand, tuple[Shape, ...]] = {}  # of the results, by what stands for them
+        self.called: dict[tuple[int, tuple[bool, ...]], tuple[Shape, ...]] = {}
         pushes = [n.told(RecordFields) for n in walk(self.kernel.body) if isinstance(n, Op) and n.name == "push"]
         self.uniform_fields = {
             RecordField(record.tape, k)
@@ -75,6 +84,22 @@ class _Analysis(Visitor):
         if node.result is not None:
             self.shapes[node.result] = self.shape_of(node)
             self.limit(node, node.result)
+
+    def call(self, number: int, uniform: tuple[bool, ...]) -> tuple[Shape, ...]:
+        """The shapes of the results of a function."""
+        found = self.called.get((number, uniform))
+        if found is None:
+            inner = _Analysis(self.kernel)
+            inner.called = self.called
+            found = self.called[number, uniform] = inner.function(number, uniform)
+        return found
+
+    def function(self, number: int, uniform: tuple[bool, ...]) -> tuple[Shape, ...]:
+        """Find the shapes in a function; those of its results."""
+        function = self.kernel.functions[number]
+        self.shapes.update(zip(function.params, (UNIFORM if same else VARYING for same in uniform), strict=True))
+        self.block(function.body)
+        return tuple(self.shape(y) for y in function.body.yields)
 
     def branch(self, node: If) -> None:
         self.inside(node)
@@ -153,6 +178,12 @@ class _Analysis(Visitor):
             return VARYING  # every lane has an array of its own
         if node.name == "top":
             return UNIFORM if node.told(RecordField) in self.uniform_fields else VARYING
+        if node.name == "call":
+            assert node.result is not None
+            self.calls[node.result] = self.call(node.number, tuple(a.is_uniform for a in args))
+            return UNIFORM
+        if node.name == "call_part":
+            return self.calls[node.args[0]][node.number]
         if node.name == "lane_max" or all(a.is_uniform for a in args):
             return UNIFORM
         rule = _LINEAR.get(node.name)

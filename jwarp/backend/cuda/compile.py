@@ -42,6 +42,7 @@ from jwarp.backend.library import expansion
 from jwarp.caches import MAX_KERNELS, Cache
 from jwarp.config import CODE_SETTINGS, Settings
 from jwarp.errors import CompileError
+from jwarp.ir.functions import inlined
 from jwarp.ir.nodes import For, Kernel, Op, failure_texts, has_native_code, rounds_as_written, used_values, walk
 from jwarp.passes.expand import expand
 from jwarp.passes.native_code import settled
@@ -98,7 +99,7 @@ class CudaKernel(AnalysedKernel):
 
     def optimized(self) -> Kernel:
         """Elementary functions stay that CUDA has."""
-        kernel = settled(simplify(self.kernel), on_gpu=True)
+        kernel = settled(simplify(inlined(self.kernel)), on_gpu=True)
         if kernel.block_dim:
             kernel = lower_tiles(kernel, routines=UNIT_RULES, flat=True)
             if kernel.order:

@@ -401,6 +401,9 @@ class BodyEmitter(Visitor):
 
     # -- native code
 
+    def in_line(self, node: Op) -> None:
+        raise AssertionError(f"{node.name} is put in line before")
+
     def on_gpu(self, node: Op) -> None:
         assert node.result is not None
         self.values[node.result] = "true"
@@ -581,6 +584,8 @@ SPECIAL_RULES = {
     "thread": BodyEmitter.thread,
     "check": BodyEmitter.check,
     "print": BodyEmitter.print_line,
+    "call": BodyEmitter.in_line,
+    "call_part": BodyEmitter.in_line,
     "on_gpu": BodyEmitter.on_gpu,
     "native": BodyEmitter.native,
     "native_part": BodyEmitter.native_part,

@@ -243,6 +243,14 @@ class _Interpreter:
                 return None
         return tuple(place)
 
+    def call(self, number: int, args: tuple, active: Array) -> Any:
+        function = self.kernel.functions[number]
+        self.bind(function.params, args)
+        return self.block(function.body, active)
+
+    def call_part(self, number: int, args: tuple, active: Array) -> Array:
+        return args[0][number]
+
     def tid(self, axis: int, args: tuple, active: Array) -> Array:
         return self.coordinates[axis].astype(np.int32)
 
@@ -452,6 +460,8 @@ _STATE_RULES: dict[str, Callable[[_Interpreter, Any, tuple, Array], Any]] = {
     "on_gpu": lambda interpreter, attr, args, active: np.array(False),
     "native": _Interpreter.native,
     "native_part": _Interpreter.native,
+    "call": _Interpreter.call,
+    "call_part": _Interpreter.call_part,
 }
 
 # For the trace: on which side of a kink or jump float operations are, but for those that are constant between jumps.

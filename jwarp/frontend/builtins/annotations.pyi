@@ -313,3 +313,16 @@ class HashGridQuery:
     """The points that `wp.hash_grid_query` finds, which a loop goes over."""
 
     def __iter__(self) -> Iterator[int]: ...
+
+class BvhQuery:
+    """The boxes that a query of a tree finds, which a loop goes over."""
+
+    def __iter__(self) -> Iterator[int]: ...
+
+class MeshQuery:
+    """The faces that a query of a mesh finds, which a loop goes over."""
+
+    def __iter__(self) -> Iterator[int]: ...
+
+class MeshQueryAABB(MeshQuery):
+    """The faces whose boxes meet a box."""

@@ -19,7 +19,6 @@ class Planned:
 _FEATURES = {
     "addresses of variables": "address_of",
     "arrays of Omniverse's Fabric": "fabricarray indexedfabricarray",
-    "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
     "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
     "textures (interpolate between elements of an array)": (
         "texture_sample Texture1D Texture2D Texture3D TextureFilterMode TextureAddressMode"
@@ -30,17 +29,9 @@ _FEATURES = {
         "volume_store_i volume_sample_index volume_sample_grad_index volume_lookup_index volume_voxel_count "
         "volume_index_to_world volume_world_to_index volume_index_to_world_dir volume_world_to_index_dir Volume"
     ),
-    "meshes, trees and hash grids (pass points and indices as arrays, and loop over them)": (
-        "bvh_query_aabb bvh_query_ray bvh_query_capsule bvh_query_sphere bvh_query_next bvh_query_aabb_tiled "
-        "bvh_query_ray_tiled bvh_query_next_tiled bvh_get_group_root mesh_get_group_root mesh_query_point "
-        "mesh_query_point_sign_parity mesh_query_point_no_sign mesh_query_furthest_point_no_sign "
-        "mesh_query_point_sign_normal mesh_query_point_sign_winding_number mesh_query_ray mesh_query_ray_anyhit "
-        "mesh_query_ray_count_intersections mesh_get_bvh mesh_query_aabb mesh_query_sphere mesh_query_next "
-        "mesh_query_aabb_next mesh_query_aabb_tiled mesh_query_aabb_next_tiled mesh_eval_position mesh_eval_velocity "
-        "mesh_get mesh_eval_face_normal mesh_get_point mesh_get_velocity mesh_get_index Mesh Bvh"
-    ),
-    "tests of triangles": "intersect_tri_tri",
-    "queries of meshes and trees": (
+    "queries of meshes and trees by a whole block (each thread may ask for itself)": (
+        "bvh_query_aabb_tiled bvh_query_ray_tiled bvh_query_next_tiled mesh_query_aabb_tiled "
+        "mesh_query_aabb_next_tiled "
         "tile_bvh_query_aabb tile_bvh_query_ray tile_bvh_query_next tile_mesh_query_aabb tile_mesh_query_aabb_next "
         "tile_query_valid"
     ),

@@ -13,6 +13,7 @@ from jwarp.frontend.jax_function import JaxFunction
 from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.arguments import Arguments
 from jwarp.frontend.lowering.control_flow import lower_statements
+from jwarp.frontend.lowering.functions import called, kept, kind_of
 from jwarp.frontend.lowering.gradients import with_gradient
 from jwarp.frontend.lowering.natives import native_result
 from jwarp.frontend.lowering.references import leave_references, read_again, reference_targets
@@ -42,6 +43,10 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         raise CompileError(f"`{function.name}` calls itself; recursion is not supported", span, "write a loop")
     bound: Bound = {}
     arguments = stored.borrowed(ctx, function, _bound(function, given, bound), span)
+    call = kind_of(ctx, function, arguments)
+    if call is not None and (known := called(ctx, call, span)) is not None:
+        return known
+    said = len(ctx.warnings)
     targets = reference_targets(ctx, function, given, arguments)
     read_again(ctx, function, targets, arguments)
     lent = {name: binding.array for name, binding in arguments.items() if type(binding) is Stored}
@@ -68,6 +73,8 @@ def call_function(ctx: Context, function: Func, given: Arguments) -> Binding:
         ctx.stack.pop()
         ctx.frame, ctx.only_scalars = caller, only_scalars
     leave_references(ctx, function, targets, arguments, after)
+    if call is not None and len(ctx.warnings) == said:
+        return kept(ctx, call, start, result, span)
     if ctx.in_gradient:
         return result
     body = nodes[start:]

@@ -28,7 +28,8 @@ from jwarp.frontend.lowering.inlining import result_of
 from jwarp.frontend.lowering.stored import in_memory
 from jwarp.frontend.syntax.source import Source
 from jwarp.frontend.values import structs
-from jwarp.ir.nodes import Block, Kernel, Param, Value, blocks
+from jwarp.ir.functions import settled_functions
+from jwarp.ir.nodes import Block, Kernel, Op, Param, Value, blocks
 from jwarp.ir.signs import drop_sign_tests
 from jwarp.types import Bound, ScalarType
 
@@ -56,17 +57,33 @@ def lower_func(function: Func, types: tuple[ScalarType, ...]) -> tuple[tuple[Val
     return params, Block(tuple(ctx.builder.nodes), (result,))
 
 
-def _check_nesting(block: Block, name: str, left: int) -> None:
+def _check_nesting(kernel: Kernel) -> None:
+    """Refuse a kernel that nests deeper than later stages can go, where its functions are where they are called."""
+    depths: list[int] = []
+    for function in kernel.functions:
+        depths.append(_depth(function.body, kernel.name, depths, 0))
+    _depth(kernel.body, kernel.name, depths, 0)
+
+
+def _depth(block: Block, name: str, functions: Sequence[int], around: int) -> int:
+    """How deep a block nests, of which there are so many `around`; calls nest as deep as the `functions`."""
+    deepest = 0
     for node in block.nodes:
+        inside = functions[node.number] if isinstance(node, Op) and node.name == "call" else 0
         for inner in blocks(node):
-            if left == 0:
-                raise CompileError(
-                    f"`{name}` has branches and loops nested more than {MAX_NESTING} deep",
-                    node.span,
-                    "each elif and each early return or continue nests what follows it: move parts to a @wp.func, "
-                    "or look values up in an array",
-                )
-            _check_nesting(inner, name, left - 1)
+            if around < MAX_NESTING:
+                inside = max(inside, 1 + _depth(inner, name, functions, around + 1))
+            else:
+                inside = 1
+        if around + inside > MAX_NESTING:
+            raise CompileError(
+                f"`{name}` has branches and loops nested more than {MAX_NESTING} deep",
+                node.span,
+                "each elif and each early return or continue nests what follows it: move parts to a @wp.func, "
+                "or look values up in an array",
+            )
+        deepest = max(deepest, inside)
+    return deepest
 
 
 Warned = tuple[str, str, int]  # what is said, of which file and line
@@ -116,7 +133,9 @@ def lower_kernel_source(
         said.append((f"{where}: {shown} may have no value here; it then reads as zero", where.file, where.line))
     warn(said)
     body = Block(tuple(ctx.builder.nodes))
-    _check_nesting(body, source.name, MAX_NESTING)
     arity, gradients = max(1, ctx.tid_arity), tuple(ctx.gradients)
-    made = Kernel(source.name, params, arity, body, span, tuple(ctx.locals), gradients=gradients)
+    made = Kernel(source.name, params, arity, body, span, tuple(ctx.locals), gradients=gradients,
+                  functions=tuple(ctx.functions.made))  # fmt: skip
+    _check_nesting(made)
+    made = settled_functions(made)
     return drop_sign_tests(made, ctx.tiles.sign_tests), said if ctx.is_counted else None

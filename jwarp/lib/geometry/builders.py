@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from jwarp.arrays.array import array
 from jwarp.frontend.builtins.control import tid
+from jwarp.frontend.builtins.scalar import where
+from jwarp.frontend.func import func
 from jwarp.frontend.kernel import kernel
 from jwarp.lib.geometry.hash_grid import cell_of
+from jwarp.lib.geometry.tree import vec6
 from jwarp.types import NAMED, float16, float32, float64, int32
 
 vec3, vec3h, vec3d, vec3i = NAMED["vec3"], NAMED["vec3h"], NAMED["vec3d"], NAMED["vec3i"]
@@ -33,3 +36,46 @@ def cells_of_points_d(points: array[vec3d], scale: float64, dims: vec3i, cells: 
 
 
 CELLS = {float16: cells_of_points_h, float32: cells_of_points, float64: cells_of_points_d}
+
+
+@func
+def hilbert(point: vec3i):
+    """The place on Hilbert's curve of a point of a cube of 1024^3 (Skilling, Programming the Hilbert Curve, 2004)."""
+    x = point
+    bit = 512
+    while bit > 1:
+        rest = bit - 1
+        for axis in range(3):
+            if x[axis] & bit:
+                x[0] ^= rest
+            else:
+                swapped = (x[0] ^ x[axis]) & rest
+                x[0] ^= swapped
+                x[axis] ^= swapped
+        bit >>= 1
+    x[1] ^= x[0]
+    x[2] ^= x[1]
+    rest = 0
+    bit = 512
+    while bit > 1:
+        if x[2] & bit:
+            rest ^= bit - 1
+        bit >>= 1
+    place = 0
+    for level in range(10):
+        for axis in range(3):
+            place |= (((x[axis] ^ rest) >> level) & 1) << (3 * level + 2 - axis)
+    return place
+
+
+@kernel
+def places_on_curve(bounds: array[vec6], low: vec3, scale: vec3, places: array[int32]):
+    """Where the middles of boxes lie on Hilbert's curve through the cube from `low`."""
+    i = tid()
+    box = bounds[i]
+    cell = vec3i()
+    for axis in range(3):
+        middle = 0.5 * (box[axis] + box[axis + 3])
+        at = (middle - low[axis]) * scale[axis]
+        cell[axis] = int32(where((at > 0.0) and (at < 1023.0), at, where(at >= 1023.0, 1023.0, 0.0)))
+    places[i] = hilbert(cell)

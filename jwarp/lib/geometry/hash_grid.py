@@ -13,7 +13,7 @@ from jwarp.arrays.array import array
 from jwarp.frontend.builtins.scalar import floor, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.func import func
-from jwarp.types import NAMED, Reference, float16, float32, float64, int32, int64, struct
+from jwarp.types import NAMED, Reference, float16, float32, float64, int32, int64, struct, uint64
 
 vec3, vec3h, vec3d, vec3i = NAMED["vec3"], NAMED["vec3h"], NAMED["vec3d"], NAMED["vec3i"]
 
@@ -60,7 +60,7 @@ class HashGridArraysD:
 
 KINDS = {float16: HashGridArraysH, float32: HashGridArrays, float64: HashGridArraysD}
 for _kind in KINDS.values():
-    _kind.is_handle = True
+    _kind.stands_for = uint64
 
 
 @struct
@@ -161,22 +161,22 @@ def hash_grid_query(id: HashGridArrays, point: vec3, max_dist: float32):
 
 
 @func
-def hash_grid_query(id: HashGridArrays, point: vec3, max_dist: float32, group: int32):  # noqa: F811 - an overload
+def hash_grid_query(id: HashGridArrays, point: vec3, max_dist: float32, group: int32):
     return started(id, point, max_dist, group, 1)
 
 
 @func
-def hash_grid_query(id: HashGridArraysH, point: vec3h, max_dist: float16):  # noqa: F811 - an overload
+def hash_grid_query(id: HashGridArraysH, point: vec3h, max_dist: float16):
     return started(id, point, max_dist, 0, 0)
 
 
 @func
-def hash_grid_query(id: HashGridArraysH, point: vec3h, max_dist: float16, group: int32):  # noqa: F811 - an overload
+def hash_grid_query(id: HashGridArraysH, point: vec3h, max_dist: float16, group: int32):
     return started(id, point, max_dist, group, 1)
 
 
 @func
-def hash_grid_query(id: HashGridArraysD, point: vec3d, max_dist: float64):  # noqa: F811 - an overload
+def hash_grid_query(id: HashGridArraysD, point: vec3d, max_dist: float64):
     return started(id, point, max_dist, 0, 0)
 
 
@@ -190,7 +190,7 @@ def hash_grid_query(id: HashGridArraysD, point: vec3d, max_dist: float64):  # no
     hash_grid_query(id: uint64, point: vec3h, max_dist: float16, group: int) -> HashGridQuery"""
 )
 @func
-def hash_grid_query(id: HashGridArraysD, point: vec3d, max_dist: float64, group: int32):  # noqa: F811 - an overload
+def hash_grid_query(id: HashGridArraysD, point: vec3d, max_dist: float64, group: int32):
     """The points of a hash grid in the cells that meet a cube about `point`, those of one group if one is given.
 
     All points within `max_dist` along each axis are among them, each once, and others of the same cells. A loop goes
@@ -226,7 +226,7 @@ def hash_grid_query_next(query: Reference(HashGridQuery), index: Reference(int32
                 query.run[1] = 0
                 query.run[2] += 1
     if query.slot < query.end:
-        index = query.point_ids[query.slot]  # noqa: F841 - the caller's
+        index = query.point_ids[query.slot]
         query.slot += 1
         return True
     return False
@@ -241,13 +241,13 @@ def hash_grid_point_id(id: HashGridArrays, index: int32):
 
 
 @func
-def hash_grid_point_id(id: HashGridArraysH, index: int32):  # noqa: F811 - an overload
+def hash_grid_point_id(id: HashGridArraysH, index: int32):
     return point_in_slot(id.point_ids, index)
 
 
 @library("hash_grid_point_id(id: uint64, index: int) -> int")
 @func
-def hash_grid_point_id(id: HashGridArraysD, index: int32):  # noqa: F811 - an overload
+def hash_grid_point_id(id: HashGridArraysD, index: int32):
     """The number of the point at a place in the order of the cells, of which close ones are close in space.
 
     It is -1 for a grid that has not been built."""

@@ -1,0 +1,229 @@
+"""`wp.utils.array_scan`, `array_sum`, `array_inner` and `array_cast`, and what functions of whole arrays share.
+
+Each is one command: it runs at once, or when a capture is replayed. Arrays that stand for values of JAX are computed
+by JAX, and others by NumPy.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jwarp.api.launch import launch
+from jwarp.arrays.array import array
+from jwarp.arrays.commands import Call, submit
+from jwarp.arrays.create import copy, empty
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.lib.casts import CASTS
+from jwarp.types import float32, float64, int32, int64, type_is_composite, type_repr, types_equal
+
+
+def content(a: array) -> Any:
+    """What an array holds now, the components of its elements as the last axes: of NumPy, or of JAX."""
+    return a.memory.read(a.layout)
+
+
+def library(value: Any) -> Any:
+    """What computes with a value: `numpy`, or `jax.numpy`."""
+    return np if isinstance(value, np.ndarray) else jnp
+
+
+def replace(a: array, value: Any) -> None:
+    """Replace the first elements of a contiguous array, those that `value` has."""
+    flat = a if a.ndim == 1 else a.flatten()
+    a.memory.write(flat[: value.shape[0]].layout, value)
+
+
+def run(function: Callable[[], None], *changed: array) -> None:
+    """Run a function that changes arrays, as one command."""
+    submit(Call(function, changed))
+
+
+def number(where: str, name: str, value: Any) -> int:
+    """An integer that a caller gave; a LaunchError for anything else."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise LaunchError(f"{where}: {name} must be an integer, not {value!r}") from None
+
+
+def have_same_device(where: str, **arrays: Any) -> None:
+    """A KernelTypeError for what is no array, and a LaunchError for arrays on several devices."""
+    for name, each in arrays.items():
+        if not isinstance(each, array) or each.device is None:
+            raise KernelTypeError(f"{where}: {name} must be a wp.array, not {type(each).__name__}")
+    if len({str(each.device) for each in arrays.values()}) > 1:
+        raise LaunchError(f"{where}: the arrays are on several devices")
+
+
+def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> None:
+    """Sums up to each element, with it or, if not `inclusive`, without, in the order of the elements.
+
+    Args:
+        in_array: Of int32, int64, float32 or float64, or vectors of these, which are summed by components.
+        out_array: Of the same type and size; it may be `in_array`.
+
+    Raises:
+        KernelTypeError: other types.
+        LaunchError: the sizes differ, or an array of several dimensions is not contiguous.
+    """
+    where = "wp.utils.array_scan"
+    have_same_device(where, in_array=in_array, out_array=out_array)
+    if in_array.size != out_array.size:
+        raise LaunchError(f"{where}: {in_array.size} elements do not go into {out_array.size}")
+    scalar = in_array.dtype.dtype if type_is_composite(in_array.dtype) else in_array.dtype
+    if not types_equal(in_array.dtype, out_array.dtype) or scalar not in (int32, int64, float32, float64):
+        raise KernelTypeError(f"{where}: no sums of {type_repr(in_array.dtype)} as {type_repr(out_array.dtype)}")
+    _check_contiguous(where, in_array, out_array)
+    components = in_array.layout.full_shape[in_array.ndim :]
+
+    def scan() -> None:
+        given = content(in_array).reshape(-1, *components)
+        xp = library(given)
+        sums = xp.cumsum(given, axis=0, dtype=given.dtype)
+        if not inclusive:
+            sums = xp.concatenate([xp.zeros_like(sums[:1]), sums[:-1]])
+        replace(out_array, sums)
+
+    run(scan, out_array)
+
+
+def array_sum(values: array, out: array | None = None, value_count: int | None = None, axis: int | None = None) -> Any:
+    """The sum of all elements, of the first `value_count`, or of those along one axis, which then has one element.
+
+    Args:
+        values: Of float32 or float64, or composites of these, which are summed by components.
+        out: Is given the sums: of one element, or with the shape of `values` but for the axis, which has extent 1.
+
+    Returns:
+        `out`; where it is left out, a new array, or without an axis the sum as a NumPy value.
+
+    Raises:
+        KernelTypeError: other types.
+        LaunchError: `out` has another shape, or there is no such axis.
+    """
+    where = "wp.utils.array_sum"
+    return _reduced(where, {"values": values}, values.dtype, out, value_count, axis, lambda x: x)
+
+
+def array_inner(a: array, b: array, out: array | None = None, count: int | None = None, axis: int | None = None) -> Any:
+    """The inner product of all elements, of the first `count`, or of those along one axis, which then has one element.
+
+    Args:
+        a: Of float32 or float64, or composites of these: the products of all components are summed.
+        b: Of the same type and shape.
+        out: Is given the products, of the scalar type: of one element, or with the shape of `a` but for the axis,
+            which has extent 1.
+
+    Returns:
+        `out`; where it is left out, a new array, or without an axis the product as a NumPy value.
+
+    Raises:
+        KernelTypeError: other types.
+        LaunchError: the shapes differ, `out` has another shape, or there is no such axis.
+    """
+    where = "wp.utils.array_inner"
+    have_same_device(where, a=a, b=b)
+    if not types_equal(a.dtype, b.dtype):
+        raise KernelTypeError(f"{where}: {type_repr(a.dtype)} and {type_repr(b.dtype)} are two types")
+    if a.shape != b.shape:
+        raise LaunchError(f"{where}: shapes {a.shape} and {b.shape} differ")
+    scalar = a.dtype.dtype if type_is_composite(a.dtype) else a.dtype
+    components = tuple(range(a.ndim, len(a.layout.full_shape)))
+    return _reduced(where, {"a": a, "b": b}, scalar, out, count, axis, lambda x, y: (x * y).sum(axis=components))
+
+
+def _reduced(
+    where: str,
+    arrays: dict[str, array],
+    dtype: Any,
+    out: array | None,
+    count: int | None,
+    axis: int | None,
+    combined: Callable[..., Any],
+) -> Any:
+    """Sum over all elements or along an axis what `combined` makes of the contents of arrays."""
+    have_same_device(where, **arrays)
+    first, *_ = arrays.values()
+    scalar = first.dtype.dtype if type_is_composite(first.dtype) else first.dtype
+    if scalar not in (float32, float64):
+        raise KernelTypeError(f"{where}: elements must be of float32 or float64, not {type_repr(first.dtype)}")
+    if axis is not None:
+        axis = number(where, "axis", axis)
+        if not -first.ndim <= axis < first.ndim:
+            raise LaunchError(f"{where}: no axis {axis} of {first.ndim}")
+        axis %= first.ndim
+    count = number(where, "count", (first.size if axis is None else first.shape[axis]) if count is None else count)
+    if not 0 <= count <= (first.size if axis is None else first.shape[axis]):
+        raise LaunchError(f"{where}: there are no {count} elements to sum")
+    shape = (1,) if axis is None else (*first.shape[:axis], 1, *first.shape[axis + 1 :])
+    result = empty(shape, dtype=dtype) if out is None else out
+    have_same_device(where, out=result, **arrays)
+    if not types_equal(result.dtype, dtype):
+        raise KernelTypeError(f"{where}: out must be of {type_repr(dtype)}, not {type_repr(result.dtype)}")
+    if result.shape != shape:
+        raise LaunchError(f"{where}: out must have the shape {shape}, not {result.shape}")
+    ndim = first.ndim
+
+    def reduce() -> None:
+        made = combined(*(content(each) for each in arrays.values()))
+        components = made.shape[ndim:]
+        if axis is None:
+            sums = made.reshape(-1, *components)[:count].sum(axis=0, keepdims=True)
+        else:
+            sums = made[(slice(None),) * axis + (slice(0, count),)].sum(axis=axis, keepdims=True)
+        result.memory.write(result.layout, sums)
+
+    run(reduce, result)
+    return result.numpy()[0] if out is None and axis is None else result
+
+
+def array_cast(in_array: array, out_array: array, count: int | None = None) -> None:
+    """Convert the elements of an array into those of another type, all or, of one dimension, the first `count`.
+
+    It is a launch, with the derivatives of one. Where dimensions or components differ, all numbers are converted in
+    their order.
+
+    Raises:
+        LaunchError: the shapes differ, `count` is too large, or there is one for several dimensions.
+    """
+    where = "wp.utils.array_cast"
+    have_same_device(where, in_array=in_array, out_array=out_array)
+    if in_array.ndim != out_array.ndim or _components(in_array) != _components(out_array):
+        length = int(np.prod(_components(in_array)))
+        in_array, out_array = _numbers(in_array), _numbers(out_array)
+        count = None if count is None else number(where, "count", count) * length
+    count = in_array.size if count is None else number(where, "count", count)
+    if in_array.ndim > 1 and count < in_array.size:
+        raise LaunchError(f"{where}: only arrays of one dimension are converted in part")
+    if in_array.ndim > 1 and in_array.shape != out_array.shape:
+        raise LaunchError(f"{where}: shapes {in_array.shape} and {out_array.shape} differ")
+    if not 0 <= count <= min(in_array.size, out_array.size):
+        raise LaunchError(
+            f"{where}: {count} elements are more than arrays of {in_array.size} and {out_array.size} have"
+        )
+    if types_equal(in_array.dtype, out_array.dtype):
+        copy(out_array, in_array, count=count)
+    elif count:
+        launch(CASTS[in_array.ndim], count if in_array.ndim == 1 else in_array.shape, [out_array, in_array])
+
+
+def _components(a: array) -> tuple[int, ...]:
+    return a.dtype.shape if type_is_composite(a.dtype) else ()
+
+
+def _numbers(a: array) -> array:
+    """All numbers of an array, in a row."""
+    flat = a.flatten()
+    return flat.view(flat.dtype.dtype).flatten() if type_is_composite(flat.dtype) else flat
+
+
+def _check_contiguous(where: str, *arrays: array) -> None:
+    if any(each.ndim != 1 and not each.is_contiguous for each in arrays):
+        raise LaunchError(f"{where}: arrays of several dimensions must be contiguous")

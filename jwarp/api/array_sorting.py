@@ -1,0 +1,213 @@
+"""`wp.utils.radix_sort_pairs`, `segmented_sort_pairs` and `runlength_encode`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jwarp.api.array_functions import content, have_same_device, library, number, replace, run
+from jwarp.arrays.array import array
+from jwarp.arrays.create import empty
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types import float32, float64, int32, int64, type_repr, type_size_in_bytes, types_equal, uint32, uint64
+
+_MAX = 2**31 - 1
+
+
+def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0, end_bit: int | None = None) -> None:
+    """Sort the first `count` keys, and the values with them; equal keys stay in their order.
+
+    Args:
+        keys: Of a 32- or 64-bit type of integers or floats. With room for twice `count`, as Warp needs it.
+        values: Of elements of 4 or 8 bytes, with room for twice `count`.
+        count: How many.
+        begin_bit: The lowest bit of the keys that counts.
+        end_bit: The one after the highest that counts; all from `begin_bit` on where it is left out. Bits are those of
+            the keys as unsigned numbers of the same order.
+
+    Raises:
+        KernelTypeError: other types.
+        LaunchError: too little room, arrays that are not contiguous, or no such bits.
+    """
+    where = "wp.utils.radix_sort_pairs"
+    count = number(where, "count", count)
+    have_same_device(where, keys=keys, values=values)
+    if keys.dtype not in (int32, uint32, float32, int64, uint64, float64):
+        raise KernelTypeError(f"{where}: keys of type {type_repr(keys.dtype)} cannot be sorted")
+    if type_size_in_bytes(values.dtype) not in (4, 8):
+        raise KernelTypeError(f"{where}: values of type {type_repr(values.dtype)}: elements must have 4 or 8 bytes")
+    _check_room(where, count, keys, values)
+    bits = keys.dtype.bits
+    end_bit = bits if end_bit is None else number(where, "end_bit", end_bit)
+    begin_bit = number(where, "begin_bit", begin_bit)
+    if not 0 <= begin_bit <= end_bit <= bits:
+        raise LaunchError(f"{where}: bits {begin_bit} to {end_bit} of keys of {bits} bits")
+    if count == 0 or begin_bit == end_bit:
+        return
+
+    def sort() -> None:
+        sorted_by = content(keys)[:count]
+        xp = library(sorted_by)
+        order = xp.argsort(_bits(sorted_by, begin_bit, end_bit), stable=True)
+        _reorder(order, keys, values)
+
+    run(sort, keys, values)
+
+
+def segmented_sort_pairs(
+    keys: array,
+    values: array,
+    count: int,
+    segment_start_indices: array,
+    segment_end_indices: array | None = None,
+) -> None:
+    """Sort the keys of each segment, and the values with them; equal keys stay in their order.
+
+    Args:
+        keys: Of int32 or float32, with room for twice `count`, as Warp needs it.
+        values: Of int32, with room for twice `count`.
+        count: How many there are. What lies in no segment stays.
+        segment_start_indices: Where each segment starts, int32.
+        segment_end_indices: Where each ends; left out, where the next one starts, and the last start is the last end.
+
+    Raises:
+        KernelTypeError: other types.
+        LaunchError: too little room, arrays that are not contiguous, or segments that are not inside of `count`.
+    """
+    where = "wp.utils.segmented_sort_pairs"
+    count = number(where, "count", count)
+    starts, ends = segment_start_indices, segment_end_indices
+    have_same_device(where, keys=keys, values=values, segment_start_indices=starts)
+    if keys.dtype not in (int32, float32) or values.dtype is not int32:
+        kinds = f"{type_repr(keys.dtype)} and {type_repr(values.dtype)}"
+        raise KernelTypeError(f"{where}: keys must be int32 or float32, and values int32, not {kinds}")
+    if ends is None and starts.size:
+        starts, ends = starts[: starts.size - 1], starts[1:]
+    for name, each in (("segment_start_indices", starts), ("segment_end_indices", ends)):
+        if each is not None and (each.dtype is not int32 or each.ndim != 1):
+            raise KernelTypeError(f"{where}: {name} must be of one dimension and int32, not {type_repr(each)}")
+    _check_room(where, count, keys, values)
+    if ends is None or count == 0 or starts.size == 0:
+        return
+    if starts.size != ends.size:
+        raise LaunchError(f"{where}: {starts.size} starts of segments, but {ends.size} ends")
+    first, last = starts, ends
+
+    def sort() -> None:
+        begins, stops, sorted_by = content(first), content(last), content(keys)[:count]
+        xp = library(sorted_by)
+        marks = xp.zeros(count + 1, np.int32)
+        some = begins < stops
+        if xp is np:
+            if (begins < 0).any() or (stops > count).any() or (begins > stops).any():
+                raise LaunchError(f"{where}: a segment is not inside of the {count} elements")
+            np.add.at(marks, begins[some], 1)
+            np.add.at(marks, stops[some], -1)
+        else:
+            marks = marks.at[begins].add(some).at[stops].add(-some)
+        depth = xp.cumsum(marks)[:count]
+        if xp is np and depth.max(initial=0) > 1:
+            for begin, stop in zip(begins.tolist(), stops.tolist(), strict=True):  # they overlap: one after the other
+                order = np.argsort(_bits(content(keys)[begin:stop]), stable=True)
+                _reorder(order, keys[begin:stop], values[begin:stop])
+            return
+        # A group for each segment, and one for each element outside; where two segments meet, the marks cancel.
+        is_start = xp.zeros(count + 1, bool)
+        if xp is np:
+            is_start[begins[some]] = True
+            is_start[stops[some]] = True
+        else:
+            is_start = is_start.at[xp.where(some, begins, count)].set(True).at[xp.where(some, stops, count)].set(True)
+        group = xp.cumsum(is_start[:count] | (depth == 0))
+        _reorder(xp.lexsort((_bits(sorted_by), group)), keys, values)
+
+    run(sort, keys, values)
+
+
+def runlength_encode(
+    values: array,
+    run_values: array,
+    run_lengths: array,
+    run_count: array | None = None,
+    value_count: int | None = None,
+) -> int | array:
+    """Find the runs of equal neighbours: the value and the length of each, and how many there are.
+
+    Args:
+        values: Of int32.
+        run_values: Is given the values, with room for as many as there are in `values`.
+        run_lengths: Is given the lengths, int32, likewise.
+        run_count: Is given the number of runs as its first element, int32.
+        value_count: How many of `values` are looked at; all, where it is left out.
+
+    Returns:
+        `run_count`, or, where it is left out, the number of runs.
+
+    Raises:
+        KernelTypeError: other types.
+        LaunchError: too little room.
+    """
+    where = "wp.utils.runlength_encode"
+    count = values.size if value_count is None else number(where, "value_count", value_count)
+    have_same_device(where, values=values, run_values=run_values, run_lengths=run_lengths)
+    if values.dtype is not int32 or not types_equal(values.dtype, run_values.dtype) or run_lengths.dtype is not int32:
+        kinds = ", ".join(type_repr(each.dtype) for each in (values, run_values, run_lengths))
+        raise KernelTypeError(f"{where}: values, run_values and run_lengths must be int32, not {kinds}")
+    if min(each.size for each in (values, run_values, run_lengths)) < count:
+        raise LaunchError(f"{where}: an array has less than {count} elements")
+    counted = empty(1, dtype=int32) if run_count is None else run_count
+    if counted.dtype is not int32:
+        raise KernelTypeError(f"{where}: run_count must be int32, not {type_repr(counted.dtype)}")
+
+    def encode() -> None:
+        given = content(values).reshape(-1)[:count]
+        xp = library(given)
+        starts = given[1:] != given[:-1]
+        if xp is np:
+            places = np.flatnonzero(np.concatenate([np.ones(min(count, 1), bool), starts]))
+            replace(run_values, given[places])
+            replace(run_lengths, np.diff(places, append=count).astype(np.int32))
+            replace(counted, np.full(1, len(places), np.int32))
+            return
+        number_of_run = jnp.concatenate([jnp.zeros(min(count, 1), jnp.int32), jnp.cumsum(starts, dtype=jnp.int32)])
+        runs = number_of_run[-1] + 1 if count else jnp.int32(0)
+        used = jnp.arange(count) < runs
+        for out, made in (
+            (run_values, jnp.zeros(count, jnp.int32).at[number_of_run].set(given)),
+            (run_lengths, jnp.zeros(count, jnp.int32).at[number_of_run].add(1)),
+        ):
+            replace(out, jnp.where(used, made, content(out).reshape(-1)[:count]))
+        replace(counted, jnp.full(1, runs, jnp.int32))
+
+    run(encode, run_values, run_lengths, counted)
+    return int(counted.numpy()[0]) if run_count is None else run_count
+
+
+def _check_room(where: str, count: int, keys: array, values: array) -> None:
+    if not 0 <= count <= _MAX:
+        raise LaunchError(f"{where}: count must be 0 to {_MAX}, not {count}")
+    if min(keys.size, values.size) < 2 * count:
+        raise LaunchError(f"{where}: keys and values must have room for twice the {count} elements")
+    if not (keys.is_contiguous and values.is_contiguous):
+        raise LaunchError(f"{where}: keys and values must be contiguous")
+
+
+def _bits(keys: Any, begin: int = 0, end: int | None = None) -> Any:
+    """Unsigned numbers of the order of the keys: those of floats, and of bits where not all of them count."""
+    xp, dtype = library(keys), np.dtype(keys.dtype)
+    width = dtype.itemsize * 8
+    unsigned = np.dtype(f"uint{width}")
+    raw, top = keys.view(unsigned), unsigned.type(1 << (width - 1))
+    if dtype.kind == "f":
+        raw = raw ^ xp.where(raw & top, ~unsigned.type(0), top)
+    elif dtype.kind == "i":
+        raw = raw ^ top
+    kept = (width if end is None else end) - begin
+    return (raw >> unsigned.type(begin)) & unsigned.type((1 << kept) - 1)
+
+
+def _reorder(order: Any, *arrays: array) -> None:
+    for each in arrays:
+        replace(each, content(each)[order])

@@ -1,0 +1,97 @@
+"""`wp.Bvh`: which of many boxes meet a box, a ray or a sphere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from jwarp.api.geometry import tree
+from jwarp.api.geometry.arrays import read_array, read_groups, settled
+from jwarp.api.geometry.pytrees import register
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.lib.geometry.tree import BvhArrays
+from jwarp.types import Geometry
+
+CONSTRUCTORS = ("sah", "median", "lbvh", "cubql")
+
+
+class Bvh(Geometry):
+    """A tree of boxes that says which of them meet a box, a ray, a capsule or a sphere.
+
+    It is passed to kernels for a parameter `wp.uint64`, itself or as `bvh.id`, where `wp.bvh_query_aabb` and its kin
+    look for boxes. It is a JAX pytree whose leaves are arrays: it may be built inside `jax.jit`, and under `jax.vmap`
+    there is a tree for each element of the batch. Which boxes meet has no derivative.
+
+    Args:
+        lowers, uppers: The corners of the boxes, arrays of float32 and shape (n, 3). Of NumPy arrays, `refit` sees what
+            has been written to them since.
+        constructor: "sah", "median", "lbvh", "cubql" or None: accepted so that Warp code ports, as there is one way.
+        groups: The group of each box, an array of int32 with n elements: a query may ask for one group.
+        leaf_size: How many boxes there are in a leaf, which changes how long queries take, and the order of results.
+
+    Raises:
+        KernelTypeError: an array has another dtype or shape, or the constructor is another one.
+        LaunchError: there are not as many of each, or the leaf size is below 1.
+    """
+
+    def __init__(self, lowers: Any, uppers: Any, constructor: Any = None, groups: Any = None, leaf_size: int = 1):
+        self.lowers, self.uppers = lowers, uppers
+        check_options("wp.Bvh", constructor, leaf_size)
+        self.leaf_size = int(leaf_size)
+        boxes = self._boxes()
+        self._keep(tree.built(boxes, read_groups("wp.Bvh", groups, boxes.shape[0]), self.leaf_size))
+
+    def refit(self) -> None:
+        """Let the tree be of what `lowers` and `uppers` are now, which may have been written to, or replaced.
+
+        Raises:
+            LaunchError: there are more or fewer boxes than before.
+        """
+        boxes = self._boxes()
+        if boxes.shape[0] != self.items.shape[0]:
+            raise LaunchError(f"wp.Bvh.refit: {boxes.shape[0]} boxes in a tree of {self.items.shape[0]}")
+        self._keep(tree.refitted(boxes, self.items, self.groups, self.leaf_size))
+
+    def rebuild(self, constructor: Any = None) -> None:
+        """Build the tree anew of what `lowers` and `uppers` are now; groups stay with their boxes."""
+        check_options("wp.Bvh.rebuild", constructor, self.leaf_size)
+        boxes = self._boxes()
+        if boxes.shape[0] != self.items.shape[0]:
+            raise LaunchError(f"wp.Bvh.rebuild: {boxes.shape[0]} boxes in a tree of {self.items.shape[0]}")
+        groups = jnp.zeros_like(self.groups).at[self.items].set(self.groups) if self.groups.shape[0] else self.groups
+        self._keep(tree.built(boxes, groups, self.leaf_size))
+
+    def _boxes(self) -> Any:
+        lowers = read_array("wp.Bvh", "lowers", self.lowers, np.float32, (3,))
+        uppers = read_array("wp.Bvh", "uppers", self.uppers, np.float32, (3,))
+        if lowers.shape != uppers.shape:
+            raise LaunchError(f"wp.Bvh: {lowers.shape[0]} lower corners and {uppers.shape[0]} upper ones")
+        return jnp.concatenate([lowers, uppers], -1)
+
+    def _keep(self, made: tree.Tree) -> None:
+        self.nodes, self.bounds, self.items, self.groups = settled(made, self.lowers, self.uppers)
+
+    @property
+    def arrays(self) -> Any:  # type: ignore[override]
+        """What a kernel is given."""
+        kind: Any = BvhArrays
+        return kind(self.nodes, self.bounds, self.items, self.groups, self.leaf_size)
+
+    def __repr__(self) -> str:
+        return f"wp.Bvh({self.items.shape[0]} boxes)"
+
+
+def check_options(where: str, constructor: Any, leaf_size: Any) -> None:
+    """Refuse constructors that there are not, and leaves of nothing."""
+    name = getattr(constructor, "name", constructor)
+    if name is not None and (not isinstance(name, str) or name.lower() not in CONSTRUCTORS):
+        raise KernelTypeError(
+            f"{where}: the constructor must be {', '.join(CONSTRUCTORS)} or None, got {constructor!r}"
+        )
+    if leaf_size < 1:
+        raise LaunchError(f"{where}: the leaf size must be at least 1, got {leaf_size}")
+
+
+register(Bvh, ("lowers", "uppers", "nodes", "bounds", "items", "groups"), ("leaf_size",))

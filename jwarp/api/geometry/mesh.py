@@ -1,0 +1,191 @@
+"""`wp.Mesh`: triangles, the points of them that are closest to a place, and where rays meet them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jwarp.api.geometry import tree
+from jwarp.api.geometry.arrays import content_of, read_array, read_groups, settled
+from jwarp.api.geometry.bvh import check_options
+from jwarp.api.geometry.pytrees import register
+from jwarp.errors import LaunchError
+from jwarp.lib.geometry.mesh import MeshArrays
+from jwarp.lib.geometry.tree import BvhArrays
+from jwarp.types import Geometry
+
+LEAF_SIZE = 8
+
+
+class Mesh(Geometry):
+    """A mesh of triangles, which kernels ask for closest points, for where rays meet it, and for faces within a box.
+
+    It is passed to kernels for a parameter `wp.uint64`, itself or as `mesh.id`, where `wp.mesh_query_point`,
+    `wp.mesh_query_ray` and their kin are called. It is a JAX pytree whose leaves are arrays: it may be built inside
+    `jax.jit`, of traced points too, and under `jax.vmap` there is a mesh for each element of the batch. Distances,
+    weights, places and normals have derivatives by the query's arguments, by `points` and by `velocities`; which face
+    is found has none.
+
+    Args:
+        points: The corners, an array of float32 and shape (n, 3). Of NumPy arrays, `refit` sees what has been written
+            to them since.
+        indices: The numbers of three points for each face, an array of int32. A face with one that is outside is not
+            found, nor is one with a corner that is no number.
+        velocities: The velocity of each point, of the shape of `points`, for `wp.mesh_eval_velocity`.
+        support_winding_number: Build what `wp.mesh_query_point_sign_winding_number` looks at.
+        bvh_constructor: "sah", "median", "lbvh", "cubql" or None: accepted so that Warp code ports, as there is one
+            way.
+        groups: The group of each face, an array of int32: a query may ask for one group.
+        bvh_leaf_size: How many faces there are in a leaf of the tree, which changes how long queries take. Default: 8.
+
+    Raises:
+        KernelTypeError: an array has another dtype or shape, or the constructor is another one.
+        LaunchError: the number of indices is no multiple of three, or there are not as many of something as needed.
+    """
+
+    def __init__(
+        self,
+        points: Any,
+        indices: Any,
+        velocities: Any = None,
+        support_winding_number: bool = False,
+        bvh_constructor: Any = None,
+        groups: Any = None,
+        bvh_leaf_size: int | None = None,
+    ):
+        self.leaf_size = LEAF_SIZE if bvh_leaf_size is None else int(bvh_leaf_size)
+        check_options("wp.Mesh", bvh_constructor, self.leaf_size)
+        self.support_winding_number = bool(support_winding_number)
+        self._points, self.indices, self._velocities = points, indices, velocities
+        corners, places = self._read()
+        own = read_groups("wp.Mesh", groups, places.shape[0] // 3)
+        self._keep(corners, tree.built(_boxes(corners), own, self.leaf_size))
+
+    @property
+    def points(self) -> Any:
+        """The corners. Who sets them has the tree refitted."""
+        return self._points
+
+    @points.setter
+    def points(self, points: Any) -> None:
+        if np.shape(points) != np.shape(self._points):
+            raise LaunchError(f"wp.Mesh: new points {np.shape(points)} for old ones {np.shape(self._points)}")
+        self._points = points
+        self.refit()
+
+    @property
+    def velocities(self) -> Any:
+        """The velocity of each point, None if it has none."""
+        return self._velocities
+
+    @velocities.setter
+    def velocities(self, velocities: Any) -> None:
+        self._velocities = velocities
+        self._read()
+
+    def refit(self) -> None:
+        """Let the tree be of what `points` are now, which may have been written to; faces keep their order."""
+        corners, _ = self._read()
+        items, groups = self.items, self.groups
+        self._keep(corners, tree.refitted(_boxes(corners), items, groups, self.leaf_size))
+
+    def _read(self) -> tuple[Any, Any]:
+        """The corners of each face, an array (n, 9), and the indices."""
+        points = read_array("wp.Mesh", "points", self._points, np.float32, (3,))
+        if self._velocities is not None:
+            found = read_array("wp.Mesh", "velocities", self._velocities, np.float32, (3,))
+            if found.shape != points.shape:
+                raise LaunchError(f"wp.Mesh: {found.shape[0]} velocities for {points.shape[0]} points")
+        indices = read_array("wp.Mesh", "indices", self.indices, np.int32)
+        if indices.shape[0] % 3:
+            raise LaunchError(f"wp.Mesh: {indices.shape[0]} indices are no faces of three")
+        return _corners(jax.lax.stop_gradient(points), indices), indices
+
+    def _keep(self, corners: Any, made: tree.Tree) -> None:
+        self.nodes, self.bounds, self.items, self.groups = made
+        self.corners = _in_slots(corners, self.items, self.bounds.shape[0])
+        self.edge = _mean_side(corners)
+        self.winding = np.zeros((0, 8), np.float32)
+        if self.support_winding_number:
+            self.winding = _winding(self.corners, self.leaf_size)
+        settled((self.corners, self.edge, made), self._points, self.indices)
+
+    @property
+    def arrays(self) -> Any:  # type: ignore[override]
+        """What a kernel is given."""
+        kind, of_tree = MeshArrays, BvhArrays  # type: Any, Any
+        bvh = of_tree(self.nodes, self.bounds, self.items, self.groups, self.leaf_size)
+        velocities = np.zeros((0, 3), np.float32) if self._velocities is None else self._velocities
+        indices = content_of(self.indices)
+        indices = indices if indices.ndim == 1 else indices.reshape(-1)
+        return kind(self._points, velocities, indices, self.corners, self.edge, self.winding, bvh)
+
+    def __repr__(self) -> str:
+        return f"wp.Mesh({self.items.shape[0]} faces of {np.shape(self._points)[0]} points)"
+
+
+register(
+    Mesh,
+    (*("_points", "indices", "_velocities", "nodes", "bounds", "items", "groups", "corners", "edge", "winding"),),
+    ("leaf_size", "support_winding_number"),
+)
+
+
+@jax.jit
+def _corners(points: jax.Array, indices: jax.Array) -> jax.Array:
+    known = (indices >= 0) & (indices < points.shape[0])
+    if not points.shape[0]:
+        return jnp.full((indices.shape[0] // 3, 9), np.nan, np.float32)
+    found = jnp.where(known[:, None], points[jnp.where(known, indices, 0)], np.nan)
+    return found.reshape(-1, 9)
+
+
+def _boxes(corners: jax.Array) -> jax.Array:
+    """The box of each face."""
+    parts = corners.reshape(-1, 3, 3)
+    return jnp.concatenate([parts.min(1), parts.max(1)], -1)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _in_slots(corners: jax.Array, items: jax.Array, slots: int) -> jax.Array:
+    return jnp.full((slots, 9), np.nan, np.float32).at[: items.shape[0]].set(corners[items])
+
+
+@jax.jit
+def _mean_side(corners: jax.Array) -> jax.Array:
+    parts = corners.reshape(-1, 3, 3)
+    sides = jnp.linalg.norm(parts - jnp.roll(parts, 1, axis=1), axis=-1)
+    known = ~jnp.isnan(sides)
+    return jnp.where(known, sides, 0.0).sum() / jnp.maximum(known.sum(), 1).astype(np.float32)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _winding(corners: jax.Array, size: int) -> jax.Array:
+    """For each node of a tree: the middle of its area, its area times its normal, and how far its corners are away."""
+    p, q, r = (corners[:, k : k + 3] for k in (0, 3, 6))
+    normals = 0.5 * jnp.cross(q - p, r - p)
+    known = ~jnp.isnan(normals).any(-1, keepdims=True)
+    normals = jnp.where(known, normals, 0.0)
+    areas = jnp.linalg.norm(normals, axis=-1, keepdims=True)
+    moments = areas * jnp.where(known, (p + q + r) / 3.0, 0.0)
+    low = jnp.where(known, jnp.minimum(p, jnp.minimum(q, r)), np.inf)
+    high = jnp.where(known, jnp.maximum(p, jnp.maximum(q, r)), -np.inf)
+    level = [x.reshape(-1, size, x.shape[-1]) for x in (normals, areas, moments, low, high)]
+    found = []
+    while True:
+        normals, areas, moments = (x.sum(1) for x in level[:3])
+        low, high = level[3].min(1), level[4].max(1)
+        middle = jnp.where(areas > 0.0, moments / jnp.where(areas > 0.0, areas, 1.0), 0.5 * (low + high))
+        reach = jnp.maximum(high - middle, middle - low)
+        radius = jnp.linalg.norm(reach, axis=-1, keepdims=True)
+        radius = jnp.where((low <= high).all(-1, keepdims=True), radius, -1.0)
+        middle = jnp.where(radius < 0.0, 0.0, middle)
+        found.append(jnp.concatenate([middle, normals, radius, jnp.zeros_like(radius)], -1))
+        if normals.shape[0] == 1:
+            break
+        level = [x.reshape(-1, 2, x.shape[-1]) for x in (normals, areas, moments, low, high)]
+    return jnp.concatenate([jnp.zeros((1, 8), np.float32), *reversed(found)])

@@ -1,0 +1,75 @@
+"""Builds trees of boxes, as `jwarp.lib.geometry.tree` has them, in or out of jit."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jwarp.api.launch import launch
+from jwarp.lib.geometry.builders import places_on_curve
+
+EMPTY = np.array([np.inf] * 3 + [-np.inf] * 3, np.float32)
+
+
+class Tree(NamedTuple):
+    """The arrays of a tree. `bounds` has the boxes in order of their slots, those of slots without anything too."""
+
+    nodes: Any
+    bounds: Any
+    items: Any
+    groups: Any
+
+
+def leaves_of(count: int, size: int) -> int:
+    """How many leaves a tree of so many boxes has, with `size` of them in each: a power of two."""
+    leaves = 1
+    while leaves * size < count:
+        leaves *= 2
+    return leaves
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def built(boxes: jax.Array, groups: jax.Array, size: int) -> Tree:
+    """The tree of boxes, an array (n, 6) of lower and upper corners, in order of their groups, if there are any.
+
+    They are put in order of their middles on a curve that fills space, and the order is cut into leaves.
+    """
+    count = boxes.shape[0]
+    boxes = jax.lax.stop_gradient(boxes)
+    middles = 0.5 * (boxes[:, :3] + boxes[:, 3:])
+    known = jnp.isfinite(middles)  # others lie anywhere
+    low = jnp.min(middles, axis=0, initial=np.inf, where=known)
+    extent = jnp.max(middles, axis=0, initial=-np.inf, where=known) - low
+    longest = jnp.max(extent, initial=0.0, where=jnp.isfinite(extent))
+    scale = jnp.where(longest > 0.0, 1024.0 / jnp.where(longest > 0.0, longest, 1.0), 0.0)
+    low, scale = jnp.where(jnp.isfinite(low), low, 0.0), jnp.full(3, scale, np.float32)
+    (places,) = launch(places_on_curve, count, [boxes, low, scale], [count])
+    numbers = jnp.arange(count, dtype=np.int32)
+    if groups.shape[0]:
+        groups, _, items = jax.lax.sort((groups, places, numbers), num_keys=2, is_stable=True)
+    else:
+        _, items = jax.lax.sort((places, numbers), num_keys=1, is_stable=True)
+    return refitted(boxes, items, groups, size)
+
+
+@functools.partial(jax.jit, static_argnums=3)
+def refitted(boxes: jax.Array, items: jax.Array, groups: jax.Array, size: int) -> Tree:
+    """The tree of other boxes in the same order."""
+    leaves = leaves_of(boxes.shape[0], size)
+    found = jax.lax.stop_gradient(boxes)[items]
+    empty = jnp.broadcast_to(EMPTY, (leaves * size - found.shape[0], 6))
+    bounds = jnp.concatenate([found, empty])
+    # A box with a corner that is no number meets nothing, and counts for none around it.
+    parts = jnp.where(jnp.isnan(bounds).any(-1, keepdims=True), EMPTY, bounds).reshape(leaves, size, 6)
+    level = jnp.concatenate([parts[..., :3].min(1), parts[..., 3:].max(1)], -1)
+    levels = [level]
+    while level.shape[0] > 1:
+        pairs = level.reshape(-1, 2, 6)
+        level = jnp.concatenate([pairs[..., :3].min(1), pairs[..., 3:].max(1)], -1)
+        levels.append(level)
+    heap = jnp.concatenate([jnp.broadcast_to(EMPTY, (1, 6)), *reversed(levels)])
+    return Tree(heap.reshape(leaves, 12), bounds, items, groups)

@@ -1,0 +1,78 @@
+"""Functions of a kernel: puts in line those that are called too seldom, or all of them for what knows none."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from jwarp.ir.clone import Cloner
+from jwarp.ir.nodes import Block, Function, Kernel, Op, Operand, walk
+from jwarp.ir.visit import Rebuilder
+
+# A function stays out of line where that saves so many operations: machine code is slower with calls in it.
+LEAST_SAVED = 128
+
+
+def inlined(kernel: Kernel) -> Kernel:
+    """The kernel with all of its functions where they are called."""
+    return _with(kernel, {}) if kernel.functions else kernel
+
+
+def settled_functions(kernel: Kernel) -> Kernel:
+    """The kernel with those of its functions in line that save too little."""
+    if not kernel.functions:
+        return kernel
+    kept: list[int] = []
+    sites = _calls(kernel.body)
+    for number in reversed(range(len(kernel.functions))):  # all callers of a function come after it
+        count, body = sites.get(number, 0), kernel.functions[number].body
+        if stays := (count - 1) * sum(1 for _ in walk(body)) >= LEAST_SAVED:
+            kept.append(number)
+        for callee, calls in _calls(body).items():
+            sites[callee] = sites.get(callee, 0) + (calls if stays else calls * count)
+    return _with(kernel, {number: k for k, number in enumerate(sorted(kept))})
+
+
+def _calls(block: Block) -> dict[int, int]:
+    """How often each function is called in a block."""
+    found: dict[int, int] = {}
+    for node in walk(block):
+        if isinstance(node, Op) and node.name == "call":
+            found[node.number] = found.get(node.number, 0) + 1
+    return found
+
+
+def _with(kernel: Kernel, kept: Mapping[int, int]) -> Kernel:
+    """The kernel with the functions `kept` under new numbers, and the others in line."""
+    if len(kept) == len(kernel.functions):
+        return kernel
+    made: list[Function] = []
+    for function in kernel.functions:
+        made.append(dataclasses.replace(function, body=_Inliner(made, kept).block(function.body)))
+    functions = tuple(made[number] for number in kept)
+    return dataclasses.replace(kernel, body=_Inliner(made, kept).block(kernel.body), functions=functions)
+
+
+class _Inliner(Rebuilder):
+    """Puts `functions` in the place of their calls, but for those that are kept."""
+
+    def __init__(self, functions: list[Function], kept: Mapping[int, int]):
+        super().__init__()
+        self.functions, self.kept = functions, kept
+        self.results: dict[Operand, tuple[Operand, ...]] = {}  # of calls, by what stands for them
+
+    def op(self, node: Op) -> None:
+        if node.row.effect != "call" or node.result is None:
+            self.keep(node)
+        elif node.name == "call":
+            if node.number in self.kept:
+                self.keep(dataclasses.replace(node, attr=self.kept[node.number]))
+                return
+            function = self.functions[node.number]
+            copy = Cloner(dict(zip(function.params, self.operands(node.args), strict=True))).block(function.body)
+            self.builder.extend(copy.nodes)
+            self.results[node.result] = copy.yields
+        elif node.args[0] in self.results:
+            self.known[node.result] = self.results[node.args[0]][node.number]
+        else:
+            self.keep(node)

@@ -1,0 +1,400 @@
+"""Queries of trees for boxes, and of meshes for faces, that meet a box, a ray, a capsule or a sphere, one by one.
+
+Each has a struct of its own, with the place where it is: a node of the tree, what is pending above it, and the slots of
+a leaf that are left. All of it is integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jwarp.frontend.builtins.scalar import max, min, where
+from jwarp.frontend.builtins.table import library
+from jwarp.frontend.func import func
+from jwarp.lib.geometry.hash_grid import first_not_below
+from jwarp.lib.geometry.mesh import MeshArrays, corner
+from jwarp.lib.geometry.tree import (
+    INFINITE,
+    BvhArrays,
+    above,
+    box_distance,
+    group_slots,
+    inverse_of,
+    is_number,
+    slab_entry,
+)
+from jwarp.lib.geometry.triangles import squared_distance
+from jwarp.types import NAMED, Reference, float32, int32, struct
+
+vec3 = NAMED["vec3"]
+
+
+@struct
+class BvhQuery:
+    """A query of a tree: the kinds of queries fit parameters of functions that are annotated with it."""
+
+    node: int32
+
+
+@struct
+class MeshQuery:
+    """A query of a mesh: the kinds of queries fit parameters of functions that are annotated with it."""
+
+    node: int32
+
+
+@struct
+class BvhQueryAabb:
+    """A query for boxes that meet a box, from `start` to `end`."""
+
+    bvh: BvhArrays
+    start: vec3
+    end: vec3  # the other corner of a box, or the reciprocals of a direction
+    radius: float32
+    node: int32  # the next one, which meets what is asked for, or none (0)
+    pending: int32
+    slot: int32  # the next one of the leaf at hand
+    stop: int32  # the slot after the last one of it
+    low: int32  # slots from here on count
+    high: int32  # those from here on do not
+
+
+BvhQueryAabb.stands_for = BvhQuery
+
+
+@struct
+class BvhQueryRay:
+    """A query for boxes that a ray meets."""
+
+    bvh: BvhArrays
+    start: vec3
+    end: vec3  # the other corner of a box, or the reciprocals of a direction
+    radius: float32
+    node: int32  # the next one, which meets what is asked for, or none (0)
+    pending: int32
+    slot: int32  # the next one of the leaf at hand
+    stop: int32  # the slot after the last one of it
+    low: int32  # slots from here on count
+    high: int32  # those from here on do not
+
+
+BvhQueryRay.stands_for = BvhQuery
+
+
+@struct
+class BvhQueryCapsule:
+    """A query for boxes that a ray meets when they are grown by a radius on all sides."""
+
+    bvh: BvhArrays
+    start: vec3
+    end: vec3  # the other corner of a box, or the reciprocals of a direction
+    radius: float32
+    node: int32  # the next one, which meets what is asked for, or none (0)
+    pending: int32
+    slot: int32  # the next one of the leaf at hand
+    stop: int32  # the slot after the last one of it
+    low: int32  # slots from here on count
+    high: int32  # those from here on do not
+
+
+BvhQueryCapsule.stands_for = BvhQuery
+
+
+@struct
+class BvhQuerySphere:
+    """A query for boxes within a distance of a place."""
+
+    bvh: BvhArrays
+    start: vec3
+    end: vec3  # the other corner of a box, or the reciprocals of a direction
+    radius: float32
+    node: int32  # the next one, which meets what is asked for, or none (0)
+    pending: int32
+    slot: int32  # the next one of the leaf at hand
+    stop: int32  # the slot after the last one of it
+    low: int32  # slots from here on count
+    high: int32  # those from here on do not
+
+
+BvhQuerySphere.stands_for = BvhQuery
+
+
+@struct
+class MeshQueryAABB:
+    """A query for faces whose boxes meet a box."""
+
+    mesh: MeshArrays
+    start: vec3
+    end: vec3  # the other corner of a box, or the reciprocals of a direction
+    radius: float32
+    node: int32  # the next one, which meets what is asked for, or none (0)
+    pending: int32
+    slot: int32  # the next one of the leaf at hand
+    stop: int32  # the slot after the last one of it
+    low: int32  # slots from here on count
+    high: int32  # those from here on do not
+
+
+MeshQueryAABB.stands_for = MeshQuery
+
+
+@struct
+class MeshQuerySphere:
+    """A query for faces with a point within a distance of a place."""
+
+    mesh: MeshArrays
+    start: vec3
+    end: vec3  # the other corner of a box, or the reciprocals of a direction
+    radius: float32
+    node: int32  # the next one, which meets what is asked for, or none (0)
+    pending: int32
+    slot: int32  # the next one of the leaf at hand
+    stop: int32  # the slot after the last one of it
+    low: int32  # slots from here on count
+    high: int32  # those from here on do not
+
+
+MeshQuerySphere.stands_for = MeshQuery
+
+
+# -- whether a box meets what is asked for
+
+
+@func
+def box_meets(query: Any, box: Any, first: int32, max_dist: float32):
+    """Whether a box meets another; none does where a number is missing."""
+    meets = True
+    for axis in range(3):
+        meets = meets and query.start[axis] <= box[first + 3 + axis] and query.end[axis] >= box[first + axis]
+    return meets
+
+
+@func
+def ray_meets(query: Any, box: Any, first: int32, max_dist: float32):
+    """Whether a ray meets a box before `max_dist`."""
+    return slab_entry(query.start, query.end, box, first, 0.0) < max_dist
+
+
+@func
+def capsule_meets(query: Any, box: Any, first: int32, max_dist: float32):
+    """Whether a ray meets a box grown by a radius, up to `max_dist`."""
+    entry = slab_entry(query.start, query.end, box, first, query.radius)
+    return entry < INFINITE and entry <= max_dist
+
+
+@func
+def sphere_meets(query: Any, box: Any, first: int32, max_dist: float32):
+    """Whether a box is within a distance of a place."""
+    return box_distance(query.start, box, first) <= query.radius * query.radius
+
+
+@func
+def any_face(query: Any, slot: int32):
+    """All that is in a leaf, whose box has been looked at."""
+    return True
+
+
+@func
+def face_within(query: Any, slot: int32):
+    """Whether a face has a point within a distance of a place."""
+    face = query.mesh.corners[slot]
+    p = corner(face, 0)
+    q = corner(face, 3)
+    r = corner(face, 6)
+    return squared_distance(p, q, r, query.start) <= query.radius * query.radius
+
+
+# -- from one to the next
+
+
+@func
+def advanced(tree: BvhArrays, query: Reference(Any), meets: Any, holds: Any, max_dist: float32):
+    """Go on to the next slot that is asked for; -1 if there is none."""
+    leaves = tree.nodes.shape[0]
+    found = -1
+    while found < 0 and (query.slot < query.stop or query.node > 0):
+        while query.slot >= query.stop and query.node > 0:
+            if query.node >= leaves:
+                query.slot = max((query.node - leaves) * tree.size, query.low)
+                query.stop = min((query.node - leaves + 1) * tree.size, query.high)
+                query.node, query.pending = above(query.node, query.pending)
+            else:
+                box = tree.nodes[query.node]
+                first = meets(query, box, 0, max_dist)
+                second = meets(query, box, 6, max_dist)
+                if first or second:
+                    query.pending = (query.pending << 1) | where(first and second, 1, 0)
+                    query.node = 2 * query.node + where(first, 0, 1)
+                else:
+                    query.node, query.pending = above(query.node, query.pending)
+        if query.slot < query.stop:
+            if meets(query, tree.bounds[query.slot], 0, max_dist) and holds(query, query.slot):
+                found = query.slot
+            query.slot += 1
+    return found
+
+
+@func
+def begun(query: Any, tree: BvhArrays, start: vec3, end: vec3, radius: float32, root: int32):
+    """A query that begins at the top of a tree."""
+    low, high = group_slots(tree, root)
+    query.start = start
+    query.end = end
+    query.radius = max(radius, 0.0)
+    query.node = where(is_number(start) and is_number(end), 1, 0)
+    query.low = low
+    query.high = high
+    return query
+
+
+@library("bvh_query_aabb(id: uint64, low: vec3, high: vec3, root: int = -1) -> BvhQuery")
+@func
+def bvh_query_aabb(id: BvhArrays, low: vec3, high: vec3, root: int32 = -1):
+    """The boxes of a tree that meet the box from `low` to `high`: a loop goes over their numbers.
+
+    `root` is what `bvh_get_group_root` gives, for the boxes of one group. Boxes and queries with a corner that is no
+    number meet nothing."""
+    query = BvhQueryAabb()
+    query.bvh = id
+    return begun(query, id, low, high, 0.0, root)
+
+
+@library("bvh_query_ray(id: uint64, start: vec3, dir: vec3, root: int = -1) -> BvhQuery")
+@func
+def bvh_query_ray(id: BvhArrays, start: vec3, dir: vec3, root: int32 = -1):
+    """The boxes of a tree that a ray from `start` along `dir` meets, in no order: a loop goes over their numbers."""
+    query = BvhQueryRay()
+    query.bvh = id
+    return begun(query, id, start, inverse_of(dir), 0.0, root)
+
+
+@library("bvh_query_capsule(id: uint64, start: vec3, dir: vec3, radius: float, root: int = -1) -> BvhQuery")
+@func
+def bvh_query_capsule(id: BvhArrays, start: vec3, dir: vec3, radius: float32, root: int32 = -1):
+    """The boxes of a tree that a ray meets when they are grown by `radius` on all sides, as `bvh_query_ray`."""
+    query = BvhQueryCapsule()
+    query.bvh = id
+    return begun(query, id, start, inverse_of(dir), radius, root)
+
+
+@library("bvh_query_sphere(id: uint64, center: vec3, radius: float, root: int = -1) -> BvhQuery")
+@func
+def bvh_query_sphere(id: BvhArrays, center: vec3, radius: float32, root: int32 = -1):
+    """The boxes of a tree that are within `radius` of `center`: a loop goes over their numbers."""
+    query = BvhQuerySphere()
+    query.bvh = id
+    return begun(query, id, center, center, radius, root)
+
+
+@library("mesh_query_aabb(id: uint64, low: vec3, high: vec3) -> MeshQueryAABB")
+@func
+def mesh_query_aabb(id: MeshArrays, low: vec3, high: vec3):
+    """The faces of a mesh whose boxes meet the box from `low` to `high`: a loop goes over their numbers."""
+    query = MeshQueryAABB()
+    query.mesh = id
+    return begun(query, id.bvh, low, high, 0.0, -1)
+
+
+@library("mesh_query_sphere(id: uint64, center: vec3, radius: float) -> MeshQuery")
+@func
+def mesh_query_sphere(id: MeshArrays, center: vec3, radius: float32):
+    """The faces of a mesh with a point within `radius` of `center`: a loop goes over their numbers."""
+    query = MeshQuerySphere()
+    query.mesh = id
+    return begun(query, id.bvh, center, center, radius, -1)
+
+
+@library("bvh_get_group_root(id: uint64, group: int) -> int")
+@func
+def bvh_get_group_root(id: BvhArrays, group: int32):
+    """What queries take as `root` for the boxes of one group; -1, which is all boxes, where there is no such group."""
+    slot = first_not_below(id.groups, 0, id.groups.shape[0], group)
+    found = -1
+    if slot < id.groups.shape[0]:
+        found = where(id.groups[slot] == group, slot, -1)
+    return found
+
+
+@library("mesh_get_group_root(id: uint64, group: int) -> int")
+@func
+def mesh_get_group_root(id: MeshArrays, group: int32):
+    """What queries take as `root` for the faces of one group; -1, which is all faces, where there is no such group."""
+    return bvh_get_group_root(id.bvh, group)
+
+
+@func
+def bvh_query_next(query: Reference(BvhQueryAabb), index: Reference(int32), max_dist: float32 = INFINITE):
+    slot = advanced(query.bvh, query, box_meets, any_face, max_dist)
+    if slot >= 0:
+        index = query.bvh.items[slot]
+    return slot >= 0
+
+
+@func
+def bvh_query_next(query: Reference(BvhQueryRay), index: Reference(int32), max_dist: float32 = INFINITE):
+    slot = advanced(query.bvh, query, ray_meets, any_face, max_dist)
+    if slot >= 0:
+        index = query.bvh.items[slot]
+    return slot >= 0
+
+
+@func
+def bvh_query_next(query: Reference(BvhQueryCapsule), index: Reference(int32), max_dist: float32 = INFINITE):
+    slot = advanced(query.bvh, query, capsule_meets, any_face, max_dist)
+    if slot >= 0:
+        index = query.bvh.items[slot]
+    return slot >= 0
+
+
+@library("bvh_query_next(query: BvhQuery, index: int, max_dist: float = 1e999) -> bool")
+@func
+def bvh_query_next(query: Reference(BvhQuerySphere), index: Reference(int32), max_dist: float32 = INFINITE):
+    """Let `index` be the number of the next box of a query; False, and `index` as it was, if there is none.
+
+    Of rays, only boxes that they enter before `max_dist` count."""
+    slot = advanced(query.bvh, query, sphere_meets, any_face, max_dist)
+    if slot >= 0:
+        index = query.bvh.items[slot]
+    return slot >= 0
+
+
+@func
+def mesh_query_next(query: Reference(MeshQueryAABB), index: Reference(int32)):
+    slot = advanced(query.mesh.bvh, query, box_meets, any_face, INFINITE)
+    if slot >= 0:
+        index = query.mesh.bvh.items[slot]
+    return slot >= 0
+
+
+@library("mesh_query_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool")
+@func
+def mesh_query_next(query: Reference(MeshQuerySphere), index: Reference(int32)):
+    """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
+    slot = advanced(query.mesh.bvh, query, sphere_meets, face_within, INFINITE)
+    if slot >= 0:
+        index = query.mesh.bvh.items[slot]
+    return slot >= 0
+
+
+@func
+def mesh_query_aabb_next(query: Reference(MeshQueryAABB), index: Reference(int32)):
+    slot = advanced(query.mesh.bvh, query, box_meets, any_face, INFINITE)
+    if slot >= 0:
+        index = query.mesh.bvh.items[slot]
+    return slot >= 0
+
+
+@library("mesh_query_aabb_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool")
+@func
+def mesh_query_aabb_next(query: Reference(MeshQuerySphere), index: Reference(int32)):
+    """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
+    slot = advanced(query.mesh.bvh, query, sphere_meets, face_within, INFINITE)
+    if slot >= 0:
+        index = query.mesh.bvh.items[slot]
+    return slot >= 0
+
+
+for _kind in (BvhQueryAabb, BvhQueryRay, BvhQueryCapsule, BvhQuerySphere):
+    _kind.following = bvh_query_next
+for _kind in (MeshQueryAABB, MeshQuerySphere):
+    _kind.following = mesh_query_next

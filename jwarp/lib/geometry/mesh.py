@@ -1,0 +1,315 @@
+"""Meshes: what kernels are given for one, the face closest to a place, and what is read of faces.
+
+A traversal gives integers: the slot of a face. What has derivatives is computed of the face's corners afterwards, so
+that no derivative goes through a traversal, and none is recorded.
+"""
+
+from __future__ import annotations
+
+from jwarp.arrays.array import array
+from jwarp.frontend.builtins.scalar import max, where
+from jwarp.frontend.builtins.table import library
+from jwarp.frontend.builtins.vector import cross, length_sq, normalize, vector
+from jwarp.frontend.func import func
+from jwarp.lib.geometry.tree import (
+    BvhArrays,
+    above,
+    box_distance,
+    farthest_distance,
+    is_number,
+    vec9,
+)
+from jwarp.lib.geometry.triangles import closest_barycentrics, is_sliver, squared_distance
+from jwarp.types import NAMED, Reference, bool_, float32, int32, struct, uint64
+from jwarp.types import vector as vector_of
+
+vec2, vec3, vec8 = NAMED["vec2"], NAMED["vec3"], vector_of(8, float32)
+
+
+@struct
+class MeshArrays:
+    """A mesh: what a kernel is given for it."""
+
+    points: array[vec3]
+    velocities: array[vec3]  # of the points, or no elements
+    indices: array[int32]  # three for each face
+    corners: array[vec9]  # of the face in each slot; no numbers where there is none, or an index is outside
+    edge: float32  # the mean length of a side
+    winding: array[vec8]  # of each node: where its area is, its area times its normal, and its radius; or no elements
+    bvh: BvhArrays
+
+
+MeshArrays.stands_for = uint64
+
+
+@struct
+class MeshQueryPoint:
+    """What a query for the closest or farthest point gives: all zero where `result` says that there is none.
+
+    The point is that of `mesh_eval_position(id, face, u, v)`; a `sign` below zero says that the place is inside.
+    """
+
+    result: bool_
+    sign: float32
+    face: int32
+    u: float32
+    v: float32
+
+
+@func
+def corner(corners: vec9, first: int32):
+    """One corner of three."""
+    return vector(corners[first], corners[first + 1], corners[first + 2])
+
+
+@func
+def closest_slot(mesh: MeshArrays, point: vec3, limit: float32):
+    """The slot of the face that is closest to a point, -1 if none is within the distance whose square is `limit`."""
+    leaves = mesh.bvh.nodes.shape[0]
+    size = mesh.bvh.size
+    best = limit
+    found = -1
+    node = where(is_number(point), 1, 0)
+    pending = 0
+    while node > 0:
+        while node > 0 and node < leaves:
+            box = mesh.bvh.nodes[node]
+            first = box_distance(point, box, 0)
+            second = box_distance(point, box, 6)
+            swapped = second < first
+            near = where(swapped, second, first)
+            far = where(swapped, first, second)
+            if near < best:
+                pending = (pending << 1) | where(far < best, 1, 0)
+                node = 2 * node + where(swapped, 1, 0)
+            else:
+                node, pending = above(node, pending)
+        if node > 0:
+            slot = (node - leaves) * size
+            for k in range(size):
+                face = mesh.corners[slot + k]
+                p = corner(face, 0)
+                q = corner(face, 3)
+                r = corner(face, 6)
+                distance = squared_distance(p, q, r, point)
+                if distance < best and not is_sliver(p, q, r):
+                    best = distance
+                    found = slot + k
+            node, pending = above(node, pending)
+    return found
+
+
+@func
+def farthest_slot(mesh: MeshArrays, point: vec3, limit: float32):
+    """The slot of the face with the point farthest from a place, -1 if none is beyond the square root of `limit`."""
+    leaves = mesh.bvh.nodes.shape[0]
+    size = mesh.bvh.size
+    best = limit
+    found = -1
+    node = where(is_number(point), 1, 0)
+    pending = 0
+    while node > 0:
+        while node > 0 and node < leaves:
+            box = mesh.bvh.nodes[node]
+            first = farthest_distance(point, box, 0)
+            second = farthest_distance(point, box, 6)
+            swapped = second > first
+            if where(swapped, second, first) > best:
+                pending = (pending << 1) | where(where(swapped, first, second) > best, 1, 0)
+                node = 2 * node + where(swapped, 1, 0)
+            else:
+                node, pending = above(node, pending)
+        if node > 0:
+            slot = (node - leaves) * size
+            for k in range(size):
+                face = mesh.corners[slot + k]
+                p = corner(face, 0)
+                q = corner(face, 3)
+                r = corner(face, 6)
+                distance = max(length_sq(p - point), max(length_sq(q - point), length_sq(r - point)))
+                if distance > best and not is_sliver(p, q, r):
+                    best = distance
+                    found = slot + k
+            node, pending = above(node, pending)
+    return found
+
+
+@func
+def face_corner(mesh: MeshArrays, face: int32, k: int32):
+    """A corner of a face, from the mesh's points, so that these get its derivatives."""
+    return mesh.points[mesh.indices[3 * face + k]]
+
+
+@func
+def closest_point(mesh: MeshArrays, point: vec3, max_dist: float32):
+    """The closest point, with a sign of zero."""
+    query = MeshQueryPoint()
+    slot = closest_slot(mesh, point, max_dist * max_dist)
+    if slot >= 0:
+        face = mesh.bvh.items[slot]
+        u, v = closest_barycentrics(
+            face_corner(mesh, face, 0), face_corner(mesh, face, 1), face_corner(mesh, face, 2), point
+        )
+        query.result = True
+        query.face = face
+        query.u = u
+        query.v = v
+    return query
+
+
+@func
+def mesh_query_point_no_sign(id: MeshArrays, point: vec3, max_dist: float32):
+    return closest_point(id, point, max_dist)
+
+
+@library(
+    "mesh_query_point_no_sign(id: uint64, point: vec3, max_dist: float) -> MeshQueryPoint\n"
+    "mesh_query_point_no_sign(id: uint64, point: vec3, max_dist: float, face: int, bary_u: float, "
+    "bary_v: float) -> bool"
+)
+@func
+def mesh_query_point_no_sign(
+    id: MeshArrays,
+    point: vec3,
+    max_dist: float32,
+    face: Reference(int32),
+    bary_u: Reference(float32),
+    bary_v: Reference(float32),
+):
+    """The point of a mesh that is closest to `point`, if one is closer than `max_dist`.
+
+    With places for its face and weights, it says whether there is one, and else leaves them as they are. Faces without
+    an area, or with a corner that is no number, are not found."""
+    query = closest_point(id, point, max_dist)
+    if query.result:
+        face = query.face
+        bary_u = query.u
+        bary_v = query.v
+    return query.result
+
+
+@func
+def mesh_query_furthest_point_no_sign(id: MeshArrays, point: vec3, min_dist: float32):
+    query = MeshQueryPoint()
+    slot = farthest_slot(id, point, min_dist * min_dist)
+    if slot >= 0:
+        face = id.bvh.items[slot]
+        p = length_sq(face_corner(id, face, 0) - point)
+        q = length_sq(face_corner(id, face, 1) - point)
+        r = length_sq(face_corner(id, face, 2) - point)
+        query.result = True
+        query.face = face
+        if p > q and p > r:
+            query.u = 1.0
+        elif q > r:
+            query.v = 1.0
+    return query
+
+
+@library(
+    "mesh_query_furthest_point_no_sign(id: uint64, point: vec3, min_dist: float) -> MeshQueryPoint\n"
+    "mesh_query_furthest_point_no_sign(id: uint64, point: vec3, min_dist: float, face: int, "
+    "bary_u: float, bary_v: float) -> bool"
+)
+@func
+def mesh_query_furthest_point_no_sign(
+    id: MeshArrays,
+    point: vec3,
+    min_dist: float32,
+    face: Reference(int32),
+    bary_u: Reference(float32),
+    bary_v: Reference(float32),
+):
+    """The point of a mesh that is farthest from `point`, if one is farther away than `min_dist`: a corner of a face.
+
+    With places for its face and weights, it says whether there is one, and else leaves them as they are."""
+    query = mesh_query_furthest_point_no_sign(id, point, min_dist)
+    if query.result:
+        face = query.face
+        bary_u = query.u
+        bary_v = query.v
+    return query.result
+
+
+# -- what is read of faces
+
+
+@func
+def on_face(mesh: MeshArrays, values: array[vec3], face: int32, u: float32, v: float32):
+    """What a value of the points is at a place of a face; zero where there is no such face, or no values."""
+    result = vec3()
+    if values.shape[0] > 0 and face >= 0 and 3 * face + 2 < mesh.indices.shape[0]:
+        p = values[mesh.indices[3 * face]]
+        q = values[mesh.indices[3 * face + 1]]
+        r = values[mesh.indices[3 * face + 2]]
+        result = p * u + q * v + r * (1.0 - u - v)
+    return result
+
+
+@library("mesh_eval_position(id: uint64, face: int, bary_u: float, bary_v: float) -> vec3")
+@func
+def mesh_eval_position(id: MeshArrays, face: int32, bary_u: float32, bary_v: float32):
+    """The point of a face where its first two corners have the weights `bary_u` and `bary_v`; zero for no face."""
+    return on_face(id, id.points, face, bary_u, bary_v)
+
+
+@library("mesh_eval_velocity(id: uint64, face: int, bary_u: float, bary_v: float) -> vec3")
+@func
+def mesh_eval_velocity(id: MeshArrays, face: int32, bary_u: float32, bary_v: float32):
+    """The velocity of that point of a face; zero for no face, and where the mesh has no velocities."""
+    return on_face(id, id.velocities, face, bary_u, bary_v)
+
+
+@library("mesh_eval_face_normal(id: uint64, face: int) -> vec3")
+@func
+def mesh_eval_face_normal(id: MeshArrays, face: int32):
+    """The normal of a face, of length 1; zero for no face, and for one without an area."""
+    result = vec3()
+    if face >= 0 and 3 * face + 2 < id.indices.shape[0]:
+        p = face_corner(id, face, 0)
+        result = normalize(cross(face_corner(id, face, 1) - p, face_corner(id, face, 2) - p))
+    return result
+
+
+@library("mesh_get(id: uint64) -> Mesh")
+@func
+def mesh_get(id: MeshArrays):
+    """The arrays of a mesh: its `points`, `velocities` and `indices`, as fields."""
+    return id
+
+
+@library("mesh_get_point(id: uint64, index: int) -> vec3")
+@func
+def mesh_get_point(id: MeshArrays, index: int32):
+    """The point of corner `index`: that of number `indices[index]`; zero where there is none."""
+    result = vec3()
+    if index >= 0 and index < id.indices.shape[0]:
+        result = id.points[id.indices[index]]
+    return result
+
+
+@library("mesh_get_velocity(id: uint64, index: int) -> vec3")
+@func
+def mesh_get_velocity(id: MeshArrays, index: int32):
+    """The velocity of the point of corner `index`; zero where there is none."""
+    result = vec3()
+    if index >= 0 and index < id.indices.shape[0] and id.velocities.shape[0] > 0:
+        result = id.velocities[id.indices[index]]
+    return result
+
+
+@library("mesh_get_index(id: uint64, index: int) -> int")
+@func
+def mesh_get_index(id: MeshArrays, index: int32):
+    """The number of the point of corner `index`; -1 where there is none."""
+    result = -1
+    if index >= 0 and index < id.indices.shape[0]:
+        result = id.indices[index]
+    return result
+
+
+@library("mesh_get_bvh(id: uint64) -> uint64")
+@func
+def mesh_get_bvh(id: MeshArrays):
+    """The tree of the boxes of a mesh's faces, for the queries of trees."""
+    return id.bvh

@@ -1,0 +1,213 @@
+"""Where rays meet meshes, in the kernel language. The traversals give integers, as those of `mesh`."""
+
+from __future__ import annotations
+
+from jwarp.frontend.builtins.scalar import rolled, where
+from jwarp.frontend.builtins.table import library
+from jwarp.frontend.builtins.vector import cross, dot, length_sq, normalize, vector
+from jwarp.frontend.func import func
+from jwarp.lib.geometry.mesh import MeshArrays, corner, face_corner
+from jwarp.lib.geometry.tree import INFINITE, above, group_slots, inverse_of, is_number, slab_entry
+from jwarp.lib.geometry.triangles import crossing, ray_frame
+from jwarp.lib.random import rand_init, randf
+from jwarp.types import NAMED, Reference, bool_, float32, int32, struct
+
+vec3 = NAMED["vec3"]
+
+
+@struct
+class MeshQueryRay:
+    """What a query for where a ray meets a mesh gives: all zero where `result` says that it does not.
+
+    The point is `start + t * dir`, and that of `mesh_eval_position(id, face, u, v)`. The sign is above zero where the
+    ray comes from the side to which the face's normal points.
+    """
+
+    result: bool_
+    sign: float32
+    face: int32
+    t: float32
+    u: float32
+    v: float32
+    normal: vec3
+
+
+@func
+def first_slot(mesh: MeshArrays, start: vec3, direction: vec3, limit: float32, low: int32, high: int32, any_hit: int32):
+    """The slot, from `low` up to `high`, of the face that a ray meets first before `limit`; -1 if there is none.
+
+    With `any_hit` it is that of the first one found."""
+    leaves = mesh.bvh.nodes.shape[0]
+    size = mesh.bvh.size
+    axis, backward, shear = ray_frame(direction)
+    inverse = inverse_of(direction)
+    best = limit
+    found = -1
+    node = where(is_number(start) and length_sq(direction) > 0.0, 1, 0)
+    pending = 0
+    while node > 0:
+        while node > 0 and node < leaves:
+            box = mesh.bvh.nodes[node]
+            first = slab_entry(start, inverse, box, 0, 0.0)
+            second = slab_entry(start, inverse, box, 6, 0.0)
+            swapped = second < first
+            if where(swapped, second, first) < best:
+                pending = (pending << 1) | where(where(swapped, first, second) < best, 1, 0)
+                node = 2 * node + where(swapped, 1, 0)
+            else:
+                node, pending = above(node, pending)
+        if node > 0:
+            slot = (node - leaves) * size
+            for k in range(size):
+                face = mesh.corners[slot + k]
+                t, _, _, _ = crossing(start, axis, backward, shear, corner(face, 0), corner(face, 3), corner(face, 6))
+                if t < best and slot + k >= low and slot + k < high:
+                    best = t
+                    found = slot + k
+            node, pending = above(node, pending)
+            if any_hit == 1 and found >= 0:
+                node = 0
+    return found
+
+
+@func
+def crossings(mesh: MeshArrays, start: vec3, direction: vec3, low: int32, high: int32):
+    """How many of the faces in slots from `low` up to `high` a ray meets."""
+    leaves = mesh.bvh.nodes.shape[0]
+    size = mesh.bvh.size
+    axis, backward, shear = ray_frame(direction)
+    inverse = inverse_of(direction)
+    count = 0
+    node = where(is_number(start) and length_sq(direction) > 0.0, 1, 0)
+    pending = 0
+    while node > 0:
+        while node > 0 and node < leaves:
+            box = mesh.bvh.nodes[node]
+            first = slab_entry(start, inverse, box, 0, 0.0) < INFINITE
+            second = slab_entry(start, inverse, box, 6, 0.0) < INFINITE
+            if first or second:
+                pending = (pending << 1) | where(first and second, 1, 0)
+                node = 2 * node + where(first, 0, 1)
+            else:
+                node, pending = above(node, pending)
+        if node > 0:
+            slot = (node - leaves) * size
+            for k in range(size):
+                face = mesh.corners[slot + k]
+                t, _, _, _ = crossing(start, axis, backward, shear, corner(face, 0), corner(face, 3), corner(face, 6))
+                if t < INFINITE and slot + k >= low and slot + k < high:
+                    count += 1
+            node, pending = above(node, pending)
+    return count
+
+
+@func
+def first_crossing(mesh: MeshArrays, start: vec3, direction: vec3, max_t: float32, root: int32):
+    """Where a ray first meets a mesh."""
+    query = MeshQueryRay()
+    low, high = group_slots(mesh.bvh, root)
+    slot = first_slot(mesh, start, direction, max_t, low, high, 0)
+    if slot >= 0:
+        face = mesh.bvh.items[slot]
+        p = face_corner(mesh, face, 0)
+        q = face_corner(mesh, face, 1)
+        r = face_corner(mesh, face, 2)
+        axis, backward, shear = ray_frame(direction)
+        t, u, v, total = crossing(start, axis, backward, shear, p, q, r)
+        query.result = True
+        query.sign = total
+        query.face = face
+        query.t = t
+        query.u = u
+        query.v = v
+        query.normal = normalize(cross(q - p, r - p))
+    return query
+
+
+@func
+def mesh_query_ray(id: MeshArrays, start: vec3, dir: vec3, max_t: float32, root: int32 = -1):
+    return first_crossing(id, start, dir, max_t, root)
+
+
+@library(
+    "mesh_query_ray(id: uint64, start: vec3, dir: vec3, max_t: float, root: int = -1) -> MeshQueryRay\n"
+    "mesh_query_ray(id: uint64, start: vec3, dir: vec3, max_t: float, t: float, bary_u: float, "
+    "bary_v: float, sign: float, normal: vec3, face: int, root: int = -1) -> bool"
+)
+@func
+def mesh_query_ray(
+    id: MeshArrays,
+    start: vec3,
+    dir: vec3,
+    max_t: float32,
+    t: Reference(float32),
+    bary_u: Reference(float32),
+    bary_v: Reference(float32),
+    sign: Reference(float32),
+    normal: Reference(vec3),
+    face: Reference(int32),
+    root: int32 = -1,
+):
+    """Where a ray from `start` first meets a mesh, if it does so before `start + max_t * dir`.
+
+    With places for what it finds, it says whether it does, and else leaves them as they are. Rays pass between no two
+    faces that share a side; those of no direction, and faces without an area or with a corner that is no number, meet
+    nothing. `root` is what `mesh_get_group_root` gives, for the faces of one group."""
+    query = first_crossing(id, start, dir, max_t, root)
+    if query.result:
+        t = query.t
+        bary_u = query.u
+        bary_v = query.v
+        sign = query.sign
+        normal = query.normal
+        face = query.face
+    return query.result
+
+
+@library("mesh_query_ray_anyhit(id: uint64, start: vec3, dir: vec3, max_t: float, root: int = -1) -> bool")
+@func
+def mesh_query_ray_anyhit(id: MeshArrays, start: vec3, dir: vec3, max_t: float32, root: int32 = -1):
+    """Whether a ray meets a mesh before `start + max_t * dir`."""
+    low, high = group_slots(id.bvh, root)
+    return first_slot(id, start, dir, max_t, low, high, 1) >= 0
+
+
+@library("mesh_query_ray_count_intersections(id: uint64, start: vec3, dir: vec3, root: int = -1) -> int")
+@func
+def mesh_query_ray_count_intersections(id: MeshArrays, start: vec3, dir: vec3, root: int32 = -1):
+    """How many faces of a mesh a ray meets."""
+    low, high = group_slots(id.bvh, root)
+    return crossings(id, start, dir, low, high)
+
+
+# -- what is inside
+
+
+@func
+def sign_by_rays(mesh: MeshArrays, point: vec3):
+    """-1 where two of three rays along the axes first meet a face from behind, else 1."""
+    votes = 0
+    for axis in range(rolled(3)):
+        direction = vector(where(axis == 0, 1.0, 0.0), where(axis == 1, 1.0, 0.0), where(axis == 2, 1.0, 0.0))
+        slot = first_slot(mesh, point, direction, INFINITE, 0, mesh.bvh.items.shape[0], 0)
+        if slot >= 0:
+            face = mesh.corners[slot]
+            p = corner(face, 0)
+            if dot(direction, cross(corner(face, 3) - p, corner(face, 6) - p)) > 0.0:
+                votes += 1
+    return where(votes >= 2, -1.0, 1.0)
+
+
+@func
+def sign_by_parity(mesh: MeshArrays, point: vec3, n_sample: int32, perturbation_scale: float32):
+    """-1 where half of some rays along about (1, 1, 1), always the same, meet an odd number of faces, else 1."""
+    state = rand_init(42)
+    votes = 0
+    for _ in range(n_sample):
+        x = randf(state, -perturbation_scale, perturbation_scale)
+        y = randf(state, -perturbation_scale, perturbation_scale)
+        z = randf(state, -perturbation_scale, perturbation_scale)
+        direction = vector(1.0 + x, 1.0 + y, 1.0 + z)
+        if crossings(mesh, point, direction, 0, mesh.bvh.items.shape[0]) % 2 == 1:
+            votes += 1
+    return where(votes * 2 >= n_sample, -1.0, 1.0)

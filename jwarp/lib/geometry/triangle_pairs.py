@@ -1,0 +1,156 @@
+"""Whether two triangles meet (after Moeller, A Fast Triangle-Triangle Intersection Test, 1997)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jwarp.frontend.builtins.scalar import abs, max, min, where
+from jwarp.frontend.builtins.table import library
+from jwarp.frontend.builtins.vector import cross, dot
+from jwarp.frontend.func import func
+from jwarp.types import NAMED
+
+vec3, vec3d = NAMED["vec3"], NAMED["vec3d"]
+
+
+@func
+def height(normal: Any, origin: Any, point: Any):
+    """How far a point is from a plane, times the length of the normal; hardly anything counts as nothing."""
+    zero = type(normal[0])(0.0)
+    distance = dot(normal, point) - dot(normal, origin)
+    return where(abs(distance) < type(normal[0])(1.0e-6), zero, distance)
+
+
+@func
+def interval(p: Any, h: Any):
+    """Where a triangle meets the line in which two planes meet, from places along it and heights of its corners."""
+    zero = type(h[0])(0.0)
+    alone = 2
+    if h[0] * h[1] > zero:
+        alone = 2
+    elif h[0] * h[2] > zero:
+        alone = 1
+    elif h[1] * h[2] > zero or h[0] != zero:
+        alone = 0
+    elif h[1] != zero:
+        alone = 1
+    first = where(alone == 0, 1, 0)
+    second = where(alone == 2, 1, 2)
+    tip = where(alone == 0, p[0], where(alone == 1, p[1], p[2]))
+    up = where(alone == 0, h[0], where(alone == 1, h[1], h[2]))
+    one = where(first == 0, p[0], p[1]), where(first == 0, h[0], h[1])
+    other = where(second == 1, p[1], p[2]), where(second == 1, h[1], h[2])
+    s = tip + (one[0] - tip) * up / (up - one[1])
+    t = tip + (other[0] - tip) * up / (up - other[1])
+    return min(s, t), max(s, t)
+
+
+@func
+def turn(ax: Any, ay: Any, bx: Any, by: Any, cx: Any, cy: Any):
+    """Twice the area of a triangle of the plane, below zero if it is clockwise."""
+    return (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
+
+
+@func
+def sides_meet(ax: Any, ay: Any, bx: Any, by: Any, cx: Any, cy: Any, dx: Any, dy: Any):
+    """Whether two segments of the plane that are not parallel meet."""
+    ux = bx - ax
+    uy = by - ay
+    vx = cx - dx
+    vy = cy - dy
+    wx = ax - cx
+    wy = ay - cy
+    f = uy * vx - ux * vy
+    d = vy * wx - vx * wy
+    e = ux * wy - uy * wx
+    zero = type(f)(0.0)
+    forward = f > zero and d >= zero and d <= f and e >= zero and e <= f
+    backward = f < zero and d <= zero and d >= f and e <= zero and e >= f
+    return forward or backward
+
+
+@func
+def is_inside(px: Any, py: Any, x: Any, y: Any):
+    """Whether a point is inside of a triangle of the plane, and on none of its sides."""
+    a = turn(x[0], y[0], x[1], y[1], px, py)
+    b = turn(x[1], y[1], x[2], y[2], px, py)
+    c = turn(x[2], y[2], x[0], y[0], px, py)
+    zero = type(a)(0.0)
+    return a * b > zero and a * c > zero
+
+
+@func
+def meet_in_plane(normal: Any, ax: Any, ay: Any, bx: Any, by: Any):
+    """Whether two triangles of the plane, by their coordinates, meet."""
+    meets = is_inside(ax[0], ay[0], bx, by) or is_inside(bx[0], by[0], ax, ay)
+    for i in range(3):
+        for j in range(3):
+            k = (i + 1) % 3
+            l = (j + 1) % 3
+            if sides_meet(ax[i], ay[i], ax[k], ay[k], bx[j], by[j], bx[l], by[l]):
+                meets = True
+    return meets
+
+
+@func
+def meet(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any):
+    """1 where two triangles meet, else 0."""
+    n = cross(v1 - v0, v2 - v0)
+    m = cross(u1 - u0, u2 - u0)
+    hu = v0
+    hv = v0
+    hu[0] = height(n, v0, u0)
+    hu[1] = height(n, v0, u1)
+    hu[2] = height(n, v0, u2)
+    hv[0] = height(m, u0, v0)
+    hv[1] = height(m, u0, v1)
+    hv[2] = height(m, u0, v2)
+    zero = type(n[0])(0.0)
+    found = 0
+    apart = (hu[0] * hu[1] > zero and hu[0] * hu[2] > zero) or (hv[0] * hv[1] > zero and hv[0] * hv[2] > zero)
+    flat = (hu[0] == zero and hu[1] == zero and hu[2] == zero) or (hv[0] == zero and hv[1] == zero and hv[2] == zero)
+    along = where(flat, n, cross(n, m))
+    axis = 0
+    if abs(along[1]) > abs(along[0]):
+        axis = 1
+    if abs(along[2]) > max(abs(along[0]), abs(along[1])):
+        axis = 2
+    x = where(axis == 0, 1, 0)
+    y = where(axis == 2, 1, 2)
+    if not apart and flat:
+        ax = v0
+        ay = v0
+        bx = v0
+        by = v0
+        ax[0], ax[1], ax[2] = v0[x], v1[x], v2[x]
+        ay[0], ay[1], ay[2] = v0[y], v1[y], v2[y]
+        bx[0], bx[1], bx[2] = u0[x], u1[x], u2[x]
+        by[0], by[1], by[2] = u0[y], u1[y], u2[y]
+        found = where(meet_in_plane(n, ax, ay, bx, by), 1, 0)
+    elif not apart:
+        p = v0
+        q = v0
+        p[0], p[1], p[2] = v0[axis], v1[axis], v2[axis]
+        q[0], q[1], q[2] = u0[axis], u1[axis], u2[axis]
+        low, high = interval(p, hv)
+        start, end = interval(q, hu)
+        found = where(high >= start and end >= low, 1, 0)
+    return found
+
+
+@func
+def intersect_tri_tri(v0: vec3, v1: vec3, v2: vec3, u0: vec3, u1: vec3, u2: vec3):
+    return meet(v0, v1, v2, u0, u1, u2)
+
+
+@library(
+    "intersect_tri_tri(v0: vec3, v1: vec3, v2: vec3, u0: vec3, u1: vec3, u2: vec3) -> int\n"
+    "intersect_tri_tri(v0: vec3d, v1: vec3d, v2: vec3d, u0: vec3d, u1: vec3d, u2: vec3d) -> int"
+)
+@func
+def intersect_tri_tri(v0: vec3d, v1: vec3d, v2: vec3d, u0: vec3d, u1: vec3d, u2: vec3d):
+    """1 where two triangles, by their corners, have a point in common, else 0.
+
+    A corner that is closer to the plane of the other triangle than 1e-6 over the length of its normal is in the
+    plane."""
+    return meet(v0, v1, v2, u0, u1, u2)

@@ -1,0 +1,216 @@
+"""Runs one example program of Warp's, under Warp or under jwarp, and writes down its arrays and how long it took.
+
+python one_program.py under=jwarp file=PROGRAM out=FOLDER perturb=0 repeat=2 -- ARGUMENTS OF THE PROGRAM
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import importlib.metadata
+import inspect
+import io
+import json
+import os
+import sys
+import time
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# So deep are arrays looked for in what a program leaves behind.
+DEPTH = 4
+# What is short is timed again, up to so often, for so long.
+MOST, SECONDS = 50, 0.5
+
+
+def main(arguments: list[str]) -> None:
+    split = arguments.index("--")
+    given = dict(each.split("=", 1) for each in arguments[:split])
+    folder = Path(given["out"])
+    if given["under"] == "jwarp":
+        import jwarp.as_warp  # noqa: F401
+    import warp as wp
+
+    wp.config.log_level = 40
+    stand_ins(wp)
+    if float(given["perturb"]):
+        perturb(wp, float(given["perturb"]))
+    report: dict[str, Any] = {"error": "", "seconds": None}
+    found: dict[str, np.ndarray] = {}
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            found, report["first"], report["seconds"] = run(
+                Path(given["file"]), arguments[split + 1 :], int(given["repeat"]), wp
+            )
+    except BaseException as error:
+        if not (isinstance(error, SystemExit) and not error.code):
+            report["error"] = f"{type(error).__name__}: {error}"
+            report["trace"] = traceback.format_exc()
+    np.savez(folder / "arrays.npz", **found)
+    (folder / "report.json").write_text(json.dumps(report))
+
+
+def run(file: Path, arguments: list[str], repeat: int, wp: Any) -> tuple[dict[str, np.ndarray], float, float]:
+    """Run a program: its arrays after that, and the seconds of the first time and of a later one.
+
+    The later one is a step of the program's `example`, if it has such, or else its main part once more.
+    """
+    tree = ast.parse(file.read_text())
+    ending = next(
+        i for i, node in enumerate(tree.body) if isinstance(node, ast.If) and "__main__" in ast.dump(node.test)
+    )
+    main_part = ast.Module(tree.body[ending:], [])
+    module = types.ModuleType("__main__")
+    vars(module).update(__file__=str(file), __builtins__=__builtins__)
+    sys.modules["__main__"], sys.argv = module, [str(file), *arguments]
+    start = time.perf_counter()
+    exec(compile(ast.Module(tree.body[:ending], []), str(file), "exec"), vars(module))
+    body = compile(main_part, str(file), "exec")
+
+    def once() -> None:
+        try:
+            exec(body, vars(module))
+        except SystemExit as end:
+            if end.code:
+                raise
+
+    once()
+    first = time.perf_counter() - start
+    found = arrays(vars(module), wp)
+    step = getattr(vars(module).get("example"), "step", None)
+    again = once if step is None or inspect.signature(step).parameters else step
+    seconds = []
+    while repeat and (len(seconds) < repeat or (sum(seconds) < SECONDS and len(seconds) < MOST)):
+        start = time.perf_counter()
+        again()
+        seconds.append(time.perf_counter() - start)
+    return found, first, min(seconds, default=float("nan"))
+
+
+def arrays(names: dict[str, Any], wp: Any) -> dict[str, np.ndarray]:
+    """The arrays that objects refer to, with their gradients, by the way to each."""
+    found: dict[str, np.ndarray] = {}
+    seen: set[int] = set()
+
+    def visit(name: str, thing: Any, depth: int) -> None:
+        if id(thing) in seen or depth > DEPTH:
+            return
+        seen.add(id(thing))
+        if isinstance(thing, wp.array) and getattr(thing, "device", None) is not None:
+            found[name] = leafless(thing.numpy())
+            if thing.requires_grad and thing.grad is not None:
+                found[name + ".grad"] = leafless(thing.grad.numpy())
+        elif isinstance(thing, np.ndarray) and thing.dtype.kind in "iuf" and thing.size:
+            found[name] = thing.copy()
+        elif isinstance(thing, (list, tuple)):
+            for i, each in enumerate(thing):
+                visit(f"{name}.{i}", each, depth + 1)
+        elif isinstance(thing, dict):
+            for key, each in list(thing.items()):
+                visit(f"{name}.{key}", each, depth + 1)
+        elif type(thing).__module__ == "__main__" and hasattr(thing, "__dict__"):
+            for key, each in list(vars(thing).items()):
+                visit(f"{name}.{key}", each, depth + 1)
+
+    for name, thing in list(names.items()):
+        if not name.startswith("_") and not isinstance(thing, (types.ModuleType, type)):
+            visit(name, thing, 0)
+    return found
+
+
+def leafless(array: np.ndarray) -> np.ndarray:
+    """Arrays of structs as arrays of bytes in the order of the fields."""
+    if array.dtype.fields:
+        return np.concatenate([np.ravel(array[field]).astype(np.float64) for field in array.dtype.fields])
+    return array.copy()
+
+
+def perturb(wp: Any, size: float) -> None:
+    """Change the floats that arrays are made of, and those that launches are given, by relative `size` either way."""
+    rng = np.random.default_rng(0)
+    made, launch = wp.array.__init__, wp.launch
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, float):
+            return value * (1.0 + size * float(rng.choice([-1.0, 1.0])))
+        array = value if isinstance(value, (np.ndarray, list)) else None
+        if array is None or np.asarray(array).dtype.kind != "f":
+            return value
+        array = np.asarray(array)
+        return (array * (1.0 + size * rng.choice([-1.0, 1.0], array.shape))).astype(array.dtype)
+
+    def composite(value: Any) -> Any:
+        array = changed(np.array(value))
+        return type(value)(*array.ravel().tolist())
+
+    @functools.wraps(made)
+    def init(self: Any, data: Any = None, *args: Any, **keywords: Any) -> None:
+        made(self, changed(data) if data is not None else None, *args, **keywords)
+
+    @functools.wraps(launch)
+    def launched(kernel: Any, dim: Any, inputs: Any = (), *args: Any, **keywords: Any) -> Any:
+        given = [composite(x) if hasattr(type(x), "_wp_scalar_type_") else x for x in inputs]
+        given = [changed(x) if isinstance(x, float) else x for x in given]
+        for x in given:
+            if isinstance(x, wp.array) and x.device is not None and (data := x.numpy()).dtype.kind == "f":
+                data *= (1.0 + size * rng.choice([-1.0, 1.0], data.shape)).astype(data.dtype)
+        return launch(kernel, dim, given, *args, **keywords)
+
+    wp.array.__init__, wp.launch = init, launched
+
+
+# -- modules that programs import, and that are not there
+
+
+def stand_ins(wp: Any) -> None:
+    """Give `warp.examples`, `warp.tests.unittest_utils` and PIL, as far as the programs go."""
+    folder = str(importlib.metadata.distribution("warp-lang").locate_file("warp/examples"))
+    examples = types.ModuleType("warp.examples")
+    examples.get_source_directory = lambda: folder  # type: ignore[attr-defined]
+    examples.get_asset_directory = lambda: os.path.join(folder, "assets")  # type: ignore[attr-defined]
+    utils = types.ModuleType("warp.tests.unittest_utils")
+    utils.wp, utils.np = wp, np  # type: ignore[attr-defined]
+    tests = types.ModuleType("warp.tests")
+    sys.modules |= {"warp.examples": examples, "warp.tests": tests, "warp.tests.unittest_utils": utils}
+    wp.examples, wp.tests = examples, tests
+    pillow = types.ModuleType("PIL")
+    pillow.Image = types.SimpleNamespace(open=Picture, fromarray=lambda *_: None)  # type: ignore[attr-defined]
+    sys.modules |= {"PIL": pillow}
+
+
+class Picture:
+    """Stands for any picture that a program opens: rings, of any size and kind of colours."""
+
+    def __init__(self, *file: Any, size: tuple[int, int] = (128, 128), bands: int = 3):
+        self.size, self.bands = size, bands
+        self.width, self.height = size
+
+    def __enter__(self) -> Picture:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def convert(self, mode: str) -> Picture:
+        return Picture(size=self.size, bands=len(mode) if mode != "1" else 1)
+
+    def resize(self, size: tuple[int, int], *how: Any) -> Picture:
+        return Picture(size=size, bands=self.bands)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        y, x = np.mgrid[: self.size[1], : self.size[0]] / max(self.size)
+        rings = [
+            127.5 + 127.5 * np.cos(20.0 * (x - 0.5) ** 2 + 10.0 * (y - 0.4) ** 2 + band) for band in range(self.bands)
+        ]
+        made = np.stack(rings, -1).astype(np.uint8)
+        made = made[..., 0] if self.bands == 1 else made
+        return made if dtype is None else made.astype(dtype)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -17,7 +17,7 @@ from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import StructType, Written, array_type, wanted_type
+from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
 from jwarp.types.arrays import element_of
 
 
@@ -331,7 +331,9 @@ class array(Written):
         if len(keys) > self.ndim:
             raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)")
         if any(isinstance(k, array) for k in keys):
-            raise LaunchError("an array is indexed by integers and slices", hint="wp.indexedarray(a, [indices])")
+            rest = [k for k in keys if not hasattr(k, "__index__")]  # of the axes that are left
+            shown = self[tuple([slice(None) if isinstance(k, array) else k for k in keys])]
+            return indexedarray(shown, [k if isinstance(k, array) else None for k in rest])
         for k in keys:
             if not isinstance(k, slice) and not hasattr(k, "__index__"):
                 raise LaunchError(f"an array is indexed by integers and slices, not by {type(k).__name__}")

@@ -6,11 +6,21 @@ The names below are public. Modules and subpackages are not: they change without
 from importlib.metadata import version as _version
 from typing import Never as _Never
 
+from jwarp import optim as optim
 from jwarp import types as types
 from jwarp import utils as utils
 from jwarp.api import device as device
+from jwarp.api.capture import Graph as Graph
+from jwarp.api.capture import ScopedCapture as ScopedCapture
+from jwarp.api.capture import capture_begin as capture_begin
+from jwarp.api.capture import capture_end as capture_end
+from jwarp.api.capture import capture_if as capture_if
+from jwarp.api.capture import capture_launch as capture_launch
+from jwarp.api.capture import capture_while as capture_while
 from jwarp.api.check_grads import check_grads as check_grads
 from jwarp.api.cuda_kernel import cuda_kernel as cuda_kernel
+from jwarp.api.dlpack import from_dlpack as from_dlpack
+from jwarp.api.dlpack import to_dlpack as to_dlpack
 from jwarp.api.dtypes import device_from_jax as device_from_jax
 from jwarp.api.dtypes import device_to_jax as device_to_jax
 from jwarp.api.dtypes import dtype_from_jax as dtype_from_jax
@@ -18,10 +28,14 @@ from jwarp.api.dtypes import dtype_from_numpy as dtype_from_numpy
 from jwarp.api.dtypes import dtype_to_jax as dtype_to_jax
 from jwarp.api.dtypes import dtype_to_numpy as dtype_to_numpy
 from jwarp.api.explain import explain as explain
+from jwarp.api.functionalize import functionalize as functionalize
 from jwarp.api.geometry.bvh import Bvh as Bvh
 from jwarp.api.geometry.hash_grid import HashGrid as HashGrid
 from jwarp.api.geometry.mesh import Mesh as Mesh
 from jwarp.api.inspect import inspect as inspect
+from jwarp.api.jax_arrays import from_jax as from_jax
+from jwarp.api.jax_arrays import to_jax as to_jax
+from jwarp.api.jax_callable import jax_callable as jax_callable
 from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
@@ -84,6 +98,7 @@ from jwarp.api.streams import synchronize_event as synchronize_event
 from jwarp.api.streams import synchronize_stream as synchronize_stream
 from jwarp.api.streams import wait_event as wait_event
 from jwarp.api.streams import wait_stream as wait_stream
+from jwarp.api.tape import Tape as Tape
 from jwarp.api.timers import LOG_DEBUG as LOG_DEBUG
 from jwarp.api.timers import LOG_ERROR as LOG_ERROR
 from jwarp.api.timers import LOG_INFO as LOG_INFO
@@ -125,6 +140,8 @@ from jwarp.bind import derivatives as _derivatives  # noqa: F401 registers the r
 from jwarp.bind import structs as _structs  # noqa: F401 lets JAX know of structs
 from jwarp.bind import transposed as _transposed  # noqa: F401 registers its rule
 from jwarp.bind.jax_functions.function import jax_func as jax_func
+from jwarp.bind.pytrees import register_pytree as register_pytree
+from jwarp.bind.pytrees import replace as replace
 from jwarp.bind.register import EXPORT_CHECKS as EXPORT_CHECKS
 from jwarp.config import DeterministicMode as DeterministicMode
 from jwarp.config import config as config

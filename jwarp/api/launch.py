@@ -8,7 +8,8 @@ from typing import Any, Literal, overload
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record
 from jwarp.devices import get_device
-from jwarp.dispatch import arrays, eager, route
+from jwarp.dispatch import array_plans, arrays, eager, route
+from jwarp.dispatch.array_adjoint import launch_adjoint
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import read_kernel
 from jwarp.dispatch.instances import instance_for_launch, with_handles
@@ -152,6 +153,9 @@ def launch(
     Example:
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
+    is_plain = not (adjoint or record_cmd or unknown) and (device is None or device == "cpu")
+    if is_plain and array_plans.repeated(kernel, dim, inputs, outputs, block_dim):
+        return None
     kernel = read_kernel(kernel, "wp.launch")
     if kernel.handles:
         kernel, inputs = with_handles(kernel, inputs, outputs)
@@ -161,11 +165,15 @@ def launch(
         if unknown:
             refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
         get_device(device)
-        if not adjoint and not record_cmd:
+        if not record_cmd:
             try:
+                if adjoint:
+                    return launch_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim, record_tape)
                 return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape)
             except JwarpError as error:
                 raise shortened(error) from error.__cause__
+        device, max_blocks, record_tape = None, 0, True
+        adj_inputs, adj_outputs = (None if adj in ((), []) else adj for adj in (adj_inputs, adj_outputs))
     if unknown or device is not None or record_tape is not True or max_blocks:
         others = {"device": device, "record_tape": record_tape, "max_blocks": max_blocks}
         refuse_keywords(f"kernel '{kernel.name}': wp.launch", {**unknown, **others}, _KEYWORDS)

@@ -12,11 +12,14 @@ import jax
 import numpy as np
 
 from jwarp.api.launch import launch
+from jwarp.arrays.array import array, operate
+from jwarp.arrays.create import empty
+from jwarp.arrays.view import scalar_of
 from jwarp.bind import compat
 from jwarp.bind.values import describe
 from jwarp.caches import Cache
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
-from jwarp.frontend.builtins.table import Builtin
+from jwarp.frontend.builtins.table import BUILTINS, Builtin
 from jwarp.frontend.func import Func
 from jwarp.frontend.generics import NUMBERS
 from jwarp.frontend.kernel import PythonKernel
@@ -30,6 +33,7 @@ from jwarp.types import (
     CompositeValue,
     ScalarType,
     Struct,
+    StructType,
     composite,
     fits,
     from_dtype,
@@ -54,18 +58,18 @@ def map(
 
     Args:
         func: A `@wp.func`, a builtin such as `wp.sin`, a Python function of the kernel language, or a lambda.
-        inputs: Its arguments: JAX or NumPy arrays, `wp.indexedarray` of such, and values that are the same for all
-            elements: numbers, vectors, matrices, structs, arrays of shape (). At least one is an array. What its
-            elements are, numbers or vectors along the last axes, the annotations of `func` say; where they leave it
-            open, they are numbers if `func` takes these.
-        out: NumPy arrays to write the results to, one or a tuple. JAX arrays cannot be written to.
+        inputs: Its arguments: JAX or NumPy arrays, `wp.array`s, `wp.indexedarray` of these, and values that are the
+            same for all elements: numbers, vectors, matrices, structs, arrays of shape (). At least one is an array.
+            What its elements are, numbers or vectors along the last axes, the annotations of `func` say; where they
+            leave it open, they are numbers if `func` takes these.
+        out: NumPy arrays, or `wp.array`s, to write the results to, one or a tuple. JAX arrays cannot be written to.
         return_kernel: Give the kernel, and run nothing.
         block_dim: As for `wp.launch`.
         unknown: Any other keyword is refused.
 
     Returns:
-        An array, or a tuple where `func` has several results: of NumPy if all arrays are NumPy's, else of JAX. Vectors
-        and matrices are in the last axes.
+        An array, or a tuple where `func` has several results: a `wp.array` if some input is one, of NumPy if all arrays
+        are NumPy's, else of JAX. Vectors and matrices are in the last axes.
 
     Raises:
         KernelTypeError: `func` is no function, or takes no such arguments.
@@ -85,6 +89,8 @@ def map(
     kinds = {type(x) is np.ndarray for x, a in zip(inputs, mapped.arguments, strict=True) if a.axes}
     shapes = [(*(dims or (1,)), *getattr(kind, "shape", ())) for kind in mapped.results]
     places: list[Any] = [tuple(shape) for shape in shapes]
+    if any(type(x) is array for x in inputs) or type(out) is array:
+        return _onto_arrays(mapped, dims, inputs, out, block_dim)
     if out is not None:
         places = _places(out, mapped, shapes)
     elif kinds == {True} and compat.is_not_tracing() and not any(isinstance(x, jax.Array) for x in inputs):
@@ -96,6 +102,23 @@ def map(
     if not dims and out is None:  # a value for each element of a batch, say
         found = tuple(jax.tree.map(lambda x: x[0], y) for y in found)
     return found[0] if len(found) == 1 else tuple(found)
+
+
+def _onto_arrays(mapped: Mapped, dims: tuple[int, ...], inputs: Sequence[Any], out: Any, block_dim: Any) -> Any:
+    """The results in arrays that change, new ones unless some are given."""
+    if out is not None:
+        places = _places(out, mapped, [dims] * len(mapped.results))
+    else:
+        places = [empty(dims, kind) for kind in mapped.results]
+    launch(mapped.kernel, dims, [*inputs, *places], block_dim=block_dim)
+    return places[0] if len(places) == 1 else tuple(places)
+
+
+def _operated(name: str, *operands: Any, out: Any = None) -> Any:
+    return map(BUILTINS[name], *operands, out=out)
+
+
+operate.append(_operated)
 
 
 @dataclass(frozen=True)
@@ -155,6 +178,8 @@ def _key(x: Any) -> Any:
     """What must be alike for an input to be read alike."""
     if isinstance(x, (Struct, bool, int, float)):
         return type(x)
+    if type(x) is array:
+        return (array, x.shape, x.dtype)
     kind = x.kind if isinstance(x, CompositeValue) else None
     return (kind, _shape(x), getattr(x, "dtype", None), isinstance(x, np.generic), getattr(x, "weak_type", False))
 
@@ -166,7 +191,7 @@ def _shape(x: Any) -> tuple[Any, ...]:
 def _first_taken(function: Func | Builtin, inputs: Sequence[Any]) -> Mapped:
     """The kernel for the first reading of the inputs that the function takes; the error is that for the first one."""
     wanted = _annotated(function, len(inputs))
-    dtypes = [kind for x in inputs if _shape(x) and (kind := from_dtype(describe(x).dtype)) is not None]
+    dtypes = [kind for x in inputs if _shape(x) and (kind := _scalar(x)) is not None]
     choices = [list(_readings(k, x, wanted[k], dtypes)) for k, x in enumerate(inputs)]
     for k, choice in enumerate(choices):
         if not choice:
@@ -187,6 +212,13 @@ def _first_taken(function: Func | Builtin, inputs: Sequence[Any]) -> Mapped:
         return Mapped(kernel, arguments, results)
     assert first is not None
     raise first
+
+
+def _scalar(x: Any) -> ScalarType | None:
+    """The type of the numbers in an array."""
+    if type(x) is array:
+        return None if isinstance(x.dtype, StructType) else scalar_of(x.dtype)
+    return from_dtype(describe(x).dtype)
 
 
 def _leading(inputs: Sequence[Any], arguments: Sequence[Argument]) -> list[tuple[Any, ...]]:
@@ -215,6 +247,10 @@ def _readings(place: int, x: Any, wanted: Any, dtypes: Sequence[ScalarType]) -> 
     """
     if isinstance(x, Struct):
         yield Argument(type(x))
+        return
+    if type(x) is array:
+        if wanted is None or fits(x.dtype, wanted, {}):
+            yield Argument(x.dtype, tuple([n != 1 for n in x.shape]))
         return
     given = describe(x)
     if (given.origin == "number" and given.dtype is None) or (given.shape == () and getattr(x, "weak_type", False)):

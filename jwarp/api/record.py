@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
+from jwarp.arrays.commands import listeners, submit
 from jwarp.config import config
-from jwarp.dispatch import checks, route
+from jwarp.dispatch import arrays, checks, route
+from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import Call, read_kernel
 from jwarp.dispatch.ready import Ready
 from jwarp.dispatch.tracebacks import shortened
@@ -83,6 +85,8 @@ class Launch(Record):
         self._cotangents: dict[int, Any] | None = None
         self._gradients_named = False
         self._ready: Ready | None = None
+        self._command: arrays.ArrayLaunch | None = None  # of a launch on arrays that change
+        self._is_in_place = False  # whether it is one
 
     # -- what it is
 
@@ -147,7 +151,7 @@ class Launch(Record):
     def __copy__(self) -> Launch:
         """A record of its own with the same values."""
         made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, _values=list(self._values), _ready=None)
+        made.__dict__.update(self.__dict__, _values=list(self._values), _ready=None, _command=None)
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Launch:
@@ -167,6 +171,9 @@ class Launch(Record):
                 The record is as it was.
         """
         dims = geometry.read_dim(dim, self.kernel.name)
+        if self._is_in_place:
+            self._dim, self._command = dims, None
+            return
         self._check_extents(dims)
         if self._ready is not None and not self._ready.resize(dims):
             self._ready = None
@@ -193,6 +200,9 @@ class Launch(Record):
         if adjoint:
             self._set_adjoint(index, value)
             self._ready = None
+            return
+        if self._is_in_place or holds_arrays([value]):
+            self._set_in_place({index: value})
             return
         parts = self._checked({index: value})
         if self._ready is not None and not self._ready.change(parts):
@@ -224,9 +234,27 @@ class Launch(Record):
                 f"kernel '{self.kernel.name}': set_params takes a list of {len(self._values)} values ({names}), "
                 f"got {given}"
             )
+        if self._is_in_place or holds_arrays(values):
+            self._set_in_place(dict(enumerate(values)))
+            return
         self._checked(dict(enumerate(values)))
         self._values = list(values)
         self._ready = None
+
+    def _set_in_place(self, values: Mapping[int, Any]) -> None:
+        """Set parameters of a launch on arrays that change."""
+        if self.adjoint:
+            raise LaunchError(
+                f"kernel '{self.kernel.name}': an adjoint on wp.arrays is not recorded", hint="wp.Tape runs it"
+            )
+        for u, value in values.items():
+            arrays.check_value(self.kernel, u, value)
+        numbers = all(self.kernel.signature[u].is_value for u in values)
+        for u, value in values.items():
+            self._values[u] = value
+        self._is_in_place = True
+        if self._command is None or not numbers or not self._command.change(values):
+            self._command = None
 
     def _checked(self, values: Mapping[int, Any]) -> dict[int, Any]:
         """The values of some parameters by part, if all of them fit."""
@@ -278,12 +306,31 @@ class Launch(Record):
         Raises:
             LaunchError: a parameter, `dim` or, for an adjoint, the cotangents are not set.
         """
+        if self._is_in_place:
+            command = self._command or self._prepare_in_place()
+            if listeners.idle:
+                command.replay()
+            else:
+                submit(command if listeners.capture is None else copy.copy(command))
+            return None
         if self._ready is None:
             try:
                 self._ready = self._prepared()
             except JwarpError as error:
                 raise shortened(error) from error.__cause__
         return self._ready() if stream is None else self._ready.on_stream(stream)
+
+    def _prepare_in_place(self) -> arrays.ArrayLaunch:
+        self._require_all()
+        assert self._dim is not None
+        try:
+            command = arrays.ArrayLaunch(self.kernel, self._dim, self._values, None, self.block_dim)
+            command.program = self._program
+            command.prepare()
+        except JwarpError as error:
+            raise shortened(error) from error.__cause__
+        self._command = command
+        return command
 
     @property
     def _gradients(self) -> dict[int, Any]:
@@ -313,6 +360,12 @@ class Launch(Record):
 
     def _prepared(self) -> Ready:
         """What runs the launch, made once for the values that are set."""
+        self._require_all()
+        assert self._dim is not None
+        return route.ready(self._call(self._dim))
+
+    def _require_all(self) -> None:
+        """Refuse to run while something is not set."""
         if self._dim is None:
             raise LaunchError(f"kernel '{self.kernel.name}': dim is not set", hint="call set_dim")
         missing = [p.name for p, value in zip(self.kernel.signature, self._values, strict=True) if value is UNSET]
@@ -321,7 +374,6 @@ class Launch(Record):
                 f"kernel '{self.kernel.name}': nothing is set for {', '.join(map(repr, missing))}",
                 hint="set_params, or set_param_by_name for each",
             )
-        return route.ready(self._call(self._dim))
 
 
 def record(
@@ -336,6 +388,16 @@ def record(
     block_dim: int | None,
 ) -> Launch:
     """The record of a launch, all of whose arguments are checked now."""
+    if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
+        if adjoint:
+            raise LaunchError(
+                f"kernel '{kernel.name}': an adjoint on wp.arrays is not recorded", hint="wp.Tape runs it"
+            )
+        in_place = Launch(kernel, block_dim=arrays.read_block_dim(block_dim, kernel.name))
+        in_place._is_in_place, in_place._dim = True, geometry.read_dim(dim, kernel.name)
+        in_place._values = list(arrays.matched_values(kernel, inputs, outputs))
+        in_place._prepare_in_place()
+        return in_place
     call = read_call(
         kernel,
         dim,

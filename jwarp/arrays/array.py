@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy as copying
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,8 @@ from jwarp.arrays.memory import HostMemory, Memory, borrowed_memory
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import Device, get_device
-from jwarp.errors import LaunchError
-from jwarp.types import Written, array_type, wanted_type
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
 from jwarp.types.arrays import element_of
 
 
@@ -43,6 +45,34 @@ class _ArrayAnnotation(Written):
 
 def _element(kind: Any) -> Any:
     return getattr(kind, "element", None) or element_of(kind)
+
+
+# Numbers of arrays, each of which only one has.
+_tokens = itertools.count()
+
+# The class of arrays whose elements are structs, which stands above.
+kinds_of_arrays: dict[type, type] = {}
+
+# Applies an operator of kernels to the elements of arrays: `wp.map`, which stands above.
+operate: list[Callable[..., Any]] = []
+
+
+def _operator(name: str) -> tuple[Any, Any, Any]:
+    """The methods of an operator: with the array on the left, on the right, and in place."""
+
+    def in_place(self: array, other: Any) -> array:
+        operate[0](name, self, other, out=self)
+        return self
+
+    def left(self: array, other: Any) -> array:
+        made: array = operate[0](name, self, other)
+        return made
+
+    def right(self: array, other: Any) -> array:
+        made: array = operate[0](name, other, self)
+        return made
+
+    return left, right, in_place
 
 
 class array(Written):
@@ -92,6 +122,12 @@ class array(Written):
         if isinstance(given, tuple) and len(given) == 2:
             given, ndim = given
         return _ArrayAnnotation(given, ndim)
+
+    def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = None, *args: Any, **named: Any) -> Any:
+        is_made = data is not None or shape is not None or named.get("ptr") is not None
+        if is_made and cls is array and isinstance(dtype, StructType):
+            return object.__new__(kinds_of_arrays[StructType])
+        return object.__new__(cls)
 
     def __init__(
         self,
@@ -149,6 +185,7 @@ class array(Written):
         self.ndim, self.size = len(layout.shape), layout.size
         self.device = memory.device
         self._host: np.ndarray | None = None
+        self.token = next(_tokens)
 
     def _take(self, data: Any, dtype: Any, shape: tuple[int, ...] | None, copy: bool) -> None:
         """Begin with the content of `data`, or share it."""
@@ -196,8 +233,13 @@ class array(Written):
         return made
 
     def seen(self, layout: View) -> array:
-        """Another view of the same memory."""
-        return array.of(self._require_data(), layout)
+        """Another view of the same memory, whose gradient is the same view of the gradient."""
+        made = array.of(self._require_data(), layout)
+        if self._grad is not None:
+            offset = self._grad.layout.offset + layout.offset - self.layout.offset
+            view = View(layout.element, layout.shape, layout.strides, offset)
+            made._grad = array.of(self._grad.memory, view)
+        return made
 
     def _require_data(self) -> Memory:
         if self.device is None:
@@ -283,19 +325,15 @@ class array(Written):
 
     # -- views
 
-    def _viewed(self, layout: View, name: str, *args: Any) -> array:
-        made = self.seen(layout)
-        if self._grad is not None:
-            made._grad = getattr(self._grad, name)(*args)
-        return made
-
     def __getitem__(self, key: Any) -> Any:
         self._require_data()
         keys = key if isinstance(key, tuple) else (key,)
         if len(keys) > self.ndim:
             raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)")
         if any(isinstance(k, array) for k in keys):
-            raise LaunchError("an array is indexed by integers and slices", hint="wp.indexedarray(a, [indices])")
+            rest = [k for k in keys if not hasattr(k, "__index__")]  # of the axes that are left
+            shown = self[tuple([slice(None) if isinstance(k, array) else k for k in keys])]
+            return indexedarray(shown, [k if isinstance(k, array) else None for k in rest])
         for k in keys:
             if not isinstance(k, slice) and not hasattr(k, "__index__"):
                 raise LaunchError(f"an array is indexed by integers and slices, not by {type(k).__name__}")
@@ -304,7 +342,7 @@ class array(Written):
                 "single elements of an array cannot be read by an index outside of kernels",
                 hint="a.numpy()[i] reads one, and writes to it",
             )
-        return self._viewed(self.layout.sliced(keys), "__getitem__", key)
+        return self.seen(self.layout.sliced(keys))
 
     def __iter__(self) -> Iterator[array]:
         return (self[i] for i in range(self.shape[0]))
@@ -315,7 +353,7 @@ class array(Written):
         Raises:
             LaunchError: the array is not contiguous, or the number of elements differs.
         """
-        return self._viewed(self.layout.reshaped(shape), "reshape", shape)
+        return self.seen(self.layout.reshaped(shape))
 
     def flatten(self) -> array:
         """A view of the elements along one dimension.
@@ -323,11 +361,11 @@ class array(Written):
         Raises:
             LaunchError: the array is not contiguous.
         """
-        return self if self.ndim == 1 else self._viewed(self.layout.flattened(), "flatten")
+        return self if self.ndim == 1 else self.seen(self.layout.flattened())
 
     def transpose(self, axes: Any = None) -> array:
         """A view with the dimensions in another order; turned round if `axes` is left out."""
-        return self if self.ndim == 1 else self._viewed(self.layout.transposed(axes), "transpose", axes)
+        return self if self.ndim == 1 else self.seen(self.layout.transposed(axes))
 
     def view(self, dtype: Any) -> array:
         """A view of the same bytes as elements of another type.
@@ -337,7 +375,7 @@ class array(Written):
         Raises:
             KernelTypeError, LaunchError: they do not.
         """
-        return self._viewed(self.layout.seen_as(read_element(dtype)), "view", dtype)
+        return self.seen(self.layout.seen_as(read_element(dtype)))
 
     def contiguous(self) -> array:
         """The array, or a copy of one that is not contiguous."""
@@ -367,7 +405,7 @@ class array(Written):
         Raises:
             LaunchError: the array stands for a value that JAX traces.
         """
-        return making.host_content(self._require_data()).lend(self.layout)
+        return self._require_data().lend(self.layout)
 
     def list(self) -> list[Any]:
         """The elements in order, as Python's numbers; vectors and matrices as values of the kernel language."""
@@ -398,11 +436,81 @@ class array(Written):
         if out.size:
             submit(Copy(self.seen(into), source.seen(out)))
 
+    def __reduce__(self) -> Any:
+        if self.device is None:
+            return _restored_annotation, (self.dtype, self.ndim)
+        gradient = None if self._grad is None else self._grad.numpy().copy()
+        own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
+        return _restored, (self.numpy().copy(), self.dtype, self.shape, gradient, self._retain_grad), own
+
+    def __setstate__(self, own: dict[str, Any]) -> None:
+        self.__dict__.update(own)
+
+    def __copy__(self) -> array:
+        made = self.seen(self.layout)
+        made.__dict__.update({name: value for name, value in self.__dict__.items() if name not in _OWN})
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> array:
+        make, given, *state = self.__reduce__()
+        made: array = make(*given)
+        if state:
+            made.__setstate__(copying.deepcopy(state[0], memo))
+        return made
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The memory as other libraries take it, which is not copied."""
+        return self.numpy().__dlpack__(**{name: x for name, x in options.items() if x is not None and x != -1})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """This computer's memory, as DLPack names it."""
+        return 1, 0
+
+    def __jax_array__(self) -> Any:
+        return making.jax_value(self._require_data(), self.layout)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         found = self.numpy()
         if dtype is not None and found.dtype != dtype:
             return found.astype(dtype)
         return found.copy() if copy else found
+
+    # -- arithmetic, element by element
+
+    def __matmul__(self, other: Any) -> Any:
+        raise KernelTypeError("arrays have no @; functions of tiles multiply matrices in kernels")
+
+    __add__, __radd__, __iadd__ = _operator("add")
+    __sub__, __rsub__, __isub__ = _operator("sub")
+    __mul__, __rmul__, __imul__ = _operator("mul")
+    __truediv__, __rtruediv__, __itruediv__ = _operator("div")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _operator("floordiv")
+    __mod__, __rmod__, __imod__ = _operator("mod")
+    __pow__, __rpow__, __ipow__ = _operator("pow")
+
+    def __neg__(self) -> array:
+        made: array = operate[0]("neg", self)
+        return made
+
+    def __pos__(self) -> array:
+        made: array = operate[0]("pos", self)
+        return made
+
+
+_OWN = {
+    "memory", "layout", "dtype", "shape", "strides", "ndim", "size", "device", "token", "_host", "_grad", "_retain_grad"
+}  # fmt: skip
+
+
+def _restored(content: Any, dtype: Any, shape: Any, gradient: Any, retain_grad: bool) -> array:
+    made = array(content, dtype=dtype, shape=shape, requires_grad=gradient is not None, retain_grad=retain_grad)
+    if made.grad is not None:
+        made.grad.assign(gradient)
+    return made
+
+
+def _restored_annotation(dtype: Any, ndim: int) -> array:
+    return array(dtype=dtype, ndim=ndim)
 
 
 class _Deleting:

@@ -14,6 +14,9 @@ class Command(abc.ABC):
     def run(self) -> None:
         """Do it, with the arrays as they are now."""
 
+    def prepare(self) -> None:  # noqa: B027 most have nothing to find out
+        """Find out now what is wrong with it."""
+
 
 class Call(Command):
     """A call of a Python function, which may change any of `arrays`."""
@@ -57,6 +60,7 @@ def submit(command: Command, *, is_told: bool = True) -> None:
     if listeners.idle:
         return command.run()
     if listeners.capture is not None:
+        command.prepare()
         listeners.capture.append(command)
         return None
     told = listeners.recorders if is_told else []

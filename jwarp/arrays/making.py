@@ -24,6 +24,9 @@ class Tracing(Protocol):
     def pointed_to(self, ptr: Any, layout: View) -> tuple[Memory, View] | None:
         """The memory that a token stands for, and the view of it; None if `ptr` is no token."""
 
+    def value(self, memory: Memory, layout: View) -> Any:
+        """What a view shows now, as a JAX value."""
+
     def token(self, memory: Memory, layout: View) -> Any:
         """What stands for the address of traced memory."""
 
@@ -42,6 +45,19 @@ def allocate(layout: View, *, zeroed: bool) -> Memory:
         if tracing.is_tracing():
             return tracing.memory(layout.shape, layout, zeroed)
     return host_memory(layout.bounds[1], zeroed=zeroed)
+
+
+def check_writable(memory: Memory) -> None:
+    """Refuse to write to this computer's memory while JAX traces: it would happen once, and not when the function runs.
+
+    Raises:
+        LaunchError: a function is being traced.
+    """
+    if isinstance(memory, HostMemory) and any(tracing.is_tracing() for tracing in _tracing):
+        raise LaunchError(
+            f"{memory.made_at} is written while JAX traces a function, and is no array of that function's",
+            hint="pass it to the function, and return what it becomes; or write to it outside",
+        )
 
 
 def adopted(data: Any, dtype: Any, shape: tuple[int, ...] | None) -> tuple[Memory, View] | None:
@@ -67,15 +83,6 @@ def token(memory: Memory, layout: View) -> Any:
     return _tracing[0].token(memory, layout)
 
 
-def host_content(memory: Memory) -> HostMemory:
-    """The memory, if its content is known now.
-
-    Raises:
-        LaunchError: it stands for a value that JAX traces.
-    """
-    if isinstance(memory, HostMemory):
-        return memory
-    raise LaunchError(
-        f"{memory.made_at} stands for a value that JAX traces, so that its elements are not known yet",
-        hint="read it outside of the traced function; wp.to_jax(a) gives the traced value",
-    )
+def jax_value(memory: Memory, layout: View) -> Any:
+    """What a view shows now, as a JAX value."""
+    return _tracing[0].value(memory, layout)

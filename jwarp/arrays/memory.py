@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import ctypes
 import sys
 import weakref
 from collections.abc import Callable
@@ -36,15 +37,17 @@ class Memory(abc.ABC):
         keepers: The handles to its content as it is now, which `will_write` saves. Whoever writes calls that where
             there are some.
         version: How often it was written.
+        plans: The launches that begin with an array of it and may be repeated, a cache; None for none.
     """
 
-    __slots__ = ("__weakref__", "device", "keepers", "origin", "version")
+    __slots__ = ("__weakref__", "device", "keepers", "origin", "plans", "version")
 
     def __init__(self, device: Device):
         self.device = device
         self.origin = place_of_caller()
         self.keepers: list[weakref.ref[Kept]] = []
         self.version = 0
+        self.plans: Any = None
 
     @property
     def made_at(self) -> str:
@@ -58,6 +61,14 @@ class Memory(abc.ABC):
     @abc.abstractmethod
     def write(self, view: View, value: Any) -> None:
         """Set the elements that a view shows to `value`, an array of NumPy (or JAX) that broadcasts to them."""
+
+    @abc.abstractmethod
+    def lend(self, view: View) -> np.ndarray:
+        """The elements that a view shows, for code that is not watched.
+
+        Raises:
+            LaunchError: they are not known yet, as JAX traces them.
+        """
 
     def keep(self, view: View) -> Kept:
         """A handle to what a view of it shows now, whatever is written later."""
@@ -96,17 +107,18 @@ class Kept:
 class HostMemory(Memory):
     """Bytes of this computer's memory, aligned to 64 where they are its own.
 
-    `buffer` are the bytes as a NumPy array. `is_exposed`: others may write to it at any time.
+    `buffer` are the bytes as a NumPy array, `start` is their address. `is_exposed`: others may write to it at any time.
     """
 
-    __slots__ = ("buffer", "is_exposed", "lent", "start")
+    __slots__ = ("buffer", "is_exposed", "lent", "snapshot", "start")
 
-    def __init__(self, buffer: np.ndarray, *, is_exposed: bool = False):
+    def __init__(self, buffer: np.ndarray, start: int, *, is_exposed: bool = False):
         super().__init__(CPU)
         self.buffer = buffer
         self.is_exposed = is_exposed
-        self.start = buffer.__array_interface__["data"][0]
+        self.start = start
         self.lent: list[weakref.ref[np.ndarray]] = []
+        self.snapshot: Any = None  # of its content, for the layer that knows JAX
 
     def read(self, view: View) -> np.ndarray:
         return np.ndarray(view.full_shape, view.dtype, self.buffer, view.offset, view.full_strides)
@@ -119,6 +131,7 @@ class HostMemory(Memory):
 
     def lend(self, view: View) -> np.ndarray:
         """The elements that a view shows, for code that may write to them and is not watched."""
+        self.snapshot = None
         if len(self.lent) > 8:
             self.lent = [known for known in self.lent if known() is not None]
         # The memoryview is what NumPy's views of this one refer to: they keep it, and so are known to be alive.
@@ -127,9 +140,14 @@ class HostMemory(Memory):
         self.lent.append(weakref.ref(made))
         return made
 
+    @property
+    def is_open(self) -> bool:
+        """Whether someone may write to it without saying so."""
+        return self.is_exposed or any(known() is not None for known in self.lent)
+
     def keep(self, view: View) -> Kept:
         handle = super().keep(view)
-        if self.is_exposed or any(known() is not None for known in self.lent):
+        if self.is_open:
             self.will_write()  # writes through these views are not seen
         return handle
 
@@ -156,8 +174,9 @@ def host_memory(nbytes: int, *, zeroed: bool = False) -> HostMemory:
         whole = (np.zeros if zeroed else np.empty)(nbytes + ALIGNMENT, np.uint8)
     except (MemoryError, ValueError):
         raise LaunchError(f"there is no memory for an array of {nbytes} bytes") from None
-    first = -whole.__array_interface__["data"][0] % ALIGNMENT
-    return HostMemory(whole[first : first + nbytes])
+    address = ctypes.addressof(ctypes.c_char.from_buffer(whole))  # type: ignore[arg-type]
+    first = -address % ALIGNMENT
+    return HostMemory(whole[first : first + nbytes], address + first)
 
 
 class _Lender:
@@ -172,4 +191,5 @@ class _Lender:
 
 def borrowed_memory(address: int, nbytes: int, owner: Any, *, is_read_only: bool = False) -> HostMemory:
     """The bytes at an address, which others may write to as well. `owner` keeps them alive."""
-    return HostMemory(np.asarray(_Lender(address, nbytes, owner, is_read_only=is_read_only)), is_exposed=True)
+    lent = np.asarray(_Lender(address, nbytes, owner, is_read_only=is_read_only))
+    return HostMemory(lent, address, is_exposed=True)

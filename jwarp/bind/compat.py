@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax._src import source_info_util
 from jax._src.array import ArrayImpl as Array
+from jax._src.core import get_opaque_trace_state as trace_state
 from jax._src.core import trace_state_clean as is_not_tracing
 from jax._src.debugging import debug_effect as print_effect
 from jax._src.lax import special as _special
@@ -44,6 +45,7 @@ __all__ = [
     "print_effect",
     "register_dce",
     "symbolic_shape",
+    "trace_state",
     "traced_file",
     "traced_name",
     "user_place",

@@ -9,6 +9,7 @@ from jwarp.bind import compat, values
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Argument, Fault, Matched
 from jwarp.launching.descriptor import Descriptor, descriptor_of
+from jwarp.launching.geometry import Geometry
 from jwarp.launching.program import Program
 from jwarp.launching.sizes import refuse_symbolic
 from jwarp.wire import Role
@@ -29,11 +30,15 @@ def prepare(program: Program, dims: tuple[int, ...], matched: Matched, block_dim
     Raises:
         KernelTypeError, LaunchError: an argument does not fit its parameter.
     """
-    program, threads = program.arranged(dims, block_dim)
+    return prepare_arranged(*program.arranged(dims, block_dim), matched, block_dim)
+
+
+def prepare_arranged(program: Program, threads: Geometry, matched: Matched, block_dim: int | None = None) -> Prepared:
+    """The same for a program whose threads are `threads`."""
     roles, operands, zeros = _read(program, matched)
     program.refuse_content(roles)
     if compat.is_not_tracing():
-        refuse_symbolic(program.name, (dims, *zeros), "and nothing is being exported")
+        refuse_symbolic(program.name, (threads.dims, *zeros), "and nothing is being exported")
     return Prepared(descriptor_of(program, threads, roles, block_dim), operands, zeros)
 
 

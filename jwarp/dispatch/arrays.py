@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -10,10 +10,15 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
-from jwarp.arrays.making import host_content
+from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.struct_array import StructArray
+from jwarp.bind.compat import is_not_tracing
 from jwarp.config import config
-from jwarp.dispatch import route
+from jwarp.dispatch import array_plans, checks, route
+from jwarp.dispatch.array_traced import run_traced
 from jwarp.dispatch.call import Call
+from jwarp.dispatch.host import Forward
+from jwarp.dispatch.host_arrays import OverlapError
 from jwarp.dispatch.ready import Ready
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -27,12 +32,16 @@ from jwarp.wire import Role
 
 def holds_arrays(values: Any) -> bool:
     """Whether some of the values of a call, a list or a dict, is an array that changes or has one inside."""
-    for value in values.values() if isinstance(values, Mapping) else values:
+    if type(values) not in (list, tuple):
+        values = values.values() if isinstance(values, Mapping) else ()
+    for value in values:
         kind = type(value)
         if kind is array:
             return True
         if kind in _PLAIN:
             continue
+        if kind is StructArray:
+            return True
         if isinstance(value, Struct):
             if holds_arrays([getattr(value, name) for name in type(value).fields]):
                 return True
@@ -64,6 +73,10 @@ class ArrayLaunch(Command):
 
     def __init__(self, kernel: Kernel, dims: tuple[int, ...], inputs: Any, outputs: Any, block_dim: int | None):
         self.kernel, self.dims, self.block_dim = kernel, dims, block_dim or 1
+        self.prepared: Ready | None = None
+        self.memories: tuple[Memory, ...] = ()
+        self._native: Callable[[], Any] = self.run
+        self._made_of: Program | None = None
         self.inputs, self.outputs = inputs, outputs
         self.program: Program = program_of(kernel, config.settings)
         self.given = matched_values(kernel, inputs, outputs)
@@ -103,6 +116,7 @@ class ArrayLaunch(Command):
             None,
             self.block_dim,
             is_named=True,
+            is_shared=True,
             differentiable=kernel.enable_backward,
         )
 
@@ -117,11 +131,66 @@ class ArrayLaunch(Command):
 
     def ready(self) -> Ready:
         """The launch on the arrays of this computer's memory, ready to run."""
-        return route.ready(self.call(host_of))
+        try:
+            return route.ready(self.call(host_of))
+        except OverlapError as error:
+            made = [x.memory.made_at for p in error.params if type(x := self.values[p]) is array]
+            raise LaunchError(f"{error.diagnostic.message}: {' and '.join(made)}", hint=error.diagnostic.hint) from None
+
+    def prepare(self) -> None:
+        """Check and compile it now, and keep that for `run`."""
+        if self.is_functional:
+            return
+        made = self.ready()
+        self.prepared = made
+        arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
+        self.memories = tuple(dict.fromkeys(arrays))
+        self._made_of = self.program
+        self._native = made.run.native if isinstance(made, Forward) else made
+
+    def replay(self) -> None:
+        """Run it as it was prepared."""
+        if not is_not_tracing():
+            self.ready()  # which refuses arrays of this computer's memory
+        for memory in self.memories:
+            memory.version += 1
+            if memory.keepers:
+                memory.will_write()
+        try:
+            self._native()
+        except ValueError as error:
+            raise LaunchError(f"kernel '{self.kernel.name}': {error}", hint="make the record anew") from None
+
+    def change(self, given: Mapping[int, Any]) -> bool:
+        """Take other numbers for some parameters as they are written; False where all is to be made anew."""
+        if self.prepared is None:
+            return False
+        parts: dict[int, Any] = {}
+        for u, value in given.items():
+            parameter = self.kernel.signature[u]
+            leaves = grouping.flatten(self.kernel.name, parameter.name, parameter.type, value)
+            parts.update(zip(self.kernel.groups[u], leaves, strict=True))
+        if not self.prepared.change(parts):
+            return False
+        if isinstance(self.prepared, Forward):
+            self._native = self.prepared.run.native
+        self.given = tuple(given.get(u, value) for u, value in enumerate(self.given))
+        self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
+        return True
 
     def run(self) -> None:
+        if self.prepared is not None and self._made_of is self.program and is_not_tracing():
+            return self.replay()
+        if self.is_functional:
+            return run_traced(self.kernel, self.program, self.dims, self.block_dim, self.values)
         self.will_write()
         self.ready()()
+
+    @property
+    def is_functional(self) -> bool:
+        """Whether JAX values are written, or what JAX traces is launched."""
+        written = (self.values[p] for p in self.program.written)
+        return not is_not_tracing() or any(type(a) is array and not isinstance(a.memory, HostMemory) for a in written)
 
 
 def host_of(given: array) -> np.ndarray:
@@ -130,8 +199,7 @@ def host_of(given: array) -> np.ndarray:
     Raises:
         LaunchError: it stands for a value that JAX traces.
     """
-    host_content(given.memory)
-    return given.host()
+    return given.host() if isinstance(given.memory, HostMemory) else given.memory.lend(given.layout)
 
 
 def _check(kernel: str, param: Param, value: array) -> None:
@@ -145,6 +213,17 @@ def _check(kernel: str, param: Param, value: array) -> None:
         if own.dtype == param.dtype:
             hint = "a.view(dtype) shows the same bytes as elements of another type, a.reshape(…) in another shape"
         raise KernelTypeError(f"{where}, got {own!r}, {value.memory.made_at}", hint=hint)
+
+
+def check_value(kernel: Kernel, index: int, value: Any) -> None:
+    """Refuse a value with arrays of other types than those of a parameter as it is written, by its number."""
+    parameter = kernel.signature[index]
+    leaves = grouping.flatten(kernel.name, parameter.name, parameter.type, value)
+    for p, leaf in zip(kernel.groups[index], leaves, strict=True):
+        if type(leaf) is array:
+            _check(kernel.name, kernel.params[p], leaf)
+        elif (fault := checks.check_part(kernel.params[p], leaf, Role.READ)) is not None:
+            arguments.raise_faults(kernel.name, [fault])
 
 
 def matched_values(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Any, ...]:
@@ -163,21 +242,18 @@ def launch(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, 
         KernelTypeError, LaunchError: an argument or `dim` does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
-    key = None
-    if listeners.idle:
-        values, key = launch_key(dim, inputs, outputs, block_dim)
-        plan = None if key is None else kernel.plans.get(key)
-        if plan is not None and plan(values):
-            return
     dims = geometry.read_dim(dim, kernel.name)
     command = ArrayLaunch(kernel, dims, inputs, outputs, read_block_dim(block_dim, kernel.name))
-    if not listeners.idle:
+    if not listeners.idle or not is_not_tracing():
         return submit(command, is_told=record_tape)
-    command.will_write()
-    made = command.ready()
-    made()
-    if key is not None:
-        keep_plan(kernel, key, made, command)
+    if command.is_functional:
+        return command.run()
+    key, memory, _ = array_plans.key_of(kernel, dim, command.given, block_dim)
+    command.prepare()
+    command.replay()
+    if memory is not None:
+        array_plans.keep(kernel, key, memory, command)
+    return None
 
 
 def read_block_dim(block_dim: Any, kernel_name: str) -> int | None:
@@ -185,12 +261,3 @@ def read_block_dim(block_dim: Any, kernel_name: str) -> int | None:
     if isinstance(block_dim, int) and not isinstance(block_dim, bool) and block_dim <= 0:
         return None
     return geometry.read_block_dim(block_dim, kernel_name)
-
-
-def launch_key(dim: Any, inputs: Any, outputs: Any, block_dim: Any) -> tuple[Sequence[Any], Any]:
-    """The values of a call, and what must be alike for its plan to hold; None where a closer look is needed."""
-    return (), None
-
-
-def keep_plan(kernel: Kernel, key: Any, made: Ready, command: ArrayLaunch) -> None:
-    """Keep what repeats a launch."""

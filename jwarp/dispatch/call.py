@@ -24,7 +24,8 @@ class Call:
     """A launch with all that was given for it; `request` makes it an adjoint.
 
     `given` has a role and a value for each parameter as it is written, and `request` is of those. `is_named`: the
-    results come back by name. `is_functional`: new arrays come back whatever was given.
+    results come back by name. `is_functional`: new arrays come back whatever was given. `is_shared`: one array may be
+    given for several parameters that are written.
     """
 
     kernel: Kernel
@@ -37,6 +38,7 @@ class Call:
     differentiable: bool = True
     side_effect: bool = False
     is_functional: bool = False
+    is_shared: bool = False
 
     @functools.cached_property
     def parts(self) -> Matched:

@@ -76,7 +76,7 @@ def run(program: Program, dims: tuple[int, ...], matched: Matched, block_dim: in
     given = _read(program, matched, handle)
     device = _device_of(program, given)
     program, threads = program.arranged(dims, block_dim)
-    program = without_aliases(program, [g.place for g in given])
+    program, _ = without_aliases(program, [g.place for g in given], shared=False)
     shadows = [_shadow(program, p, given[p]) for p in program.shadowed]
     placed = [*(g.placed for g in given), *shadows]
     uses = [*(g.place.use for g in given), *(Use.SCRATCH for _ in shadows)]

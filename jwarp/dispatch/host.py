@@ -36,7 +36,7 @@ class Forward(Ready):
         if run_as is not program:
             # Errors tell the dimensions as they were given.
             program.check(threads, extents_of(program.params, (place.array.shape for place in places)))
-        self.run = InPlace(run_as, over, places, call.block_dim)
+        self.run = InPlace(run_as, over, places, call.block_dim, shared=call.is_shared)
         self._values = dict(enumerate(call.matched.values))
         self._results = call.results(self._values)
 

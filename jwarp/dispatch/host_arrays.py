@@ -58,7 +58,8 @@ class InPlace:
     """One launch on arrays in place, ready to be replayed; it keeps the arrays alive.
 
     `places` has one entry for each of `program.params`. Calls of one object from several threads come one
-    after the other. Contiguous aligned arrays are used as they are, others by a copy within each call.
+    after the other. Contiguous aligned arrays are used as they are, others by a copy within each call. If `shared`, one
+    array may be given for several parameters that are written.
 
     Raises:
         LaunchError: an array to be written is read-only, overlaps another one or itself, or is given
@@ -66,8 +67,16 @@ class InPlace:
         CompileError: the kernel cannot be compiled.
     """
 
-    def __init__(self, program: Program, geometry: Geometry, places: Sequence[Place], block_dim: int | None = None):
-        self.program, self.block_dim = program, block_dim
+    def __init__(
+        self,
+        program: Program,
+        geometry: Geometry,
+        places: Sequence[Place],
+        block_dim: int | None = None,
+        *,
+        shared: bool = False,
+    ):
+        self.program, self.block_dim, self.shared = program, block_dim, shared
         self._record(*self._arranged(geometry, tuple(places)))
 
     def __call__(self) -> None:
@@ -98,7 +107,7 @@ class InPlace:
 
     def _arranged(self, geometry: Geometry, places: tuple[Place, ...]) -> tuple[Descriptor, tuple[Place, ...]]:
         """The launch for these arrays, checked and compiled."""
-        program = without_aliases(self.program, places)
+        program, places = without_aliases(self.program, places, shared=self.shared)
         whole = (*places, *_shadows(program, places))
         launch = descriptor_of(program, geometry, tuple(place.use.role for place in whole), self.block_dim)
         _prepare(launch, whole)
@@ -170,12 +179,13 @@ def _prepare(launch: Descriptor, places: Sequence[Place]) -> None:
 # Arrays that share memory
 
 
-def without_aliases(program: Program, places: Sequence[Place]) -> Program:
-    """The program for these arrays, in which an array that is both read and written is one parameter.
+def without_aliases(program: Program, places: Sequence[Place], *, shared: bool) -> tuple[Program, tuple[Place, ...]]:
+    """The program for these arrays, in which an array that is both read and written is one parameter; its arrays.
 
     Compiled code takes arrays for different ones, and vectors of threads rely on it.
     """
-    same: list[tuple[int, int]] = []
+    same: dict[int, int] = {}
+    found = list(places)
     for q, written in enumerate(places):
         if not written.use.changes:
             continue
@@ -186,12 +196,14 @@ def without_aliases(program: Program, places: Sequence[Place]) -> Program:
             if not _overlap(written.array, other.array):
                 continue
             if not _identical(written.array, other.array):
-                raise _overlap_error(program, q, f"overlaps '{program.params[p].name}' in memory")
+                raise _overlap_error(program, q, f"overlaps '{program.params[p].name}' in memory", (p, q))
+            if other.use.changes and not (shared and written.use is other.use is Use.IN_OUT):
+                raise _overlap_error(program, q, f"and '{program.params[p].name}' are the same array", (p, q))
             if other.use.changes:
-                raise _overlap_error(program, q, f"and '{program.params[p].name}' are the same array")
-            if written.use is Use.IN_OUT and other.use is Use.READ:
-                same.append((p, q))
-    return program.merged(tuple(same))
+                found[p] = Place(other.array)  # nothing is left that writes to it
+            if written.use is Use.IN_OUT and other.use in (Use.READ, Use.IN_OUT):
+                same[p] = same.get(q, q)
+    return program.merged(tuple(same.items())), tuple(found)
 
 
 def refuse_shared(program: Program, contents: Sequence[np.ndarray | None], outputs: Sequence[int]) -> None:
@@ -224,11 +236,19 @@ def _refuse_unwritable(program: Program, p: int, array: np.ndarray) -> None:
         raise _overlap_error(program, p, "has elements that overlap in memory")
 
 
-def _overlap_error(program: Program, p: int, what: str) -> LaunchError:
-    return LaunchError(
+class OverlapError(LaunchError):
+    """Arrays of a launch that share memory, for the parameters of these numbers."""
+
+    params: tuple[int, ...] = ()
+
+
+def _overlap_error(program: Program, p: int, what: str, params: tuple[int, ...] = ()) -> LaunchError:
+    error = OverlapError(
         f"kernel '{program.name}', output '{program.params[p].name}' {what}",
         hint="an array that is written may be given a second time as an input, whole; pass a copy of what overlaps",
     )
+    error.params = params or (p,)
+    return error
 
 
 def _overlaps_itself(array: np.ndarray) -> bool:

@@ -13,6 +13,7 @@ from jwarp.bind import compat
 from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
 from jwarp.dispatch import cuda_arrays, dlpack
+from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.tracebacks import shortened
 from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
@@ -38,6 +39,8 @@ def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel
     found = {key: value for key, value in found.items() if value is not None}
     if not found:
         return kernel, inputs
+    if not holds_arrays(inputs) and not (isinstance(outputs, _COLLECTIONS) and holds_arrays(outputs)):
+        found = {key: _fixed(value) for key, value in found.items()}
     if isinstance(inputs, Mapping):
         inputs = {**inputs, **found}
     else:
@@ -46,6 +49,15 @@ def with_handles(kernel: Kernel, inputs: Any, outputs: Any = ()) -> tuple[Kernel
         return kernel, inputs  # whose instance is one for them
     kinds: list[tuple[int, Any]] = sorted((places[names[key]], type(value)) for key, value in found.items())
     return kernel.with_handles(tuple(kinds)), inputs
+
+
+def _fixed(value: Any) -> Any:
+    """The arrays of a mesh where no other argument is an array that changes: those that do, as they are now."""
+    changing = {name: part for name in type(value).fields if isinstance(part := getattr(value, name), array)}
+    return value.replace(**{name: part.host() for name, part in changing.items()}) if changing else value
+
+
+_COLLECTIONS = (Mapping, list, tuple)
 
 
 def instance_for_launch(kernel: Kernel, inputs: Any, outputs: Any) -> Kernel:
@@ -123,7 +135,7 @@ def choice_key(kernel: Any, inputs: Sequence[Any], outputs: Sequence[Any] = ()) 
 
 def _seen(value: Any, is_output: bool) -> Seen:
     """What is known of the type of an argument."""
-    if type(value) is array:
+    if isinstance(value, array):
         return Seen(f"{value!r}", kind=array_of(value.dtype, value.ndim))
     if isinstance(value, Struct):
         return Seen(f"the struct {type(value)!r}", kind=type(value))

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.arrays.struct_array import StructArray, fields_of
 from jwarp.errors import KernelTypeError
-from jwarp.types import StructArrayType, StructType
+from jwarp.types import StructArrayType, StructType, has_arrays
 
 
 def by_fields(where: str, kind: StructArrayType, value: Any) -> Any:
@@ -16,6 +17,10 @@ def by_fields(where: str, kind: StructArrayType, value: Any) -> Any:
     Raises:
         KernelTypeError: the fields are not those of the struct, or the array is on a GPU.
     """
+    if isinstance(value, StructArray):
+        if value.dtype is not kind.struct or value.ndim != kind.dims:
+            raise KernelTypeError(f"{where}: expected {kind!r}, got array{value.ndim}d[{value.dtype!r}]")
+        return fields_of(value)
     array = _structured(where, kind, value)
     return value if array is None else _views(where, kind.struct, array)
 
@@ -50,5 +55,10 @@ def _views(where: str, kind: StructType, array: np.ndarray) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, inner in kind.fields.items():
         part = array[name]
+        if has_arrays(inner):
+            raise KernelTypeError(
+                f"{where}: field '{name}' is an array, which lies somewhere else in each element",
+                hint=f"pass {kind!r}(…) of arrays: '{name}' with the axes of the elements in front of its own",
+            )
         found[name] = _views(f"{where}, field '{name}'", inner, part) if isinstance(inner, StructType) else part
     return found

@@ -12,6 +12,7 @@ from typing import Any
 
 from jwarp.api.modes import LaunchArrayAccessMode
 from jwarp.config import DeterministicMode, config
+from jwarp.frontend.syntax.source import numbers
 from jwarp.programs import internals
 from jwarp.programs.surface import MODULES, missing
 
@@ -152,3 +153,4 @@ def install() -> None:
             name=PACKAGE,
         )
     sys.meta_path.insert(0, Finder())
+    numbers.are_read_late = True

@@ -12,6 +12,7 @@ from jwarp.errors import KernelTypeError
 from jwarp.types.arrays import AnyType, ArrayType, StructArrayType, StructType, Type, as_type, user_type
 from jwarp.types.composites import CompositeType
 from jwarp.types.scalars import ScalarType
+from jwarp.types.tiles import MAX_DIMS
 
 # Called with every struct there is and is to come: JAX learns of them by it.
 _listeners: list[Callable[[StructType], None]] = []
@@ -205,9 +206,12 @@ def leaves(name: str, kind: AnyType) -> Iterator[tuple[str, Type]]:
             yield from leaves(f"{name}.{field}", inner)
     elif isinstance(kind, StructArrayType):
         for path, inner in leaves(name, kind.struct):
-            if isinstance(inner, ArrayType) and inner.dims:
-                raise KernelTypeError(f"'{path}' is an array, which an element of {kind!r} cannot hold")
-            yield path, ArrayType(inner.element if isinstance(inner, ArrayType) else inner, kind.dims)
+            own = inner.dims if isinstance(inner, ArrayType) else 0
+            if kind.dims + own > MAX_DIMS:
+                raise KernelTypeError(
+                    f"'{path}' has {own} dimension(s) and {kind!r}, which holds it, {kind.dims}: {MAX_DIMS} is the most"
+                )
+            yield path, ArrayType(inner.element if isinstance(inner, ArrayType) else inner, kind.dims + own)
     else:
         yield name, kind
 

@@ -10,7 +10,11 @@ import warp
 from warp._src import types as warp_types
 from warp._src.codegen import Struct, StructInstance
 
-from jwarp.types import AnyType, StructArrayType, StructType
+from jwarp.types import AnyType, StructArrayType, StructType, has_arrays
+
+
+class Refused(Exception):
+    """An argument has no counterpart in jwarp; the text is the reason."""
 
 
 def kept(value: Any) -> Any:
@@ -24,6 +28,8 @@ def kept(value: Any) -> Any:
         return copy
     if isinstance(value, warp_types.indexedarray):
         return _indexed(value, kept(value.data))
+    if isinstance(value, np.ndarray):
+        return value.copy()
     if not isinstance(value, warp_types.array):
         return value
     copy = warp.empty(value.shape, dtype=value.dtype, device="cpu")  # contiguous, and of no subclass
@@ -56,6 +62,8 @@ def parts(kind: AnyType, value: Any) -> Iterator[Any]:
                 field = value[name] if isinstance(value, np.ndarray) else getattr(value, name)
             yield from parts(inner, None if value is None else field)
     elif isinstance(kind, StructArrayType):
+        if any(has_arrays(inner) for inner in kind.struct.fields.values()):
+            raise Refused("an array of structs that hold arrays, in Warp anywhere in memory")
         yield from parts(kind.struct, value.numpy() if isinstance(value, warp_types.array) else value)
     elif type(value) is warp_types.array:
         yield value.numpy()

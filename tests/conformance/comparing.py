@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import warp
-from arguments import kept, parts
+from arguments import Refused, kept, parts
 from recording import Launch
 from warp._src import types as warp_types
 from warp._src.context import Module, ModuleBuilder
@@ -24,10 +24,6 @@ from jwarp.launching.grouping import assemble, flatten
 
 # How far results may be apart, relative to the largest number of an array; Warp may contract products and sums.
 TOLERANCES = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 5e-5, "float64": 1e-12}
-
-
-class Refused(Exception):
-    """An argument has no counterpart in jwarp; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +117,7 @@ def given(param: Param, value: Any, array: Any = jnp.asarray) -> Any:
     components = getattr(param.type, "components", ())
     if not components or isinstance(value, warp_types.array):
         return value
-    values = np.array([getattr(x, "value", x) for x in _components(value)], param.dtype.dtype)
+    values = np.array(list(_components(value)), param.dtype.dtype)
     if values.size != np.prod(components):
         raise Refused("a vector or matrix argument of the wrong size")
     return array(values.reshape(components))
@@ -129,8 +125,11 @@ def given(param: Param, value: Any, array: Any = jnp.asarray) -> Any:
 
 def _components(value: Any) -> Iterator[Any]:
     """The numbers of a vector or the like: NumPy takes those of half precision for the integers of their bits."""
-    for item in value if isinstance(value, Iterable) else (value,):
-        yield from _components(item) if isinstance(item, Iterable) else (item,)
+    if hasattr(value, "__len__"):
+        for item in value:
+            yield from _components(item)
+    else:
+        yield getattr(value, "value", value)
 
 
 class WarpSide:

@@ -9,6 +9,7 @@ import ast
 import contextlib
 import functools
 import importlib.metadata
+import inspect
 import io
 import json
 import os
@@ -23,6 +24,8 @@ import numpy as np
 
 # So deep are arrays looked for in what a program leaves behind.
 DEPTH = 4
+# What is short is timed again, up to so often, for so long.
+MOST, SECONDS = 50, 0.5
 
 
 def main(arguments: list[str]) -> None:
@@ -80,9 +83,9 @@ def run(file: Path, arguments: list[str], repeat: int, wp: Any) -> tuple[dict[st
     first = time.perf_counter() - start
     found = arrays(vars(module), wp)
     step = getattr(vars(module).get("example"), "step", None)
-    again = once if step is None else step
+    again = once if step is None or inspect.signature(step).parameters else step
     seconds = []
-    for _ in range(repeat):
+    while repeat and (len(seconds) < repeat or (sum(seconds) < SECONDS and len(seconds) < MOST)):
         start = time.perf_counter()
         again()
         seconds.append(time.perf_counter() - start)
@@ -128,7 +131,7 @@ def leafless(array: np.ndarray) -> np.ndarray:
 
 
 def perturb(wp: Any, size: float) -> None:
-    """Change the floats that arrays are made of, and those that kernels are given, by relative `size` either way."""
+    """Change the floats that arrays are made of, and those that launches are given, by relative `size` either way."""
     rng = np.random.default_rng(0)
     made, launch = wp.array.__init__, wp.launch
 
@@ -141,13 +144,21 @@ def perturb(wp: Any, size: float) -> None:
         array = np.asarray(array)
         return (array * (1.0 + size * rng.choice([-1.0, 1.0], array.shape))).astype(array.dtype)
 
+    def composite(value: Any) -> Any:
+        array = changed(np.array(value))
+        return type(value)(*array.ravel().tolist())
+
     @functools.wraps(made)
     def init(self: Any, data: Any = None, *args: Any, **keywords: Any) -> None:
         made(self, changed(data) if data is not None else None, *args, **keywords)
 
     @functools.wraps(launch)
     def launched(kernel: Any, dim: Any, inputs: Any = (), *args: Any, **keywords: Any) -> Any:
-        given = [changed(x) if isinstance(x, float) else x for x in inputs]
+        given = [composite(x) if hasattr(type(x), "_wp_scalar_type_") else x for x in inputs]
+        given = [changed(x) if isinstance(x, float) else x for x in given]
+        for x in given:
+            if isinstance(x, wp.array) and x.device is not None and (data := x.numpy()).dtype.kind == "f":
+                data *= (1.0 + size * rng.choice([-1.0, 1.0], data.shape)).astype(data.dtype)
         return launch(kernel, dim, given, *args, **keywords)
 
     wp.array.__init__, wp.launch = init, launched

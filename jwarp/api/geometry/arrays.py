@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jwarp.arrays.array import array
 from jwarp.errors import KernelTypeError, LaunchError
 
 
@@ -16,8 +17,7 @@ def read_array(where: str, name: str, value: Any, dtype: Any, components: tuple[
     Raises:
         KernelTypeError: it is no array, or one of another dtype or shape of its elements.
     """
-    if not isinstance(value, (jax.Array, np.ndarray)) and hasattr(value, "__jax_array__"):
-        value = value.__jax_array__()
+    value = content_of(value)
     if not isinstance(value, (jax.Array, np.ndarray)):
         if not hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
             raise KernelTypeError(f"{where}: '{name}' must be an array, got {type(value).__name__}")
@@ -30,6 +30,20 @@ def read_array(where: str, name: str, value: Any, dtype: Any, components: tuple[
         wanted = ", ".join(["n", *map(str, components)])
         raise KernelTypeError(f"{where}: '{name}' must have the shape ({wanted}), got {shown}")
     return jax.numpy.asarray(value).reshape(-1, *components)
+
+
+def content_of(value: Any) -> Any:
+    """What an array holds now, as JAX or NumPy has it; other values as they are."""
+    if isinstance(value, (jax.Array, np.ndarray)):
+        return value
+    if hasattr(value, "__jax_array__"):
+        return value.__jax_array__()
+    return value.host() if isinstance(value, array) else value
+
+
+def settled(made: Any, *given: Any) -> Any:
+    """What was made of arrays, after what may be written to later has been read."""
+    return made if all(isinstance(x, jax.Array) or x is None for x in given) else jax.block_until_ready(made)
 
 
 def read_groups(where: str, groups: Any, count: int) -> jax.Array:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.geometry import tree
-from jwarp.api.geometry.arrays import read_array, read_groups
+from jwarp.api.geometry.arrays import read_array, read_groups, settled
 from jwarp.api.geometry.pytrees import register
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.tree import BvhArrays
@@ -71,7 +71,7 @@ class Bvh(Geometry):
         return jnp.concatenate([lowers, uppers], -1)
 
     def _keep(self, made: tree.Tree) -> None:
-        self.nodes, self.bounds, self.items, self.groups = made
+        self.nodes, self.bounds, self.items, self.groups = settled(made, self.lowers, self.uppers)
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.api.geometry.arrays import known_number, read_array, read_groups
+from jwarp.api.geometry.arrays import known_number, read_array, read_groups, settled
 from jwarp.api.geometry.pytrees import register
 from jwarp.api.launch import launch
 from jwarp.errors import KernelTypeError, LaunchError
@@ -87,7 +87,8 @@ class HashGrid(Geometry):
             raise LaunchError(f"wp.HashGrid.build: the radius must be positive and finite, got {known}")
         self.scale = jnp.ones((), dtype) / jnp.asarray(radius, dtype)
         own = read_groups("wp.HashGrid.build", groups, found.shape[0])
-        self.point_ids, self.cell_starts, self.groups = _built(found, self.scale, own, self.dims)
+        made = _built(found, self.scale, own, self.dims)
+        self.point_ids, self.cell_starts, self.groups = settled(made, points, groups)
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:
         """Accepted so that Warp code ports: there is nothing to reserve."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.geometry import tree
-from jwarp.api.geometry.arrays import read_array, read_groups
+from jwarp.api.geometry.arrays import content_of, read_array, read_groups, settled
 from jwarp.api.geometry.bvh import check_options
 from jwarp.api.geometry.pytrees import register
 from jwarp.errors import LaunchError
@@ -112,6 +112,7 @@ class Mesh(Geometry):
         self.winding = np.zeros((0, 8), np.float32)
         if self.support_winding_number:
             self.winding = _winding(self.corners, self.leaf_size)
+        settled((self.corners, self.edge, made), self._points, self.indices)
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]
@@ -119,7 +120,8 @@ class Mesh(Geometry):
         kind, of_tree = MeshArrays, BvhArrays  # type: Any, Any
         bvh = of_tree(self.nodes, self.bounds, self.items, self.groups, self.leaf_size)
         velocities = np.zeros((0, 3), np.float32) if self._velocities is None else self._velocities
-        indices = self.indices if np.ndim(self.indices) == 1 else self.indices.reshape(-1)
+        indices = content_of(self.indices)
+        indices = indices if indices.ndim == 1 else indices.reshape(-1)
         return kind(self._points, velocities, indices, self.corners, self.edge, self.winding, bvh)
 
     def __repr__(self) -> str:

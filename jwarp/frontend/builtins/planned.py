@@ -19,7 +19,6 @@ class Planned:
 _FEATURES = {
     "addresses of variables": "address_of",
     "arrays of Omniverse's Fabric": "fabricarray indexedfabricarray",
-    "gradient tapes (jax.grad and jax.vjp do that)": "Tape",
     "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
     "textures (interpolate between elements of an array)": (
         "texture_sample Texture1D Texture2D Texture3D TextureFilterMode TextureAddressMode"

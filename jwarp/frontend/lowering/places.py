@@ -32,7 +32,7 @@ from jwarp.frontend.values.bindings import (
 )
 from jwarp.frontend.values.composites import Selector
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import CompositeType, ScalarType, int32
+from jwarp.types import CompositeType, ScalarType, has_arrays, int32
 
 
 @dataclass(frozen=True)
@@ -52,20 +52,24 @@ class Place:
         """The element at `indices` of a place that is an array."""
         return dataclasses.replace(self, indices=indices)
 
-    def field(self, name: str, span: Span) -> Place:
+    def field(self, ctx: Context, name: str, span: Span) -> Place:
         """The place of a field of a struct, or of a field of all elements of an array of structs."""
         if self.array is not None:
             assert isinstance(self.array, StructArray)
             found = structs.field(self.array, name, span)
+            if self.indices is not None and has_arrays(self.array.type.struct.fields[name]):
+                shown = structs.field(array_views.element(ctx, self.array, self.indices, span), name, span)
+                if isinstance(shown, (ArrayRef, StructArray)):
+                    return Place(f"{self.name}.{name}", shown, None)
             return Place(f"{self.name}.{name}", found, None, self.indices)  # type: ignore[arg-type]
         assert isinstance(self.value, StructValue)
         if name not in self.value.type.fields:
             structs.field(self.value, name, span)  # raises
-        found, path, shown = self.value.field(name), (*self.path, name), f"{self.name}.{name}"
+        found, path, title = self.value.field(name), (*self.path, name), f"{self.name}.{name}"
         is_array = isinstance(found, (ArrayRef, StructArray))
         array, value = (found, None) if is_array else (None, found)
         variable = self.variable or self.name
-        return Place(shown, array, value, root=self.root or self.value, path=path, variable=variable)  # type: ignore[arg-type]
+        return Place(title, array, value, root=self.root or self.value, path=path, variable=variable)  # type: ignore[arg-type]
 
     @property
     def whole(self) -> Any:
@@ -111,7 +115,7 @@ def _place(ctx: Context, target: ast.expr) -> Place:
     owner = _place(ctx, target.value)
     is_struct = isinstance(owner.array, StructArray) or isinstance(owner.value, StructValue)
     if isinstance(target, ast.Attribute) and is_struct:
-        return owner.field(target.attr, span)
+        return owner.field(ctx, target.attr, span)
     if owner.array is not None and owner.indices is None:
         if isinstance(target, ast.Attribute):
             raise not_assignable(ctx, target)
@@ -248,6 +252,7 @@ def _store_struct(ctx: Context, place: Place, operation: str, binding: Binding, 
     kind = place.array.type.struct
     if not isinstance(binding, StructValue) or binding.type is not kind or operation != "store":
         raise KernelTypeError(f"`{place.name}` holds {kind!r}, the value is {describe(binding)}", span)
+    structs.refuse_array_fields(kind, span)
     for array, part in structs.leaves(place.array, binding):
         change(ctx, Place(array.name, array, None, place.indices), operation, part, span)
 

@@ -111,6 +111,7 @@ def write(ctx: Context, owner: Stored, value: Any, is_clear: bool = False) -> No
 def _store(ctx: Context, array: ArrayRef | StructArray, value: Any, is_clear: bool = False) -> Binding:
     span = ctx.builder.span
     if isinstance(array, StructArray):
+        structs.refuse_array_fields(array.type.struct, span)
         for leaf, part in structs.leaves(array, value):
             _store(ctx, leaf, part)
     elif isinstance(array, OneOf):
@@ -135,7 +136,8 @@ def as_value(ctx: Context, binding: Any, span: Span) -> Any:
     """`binding` with what such variables in it hold now."""
     if isinstance(binding, Stored):
         array: Any = binding.array
-        return structs.element(ctx, array, (), span) if isinstance(array, StructArray) else ctx.load(array, (), span)
+        whole = isinstance(array, StructArray)
+        return array_views.element(ctx, array, (), span) if whole else ctx.load(array, (), span)
     return tuple(as_value(ctx, item, span) for item in binding) if isinstance(binding, tuple) else binding
 
 

@@ -10,7 +10,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context, scalar_hint
 from jwarp.frontend.lowering import stored, tile_subscripts
 from jwarp.frontend.lowering.rules import expression, lower
-from jwarp.frontend.values import array_views, composites, structs
+from jwarp.frontend.values import array_views, composites
 from jwarp.frontend.values.bindings import (
     ArrayRef,
     Binding,
@@ -48,7 +48,7 @@ def _of_array(ctx: Context, owner: ArrayRef, node: ast.Subscript) -> Binding:
 
 def _of_struct_array(ctx: Context, owner: StructArray, node: ast.Subscript) -> Binding:
     found = element_or_view(ctx, owner, node)
-    return structs.element(ctx, owner, found, ctx.span(node)) if isinstance(found, tuple) else found
+    return array_views.element(ctx, owner, found, ctx.span(node)) if isinstance(found, tuple) else found
 
 
 def _of_composite(ctx: Context, owner: Composite, node: ast.Subscript) -> Binding:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.meaning import meaning
 from jwarp.frontend.syntax.nodes import nodes_in
@@ -101,8 +103,18 @@ class Source:
         return {**self.function.__globals__, **self.captured}
 
 
+class _Numbers:
+    """When numbers of a module get their meaning: where a kernel is defined or, as in Warp, where it is first read."""
+
+    are_read_late = False
+
+
+numbers = _Numbers()
+_NUMBERS = (int, float, np.generic, CompositeValue)
+
+
 def capture(function: Callable) -> dict[str, Any]:
-    """Outer names that `function` refers to, with their values now."""
+    """Outer names that `function` refers to, with their values now; not numbers of its module that are read late."""
     code = function.__code__
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
     captured: dict[str, Any] = {}
@@ -111,7 +123,9 @@ def capture(function: Callable) -> dict[str, Any]:
             captured[name] = cell.cell_contents
     for name in code.co_names:
         if name in function.__globals__:
-            captured.setdefault(name, function.__globals__[name])
+            value = function.__globals__[name]
+            if not (numbers.are_read_late and isinstance(value, _NUMBERS)):
+                captured.setdefault(name, value)
     # Vectors and matrices can change later, numbers cannot.
     return {name: v.copy() if isinstance(v, CompositeValue) else v for name, v in captured.items()}
 

@@ -20,11 +20,12 @@ from jwarp.frontend.values.bindings import (
     OneOf,
     Part,
     StructArray,
+    StructValue,
 )
 from jwarp.frontend.values.cells import TileMemory
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.nodes import Const, Operand
-from jwarp.types import ArrayType, ScalarType, StructArrayType, int32
+from jwarp.types import AnyType, ArrayType, ScalarType, StructArrayType, StructType, int32
 
 # An index that no array has, and a limit that none is above.
 OUTSIDE = int32.max
@@ -159,6 +160,36 @@ def struct_view(e: Emitter, array: StructArray, selectors: Sequence[Selector], s
         for item in array.items
     )
     return StructArray(StructArrayType(array.type.struct, array.type.dims - _taken(selectors)), array.name, items)
+
+
+def element(e: Emitter, array: StructArray, indices: tuple[Operand, ...], span: Span) -> StructValue:
+    """The element of an array of structs. Where a field is an array, that is what follows the axes of the elements."""
+    kinds = array.type.struct.fields.values()
+    items = tuple(_element_field(e, item, kind, indices, span) for item, kind in zip(array.items, kinds, strict=True))
+    return StructValue(array.type.struct, items)
+
+
+def _element_field(
+    e: Emitter, item: ArrayRef | StructArray, kind: AnyType, indices: tuple[Operand, ...], span: Span
+) -> Binding:
+    if isinstance(item, ArrayRef):
+        is_array = isinstance(kind, ArrayType) and kind.dims
+        return view(e, item, indices, span) if is_array else e.load(item, indices, span)
+    if isinstance(kind, StructArrayType):
+        return struct_view(e, item, indices, span)
+    if isinstance(kind, StructType) and kind.indexed is not None:
+        data, *rows = (view(e, x, indices, span) for x in item.items if isinstance(x, ArrayRef))
+        return indexed(data, rows)
+    return element(e, item, indices, span)
+
+
+def indexed(array: ArrayRef, indices: Sequence[ArrayRef]) -> ArrayRef:
+    """The elements of `array` that arrays of indices name, one for each axis that it shows."""
+    shown = [number for number, _ in array.shown]
+    axes = [*array.axes, *(None,) * (max(shown) + 1 - len(array.axes))]
+    for number, rows in zip(shown, indices, strict=True):
+        axes[number] = Chosen(rows)
+    return dataclasses.replace(array, axes=tuple(axes))
 
 
 def _taken(selectors: Sequence[Selector]) -> int:

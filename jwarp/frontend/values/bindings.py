@@ -298,9 +298,12 @@ class StructArray:
 
     @property
     def first(self) -> ArrayRef:
-        """The array of the first scalar, vector or matrix: its leading axes are those of all."""
+        """The array of the first scalar, vector or matrix, with the axes that are those of all."""
         item = self.items[0]
-        return item.first if isinstance(item, StructArray) else item
+        found = item.first if isinstance(item, StructArray) else item
+        if found.type.dims == self.type.dims:
+            return found
+        return dataclasses.replace(found, type=ArrayType(found.type.element, self.type.dims))
 
     def field(self, name: str) -> ArrayRef | StructArray:
         """The array of the field of that name of all elements."""

@@ -30,6 +30,7 @@ from jwarp.types import (
     StructArrayType,
     StructType,
     array_of,
+    has_arrays,
     user_type,
 )
 
@@ -38,7 +39,6 @@ class Emitter(Protocol):
     """What the rules below need of the lowering."""
 
     def convert(self, binding: Binding, type: ScalarType, span: Span) -> Operand: ...
-    def load(self, array: ArrayRef, indices: tuple[Operand, ...], span: Span) -> Binding: ...
 
 
 Arguments = Callable[[int, Param, Span], Binding]
@@ -58,7 +58,9 @@ def bind_parameter(argument: Arguments, kind: AnyType, params: Iterator[tuple[in
     if isinstance(kind, StructArrayType):
         items = []
         for inner in kind.struct.fields.values():
-            whole = StructArrayType(inner, kind.dims) if isinstance(inner, StructType) else inner
+            whole: AnyType = inner
+            if isinstance(inner, (StructType, StructArrayType)):
+                whole = array_of(getattr(inner, "struct", inner), kind.dims + getattr(inner, "dims", 0))
             items.append(bind_parameter(argument, whole, params, span))
         name = _first(items).name.rsplit(".", _depth(kind.struct))[0]
         return StructArray(kind, name, tuple(items))  # type: ignore[arg-type]
@@ -72,6 +74,7 @@ def _first(items: Sequence[Any]) -> ArrayRef:
 
 def _depth(kind: StructType) -> int:
     first = next(iter(kind.fields.values()))
+    first = getattr(first, "struct", first)
     return 1 + (_depth(first) if isinstance(first, StructType) else 0)
 
 
@@ -147,15 +150,15 @@ def field(owner: StructValue | StructArray, name: str, span: Span) -> Binding:
     return found
 
 
-def element(e: Emitter, array: StructArray, indices: tuple[Operand, ...], span: Span) -> StructValue:
-    """The element of an array of structs."""
-    items: list[Binding] = []
-    for item in array.items:
-        if isinstance(item, StructArray):
-            items.append(element(e, item, indices, span))
-        else:
-            items.append(e.load(item, indices, span))
-    return StructValue(array.type.struct, tuple(items))
+def refuse_array_fields(kind: StructType, span: Span) -> None:
+    """Refuse to store whole structs where some field is an array."""
+    for name, inner in kind.fields.items():
+        if has_arrays(inner):
+            raise KernelTypeError(
+                f"the field `{name}` of {kind!r} is an array, which an element holds as a part of it",
+                span,
+                "store to the other fields, and to the elements of this one, one by one",
+            )
 
 
 def leaves(array: StructArray, value: StructValue) -> Iterator[tuple[ArrayRef, Binding]]:

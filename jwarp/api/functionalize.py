@@ -1,0 +1,88 @@
+"""`wp.functionalize`: a function of launches, with any arguments, as a function of JAX."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jwarp.bind.functional import Functional
+from jwarp.bind.pytrees import register_annotated
+from jwarp.errors import KernelTypeError, LaunchError
+
+
+def functionalize(
+    func: Callable[..., Any],
+    *,
+    returns: str | Sequence[str] | None = None,
+    static_argnames: str | Sequence[str] = (),
+) -> Functionalized:
+    """Make a pure function of JAX from a function that changes its arguments by launches.
+
+    The arguments may be arrays, numbers, and objects, lists and dicts that hold them. `func` runs once for arguments of
+    the same shapes, while JAX traces: its launches, copies, fills and temporary arrays become part of the JAX program.
+    The arguments that are passed do not change: what `func` made of them comes back, in new objects of the same
+    classes, which are made without `__init__`. Works eagerly and inside `jax.jit`, `jax.vmap`, `jax.grad`, `jax.jvp`,
+    `jax.lax.scan` and `jax.checkpoint`. Gradients are taken through kernels made with `enable_backward=False`, too.
+
+    Args:
+        func: A function that launches kernels on arrays. Other Python code in it runs while JAX traces, with arrays
+            that stand for values: it cannot read elements of them.
+        returns: The names of the arguments that come back, or one name; a change of any other argument is an error.
+            Left out, `(result of func, {name: argument})` of all changed arguments comes back.
+        static_argnames: Float arguments that are part of the program. Others are traced, as arrays are; integers,
+            bools, texts and whatever else there is in objects are part of the program.
+
+    Returns:
+        A function with the arguments of `func`.
+
+    Raises:
+        LaunchError: At a call: `func` changes an argument that does not come back; it reads elements of an array, or
+            writes to an array that is no part of its arguments.
+        KernelTypeError: A name is none of an argument.
+
+    Example:
+        >>> step_fn = wp.functionalize(step, returns="state")
+        >>> new_state = jax.jit(step_fn)(model, state)
+    """
+    return Functionalized(func, returns, static_argnames)
+
+
+class Functionalized:
+    """A function of launches as a function of JAX: what `wp.functionalize` makes."""
+
+    def __init__(self, func: Callable[..., Any], returns: Any, static_argnames: Any):
+        self.func = func
+        self.signature = inspect.signature(func)
+        self.returns = None if returns is None else _names(returns)
+        self.static = _names(static_argnames)
+        for name in (*(self.returns or ()), *self.static):
+            if name not in self.signature.parameters:
+                raise KernelTypeError(
+                    f"wp.functionalize: {self.name} has no argument {name!r}; there are"
+                    f" {', '.join(self.signature.parameters)}"
+                )
+        self._function = Functional(self.name, func, self.returns, self.static, "wp.functionalize")
+        register_annotated(func)
+        self.__name__ = self.name
+        self.__doc__ = func.__doc__
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return getattr(self.func, "__name__", type(self.func).__name__)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        try:
+            bound = self.signature.bind(*args, **named)
+        except TypeError as error:
+            raise LaunchError(f"wp.functionalize: {self.name}: {error}") from None
+        bound.apply_defaults()
+        return self._function(bound.arguments)
+
+    def __repr__(self) -> str:
+        return f"<wp.functionalize({self.name})>"
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)

@@ -1,0 +1,41 @@
+"""`wp.to_jax` and `wp.from_jax`: between arrays that change and JAX's, which do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jwarp.arrays.array import array
+from jwarp.arrays.content import elements_of
+from jwarp.bind.pytrees import around
+from jwarp.bind.traced_memory import Shaped, value_of
+from jwarp.errors import KernelTypeError
+
+
+def to_jax(a: array) -> jax.Array:
+    """What an array holds now, as a JAX array; components of vectors and matrices are the last axes.
+
+    Raises:
+        KernelTypeError: it is no array, or of a type that JAX does not have while its 64-bit types are off.
+    """
+    if not isinstance(a, array) or a.device is None:
+        raise KernelTypeError(f"wp.to_jax: expected an array, got {type(a).__name__}")
+    return value_of(a.memory, a.layout)
+
+
+def from_jax(jax_array: jax.Array, dtype: Any = None) -> array:
+    """An array that begins as a JAX array. That one does not change: what is written makes another one.
+
+    Args:
+        jax_array: The value, which may be traced.
+        dtype: The type of the elements; that of the array if it is left out. Vectors and matrices have their components
+            as the last axes.
+
+    Raises:
+        KernelTypeError, LaunchError: the value cannot be elements of `dtype`.
+    """
+    value = jnp.asarray(jax_array)
+    element, shaped = elements_of(Shaped(value), Any if dtype is None else dtype, None)
+    return around(jnp.reshape(value, shaped.shape), element)

@@ -1,0 +1,180 @@
+"""`wp.Tape`: records what is done to arrays, and takes gradients back through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from jwarp.arrays.array import array
+from jwarp.arrays.commands import Call, Command, close_recorder, open_recorder, submit
+from jwarp.dispatch.tape import Entry, FunctionEntry, Retained, entry_of, refuse_aliases
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types import Struct
+
+
+class Tape:
+    """Records launches, copies and fills of arrays while it is open, and takes gradients back through them.
+
+    Gradients are in `a.grad` of arrays made with `requires_grad=True`; through others none are followed. They are those
+    of what the program computed, also where arrays have been overwritten since, or by the launch that read them: what
+    an adjoint reads is kept, copied when something else is written there. After `backward`, `a.grad` is the gradient of
+    what `a` held when recording began, added to what it was: zeros where everything was overwritten. With
+    `a.retain_grad = True` it is that of all that was in `a`, such as the results that a launch wrote there.
+
+    Tapes may be open inside of each other; each records what is done. Memory that a tape keeps is given back by
+    `reset`, and when the tape is dropped.
+
+    Attributes:
+        gradients: The gradient of each array that `backward` has met.
+        launches: What was recorded, in order.
+
+    Example:
+        >>> tape = wp.Tape()
+        >>> with tape:
+        ...     wp.launch(square, dim=3, inputs=[x], outputs=[y])
+        >>> tape.backward(grads={y: wp.ones(3)})
+        >>> x.grad
+    """
+
+    def __init__(self) -> None:
+        self.gradients: dict[array, array] = {}
+        self.launches: list[Entry] = []
+        self.scopes: list[tuple[int, str | None, Mapping[str, Any] | None]] = []
+        self.loss: array | None = None
+        self._is_open = False
+        self._next: dict[int, Entry | None] = {}
+
+    def __enter__(self) -> Tape:
+        if self._is_open:
+            raise LaunchError("wp.Tape: this tape is recording already", hint="use another tape inside of it")
+        self._is_open = True
+        submit(Call(lambda: open_recorder(self)))
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._is_open = False
+        submit(Call(lambda: close_recorder(self)))
+
+    # -- recording
+
+    def before(self, command: Command) -> None:
+        """`command` is about to run."""
+        self._next[id(command)] = entry_of(command)
+
+    def after(self, command: Command) -> None:
+        """`command` has run."""
+        entry = self._next.pop(id(command), None)
+        if entry is not None:
+            self.launches.append(entry)
+
+    def record_func(self, backward: Callable[[], Any], arrays: Sequence[array]) -> None:
+        """Record a function that takes gradients back itself.
+
+        Args:
+            backward: Is called by `backward`, in place of what it stands for; it adds to `grad` of its inputs from
+                `grad` of its outputs.
+            arrays: The arrays that it is about, whose gradients `zero` clears.
+
+        Raises:
+            KernelTypeError: one of `arrays` is none, or has no gradient.
+        """
+        for a in arrays:
+            if not isinstance(a, array) or a.grad is None:
+                raise KernelTypeError(
+                    f"wp.Tape.record_func: {a!r} is no array with a gradient", hint="make it with requires_grad=True"
+                )
+            self.gradients[a] = a.grad
+        self.launches.append(FunctionEntry(backward, arrays))
+
+    def record_scope_begin(self, scope_name: str, metadata: Mapping[str, Any] | None = None) -> None:
+        """Begin a group of what is recorded, for people to read."""
+        self.scopes.append((len(self.launches), scope_name, metadata or {}))
+
+    def record_scope_end(self, remove_scope_if_empty: bool = True) -> None:
+        """End the group that was begun last; one in which nothing was recorded is forgotten.
+
+        Raises:
+            LaunchError: none is open.
+        """
+        open_scopes = sum(-1 if name is None else 1 for _, name, _ in self.scopes)
+        if not open_scopes:
+            raise LaunchError("wp.Tape.record_scope_end: there is no open scope")
+        begin, name, _ = self.scopes[-1]
+        if remove_scope_if_empty and name is not None and begin == len(self.launches):
+            self.scopes.pop()
+        else:
+            self.scopes.append((len(self.launches), None, None))
+
+    # -- going back
+
+    def backward(self, loss: array | None = None, grads: Mapping[array, array] | None = None) -> None:
+        """Take gradients back through all that was recorded, and add them to `grad` of the arrays.
+
+        Args:
+            loss: An array of one number, whose gradient is set to 1.
+            grads: Arrays and what their gradients are set to. One without a gradient takes the array that is given as
+                its `grad`.
+
+        Raises:
+            LaunchError: `loss` is no single number with a gradient; or an array shares memory with another one and
+                has a gradient of its own.
+            NotDifferentiableError: there is no exact rule for a kernel that a gradient goes through.
+        """
+        if loss is not None:
+            self._refuse_loss(loss)
+        submit(Call(lambda: self._backward(loss, grads or {})))
+
+    def _refuse_loss(self, loss: Any) -> None:
+        if not isinstance(loss, array) or loss.size != 1 or loss.layout.full_shape != loss.shape:
+            shown = f"array of {loss.dtype!r}, shape {loss.shape}" if isinstance(loss, array) else type(loss).__name__
+            raise LaunchError(
+                f"wp.Tape.backward: a loss is an array of one number, got {shown}",
+                hint="grads={a: g} starts from gradients of other arrays",
+            )
+        if loss.grad is None:
+            raise LaunchError("wp.Tape.backward: the loss has no gradient", hint="make it with requires_grad=True")
+
+    def _backward(self, loss: array | None, grads: Mapping[array, array]) -> None:
+        if loss is not None and loss.grad is not None:
+            loss.grad.fill_(1.0)
+        for a, g in grads.items():
+            if a.grad is None:
+                a.grad = g
+            else:
+                a.grad.assign(g)
+        refuse_aliases(self.launches)
+        retained = Retained()
+        for entry in reversed(self.launches):
+            entry.back(retained)
+        retained.put_back()
+        for entry in self.launches:
+            self.gradients.update((a, a.grad) for a in entry.arrays if a.grad is not None)
+
+    def get_adjoint(self, a: Any) -> Any:
+        """The gradient of an array, a struct of those of the arrays in a struct, or None."""
+        if isinstance(a, array):
+            if a.grad is not None:
+                self.gradients[a] = a.grad
+            return a.grad
+        if isinstance(a, Struct):
+            made = type(a)()
+            for name in type(a).fields:
+                value = getattr(a, name)
+                is_part = isinstance(value, (array, Struct))
+                setattr(made, name, self.get_adjoint(value) if is_part else value)
+            return made
+        return None
+
+    def zero(self) -> None:
+        """Set all gradients that the tape has met to zero."""
+        for grad in {id(g): g for g in self.gradients.values()}.values():
+            grad.zero_()
+
+    def reset(self) -> None:
+        """Forget what was recorded, and set the gradients to zero."""
+        submit(Call(self._forget))
+        self.zero()
+
+    def _forget(self) -> None:
+        self.launches = []
+        self.scopes = []

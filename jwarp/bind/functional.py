@@ -1,0 +1,180 @@
+"""Functions of many launches as functions of JAX: traced once, with arrays that stand for values."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.view import View
+from jwarp.bind import compat
+from jwarp.bind.traced_memory import TracedMemory, value_of
+from jwarp.bind.trees import Node, Reader, Writer, changed_paths, memories_in, values_in, whole_of
+from jwarp.caches import Cache
+from jwarp.config import config
+from jwarp.errors import LaunchError
+from jwarp.frontend import options
+
+# Shapes of arguments that a function is kept for.
+MAX_CALLS = 64
+
+
+class Given:
+    """The arguments of a call: the shape of each, and the JAX values in them."""
+
+    def __init__(self, arguments: Mapping[str, Any], static: Sequence[str]):
+        reader = Reader()
+        self.nodes = {
+            name: reader.read(value, name, traces_floats=name not in static) for name, value in arguments.items()
+        }
+        self.wholes = tuple(map(whole_of, reader.layouts))
+        self.paths = tuple(reader.paths)
+        contents = [value_of(m, whole) for m, whole in zip(reader.memories, self.wholes, strict=True)]
+        self.contents = [*contents, *reader.values]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What makes the function another one; values that are traced do not."""
+        types = tuple((jnp.shape(x), jax.dtypes.canonicalize_dtype(jnp.result_type(x))) for x in self.contents)
+        return (tuple(self.nodes.items()), self.wholes, types)
+
+
+class Functional:
+    """A function of launches as a function of JAX, traced once for arguments of the same shapes.
+
+    `what` made it, for errors.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        func: Callable[..., Any],
+        returns: tuple[str, ...] | None,
+        static: tuple[str, ...],
+        what: str,
+    ):
+        self.name, self.func, self.returns, self.static, self.what = name, func, returns, static, what
+        self.signature = inspect.signature(func)
+        self._traced: Cache[Any, Traced] = Cache(f"shapes of arguments of {name}", MAX_CALLS)
+
+    def __call__(self, arguments: Mapping[str, Any]) -> Any:
+        given = Given(arguments, self.static)
+        key = (given.key, compat.x64_enabled(), config.settings, options.changes)
+        return self._traced.made(key, lambda: Traced(self, given))(given.contents)
+
+    def run(self, arguments: Mapping[str, Any]) -> Any:
+        """The function itself."""
+        bound = inspect.BoundArguments(self.signature, dict(arguments))
+        return self.func(*bound.args, **bound.kwargs)
+
+
+class Traced:
+    """A function for arguments of one shape.
+
+    `returns` are the arguments that come back, as what the function made of them; None for its result, and a dict of
+    those that it changed.
+
+    Raises, as it is called:
+        LaunchError: the function changes an argument that does not come back.
+    """
+
+    def __init__(self, function: Functional, given: Given):
+        self.function, self.nodes, self.wholes, self.paths = function, given.nodes, given.wholes, given.paths
+        self.returns, self.name = function.returns, function.name
+        self.result: Node
+        self.sources: list[tuple[str, Any]] = []  # of the memories of the result
+        self.layouts: list[View] = []
+        self.value_sources: dict[int, tuple[str, Any]] = {}
+        run = self.run
+        self._run = jax.jit(lambda *contents: run(contents))
+        self._run.__name__ = self.name  # type: ignore[attr-defined]
+
+    def __call__(self, contents: Sequence[Any]) -> Any:
+        outputs = self._run(*contents)
+        memories = [self._memory(source, contents, outputs) for source in self.sources]
+        values = {k: self._value(source, contents, outputs) for k, source in self.value_sources.items()}
+        made = Writer(memories, values).make(self.result)  # type: ignore[arg-type]
+        if self.returns is None:
+            return made
+        return made[0] if len(self.returns) == 1 else tuple(made)
+
+    def run(self, contents: Sequence[Any]) -> list[Any]:
+        """The function on values; what it returns is noted as it is traced."""
+        count = len(self.wholes)
+        memories: list[Memory] = [
+            TracedMemory(jnp.reshape(x, whole.full_shape), path)
+            for x, whole, path in zip(contents[:count], self.wholes, self.paths, strict=True)
+        ]
+        writer = Writer(
+            [(m, whole.bounds[0]) for m, whole in zip(memories, self.wholes, strict=True)], list(contents[count:])
+        )
+        arguments = {name: writer.make(node) for name, node in self.nodes.items()}
+        before = Reader()
+        nodes = {name: before.read(value, name) for name, value in arguments.items()}
+        result = self.function.run(arguments)
+        after = Reader(before)
+        found = {name: after.read(value, name) for name, value in arguments.items()}
+        changed = {name: list(self._changes(name, nodes[name], found[name], after)) for name in nodes}
+        return self._outputs(arguments, result, changed, before)
+
+    def _changes(self, name: str, before: Node, after: Node, reader: Reader) -> Any:
+        yield from changed_paths(before, after, name)
+        for number in memories_in(after):
+            if reader.memories[number].version:
+                yield reader.paths[number]
+
+    def _outputs(
+        self, arguments: Mapping[str, Any], result: Any, changed: Mapping[str, list[str]], before: Reader
+    ) -> list[Any]:
+        if self.returns is None:
+            returned: Any = (result, {name: arguments[name] for name, paths in changed.items() if paths})
+        else:
+            returned = [arguments[name] for name in self.returns]
+            for name, paths in changed.items():
+                if paths and name not in self.returns:
+                    shown = ", ".join(f"'{path}'" for path in dict.fromkeys(paths))
+                    known = ", ".join(map(repr, self.returns))
+                    raise LaunchError(
+                        f"{self.function.what}: {self.name} changes {shown}, and only {known} come back",
+                        hint=f"add {name!r} to returns, or leave returns out: then all that changed comes back",
+                    )
+        reader = Reader(before)
+        self.result = reader.read(returned, "the result")
+        outputs: list[Any] = []
+        count = len(self.wholes)
+        self.sources = []
+        for number, memory in enumerate(reader.memories):
+            if isinstance(memory, HostMemory):
+                self.sources.append(("host", memory))
+            elif number < count and not memory.version:
+                self.sources.append(("given", number))
+            elif number in set(memories_in(self.result)):
+                assert isinstance(memory, TracedMemory)
+                self.sources.append(("made", len(outputs)))
+                outputs.append(memory.value)
+            else:
+                self.sources.append(("unused", None))
+        self.value_sources = {}
+        for number in set(values_in(self.result)):
+            if number < len(before.values):
+                self.value_sources[number] = ("given", count + number)
+            else:
+                self.value_sources[number] = ("made", len(outputs))
+                outputs.append(reader.values[number])
+        return outputs
+
+    def _memory(self, source: tuple[str, Any], contents: Sequence[Any], outputs: Sequence[Any]) -> Any:
+        kind, k = source
+        if kind == "host":
+            return k, 0
+        if kind == "unused":
+            return None
+        return TracedMemory(self._value(source, contents, outputs)), 0
+
+    def _value(self, source: tuple[str, Any], contents: Sequence[Any], outputs: Sequence[Any]) -> Any:
+        kind, k = source
+        return contents[k] if kind == "given" else outputs[k]

@@ -1,0 +1,254 @@
+"""Arrays, and objects that hold them, as JAX pytrees."""
+
+from __future__ import annotations
+
+import enum
+import typing
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jwarp.arrays.array import array
+from jwarp.arrays.content import elements_of
+from jwarp.arrays.memory import Memory
+from jwarp.arrays.view import Element, View, components_of
+from jwarp.bind.traced_memory import Shaped, TracedMemory, value_of
+from jwarp.bind.trees import Same, attributes, same
+from jwarp.caches import Cache
+from jwarp.devices import CPU
+from jwarp.errors import JwarpError, KernelTypeError, LaunchError
+from jwarp.types import Struct
+
+
+class _Anything(Memory):
+    """What an array is made around that JAX puts in the place of a value: None, a shape, an axis."""
+
+    __slots__ = ("leaf",)
+
+    def __init__(self, leaf: Any):
+        super().__init__(CPU)
+        self.leaf = leaf
+
+    def read(self, view: View) -> Any:
+        raise LaunchError(
+            f"an array was made of a pytree whose leaf is {type(self.leaf).__name__} {str(self.leaf)[:60]}, and holds"
+            " nothing"
+        )
+
+    def write(self, view: View, value: Any) -> None:
+        self.read(view)
+
+    def lend(self, view: View) -> Any:
+        return self.read(view)
+
+    def will_write(self) -> None:
+        """Nothing is written."""
+
+
+def _flatten(a: array) -> tuple[tuple[Any, ...], Any]:
+    if a.device is None:
+        return (), Same(a)
+    if isinstance(a.memory, _Anything):
+        return (a.memory.leaf,), a.dtype
+    return (value_of(a.memory, a.layout),), a.dtype
+
+
+def _unflatten(kind: Any, leaves: Iterable[Any]) -> array:
+    for leaf in leaves:
+        return around(leaf, kind)
+    return kind.value
+
+
+def around(leaf: Any, element: Element) -> array:
+    """The array that holds a JAX value, with the axes of components last; around anything else, one that is empty."""
+    rank = len(components_of(element))
+    if isinstance(leaf, (jax.Array, np.ndarray)) and leaf.ndim > rank:
+        return array.of(TracedMemory(jnp.asarray(leaf)), View.whole(element, leaf.shape[: leaf.ndim - rank]))
+    shape = tuple(getattr(leaf, "shape", ()))[: max(0, len(getattr(leaf, "shape", ())) - rank)]
+    return array.of(_Anything(leaf), View.whole(element, shape))
+
+
+jax.tree_util.register_pytree_with_keys(
+    array,
+    lambda a: (tuple((jax.tree_util.FlattenedIndexKey(0), x) for x in _flatten(a)[0]), _flatten(a)[1]),
+    _unflatten,
+    _flatten,
+)
+
+
+# Objects
+
+_registered = Cache[type, bool]("classes that JAX takes apart", "classes, which JAX keeps, too")
+
+
+@dataclass(frozen=True)
+class _Rest:
+    """What is not a leaf of an object: its attributes in order, those that are parts, and the others' values.
+
+    Attributes in `again` are the same array as another one.
+    """
+
+    names: tuple[str, ...]
+    parts: tuple[str, ...]
+    values: tuple[tuple[str, Same], ...]
+    again: tuple[tuple[str, str], ...]
+
+
+def register_pytree(kind: type) -> type:
+    """Let JAX take objects of a class apart: into the arrays that they hold. One that it knows is left alone.
+
+    Attributes that hold arrays, or objects of classes that are registered, are parts of the pytree; all others are part
+    of its structure, and compare by value, or else by identity. Objects are made again without `__init__`.
+
+    Raises:
+        KernelTypeError: it is no class of objects with attributes.
+
+    Example:
+        >>> wp.register_pytree(State)
+        >>> jax.jit(step_fn)(state)
+    """
+    if not isinstance(kind, type) or kind.__module__ == "builtins":
+        raise KernelTypeError(f"wp.register_pytree: {kind!r} is no class of objects with attributes")
+    if kind in _registered or issubclass(kind, Struct):
+        return kind
+
+    def children(value: Any) -> tuple[tuple[Any, ...], _Rest]:
+        rest = _rest_of(value)
+        return tuple(getattr(value, name) for name in rest.parts), rest
+
+    def with_keys(value: Any) -> tuple[tuple[Any, ...], _Rest]:
+        parts, rest = children(value)
+        keys = map(jax.tree_util.GetAttrKey, rest.parts)
+        return tuple(zip(keys, parts, strict=True)), rest
+
+    def made(rest: _Rest, parts: Iterable[Any]) -> Any:
+        new: Any = object.__new__(kind)
+        found = dict(zip(rest.parts, parts, strict=True))
+        found.update((name, value.value) for name, value in rest.values)
+        for name, other in rest.again:
+            found[name] = found[other]
+        for name in rest.names:
+            object.__setattr__(new, name, found[name])
+        return new
+
+    try:
+        jax.tree_util.register_pytree_with_keys(kind, with_keys, made, children)
+    except ValueError:
+        return kind  # JAX knows it
+    _registered.keep(kind, True)
+    return kind
+
+
+def _rest_of(value: Any) -> _Rest:
+    names = attributes(value) or ()
+    parts: list[str] = []
+    values: list[tuple[str, Same]] = []
+    again: list[tuple[str, str]] = []
+    known: dict[Any, str] = {}
+    for name in names:
+        part = getattr(value, name)
+        if isinstance(part, array) and part.device is not None and not isinstance(part.memory, _Anything):
+            first = known.setdefault((id(part.memory), part.layout), name)
+            if first != name:
+                again.append((name, first))
+                continue
+        if is_part(part, f"{type(value).__name__}.{name}"):
+            parts.append(name)
+        else:
+            values.append((name, same(part)))
+    return _Rest(names, tuple(parts), tuple(values), tuple(again))
+
+
+def is_part(value: Any, where: str) -> bool:
+    """Whether an attribute is a part of a pytree, and no part of its structure.
+
+    Raises:
+        KernelTypeError: it holds arrays, and is an object of a class that JAX does not know.
+    """
+    if isinstance(value, (array, jax.Array)):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(is_part(x, where) for x in value)
+    if isinstance(value, dict):
+        return any(is_part(x, where) for x in value.values())
+    if isinstance(value, Struct) or type(value) in _registered:
+        return True
+    names = attributes(value)
+    if names is None:
+        return False
+    if not jax.tree_util.all_leaves([value]):
+        return True  # a class that someone else registered
+    if any(isinstance(getattr(value, name), (array, jax.Array)) for name in names):
+        raise KernelTypeError(
+            f"{where} is an object of {type(value).__name__}, which holds arrays, and JAX cannot take it apart",
+            hint=f"wp.register_pytree({type(value).__name__})",
+        )
+    return False
+
+
+_NOT_OURS = ("builtins", "typing", "jwarp", "jax", "jaxlib", "numpy", "enum")
+
+
+def register_annotated(func: Any) -> None:
+    """Register the classes in the annotations of a function, and those in the annotations of their attributes."""
+    seen: set[type] = set()
+
+    def visit(annotation: Any) -> None:
+        for inner in typing.get_args(annotation):
+            visit(inner)
+        if not isinstance(annotation, type) or annotation in seen:
+            return
+        seen.add(annotation)
+        module = annotation.__module__.partition(".")[0]
+        if module in ("builtins", "typing", "jwarp", "jax", "jaxlib", "numpy", "enum") or issubclass(
+            annotation, Struct
+        ):
+            return
+        if issubclass(annotation, (enum.Enum, str, int, float, tuple, list, dict)):
+            return
+        register_pytree(annotation)
+        for hint in _hints(annotation).values():
+            visit(hint)
+
+    for hint in _hints(func).values():
+        visit(hint)
+
+
+def _hints(of: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(of)
+    except Exception:  # names that are known to type checkers only
+        return {k: v for k, v in getattr(of, "__annotations__", {}).items() if not isinstance(v, str)}
+
+
+def replace(obj: Any, /, **values: Any) -> Any:
+    """A copy of an object with other arrays as attributes; JAX values become arrays of the type that was there.
+
+    Raises:
+        KernelTypeError: there is no such attribute, or it cannot hold the value.
+
+    Example:
+        >>> moved = wp.replace(state, x=jnp.zeros((4, 3)))
+    """
+    names = attributes(obj)
+    if names is None:
+        raise KernelTypeError(f"wp.replace: a {type(obj).__name__} has no attributes that arrays could be")
+    for name in values:
+        if name not in names:
+            raise KernelTypeError(f"wp.replace: a {type(obj).__name__} has no attribute {name!r}")
+    made: Any = object.__new__(type(obj))
+    for name in names:
+        before = getattr(obj, name)
+        value = values.get(name, before)
+        if name in values and isinstance(before, array) and before.device is not None and not isinstance(value, array):
+            try:
+                _, shaped = elements_of(Shaped(jnp.asarray(value)), before.dtype, None)
+                value = around(jnp.reshape(jnp.asarray(value, before.layout.dtype), shaped.shape), before.dtype)
+            except JwarpError as error:
+                raise KernelTypeError(f"wp.replace: {type(obj).__name__}.{name}: {error.diagnostic.message}") from None
+        object.__setattr__(made, name, value)
+    return made

@@ -1,0 +1,294 @@
+"""Arguments of functions of many launches: which arrays are in them, and the same objects around other arrays."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from jwarp.arrays.array import array
+from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.view import View, scalar_of
+from jwarp.bind import compat
+from jwarp.types import CompositeValue, Struct
+
+# What is compared by value, and stays what it is.
+_PLAIN = (bool, int, str, bytes, type(None), enum.Enum, np.generic, complex)
+# What is never looked into.
+_CLOSED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+
+
+@dataclass(frozen=True, eq=False)
+class Same:
+    """A value that is compared as itself: by `key` where it has one, else by identity."""
+
+    value: Any
+    key: Hashable | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Same):
+            return False
+        return self.value is other.value if self.key is None else self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(id(self.value) if self.key is None else self.key)
+
+
+def same(value: Any) -> Same:
+    """A value as it is compared: numbers, texts and tuples of them by value, NumPy's arrays by content."""
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return Same(value, ("numpy", value.shape, value.dtype.str, value.tobytes()))
+    if isinstance(value, CompositeValue):
+        return Same(value, (type(value), np.asarray(value).tobytes()))
+    if isinstance(value, float):
+        return Same(value, (float, np.float64(value).tobytes()))
+    if isinstance(value, _PLAIN):
+        return Same(value, (type(value), value))
+    if isinstance(value, (set, frozenset)) and all(isinstance(x, _PLAIN) for x in value):
+        return Same(value, (type(value), frozenset(value)))
+    return Same(value)
+
+
+# The shapes of trees. They compare by content, so that a function is traced once for all that are equal.
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A value that stays what it is."""
+
+    value: Same
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An array: a view of the memory with that number."""
+
+    memory: int
+    layout: View
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A JAX value, or a number that is traced: the one with that number."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A list, a tuple, or a tuple with names."""
+
+    kind: type
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A dict."""
+
+    kind: type
+    keys: tuple[Hashable, ...]
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Object:
+    """An object with its attributes, by name."""
+
+    kind: type
+    names: tuple[str, ...]
+    items: tuple[Any, ...]
+    number: int
+
+
+@dataclass(frozen=True)
+class Again:
+    """The object with that number once more."""
+
+    number: int
+
+
+Node = Fixed | Shown | Leaf | Listed | Mapped | Object | Again
+
+
+class Reader:
+    """Reads trees: `memories` are those of the arrays in them, `values` the JAX values and traced numbers.
+
+    Arrays of one memory stay views of one memory. `paths` says where each memory was found first.
+    """
+
+    def __init__(self, before: Reader | None = None) -> None:
+        # What has a number keeps it, also where it is met later.
+        self.memories: list[Memory] = list(before.memories) if before else []
+        self.paths: list[str] = list(before.paths) if before else []
+        self.layouts: list[list[View]] = [list(views) for views in before.layouts] if before else []
+        self.values: list[Any] = list(before.values) if before else []
+        self.value_paths: list[str] = list(before.value_paths) if before else []
+        self._numbers: dict[int, int] = dict(before._numbers) if before else {}
+        self._values: dict[int, int] = dict(before._values) if before else {}
+        self._objects: dict[int, int] = dict(before._objects) if before else {}
+        self._kept: list[Any] = list(before._kept) if before else []  # what identities are of
+        self._seen: set[int] = set()
+
+    def read(self, value: Any, path: str, *, traces_floats: bool = False) -> Node:
+        """The shape of a tree. Floats are traced where `traces_floats`: of arguments themselves."""
+        if isinstance(value, array):
+            return self._array(value, path)
+        if isinstance(value, jax.Array) or (traces_floats and isinstance(value, (float, np.floating))):
+            return self._value(value, path)
+        if isinstance(value, (list, tuple)):
+            items = tuple(self.read(x, f"{path}[{k}]") for k, x in enumerate(value))
+            return Listed(type(value), items)
+        if isinstance(value, dict) and all(isinstance(k, Hashable) for k in value):
+            items = tuple(self.read(x, f"{path}[{k!r}]") for k, x in value.items())
+            return Mapped(type(value), tuple(value), items)
+        names = attributes(value)
+        if names is None:
+            return Fixed(same(value))
+        number = self._objects.setdefault(id(value), len(self._objects))
+        if number in self._seen:
+            return Again(number)
+        self._seen.add(number)
+        self._kept.append(value)
+        items = tuple(self.read(getattr(value, name), f"{path}.{name}") for name in names)
+        return Object(type(value), names, items, number)
+
+    def _value(self, value: Any, path: str) -> Node:
+        number = self._values.get(id(value)) if isinstance(value, jax.Array) else None
+        if number is None:
+            number = len(self.values)
+            self._values[id(value)] = number
+            self.values.append(value)
+            self.value_paths.append(path)
+        return Leaf(number)
+
+    def _array(self, a: array, path: str) -> Node:
+        if a.device is None:
+            return Fixed(Same(a))
+        if a.layout.dtype.itemsize == 8 and isinstance(a.memory, HostMemory) and not compat.x64_enabled():
+            # JAX cannot hold it: as a part of the program it is what it is now.
+            return Fixed(Same(a, ("array", id(a.memory), a.memory.version, a.layout)))
+        number = self._numbers.get(id(a.memory))
+        if number is None:
+            number = self._numbers[id(a.memory)] = len(self.memories)
+            self.memories.append(a.memory)
+            self.paths.append(path)
+            self.layouts.append([])
+        self.layouts[number].append(a.layout)
+        return Shown(number, a.layout)
+
+
+def attributes(value: Any) -> tuple[str, ...] | None:
+    """The names of the attributes that make an object; None for what is not looked into."""
+    if isinstance(value, (*_PLAIN, *_CLOSED, np.ndarray, CompositeValue, float)):
+        return None
+    if isinstance(value, Struct):
+        return tuple(type(value).fields)
+    module = type(value).__module__
+    if module.partition(".")[0] in ("jwarp", "jax", "jaxlib", "numpy", "builtins"):
+        return None
+    found = getattr(value, "__dict__", None)
+    names = list(found) if found is not None else []
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        names += [n for n in ((slots,) if isinstance(slots, str) else slots) if hasattr(value, n) and n != "__dict__"]
+    if found is None and not names:
+        return None
+    return tuple(dict.fromkeys(names))
+
+
+def whole_of(layouts: list[View]) -> View:
+    """A contiguous view of all that some views of one memory show."""
+    low, high = min(v.bounds[0] for v in layouts), max(v.bounds[1] for v in layouts)
+    for layout in layouts:
+        if layout.is_contiguous and layout.bounds == (low, high):
+            return layout
+    first = scalar_of(min(layouts, key=lambda v: v.dtype.itemsize).element)
+    itemsize = first.dtype.itemsize
+    return View(first, ((high - low) // itemsize,), (itemsize,), low)
+
+
+class Writer:
+    """Makes trees of shapes: `memories` by number, with what is to be subtracted from offsets, and `values`."""
+
+    def __init__(self, memories: list[tuple[Memory, int]], values: list[Any]):
+        self.memories, self.values = memories, values
+        self._objects: dict[int, Any] = {}
+
+    def make(self, node: Node) -> Any:
+        """The tree of a shape."""
+        match node:
+            case Fixed(value):
+                return value.value
+            case Leaf(number):
+                return self.values[number]
+            case Shown(number, layout):
+                memory, start = self.memories[number]
+                return array.of(memory, View(layout.element, layout.shape, layout.strides, layout.offset - start))
+            case Listed(kind, items):
+                made: list[Any] = [self.make(item) for item in items]
+                if kind is list:
+                    return made
+                build: Any = kind
+                return build(*made) if hasattr(kind, "_fields") else build(made)
+            case Mapped(kind, keys, items):
+                found = dict(zip(keys, map(self.make, items), strict=True))
+                return found if kind is dict else _filled(kind, found)
+            case Again(number):
+                return self._objects[number]
+            case Object(kind, names, items, number):
+                made_object: Any = object.__new__(kind)
+                self._objects[number] = made_object
+                for name, item in zip(names, items, strict=True):
+                    object.__setattr__(made_object, name, self.make(item))
+                return made_object
+        raise AssertionError(node)
+
+
+def _filled(kind: type, found: Mapping[Any, Any]) -> Any:
+    made: Any = dict.__new__(kind)
+    made.update(found)
+    return made
+
+
+def changed_paths(before: Node, after: Node, path: str) -> Iterator[str]:
+    """Where two shapes of one tree differ."""
+    if before == after:
+        return
+    match before, after:
+        case Object(_, names, items), Object(_, others, more) if names == others:
+            for name, a, b in zip(names, items, more, strict=True):
+                yield from changed_paths(a, b, f"{path}.{name}")
+        case (Listed(_, items), Listed(_, more)) if len(items) == len(more):
+            for k, (a, b) in enumerate(zip(items, more, strict=True)):
+                yield from changed_paths(a, b, f"{path}[{k}]")
+        case Mapped(_, keys, items), Mapped(_, others, more) if keys == others:
+            for key, a, b in zip(keys, items, more, strict=True):
+                yield from changed_paths(a, b, f"{path}[{key!r}]")
+        case _:
+            yield path
+
+
+def memories_in(node: Node) -> Iterator[int]:
+    """The numbers of the memories that a tree shows."""
+    match node:
+        case Shown(number, _):
+            yield number
+        case Listed(_, items) | Mapped(_, _, items) | Object(_, _, items, _):
+            for item in items:
+                yield from memories_in(item)
+
+
+def values_in(node: Node) -> Iterator[int]:
+    """The numbers of the JAX values in a tree."""
+    match node:
+        case Leaf(number):
+            yield number
+        case Listed(_, items) | Mapped(_, _, items) | Object(_, _, items, _):
+            for item in items:
+                yield from values_in(item)

@@ -1,0 +1,175 @@
+"""Launches on arrays that change which are repeated: on the same arrays, or on others of the same shapes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jwarp.arrays.array import array
+from jwarp.arrays.commands import listeners
+from jwarp.arrays.memory import Memory
+from jwarp.bind.compat import is_not_tracing
+from jwarp.caches import Cache
+from jwarp.config import config
+from jwarp.dispatch import eager
+from jwarp.dispatch.host import Forward
+from jwarp.frontend import options
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.ir.nodes import Param
+from jwarp.types import CompositeValue, Struct, indexedarray
+
+# Launches that an array keeps, the first one that they are given. Others of their arrays are kept alive by them.
+MAX_LAUNCHES = 16
+_SEEN = "seen"
+
+Number = tuple[Any, eager.Convert]  # the array of shape () that the launch reads, and what makes its content
+
+
+class Repeated:
+    """A launch on arrays that stay, with its numbers, which are set each time."""
+
+    __slots__ = ("_lock", "_native", "_numbers", "_written", "changes", "settings")
+
+    def __init__(self, native: Callable[[], Any], written: Sequence[Memory], numbers: Sequence[Number]):
+        self._native, self._written, self._numbers = native, written, numbers
+        self._lock = threading.Lock()
+        self.settings, self.changes = config.settings, options.changes
+
+    def run(self, numbers: Sequence[Any]) -> bool:
+        """Run it with these numbers; False where a number needs a closer look, and then nothing has run."""
+        if not numbers:
+            self._replay()
+            return True
+        with self._lock:
+            for (place, convert), given in zip(self._numbers, numbers, strict=True):
+                made = convert(given)
+                if made is None:
+                    return False
+                place[()] = made
+            self._replay()
+        return True
+
+    def _replay(self) -> None:
+        for memory in self._written:
+            memory.version += 1
+            if memory.keepers:
+                memory.will_write()
+        self._native()
+
+
+def key_of(
+    kernel: Kernel, dim: Any, values: Sequence[Any], block_dim: Any
+) -> tuple[Hashable, Memory | None, list[Any]]:
+    """What must be alike for a launch to be repeated on its arrays, the first one's memory, and the numbers.
+
+    The memory is None where a closer look is needed.
+    """
+    parts: list[Any] = [kernel, dim if type(dim) is int else tuple(dim) if type(dim) is list else dim, block_dim]
+    numbers: list[Any] = []
+    first: Memory | None = None
+    for value in values:
+        kind = type(value)
+        if kind is array:
+            if first is None:
+                first = value.memory
+            parts.append(value.token)
+        elif kind in _NUMBERS:
+            numbers.append(value)
+            parts.append(kind)
+        elif value is None:
+            parts.append(None)
+        elif not _add(value, parts, numbers):
+            return (), None, numbers
+    if first is None:
+        first = next((part.memory for part in parts if type(part) is array), None)
+    return tuple([part.token if type(part) is array else part for part in parts]), first, numbers
+
+
+_NUMBERS = {
+    float, int, bool, np.float32, np.float64, np.float16,
+    *(np.dtype(f"{sign}{size}").type for sign in "iu" for size in (1, 2, 4, 8)),
+}  # fmt: skip
+
+
+def _add(value: Any, parts: list[Any], numbers: list[Any]) -> bool:
+    """Add a vector, matrix or struct to a key and its numbers; False where that needs a closer look."""
+    if type(value) is CompositeValue:
+        numbers.append(value)
+        parts.append((value.shape, value.dtype, value.kind))
+        return True
+    if not isinstance(value, Struct) or isinstance(value, indexedarray):
+        return False
+    parts.append(type(value))
+    for name in type(value).fields:
+        field = getattr(value, name)
+        kind = type(field)
+        if kind is array or field is None:
+            parts.append(field)
+        elif kind in _NUMBERS:
+            numbers.append(field)
+            parts.append(kind)
+        elif not _add(field, parts, numbers):
+            return False
+    return True
+
+
+def _converter(param: Param, value: Any) -> eager.Convert | None:
+    """What makes the number that a parameter is given anew; None where that needs a closer look."""
+    if type(value) in (float, int, bool):
+        return eager.converter(param, type(value))
+    is_same = value.dtype == param.dtype.dtype and np.shape(value) == getattr(param.type, "components", ())
+    return _itself if is_same else None
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any) -> bool:
+    """Repeat a launch, if it has been made ready for these very arrays: whether it has run."""
+    if not listeners.idle or type(inputs) not in _LISTS:
+        return False
+    if outputs is None or outputs == []:
+        values = inputs
+    elif type(outputs) in _LISTS:
+        values = [*inputs, *outputs]
+    else:
+        return False
+    try:
+        key, memory, numbers = key_of(kernel, dim, values, block_dim)
+        if memory is None or memory.plans is None:
+            return False
+        plan = memory.plans.get(key)
+    except (TypeError, AttributeError):  # what cannot be hashed, or an annotation
+        return False
+    if plan is None or plan.settings is not config.settings or plan.changes != options.changes:
+        return False
+    return is_not_tracing() and plan.run(numbers)
+
+
+_LISTS = (list, tuple)
+
+
+def keep(kernel: Kernel, key: Hashable, memory: Memory, command: Any) -> None:
+    """Let a launch be repeated that is run a second time on the same arrays."""
+    if kernel.plans.get(key) is not _SEEN:
+        kernel.plans.keep(key, _SEEN)
+        return
+    ready = command.prepared
+    if type(ready) is not Forward:
+        return
+    numbers: list[Number] = []
+    for p, (param, value) in enumerate(zip(command.kernel.params, command.values, strict=True)):
+        if type(value) in _NUMBERS or type(value) is CompositeValue:
+            convert = _converter(param, value)
+            if convert is None:
+                return
+            numbers.append((ready.run.places[p].array, convert))
+    if memory.plans is None:
+        memory.plans = Cache("launches on an array", MAX_LAUNCHES)
+    plan = Repeated(ready.run.native, command.memories, numbers)
+    memory.plans.keep(key, plan)
+    memory.plans.replace(key, plan)

@@ -1,0 +1,56 @@
+"""Launches on arrays while JAX traces: contents go in, and what comes out is what the arrays hold next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jwarp.arrays.array import array
+from jwarp.arrays.memory import HostMemory
+from jwarp.bind import compat
+from jwarp.bind.calls import bind
+from jwarp.bind.prepare import prepare_arranged
+from jwarp.bind.traced_memory import value_of
+from jwarp.dispatch.aliases import identical, refuse_overlaps
+from jwarp.errors import LaunchError
+from jwarp.frontend.kernel_base import Kernel
+from jwarp.launching.arguments import Matched, without_absent
+from jwarp.launching.program import Program
+from jwarp.wire import Role
+
+
+def run_traced(
+    kernel: Kernel, program: Program, dims: tuple[int, ...], block_dim: int | None, given: Sequence[Any]
+) -> None:
+    """Run a launch on JAX values, which arrays stand for; `given` has one value for each parameter of the IR.
+
+    What enable_backward says is of no account: JAX takes the gradient.
+
+    Raises:
+        KernelTypeError, LaunchError: an argument does not fit, or arrays that JAX does not trace would be written.
+    """
+    program, threads = program.arranged(dims, block_dim)
+    of = {p: a for p, a in enumerate(given) if isinstance(a, array)}
+    for p in program.written:
+        if p in of and isinstance(of[p].memory, HostMemory) and not compat.is_not_tracing():
+            raise LaunchError(
+                f"kernel '{kernel.name}' writes to its parameter '{program.params[p].name}' while JAX traces, and"
+                f" {of[p].memory.made_at} is no part of what is traced",
+                hint="make the array inside of the traced function, or pass it as an argument of wp.functionalize",
+            )
+    same = identical(of, program.written)
+    refuse_overlaps(program, of, same)
+    program = program.merged(tuple(same.items()))
+    values: list[Any] = [value_of(v.memory, v.layout) if p in of else v for p, v in enumerate(given)]
+    roles = tuple(Role.IN_OUT if p in program.written else Role.READ for p in range(len(values)))
+    matched = Matched(roles, tuple(values), program.written)
+    absent = [p for p, value in enumerate(values) if value is None and not program.params[p].is_value]
+    if absent:
+        matched = without_absent(matched, program.params, absent, program.written, in_place=False)
+    made = prepare_arranged(program, threads, matched, block_dim)
+    if not made.launch.results and not program.lasts:
+        return
+    found = bind(made.operands, made.launch, made.zeros, differentiable=True, side_effect=program.lasts)
+    for p, value in zip(made.launch.results, found, strict=True):
+        if p in of:
+            of[p].memory.write(of[p].layout, value)

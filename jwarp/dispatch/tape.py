@@ -1,0 +1,316 @@
+"""What a tape remembers of commands, and the ways back through them: cotangents of arrays, in place in their `grad`."""
+
+from __future__ import annotations
+
+import abc
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jwarp.arrays.array import array
+from jwarp.arrays.commands import Command
+from jwarp.arrays.memory import Kept, place_of_caller
+from jwarp.arrays.writes import Copy, Fill
+from jwarp.dispatch.aliases import overlap
+from jwarp.dispatch.array_adjoint import ArrayAdjoint, will_change
+from jwarp.dispatch.array_reversal import WayBack, read_and_stored
+from jwarp.dispatch.arrays import ArrayLaunch
+from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError
+from jwarp.launching.running import in_one_order
+
+
+class Retained:
+    """Gradients of arrays with `retain_grad` that were overwritten: what writes take away is put back at the end."""
+
+    def __init__(self) -> None:
+        self._taken: list[tuple[array, np.ndarray]] = []
+
+    def watch(self, given: Iterable[array]) -> Callable[[], None]:
+        """A function to call after a write went back, which keeps what that took from the gradients of arrays."""
+        before = [(a.grad, a.grad.host().copy()) for a in given if a.retain_grad and a.grad is not None]
+        return lambda: self._taken.extend((grad, old - grad.host()) for grad, old in before)
+
+    def put_back(self) -> None:
+        """Add what was taken."""
+        for grad, taken in self._taken:
+            added(grad, taken)
+        self._taken.clear()
+
+
+class Entry(abc.ABC):
+    """One command on a tape. `arrays` are those that it is about, `written` those of them that it writes to."""
+
+    arrays: tuple[array, ...] = ()
+    written: tuple[array, ...] = ()
+
+    @abc.abstractmethod
+    def back(self, retained: Retained) -> None:
+        """Take the gradients of what it left to those of what it found.
+
+        Raises:
+            NotDifferentiableError: it has no exact derivative, and what it wrote to has a gradient other than zero.
+        """
+
+
+def entry_of(command: Command) -> Entry | None:
+    """What a tape remembers of a command that is about to run; None where it changes no array of floats."""
+    if isinstance(command, ArrayAdjoint):
+        return AdjointEntry(command)
+    if isinstance(command, ArrayLaunch):
+        return LaunchEntry(command)
+    if isinstance(command, Copy):
+        return CopyEntry(command)
+    return FillEntry(command) if isinstance(command, Fill) else None
+
+
+def has_gradients(a: array) -> bool:
+    """Whether arrays of this type have gradients: their elements are of floats."""
+    return a.layout.dtype.kind not in "biu"
+
+
+class FunctionEntry(Entry):
+    """A function that the program runs on the way back, itself."""
+
+    def __init__(self, function: Callable[[], Any], arrays: Sequence[array]):
+        self.function, self.arrays = function, tuple(arrays)
+
+    def back(self, retained: Retained) -> None:
+        self.function()
+
+
+class FillEntry(Entry):
+    """A fill: what was there before has no gradient."""
+
+    def __init__(self, command: Fill):
+        self.arrays = self.written = (command.array,)
+
+    def back(self, retained: Retained) -> None:
+        (target,) = self.written
+        if target.grad is not None:
+            done = retained.watch(self.written)
+            target.grad.memory.write(target.grad.layout, np.zeros((), target.grad.layout.dtype))
+            done()
+
+
+class CopyEntry(Entry):
+    """A copy: the gradient goes to the source, and what was there before has none."""
+
+    def __init__(self, command: Copy):
+        self.arrays, self.written = (command.dest, command.src), (command.dest,)
+        self.where = place_of_caller()
+
+    def back(self, retained: Retained) -> None:
+        target, source = self.arrays
+        if target.grad is None:
+            return
+        done = retained.watch(self.written)
+        content = target.grad.memory.read(target.grad.layout)
+        flowing = content.copy() if isinstance(content, np.ndarray) else content
+        target.grad.memory.write(target.grad.layout, np.zeros((), target.grad.layout.dtype))
+        if source.grad is not None:
+            layout = source.grad.layout
+            if layout.dtype != flowing.dtype:
+                if not _is_zero(flowing):
+                    raise _placed(
+                        NotDifferentiableError(
+                            f"wp.copy: elements of {source.dtype!r} were copied to an array of {target.dtype!r}, and"
+                            " such a copy of bits has no derivative",
+                            hint="convert them in a kernel, or copy to an array without a gradient",
+                        ),
+                        self.where,
+                    )
+            else:
+                added(source.grad, flowing.reshape(layout.full_shape))
+        done()
+
+
+class AdjointEntry(Entry):
+    """An adjoint launch, which has no derivative on a tape."""
+
+    def __init__(self, launch: ArrayAdjoint):
+        self.kernel, self.where = launch.kernel, place_of_caller()
+        self.arrays = self.written = tuple(launch.gradients)
+
+    def back(self, retained: Retained) -> None:
+        if any(a.grad is not None and not _is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written):
+            raise _placed(
+                NotDifferentiableError(
+                    f"kernel '{self.kernel.name}': an adjoint launch was recorded, and tapes have no second derivative",
+                    self.kernel.span,
+                    "jax.hessian, or jax.grad of jax.grad, of wp.jax_callable gives them",
+                ),
+                self.where,
+            )
+
+
+class LaunchEntry(Entry):
+    """A launch: its arrays, and what was in those that its adjoint reads.
+
+    Where the adjoint is found to read another array later, as more arrays have gradients then, the content must be
+    what it was: `versions` tells.
+    """
+
+    def __init__(self, launch: ArrayLaunch):
+        self.kernel, self.where = launch.kernel, place_of_caller()
+        self.of = {p: a for p, a in enumerate(launch.values) if isinstance(a, array)}
+        self.arrays = tuple(self.of.values())
+        self.written = tuple(self.of[p] for p in launch.program.written if p in self.of)
+        self.versions = {p: a.memory.version for p, a in self.of.items()}
+        self.kept: dict[int, Kept] = {}
+        self.refusal: JwarpError | None = None
+        self.back_through: WayBack | None = None
+        try:
+            self.back_through = WayBack(launch)
+        except LaunchError as error:
+            self.refusal = error
+            return
+        self._prepare()
+        if self.reversal is not None:
+            if self.reversal.program.kernel.order and not self.back_through.program.kernel.order:
+                # Its threads run in the order that those of the adjoint will run in.
+                launch.program = launch.program.on_host().running(in_one_order)
+            self.kept = {p: self.of[p].memory.keep(self.of[p].layout) for p in self.reversal.reads if p in self.of}
+
+    def _moving(self) -> tuple[int, ...]:
+        """The parameters whose gradients are followed."""
+        return tuple(p for p in self.back_through.floats if self.of[p].grad is not None) if self.back_through else ()
+
+    def _prepare(self) -> None:
+        """Find the adjoint for the arrays that have gradients now."""
+        assert self.back_through is not None
+        self.moving, self.refusal, self.reversal = self._moving(), None, None
+        try:
+            self.reversal = self.back_through.reversal(self.moving)
+        except (NotDifferentiableError, LaunchError) as error:
+            self.refusal = error
+
+    def back(self, retained: Retained) -> None:
+        if not any(a.grad is not None for a in self.written):
+            return
+        if self.back_through is not None and self._moving() != self.moving:
+            self._prepare()
+        if not self.kernel.enable_backward:
+            return self._switched_off()
+        if self.refusal is not None:
+            if self._is_asked():
+                raise _placed(self.refusal, self.where)
+            return None
+        if self.back_through is None or self.reversal is None:
+            return None
+        self._refuse_retained(self.back_through)
+        parameters = range(len(self.back_through.values))
+        contents = [self._content(p) if p in self.reversal.reads else None for p in parameters]
+        grads = [self.of[p].grad if p in self.moving else None for p in parameters]
+        done = retained.watch(self.of[p] for p in self.moving if p in self.back_through.written)
+        will_change(grad for grad in grads if grad is not None)
+        self.reversal(contents, [None if grad is None else grad.host() for grad in grads])
+        done()
+        return None
+
+    def _is_asked(self) -> bool:
+        """Whether there are gradients of what it wrote."""
+        return any(a.grad is not None and not _is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written)
+
+    def _content(self, p: int) -> np.ndarray:
+        """What the adjoint reads of a parameter: the content before the launch."""
+        assert self.back_through is not None
+        if p not in self.of:
+            return self.back_through.number(p)
+        kept, of = self.kept.get(p), self.of[p]
+        if kept is not None:
+            return kept.array()
+        if of.memory.version != self.versions[p]:
+            raise _placed(
+                LaunchError(
+                    f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}': the gradient needs what"
+                    " the array held, and it has been written since; nothing was kept, as no array that the launch"
+                    " writes had a gradient when it was recorded",
+                    hint="make the arrays with requires_grad=True before the launch",
+                ),
+                self.where,
+            )
+        return of.host()
+
+    def _switched_off(self) -> None:
+        if self._is_asked():
+            warnings.warn(
+                f"tape.backward passes over a launch of kernel '{self.kernel.name}' ({_place(self.where)}), which was"
+                f" made with enable_backward=False ({self.kernel.span}): gradients through it are missing",
+                KernelWarning,
+                stacklevel=6,
+            )
+
+    def _refuse_retained(self, back: WayBack) -> None:
+        for p in back.written:
+            a = self.of.get(p)
+            if a is not None and a.retain_grad and p in read_and_stored(back.program):
+                raise _placed(
+                    LaunchError(
+                        f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}': the array has"
+                        " retain_grad, and the launch both reads and overwrites it, so that it has a gradient before"
+                        " and another one after",
+                        hint="let the kernel write to another array, or set retain_grad to False",
+                    ),
+                    self.where,
+                )
+
+
+def refuse_aliases(entries: Iterable[Entry]) -> None:
+    """Refuse gradients of memory that is written by an array that has none, or another one, as well.
+
+    Raises:
+        LaunchError: there is such memory.
+    """
+    graded: dict[tuple[int, int, int], array] = {}
+    bare: dict[tuple[int, Any], array] = {}
+    for entry in entries:
+        for a in entry.arrays:
+            if a.grad is not None:
+                distance = a.grad.layout.offset - a.layout.offset
+                graded.setdefault((id(a.memory), id(a.grad.memory), distance), a)
+        for a in entry.written:
+            if a.grad is None and has_gradients(a):
+                bare.setdefault((id(a.memory), a.layout), a)
+    by_memory: dict[int, list[array]] = {}
+    for (memory, _, _), a in graded.items():
+        by_memory.setdefault(memory, []).append(a)
+    for group in by_memory.values():
+        for one, other in itertools.combinations(group, 2):
+            if overlap(one, other):
+                raise LaunchError(
+                    f"two arrays on the tape show the same elements of {one.memory.made_at}, and have gradients of"
+                    " their own",
+                    hint="make views of an array that has a gradient: they have views of it",
+                )
+    for (memory, _), a in bare.items():
+        for other in by_memory.get(memory, ()):
+            if overlap(a, other):
+                raise LaunchError(
+                    f"an array without a gradient was written, which shows elements of {a.memory.made_at}, and another"
+                    " array that shows them has one",
+                    hint="make the view after requires_grad was set: it has a view of the gradient",
+                )
+
+
+def added(grad: array, more: Any) -> None:
+    """Add to a gradient."""
+    memory, layout = grad.memory, grad.layout
+    memory.write(layout, memory.read(layout) + more)
+
+
+def _is_zero(content: Any) -> bool:
+    return isinstance(content, np.ndarray) and not content.any()
+
+
+def _place(where: tuple[str, int]) -> str:
+    return f"{where[0]}:{where[1]}"
+
+
+def _placed(error: JwarpError, where: tuple[str, int]) -> JwarpError:
+    """The error, with where the command was recorded."""
+    made = type(error)(*error.__reduce__()[1])
+    made.add_note(f"recorded on a tape at {_place(where)}")
+    return made

@@ -1,0 +1,511 @@
+"""`wp.functionalize` and `wp.jax_callable`: functions of launches are functions of JAX, compared with jax.numpy."""
+
+import dataclasses
+import enum
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import jwarp as wp
+
+
+@wp.kernel(enable_backward=False)
+def move(x: wp.array[wp.vec3], v: wp.array[wp.vec3], dt: float):
+    i = wp.tid()
+    x[i] = x[i] + dt * v[i]
+
+
+@wp.kernel
+def pull(x: wp.array[wp.vec3], k: wp.array[float], v: wp.array[wp.vec3], dt: float):
+    i = wp.tid()
+    v[i] = v[i] - dt * k[i] * wp.length_sq(x[i]) * x[i]
+
+
+@wp.kernel
+def energies(x: wp.array[wp.vec3], v: wp.array[wp.vec3], e: wp.array[float]):
+    i = wp.tid()
+    e[i] = 0.5 * wp.length_sq(v[i]) + wp.length_sq(x[i])
+
+
+@wp.kernel
+def squares(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] * x[i]
+
+
+@wp.kernel
+def add_to(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] += x[i]
+
+
+@wp.kernel
+def set_both(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    x[i] = 2.0 * y[i]
+    y[i] = x[i] + 1.0
+
+
+class Order(enum.Enum):
+    FIRST = 1
+    SECOND = 2
+
+
+@dataclasses.dataclass
+class Spring:
+    k: wp.array
+    order: Order = Order.FIRST
+
+
+class Model:
+    spring: Spring
+    n: int
+
+    def __init__(self, n):
+        self.spring, self.n = Spring(wp.array(np.linspace(1, 2, n), dtype=float)), n
+        self.table = np.arange(3)
+        self.label = "model"
+
+
+class State:
+    x: wp.array
+
+    def __init__(self, n, seed=0):
+        make = np.random.default_rng(seed)
+        self.x, self.v = (wp.array(make.uniform(-1, 1, (n, 3)), dtype=wp.vec3) for _ in range(2))
+        self.e = wp.zeros(n, dtype=float)
+        self.steps = 0
+
+
+def step(m: Model, s: State, dt: float):
+    before = wp.clone(s.v)
+    wp.launch(pull, m.n, inputs=[s.x, m.spring.k, s.v, dt])
+    wp.launch(move, m.n, inputs=[s.x, before if m.spring.order is Order.FIRST else s.v, dt])
+    s.e.fill_(-1.0)
+    wp.launch(energies, m.n - 1, inputs=[s.x[1:], s.v[1:]], outputs=[s.e[1:]])
+
+
+def numpy_step(k, x, v, dt, order=Order.FIRST):
+    w = v - dt * (k * jnp.sum(x * x, -1))[:, None] * x
+    x = x + dt * (v if order is Order.FIRST else w)
+    e = jnp.full(len(x), -1.0).at[1:].set((0.5 * jnp.sum(w * w, -1) + jnp.sum(x * x, -1))[1:])
+    return x, w, e
+
+
+def values(s):
+    return tuple(wp.to_jax(a) for a in (s.x, s.v, s.e))
+
+
+step_fn = wp.functionalize(step, returns="s")
+N = 4
+
+
+@pytest.fixture
+def m():
+    return Model(N)
+
+
+@pytest.fixture
+def s():
+    return State(N)
+
+
+def assert_same(found, wanted, rtol=1e-5):
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        assert_allclose(a, b, rtol=rtol, atol=1e-6)
+
+
+# functionalize
+
+
+def test_new_objects_come_back_and_arguments_stay(m, s):
+    before = [np.array(a) for a in values(s)]
+    t = step_fn(m, s, 0.1)
+    assert type(t) is State and t is not s and t.steps == 0
+    assert_same(values(t), numpy_step(wp.to_jax(m.spring.k), *before[:2], 0.1))
+    assert_same(values(s), before)
+    step(m, s, 0.1)  # as it runs by itself
+    assert_same(values(t), values(s))
+    t.x.fill_(2.0)  # and goes on
+    wp.launch(move, N, inputs=[t.x, t.v, 0.0])
+    assert_array_equal(t.x.numpy(), 2.0)
+
+
+def test_static_attributes_are_part_of_the_program(m, s):
+    first = step_fn(m, s, 0.1)
+    m.spring.order = Order.SECOND
+    second = step_fn(m, s, 0.1)
+    wanted = numpy_step(wp.to_jax(m.spring.k), *values(s)[:2], 0.1, Order.SECOND)
+    assert_same(values(second), wanted)
+    assert not np.allclose(first.x.numpy(), second.x.numpy())
+    assert len(step_fn._function._traced) >= 2
+
+
+def test_calls_of_one_shape_are_traced_once(m, s):
+    runs = []
+
+    def counted(m, s, dt):
+        runs.append(1)
+        step(m, s, dt)
+
+    f = wp.functionalize(counted, returns="s")
+    for dt in (0.1, 0.2, 0.3):
+        t = f(m, State(N, seed=int(dt * 10)), dt)
+    f(Model(N), t, 0.5)
+    assert len(runs) == 1
+    f(Model(N + 1), State(N + 1), 0.5)
+    assert len(runs) == 2
+
+
+def test_under_jit_scan_and_checkpoint(m, s):
+    k, (x, v, e) = wp.to_jax(m.spring.k), values(s)
+
+    def mine(s, dt):
+        body = jax.checkpoint(lambda s, _: (step_fn(m, s, dt), s.e))
+        return jax.lax.scan(body, s, length=3)
+
+    def wanted(x, v, e, dt):
+        found = []
+        for _ in range(3):
+            found.append(e)
+            x, v, e = numpy_step(k, x, v, dt)
+        return (x, v, e), jnp.stack(found)
+
+    last, seen = jax.jit(mine)(s, 0.1)
+    (last_wanted, seen_wanted) = wanted(x, v, e, 0.1)
+    assert_same(values(last), last_wanted)
+    assert_same(wp.to_jax(seen), seen_wanted)
+
+    def loss(s, dt):
+        return wp.to_jax(mine(s, dt)[0].e).sum()
+
+    found = jax.grad(loss, argnums=(0, 1), allow_int=True)(s, 0.1)
+    by = jax.grad(lambda x, v, dt: wanted(x, v, e, dt)[0][2].sum(), argnums=(0, 1, 2))(x, v, 0.1)
+    assert_same((wp.to_jax(found[0].x), wp.to_jax(found[0].v), found[1]), by, rtol=1e-4)
+
+
+def test_batches_are_launches_of_batches(m):
+    states = [State(N, seed) for seed in range(3)]
+    batch = jax.tree.map(lambda *a: jnp.stack(a), *states)
+    f = jax.vmap(lambda s, dt: step_fn(m, s, dt), in_axes=(0, 0))
+    dts = jnp.array([0.1, 0.2, 0.3])
+    found = f(batch, dts)
+    for b in range(3):
+        one = step_fn(m, states[b], dts[b])
+        assert_same([a[b] for a in values(found)], values(one))
+    text = str(jax.make_jaxpr(lambda s: f(s, dts))(batch))
+    assert text.count("jwarp_launch") == 3 and "scan" not in text
+
+
+def test_gradients_and_tangents(m, s):
+    k, (x, v, _) = wp.to_jax(m.spring.k), values(s)
+
+    def mine(k, x, v, dt):
+        model = wp.replace(m, spring=wp.replace(m.spring, k=k))
+        t = step_fn(model, wp.replace(s, x=x, v=v), dt)
+        return wp.to_jax(t.e).sum() + wp.to_jax(t.x)[0, 0]
+
+    def wanted(k, x, v, dt):
+        x, _, e = numpy_step(k, x, v, dt)
+        return e.sum() + x[0, 0]
+
+    args = (k, x, v, 0.1)
+    assert_same(jax.grad(mine, argnums=(0, 1, 2, 3))(*args), jax.grad(wanted, argnums=(0, 1, 2, 3))(*args), 1e-4)
+    one = tuple(jnp.ones_like(jnp.asarray(a)) for a in args)
+    assert_same(jax.jvp(mine, args, one), jax.jvp(wanted, args, one), 1e-4)
+    assert_same(jax.hessian(mine, argnums=3)(*args), jax.hessian(wanted, argnums=3)(*args), 1e-3)
+
+
+def test_result_and_what_changed_come_back():
+    def f(a, b, c):
+        wp.launch(add_to, 3, inputs=[a, b])
+        return {"a twice": wp.clone(a), "n": c}
+
+    a, b = (wp.array([1.0, 2.0, 3.0], dtype=float) for _ in "ab")
+    result, changed = wp.functionalize(f)(a, b, 7)
+    assert list(changed) == ["b"] and result["n"] == 7
+    assert_array_equal(changed["b"].numpy(), [2, 4, 6])
+    assert_array_equal(result["a twice"].numpy(), [1, 2, 3])
+    assert_array_equal(b.numpy(), [1, 2, 3])
+
+
+def test_arrays_that_are_one_stay_one():
+    def f(d):
+        wp.launch(squares, 2, inputs=[d["part"]], outputs=[d["whole"][2:]])
+        d["again"].flatten()[:1].fill_(9.0)
+
+    whole = wp.array([2.0, 3.0, 4.0, 5.0], dtype=float)
+    found = wp.functionalize(f, returns="d")({"whole": whole, "part": whole[:2], "again": whole.reshape((2, 2))})
+    assert_array_equal(found["whole"].numpy(), [9, 3, 4, 9])
+    assert_array_equal(found["part"].numpy(), [9, 3])
+    assert_array_equal(found["again"].numpy(), [[9, 3], [4, 9]])
+
+
+def test_views_of_all_kinds():
+    @wp.kernel
+    def count_up(x: wp.array2d[float]):
+        i, j = wp.tid()
+        x[i, j] = x[i, j] + float(10 * i + j)
+
+    cuts = [
+        (slice(1, 3), slice(0, 4, 2)),
+        (slice(None), slice(1, 2)),
+        (slice(0, 4, 3), slice(None)),
+        (2,),
+        (slice(2), 3),
+    ]
+    make = np.random.default_rng(0).uniform(size=(4, 5)).astype(np.float32)
+    for cut in cuts:
+        a = wp.array(make, dtype=float)
+
+        def f(a, cut=cut):
+            view = a[cut]
+            view = view if view.ndim == 2 else wp.array(ptr=view.ptr, dtype=float, shape=(view.shape[0], 1),
+                                                         strides=(view.strides[0], 4))  # fmt: skip
+            wp.launch(count_up, view.shape, inputs=[view])
+
+        found = wp.functionalize(f, returns="a")(a)
+        f(a)
+        assert_array_equal(found.numpy(), a.numpy(), err_msg=str(cut))
+
+
+def test_views_by_pointer_and_type():
+    def f(a):
+        flat = wp.array(ptr=a.ptr, dtype=float, shape=(6,), copy=False)
+        wp.launch(squares, 6, inputs=[flat], outputs=[flat])
+        bits = a.view(dtype=wp.vec3).view(dtype=float).flatten().view(dtype=wp.uint32)
+        assert bits.shape == (6,)
+        bits[:1].fill_(0)
+
+    a = wp.array(np.arange(6.0).reshape(2, 3) + 1, dtype=wp.vec3)
+    assert_array_equal(wp.functionalize(f, returns="a")(a).numpy(), [[0, 4, 9], [16, 25, 36]])
+
+
+def test_temporaries_and_lists():
+    def f(items):
+        total = wp.zeros_like(items[0])
+        for x in items:
+            wp.launch(add_to, 3, inputs=[x], outputs=[total])
+        items.append(total)
+
+    found = wp.functionalize(f, returns="items")([wp.ones(3, dtype=float), wp.full(3, 2.0, dtype=float)])
+    assert [a.numpy()[0] for a in found] == [1, 2, 3]
+
+
+def test_attributes_that_are_bound_anew(s):
+    def f(s):
+        s.x, s.v = s.v, s.x
+        s.steps += 1
+        s.extra = wp.zeros(2, dtype=int)
+
+    t = wp.functionalize(f, returns="s")(s)
+    assert t.steps == 1 and s.steps == 0
+    assert_array_equal(t.extra.numpy(), 0)
+
+
+# Pytrees
+
+
+def test_arrays_are_pytrees():
+    a = wp.array(np.arange(6.0).reshape(2, 3), dtype=wp.vec3)
+    (leaf,), tree = jax.tree.flatten(a)
+    assert isinstance(leaf, jax.Array) and leaf.shape == (2, 3)
+    assert tree == jax.tree.structure(wp.zeros(7, dtype=wp.vec3)) != jax.tree.structure(wp.zeros((2, 3), dtype=float))
+    again = jax.tree.unflatten(tree, [leaf])
+    assert again.dtype is wp.vec3 and again.shape == (2,)
+    for anything in (None, 0, object(), jax.ShapeDtypeStruct((2, 3), jnp.float32)):
+        made = jax.tree.unflatten(tree, [anything])
+        assert jax.tree.leaves(made, is_leaf=lambda x: x is None) in ([anything], [])
+    a.fill_(1.0)
+    assert_array_equal(again.numpy(), np.arange(6.0).reshape(2, 3))
+
+
+def test_objects_are_pytrees(m, s):
+    assert jax.tree.structure(State(N, 1)) == jax.tree.structure(s)
+    assert jax.tree.structure(Model(N)) == jax.tree.structure(m)
+    names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(m)]
+    assert names == [".spring.k[<flat index 0>]"]
+    m.table = np.arange(4)
+    assert jax.tree.structure(Model(N)) != jax.tree.structure(m)
+    s.again = s.x
+    t = jax.tree.map(lambda x: x + 1, s)
+    assert t.again is t.x and len(jax.tree.leaves(s)) == 3
+
+
+def test_foreign_class_is_registered_by_hand():
+    class Foreign:
+        def __init__(self):
+            self.a = wp.ones(2, dtype=float)
+
+    holder = Spring(Foreign())
+    wp.register_pytree(Spring)
+    with pytest.raises(wp.KernelTypeError, match=r"Spring.k is an object of Foreign.*cannot take it apart") as error:
+        jax.tree.leaves(holder)
+    assert "wp.register_pytree(Foreign)" in str(error.value)
+    assert wp.register_pytree(Foreign) is Foreign and wp.register_pytree(Foreign) is Foreign
+    assert_array_equal(jax.tree.leaves(holder)[0], 1.0)
+    with pytest.raises(wp.KernelTypeError, match="no class"):
+        wp.register_pytree(3)
+
+
+def test_replace(s):
+    t = wp.replace(s, x=jnp.zeros((2, 3)))
+    assert t.x.shape == (2,) and t.x.dtype is wp.vec3 and t.v is s.v and s.x.shape == (N,)
+    with pytest.raises(wp.KernelTypeError, match="no attribute 'y'"):
+        wp.replace(s, y=1)
+    with pytest.raises(wp.KernelTypeError, match=r"State\.x: .*holds no vec3"):
+        wp.replace(s, x=jnp.zeros((2, 2)))
+
+
+def test_to_and_from_jax():
+    x = jnp.arange(6.0).reshape(2, 3)
+    a = wp.from_jax(x, dtype=wp.vec3)
+    wp.launch(move, 2, inputs=[a, a, 1.0])
+    assert_array_equal(wp.to_jax(a), 2 * x)
+    assert_array_equal(x, np.arange(6.0).reshape(2, 3))
+    b = wp.ones(3, dtype=float)
+    first = wp.to_jax(b)
+    assert wp.to_jax(b) is first
+    b.fill_(2.0)
+    assert_array_equal(first, 1.0)
+    assert_array_equal(jnp.sin(b), np.sin(np.full(3, 2, np.float32)))
+    seen = b.numpy()
+    second = wp.to_jax(b)
+    seen[:] = 3
+    assert_array_equal(second, 2.0)
+    assert_array_equal(wp.to_jax(b), 3.0)
+    with pytest.raises(wp.KernelTypeError, match="64-bit types are off"):
+        wp.to_jax(wp.zeros(2, dtype=wp.float64))
+    with pytest.raises(wp.KernelTypeError, match="expected an array"):
+        wp.to_jax(3)
+
+
+# jax_callable
+
+
+def two_steps(x: wp.array[wp.vec3], v: wp.array[wp.vec3], k: wp.array[float], dt: float, e: wp.array[float]):
+    wp.launch(pull, x.shape, inputs=[x, k, v, dt])
+    wp.launch(move, x.shape, inputs=[x, v, dt])
+    wp.launch(energies, x.shape, inputs=[x, v], outputs=[e])
+
+
+def test_jax_callable():
+    f = wp.jax_callable(two_steps, num_outputs=3, in_out_argnames=["x", "v"], graph_mode=1, vmap_method="sequential")
+    make = np.random.default_rng(0)
+    x, v = (jnp.asarray(make.uniform(size=(N, 3)), jnp.float32) for _ in range(2))
+    k = jnp.ones(N)
+
+    def wanted(x, v, k, dt):
+        v = v - dt * (k * jnp.sum(x * x, -1))[:, None] * x
+        x = x + dt * v
+        return x, v, 0.5 * jnp.sum(v * v, -1) + jnp.sum(x * x, -1)
+
+    assert_same(f(x, v, k, 0.1), wanted(x, v, k, 0.1))
+    assert_same(jax.jit(f)(x, v, k, 0.1), wanted(x, v, k, 0.1))
+    assert_same(jax.grad(lambda *a: f(*a)[2].sum(), argnums=(0, 1, 2, 3))(x, v, k, 0.1),
+                jax.grad(lambda *a: wanted(*a)[2].sum(), argnums=(0, 1, 2, 3))(x, v, k, 0.1), 1e-4)  # fmt: skip
+    xs = jnp.stack([x, 2 * x])
+    assert_same(jax.vmap(f, in_axes=(0, None, None, None))(xs, v, k, 0.1),
+                jax.vmap(wanted, in_axes=(0, None, None, None))(xs, v, k, 0.1))  # fmt: skip
+
+
+def test_output_dims_of_jax_callable():
+    def f(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
+        wp.launch(squares, x.shape, inputs=[x], outputs=[y])
+        wp.copy(z, x, count=2)
+
+    x = jnp.arange(3.0)
+    y, z = wp.jax_callable(f, num_outputs=2, output_dims={"y": 3, "z": (4,)})(x)
+    assert_array_equal(y, x * x)
+    assert_array_equal(z, [0, 1, 0, 0])
+    y, z = wp.jax_callable(f, num_outputs=2)(x, output_dims=5)
+    assert y.shape == z.shape == (5,)
+    with pytest.raises(wp.LaunchError, match="no shape for 'z'"):
+        wp.jax_callable(f, num_outputs=2)(x, output_dims={"y": 3})
+
+
+def test_jax_callable_refuses():
+    def f(x: wp.array[float], y: wp.array[float]):
+        wp.launch(set_both, x.shape, inputs=[x, y])
+
+    x = jnp.ones(3)
+    with pytest.raises(wp.LaunchError, match=r"wp.jax_callable: f changes 'x', and only 'y' come back"):
+        wp.jax_callable(f)(x)
+    with pytest.raises(wp.LaunchError, match="takes 1 arguments"):
+        wp.jax_callable(f)(x, x)
+    with pytest.raises(wp.KernelTypeError, match=r"parameter 'x': expected array\[float32\], got int32\[3\]"):
+        wp.jax_callable(f)(jnp.ones(3, int))
+    with pytest.raises(wp.LaunchError, match="no parameter 'w'"):
+        wp.jax_callable(f, in_out_argnames=["w"])
+    with pytest.raises(wp.LaunchError, match="3 cannot be outputs"):
+        wp.jax_callable(f, num_outputs=3)
+    with pytest.raises(wp.KernelTypeError, match="'x' has no annotation"):
+        wp.jax_callable(lambda x: None)
+
+
+# Errors
+
+
+def test_change_that_does_not_come_back_is_named():
+    def f(a, b):
+        a.spring.k.fill_(2.0)
+        b.x.zero_()
+
+    with pytest.raises(wp.LaunchError, match=r"f changes 'a.spring.k', and only 'b' come back"):
+        wp.functionalize(f, returns="b")(Model(N), State(N))
+
+
+def test_reading_while_tracing_names_the_array(s):
+    def f(s):
+        if s.e.numpy()[0] > 0:
+            s.e.zero_()
+
+    with pytest.raises(wp.LaunchError, match=r"'s.e' stands for a value that JAX traces"):
+        wp.functionalize(f, returns="s")(s)
+
+
+def test_writing_to_arrays_outside_is_refused(s):
+    outside = wp.zeros(N, dtype=float)
+
+    def f(s):
+        wp.launch(squares, N, inputs=[s.e], outputs=[outside])
+
+    with pytest.raises(
+        wp.LaunchError, match=r"writes to its parameter 'y' while JAX traces, and the array made at .*test_"
+    ):
+        wp.functionalize(f, returns="s")(s)
+
+
+def test_arrays_of_another_trace_are_refused():
+    kept = []
+
+    def f(a):
+        kept.append(a)
+        a.zero_()
+
+    wp.functionalize(f, returns="a")(wp.ones(3, dtype=float))
+
+    def g(b):
+        kept[0].zero_()
+        b.zero_()
+
+    with pytest.raises(wp.LaunchError, match="'a' is written while JAX traces another function"):
+        wp.functionalize(g, returns="b")(wp.ones(3, dtype=float))
+
+
+def test_addresses_are_not_calculated_with():
+    def f(a):
+        wp.array(ptr=a.ptr + 4, dtype=float, shape=(2,))
+
+    with pytest.raises(wp.LaunchError, match="the address of 'a' is calculated with"):
+        wp.functionalize(f)(wp.ones(3, dtype=float))
+
+
+def test_names_are_checked():
+    with pytest.raises(wp.KernelTypeError, match="step has no argument 'd'"):
+        wp.functionalize(step, returns="d")
+    with pytest.raises(wp.LaunchError, match="missing a required argument: 's'"):
+        step_fn(Model(N))

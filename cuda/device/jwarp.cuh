@@ -446,6 +446,23 @@ template <class T> JW_INLINE void jw_flush(T* place, T value) {
   }
 }
 
+// Adds to a place that threads of a warp mostly have in common: one of them adds what all have. It is for sums whose
+// old value nobody asks for.
+template <class T> JW_INLINE void jw_atomic_add_together(T* place, T value) {
+#ifndef JW_HOST_SHIM
+  const unsigned all = 0xffffffffu;
+  if (__activemask() == all) {
+    const unsigned long long mine = (unsigned long long)place;
+    if (__all_sync(all, mine == __shfl_sync(all, mine, 0))) {
+      for (int distance = 16; distance > 0; distance /= 2) value = jw_plus(value, __shfl_down_sync(all, value, distance));
+      if ((threadIdx.x & 31) == 0) jw_atomic_add(place, value);
+      return;
+    }
+  }
+#endif
+  jw_atomic_add(place, value);
+}
+
 // ---- failed checks
 
 // Notes a failure, of which the first thread's stays. Sites count from 1.

@@ -4,9 +4,10 @@
     python benchmarks/cuda_counts.py product saxpy  # those whose name contains one of these
 
 A line for each case: PTX instructions a thread, sectors of 32 bytes a thread that warps ask global memory for,
-atomic operations and bytes a thread asks for, and passes over the banks of shared memory (by loads and by stores) beside the fewest that
-their number of requests allows. For products these are of one step along K. These are counts of what NVRTC's PTX
-does, before ptxas makes machine code of it; they are no measured times, and say nothing about caches.
+atomic operations and bytes a thread asks for, and passes over the banks of shared memory (by loads and by stores)
+beside the fewest that their number of requests allows. For products these are of one step along K. These are counts
+of what NVRTC's PTX does, before ptxas makes machine code of it; they are no measured times, and say nothing about
+caches.
 """
 
 from __future__ import annotations

@@ -172,6 +172,31 @@ def test_batches():
 
 
 @wp.kernel
+def narrow_sums(
+    x: wp.array[wp.float16], y: wp.array[wp.bfloat16], sums: wp.array[wp.float16], more: wp.array[wp.bfloat16]
+):
+    i = wp.tid()
+    wp.atomic_add(sums, i % 3, x[i])
+    wp.atomic_add(more, i % 3, y[i])
+
+
+@pytest.mark.parametrize("architecture", ["compute_80", "compute_90"])
+def test_atomic_sums_of_16_bits(architecture):
+    """By an instruction where there is one, also of subnormals; in one order they have the bits of the interpreter."""
+    kernel, rng = narrow_sums.ir(), np.random.default_rng(2)
+    made = PtxKernel(kernel, "flat fast", architecture=architecture)
+    assert "atom.add.noftz.f16" in made.text
+    assert ("atom.add.noftz.bf16" in made.text) == (architecture == "compute_90")
+    scale = np.array([1.0, 1e-6, 30.0] * 10)
+    args = [
+        (rng.normal(size=(30 if k < 2 else 3)) * (scale if k < 2 else 0)).astype(p.dtype.dtype)
+        for k, p in enumerate(kernel.params)
+    ]
+    for x, y in zip(made.run((30,), args), run(made.made.kernel, (30,), args), strict=True):
+        np.testing.assert_array_equal(x.view(np.uint16), y.view(np.uint16))
+
+
+@wp.kernel
 def positive(x: wp.array[float], y: wp.array[float]):
     i = wp.tid()
     assert x[i] > 0.0

@@ -52,7 +52,7 @@ def _element(kind: Any) -> Any:
 _tokens = itertools.count()
 
 # The class of arrays whose elements are structs, which stands above.
-kinds_of_arrays: dict[type, type] = {}
+KINDS_OF_ARRAYS: dict[type, type] = {}
 
 # Applies an operator of kernels to the elements of arrays: `wp.map`, which stands above.
 operate: list[Callable[..., Any]] = []
@@ -127,7 +127,7 @@ class array(Written):
     def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = None, *args: Any, **named: Any) -> Any:
         is_made = data is not None or shape is not None or named.get("ptr") is not None
         if is_made and cls is array and isinstance(dtype, StructType):
-            return object.__new__(kinds_of_arrays[StructType])
+            return object.__new__(KINDS_OF_ARRAYS[StructType])
         return object.__new__(cls)
 
     def __init__(

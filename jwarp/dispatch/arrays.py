@@ -149,7 +149,7 @@ class ArrayLaunch(Command):
         arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
         self.memories = tuple(dict.fromkeys(arrays))
         self._made_of = self.program
-        self._native = made.run if isinstance(made, Forward) else made
+        self._native = made.run.native if isinstance(made, Forward) else made
 
     def replay(self) -> None:
         """Run it as it was prepared."""
@@ -159,7 +159,10 @@ class ArrayLaunch(Command):
             memory.version += 1
             if memory.keepers:
                 memory.will_write()
-        self._native()
+        try:
+            self._native()
+        except ValueError as error:
+            raise LaunchError(f"kernel '{self.kernel.name}': {error}", hint="make the record anew") from None
 
     def change(self, given: Mapping[int, Any]) -> bool:
         """Take other numbers for some parameters as they are written; False where all is to be made anew."""
@@ -172,6 +175,8 @@ class ArrayLaunch(Command):
             parts.update(zip(self.kernel.groups[u], leaves, strict=True))
         if not self.prepared.change(parts):
             return False
+        if isinstance(self.prepared, Forward):
+            self._native = self.prepared.run.native
         self.given = tuple(given.get(u, value) for u, value in enumerate(self.given))
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
         return True

@@ -3,8 +3,8 @@
 A tree is complete and binary, and numbered as a heap: the root is node 1, the children of node k are 2 k and 2 k + 1,
 and of 2^d leaves the first is node 2^d. Leaf j holds the slots from j times the leaf's size on, and slot s the thing
 `items[s]`; nodes without any are points at infinity, which meet nothing. So there are no pointers, and no stack: a bit
-for each level, in `pending`, says whether the sibling of the node there is still to be visited (Laine, Restart Trail for
-Stackless BVH Traversal, HPG 2010).
+for each level, in `pending`, says whether the sibling of the node there is still to be visited (Laine, Restart Trail
+for Stackless BVH Traversal, HPG 2010).
 """
 
 from __future__ import annotations

@@ -10,8 +10,17 @@ from jwarp import optim as optim
 from jwarp import types as types
 from jwarp import utils as utils
 from jwarp.api import device as device
+from jwarp.api.capture import Graph as Graph
+from jwarp.api.capture import ScopedCapture as ScopedCapture
+from jwarp.api.capture import capture_begin as capture_begin
+from jwarp.api.capture import capture_end as capture_end
+from jwarp.api.capture import capture_if as capture_if
+from jwarp.api.capture import capture_launch as capture_launch
+from jwarp.api.capture import capture_while as capture_while
 from jwarp.api.check_grads import check_grads as check_grads
 from jwarp.api.cuda_kernel import cuda_kernel as cuda_kernel
+from jwarp.api.dlpack import from_dlpack as from_dlpack
+from jwarp.api.dlpack import to_dlpack as to_dlpack
 from jwarp.api.dtypes import device_from_jax as device_from_jax
 from jwarp.api.dtypes import device_to_jax as device_to_jax
 from jwarp.api.dtypes import dtype_from_jax as dtype_from_jax
@@ -205,6 +214,13 @@ from jwarp.types import struct as struct
 from jwarp.types import tile as _tile
 from jwarp.types import tile_stack as _tile_stack
 from jwarp.types.composites import transform_expand as transform_expand
+from jwarp.types.textures import Texture1D as Texture1D
+from jwarp.types.textures import Texture2D as Texture2D
+from jwarp.types.textures import Texture3D as Texture3D
+from jwarp.types.textures import TextureAddressMode as TextureAddressMode
+from jwarp.types.textures import TextureFilterMode as TextureFilterMode
+from jwarp.types.textures import TextureResourceFlags as TextureResourceFlags
+from jwarp.types.textures import Volume as Volume
 
 globals().update(_CONSTANTS)
 globals().update(_SCALARS)  # float32, …, and bool, a type here as in Warp

@@ -12,8 +12,17 @@ from jwarp import optim as optim
 from jwarp import types as types
 from jwarp import utils as utils
 from jwarp.api import device as device
+from jwarp.api.capture import Graph as Graph
+from jwarp.api.capture import ScopedCapture as ScopedCapture
+from jwarp.api.capture import capture_begin as capture_begin
+from jwarp.api.capture import capture_end as capture_end
+from jwarp.api.capture import capture_if as capture_if
+from jwarp.api.capture import capture_launch as capture_launch
+from jwarp.api.capture import capture_while as capture_while
 from jwarp.api.check_grads import check_grads as check_grads
 from jwarp.api.cuda_kernel import cuda_kernel as cuda_kernel
+from jwarp.api.dlpack import from_dlpack as from_dlpack
+from jwarp.api.dlpack import to_dlpack as to_dlpack
 from jwarp.api.dtypes import device_from_jax as device_from_jax
 from jwarp.api.dtypes import device_to_jax as device_to_jax
 from jwarp.api.dtypes import dtype_from_jax as dtype_from_jax
@@ -219,6 +228,13 @@ from jwarp.types import indexedarray4d as indexedarray4d
 from jwarp.types import ref as ref
 from jwarp.types import struct as struct
 from jwarp.types.composites import transform_expand as transform_expand
+from jwarp.types.textures import Texture1D as Texture1D
+from jwarp.types.textures import Texture2D as Texture2D
+from jwarp.types.textures import Texture3D as Texture3D
+from jwarp.types.textures import TextureAddressMode as TextureAddressMode
+from jwarp.types.textures import TextureFilterMode as TextureFilterMode
+from jwarp.types.textures import TextureResourceFlags as TextureResourceFlags
+from jwarp.types.textures import Volume as Volume
 
 bool = builtins.bool
 pi: float

@@ -155,12 +155,12 @@ template <class T> struct value {
 // A parameter of the batch element; bytes that are not 0 are true, whatever else they are.
 template <class T> struct reader {
   template <int S, int P> JW_INLINE static T read(const jw_args<S, P>& args, int parameter, long long item) {
-    return *jw_array_by<const T>(jw_shift, args, parameter, item);
+    return *jw_array_of<const T>(args, parameter, item);
   }
 };
 template <> struct reader<bool> {
   template <int S, int P> JW_INLINE static bool read(const jw_args<S, P>& args, int parameter, long long item) {
-    return *jw_array_by<const unsigned char>(jw_shift, args, parameter, item) != 0;
+    return *jw_array_of<const unsigned char>(args, parameter, item) != 0;
   }
 };
 template <class T, int S, int P>
@@ -171,7 +171,7 @@ JW_INLINE value<T> value_of(const jw_args<S, P>& args, int parameter, long long 
 template <class T, class... E, int S, int P>
 JW_INLINE array<T, sizeof...(E)> array_of(const jw_args<S, P>& args, int parameter, long long item,
                                           E... extents) {
-  return {jw_array_by<T>(jw_shift, args, parameter, item), {(int)extents...}};
+  return {jw_array_of<T>(args, parameter, item), {(int)extents...}};
 }
 
 }  // namespace jw

@@ -49,7 +49,7 @@ template <class Op, class T> JW_INLINE T warp_reduce(T value) {
 // Of a block, in all its threads.
 template <class Op, class T> JW_INLINE T block_reduce(T value) {
   __shared__ T parts[32];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const int lane = jw_thread() % 32, warp = jw_thread() / 32, warps = jw_threads() / 32;
   value = warp_reduce<Op>(value);
   __syncthreads();  // until all have read the parts of an earlier call
   if (lane == 0) parts[warp] = value;
@@ -62,7 +62,7 @@ template <class T> struct scanned {
   T before, with, all;
 };
 template <class Op, class T> JW_INLINE scanned<T> warp_scan(T value) {
-  const int lane = threadIdx.x % 32;
+  const int lane = jw_thread() % 32;
   for (int distance = 1; distance < 32; distance *= 2) {
     const T other = __shfl_up_sync(all_lanes, value, distance);
     if (lane >= distance) value = Op::apply(other, value);
@@ -72,7 +72,7 @@ template <class Op, class T> JW_INLINE scanned<T> warp_scan(T value) {
 }
 template <class Op, class T> JW_INLINE scanned<T> block_scan(T value) {
   __shared__ T parts[32];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const int lane = jw_thread() % 32, warp = jw_thread() / 32, warps = jw_threads() / 32;
   const scanned<T> own = warp_scan<Op>(value);
   __syncthreads();
   if (lane == 0) parts[warp] = own.all;

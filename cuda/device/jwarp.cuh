@@ -32,6 +32,10 @@ template <class To, class From> JW_INLINE To jw_bitcast(From from) {
 JW_INLINE float jw_float(unsigned bits) { return jw_bitcast<float>(bits); }
 JW_INLINE double jw_double(unsigned long long bits) { return jw_bitcast<double>(bits); }
 
+// The number of a thread in its block, and how many there are: also where an author's text has axes of its own.
+JW_INLINE int jw_thread() { return int(threadIdx.x); }
+JW_INLINE int jw_threads() { return int(blockDim.x); }
+
 // ---- integers: all of them wrap, and nothing traps or is undefined
 
 template <class T> JW_INLINE T jw_add(T x, T y) { return T(jw_unsigned<T>(x) + jw_unsigned<T>(y)); }
@@ -243,17 +247,19 @@ template <int symbol_count> struct jw_args<symbol_count, 0> {
 };
 
 // Where a thread is: `at` counts the threads of batch element `item`, `thread` goes on counting where the launch
-// repeats them.
+// repeats them. Of a batch with several axes the element alone does not say how far parameters move.
 struct jw_place {
   long long at, thread, item;
+  bool several;
 };
 template <int S, int P> JW_INLINE jw_place jw_locate(const jw_args<S, P>& args, long long n) {
-  jw_place place = {n, n, 0};
-  if (args.total != args.threads) {
-    const long long number = jw_wide_quotient(n, args.threads), lap = jw_wide_quotient(number, args.items);
-    place.at = n - number * args.threads;
-    place.thread = place.at + lap * args.threads;
-    place.item = number - lap * args.items;
+  jw_place place = {n, n, 0, args.items != args.batch[3]};
+  place.item = jw_split(place.at, args.threads);
+  place.thread = place.at;
+  if (place.item >= args.items) {
+    const long long lap = jw_wide_quotient(place.item, args.items);
+    place.thread += lap * args.threads;
+    place.item -= lap * args.items;
   }
   return place;
 }
@@ -270,24 +276,45 @@ JW_INLINE long long jw_shift(const long long* batch, const long long* stride, in
   return bytes + item * stride[0];
 }
 
-// The same as a call, for many parameters and threads that differ in their element.
-__device__ __noinline__ long long jw_shift_call(const long long* batch, const long long* stride, int next,
-                                                long long item) {
-  return jw_shift(batch, stride, next, item);
+// The coordinates of an element along the axes of its batch, and how far a parameter moves by them: `words` are those of
+// the launch, where the parameter's strides begin at `first`, `next` words apart. Calls, since most batches have one
+// axis, and what is inlined for the others would be loaded by all.
+struct jw_coordinates { long long of[4]; };
+__device__ __noinline__ jw_coordinates jw_unravel(const long long* words, long long item) {
+  jw_coordinates at;
+  for (int k = 3; k > 0; --k) {
+    const long long extent = words[4 + k], outer = jw_wide_quotient(item, extent);
+    at.of[k] = item - outer * extent;
+    item = outer;
+  }
+  at.of[0] = item;
+  return at;
+}
+__device__ __noinline__ long long jw_moved(const long long* words, int first, int next, jw_coordinates at) {
+  long long bytes = 0;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) bytes += at.of[k] * words[first + k * next];
+  return bytes;
+}
+// How many bytes each parameter moves to a thread's batch element: what divides is reckoned once for all of them.
+template <int S, int P> JW_INLINE void jw_shifts(const jw_args<S, P>& args, const jw_place& place, long long (&bytes)[P]) {
+  if (place.several) {
+    const long long* words = (const long long*)&args;
+    const jw_coordinates at = jw_unravel(words, place.item);
+#pragma unroll
+    for (int p = 0; p < P; ++p) bytes[p] = jw_moved(words, 8 + S + P + p, P, at);
+  } else {
+#pragma unroll
+    for (int p = 0; p < P; ++p) bytes[p] = place.item * args.strides[3][p];
+  }
 }
 
-// A parameter of the thread's batch element; `shift` is one of the two above.
-template <class T, class F, int S, int P>
-JW_INLINE T* jw_array_by(F shift, const jw_args<S, P>& args, int parameter, long long item) {
+// A parameter of batch element `item`.
+template <class T, int S, int P>
+JW_INLINE T* jw_array_of(const jw_args<S, P>& args, int parameter, long long item) {
   char* array = args.arrays[parameter];
-  if (args.items != 1) array += shift(args.batch, &args.strides[0][parameter], P, item);
+  if (args.items != 1) array += jw_shift(args.batch, &args.strides[0][parameter], P, item);
   return (T*)array;
-}
-template <class T, int S, int P> JW_INLINE T* jw_array(const jw_args<S, P>& args, int parameter, const jw_place& place) {
-  return jw_array_by<T>(jw_shift_call, args, parameter, place.item);
-}
-template <class T, int S, int P> JW_INLINE T jw_scalar(const jw_args<S, P>& args, int parameter, const jw_place& place) {
-  return jw_read(jw_array<const T>(args, parameter, place));
 }
 
 // ---- atomics: each returns what the element held before
@@ -299,6 +326,17 @@ template <> struct jw_word<double> { using type = unsigned long long; };
 
 // Replaces an element by change(element) in one indivisible step.
 template <class T, class F> JW_INLINE T jw_change(T* place, F change) {
+#ifndef JW_HOST_SHIM
+  if constexpr (sizeof(T) == 2) {
+    unsigned short seen = *(volatile unsigned short*)place;
+    while (true) {
+      const T old = T(seen);
+      const unsigned short found = atomicCAS((unsigned short*)place, seen, (unsigned short)change(old));
+      if (found == seen) return old;
+      seen = found;
+    }
+  } else
+#endif
   if constexpr (sizeof(T) < 4) {
     // The element is a part of a word, whose other parts stay.
     using Bits = jw_unsigned<T>;
@@ -346,11 +384,24 @@ template <> JW_INLINE long long jw_atomic_add(long long* place, long long value)
 }
 template <> JW_INLINE float jw_atomic_add(float* place, float value) { return atomicAdd(place, value); }
 template <> JW_INLINE double jw_atomic_add(double* place, double value) { return atomicAdd(place, value); }
+// Of 16 bits by an instruction where there is one: it rounds once, as the sum in 32 bits does.
 template <> JW_INLINE jw_half jw_atomic_add(jw_half* place, jw_half value) {
+#ifndef JW_HOST_SHIM
+  jw_half old;
+  asm volatile("atom.add.noftz.f16 %0, [%1], %2;" : "=h"(old.bits) : "l"(place), "h"(value.bits) : "memory");
+  return old;
+#else
   return jw_change(place, [=](jw_half old) { return jw_to_half(jw_widen(old) + jw_widen(value)); });
+#endif
 }
 template <> JW_INLINE jw_bfloat jw_atomic_add(jw_bfloat* place, jw_bfloat value) {
+#if !defined(JW_HOST_SHIM) && __CUDA_ARCH__ >= 900
+  jw_bfloat old;
+  asm volatile("atom.add.noftz.bf16 %0, [%1], %2;" : "=h"(old.bits) : "l"(place), "h"(value.bits) : "memory");
+  return old;
+#else
   return jw_change(place, [=](jw_bfloat old) { return jw_to_bfloat(jw_widen(old) + jw_widen(value)); });
+#endif
 }
 template <class T> JW_INLINE T jw_atomic_min(T* place, T value) {
   return jw_change(place, [=](T old) { return jw_min(old, value); });
@@ -417,6 +468,23 @@ template <class T> JW_INLINE void jw_flush(T* place, T value) {
   } else if (mine != 0) {
     jw_atomic_add(place, value);
   }
+}
+
+// Adds to a place that threads of a warp mostly have in common: one of them adds what all have. It is for sums whose
+// old value nobody asks for.
+template <class T> JW_INLINE void jw_atomic_add_together(T* place, T value) {
+#ifndef JW_HOST_SHIM
+  const unsigned all = 0xffffffffu;
+  if (__activemask() == all) {
+    const unsigned long long mine = (unsigned long long)place;
+    if (__all_sync(all, mine == __shfl_sync(all, mine, 0))) {
+      for (int distance = 16; distance > 0; distance /= 2) value = jw_plus(value, __shfl_down_sync(all, value, distance));
+      if ((threadIdx.x & 31) == 0) jw_atomic_add(place, value);
+      return;
+    }
+  }
+#endif
+  jw_atomic_add(place, value);
 }
 
 // ---- failed checks

@@ -153,6 +153,21 @@ JW_INLINE constexpr int divisor_up_to(int n, int most) {
   return found;
 }
 
+// Two neighbours of C, read and written together if they begin at a multiple of their width.
+template <class T> struct alignas(2 * sizeof(T)) pair { T first, second; };
+template <bool ACC, class S, class T> JW_INLINE void put_pair(T* place, S first, S second, bool together) {
+  if (!together) {
+    put_sum<ACC>(place, first);
+    put_sum<ACC>(place + 1, second);
+    return;
+  }
+  pair<T> both = {};
+  if (ACC) both = *(const pair<T>*)place;
+  put_sum<ACC>(&both.first, first);
+  put_sum<ACC>(&both.second, second);
+  *(pair<T>*)place = both;
+}
+
 template <class Unit, class TA, class TC, int M, int N, int K, bool TRANSA, bool TRANSB, bool ACC, int NT, int LDA,
           int LDB, int LDC>
 struct tensor_gemm {
@@ -193,14 +208,16 @@ struct tensor_gemm {
       }
     }
     const int lane = lane_number(), g = lane / 4, t = lane % 4;
+    // Of shared memory the compiler knows where it begins.
+    const bool together = LDC % 2 == 0 && (ptx::low_bits(c) & (2 * sizeof(TC) - 1)) == 0;
 #pragma unroll
     for (int i = 0; i < part.m; ++i) {
 #pragma unroll
       for (int j = 0; j < part.n; ++j) {
 #pragma unroll
-        for (int e = 0; e < int(sizeof(typename Unit::C) / sizeof(sums[0][0][0])); ++e) {
-          const int row = m + i * Unit::m + g + e / 2 * 8, column = n + j * Unit::n + 2 * t + e % 2;
-          put_sum<ACC>(c + row * LDC + column, sums[i][j][e]);
+        for (int e = 0; e < int(sizeof(typename Unit::C) / sizeof(sums[0][0][0])); e += 2) {
+          const int row = m + i * Unit::m + g + e / 2 * 8, column = n + j * Unit::n + 2 * t;
+          put_pair<ACC>(c + row * LDC + column, sums[i][j][e], sums[i][j][e + 1], together);
         }
       }
     }

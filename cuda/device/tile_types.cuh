@@ -31,6 +31,10 @@ template <bool ACC, class S, class T> JW_INLINE void put_sum(T* place, S sum) {
   if constexpr (ACC) sum = jw_plus(sum, summand<S>(*place));
   *place = narrow<T>(sum);
 }
+// Where the element of a number is in a tile whose rows of COLUMNS elements are STEP elements apart.
+template <int COLUMNS, int STEP, class I> JW_INLINE I placed(I number) {
+  return number + number / COLUMNS * (STEP - COLUMNS);
+}
 
 JW_INLINE constexpr int least(int x, int y) { return x < y ? x : y; }
 JW_INLINE constexpr int parts(int whole, int part) { return (whole + part - 1) / part; }

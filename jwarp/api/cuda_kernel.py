@@ -14,7 +14,7 @@ from jwarp.frontend.cuda_kernel import Definition, Grid, HandwrittenKernel
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
-from jwarp.launching.handwritten import read_block, read_grid, read_shared
+from jwarp.launching.handwritten import read_grid, read_shape, read_shared
 from jwarp.launching.handwritten_adjoint import parameters_of
 from jwarp.types import StructArrayType, StructType, Type, as_type
 
@@ -32,7 +32,7 @@ def cuda_kernel(
     cpu: Kernel | Callable | None = None,
     options: Sequence[str] = (),
     headers: Headers = None,
-    block_dim: int = 256,
+    block_dim: int | tuple[int, ...] = 256,
     grid: Grid = None,
     shared_bytes: int | Callable[[tuple[int, ...]], int] = 0,
 ) -> HandwrittenKernel:
@@ -59,9 +59,10 @@ def cuda_kernel(
             the inputs that returns the outputs; it may have `*, dim, output_shapes`.
         options: More options for NVRTC.
         headers: Texts of headers by the name they are included by; or folders, where they are looked for.
-        block_dim: Threads of a block, unless the launch says.
+        block_dim: Threads of a block, unless the launch says; or those along (x, y) or (x, y, z), for a function
+            that looks at `threadIdx.y`.
         grid: Blocks along x, or along (x, y), or a function of the launch dimensions that returns this. Default: a
-            thread to each index of the launch.
+            thread to each index of the launch; of blocks along (x, y), its last dimension lies along x.
         shared_bytes: Dynamic shared memory of a block, or a function of the launch dimensions.
 
     Raises:
@@ -96,10 +97,11 @@ def cuda_kernel(
     if not written:
         raise LaunchError(f"kernel '{name}' has no outputs, so nothing that it does could be seen")
     texts, more = _read_headers(name, headers)
+    block, shape = read_shape(name, block_dim)
     definition = Definition(
         name, text, file, irs, written, in_outs,
         options=_read_options(name, options), headers=texts, folders=(*folders, *more),
-        block_dim=read_block(name, block_dim), grid=_read_grid(grid),
+        block_dim=block, block_shape=shape, grid=_read_grid(grid),
         shared_bytes=shared_bytes, adjoint=as_kernel(adjoint), cpu=as_kernel(cpu), span=_caller(),
     )  # fmt: skip
     if grid is not None and not callable(grid):

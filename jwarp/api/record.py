@@ -311,7 +311,7 @@ class Launch(Record):
             if listeners.idle:
                 command.replay()
             else:
-                submit(command)
+                submit(command if listeners.capture is None else copy.copy(command))
             return None
         if self._ready is None:
             try:

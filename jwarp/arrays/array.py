@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy as copying
+import ctypes
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +18,7 @@ from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import Written, array_type, wanted_type
+from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
 from jwarp.types.arrays import element_of
 
 
@@ -48,6 +50,9 @@ def _element(kind: Any) -> Any:
 
 # Numbers of arrays, each of which only one has.
 _tokens = itertools.count()
+
+# The class of arrays whose elements are structs, which stands above.
+KINDS_OF_ARRAYS: dict[type, type] = {}
 
 # Applies an operator of kernels to the elements of arrays: `wp.map`, which stands above.
 operate: list[Callable[..., Any]] = []
@@ -118,6 +123,12 @@ class array(Written):
         if isinstance(given, tuple) and len(given) == 2:
             given, ndim = given
         return _ArrayAnnotation(given, ndim)
+
+    def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = None, *args: Any, **named: Any) -> Any:
+        is_made = data is not None or shape is not None or named.get("ptr") is not None
+        if is_made and cls is array and isinstance(dtype, StructType):
+            return object.__new__(KINDS_OF_ARRAYS[StructType])
+        return object.__new__(cls)
 
     def __init__(
         self,
@@ -321,7 +332,9 @@ class array(Written):
         if len(keys) > self.ndim:
             raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)")
         if any(isinstance(k, array) for k in keys):
-            raise LaunchError("an array is indexed by integers and slices", hint="wp.indexedarray(a, [indices])")
+            rest = [k for k in keys if not hasattr(k, "__index__")]  # of the axes that are left
+            shown = self[tuple([slice(None) if isinstance(k, array) else k for k in keys])]
+            return indexedarray(shown, [k if isinstance(k, array) else None for k in rest])
         for k in keys:
             if not isinstance(k, slice) and not hasattr(k, "__index__"):
                 raise LaunchError(f"an array is indexed by integers and slices, not by {type(k).__name__}")
@@ -400,6 +413,22 @@ class array(Written):
         flat = self.numpy().reshape((self.size, *self.layout.full_shape[self.ndim :]))
         return flat.tolist() if flat.ndim == 1 else [self.dtype(*row.ravel()) for row in flat]
 
+    def cptr(self) -> Any:
+        """A pointer of ctypes to the numbers of a contiguous array, None without elements.
+
+        Raises:
+            LaunchError: the array is not contiguous.
+        """
+        if not self.size:
+            return None
+        if not self.is_contiguous:
+            raise LaunchError("only contiguous arrays have a pointer to their numbers", hint="a.contiguous() copies")
+        shown = self.numpy()
+        kind = np.ctypeslib.as_ctypes_type(np.uint16 if shown.itemsize == 2 else shown.dtype)
+        found: Any = ctypes.cast(shown.ctypes.data, ctypes.POINTER(kind))
+        found.array = shown  # keeps the memory
+        return found
+
     def zero_(self) -> None:
         """Set all elements to zero."""
         submit(Fill(self, np.zeros((), self.layout.dtype)))
@@ -423,6 +452,36 @@ class array(Written):
         into, out = copy_range(self, source, 0, 0, 0)
         if out.size:
             submit(Copy(self.seen(into), source.seen(out)))
+
+    def __reduce__(self) -> Any:
+        if self.device is None:
+            return _restored_annotation, (self.dtype, self.ndim)
+        gradient = None if self._grad is None else self._grad.numpy().copy()
+        own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
+        return _restored, (self.numpy().copy(), self.dtype, self.shape, gradient, self._retain_grad), own
+
+    def __setstate__(self, own: dict[str, Any]) -> None:
+        self.__dict__.update(own)
+
+    def __copy__(self) -> array:
+        made = self.seen(self.layout)
+        made.__dict__.update({name: value for name, value in self.__dict__.items() if name not in _OWN})
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> array:
+        make, given, *state = self.__reduce__()
+        made: array = make(*given)
+        if state:
+            made.__setstate__(copying.deepcopy(state[0], memo))
+        return made
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The memory as other libraries take it, which is not copied."""
+        return self.numpy().__dlpack__(**{name: x for name, x in options.items() if x is not None and x != -1})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """This computer's memory, as DLPack names it."""
+        return 1, 0
 
     def __jax_array__(self) -> Any:
         return making.jax_value(self._require_data(), self.layout)
@@ -453,6 +512,22 @@ class array(Written):
     def __pos__(self) -> array:
         made: array = operate[0]("pos", self)
         return made
+
+
+_OWN = {
+    "memory", "layout", "dtype", "shape", "strides", "ndim", "size", "device", "token", "_host", "_grad", "_retain_grad"
+}  # fmt: skip
+
+
+def _restored(content: Any, dtype: Any, shape: Any, gradient: Any, retain_grad: bool) -> array:
+    made = array(content, dtype=dtype, shape=shape, requires_grad=gradient is not None, retain_grad=retain_grad)
+    if made.grad is not None:
+        made.grad.assign(gradient)
+    return made
+
+
+def _restored_annotation(dtype: Any, ndim: int) -> array:
+    return array(dtype=dtype, ndim=ndim)
 
 
 class _Deleting:

@@ -10,11 +10,12 @@ from jwarp.arrays import making
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import listeners, submit
 from jwarp.arrays.content import read_element
+from jwarp.arrays.struct_array import StructArray, both_leaves
 from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, copy_range
 from jwarp.devices import get_device
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import CompositeValue, Struct, bool_, float32, from_dtype, int32, matrix, vector
+from jwarp.types import CompositeValue, Struct, StructType, bool_, float32, from_dtype, int32, matrix, vector
 
 
 def empty(
@@ -74,12 +75,17 @@ def _made(
     extents = read_shape(0 if shape is None else shape)
     if not extents:
         raise LaunchError(f"wp.{name}: an array has at least one dimension", hint="shape=1 is an array of one element")
-    layout = View.whole(read_element(dtype), extents)
+    element = read_element(dtype)
+    if isinstance(element, StructType):
+        return array(shape=extents, dtype=element, strides=strides, requires_grad=requires_grad)
+    layout = View.whole(element, extents)
     if strides is not None:
         layout = View(layout.element, extents, tuple(map(int, strides)))
         if len(layout.strides) != len(extents) or layout.bounds[0] < 0:
             raise LaunchError(f"wp.{name}: the strides of a new array are one for each dimension, and not negative")
     made = array.of(making.allocate(layout, zeroed=zeroed), layout)
+    if zeroed and listeners.capture is not None:
+        made.zero_()  # each time that the capture runs
     if requires_grad:
         made.requires_grad = True
     if retain_grad:
@@ -228,6 +234,10 @@ def copy(
         LaunchError: the range is outside of an array, or the shapes differ and an array is not contiguous.
     """
     target, source = _array(dest, "copy"), _array(src, "copy")
+    if isinstance(target, StructArray) or isinstance(source, StructArray):
+        for into_part, part in both_leaves(target, source):
+            copy(into_part, part, dest_offset, src_offset, count)
+        return
     into, out = copy_range(target, source, dest_offset, src_offset, count)
     if out.size:
         submit(Copy(target if into is target.layout else target.seen(into),

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import numpy as np
+
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import listeners
 from jwarp.arrays.memory import Memory
@@ -16,6 +18,8 @@ from jwarp.dispatch import eager
 from jwarp.dispatch.host import Forward
 from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.ir.nodes import Param
+from jwarp.types import CompositeValue, Struct, indexedarray
 
 # Launches that an array keeps, the first one that they are given. Others of their arrays are kept alive by them.
 MAX_LAUNCHES = 16
@@ -72,14 +76,56 @@ def key_of(
             if first is None:
                 first = value.memory
             parts.append(value.token)
-        elif kind is float or kind is int or kind is bool:
+        elif kind in _NUMBERS:
             numbers.append(value)
             parts.append(kind)
         elif value is None:
             parts.append(None)
-        else:
+        elif not _add(value, parts, numbers):
             return (), None, numbers
-    return tuple(parts), first, numbers
+    if first is None:
+        first = next((part.memory for part in parts if type(part) is array), None)
+    return tuple([part.token if type(part) is array else part for part in parts]), first, numbers
+
+
+_NUMBERS = {
+    float, int, bool, np.float32, np.float64, np.float16,
+    *(np.dtype(f"{sign}{size}").type for sign in "iu" for size in (1, 2, 4, 8)),
+}  # fmt: skip
+
+
+def _add(value: Any, parts: list[Any], numbers: list[Any]) -> bool:
+    """Add a vector, matrix or struct to a key and its numbers; False where that needs a closer look."""
+    if type(value) is CompositeValue:
+        numbers.append(value)
+        parts.append((value.shape, value.dtype, value.kind))
+        return True
+    if not isinstance(value, Struct) or isinstance(value, indexedarray):
+        return False
+    parts.append(type(value))
+    for name in type(value).fields:
+        field = getattr(value, name)
+        kind = type(field)
+        if kind is array or field is None:
+            parts.append(field)
+        elif kind in _NUMBERS:
+            numbers.append(field)
+            parts.append(kind)
+        elif not _add(field, parts, numbers):
+            return False
+    return True
+
+
+def _converter(param: Param, value: Any) -> eager.Convert | None:
+    """What makes the number that a parameter is given anew; None where that needs a closer look."""
+    if type(value) in (float, int, bool):
+        return eager.converter(param, type(value))
+    is_same = value.dtype == param.dtype.dtype and np.shape(value) == getattr(param.type, "components", ())
+    return _itself if is_same else None
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any) -> bool:
@@ -107,18 +153,28 @@ def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
 _LISTS = (list, tuple)
 
 
+def is_seen(kernel: Kernel, key: Hashable) -> bool:
+    """Whether a launch has been run once on the same arrays."""
+    return kernel.plans.get(key) is _SEEN
+
+
+def see(kernel: Kernel, key: Hashable) -> None:
+    """Note that a launch has been run."""
+    kernel.plans.keep(key, _SEEN)
+
+
 def keep(kernel: Kernel, key: Hashable, memory: Memory, command: Any) -> None:
     """Let a launch be repeated that is run a second time on the same arrays."""
-    if kernel.plans.get(key) is not _SEEN:
-        kernel.plans.keep(key, _SEEN)
+    if not is_seen(kernel, key):
+        see(kernel, key)
         return
     ready = command.prepared
-    if type(ready) is not Forward or command.kernel.has_structs:
+    if type(ready) is not Forward:
         return
     numbers: list[Number] = []
     for p, (param, value) in enumerate(zip(command.kernel.params, command.values, strict=True)):
-        if type(value) in (float, int, bool):
-            convert = eager.converter(param, type(value))
+        if type(value) in _NUMBERS or type(value) is CompositeValue:
+            convert = _converter(param, value)
             if convert is None:
                 return
             numbers.append((ready.run.places[p].array, convert))

@@ -135,7 +135,7 @@ def choice_key(kernel: Any, inputs: Sequence[Any], outputs: Sequence[Any] = ()) 
 
 def _seen(value: Any, is_output: bool) -> Seen:
     """What is known of the type of an argument."""
-    if type(value) is array:
+    if isinstance(value, array):
         return Seen(f"{value!r}", kind=array_of(value.dtype, value.ndim))
     if isinstance(value, Struct):
         return Seen(f"the struct {type(value)!r}", kind=type(value))

@@ -35,6 +35,7 @@ class Definition:
     headers: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
     block_dim: int = 256
+    block_shape: tuple[int, ...] = ()  # of blocks with several axes, x first: their product is `block_dim`
     grid: Grid = None
     shared_bytes: int | Callable[[tuple[int, ...]], int] = 0
     adjoint: Kernel | Callable | None = None

@@ -37,12 +37,43 @@ def configuration(definition: Definition, dims: tuple[int, ...], block_dim: int 
         return Configuration(block, (1, 1), 0)
     grid = definition.grid
     if grid is None:
-        grid = -(-math.prod(dims) // block)
+        grid = _covering(definition, dims, block)
     elif callable(grid):
         grid = grid(dims)
     shared = definition.shared_bytes
     shared = shared(dims) if callable(shared) else shared
     return Configuration(block, read_grid(definition, grid, dims), read_shared(definition.name, shared))
+
+
+def _covering(definition: Definition, dims: tuple[int, ...], block: int) -> Any:
+    """Blocks with a thread to each index of the launch: its last dimension along x, the one before along y."""
+    shape = definition.block_shape
+    if len(shape) < 2 or block != definition.block_dim:
+        return -(-math.prod(dims) // block)
+    if len(dims) != 2 or math.prod(shape[2:]) != 1:
+        raise LaunchError(
+            f"kernel '{definition.name}': blocks of {shape} threads do not say which blocks a launch over {dims} has",
+            hint="give grid=, or launch a kernel with two-dimensional blocks over (rows, columns)",
+        )
+    return -(-dims[1] // shape[0]), -(-dims[0] // shape[1])
+
+
+def read_shape(name: str, block: Any) -> tuple[int, tuple[int, ...]]:
+    """The threads of a block, and along x, y and z if they are given so."""
+    if not isinstance(block, (tuple, list)):
+        return read_block(name, block), ()
+    shape = tuple(_integer(n) or 0 for n in block)
+    if (
+        not 1 <= len(shape) <= 3
+        or any(n < 1 for n in shape)
+        or math.prod(shape) > MAX_BLOCK
+        or max(shape[2:], default=1) > 64
+    ):
+        raise LaunchError(
+            f"kernel '{name}': block_dim must be up to three numbers of threads, of which there are {MAX_BLOCK} in all "
+            f"and 64 along z at most, got {block!r}"
+        )
+    return math.prod(shape), shape
 
 
 def read_block(name: str, block: Any) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.arrays.struct_array import StructArray, fields_of
 from jwarp.errors import KernelTypeError
 from jwarp.types import StructArrayType, StructType, has_arrays
 
@@ -16,6 +17,10 @@ def by_fields(where: str, kind: StructArrayType, value: Any) -> Any:
     Raises:
         KernelTypeError: the fields are not those of the struct, or the array is on a GPU.
     """
+    if isinstance(value, StructArray):
+        if value.dtype is not kind.struct or value.ndim != kind.dims:
+            raise KernelTypeError(f"{where}: expected {kind!r}, got array{value.ndim}d[{value.dtype!r}]")
+        return fields_of(value)
     array = _structured(where, kind, value)
     return value if array is None else _views(where, kind.struct, array)
 

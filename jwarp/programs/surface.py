@@ -108,19 +108,14 @@ _MISSING: dict[str, dict[str, str]] = {
         ),
         "arrays of Omniverse's Fabric": "fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray",
         "surfaces from fields": "MarchingCubes",
-        "arrays outside kernels yet": (
-            "clone copy empty_like from_dlpack to_dlpack from_jax to_jax from_numpy full full_like ones ones_like "
-            "zeros_like fixedarray can_access"
-        ),
+        "arrays outside kernels yet": ("from_jax to_jax fixedarray can_access"),
         "functions of many launches yet": "jax_callable",
-        "captures of launches yet": (
-            "Graph CaptureMode ScopedCapture capture_begin capture_end capture_launch capture_if capture_while"
-        ),
+        "modes of captures": "CaptureMode",
         "queries outside kernels": (
             "BvhQuery BvhQueryTiled HashGridQuery MeshQuery MeshQueryAABB MeshQueryAABBTiled MeshQueryPoint "
             "MeshQueryRay"
         ),
-        "flags of textures": "TextureResourceFlags Texture",
+        "textures (interpolate between the elements of an array)": "Texture",
         "addresses of memory": "address address_of handle",
         "functions that Warp's compiler calls by itself": "array_store store index indexref load view",
         "matrices in one thread by these names (tile_matmul, tile_cholesky)": (

@@ -28,6 +28,8 @@ def kept(value: Any) -> Any:
         return copy
     if isinstance(value, warp_types.indexedarray):
         return _indexed(value, kept(value.data))
+    if isinstance(value, np.ndarray):
+        return value.copy()
     if not isinstance(value, warp_types.array):
         return value
     copy = warp.empty(value.shape, dtype=value.dtype, device="cpu")  # contiguous, and of no subclass

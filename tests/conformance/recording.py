@@ -314,6 +314,10 @@ def _made_up(kind: Any, extents: Sizes, rng: np.random.Generator) -> Any:
         for name, var in kind.vars.items():
             setattr(made, name, _made_up(var.type, extents, rng))
         return made
+    if isinstance(kind, (warp_types.indexedarray, warp_types._IndexedArrayAnnotation)):
+        data = _made_up(warp.array(dtype=kind.dtype, ndim=kind.ndim), extents, rng)
+        rows = [warp.array(rng.permutation(n), dtype=warp.int32, device="cpu") for n in data.shape]
+        return warp.indexedarray(data, rows)
     if isinstance(kind, (warp_types.array, warp_types._ArrayAnnotation)):
         shape = (extents.line,) if kind.ndim == 1 else (extents.grid,) * kind.ndim
         return randomized(warp.zeros(shape, dtype=kind.dtype, device="cpu"), rng, extents.largest)

@@ -18,7 +18,7 @@ def expecting(x: wp.array[float], v: wp.array[wp.vec3], y: wp.array[float]):
     wp.expect_near(v[i], wp.vec3(1.0), tolerance=1e-3)
     wp.expect_eq(v[i], wp.vec3(1.0))
     wp.expect_eq(x[i] > 1.0, True)
-    wp.expect_near(wp.float64(x[i]), wp.float64(2.0), wp.float64(0.5))
+    wp.expect_near(wp.float64(x[i]), 2.0, wp.float64(0.5))
     y[i] = 2.0 * x[i]
 
 

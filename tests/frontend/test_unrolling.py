@@ -115,3 +115,15 @@ def test_a_loop_inside_a_running_loop():
         out[2, i] = n
 
     agrees_with_python(kernel, *arrays())
+
+
+@wp.kernel
+def counted_by_truth(n: wp.array[int]):
+    for _ in range(wp.static(True)):
+        n[0] += 1
+    for _ in range(False):
+        n[0] += 10
+
+
+def test_a_constant_bool_is_a_number_of_trips():
+    assert wp.launch(counted_by_truth, 1, [], [1])[0][0] == 1

@@ -20,6 +20,7 @@ class Lowered:
 
         from jwarp.backend.cuda.compile import CudaKernel
         from jwarp.backend.cuda.handwritten import Handwritten
+        from jwarp.backend.cuda.shared import room_of
         from jwarp.bind import primitive
 
         texts, calls = {}, []
@@ -27,7 +28,7 @@ class Lowered:
 
         def recorded_image(kernel, version, architectures, block_dim=None):
             made = image(kernel, version, architectures, block_dim)
-            texts[made.entry] = kernel.unit(version, made.block).text
+            texts[made.entry] = kernel.unit(version, made.block, room_of(architectures)).text
             return made
 
         def recorded_own_image(kernel, architectures, block):

@@ -283,9 +283,14 @@ class Copies:
         for ids, places, words, groups, access in self.pending:
             done = groups < limit[ids]
             if done.any():
+                run, counts = access.run, access.run.counts
+                if counts is not None:
+                    counts.shared_by_threads("store", ids[done], places[done], 4 * words.shape[1])
+                run.counts = None
                 for k in range(words.shape[1]):
                     at = places[done] + np.uint64(4 * k)
                     access.store("shared", ids[done], at, [np.ascontiguousarray(words[done, k])])
+                run.counts = counts
             if not done.all():
                 kept = ~done
                 left.append((ids[kept], places[kept], words[kept], groups[kept], access))

@@ -104,16 +104,15 @@ class Counts:
     instructions: Counter[str] = field(default_factory=Counter)  # by opcode, of threads
     warp_instructions: int = 0
     sectors: Counter[str] = field(default_factory=Counter)  # of 32 bytes, by "load", "store" and "atomic"
+    accesses: Counter[str] = field(default_factory=Counter)  # of threads to global memory
     bytes: Counter[str] = field(default_factory=Counter)  # that threads asked for
     passes: Counter[str] = field(default_factory=Counter)  # over the banks of shared memory
+    least: Counter[str] = field(default_factory=Counter)  # passes that as many words need at least
     requests: Counter[str] = field(default_factory=Counter)  # of warps to shared memory
-
-    def ran(self, opcode: str, threads: Array) -> None:
-        self.instructions[opcode] += len(threads)
-        self.warp_instructions += len(np.unique(threads >> 5)) if len(threads) < self.threads else self.threads // 32
 
     def global_access(self, kind: str, threads: Array, addresses: Array, width: int) -> None:
         """An element, or neighbours, of `width` bytes for each thread."""
+        self.accesses[kind] += len(threads)
         self.bytes[kind] += width * len(threads)
         first = addresses // np.uint64(SECTOR)
         last = (addresses + np.uint64(width - 1)) // np.uint64(SECTOR)
@@ -131,6 +130,7 @@ class Counts:
         by_bank = np.zeros((where.max() + 1, BANKS), np.int64)
         np.add.at(by_bank, (where, bank), 1)
         self.passes[kind] += int(by_bank.max(axis=1).sum())
+        self.least[kind] += int((-(-by_bank.sum(axis=1) // BANKS)).sum())
         self.requests[kind] += len(by_bank)
 
     def shared_by_threads(self, kind: str, threads: Array, offsets: Array, width: int) -> None:

@@ -19,6 +19,7 @@ from ptx_memory import GlobalMemory
 from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import Unit, compile_unit, toolchain
+from jwarp.backend.cuda.shared import room_of
 from jwarp.config import Settings, config
 from jwarp.ir.nodes import Kernel, written_params
 from jwarp.launching.handwritten import configuration
@@ -50,6 +51,15 @@ def edited(unit: Unit, edits: Mapping[str, str]) -> Unit:
     return dataclasses.replace(unit, text=text, headers=headers)
 
 
+def aligned(values: Any, dtype: np.dtype) -> np.ndarray:
+    """A copy that begins where XLA's arrays do, at a multiple of 64 bytes."""
+    given = np.asarray(values, dtype)
+    memory = np.empty(given.nbytes + 64, np.uint8)
+    made = memory[-memory.ctypes.data % 64 :][: given.nbytes].view(dtype).reshape(given.shape)
+    made[...] = given
+    return made
+
+
 class PtxKernel:
     """A kernel that was generated for CUDA, and compiled to PTX."""
 
@@ -59,7 +69,9 @@ class PtxKernel:
     ):  # fmt: skip
         self.made = CudaKernel(kernel, settings)
         self.kernel, self.block = kernel, kernel.block_dim or block
-        self.unit = edited(self.made.unit(version, self.block), edits or {})
+        room = room_of([architecture])
+        self.shared = self.made.needs_in(room).shared
+        self.unit = edited(self.made.unit(version, self.block, room), edits or {})
         self.text = ptx_of(self.unit, architecture)
         self.machine = Machine(self.text, self.made.entry)
 
@@ -75,7 +87,7 @@ class PtxKernel:
 
         Raises Fault for what a GPU would not do, and RuntimeError for a check of the kernel that fails.
         """
-        arrays = [np.array(a, p.dtype.dtype, order="C") for p, a in zip(self.kernel.params, args, strict=True)]
+        arrays = [aligned(a, p.dtype.dtype) for p, a in zip(self.kernel.params, args, strict=True)]
         failure = np.full(1, 2**64 - 1, np.uint64)
         words = pack(self.kernel.params, arrays, dims, tid_dims=self.kernel.tid_dims, failure=failure)
         self.launch(words, arrays, failure, order, blocks, counts)
@@ -93,8 +105,7 @@ class PtxKernel:
             memory.add(failure, "the note of failures")
         share = 1 if self.kernel.block_dim else self.block
         grid = blocks or max(1, -(-int(words[0]) // share))
-        shared = self.made.needs.shared
-        self.machine.launch(memory, words.tobytes(), (grid,), (self.block,), shared, order, counts)
+        self.machine.launch(memory, words.tobytes(), (grid,), (self.block,), self.shared, order, counts)
         if failure is not None and failure[0] != 2**64 - 1:
             thread, site = divmod(int(failure[0]), 1 << SITE_BITS)
             raise RuntimeError(f"thread {thread}: {self.made.failures[site - 1]}")
@@ -120,7 +131,7 @@ class PtxHandwritten:
         given = [None if p in definition.outputs else next(values) for p in range(len(kernel.params))]
         for p, output in zip(definition.outputs, outputs, strict=True):
             given[p] = np.zeros(output) if isinstance(output, (tuple, int)) else output
-        arrays = [np.array(a, p.dtype.dtype, order="C") for a, p in zip(given, kernel.params, strict=True)]
+        arrays = [aligned(a, p.dtype.dtype) for a, p in zip(given, kernel.params, strict=True)]
         program, _ = program_of(kernel, config.settings).arranged(tuple(dims), None)
         shape = configuration(program.definition, tuple(dims), self.block)
         words = pack(kernel.params, arrays, tuple(dims))

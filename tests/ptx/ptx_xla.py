@@ -24,6 +24,7 @@ import jwarp as wp
 from jwarp import _native
 from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.handwritten import Handwritten
+from jwarp.backend.cuda.shared import room_of
 
 STREAM = 0x101
 WIDTHS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 2, 8: 4, 9: 8, 10: 2, 11: 4, 12: 8, 16: 2}  # of XLA's types, in bytes
@@ -57,7 +58,7 @@ def images_are_stubs(patch: Any) -> None:
 
     def image(kernel: CudaKernel, version: str, architectures: Any, block_dim: int | None = None) -> Any:
         made = compiled(kernel, version, architectures, block_dim)
-        return _registered(made, kernel.unit(version, made.block))
+        return _registered(made, kernel.unit(version, made.block, room_of(architectures)))
 
     def own_image(kernel: Handwritten, architectures: Any, block: int) -> Any:
         return _registered(own_compiled(kernel, architectures, block), kernel.unit(block))

@@ -20,6 +20,7 @@
 #include "python/compiler.h"
 #include "python/gil.h"
 #include "python/gpu_bindings.h"
+#include "python/host_graph.h"
 #include "python/host_launch.h"
 #include "python/wire_format.h"
 #include "xla/cpu_handler.h"
@@ -129,6 +130,11 @@ PYBIND11_MODULE(_native, m) {
       .def("__call__", &jwarp::BoundHostLaunch::run, "Runs the launch without the GIL, on threads of this module.")
       .def("replace", &jwarp::BoundHostLaunch::replace, py::arg("arrays"), py::arg("launch") = py::none(),
            "Replaces arrays, as pairs of number and array, and the launch unless it is None.");
+  py::class_<jwarp::HostGraph>(m, "HostGraph", "Launches on NumPy arrays, copies, loops and branches, run in one call.")
+      .def(py::init<const py::sequence&>(), py::arg("steps"),
+           "Steps are bound launches, pairs (target, source) of arrays, triples (condition, graph, graph) for a branch"
+           " and (condition, graph, None) for a loop.")
+      .def("__call__", &jwarp::HostGraph::run, "Runs the steps without the GIL.");
   jwarp::gpu::add_bindings(m);
   jwarp::cpu::WorkerPool::instance();  // made while no other thread can fork halfway; it has no threads yet
   // Before Python ends, so that no thread runs a kernel whose code is being freed.

@@ -202,6 +202,20 @@ void BoundHostLaunch::run() {
   bound->run(*bound->site, wiring_, program_);
 }
 
+void BoundHostLaunch::check() {
+  if (generation_ != cpu::fork_generation()) {
+    turn_ = std::make_shared<std::mutex>();
+    generation_ = cpu::fork_generation();
+  }
+  bound_->check();
+  if (checked_ != bound_) checked_ = bound_;  // which another thread may be reading
+}
+
+void BoundHostLaunch::run_checked() {
+  const std::lock_guard<std::mutex> lock(*turn_);
+  checked_->run(*checked_->site, wiring_, program_);
+}
+
 void BoundHostLaunch::replace(const std::vector<std::pair<int64_t, py::array>>& arrays, const py::object& launch) {
   const std::shared_ptr<BoundArrays> before = bound_;
   std::vector<py::array> given;

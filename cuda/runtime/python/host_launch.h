@@ -50,6 +50,11 @@ class BoundHostLaunch {
   // Runs the launch; calls from several threads come one after the other. Throws Fault.
   void run();
 
+  // The two halves of `run`: a look at the arrays, with the GIL, and the launch itself, without it. What replaces arrays
+  // meanwhile counts from the next look on.
+  void check();
+  void run_checked();
+
   // Replaces some arrays, by number, and the launch unless it is None: all of it, or nothing if it throws.
   void replace(const std::vector<std::pair<int64_t, pybind11::array>>& arrays, const pybind11::object& launch);
 
@@ -62,6 +67,7 @@ class BoundHostLaunch {
   const Wiring wiring_;
   // Both are only touched with the GIL, so that a running launch keeps what it began with.
   std::shared_ptr<BoundArrays> bound_;
+  std::shared_ptr<BoundArrays> checked_;
   std::shared_ptr<std::mutex> turn_ = std::make_shared<std::mutex>();
   uint64_t generation_;
 };

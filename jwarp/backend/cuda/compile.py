@@ -34,7 +34,7 @@ from jwarp.backend.cuda.nvrtc import (
     toolchain,
 )
 from jwarp.backend.cuda.rules import CUDA_RULES
-from jwarp.backend.cuda.shared import refuse_large
+from jwarp.backend.cuda.shared import LEAST_ROOM, refuse_large, room_of
 from jwarp.backend.cuda.tiles import UNIT_RULES
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
@@ -115,10 +115,12 @@ class CudaKernel(AnalysedKernel):
         needed = self.needed(self.symbol_values(dims, extents))
         return (FLAT if flat else "") + ("either" if needed == VERSIONS else needed[0])
 
-    def unit(self, version: str, block: int) -> Unit:
-        """The text of a version and what it is compiled with."""
-        failures = failure_texts(self.kernel)
-        text = generate(self.proofs, self.entry, version, bounds=self.bounds, block=block, failures=failures)
+    def unit(self, version: str, block: int, room: int = LEAST_ROOM) -> Unit:
+        """The text of a version and what it is compiled with; blocks can have `room` bytes of shared memory."""
+        text = generate(
+            self.proofs, self.entry, version, bounds=self.bounds, block=block, failures=failure_texts(self.kernel),
+            room=room,
+        )  # fmt: skip
         exact = rounds_as_written(self.kernel)
         options = ["--fmad=false"] if exact else []
         if self.settings.fast_math and not exact:
@@ -129,17 +131,25 @@ class CudaKernel(AnalysedKernel):
 
     @functools.cached_property
     def needs(self) -> Needs:
-        """What a kernel with tiles needs, from disk if it is there: to find it out, tiles have to be lowered."""
+        """What a kernel with tiles needs on any GPU."""
+        return self.needs_in(LEAST_ROOM)
+
+    def needs_in(self, room: int) -> Needs:
+        """What a kernel with tiles needs where a block can have `room` bytes of shared memory.
+
+        It is from disk if it is there: to find it out, tiles have to be lowered.
+        """
         if not self.kernel.block_dim:
             return Needs()
-        key = key_of("tiles", "cuda", identity() or "", self.fingerprint, repr(self.bounds))
+        key = key_of("tiles", "cuda", identity() or "", self.fingerprint, repr(self.bounds), str(room))
         known = self._store.load(key)
         if known is not None:
             return Needs.from_bytes(known)
         lowered = self.proofs.kernel
         products = [n for n in walk(lowered.body) if isinstance(n, Op) and n.name == "tile_matmul"]
         made = Needs(
-            shared_of(self.proofs, self.bounds).size, tuple(dict.fromkeys(request_of(lowered, n).key for n in products))
+            shared_of(self.proofs, self.bounds, room).size,
+            tuple(dict.fromkeys(request_of(lowered, n).key for n in products)),
         )
         self._store.save(key, made.to_bytes())
         return made
@@ -155,8 +165,10 @@ class CudaKernel(AnalysedKernel):
             LaunchError: there is no NVRTC, or it does not know an architecture.
         """
         require(f"kernel '{self.kernel.name}'")
+        room = room_of(architectures)
+        needs = self.needs_in(room)
         if self.kernel.block_dim:
-            refuse_large(self.kernel, self.needs.shared, architectures)
+            refuse_large(self.kernel, needs.shared, architectures)
         start, block = time.perf_counter(), self.kernel.block_dim or block_size(block_dim)
         options = [str(getattr(self.settings, name)) for name in CODE_SETTINGS]
         parts = ("cuda", identity() or "", toolchain(), self.fingerprint, version, repr(self.bounds), *options)
@@ -175,16 +187,16 @@ class CudaKernel(AnalysedKernel):
             _images.keep(key, content)
         name, variant = self.kernel.name, self.kernel.variant
         announce(CompileEvent(name, variant, "cuda", time.perf_counter() - start, source, len(content)))
-        for product in self.needs.products:
+        for product in needs.products:
             # Its time and code are parts of the kernel's, in which the compiler has made it.
             announce(CompileEvent(name, f"tile_matmul[{product}]", "cuda", 0.0, source, 0))
         if self.kernel.block_dim:
-            return Image(content, self.entry, block, 0, self.needs.shared, BLOCK_FOR_EACH)
+            return Image(content, self.entry, block, 0, needs.shared, BLOCK_FOR_EACH)
         return Image(content, self.entry, block, BLOCKS_PER_SM if sums_in_registers(self.proofs.kernel) else 0)
 
     def _compiled(self, version: str, architectures: Sequence[str], block: int) -> bytes:
         try:
-            return image_of(self.unit(version, block), architectures)
+            return image_of(self.unit(version, block, room_of(architectures)), architectures)
         except Rejected as rejected:
             raise as_compile_error(rejected, f"kernel '{self.kernel.name}'") from None
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Sequence
 
+from jwarp.analysis.thread_values import common_sums
 from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.native import (
     array_argument,
@@ -76,7 +77,7 @@ class BodyEmitter(Visitor):
         self.tapes: dict[int, Tape] = tapes_of(kernel)
         self.logs: dict[int, Log] = logs_of(kernel)
         self.notes: dict[int, Notes] = notes_of(kernel)
-        self.used = used_values(kernel.body)
+        self.used, self.common = used_values(kernel.body), common_sums(kernel)
         self.inlinable = _used_once_nearby(kernel.body)
         self.values: dict[Value, str] = {}
         self.natives = native_functions(kernel)
@@ -256,7 +257,7 @@ class BodyEmitter(Visitor):
             # 64 bits from the first product on.
             texts = [self.text(i) for i in indices]
             wide = texts[0] if len(texts) == 1 or local is not None else f"(long long){texts[0]}"
-            return f"{name}[{bare(self.offset(node.array, [wide, *texts[1:]]))}]", None
+            return f"{name}[{bare(self.placed(node.array, self.offset(node.array, [wide, *texts[1:]])))}]", None
         places, tests = [], []
         for axis, index in enumerate(indices):
             place = self.name()
@@ -266,7 +267,11 @@ class BodyEmitter(Visitor):
             tests.append(f"jw_inside({place}, {self.extent(node.array, axis)})")
         inside = self.name()
         self.line(f"const bool {inside} = {' & '.join(tests)};")
-        return f"{name}[{self.offset(node.array, places)}]", inside
+        return f"{name}[{self.placed(node.array, self.offset(node.array, places))}]", inside
+
+    def placed(self, array: int, offset: str) -> str:
+        """Where in the memory of an array its element of a number is."""
+        return offset
 
     def load(self, node: Op) -> None:
         assert node.result is not None
@@ -294,7 +299,8 @@ class BodyEmitter(Visitor):
         k = self.name()
         zero = "0" if local.dtype is bool_ else _zero(local.dtype)
         guard = self.guard(node.array, None)
-        self.line(f"{guard}for (int {k} = 0; {k} < {local.size}; ++{k}) {self.names[node.array]}[{k}] = {zero};")
+        element = f"{self.names[node.array]}[{self.placed(node.array, k)}]"
+        self.line(f"{guard}for (int {k} = 0; {k} < {local.size}; ++{k}) {element} = {zero};")
 
     def atomic(self, node: Op) -> None:
         indices = node.indices
@@ -305,7 +311,7 @@ class BodyEmitter(Visitor):
             self.line(f"{total} = {added};")
             return
         element, inside = self.element(node)
-        call = f"jw_{node.name}(&{element}, {', '.join(values)})"
+        call = f"jw_{node.name}{'_together' if id(node) in self.common else ''}(&{element}, {', '.join(values)})"
         if node.result is None or node.result not in self.used:
             self.line(f"{self.guard(node.array, inside)}{call};")
         else:

@@ -14,7 +14,7 @@ from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.native import NATIVE_HEADER, definitions
 from jwarp.backend.cuda.records import declarations
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
-from jwarp.backend.cuda.shared import Shared, lay_out
+from jwarp.backend.cuda.shared import LEAST_ROOM, Shared, lay_out
 from jwarp.backend.cuda.tiles import TileEmitter
 from jwarp.ir.nodes import For, Kernel, Op, failure_texts, has_native_code, walk, written_params
 from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32, uint64
@@ -34,18 +34,21 @@ MAX_SUMS = 16
 SUMMED = (float32, float64, int32, int64, uint32, uint64)
 
 
-def generate(proofs: Proofs, name: str, version: str, *, bounds: bool, block: int, failures: Sequence[str] = ()) -> str:
+def generate(
+    proofs: Proofs, name: str, version: str, *, bounds: bool, block: int, failures: Sequence[str] = (),
+    room: int = LEAST_ROOM,
+) -> str:  # fmt: skip
     """The text of one version of the analysed kernel, whose entry is called `name`.
 
     `fast` tests the accesses that are not proved, `checked` all but those proved without a condition, and
     `either` decides by the condition, which depends on arguments that only the GPU knows. Without `bounds` none
     are tested. `flat fast` and so on are for launches without a batch or repeated threads: they find their
     arrays and coordinates at once. `failures` are the texts of checks, in the order in which the runtime numbers
-    them.
+    them. `room` is how much shared memory a block can have.
     """
     access = version.removeprefix(FLAT)
     kinds = (_FlatBlocks, _Blocks) if proofs.kernel.block_dim else (_Flat, _Entry)
-    entry = kinds[access == version](proofs, name, bounds, block, failures)
+    entry = kinds[access == version](proofs, name, bounds, block, failures, room)
     bodies = [entry.body(v) for v in (("fast", "checked") if access == "either" else (access,))]
     if access == "either":
         holds = _condition(proofs.condition, entry)
@@ -85,10 +88,10 @@ def trusted_accesses(proofs: Proofs, version: str, bounds: bool) -> set[int]:
     return {node for node, condition in proofs.proven.items() if condition == ALWAYS or version == "fast"}
 
 
-def shared_of(proofs: Proofs, bounds: bool) -> Shared:
+def shared_of(proofs: Proofs, bounds: bool, room: int = LEAST_ROOM) -> Shared:
     """The shared memory of a kernel with tiles: one for all of its versions."""
     kernel = proofs.kernel
-    return lay_out(kernel, array_names(kernel), find_copies(kernel, trusted_accesses(proofs, "fast", bounds)).twice)
+    return lay_out(kernel, array_names(kernel), find_copies(kernel, trusted_accesses(proofs, "fast", bounds)), room)
 
 
 def sums_in_registers(kernel: Kernel) -> tuple[tuple, ...]:
@@ -112,8 +115,8 @@ class _Entry:
 
     thread = "place.thread"  # the thread's number in its batch element
 
-    def __init__(self, proofs: Proofs, name: str, bounds: bool, block: int, failures: Sequence[str]):
-        self.failures = failures
+    def __init__(self, proofs: Proofs, name: str, bounds: bool, block: int, failures: Sequence[str], room: int):
+        self.failures, self.room = failures, room
         self.proofs, self.kernel, self.name, self.bounds, self.block = proofs, proofs.kernel, name, bounds, block
         self.sums = sums_in_registers(self.kernel)
         self.names = array_names(self.kernel)
@@ -169,7 +172,11 @@ class _Entry:
 
     def for_each(self) -> list[str]:
         """The arguments that each thread finds: those of its batch element."""
-        return self.arguments("jw_array<{type}>(args, {p}, place)", "jw_scalar<{type}>(args, {p}, place)")
+        if not self.kernel.params:
+            return []
+        own = "args.arrays[{p}] + shift[{p}]"
+        found = [f"long long shift[{len(self.kernel.params)}];", "jw_shifts(args, place, shift);"]
+        return [*found, *self.arguments(f"({{type}}*)({own})", f"jw_read((const {{type}}*)({own}))")]
 
     def flushes_inside(self) -> list[str]:
         return self.flushes("if (args.items != 1) {", "n < args.total")
@@ -180,9 +187,10 @@ class _Entry:
     def constants(self) -> list[str]:
         """What is the same for all threads: extents, and the sums that each starts."""
         extents = self.proofs.symbols.extents
+        # The extents of components are those of the type.
         lines = [
-            f"const int {self.names[p]}_n{axis} = (int)args.symbols[{symbol.index}];"
-            for (p, axis), symbol in extents.items()
+            f"const int {self.names[p]}_n{axis} = {_component_extent(self.kernel.params[p].type, axis) or known};"
+            for (p, axis), known in ((key, f"(int)args.symbols[{s.index}]") for key, s in extents.items())
         ]
         lines += [f"{C_TYPES[self.kernel.array(place[0]).dtype]} {name} = 0;" for place, name in self.total.items()]
         return [*lines, *(f"{self.element(p)}* {self.names[p]}_sum = nullptr;" for p in self.summed)]
@@ -281,7 +289,7 @@ class _Blocks(_Entry):
         copies = find_copies(self.kernel, trusted)
         if not self.shared.twice:
             copies = Copies(copies.of, {})
-        return TileEmitter(self.kernel, trusted, self.failures, self.thread, copies)
+        return TileEmitter(self.kernel, trusted, self.failures, self.thread, copies, self.shared.paddings)
 
     def steps(self) -> list[str]:
         if self.kernel.order:
@@ -290,7 +298,7 @@ class _Blocks(_Entry):
 
     @functools.cached_property
     def shared(self) -> Shared:
-        return shared_of(self.proofs, self.bounds)
+        return shared_of(self.proofs, self.bounds, self.room)
 
     def wrapped(self, body: Sequence[str]) -> list[str]:
         counts = f"{self.proofs.symbols.count}, {len(self.kernel.params)}"
@@ -317,6 +325,11 @@ class _Blocks(_Entry):
 
 class _FlatBlocks(_Blocks, _Flat):
     """The entry of a kernel with tiles for launches without a batch or repeated blocks."""
+
+
+def _component_extent(type: object, axis: int) -> int:
+    """The extent of an axis of components; 0 for an axis of the array."""
+    return type.components[axis - type.dims] if isinstance(type, ArrayType) and axis >= type.dims else 0
 
 
 def _in_order(first: str, step: str) -> list[str]:

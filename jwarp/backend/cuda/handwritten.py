@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import linecache
 import re
 import time
@@ -34,7 +35,7 @@ from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.caches import Cache
 from jwarp.config import Settings
-from jwarp.errors import CompileError, KernelTypeError, KernelWarning, Span
+from jwarp.errors import CompileError, KernelTypeError, KernelWarning, LaunchError, Span
 from jwarp.frontend.cuda_kernel import Definition
 from jwarp.ir.nodes import Kernel, Param
 from jwarp.store import Store, key_of
@@ -53,7 +54,63 @@ _BEFORE = """\
 #undef __grid_constant__
 #define __grid_constant__
 """
+# Blocks with several axes are launched along x: for the author they have the axes that were asked for.
+_SHAPED = """\
+JW_INLINE uint3 jw_thread_index() {{
+  return {{threadIdx.x % {x}u, threadIdx.x / {x}u % {y}u, threadIdx.x / {xy}u}};
+}}
+JW_INLINE uint3 jw_block_shape() {{ return {{{x}u, {y}u, {z}u}}; }}
+#define threadIdx jw_thread_index()
+#define blockDim jw_block_shape()
+"""
+# NVRTC has no headers of the host. What they are included for it has built in, but for these.
+_EMPTY = (
+    "stdio.h", "cstdio", "stdlib.h", "cstdlib", "assert.h", "cassert", "string.h", "cstring", "iostream", "vector",
+    "cuda.h",
+)  # fmt: skip
+_LIMITS = """\
+#pragma once
+#define FLT_MAX 3.402823466e+38f
+#define FLT_MIN 1.175494351e-38f
+#define FLT_EPSILON 1.192092896e-07f
+#define DBL_MAX 1.7976931348623157e+308
+#define DBL_MIN 2.2250738585072014e-308
+#define DBL_EPSILON 2.2204460492503131e-16
+#define INT_MAX 2147483647
+#define INT_MIN (-INT_MAX - 1)
+#define UINT_MAX 4294967295u
+"""
+_INTEGERS = """\
+#pragma once
+typedef signed char int8_t;
+typedef short int16_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned uint32_t;
+typedef unsigned long long uint64_t;
+"""
+_MATHS = """\
+#pragma once
+#define M_PI 3.14159265358979323846
+#define M_PI_2 1.57079632679489661923
+#define M_SQRT2 1.41421356237309504880
+"""
+STUBS = {
+    **dict.fromkeys(_EMPTY, ""), "float.h": _LIMITS, "cfloat": _LIMITS, "limits.h": _LIMITS, "climits": _LIMITS,
+    "stdint.h": _INTEGERS, "cstdint": _INTEGERS, "math.h": _MATHS, "cmath": _MATHS,
+}  # fmt: skip
+# What nvcc knows without a header.
+_KNOWN = """\
+#ifndef JW_HOST_SHIM
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+"""
 _AFTER = """\
+#undef threadIdx
+#undef blockDim
 #undef __global__
 #undef __launch_bounds__
 #undef __grid_constant__
@@ -99,7 +156,7 @@ class Handwritten:
         text = "\n".join(
             [
                 f'#include "{ARRAYS}"',
-                _BEFORE + f"#line 1 {_quoted(given.file)}",
+                self._shaped(block) + _KNOWN + _BEFORE + f"#line 1 {_quoted(given.file)}",
                 given.text.rstrip("\n"),
                 f"#line 1 {_quoted(self._wrapper_file)}",
                 _AFTER,
@@ -107,7 +164,51 @@ class Handwritten:
                 "",
             ]
         )
-        return Unit(text, f"{self.entry}.cu", options, {**names, **given.headers})
+        return Unit(text, f"{self.entry}.cu", options, {**STUBS, **names, **given.headers})
+
+    def _shaped(self, block: int) -> str:
+        """What makes blocks have several axes."""
+        shape = self.definition.block_shape
+        if len(shape) < 2 or block != self.definition.block_dim:
+            return ""
+        x, y, z = (*shape, 1)[:3]
+        return _SHAPED.format(x=x, y=y, z=z, xy=x * y)
+
+    def _bounds(self, block: int) -> str:
+        """The launch bounds of the author's function, if numbers say them, or those of the block."""
+        function = re.escape(re.split(r"[<\s]", self.definition.name)[0].split("::")[-1])
+        found = re.search(rf"__launch_bounds__\s*\(([\d\s,]+)\)\s*(?:void\s+)?{function}\s*\(", self._plain_text)
+        if found is None:
+            return str(block)
+        threads, *others = (int(n) for n in found[1].split(","))
+        if threads < block:
+            raise LaunchError(
+                f"kernel '{self.definition.name}': its __launch_bounds__ say {threads} threads at most, and its blocks "
+                f"have {block}",
+                hint=f"give block_dim={threads}",
+            )
+        return ", ".join(map(str, (block, *others)))
+
+    @functools.cached_property
+    def _plain_text(self) -> str:
+        """The text without comments and what is in quotes, with the same lines."""
+        return _HIDDEN.sub(lambda m: "\n" * m[0].count("\n"), self.definition.text)
+
+    def _refuse_axes(self, code: Code, block: int) -> None:
+        """A function that looks at axes which its blocks do not have does nothing for most of its elements."""
+        if self.definition.block_shape and block == self.definition.block_dim:
+            return
+        named = _OTHER_AXES.search(self._plain_text)
+        if named is None or not re.search(r"%tid\.[yz]", code.ptx):
+            return
+        text = self._plain_text
+        start, line = text.rfind("\n", 0, named.start()) + 1, text.count("\n", 0, named.start()) + 1
+        span = Span(self.definition.file, line, named.start() - start, named.end() - start)
+        raise CompileError(
+            f"kernel '{self.definition.name}' looks at {named[0]}, and its blocks have the axis x alone",
+            span,
+            f"give block_dim=(16, 16), or ({block}, 1) if that is what is meant",
+        )
 
     @property
     def _wrapper_file(self) -> str:
@@ -121,7 +222,7 @@ class Handwritten:
             for p, param in enumerate(self.kernel.params)
         ]
         return [
-            f'extern "C" __global__ void __launch_bounds__({block})',
+            f'extern "C" __global__ void __launch_bounds__({self._bounds(block)})',
             f"{self.entry}(const __grid_constant__ jw_args<{symbols.count}, {len(arguments)}> args) {{",
             "  for (long long item = blockIdx.z; item < args.items; item += gridDim.z) {",
             "    // Shared memory is free for the next element when all threads are done with the last.",
@@ -190,13 +291,16 @@ class Handwritten:
 
     def _codes(self, unit: Unit, architectures: Sequence[str], block: int) -> dict[str, Code]:
         try:
-            return {a: compile_unit(unit, a) for a in architectures}
+            codes = {a: compile_unit(unit, a) for a in architectures}
+            self._refuse_axes(codes[architectures[0]], block)
+            return codes
         except Rejected as rejected:
             first = rejected
         if any(m.file == self._wrapper_file for m in first.messages):
             again = dataclasses.replace(self.unit(block, changes_inputs=True), options=unit.options)
             try:
                 codes = {a: compile_unit(again, a) for a in architectures}
+                self._refuse_axes(codes[architectures[0]], block)
             except Rejected:
                 raise self._error(first) from None
             self._warn_of_inputs()
@@ -260,6 +364,10 @@ class Handwritten:
             parts.append(f"{const}{element}{star} {param.name}")
         return f"__global__ void {re.split('<', self.definition.name)[0]}({', '.join(parts)})"
 
+
+# Comments, and texts and characters in quotes.
+_HIDDEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+_OTHER_AXES = re.compile(r"\bthreadIdx\s*\.\s*[yz]\b")
 
 _DECLARED = {
     **{f"jw::vector<{t}, {n}>": f"{short}{n}" for t, short in (("float", "float"), ("double", "double"), ("int", "int"))

@@ -18,7 +18,7 @@ typeid typename union unsigned using virtual void volatile wchar_t while xor xor
 printf signal index linux unix asm assert threadIdx blockIdx blockDim gridDim warpSize
 """
 # What generated code itself is written with.
-_OWN_WORDS = "args first step place at n item turn lap done arena scratch slot jw"
+_OWN_WORDS = "args first step place shift at n item turn lap done arena scratch slot jw"
 _FUNCTIONS = {name + end for name in (*CUDA_RULES, "fabs", "fmod") for end in ("", "f")}
 RESERVED = frozenset((*_WORDS.split(), *_OWN_WORDS.split(), *_FUNCTIONS))
 # Names of macros are in capitals; the others are of coordinates, sums, records and extents.

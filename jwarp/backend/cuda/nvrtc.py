@@ -171,11 +171,13 @@ def bundle(codes: Mapping[str, Code]) -> bytes:
     Raises:
         LaunchError: there is no nvfatbin, and there are several.
     """
-    *_, newest = codes
+    architectures = list(codes)
+    oldest, newest = architectures[0], architectures[-1]
     if len(codes) == 1:
         return codes[newest].cubin
-    # A GPU newer than all of these starts from the PTX of the newest, which its driver compiles.
-    return _fatbin({a: code.cubin for a, code in codes.items()}, codes[newest].ptx, newest)
+    # A GPU newer than all of these starts from the PTX of the newest, which its driver compiles, and one of another
+    # generation between them from that of the oldest.
+    return _fatbin({a: code.cubin for a, code in codes.items()}, {a: codes[a].ptx for a in (newest, oldest)})
 
 
 def messages_of(log: str) -> tuple[Message, ...]:
@@ -261,7 +263,7 @@ def _read(size: Any, get: Any, program: Any) -> bytes:
     return bytes(content)
 
 
-def _fatbin(cubins: Mapping[str, bytes], ptx: str, newest: str) -> bytes:
+def _fatbin(cubins: Mapping[str, bytes], assemblies: Mapping[str, str]) -> bytes:
     try:
         from cuda.bindings import nvfatbin
 
@@ -274,8 +276,9 @@ def _fatbin(cubins: Mapping[str, bytes], ptx: str, newest: str) -> bytes:
     try:
         for architecture, cubin in cubins.items():
             nvfatbin.add_cubin(handle, cubin, len(cubin), architecture.removeprefix("sm_"), "jwarp")
-        text = ptx.encode() + b"\0"
-        nvfatbin.add_ptx(handle, text, len(text), newest.removeprefix("sm_"), "jwarp", "")
+        for architecture, ptx in assemblies.items():
+            text = ptx.encode() + b"\0"
+            nvfatbin.add_ptx(handle, text, len(text), architecture.removeprefix("sm_"), "jwarp", "")
         content = bytearray(nvfatbin.size(handle))
         nvfatbin.get(handle, content)
     finally:

@@ -12,7 +12,7 @@ from jwarp.backend.cuda.barriers import barriers, first_lane, is_checked, is_com
 from jwarp.backend.cuda.copies import Copies, Copy, Pipeline
 from jwarp.backend.cuda.emit import BodyEmitter
 from jwarp.backend.cuda.rules import C_TYPES, bare, memory_type
-from jwarp.backend.cuda.shared import SCRATCH, SLOT
+from jwarp.backend.cuda.shared import SCRATCH, SLOT, Padding
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import BlockCholesky, BlockMatmul, BlockScan, BlockSolve
 from jwarp.ir.nodes import Const, For, Kernel, Node, Op, Operand, Value, walk
@@ -37,9 +37,10 @@ class TileEmitter(BodyEmitter):
         failures: Sequence[str],
         thread: str,
         copies: Copies,
+        paddings: Mapping[int, Padding],
     ):
         super().__init__(kernel, trusted, failures, thread=thread)
-        self.block_dim, self.copies = kernel.block_dim, copies
+        self.block_dim, self.copies, self.paddings = kernel.block_dim, copies, paddings
         self.waiting = barriers(kernel, copies)
         self.lanes: For | None = None  # the loop with lanes at hand
         self.stages: dict[int, str] = {}  # which of two places the tiles of a loop have, by the id of the loop
@@ -123,9 +124,20 @@ class TileEmitter(BodyEmitter):
             wide = f"(long long){first}"
             offset = bare(self.offset(copy.source, [wide, *others])) if others else wide
             extents = [self.extent(copy.source, axis) for axis in range(copy.axis + 1, len(copy.corner))]
-            stride = " * ".join(["1ll", *extents]) if copy.rows > 1 else str(copy.columns)
+            rows, columns = copy.rows, copy.columns
+            stride = " * ".join(["1ll", *extents])
+            padding = self.paddings.get(copy.target)
+            if rows == 1:
+                if padding is not None:
+                    rows, columns = columns // padding.columns, padding.columns
+                stride = str(columns)
             given = f"{targets[copy.target]}, &{source}[{offset}], {stride}"
-            self.routine("copy_2d_async", type, copy.rows, copy.columns, self.block_dim, given=given)
+            apart = (padding.step,) if padding is not None else ()
+            self.routine("copy_2d_async", type, rows, columns, self.block_dim, *apart, given=given)
+
+    def placed(self, array: int, offset: str) -> str:
+        padding = self.paddings.get(array)
+        return offset if padding is None else f"jw::tile::placed<{padding.columns}, {padding.step}>({bare(offset)})"
 
     def pipelined(self, node: For) -> None:
         """A loop each of whose trips begins to fetch what the next one needs; its tiles have two places in turn."""
@@ -160,7 +172,8 @@ class TileEmitter(BodyEmitter):
         assert local is not None
         if stage == "0":
             return self.names[array]
-        return f"{self.names[array]} + {stage} * {local.size}"
+        size = self.paddings[array].size(local.size) if array in self.paddings else local.size
+        return f"{self.names[array]} + {stage} * {size}"
 
     def trip(self, node: For, names: Sequence[str]) -> None:
         pipeline = self.copies.pipelines.get(id(node))
@@ -231,7 +244,12 @@ class TileEmitter(BodyEmitter):
         types = (C_TYPES[self.kernel.array(x).dtype] for x in arrays)
         flags = (told.transposes.a, told.transposes.b, told.accumulate)
         given = ", ".join(self.names[x] for x in arrays)
-        self.routine("gemm", *types, *extents, *flags, self.block_dim, given=given)
+        steps: tuple[object, ...] = ()
+        if any(x in self.paddings for x in arrays):
+            rows = (told.m if told.transposes.a else told.k, told.k if told.transposes.b else told.n, told.n)
+            apart = (self.paddings[x].step if x in self.paddings else row for x, row in zip(arrays, rows, strict=True))
+            steps = (False, *apart)  # floats are not rounded to TF32
+        self.routine("gemm", *types, *extents, *flags, self.block_dim, *steps, given=given)
 
     def scan(self, node: Op) -> None:
         told = node.told(BlockScan)

@@ -173,25 +173,31 @@ def _square(low: Lowering, x: Any) -> Any:
 
 @primitive("integer_pow")
 def _integer_pow(low: Lowering, equation: Any, array: Scalars) -> Scalars:
-    exponent = equation.params["y"]
+    return low.each(lambda x: whole_power(low, x, equation.params["y"]), array)
 
-    def power(x: Any) -> Any:
-        one = low.number(x.type, 1)
-        found, square, left = None, x, abs(exponent)
-        while left:
-            if left & 1:
-                found = square if found is None else low.op("mul", found, square)
-            left >>= 1
-            square = low.op("mul", square, square) if left else square
-        if found is None:
-            return one
-        return low.op("div", one, found) if exponent < 0 else found
 
-    return low.each(power, array)
+def whole_power(low: Lowering, x: Any, exponent: int) -> Any:
+    """A power by squaring."""
+    one = low.number(x.type, 1)
+    found, square, left = None, x, abs(exponent)
+    while left:
+        if left & 1:
+            found = square if found is None else low.op("mul", found, square)
+        left >>= 1
+        square = low.op("mul", square, square) if left else square
+    if found is None:
+        return one
+    return low.op("div", one, found) if exponent < 0 else found
+
+
+# Up to here, powers by numbers that are known and whole are products.
+_MAX_SQUARED = 8
 
 
 @of_numbers("pow")
 def _pow(low: Lowering, x: Any, y: Any) -> Any:
+    if isinstance(y, Const) and abs(y.value) <= _MAX_SQUARED and y.value == int(y.value):
+        return whole_power(low, x, int(y.value))
     return low.op("pow", x, low.cast(y, x.type))
 
 
@@ -271,7 +277,7 @@ def _is_finite(low: Lowering, x: Any) -> Any:
 
 def bits_of(x: Any, low: Lowering, kind: str = "uint") -> Any:
     """The bits of a number as an integer."""
-    return low.op("bitcast", x, type=SCALARS[f"{kind}{x.type.bits}"])
+    return low.op("bitcast", low.undifferentiated(x), type=SCALARS[f"{kind}{x.type.bits}"])
 
 
 @of_numbers("nextafter")
@@ -326,7 +332,7 @@ def _bitcast(low: Lowering, equation: Any, array: Scalars) -> Scalars:
     kind = scalar_type(equation.params["new_dtype"], "a conversion", low.span)
     if any(x.type.bits != kind.bits for x in array.flat):
         raise low.error("the bits of a number are taken for those of a number of another width", "shift and mask them")
-    return low.each(lambda x: low.op("bitcast", x, type=kind), array)
+    return low.each(lambda x: low.undifferentiated(low.op("bitcast", low.undifferentiated(x), type=kind)), array)
 
 
 @primitive("reduce_precision")

@@ -208,6 +208,8 @@ class Lowering:
 
     def constant(self, value: Any, dtype: Any = None) -> Scalars:
         """A number or array from outside."""
+        if isinstance(value, compat.Tracer):
+            raise self.error("a value that JAX traces elsewhere is used in it", "pass it as an argument")
         implementation = compat.key_implementation(getattr(value, "dtype", None)) if dtype is None else None
         if implementation is not None:
             numbers = self.constant(compat.numbers_of_key(value))

@@ -61,6 +61,8 @@ def _expect_neq(ctx: Context, args: list[Binding], spans: list[Span], span: Span
 
 def _expect_near(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
     a, b, tolerance = args
+    if isinstance(b, Number) and not isinstance(a, (Number, Composite)):
+        b = b.as_type(ctx.scalar(a, span).type, span)  # a literal has the type of what it is compared with
     xs, ys = ctx.scalars(a, span), ctx.scalars(b, span)
     if isinstance(a, Composite) or isinstance(b, Composite):
         fits = isinstance(a, Composite) and isinstance(b, Composite) and a.type is b.type

@@ -126,7 +126,8 @@ def _range_bounds(ctx: Context, node: ast.expr) -> list:
         )
     bounds = [lower(ctx, a) for a in node.args]
     bounds = [b if isinstance(b, Number) else ctx.scalar(b, ctx.span(node), "range bound") for b in bounds]
-    if any(isinstance(b, Number) and (isinstance(b.value, (bool, float))) for b in bounds):
+    bounds = [Number(int(b.value)) if isinstance(b, Number) and isinstance(b.value, bool) else b for b in bounds]
+    if any(isinstance(b, Number) and isinstance(b.value, float) for b in bounds):
         raise KernelTypeError("range() needs integers", ctx.span(node), "convert them: int(x)")
     lo, hi = ([Number(0), *bounds] if len(bounds) == 1 else bounds)[:2]
     return [lo, hi, bounds[2] if len(bounds) == 3 else Number(1)]

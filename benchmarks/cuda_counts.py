@@ -1,0 +1,168 @@
+"""Counts what kernels would do on a GPU, without one: their PTX is run by the machine of the tests, thread by thread.
+
+    python benchmarks/cuda_counts.py                # all cases, a minute or two
+    python benchmarks/cuda_counts.py product saxpy  # those whose name contains one of these
+
+A line for each case: PTX instructions a thread, sectors of 32 bytes a thread that warps ask global memory for,
+atomic operations and bytes a thread asks for, and passes over the banks of shared memory (by loads and by stores)
+beside the fewest that their number of requests allows. For products these are of one step along K. These are counts
+of what NVRTC's PTX does, before ptxas makes machine code of it; they are no measured times, and say nothing about
+caches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path[:0] = [str(TESTS / "helpers"), str(TESTS / "ptx")]
+os.environ.setdefault("JWARP_CACHE_DIR", tempfile.mkdtemp(prefix="jwarp-counts-"))
+
+import numpy as np  # noqa: E402
+from cuda_compiling import bodies, saxpy, stencil  # noqa: E402
+from host import pack  # noqa: E402
+from ptx_checks import Counts  # noqa: E402
+from ptx_running import PtxKernel, aligned  # noqa: E402
+from tile_programs import product  # noqa: E402
+
+import jwarp as wp  # noqa: E402
+from jwarp.config import config  # noqa: E402
+from jwarp.launching.derive import Variant, derive  # noqa: E402
+from jwarp.launching.program import program_of  # noqa: E402
+from jwarp.types import bfloat16, float16, float32, float64  # noqa: E402
+
+BLOCK = 256
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel, or the adjoint of one, under a launch."""
+
+    name: str
+    count: Callable[[], Counts]
+
+
+@wp.kernel
+def polar(x: wp.array[wp.mat33], y: wp.array[wp.mat33]):
+    """One step of an iteration for the polar decomposition: reads and writes a matrix each."""
+    i = wp.tid()
+    m = x[i]
+    y[i] = 0.5 * (m + wp.transpose(wp.inverse(m)))
+
+
+@wp.kernel
+def added(p: wp.array[wp.vec3], v: wp.array[wp.vec3], q: wp.array[wp.vec3]):
+    i = wp.tid()
+    q[i] = p[i] + 0.1 * v[i]
+
+
+def arguments(params: Any, dims: tuple[int, ...]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    shapes = [(*dims[: p.type.dims], *p.type.components) if p.is_array else () for p in params]
+    return [rng.uniform(0.5, 2.0, shape).astype(p.dtype.dtype) for p, shape in zip(params, shapes, strict=True)]
+
+
+def plain(kernel: Any, dims: tuple[int, ...], adjoint: bool = False) -> Callable[[], Counts]:
+    """A launch whose accesses are all proved, by blocks of 256 threads."""
+
+    def count() -> Counts:
+        program = program_of(kernel, config.settings)
+        if adjoint:
+            floats = tuple(k for k, p in enumerate(program.params) if p.dtype.is_float and k not in program.written)
+            variant = Variant("adjoint", floats, program.written, fresh=program.written, for_gpu=True)
+            program = derive(program, variant).program
+        counts = Counts()
+        PtxKernel(program.gpu_kernel, "flat fast", block=BLOCK).run(
+            dims, arguments(program.params, dims), counts=counts
+        )
+        return counts
+
+    return count
+
+
+def batched(kernel: Any, batch: int, dims: tuple[int, ...]) -> Callable[[], Counts]:
+    """The launch under `vmap`, all of whose arrays have the batch axis and whose numbers have none."""
+
+    def count() -> Counts:
+        made, counts = PtxKernel(kernel.ir(), "fast", block=BLOCK), Counts()
+        given = arguments(made.kernel.params, dims)
+        arrays = [aligned(np.stack([a] * batch) if a.ndim else a, a.dtype) for a in given]
+        axes = [(bool(a.ndim),) for a in given]
+        words = pack(made.kernel.params, arrays, dims, tid_dims=made.kernel.tid_dims, batch=(batch,), batched=axes)
+        made.launch(words, arrays, counts=counts)
+        return counts
+
+    return count
+
+
+def step(type_: Any, sums: Any, m: int, n: int, k: int, block: int) -> Callable[[], Counts]:
+    """One step along K of a product of tiles: the difference between launches with two steps and with one."""
+
+    def count() -> Counts:
+        made, found = PtxKernel(product(type_, sums, m, n, k, block), "flat fast"), []
+        for steps in (3, 4):
+            a, b = np.ones((m, steps * k), type_.dtype), np.ones((steps * k, n), type_.dtype)
+            found.append(Counts())
+            made.run((1, 1), [a, b, np.zeros((m, n), sums.dtype)], counts=found[-1])
+        return difference(found[1], found[0])
+
+    return count
+
+
+def difference(x: Counts, y: Counts) -> Counts:
+    made = Counts(x.threads, warp_instructions=x.warp_instructions - y.warp_instructions)
+    for name in ("instructions", "sectors", "accesses", "bytes", "passes", "least", "requests"):
+        getattr(made, name).update(getattr(x, name))
+        getattr(made, name).subtract(getattr(y, name))
+    return made
+
+
+CASES = (
+    Case("saxpy", plain(saxpy, (1024,))),
+    Case("saxpy, vmap of 8", batched(saxpy, 8, (128,))),
+    Case("saxpy, adjoint", plain(saxpy, (1024,), adjoint=True)),
+    Case("vec3 added", plain(added, (1024,))),
+    Case("vec3 added, vmap of 8", batched(added, 8, (128,))),
+    Case("polar step of mat33", plain(polar, (1024,))),
+    Case("polar step of mat33, adjoint", plain(polar, (1024,), adjoint=True)),
+    Case("stencil of 7 points", plain(stencil, (8, 16, 32))),
+    Case("stencil of 7 points, adjoint", plain(stencil, (8, 16, 32), adjoint=True)),
+    Case("n-body, 256 of 256", plain(bodies, (256,))),
+    Case("n-body, adjoint", plain(bodies, (256,), adjoint=True)),
+    Case("product f16 128x128x64", step(float16, float32, 128, 128, 64, 256)),
+    Case("product bf16 64x64x64", step(bfloat16, float32, 64, 64, 64, 128)),
+    Case("product f32 64x64x32", step(float32, float32, 64, 64, 32, 128)),
+    Case("product f64 64x64x16", step(float64, float64, 64, 64, 16, 128)),
+)  # fmt: skip
+
+
+def lines(names: list[str]) -> Iterator[str]:
+    yield f"{'case':30}{'instructions':>13}{'sectors':>9}{'atomics':>8}{'bytes':>8}{'passes':>9}{'fewest':>8}"
+    for case in CASES:
+        if names and not any(name in case.name for name in names):
+            continue
+        c = case.count()
+        threads = max(1, c.threads)
+        moved = (c.sectors["load"] + c.sectors["store"]) / threads
+        yield (
+            f"{case.name:30}{c.per_thread:13.1f}{moved:9.2f}{c.accesses['atomic'] / threads:8.2f}"
+            f"{sum(c.bytes.values()) / threads:8.1f}{sum(c.passes.values()):9}{sum(c.least.values()):8}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="cases whose name contains one of these")
+    for line in lines(parser.parse_args().names):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

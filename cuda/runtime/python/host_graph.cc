@@ -1,0 +1,145 @@
+// Running a graph: all launches are looked at first, with the GIL, and then run without it.
+#include "python/host_graph.h"
+
+#include <Python.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "python/gil.h"
+
+namespace py = pybind11;
+
+namespace jwarp {
+namespace {
+
+// Trips of a loop between two looks for a signal: a look takes the GIL.
+constexpr int64_t kTripsPerLook = 1024;
+
+// A copy of elements of any strides.
+struct Copy {
+  char* target;
+  const char* source;
+  int64_t item;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> into;
+  std::vector<int64_t> from;
+
+  Copy(const py::array& target_array, const py::array& source_array)
+      : target(static_cast<char*>(py::array(target_array).mutable_data())),
+        source(static_cast<const char*>(source_array.data())),
+        item(target_array.itemsize()) {
+    const bool same = target_array.ndim() == source_array.ndim() && item == source_array.itemsize() &&
+                      std::equal(target_array.shape(), target_array.shape() + target_array.ndim(),
+                                 source_array.shape());
+    if (!same) throw py::value_error("jwarp: a copy is between arrays of one shape and element size");
+    for (py::ssize_t axis = 0; axis < target_array.ndim(); ++axis) {
+      shape.push_back(target_array.shape(axis));
+      into.push_back(target_array.strides(axis));
+      from.push_back(source_array.strides(axis));
+    }
+    // The innermost axes that lie one after the other on both sides are one longer element.
+    while (!shape.empty() && into.back() == item && from.back() == item) {
+      item *= shape.back();
+      shape.pop_back();
+      into.pop_back();
+      from.pop_back();
+    }
+  }
+
+  void run() const { run_axis(0, target, source); }
+
+  void run_axis(size_t axis, char* to, const char* out) const {
+    if (axis == shape.size()) {
+      std::memmove(to, out, item);
+      return;
+    }
+    for (int64_t i = 0; i < shape[axis]; ++i, to += into[axis], out += from[axis]) {
+      if (axis + 1 == shape.size()) {
+        std::memmove(to, out, item);
+      } else {
+        run_axis(axis + 1, to, out);
+      }
+    }
+  }
+};
+
+void look_for_signals() {
+  const py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+}  // namespace
+
+struct HostGraph::Step {
+  BoundHostLaunch* launch = nullptr;
+  std::unique_ptr<Copy> copy = nullptr;
+  const int32_t* condition = nullptr;
+  const HostGraph* first = nullptr;   // of a branch or a loop
+  const HostGraph* second = nullptr;  // of a branch
+  bool is_loop = false;
+};
+
+HostGraph::~HostGraph() = default;
+
+HostGraph::HostGraph(const py::sequence& steps) {
+  for (const py::handle item : steps) {
+    kept_.push_back(py::reinterpret_borrow<py::object>(item));
+    Step step;
+    if (!py::isinstance<py::tuple>(item)) {
+      step.launch = item.cast<BoundHostLaunch*>();
+    } else {
+      const auto parts = py::reinterpret_borrow<py::tuple>(item);
+      if (parts.size() == 2) {
+        if (!py::isinstance<py::array>(parts[0]) || !py::isinstance<py::array>(parts[1])) {
+          throw py::type_error("jwarp: a copy is between NumPy arrays");
+        }
+        step.copy = std::make_unique<Copy>(parts[0].cast<py::array>(), parts[1].cast<py::array>());
+      } else {
+        const auto condition = parts[0].cast<py::array>();
+        if (parts.size() != 3 || condition.size() < 1 || condition.itemsize() != sizeof(int32_t)) {
+          throw py::value_error("jwarp: a condition is an int32 array of an element");
+        }
+        step.condition = static_cast<const int32_t*>(condition.data());
+        step.first = parts[1].cast<HostGraph*>();
+        step.is_loop = parts[2].is_none();
+        if (!step.is_loop) step.second = parts[2].cast<HostGraph*>();
+      }
+    }
+    steps_.push_back(std::move(step));
+  }
+}
+
+void HostGraph::check() const {
+  for (const Step& step : steps_) {
+    if (step.launch != nullptr) step.launch->check();
+    if (step.first != nullptr) step.first->check();
+    if (step.second != nullptr) step.second->check();
+  }
+}
+
+void HostGraph::run_steps() const {
+  for (const Step& step : steps_) {
+    if (step.launch != nullptr) {
+      step.launch->run_checked();
+    } else if (step.copy != nullptr) {
+      step.copy->run();
+    } else if (step.is_loop) {
+      for (int64_t trip = 1; *step.condition != 0; ++trip) {
+        step.first->run_steps();
+        if (trip % kTripsPerLook == 0) look_for_signals();
+      }
+    } else {
+      (*step.condition != 0 ? step.first : step.second)->run_steps();
+    }
+  }
+}
+
+void HostGraph::run() {
+  check();
+  const WithoutGil no_gil;
+  run_steps();
+}
+
+}  // namespace jwarp

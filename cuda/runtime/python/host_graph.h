@@ -1,0 +1,39 @@
+// Launches on arrays of NumPy, copies between them, loops and branches over these: all of it in one call.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "python/host_launch.h"
+
+namespace jwarp {
+
+// A list of steps, which keeps its arrays. A step is a bound launch; a pair (target, source) of arrays of one shape and
+// element size, whose elements are copied in order (a source may repeat some by strides of 0); a triple
+// (condition, true, false) of an int32 array and two graphs, of which one runs; or a triple (condition, graph, None),
+// where the graph runs while the first element of the condition is not 0.
+class HostGraph {
+ public:
+  explicit HostGraph(const pybind11::sequence& steps);
+  ~HostGraph();
+  HostGraph(const HostGraph&) = delete;
+  HostGraph& operator=(const HostGraph&) = delete;
+
+  // Runs the steps without the GIL; calls from several threads come one after the other. Throws Fault.
+  void run();
+
+ private:
+  struct Step;
+
+  void check() const;
+  void run_steps() const;
+
+  std::vector<pybind11::object> kept_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace jwarp

@@ -1,0 +1,194 @@
+"""Captures: launches, copies and fills that are put into a graph instead of run, to be run by one call."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from jwarp.arrays.array import array
+from jwarp.arrays.commands import Command, capture, listeners, submit
+from jwarp.bind.compat import is_not_tracing
+from jwarp.bind.control import traced_if, traced_while
+from jwarp.devices import CPU, get_device
+from jwarp.dispatch.captures import Branch, Graph, Loop
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types import int32
+
+
+def capture_begin(
+    device: Any = None,
+    stream: Any = None,
+    force_module_load: bool | None = None,
+    external: bool = False,
+    apic: bool = False,
+    capture_mode: Any = None,
+) -> None:
+    """Put launches on `wp.array`s, copies and fills into a graph from now on; they do not run until that is launched.
+
+    Args:
+        device: None or "cpu".
+        stream, force_module_load, external, apic, capture_mode: Have no effect here.
+
+    Raises:
+        LaunchError: a capture has begun already.
+    """
+    get_device(device)
+    if listeners.is_capturing:
+        raise LaunchError("a capture has begun already", hint="end it with wp.capture_end()")
+    CPU.captures["graph"] = capture_begin
+    capture([])
+
+
+def capture_end(device: Any = None, stream: Any = None) -> Graph:
+    """End a capture: the graph of what it took.
+
+    Raises:
+        LaunchError: none has begun.
+    """
+    taken = listeners.capture
+    if taken is None:
+        raise LaunchError("no capture has begun", hint="begin one with wp.capture_begin()")
+    capture(None)
+    CPU.captures.pop("graph", None)
+    return Graph(taken)
+
+
+def capture_launch(graph: Graph, stream: Any = None) -> None:
+    """Run a graph: its launches, copies and fills, on the arrays that they were captured with, by one native call.
+
+    Raises:
+        KernelTypeError: `graph` is none.
+        LaunchError: an array was freed or resized by force since it was captured.
+    """
+    if not isinstance(graph, Graph):
+        raise KernelTypeError(f"wp.capture_launch: expected a graph, got {type(graph).__name__}")
+    submit(graph)
+
+
+def _taken(body: Any, arguments: dict[str, Any], name: str) -> list[Command]:
+    """The commands of a function, or of a graph."""
+    if body is None:
+        return []
+    if isinstance(body, Graph):
+        return [body]
+    if not callable(body):
+        raise KernelTypeError(f"{name}: expected a function or a graph, got {type(body).__name__}")
+    before = capture([])
+    try:
+        body(**arguments)
+        return listeners.capture or []
+    finally:
+        capture(before)
+
+
+def _check(condition: Any, name: str) -> None:
+    if not (isinstance(condition, array) and condition.size == 1 and condition.dtype is int32):
+        raise KernelTypeError(f"{name}: the condition is an array of one int32, not {condition!r}")
+
+
+def _now(body: Any, arguments: dict[str, Any]) -> None:
+    if isinstance(body, Graph):
+        capture_launch(body)
+    elif body is not None:
+        body(**arguments)
+
+
+def _name(body: Any) -> str:
+    return repr(getattr(body, "__name__", type(body).__name__))
+
+
+def capture_if(
+    condition: array,
+    on_true: Callable[..., Any] | Graph | None = None,
+    on_false: Callable[..., Any] | Graph | None = None,
+    stream: Any = None,
+    **kwargs: Any,
+) -> None:
+    """Do one of two things, by an array of one int32: in a capture, each time that the graph is launched.
+
+    While JAX traces, it becomes `jax.lax.cond` over the arrays that they write.
+
+    Args:
+        condition: Not 0 for `on_true`.
+        on_true, on_false: Functions that launch, copy and fill, or graphs; None for nothing.
+        stream: Has no effect here.
+        kwargs: Arguments of the functions.
+
+    Raises:
+        KernelTypeError: the condition is no such array, or a branch is neither.
+    """
+    _check(condition, "wp.capture_if")
+    if not is_not_tracing():
+        branches = [functools.partial(_now, body, kwargs) for body in (on_true, on_false)]
+        return traced_if(condition, branches, " or ".join(map(_name, (on_true, on_false))))
+    if listeners.capture is None:
+        return _now(on_true if condition.numpy()[0] else on_false, kwargs)
+    taken = (_taken(body, kwargs, "wp.capture_if") for body in (on_true, on_false))
+    return submit(Branch(condition, *taken))
+
+
+def capture_while(condition: array, while_body: Callable[..., Any] | Graph, stream: Any = None, **kwargs: Any) -> None:
+    """Do something while an array of one int32 is not 0: in a capture, each time that the graph is launched.
+
+    While JAX traces, it becomes `jax.lax.while_loop` over the arrays that the body writes, or, with `max_trips` of
+    `wp.functionalize`, a loop of so many trips that reverse mode goes through. The body is run twice then, to find out
+    what it writes, and to trace it.
+
+    Args:
+        condition: The array, which the body changes.
+        while_body: A function that launches, copies and fills, or a graph.
+        stream: Has no effect here.
+        kwargs: Arguments of the function.
+
+    Raises:
+        KernelTypeError: the condition is no such array, or the body is neither.
+    """
+    _check(condition, "wp.capture_while")
+    if not is_not_tracing():
+        return traced_while(condition, functools.partial(_now, while_body, kwargs), while_body, _name(while_body))
+    if listeners.capture is not None:
+        return submit(Loop(condition, _taken(while_body, kwargs, "wp.capture_while")))
+    shown: np.ndarray = condition.numpy()
+    while shown.flat[0]:
+        _now(while_body, kwargs)
+    return None
+
+
+class ScopedCapture:
+    """A `with` in which launches are captured; `graph` is what they were, once it has ended.
+
+    Example:
+        >>> with wp.ScopedCapture() as capture:
+        ...     wp.launch(step, n, inputs=[x])
+        >>> wp.capture_launch(capture.graph)
+    """
+
+    def __init__(
+        self,
+        device: Any = None,
+        stream: Any = None,
+        force_module_load: bool | None = None,
+        external: bool = False,
+        apic: bool = False,
+        capture_mode: Any = None,
+    ):
+        self.device, self.active, self.graph = get_device(device), False, None
+
+    def __enter__(self) -> ScopedCapture:
+        capture_begin(self.device)
+        self.active = True
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.active = False
+        made = capture_end(self.device)
+        self.graph = made if kind is None else None
+
+    graph: Graph | None
+
+
+__all__ = ["Graph"]

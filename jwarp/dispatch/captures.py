@@ -1,0 +1,169 @@
+"""Graphs: commands that a capture took, made into as few native calls as it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+import jwarp._native as _native
+from jwarp.arrays.array import array
+from jwarp.arrays.commands import Command
+from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.writes import Copy, Fill
+from jwarp.bind.compat import is_not_tracing
+from jwarp.dispatch.arrays import ArrayLaunch
+from jwarp.dispatch.host import Forward
+
+Part = Callable[[], Any]
+
+
+class Branch(Command):
+    """Runs one of two lists of commands, by the first element of an array."""
+
+    def __init__(self, condition: array, on_true: Sequence[Command], on_false: Sequence[Command]):
+        self.condition, self.on_true, self.on_false = condition, tuple(on_true), tuple(on_false)
+
+    def run(self) -> None:
+        for command in self.on_true if _holds(self.condition) else self.on_false:
+            command.run()
+
+
+class Loop(Command):
+    """Runs a list of commands while the first element of an array is not 0."""
+
+    def __init__(self, condition: array, body: Sequence[Command]):
+        self.condition, self.body = condition, tuple(body)
+
+    def run(self) -> None:
+        while _holds(self.condition):
+            for command in self.body:
+                command.run()
+
+
+def _holds(condition: array) -> bool:
+    return bool(condition.host().flat[0])
+
+
+class Graph(Command):
+    """What a capture took. `wp.capture_launch(graph)` runs it."""
+
+    def __init__(self, commands: Sequence[Command]):
+        self.commands = tuple(commands)
+        self._parts: list[Part] | None = None
+        self._written: tuple[Memory, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<wp.Graph of {len(self.commands)} commands>"
+
+    def run(self) -> None:
+        if not is_not_tracing():
+            for command in self.commands:
+                command.run()
+            return
+        if self._parts is None:
+            self._parts = list(_parts(self.commands))
+            self._written = tuple(dict.fromkeys(_written(self.commands)))
+        for memory in self._written:
+            memory.version += 1
+            if memory.keepers:
+                memory.will_write()
+        for part in self._parts:
+            part()
+
+
+def _parts(commands: Sequence[Command]) -> Iterator[Part]:
+    """The calls that do what the commands do, in order."""
+    steps: list[Any] = []
+    for command in commands:
+        found = _steps(command)
+        if found is not None:
+            steps += found
+            continue
+        if steps:
+            yield _native.HostGraph(steps)
+            steps = []
+        yield command.run
+    if steps:
+        yield _native.HostGraph(steps)
+
+
+def _steps(command: Command) -> list[Any] | None:
+    """The native steps of a command; None where Python runs it."""
+    rule = _RULES.get(type(command))
+    return None if rule is None else rule(command)
+
+
+def _launch(command: ArrayLaunch) -> list[Any] | None:
+    if command.prepared is None:
+        command.prepare()
+    ready = command.prepared
+    return [ready.run.native] if type(ready) is Forward else None
+
+
+def _copy(command: Copy) -> list[Any] | None:
+    pair = command.dest, command.src
+    if not all(isinstance(a.memory, HostMemory) for a in pair):
+        return None
+    into, out = command.dest.layout, command.src.layout
+    if into.full_shape != out.full_shape or into.dtype.itemsize != out.dtype.itemsize:
+        out = out.seen_as(into.element)
+    target, source = command.dest.host(), command.src.memory.read(out)
+    if not np.may_share_memory(target, source):
+        return [(target, source)]
+    between = np.empty(target.shape, source.dtype)  # what overlaps is read before it is written
+    return [(between, source), (target, between)]
+
+
+def _fill(command: Fill) -> list[Any] | None:
+    if not isinstance(command.array.memory, HostMemory):
+        return None
+    target = command.array.host()
+    value = np.ascontiguousarray(np.broadcast_to(command.value, target.shape[command.array.ndim :]), target.dtype)
+    return [(target, np.broadcast_to(value, target.shape))]
+
+
+def _native_graph(commands: Sequence[Command]) -> _native.HostGraph | None:
+    """The commands as one native graph; None where Python runs one of them."""
+    found = [_steps(command) for command in commands]
+    if any(steps is None for steps in found):
+        return None
+    return _native.HostGraph([step for steps in found for step in steps or ()])
+
+
+def _branch(command: Branch) -> list[Any] | None:
+    both = _native_graph(command.on_true), _native_graph(command.on_false)
+    return None if None in both else [(command.condition.host(), *both)]
+
+
+def _loop(command: Loop) -> list[Any] | None:
+    body = _native_graph(command.body)
+    return None if body is None else [(command.condition.host(), body, None)]
+
+
+def _graph(command: Graph) -> list[Any] | None:
+    found = [_steps(inner) for inner in command.commands]
+    return None if any(steps is None for steps in found) else [step for steps in found for step in steps or ()]
+
+
+_RULES: dict[type, Callable[[Any], list[Any] | None]] = {
+    ArrayLaunch: _launch, Copy: _copy, Fill: _fill, Branch: _branch, Loop: _loop, Graph: _graph
+}  # fmt: skip
+
+
+def _written(commands: Sequence[Command]) -> Iterator[Memory]:
+    """The memory that native steps write to, of all that may run."""
+    for command in commands:
+        if isinstance(command, ArrayLaunch):
+            yield from command.memories
+        elif isinstance(command, Copy):
+            yield command.dest.memory
+        elif isinstance(command, Fill):
+            yield command.array.memory
+        elif isinstance(command, Branch):
+            yield from _written((*command.on_true, *command.on_false))
+        elif isinstance(command, Loop):
+            yield from _written(command.body)
+        elif isinstance(command, Graph):
+            yield from _written(command.commands)

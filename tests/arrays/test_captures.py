@@ -1,0 +1,108 @@
+"""Captures: what is put into a graph runs when that is launched, again and again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jwarp as wp
+
+
+@wp.kernel
+def stepped(x: wp.array[float], s: float, y: wp.array[float]):
+    i = wp.tid()
+    y[i] = y[i] + s * x[i]
+
+
+@wp.kernel
+def counted(n: wp.array[int], go: wp.array[int]):
+    n[0] += 1
+    go[0] = wp.where(n[0] < 5, 1, 0)
+
+
+def test_a_graph_runs_what_was_captured():
+    x, y = wp.array(np.arange(6.0), dtype=float), wp.zeros(6)
+    with wp.ScopedCapture() as capture:
+        between = wp.zeros(6)  # zeros each time
+        wp.launch(stepped, 6, [x, 2.0], [between])
+        wp.copy(y[::2], between.reshape((3, 2))[:, 1])
+        y[1:3].fill_(7.0)
+        wp.launch(stepped, 3, [x, 1.0, y])
+    assert y.numpy().tolist() == [0] * 6 and len(capture.graph.commands) == 5
+    for _ in range(2):
+        wp.capture_launch(capture.graph)
+        assert y.numpy().tolist() == [2, 8, 9, 0, 10, 0]
+    x.fill_(1.0)
+    wp.capture_launch(capture.graph)
+    assert y.numpy().tolist() == [3, 8, 8, 0, 2, 0]
+
+
+def test_records_are_captured_as_they_are():
+    x, y = wp.ones(3), wp.zeros(3)
+    record = wp.launch(stepped, 3, [x, 2.0, y], record_cmd=True)
+    wp.capture_begin()
+    record.launch()
+    record.set_param_by_name("s", 10.0)
+    record.launch()
+    graph = wp.capture_end()
+    assert y.numpy().tolist() == [0] * 3
+    wp.capture_launch(graph)
+    assert y.numpy().tolist() == [12] * 3
+    with wp.ScopedCapture() as outer:
+        wp.capture_launch(graph)
+        wp.copy(x, y)
+    wp.capture_launch(outer.graph)
+    assert x.numpy().tolist() == [24] * 3
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_loops_and_branches(captured):
+    n, go, y, flag = wp.zeros(1, dtype=int), wp.ones(1, dtype=int), wp.zeros(2), wp.ones(1, dtype=int)
+
+    def body(scale):
+        wp.launch(counted, 1, [n, go])
+        wp.launch(stepped, 2, [wp.ones(2), scale, y])
+
+    def program():
+        wp.capture_while(go, body, scale=2.0)
+        wp.capture_if(flag, lambda: y[0:1].fill_(5.0), on_false=lambda: y[1:2].zero_())
+
+    if captured:
+        with wp.ScopedCapture() as capture:
+            program()
+        assert n.numpy()[0] == 0
+        program = lambda: wp.capture_launch(capture.graph)  # noqa: E731
+    program()
+    assert n.numpy()[0] == 5 and y.numpy().tolist() == [5, 10]
+    flag.zero_()
+    program()
+    assert n.numpy()[0] == 5 and y.numpy().tolist() == [5, 0]
+
+
+def test_what_is_kept_is_kept_when_a_graph_writes():
+    x = wp.ones(2)
+    with wp.ScopedCapture() as capture:
+        x.fill_(3.0)
+    kept, version = x.memory.keep(x.layout), x.memory.version
+    wp.capture_launch(capture.graph)
+    assert kept.array().tolist() == [1, 1] and x.memory.version > version
+
+
+def test_refused():
+    y = wp.zeros(4)
+    with pytest.raises(wp.LaunchError, match="no capture"):
+        wp.capture_end()
+    with pytest.raises(wp.KernelTypeError, match="expected a graph"):
+        wp.capture_launch(None)
+    with pytest.raises(wp.KernelTypeError, match="one int32"):
+        wp.capture_while(y, lambda: None)
+    with pytest.raises(wp.KernelTypeError, match="function or a graph"), wp.ScopedCapture():
+        wp.capture_if(wp.ones(1, dtype=int), 3)
+    with pytest.raises(wp.LaunchError, match="overlaps"), wp.ScopedCapture() as failed:
+        wp.launch(stepped, 2, [y[:2], 1.0, y[1:3]])
+    assert failed.graph is None
+    with wp.ScopedCapture(), pytest.raises(wp.LaunchError, match="begun already"):
+        wp.capture_begin()
+    assert not wp.get_device().is_capturing
+    wp.launch(stepped, 4, [wp.ones(4), 1.0, y])
+    assert y.numpy().tolist() == [1] * 4

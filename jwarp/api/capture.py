@@ -37,7 +37,7 @@ def capture_begin(
         LaunchError: a capture has begun already.
     """
     get_device(device)
-    if listeners.capture is not None:
+    if listeners.is_capturing:
         raise LaunchError("a capture has begun already", hint="end it with wp.capture_end()")
     CPU.captures["graph"] = capture_begin
     capture([])
@@ -49,10 +49,11 @@ def capture_end(device: Any = None, stream: Any = None) -> Graph:
     Raises:
         LaunchError: none has begun.
     """
-    taken = capture(None)
-    CPU.captures.pop("graph", None)
+    taken = listeners.capture
     if taken is None:
         raise LaunchError("no capture has begun", hint="begin one with wp.capture_begin()")
+    capture(None)
+    CPU.captures.pop("graph", None)
     return Graph(taken)
 
 

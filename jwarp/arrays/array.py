@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy as copying
+import ctypes
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -411,6 +412,22 @@ class array(Written):
         """The elements in order, as Python's numbers; vectors and matrices as values of the kernel language."""
         flat = self.numpy().reshape((self.size, *self.layout.full_shape[self.ndim :]))
         return flat.tolist() if flat.ndim == 1 else [self.dtype(*row.ravel()) for row in flat]
+
+    def cptr(self) -> Any:
+        """A pointer of ctypes to the numbers of a contiguous array, None without elements.
+
+        Raises:
+            LaunchError: the array is not contiguous.
+        """
+        if not self.size:
+            return None
+        if not self.is_contiguous:
+            raise LaunchError("only contiguous arrays have a pointer to their numbers", hint="a.contiguous() copies")
+        shown = self.numpy()
+        kind = np.ctypeslib.as_ctypes_type(np.uint16 if shown.itemsize == 2 else shown.dtype)
+        found: Any = ctypes.cast(shown.ctypes.data, ctypes.POINTER(kind))
+        found.array = shown  # keeps the memory
+        return found
 
     def zero_(self) -> None:
         """Set all elements to zero."""

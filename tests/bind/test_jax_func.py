@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.frontend.content import content_of
+from jwarp.ir.serialize import fingerprint
 
 RNG = np.random.default_rng(7)
 vec4d = wp.types.vector(4, wp.float64)
@@ -308,3 +310,57 @@ def test_functions_of_jax_themselves_and_jitted_ones():
 
     v = jnp.asarray(uniform(6, 3))
     np.testing.assert_allclose(wp.jax_kernel(k)(v)[0], jax.nn.gelu(jnp.linalg.norm(v, axis=1)), rtol=1e-5)
+
+
+# -- what else there is to kernels
+
+
+@wp.kernel
+def apply_polynomial(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = polynomial(x[i], 3) + activated(x[i])
+
+
+def test_batches_gradients_inside_kernels_and_cuda():
+    x = jnp.asarray(uniform(3, 8))
+    run = wp.jax_kernel(apply_polynomial)
+    np.testing.assert_allclose(jax.vmap(run)(x)[0], x**3 + activated(x), rtol=1e-5)
+    wp.check_grads(run, (x[0],))
+    assert "jax.nn.softplus(x)" in wp.inspect(apply_polynomial, "cuda")
+
+    @wp.kernel
+    def slopes(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = wp.grad(activated)(x[i])
+
+    np.testing.assert_allclose(wp.jax_kernel(slopes)(x[0])[0], jax.nn.sigmoid(x[0]), rtol=1e-5)
+
+
+def test_kernels_of_warp_call_it():
+    warp = pytest.importorskip("warp")
+
+    def doubled(x: warp.array(dtype=float), y: warp.array(dtype=float)):
+        i = warp.tid()
+        y[i] = activated(x[i]) * 2.0
+
+    x = jnp.asarray(uniform(8))
+    np.testing.assert_allclose(wp.jax_kernel(warp.kernel(doubled))(x)[0], 2.0 * activated(x), rtol=1e-6)
+
+
+def weighted(weights):
+    inner = wp.jax_func(lambda x: jnp.tanh(x * weights).sum())
+
+    @wp.kernel
+    def k(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = inner(x[i])
+
+    return k
+
+
+def test_another_constant_makes_another_kernel():
+    one, same, other = (weighted(np.array(w, np.float32)) for w in ([1.0, 2.0], [1.0, 2.0], [1.0, 2.5]))
+    names = [fingerprint(kernel.ir()) for kernel in (one, same, other)]
+    assert names[0] == names[1] != names[2]
+    # What JAX makes of the function is not known before it is traced: the kernel is never taken from disk unread.
+    assert content_of(one.python, one._definition) is None

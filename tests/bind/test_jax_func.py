@@ -364,3 +364,47 @@ def test_another_constant_makes_another_kernel():
     assert names[0] == names[1] != names[2]
     # What JAX makes of the function is not known before it is traced: the kernel is never taken from disk unread.
     assert content_of(one.python, one._definition) is None
+
+
+def test_modules_of_equinox_are_functions_and_their_training_goes_through_kernels():
+    eqx = pytest.importorskip("equinox")
+    module = eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))
+    mlp = wp.jax_func(module)  # its weights are constants of the kernel
+
+    @wp.kernel
+    def k(v: wp.array[wp.vec3], y: wp.array[wp.vec2]):
+        i = wp.tid()
+        y[i] = mlp(v[i])
+
+    v = jnp.asarray(uniform(6, 3))
+    run = wp.jax_kernel(k)
+    np.testing.assert_allclose(run(v)[0], jax.vmap(module)(v), rtol=1e-5, atol=1e-6)
+
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad
+    def loss(outer, through):
+        return jnp.sum(through(jax.vmap(outer)(v)) ** 2)
+
+    outer = eqx.nn.Linear(3, 3, key=jax.random.key(1))
+    value, gradient = loss(outer, lambda v: run(v)[0])
+    expected, wanted = loss(outer, lambda v: jax.vmap(module)(v))
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), gradient, wanted)
+
+
+@wp.jax_func
+def chosen_noise(x):
+    key = jnp.where(x > 0, jax.random.key(1), jax.random.key(2))
+    first, second = jax.random.split(key)
+    return jax.random.uniform(first) + x * jax.random.bernoulli(second, 0.4)
+
+
+@wp.kernel
+def apply_noise(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = chosen_noise(x[i])
+
+
+def test_keys_of_random_numbers_are_chosen_and_split():
+    x = jnp.asarray(uniform(8))
+    np.testing.assert_allclose(wp.jax_kernel(apply_noise)(x)[0], jax.vmap(chosen_noise.python)(x), rtol=1e-6)

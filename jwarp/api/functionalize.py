@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jwarp.bind.functional import Functional
@@ -16,6 +16,7 @@ def functionalize(
     *,
     returns: str | Sequence[str] | None = None,
     static_argnames: str | Sequence[str] = (),
+    max_trips: int | Mapping[Callable[..., Any], int] | None = None,
 ) -> Functionalized:
     """Make a pure function of JAX from a function that changes its arguments by launches.
 
@@ -33,6 +34,9 @@ def functionalize(
         static_argnames: Float arguments that are part of the program. Others are traced, as arrays are; integers,
             bools, texts and whatever else there is in objects are part of the program.
 
+        max_trips: The most trips of loops of `wp.capture_while`, a number or a dict by body. A loop with a bound has a
+            gradient in reverse mode, and takes so many steps; floats that it changes are NaN where it had not ended.
+
     Returns:
         A function with the arguments of `func`.
 
@@ -45,13 +49,13 @@ def functionalize(
         >>> step_fn = wp.functionalize(step, returns="state")
         >>> new_state = jax.jit(step_fn)(model, state)
     """
-    return Functionalized(func, returns, static_argnames)
+    return Functionalized(func, returns, static_argnames, max_trips)
 
 
 class Functionalized:
     """A function of launches as a function of JAX: what `wp.functionalize` makes."""
 
-    def __init__(self, func: Callable[..., Any], returns: Any, static_argnames: Any):
+    def __init__(self, func: Callable[..., Any], returns: Any, static_argnames: Any, max_trips: Any = None):
         self.func = func
         self.signature = inspect.signature(func)
         self.returns = None if returns is None else _names(returns)
@@ -62,7 +66,7 @@ class Functionalized:
                     f"wp.functionalize: {self.name} has no argument {name!r}; there are"
                     f" {', '.join(self.signature.parameters)}"
                 )
-        self._function = Functional(self.name, func, self.returns, self.static, "wp.functionalize")
+        self._function = Functional(self.name, func, self.returns, self.static, "wp.functionalize", max_trips)
         register_annotated(func)
         self.__name__ = self.name
         self.__doc__ = func.__doc__

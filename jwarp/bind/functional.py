@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.view import View
 from jwarp.bind import compat
+from jwarp.bind.control import Trips, bounded
 from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.bind.trees import Node, Reader, Writer, changed_paths, memories_in, values_in, whole_of
 from jwarp.caches import Cache
@@ -56,7 +57,9 @@ class Functional:
         returns: tuple[str, ...] | None,
         static: tuple[str, ...],
         what: str,
+        trips: Trips = None,
     ):
+        self.trips = trips
         self.name, self.func, self.returns, self.static, self.what = name, func, returns, static, what
         self.signature = inspect.signature(func)
         self._traced: Cache[Any, Traced] = Cache(f"shapes of arguments of {name}", MAX_CALLS)
@@ -69,7 +72,8 @@ class Functional:
     def run(self, arguments: Mapping[str, Any]) -> Any:
         """The function itself."""
         bound = inspect.BoundArguments(self.signature, dict(arguments))
-        return self.func(*bound.args, **bound.kwargs)
+        with bounded(self.trips):
+            return self.func(*bound.args, **bound.kwargs)
 
 
 class Traced:

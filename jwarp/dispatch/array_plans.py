@@ -153,10 +153,20 @@ def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
 _LISTS = (list, tuple)
 
 
+def is_seen(kernel: Kernel, key: Hashable) -> bool:
+    """Whether a launch has been run once on the same arrays."""
+    return kernel.plans.get(key) is _SEEN
+
+
+def see(kernel: Kernel, key: Hashable) -> None:
+    """Note that a launch has been run."""
+    kernel.plans.keep(key, _SEEN)
+
+
 def keep(kernel: Kernel, key: Hashable, memory: Memory, command: Any) -> None:
     """Let a launch be repeated that is run a second time on the same arrays."""
-    if kernel.plans.get(key) is not _SEEN:
-        kernel.plans.keep(key, _SEEN)
+    if not is_seen(kernel, key):
+        see(kernel, key)
         return
     ready = command.prepared
     if type(ready) is not Forward:

@@ -176,7 +176,7 @@ class Lowering:
         """The constant of a type that is nearest to a number."""
         return nearest(type, value) if type.is_float else Const(type, value)
 
-    def where(self, condition: Scalar, x: Scalar | Key, y: Scalar | Key) -> Any:
+    def where(self, condition: Scalar, x: Any, y: Any) -> Any:
         """One of two values."""
         if isinstance(x, Key) and isinstance(y, Key):
             return Key(tuple(self.where(condition, *pair) for pair in zip(x.numbers, y.numbers, strict=True)))

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from jwarp.arrays.array import array
-from jwarp.bind.traced_memory import Scope, TracedMemory, value_of
+from jwarp.bind.traced_memory import Scope, TracedMemory, held_back, value_of
 from jwarp.errors import LaunchError
 
 # The most trips of a loop: of all, or by the function that is its body; None where nobody says.
@@ -47,7 +47,7 @@ def traced_while(condition: array, body: Callable[[], None], key: Any, name: str
         LaunchError: the body does not write to the condition, or writes to something else each time.
     """
     what = f"the body {name} of wp.capture_while"
-    carried = _written(body, what)
+    carried = written(body, what)
     if condition.memory not in carried:
         raise LaunchError(
             f"{what} does not write to its condition, {condition.memory.made_at}, so that it never ends once it began",
@@ -61,7 +61,7 @@ def traced_while(condition: array, body: Callable[[], None], key: Any, name: str
     def trip(values: Sequence[Any]) -> list[Any]:
         return _run(body, what, carried, values)
 
-    start = [memory.value for memory in carried]
+    start = [held_back(memory.value) for memory in carried]
     bound = _bound_of(key)
     if bound is None:
         end = jax.lax.while_loop(goes_on, trip, start)
@@ -79,15 +79,15 @@ def traced_while(condition: array, body: Callable[[], None], key: Any, name: str
 def traced_if(condition: array, branches: Sequence[Callable[[], None]], name: str) -> None:
     """Run the first of two branches if `condition` holds, and else the other one."""
     what = f"a branch of wp.capture_if, {name},"
-    carried = list(dict.fromkeys(memory for branch in branches for memory in _written(branch, what)))
-    start = [memory.value for memory in carried]
+    carried = list(dict.fromkeys(memory for branch in branches for memory in written(branch, what)))
+    start = [held_back(memory.value) for memory in carried]
     both = [lambda values, branch=branch: _run(branch, what, carried, values) for branch in branches]
     end = jax.lax.cond(holds(condition), *both, start)
     for memory, value in zip(carried, end, strict=True):
         memory.value = value
 
 
-def _written(body: Callable[[], None], what: str) -> list[TracedMemory]:
+def written(body: Callable[[], Any], what: str) -> list[TracedMemory]:
     """What a body writes to of what there was before it: it is run once to find out."""
     found: list[TracedMemory] = []
 

@@ -619,3 +619,104 @@ def test_loops_refuse():
 
     with pytest.raises(wp.LaunchError, match=r"made at .*test_functionalize.py:\d+ was made in the body 'body'"):
         wp.functionalize(escapes)(going, wp.zeros(1, dtype=float))
+
+
+# Gradients of one's own
+
+
+def solve(a, x):
+    """x becomes the root of a, by many steps."""
+    going, left = wp.ones(1, dtype=int), wp.full(1, 12, dtype=int)
+    wp.capture_while(going, lambda: wp.launch(newton, 1, inputs=[a, x, left, going]))
+
+
+def solve_and_square(a, x):
+    solve(a, x)
+    wp.launch(squares, 1, inputs=[x], outputs=[x])
+    wp.launch(add_to, 1, inputs=[a], outputs=[x])
+
+
+def value_of(f):
+    return lambda a, x: wp.to_jax(f(wp.from_jax(a), wp.from_jax(x)))[0]
+
+
+def test_rule_for_a_function_of_launches():
+    seen = []
+
+    def rule(inputs, outputs, cotangents):
+        """x * x = a, so that dx = da / 2x; where it started from does not matter."""
+        (a, x), (_, root), (da, dx) = inputs, outputs, cotangents
+        seen.append((a.shape, x.shape))
+        da.assign(wp.to_jax(da) + wp.to_jax(dx) / (2 * wp.to_jax(root)))
+        dx.zero_()
+
+    f = value_of(wp.functionalize(solve_and_square, returns="x", custom_vjp={solve: rule}))
+    a, x = jnp.array([2.0]), jnp.array([1.0])
+    assert_same(f(a, x), 4.0)
+    assert_same(jax.jit(jax.grad(f, argnums=(0, 1)))(a, x), (jnp.array([2.0]), jnp.array([0.0])))
+    assert_same(jax.vmap(jax.grad(f))(jnp.array([[2.0], [3.0]]), jnp.ones((2, 1))), jnp.array([[2.0], [2.0]]))
+    assert seen
+    assert wp.functionalize(solve_and_square, returns="x")(wp.from_jax(a), wp.from_jax(x)).numpy()[0] == f(a, x)
+
+
+def test_gradients_are_stopped_in_kernels_and_functions():
+    a, x = jnp.array([2.0]), jnp.array([1.0])
+    f = value_of(wp.functionalize(solve_and_square, returns="x", stop_gradient_in=[solve]))
+    assert_same(jax.grad(f, argnums=(0, 1))(a, x), (jnp.array([1.0]), jnp.array([0.0])))
+    g = value_of(wp.functionalize(solve_and_square, returns="x", stop_gradient_in=[squares], max_trips=12))
+    assert_same(jax.grad(g, argnums=(0, 1))(a, x), (jnp.array([1.0]), jnp.array([0.0])))
+
+
+def test_rules_are_for_functions_of_modules():
+    def inner(a):
+        a.zero_()
+
+    def f(a):
+        inner(a)
+
+    for options in ({"stop_gradient_in": [inner]}, {"custom_vjp": {inner: print}}):
+        with pytest.raises(wp.KernelTypeError, match="no module has the function 'inner' by a name"):
+            wp.functionalize(f, **options)(wp.ones(1, dtype=float))
+
+
+def gives_back(a):
+    return wp.clone(a)
+
+
+def test_rule_for_a_function_that_returns_something():
+    def f(a):
+        gives_back(a)
+
+    with pytest.raises(wp.LaunchError, match="gives_back has a rule of custom_vjp, and returns something"):
+        wp.functionalize(f, custom_vjp={gives_back: print})(wp.ones(1, dtype=float))
+
+
+def test_arrays_of_structs():
+    @wp.struct
+    class Ball:
+        x: wp.vec3
+        mass: float
+
+    @wp.kernel
+    def grow(balls: wp.array[Ball], by: float):
+        i = wp.tid()
+        ball = balls[i]
+        ball.x = ball.x * ball.mass * by
+        balls[i] = ball
+
+    balls = jax.tree.map(lambda x: x + 2.0, wp.zeros(3, dtype=Ball))
+    f = wp.functionalize(lambda balls, by: wp.launch(grow, 3, inputs=[balls, by]), returns="balls")
+    assert_array_equal(f(balls, 3.0).numpy()["x"], 12.0)
+    assert_same(jax.grad(lambda by: jax.tree.leaves(f(balls, by))[0].sum())(3.0), 36.0)
+
+
+def test_tape_inside_of_a_trace():
+    def f(x):
+        x.requires_grad = True
+        y = wp.zeros(3, dtype=float, requires_grad=True)
+        with wp.Tape() as tape:
+            wp.launch(squares, 3, inputs=[x], outputs=[y])
+        tape.backward(grads={y: wp.ones(3, dtype=float)})
+
+    with pytest.raises(wp.LaunchError, match="wp.Tape goes back through arrays whose content is known"):
+        wp.functionalize(f, returns="x")(wp.ones(3, dtype=float))

@@ -269,6 +269,13 @@ def test_trees_of_few_boxes_and_bad_ones(count):
         np.testing.assert_array_equal(wp.launch(boxes, 20, [tree, asked, upper], [(20, count), 20])[0], again)
 
 
+def test_nodes_of_nothing_are_out_of_the_way_of_rays():
+    mesh = wp.Mesh(POINTS, FACES[: 3 * 9], bvh_leaf_size=2)  # in five of eight leaves
+    nodes = np.asarray(mesh.nodes).reshape(-1, 6)
+    assert (nodes[13:] == np.inf).all() and (nodes[6:8, :3] < np.inf).any()
+    assert not (nodes[:, 3:] == -np.inf).any()
+
+
 def test_faces_that_are_none_are_not_found():
     points = np.concatenate([POINTS, [[np.nan, 0, 0], [3, 3, 3]]]).astype(np.float32)
     bad = np.array([[0, 1, 26], [0, 1, 5000], [0, -1, 2], [3, 3, 4], [27, 27, 27]], np.int32)

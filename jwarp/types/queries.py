@@ -252,9 +252,17 @@ def type_repr(t: Any) -> str:
 
 # What Warp's names of short vectors and matrices end with.
 _SUFFIXES = {
-    **{"int8": "b", "int16": "s", "int32": "i", "int64": "l"},
-    **{"uint8": "ub", "uint16": "us", "uint32": "ui", "uint64": "ul"},
-    **{"float16": "h", "float32": "f", "float64": "d"},
+    "int8": "b",
+    "int16": "s",
+    "int32": "i",
+    "int64": "l",
+    "uint8": "ub",
+    "uint16": "us",
+    "uint32": "ui",
+    "uint64": "ul",
+    "float16": "h",
+    "float32": "f",
+    "float64": "d",
 }
 
 

@@ -26,6 +26,8 @@ DIFFERENCES = {
     "mujoco_warp._src.constraint:_equality_weld.<locals>.kernel": ROUNDING,
     "newton._src.sim.articulation:eval_articulation_body_inertia_about_root": BESIDE,
     "newton._src.sensors.warp_raytrace.utils:flatten_normal_image": RANGE,
+    "newton._src.actuators.effort_mode_implicit:_build_coupled_solve_kernel.<locals>.solve": ROUNDING,
+    "newton._src.solvers.steel.kernels:eval_rigid_fk_kinematics": ROUNDING,
     "newton._src.solvers.mujoco.kernels:update_body_inertia_kernel": ASYMMETRIC,
     "newton._src.viewer.kernels:compute_inertia_box_lines": ASYMMETRIC,
     "newton._src.viewer.viewer_rtx:write_prim_world_matrices": SINGLE,

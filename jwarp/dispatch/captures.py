@@ -15,6 +15,7 @@ from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.host import Forward
+from jwarp.errors import JwarpError, LaunchError
 
 Part = Callable[[], Any]
 
@@ -69,8 +70,13 @@ class Graph(Command):
             memory.version += 1
             if memory.keepers:
                 memory.will_write()
-        for part in self._parts:
-            part()
+        try:
+            for part in self._parts:
+                part()
+        except ValueError as error:
+            if isinstance(error, JwarpError):
+                raise
+            raise LaunchError(f"{self!r}: {error}", hint="capture it anew") from None
 
 
 def _parts(commands: Sequence[Command]) -> Iterator[Part]:

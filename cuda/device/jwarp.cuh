@@ -340,8 +340,9 @@ template <class T, class F> JW_INLINE T jw_change(T* place, F change) {
   if constexpr (sizeof(T) < 4) {
     // The element is a part of a word, whose other parts stay.
     using Bits = jw_unsigned<T>;
-    const unsigned shift = 8 * unsigned((unsigned long long)place & 3);
-    unsigned* word = (unsigned*)((unsigned long long)place & ~3ull);
+    const unsigned before = unsigned((unsigned long long)place & 3), shift = 8 * before;
+    // Of the pointer, not of its number: else the compiler takes the array for one that nothing changes.
+    unsigned* word = (unsigned*)((char*)place - before);
     unsigned seen = *(volatile unsigned*)word;
     while (true) {
       const T old = T(Bits(seen >> shift));

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import threading
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -22,25 +24,50 @@ from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.types import CompositeValue, Struct, indexedarray
 
-# Launches that an array keeps, the first one that they are given. Others of their arrays are kept alive by them.
+# Launches that an array keeps, the first one that they are given.
 MAX_LAUNCHES = 16
 _SEEN = "seen"
 
 Number = tuple[Any, eager.Convert]  # the array of shape () that the launch reads, and what makes its content
 
 
+def _end(plan: Callable[[], Any], memory: Any) -> None:
+    """End a repeated launch, unless it has gone; also while Python ends, and names of modules have."""
+    found = plan()
+    if found is not None:
+        found.end()
+
+
 class Repeated:
-    """A launch on arrays that stay, with its numbers, which are set each time."""
+    """A launch on arrays that stay, with its numbers, which are set each time.
 
-    __slots__ = ("_lock", "_native", "_numbers", "_written", "changes", "settings")
+    It is at an end with the first of its arrays that is: `memories` are those of all of them.
+    """
 
-    def __init__(self, native: Callable[[], Any], written: Sequence[Memory], numbers: Sequence[Number]):
-        self._native, self._written, self._numbers = native, written, numbers
+    __slots__ = ("__weakref__", "_ends", "_lock", "_native", "_numbers", "_written", "changes", "settings")
+
+    def __init__(
+        self,
+        native: Callable[[], Any],
+        memories: Sequence[Memory],
+        written: Sequence[Memory],
+        numbers: Sequence[Number],
+    ):
+        self._native: Callable[[], Any] | None = native
+        self._written, self._numbers = tuple(map(weakref.ref, written)), tuple(numbers)
         self._lock = threading.Lock()
         self.settings, self.changes = config.settings, options.changes
+        end = functools.partial(_end, weakref.ref(self))
+        self._ends = [weakref.ref(memory, end) for memory in memories]
+
+    def end(self) -> None:
+        """Let go of the arrays."""
+        self._native, self._numbers = None, ()
 
     def run(self, numbers: Sequence[Any]) -> bool:
         """Run it with these numbers; False where a number needs a closer look, and then nothing has run."""
+        if self._native is None:
+            return False
         if not numbers:
             self._replay()
             return True
@@ -54,10 +81,13 @@ class Repeated:
         return True
 
     def _replay(self) -> None:
-        for memory in self._written:
-            memory.version += 1
-            if memory.keepers:
-                memory.will_write()
+        for known in self._written:
+            memory = known()
+            if memory is not None:
+                memory.version += 1
+                if memory.keepers:
+                    memory.will_write()
+        assert self._native is not None
         self._native()
 
 
@@ -187,6 +217,7 @@ def keep(kernel: Kernel, key: Hashable, memory: Memory, command: Any) -> None:
             numbers.append((ready.run.places[p].array, convert))
     if memory.plans is None:
         memory.plans = Cache("launches on an array", MAX_LAUNCHES)
-    plan = Repeated(ready.run.native, command.memories, numbers)
+    memories = dict.fromkeys(value.memory for value in command.values if type(value) is array)
+    plan = Repeated(ready.run.native, tuple(memories), command.memories, numbers)
     memory.plans.keep(key, plan)
     memory.plans.replace(key, plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import jax
@@ -226,3 +227,15 @@ def test_host_arrays_are_not_written_while_jax_traces():
         with pytest.raises(wp.LaunchError):
             jax.jit(lambda z, write=write: (write(), z)[1])(1.0)
     assert y.numpy().tolist() == [0] * 3
+
+
+def test_arrays_end_with_their_last_name():
+    y, ended = wp.zeros(3), []
+    for trip in range(20):
+        x = wp.full(3, float(trip))
+        ended.append(weakref.ref(x.memory))
+        for values in ([x, 1.0, y], [y, 1.0, x]):
+            for _ in range(3):
+                wp.launch(scaled, 3, values)
+    del x, values
+    assert not any(known() for known in ended) and y.numpy().tolist() == [19] * 3

@@ -87,7 +87,11 @@ def test_random_kernels(seed, tmp_path):
 def test_many_random_kernels(tmp_path):
     first, end, count = random.SystemRandom().randrange(1 << 32), time.monotonic() + SECONDS, 0
     while time.monotonic() < end:
-        check_random(first + count, tmp_path)
+        try:
+            check_random(first + count, tmp_path)
+        except Exception as error:
+            error.add_note(f"seed {first + count}")
+            raise
         count += 1
     print(f"{count} kernels from seed {first}")
 
@@ -194,6 +198,22 @@ def test_atomic_sums_of_16_bits(architecture):
     ]
     for x, y in zip(made.run((30,), args), run(made.made.kernel, (30,), args), strict=True):
         np.testing.assert_array_equal(x.view(np.uint16), y.view(np.uint16))
+
+
+@wp.kernel
+def flags(x: wp.array[wp.int8], seen: wp.array[wp.int8], n: wp.array[int]):
+    i = wp.tid()
+    if seen[i] == wp.int8(0):
+        wp.atomic_max(seen, i, x[i])
+    n[i] = int(seen[i])
+
+
+def test_elements_of_a_byte_that_are_read_and_changed():
+    """An atomic changes the word around an element. The compiler has to know that it changes the array."""
+    kernel, rng = flags.ir(), np.random.default_rng(3)
+    args = [rng.integers(-9, 9, 67).astype(np.int8), rng.integers(0, 2, 67).astype(np.int8), np.zeros(67, np.int32)]
+    for x, y in zip(PtxKernel(kernel, "flat fast").run((67,), args), run(kernel, (67,), args), strict=True):
+        np.testing.assert_array_equal(x, y)
 
 
 @wp.kernel

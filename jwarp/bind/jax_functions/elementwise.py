@@ -27,40 +27,39 @@ def of_numbers(*names: str) -> Callable[[Number], Number]:
     return entered
 
 
-# Primitives that are an operation of the IR, also in what their derivatives are.
-_SAME = {
-    "add": "add", "add_any": "add", "sub": "sub", "mul": "mul", "div": "div", "rem": "mod",
-    "floor": "floor", "ceil": "ceil", "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan",
-    "atan": "atan", "atan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "sqrt": "sqrt", "cbrt": "cbrt",
-    "erf": "erf", "erfc": "erfc", "erf_inv": "erfinv",
-    "and": "and", "or": "or", "xor": "xor", "not": "not",
-    "shift_left": "shl",
-}  # fmt: skip
+# What arithmetic on truths is.
 _BOOL = {"add": "or", "add_any": "or", "mul": "and", "max": "or", "min": "and"}
 
 
-def _same(primitive_name: str, name: str) -> None:
-    @of_numbers(primitive_name)
+def _is(operation: str) -> Number:
+    """A primitive that is an operation of the IR, also in what its derivative is."""
+
     def rule(low: Lowering, *x: Any) -> Any:
-        if primitive_name in _BOOL and x[0].type is bool_:
-            return low.op(_BOOL[primitive_name], *x)
-        return low.op(name, *x)
+        return low.op(_BOOL.get(operation, operation) if x[0].type is bool_ else operation, *x)
+
+    return rule
 
 
-for _primitive, _operation in _SAME.items():
-    _same(_primitive, _operation)
-
-
-def _comparison(name: str) -> None:
-    @of_numbers(name)
+def _compares(operation: str) -> Number:
     def rule(low: Lowering, x: Any, y: Any) -> Any:
-        if x.type is bool_ and name not in ("eq", "ne"):
+        if x.type is bool_:
             x, y = low.cast(x, int32), low.cast(y, int32)
-        return low.op(name, x, y)
+        return low.op(operation, x, y)
+
+    return rule
 
 
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    _comparison(_name)
+for _name, _rule in {
+    "add": _is("add"), "add_any": _is("add"), "sub": _is("sub"), "mul": _is("mul"), "div": _is("div"),
+    "rem": _is("mod"), "floor": _is("floor"), "ceil": _is("ceil"), "exp": _is("exp"), "log": _is("log"),
+    "sin": _is("sin"), "cos": _is("cos"), "tan": _is("tan"), "atan": _is("atan"), "atan2": _is("atan2"),
+    "sinh": _is("sinh"), "cosh": _is("cosh"), "tanh": _is("tanh"), "sqrt": _is("sqrt"), "cbrt": _is("cbrt"),
+    "erf": _is("erf"), "erfc": _is("erfc"), "erf_inv": _is("erfinv"), "and": _is("and"), "or": _is("or"),
+    "xor": _is("xor"), "not": _is("not"), "shift_left": _is("shl"),
+    "eq": _compares("eq"), "ne": _compares("ne"), "lt": _compares("lt"), "le": _compares("le"),
+    "gt": _compares("gt"), "ge": _compares("ge"),
+}.items():  # fmt: skip
+    of_numbers(_name)(_rule)
 
 
 def ordered(low: Lowering, x: Any) -> Any:

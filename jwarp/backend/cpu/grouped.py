@@ -213,6 +213,8 @@ class Accesses(Body):
         """Write loads in one of the ways that take much code, as a call; whether they may be."""
         if not accesses or accesses[0].name != "load" or accesses[0].array in self.private.arrays:
             return False
+        if self.proofs.kernel.local(accesses[0].array) is not None:
+            return False  # such a function is given parameters of the kernel only
         array = self.memory.arrays[accesses[0].array]
         if not self.is_in_row(accesses[0]) and (
             len(accesses) < 2 or not is_transposed(array, len(accesses), self.code)

@@ -228,6 +228,13 @@ from jwarp.types import indexedarray4d as indexedarray4d
 from jwarp.types import ref as ref
 from jwarp.types import struct as struct
 from jwarp.types.composites import transform_expand as transform_expand
+from jwarp.types.textures import Texture1D as Texture1D
+from jwarp.types.textures import Texture2D as Texture2D
+from jwarp.types.textures import Texture3D as Texture3D
+from jwarp.types.textures import TextureAddressMode as TextureAddressMode
+from jwarp.types.textures import TextureFilterMode as TextureFilterMode
+from jwarp.types.textures import TextureResourceFlags as TextureResourceFlags
+from jwarp.types.textures import Volume as Volume
 
 bool = builtins.bool
 pi: float

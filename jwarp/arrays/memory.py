@@ -124,6 +124,8 @@ class HostMemory(Memory):
         return np.ndarray(view.full_shape, view.dtype, self.buffer, view.offset, view.full_strides)
 
     def write(self, view: View, value: Any) -> None:
+        if not self.buffer.flags.writeable:
+            raise LaunchError(f"{self.made_at} is read-only", hint="wp.clone(a) is an array that may be written")
         self.version += 1
         if self.keepers:
             self.will_write()

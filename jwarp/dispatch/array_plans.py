@@ -11,6 +11,7 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import listeners
 from jwarp.arrays.memory import Memory
+from jwarp.arrays.struct_array import StructArray
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.config import config
@@ -100,7 +101,13 @@ def _add(value: Any, parts: list[Any], numbers: list[Any]) -> bool:
         numbers.append(value)
         parts.append((value.shape, value.dtype, value.kind))
         return True
-    if not isinstance(value, Struct) or isinstance(value, indexedarray):
+    if isinstance(value, StructArray):
+        parts += [value.dtype, *value.leaves()]
+        return True
+    if isinstance(value, indexedarray):
+        parts += [indexedarray, value.data, *value.indices]
+        return all(part is None or type(part) is array for part in parts[-1 - len(value.indices) :])
+    if not isinstance(value, Struct):
         return False
     parts.append(type(value))
     for name in type(value).fields:
@@ -153,10 +160,20 @@ def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
 _LISTS = (list, tuple)
 
 
+def is_seen(kernel: Kernel, key: Hashable) -> bool:
+    """Whether a launch has been run once on the same arrays."""
+    return kernel.plans.get(key) is _SEEN
+
+
+def see(kernel: Kernel, key: Hashable) -> None:
+    """Note that a launch has been run."""
+    kernel.plans.keep(key, _SEEN)
+
+
 def keep(kernel: Kernel, key: Hashable, memory: Memory, command: Any) -> None:
     """Let a launch be repeated that is run a second time on the same arrays."""
-    if kernel.plans.get(key) is not _SEEN:
-        kernel.plans.keep(key, _SEEN)
+    if not is_seen(kernel, key):
+        see(kernel, key)
         return
     ready = command.prepared
     if type(ready) is not Forward:

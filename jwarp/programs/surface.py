@@ -115,7 +115,7 @@ _MISSING: dict[str, dict[str, str]] = {
             "BvhQuery BvhQueryTiled HashGridQuery MeshQuery MeshQueryAABB MeshQueryAABBTiled MeshQueryPoint "
             "MeshQueryRay"
         ),
-        "flags of textures": "TextureResourceFlags Texture",
+        "textures (interpolate between the elements of an array)": "Texture",
         "addresses of memory": "address address_of handle",
         "functions that Warp's compiler calls by itself": "array_store store index indexref load view",
         "matrices in one thread by these names (tile_matmul, tile_cholesky)": (

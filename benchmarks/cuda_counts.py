@@ -4,9 +4,10 @@
     python benchmarks/cuda_counts.py product saxpy  # those whose name contains one of these
 
 A line for each case: PTX instructions a thread, sectors of 32 bytes a thread that warps ask global memory for,
-bytes a thread asks for, and passes over the banks of shared memory (by loads and by stores) beside the fewest that
-their number of requests allows. For products these are of one step along K. These are counts of what NVRTC's PTX
-does, before ptxas makes machine code of it; they are no measured times, and say nothing about caches.
+atomic operations and bytes a thread asks for, and passes over the banks of shared memory (by loads and by stores)
+beside the fewest that their number of requests allows. For products these are of one step along K. These are counts
+of what NVRTC's PTX does, before ptxas makes machine code of it; they are no measured times, and say nothing about
+caches.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def step(type_: Any, sums: Any, m: int, n: int, k: int, block: int) -> Callable[
 
 def difference(x: Counts, y: Counts) -> Counts:
     made = Counts(x.threads, warp_instructions=x.warp_instructions - y.warp_instructions)
-    for name in ("instructions", "sectors", "bytes", "passes", "least", "requests"):
+    for name in ("instructions", "sectors", "accesses", "bytes", "passes", "least", "requests"):
         getattr(made, name).update(getattr(x, name))
         getattr(made, name).subtract(getattr(y, name))
     return made
@@ -143,7 +144,7 @@ CASES = (
 
 
 def lines(names: list[str]) -> Iterator[str]:
-    yield f"{'case':30}{'instructions':>13}{'sectors':>9}{'atomic':>8}{'bytes':>8}{'passes':>9}{'fewest':>8}"
+    yield f"{'case':30}{'instructions':>13}{'sectors':>9}{'atomics':>8}{'bytes':>8}{'passes':>9}{'fewest':>8}"
     for case in CASES:
         if names and not any(name in case.name for name in names):
             continue
@@ -151,7 +152,7 @@ def lines(names: list[str]) -> Iterator[str]:
         threads = max(1, c.threads)
         moved = (c.sectors["load"] + c.sectors["store"]) / threads
         yield (
-            f"{case.name:30}{c.per_thread:13.1f}{moved:9.2f}{c.sectors['atomic'] / threads:8.2f}"
+            f"{case.name:30}{c.per_thread:13.1f}{moved:9.2f}{c.accesses['atomic'] / threads:8.2f}"
             f"{sum(c.bytes.values()) / threads:8.1f}{sum(c.passes.values()):9}{sum(c.least.values()):8}"
         )
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 THREADS = 2
-GROUPS = ("launches", "throughput", "maths", "gradients", "tiles", "startup")
+GROUPS = ("launches", "throughput", "maths", "gradients", "tiles", "geometry", "startup")
 PACKAGES = ("jwarp", "jax", "numpy", "warp-lang", "numba", "llvmlite")
 
 
@@ -70,6 +70,7 @@ def _warn_if_busy() -> None:
 
 
 def _figures(only: str | None, quick: bool) -> Iterator[Any]:
+    import geometry
     import gradients
     import launches
     import maths
@@ -87,6 +88,10 @@ def _figures(only: str | None, quick: bool) -> Iterator[Any]:
         yield from gradients.measure(rounds=5 if quick else 40, budget=1.0 if quick else 10.0)
     if only in (None, "tiles"):
         yield from tiles.measure(rounds=5 if quick else 40, budget=1.0 if quick else 10.0)
+    if only in (None, "geometry"):
+        yield from geometry.measure(
+            rounds=2 if quick else 10, budget=1.0 if quick else 10.0, count=10**5 if quick else 10**6
+        )
     if only in (None, "startup"):
         yield from startup.measure(rounds=2 if quick else 8)
 

@@ -193,13 +193,13 @@ def search(ball: Ball, size: int, rounds: int) -> Found:
     inside = target.max(-1) > 0.0
     turned = LAMPS @ np.array([[0.9, 0.3, -0.3], [-0.3, 0.95, 0.1], [0.3, 0.0, 0.95]])
     scene = Scene(jnp.ones(len(ball.ways)), jnp.zeros(3), jnp.asarray(turned, jnp.float32))
-    smooth = smoother(ball, 3)
+    smooth = smoother(ball, len(ball.ways) // 200)
 
     def loss(scene: Scene) -> jax.Array:
         picture, beside = render(ball, scene, inside.astype(jnp.int32))
         both = inside & (picture.max(-1) > 0.0)
         colours = jnp.where(both[..., None], (picture - target) ** 2, 0.0).sum()
-        return (colours + 50.0 * (beside**2).sum()) / inside.sum()
+        return (colours + 50.0 * (beside**2).sum()) / inside.sum() + 0.1 * ((scene.height - 1.0) ** 2).mean()
 
     rates = Scene(0.004, 0.006, 0.02)
     optimizer = optax.adam(optax.cosine_decay_schedule(1.0, rounds, 0.05), b2=0.99)

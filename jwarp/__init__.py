@@ -40,6 +40,7 @@ from jwarp.api.jax_kernel import jax_kernel as jax_kernel
 from jwarp.api.launch import launch as launch
 from jwarp.api.launch import launch_tiled as launch_tiled
 from jwarp.api.map import map as map
+from jwarp.api.modes import CaptureMode as CaptureMode
 from jwarp.api.modes import JaxCallableGraphMode as JaxCallableGraphMode
 from jwarp.api.modes import JaxModulePreloadMode as JaxModulePreloadMode
 from jwarp.api.modes import MemoryKind as MemoryKind
@@ -149,6 +150,7 @@ from jwarp.constants import CONSTANTS as _CONSTANTS
 from jwarp.devices import Device as Device
 from jwarp.devices import DeviceLike as DeviceLike
 from jwarp.devices import ScopedDevice as ScopedDevice
+from jwarp.devices import can_access as can_access
 from jwarp.devices import get_cuda_device as get_cuda_device
 from jwarp.devices import get_cuda_device_count as get_cuda_device_count
 from jwarp.devices import get_cuda_devices as get_cuda_devices
@@ -214,6 +216,13 @@ from jwarp.types import struct as struct
 from jwarp.types import tile as _tile
 from jwarp.types import tile_stack as _tile_stack
 from jwarp.types.composites import transform_expand as transform_expand
+from jwarp.types.textures import Texture1D as Texture1D
+from jwarp.types.textures import Texture2D as Texture2D
+from jwarp.types.textures import Texture3D as Texture3D
+from jwarp.types.textures import TextureAddressMode as TextureAddressMode
+from jwarp.types.textures import TextureFilterMode as TextureFilterMode
+from jwarp.types.textures import TextureResourceFlags as TextureResourceFlags
+from jwarp.types.textures import Volume as Volume
 
 globals().update(_CONSTANTS)
 globals().update(_SCALARS)  # float32, …, and bool, a type here as in Warp

@@ -204,6 +204,15 @@ def is_device_available(device: DeviceLike) -> bool:
     return True
 
 
+def can_access(device: DeviceLike, resource: Any) -> bool:
+    """Whether kernels on a device can use an array, or the memory of another device: all of it is the host's.
+
+    Raises:
+        LaunchError: there is no such device.
+    """
+    return get_device(device).can_access(getattr(resource, "device", resource))
+
+
 class ScopedDevice:
     """`with wp.ScopedDevice("cpu"):`, inside of which a device is the one in use.
 

@@ -69,7 +69,18 @@ points = 0.05 * jnp.arange(15.0).reshape(5, 3) % 0.07
 HEADERS = {"architecture": IMPORTS + SPRING, "gradients": IMPORTS + SPRING, "in_place": IMPORTS + SPRING,
            "launches": IMPORTS + SPRING, "language": IMPORTS}  # fmt: skip
 # Pages whose blocks are pieces of a change, and those that have a test of their own below.
-OTHERS = {"contributing", "start", "thinking", "from_pallas", "debugging", "sharding", "export", "handwritten", "tiles"}
+OTHERS = {
+    "contributing",
+    "start",
+    "thinking",
+    "from_pallas",
+    "from_warp",
+    "debugging",
+    "sharding",
+    "export",
+    "handwritten",
+    "tiles",
+}
 PAGES = {path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text()} - OTHERS
 
 
@@ -116,6 +127,13 @@ def test_links_between_pages_lead_somewhere():
             if not file.exists() or (anchor and anchor not in anchors(file)):
                 missing.append(f"{page.name}: {target}")
     assert missing == []
+
+
+def test_three_ways_from_a_tape_to_jax(tmp_path):
+    page, _ = run_code_of(DOCS / "from_warp.md", tmp_path, header=IMPORTS)
+    assert np.abs(page.by_tape).min() > 0.1
+    np.testing.assert_allclose(page.by_functionalize, page.by_tape, rtol=1e-5)
+    np.testing.assert_allclose(page.by_jax, page.by_tape, rtol=1e-5)
 
 
 def test_generics(tmp_path):

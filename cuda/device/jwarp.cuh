@@ -326,11 +326,23 @@ template <> struct jw_word<double> { using type = unsigned long long; };
 
 // Replaces an element by change(element) in one indivisible step.
 template <class T, class F> JW_INLINE T jw_change(T* place, F change) {
+#ifndef JW_HOST_SHIM
+  if constexpr (sizeof(T) == 2) {
+    unsigned short seen = *(volatile unsigned short*)place;
+    while (true) {
+      const T old = T(seen);
+      const unsigned short found = atomicCAS((unsigned short*)place, seen, (unsigned short)change(old));
+      if (found == seen) return old;
+      seen = found;
+    }
+  } else
+#endif
   if constexpr (sizeof(T) < 4) {
     // The element is a part of a word, whose other parts stay.
     using Bits = jw_unsigned<T>;
-    const unsigned shift = 8 * unsigned((unsigned long long)place & 3);
-    unsigned* word = (unsigned*)((unsigned long long)place & ~3ull);
+    const unsigned before = unsigned((unsigned long long)place & 3), shift = 8 * before;
+    // Of the pointer, not of its number: else the compiler takes the array for one that nothing changes.
+    unsigned* word = (unsigned*)((char*)place - before);
     unsigned seen = *(volatile unsigned*)word;
     while (true) {
       const T old = T(Bits(seen >> shift));
@@ -373,11 +385,24 @@ template <> JW_INLINE long long jw_atomic_add(long long* place, long long value)
 }
 template <> JW_INLINE float jw_atomic_add(float* place, float value) { return atomicAdd(place, value); }
 template <> JW_INLINE double jw_atomic_add(double* place, double value) { return atomicAdd(place, value); }
+// Of 16 bits by an instruction where there is one: it rounds once, as the sum in 32 bits does.
 template <> JW_INLINE jw_half jw_atomic_add(jw_half* place, jw_half value) {
+#ifndef JW_HOST_SHIM
+  jw_half old;
+  asm volatile("atom.add.noftz.f16 %0, [%1], %2;" : "=h"(old.bits) : "l"(place), "h"(value.bits) : "memory");
+  return old;
+#else
   return jw_change(place, [=](jw_half old) { return jw_to_half(jw_widen(old) + jw_widen(value)); });
+#endif
 }
 template <> JW_INLINE jw_bfloat jw_atomic_add(jw_bfloat* place, jw_bfloat value) {
+#if !defined(JW_HOST_SHIM) && __CUDA_ARCH__ >= 900
+  jw_bfloat old;
+  asm volatile("atom.add.noftz.bf16 %0, [%1], %2;" : "=h"(old.bits) : "l"(place), "h"(value.bits) : "memory");
+  return old;
+#else
   return jw_change(place, [=](jw_bfloat old) { return jw_to_bfloat(jw_widen(old) + jw_widen(value)); });
+#endif
 }
 template <class T> JW_INLINE T jw_atomic_min(T* place, T value) {
   return jw_change(place, [=](T old) { return jw_min(old, value); });
@@ -444,6 +469,23 @@ template <class T> JW_INLINE void jw_flush(T* place, T value) {
   } else if (mine != 0) {
     jw_atomic_add(place, value);
   }
+}
+
+// Adds to a place that threads of a warp mostly have in common: one of them adds what all have. It is for sums whose
+// old value nobody asks for.
+template <class T> JW_INLINE void jw_atomic_add_together(T* place, T value) {
+#ifndef JW_HOST_SHIM
+  const unsigned all = 0xffffffffu;
+  if (__activemask() == all) {
+    const unsigned long long mine = (unsigned long long)place;
+    if (__all_sync(all, mine == __shfl_sync(all, mine, 0))) {
+      for (int distance = 16; distance > 0; distance /= 2) value = jw_plus(value, __shfl_down_sync(all, value, distance));
+      if ((threadIdx.x & 31) == 0) jw_atomic_add(place, value);
+      return;
+    }
+  }
+#endif
+  jw_atomic_add(place, value);
 }
 
 // ---- failed checks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, capture, listeners, submit
+from jwarp.bind.compat import is_not_tracing
+from jwarp.bind.control import traced_if, traced_while
 from jwarp.devices import CPU, get_device
 from jwarp.dispatch.captures import Branch, Graph, Loop
 from jwarp.errors import KernelTypeError, LaunchError
@@ -34,7 +37,7 @@ def capture_begin(
         LaunchError: a capture has begun already.
     """
     get_device(device)
-    if listeners.capture is not None:
+    if listeners.is_capturing:
         raise LaunchError("a capture has begun already", hint="end it with wp.capture_end()")
     CPU.captures["graph"] = capture_begin
     capture([])
@@ -46,10 +49,11 @@ def capture_end(device: Any = None, stream: Any = None) -> Graph:
     Raises:
         LaunchError: none has begun.
     """
-    taken = capture(None)
-    CPU.captures.pop("graph", None)
+    taken = listeners.capture
     if taken is None:
         raise LaunchError("no capture has begun", hint="begin one with wp.capture_begin()")
+    capture(None)
+    CPU.captures.pop("graph", None)
     return Graph(taken)
 
 
@@ -93,6 +97,10 @@ def _now(body: Any, arguments: dict[str, Any]) -> None:
         body(**arguments)
 
 
+def _name(body: Any) -> str:
+    return repr(getattr(body, "__name__", type(body).__name__))
+
+
 def capture_if(
     condition: array,
     on_true: Callable[..., Any] | Graph | None = None,
@@ -101,6 +109,8 @@ def capture_if(
     **kwargs: Any,
 ) -> None:
     """Do one of two things, by an array of one int32: in a capture, each time that the graph is launched.
+
+    While JAX traces, it becomes `jax.lax.cond` over the arrays that they write.
 
     Args:
         condition: Not 0 for `on_true`.
@@ -112,6 +122,9 @@ def capture_if(
         KernelTypeError: the condition is no such array, or a branch is neither.
     """
     _check(condition, "wp.capture_if")
+    if not is_not_tracing():
+        branches = [functools.partial(_now, body, kwargs) for body in (on_true, on_false)]
+        return traced_if(condition, branches, " or ".join(map(_name, (on_true, on_false))))
     if listeners.capture is None:
         return _now(on_true if condition.numpy()[0] else on_false, kwargs)
     taken = (_taken(body, kwargs, "wp.capture_if") for body in (on_true, on_false))
@@ -120,6 +133,10 @@ def capture_if(
 
 def capture_while(condition: array, while_body: Callable[..., Any] | Graph, stream: Any = None, **kwargs: Any) -> None:
     """Do something while an array of one int32 is not 0: in a capture, each time that the graph is launched.
+
+    While JAX traces, it becomes `jax.lax.while_loop` over the arrays that the body writes, or, with `max_trips` of
+    `wp.functionalize`, a loop of so many trips that reverse mode goes through. The body is run twice then, to find out
+    what it writes, and to trace it.
 
     Args:
         condition: The array, which the body changes.
@@ -131,6 +148,8 @@ def capture_while(condition: array, while_body: Callable[..., Any] | Graph, stre
         KernelTypeError: the condition is no such array, or the body is neither.
     """
     _check(condition, "wp.capture_while")
+    if not is_not_tracing():
+        return traced_while(condition, functools.partial(_now, while_body, kwargs), while_body, _name(while_body))
     if listeners.capture is not None:
         return submit(Loop(condition, _taken(while_body, kwargs, "wp.capture_while")))
     shown: np.ndarray = condition.numpy()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jwarp.bind.functional import Functional
@@ -16,6 +16,9 @@ def functionalize(
     *,
     returns: str | Sequence[str] | None = None,
     static_argnames: str | Sequence[str] = (),
+    max_trips: int | Mapping[Callable[..., Any], int] | None = None,
+    stop_gradient_in: Sequence[Any] = (),
+    custom_vjp: Mapping[Callable[..., Any], Callable[..., None]] | None = None,
 ) -> Functionalized:
     """Make a pure function of JAX from a function that changes its arguments by launches.
 
@@ -33,6 +36,15 @@ def functionalize(
         static_argnames: Float arguments that are part of the program. Others are traced, as arrays are; integers,
             bools, texts and whatever else there is in objects are part of the program.
 
+        max_trips: The most trips of loops of `wp.capture_while`, a number or a dict by body. A loop with a bound has a
+            gradient in reverse mode, and takes so many steps; floats that it changes are NaN where it had not ended.
+        stop_gradient_in: Kernels, and functions of modules, through which no gradient goes: what they write is a
+            constant to it.
+        custom_vjp: Rules for functions of modules that return None. `rule(inputs, outputs, cotangents)` is called in
+            reverse mode with three copies of the arguments: as the function found them, as it left them, and with the
+            cotangents of what it left in place of the contents; it changes the arrays of the last one into the
+            cotangents of what the function found. Numbers are constants to it.
+
     Returns:
         A function with the arguments of `func`.
 
@@ -45,13 +57,13 @@ def functionalize(
         >>> step_fn = wp.functionalize(step, returns="state")
         >>> new_state = jax.jit(step_fn)(model, state)
     """
-    return Functionalized(func, returns, static_argnames)
+    return Functionalized(func, returns, static_argnames, max_trips, stop_gradient_in, custom_vjp)
 
 
 class Functionalized:
     """A function of launches as a function of JAX: what `wp.functionalize` makes."""
 
-    def __init__(self, func: Callable[..., Any], returns: Any, static_argnames: Any):
+    def __init__(self, func: Callable[..., Any], returns: Any, static_argnames: Any, *others: Any):
         self.func = func
         self.signature = inspect.signature(func)
         self.returns = None if returns is None else _names(returns)
@@ -62,7 +74,7 @@ class Functionalized:
                     f"wp.functionalize: {self.name} has no argument {name!r}; there are"
                     f" {', '.join(self.signature.parameters)}"
                 )
-        self._function = Functional(self.name, func, self.returns, self.static, "wp.functionalize")
+        self._function = Functional(self.name, func, self.returns, self.static, "wp.functionalize", *others)
         register_annotated(func)
         self.__name__ = self.name
         self.__doc__ = func.__doc__

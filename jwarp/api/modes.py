@@ -16,6 +16,14 @@ class LaunchArrayAccessMode(enum.IntEnum):
     STRICT = 2
 
 
+class CaptureMode(enum.IntEnum):
+    """What `capture_mode` of captures may be, which says how CUDA takes calls that a capture cannot have."""
+
+    GLOBAL = 0
+    THREAD_LOCAL = 1
+    RELAXED = 2
+
+
 class MemoryKind(enum.IntEnum):
     """What memory an array is in."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy as copying
+import ctypes
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +18,7 @@ from jwarp.arrays.view import View, read_shape
 from jwarp.arrays.writes import Copy, Fill, copy_range, fill
 from jwarp.devices import Device, get_device
 from jwarp.errors import KernelTypeError, LaunchError
-from jwarp.types import StructType, Written, array_type, wanted_type
+from jwarp.types import StructType, Written, array_type, indexedarray, wanted_type
 from jwarp.types.arrays import element_of
 
 
@@ -51,7 +52,7 @@ def _element(kind: Any) -> Any:
 _tokens = itertools.count()
 
 # The class of arrays whose elements are structs, which stands above.
-kinds_of_arrays: dict[type, type] = {}
+KINDS_OF_ARRAYS: dict[type, type] = {}
 
 # Applies an operator of kernels to the elements of arrays: `wp.map`, which stands above.
 operate: list[Callable[..., Any]] = []
@@ -126,7 +127,7 @@ class array(Written):
     def __new__(cls, data: Any = None, dtype: Any = Any, shape: Any = None, *args: Any, **named: Any) -> Any:
         is_made = data is not None or shape is not None or named.get("ptr") is not None
         if is_made and cls is array and isinstance(dtype, StructType):
-            return object.__new__(kinds_of_arrays[StructType])
+            return object.__new__(KINDS_OF_ARRAYS[StructType])
         return object.__new__(cls)
 
     def __init__(
@@ -331,7 +332,9 @@ class array(Written):
         if len(keys) > self.ndim:
             raise LaunchError(f"{len(keys)} indices for an array of {self.ndim} dimension(s)")
         if any(isinstance(k, array) for k in keys):
-            raise LaunchError("an array is indexed by integers and slices", hint="wp.indexedarray(a, [indices])")
+            rest = [k for k in keys if not hasattr(k, "__index__")]  # of the axes that are left
+            shown = self[tuple([slice(None) if isinstance(k, array) else k for k in keys])]
+            return indexedarray(shown, [k if isinstance(k, array) else None for k in rest])
         for k in keys:
             if not isinstance(k, slice) and not hasattr(k, "__index__"):
                 raise LaunchError(f"an array is indexed by integers and slices, not by {type(k).__name__}")
@@ -409,6 +412,22 @@ class array(Written):
         """The elements in order, as Python's numbers; vectors and matrices as values of the kernel language."""
         flat = self.numpy().reshape((self.size, *self.layout.full_shape[self.ndim :]))
         return flat.tolist() if flat.ndim == 1 else [self.dtype(*row.ravel()) for row in flat]
+
+    def cptr(self) -> Any:
+        """A pointer of ctypes to the numbers of a contiguous array, None without elements.
+
+        Raises:
+            LaunchError: the array is not contiguous.
+        """
+        if not self.size:
+            return None
+        if not self.is_contiguous:
+            raise LaunchError("only contiguous arrays have a pointer to their numbers", hint="a.contiguous() copies")
+        shown = self.numpy()
+        kind = np.ctypeslib.as_ctypes_type(np.uint16 if shown.itemsize == 2 else shown.dtype)
+        found: Any = ctypes.cast(shown.ctypes.data, ctypes.POINTER(kind))
+        found.array = shown  # keeps the memory
+        return found
 
     def zero_(self) -> None:
         """Set all elements to zero."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -39,17 +40,33 @@ class Recorder(Protocol):
 
 
 class _Listeners:
-    """Who listens: `capture` takes commands, which then do not run; `recorders` are told of those that do.
+    """Who listens: a capture takes the commands of its thread, which do not run; `recorders` are told of those that do.
 
     `idle`: nobody does. Launches read it first of all.
     """
 
-    __slots__ = ("capture", "idle", "recorders")
+    __slots__ = ("_capture", "_thread", "idle", "recorders")
 
     def __init__(self) -> None:
-        self.capture: list[Command] | None = None
+        self._capture: list[Command] | None = None
+        self._thread = 0
         self.recorders: list[Recorder] = []
         self.idle = True
+
+    @property
+    def capture(self) -> list[Command] | None:
+        """The commands that the capture of this thread has taken, None if there is none."""
+        return self._capture if self._thread == threading.get_ident() else None
+
+    @property
+    def is_capturing(self) -> bool:
+        """Whether some thread captures."""
+        return self._capture is not None
+
+    def set_capture(self, commands: list[Command] | None) -> None:
+        """Let this thread's commands go into a list; None for no longer."""
+        self._capture, self._thread = commands, threading.get_ident()
+        self.idle = commands is None and not self.recorders
 
 
 listeners = _Listeners()
@@ -81,11 +98,11 @@ def open_recorder(recorder: Recorder) -> None:
 def close_recorder(recorder: Recorder) -> None:
     """Tell `recorder` of commands no longer."""
     listeners.recorders = [known for known in listeners.recorders if known is not recorder]
-    listeners.idle = listeners.capture is None and not listeners.recorders
+    listeners.idle = not listeners.is_capturing and not listeners.recorders
 
 
 def capture(commands: list[Command] | None) -> list[Command] | None:
     """Put commands into a list instead of running them, or, given None, run them again; who took them until now."""
-    before, listeners.capture = listeners.capture, commands
-    listeners.idle = commands is None and not listeners.recorders
+    before = listeners.capture
+    listeners.set_capture(commands)
     return before

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from jwarp.arrays.memory import Memory, host_memory
+from jwarp.arrays.memory import HostMemory, Memory, host_memory
 from jwarp.arrays.view import View
+from jwarp.errors import LaunchError
 
 
 class Tracing(Protocol):
@@ -44,6 +45,19 @@ def allocate(layout: View, *, zeroed: bool) -> Memory:
         if tracing.is_tracing():
             return tracing.memory(layout.shape, layout, zeroed)
     return host_memory(layout.bounds[1], zeroed=zeroed)
+
+
+def check_writable(memory: Memory) -> None:
+    """Refuse to write to this computer's memory while JAX traces: it would happen once, and not when the function runs.
+
+    Raises:
+        LaunchError: a function is being traced.
+    """
+    if isinstance(memory, HostMemory) and any(tracing.is_tracing() for tracing in _tracing):
+        raise LaunchError(
+            f"{memory.made_at} is written while JAX traces a function, and is no array of that function's",
+            hint="pass it to the function, and return what it becomes; or write to it outside",
+        )
 
 
 def adopted(data: Any, dtype: Any, shape: tuple[int, ...] | None) -> tuple[Memory, View] | None:

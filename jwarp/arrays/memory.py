@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import ctypes
 import sys
 import weakref
 from collections.abc import Callable
@@ -106,16 +107,16 @@ class Kept:
 class HostMemory(Memory):
     """Bytes of this computer's memory, aligned to 64 where they are its own.
 
-    `buffer` are the bytes as a NumPy array. `is_exposed`: others may write to it at any time.
+    `buffer` are the bytes as a NumPy array, `start` is their address. `is_exposed`: others may write to it at any time.
     """
 
     __slots__ = ("buffer", "is_exposed", "lent", "snapshot", "start")
 
-    def __init__(self, buffer: np.ndarray, *, is_exposed: bool = False):
+    def __init__(self, buffer: np.ndarray, start: int, *, is_exposed: bool = False):
         super().__init__(CPU)
         self.buffer = buffer
         self.is_exposed = is_exposed
-        self.start = buffer.__array_interface__["data"][0]
+        self.start = start
         self.lent: list[weakref.ref[np.ndarray]] = []
         self.snapshot: Any = None  # of its content, for the layer that knows JAX
 
@@ -123,6 +124,8 @@ class HostMemory(Memory):
         return np.ndarray(view.full_shape, view.dtype, self.buffer, view.offset, view.full_strides)
 
     def write(self, view: View, value: Any) -> None:
+        if not self.buffer.flags.writeable:
+            raise LaunchError(f"{self.made_at} is read-only", hint="wp.clone(a) is an array that may be written")
         self.version += 1
         if self.keepers:
             self.will_write()
@@ -173,8 +176,9 @@ def host_memory(nbytes: int, *, zeroed: bool = False) -> HostMemory:
         whole = (np.zeros if zeroed else np.empty)(nbytes + ALIGNMENT, np.uint8)
     except (MemoryError, ValueError):
         raise LaunchError(f"there is no memory for an array of {nbytes} bytes") from None
-    first = -whole.__array_interface__["data"][0] % ALIGNMENT
-    return HostMemory(whole[first : first + nbytes])
+    address = ctypes.addressof(ctypes.c_char.from_buffer(whole))  # type: ignore[arg-type]
+    first = -address % ALIGNMENT
+    return HostMemory(whole[first : first + nbytes], address + first)
 
 
 class _Lender:
@@ -189,4 +193,5 @@ class _Lender:
 
 def borrowed_memory(address: int, nbytes: int, owner: Any, *, is_read_only: bool = False) -> HostMemory:
     """The bytes at an address, which others may write to as well. `owner` keeps them alive."""
-    return HostMemory(np.asarray(_Lender(address, nbytes, owner, is_read_only=is_read_only)), is_exposed=True)
+    lent = np.asarray(_Lender(address, nbytes, owner, is_read_only=is_read_only))
+    return HostMemory(lent, address, is_exposed=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jwarp.arrays.array import array, kinds_of_arrays
+from jwarp.arrays.array import KINDS_OF_ARRAYS, array
 from jwarp.arrays.view import components_of, read_shape, scalar_of
 from jwarp.devices import CPU, get_device
 from jwarp.errors import KernelTypeError, LaunchError
@@ -224,7 +224,7 @@ class StructArray(array):
         raise LaunchError(f"an array of {self.dtype!r} has an array for each field, and no memory to lend as one")
 
 
-kinds_of_arrays[StructType] = StructArray
+KINDS_OF_ARRAYS[StructType] = StructArray
 
 
 def _fields(dtype: StructType) -> Sequence[tuple[str, Any]]:

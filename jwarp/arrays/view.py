@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jwarp.caches import Cache
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import MAX_DIMS, CompositeType, ScalarType
 
@@ -52,7 +53,8 @@ class View:
     @classmethod
     def whole(cls, element: Element, shape: tuple[int, ...]) -> View:
         """All elements of memory for an array of that shape."""
-        return cls(element, shape, packed(shape, itemsize_of(element)))
+        found = _whole.get((element, shape))
+        return found or _whole.keep((element, shape), cls(element, shape, packed(shape, itemsize_of(element))))
 
     @functools.cached_property
     def dtype(self) -> np.dtype:
@@ -182,12 +184,17 @@ def _bounds(key: slice, extent: int) -> tuple[int, int, int]:
     return start, stop, step
 
 
+_whole: Cache[tuple[Element, tuple[int, ...]], View] = Cache("layouts of whole arrays", 512)
+
+
 def read_shape(shape: Any, *, least: int = 0) -> tuple[int, ...]:
     """A shape as a tuple of integers, of at most four.
 
     Raises:
         LaunchError: it is no shape.
     """
+    if type(shape) is int and shape >= least:
+        return (shape,)
     entries = shape if isinstance(shape, (tuple, list)) else (shape,) if hasattr(shape, "__index__") else shape
     try:
         found = tuple(map(operator.index, entries))

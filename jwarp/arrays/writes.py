@@ -9,6 +9,7 @@ import numpy as np
 
 from jwarp.arrays.commands import Command
 from jwarp.arrays.content import value_of
+from jwarp.arrays.making import check_writable
 from jwarp.arrays.memory import HostMemory
 from jwarp.arrays.view import View
 from jwarp.errors import KernelTypeError, LaunchError
@@ -21,6 +22,7 @@ class Fill(Command):
         self.array, self.value = array, value
 
     def run(self) -> None:
+        check_writable(self.array.memory)
         self.array.memory.write(self.array.layout, self.value)
 
 
@@ -31,6 +33,7 @@ class Copy(Command):
         self.dest, self.src = dest, src
 
     def run(self) -> None:
+        check_writable(self.dest.memory)
         source, layout = self.src.layout, self.dest.layout
         if source.full_shape != layout.full_shape or source.dtype != layout.dtype:
             source = source.seen_as(layout.element)

@@ -152,8 +152,8 @@ class Inlined(Cloner):
 def authored_refusal(kernel: Kernel, node: Op, what: str) -> NotDifferentiableError:
     """A derivative that a gradient written for reverse mode does not give."""
     return NotDifferentiableError(
-        f"kernel `{kernel.name}`: {what} was asked for through a function with a gradient of its own (wp.func_grad), "
-        "which is known for reverse mode alone",
+        f"kernel `{kernel.name}`: {what} was asked for through a function with a gradient of its own (wp.func_grad, "
+        "jax.custom_vjp), which is known for reverse mode alone",
         node.span,
         "take the derivative in reverse mode (jax.grad, jax.vjp, jax.jacrev) and once, or call the function "
         "without wp.func_grad",

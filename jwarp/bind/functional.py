@@ -12,12 +12,15 @@ import jax.numpy as jnp
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.view import View
 from jwarp.bind import compat
+from jwarp.bind.control import Trips, bounded
+from jwarp.bind.rules import Rule, replaced, stopped, stopping, with_rule
 from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.bind.trees import Node, Reader, Writer, changed_paths, memories_in, values_in, whole_of
 from jwarp.caches import Cache
 from jwarp.config import config
 from jwarp.errors import LaunchError
 from jwarp.frontend import options
+from jwarp.frontend.kernel_base import Kernel
 
 # Shapes of arguments that a function is kept for.
 MAX_CALLS = 64
@@ -56,7 +59,13 @@ class Functional:
         returns: tuple[str, ...] | None,
         static: tuple[str, ...],
         what: str,
+        trips: Trips = None,
+        stopped_in: Sequence[Any] = (),
+        rules: Mapping[Any, Rule] | None = None,
     ):
+        self.trips, self.kernels = trips, [x for x in stopped_in if isinstance(x, Kernel)]
+        self.others = {f: stopped(f) for f in stopped_in if not isinstance(f, Kernel)}
+        self.others.update((f, with_rule(f, rule)) for f, rule in (rules or {}).items())
         self.name, self.func, self.returns, self.static, self.what = name, func, returns, static, what
         self.signature = inspect.signature(func)
         self._traced: Cache[Any, Traced] = Cache(f"shapes of arguments of {name}", MAX_CALLS)
@@ -69,7 +78,8 @@ class Functional:
     def run(self, arguments: Mapping[str, Any]) -> Any:
         """The function itself."""
         bound = inspect.BoundArguments(self.signature, dict(arguments))
-        return self.func(*bound.args, **bound.kwargs)
+        with bounded(self.trips), stopping(self.kernels), replaced(self.others):
+            return self.func(*bound.args, **bound.kwargs)
 
 
 class Traced:

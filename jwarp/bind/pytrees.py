@@ -15,6 +15,7 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.content import elements_of
 from jwarp.arrays.memory import Memory
+from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import Element, View, components_of
 from jwarp.bind.traced_memory import Shaped, TracedMemory, value_of
 from jwarp.bind.trees import Same, attributes, same
@@ -77,6 +78,17 @@ jax.tree_util.register_pytree_with_keys(
     lambda a: (tuple((jax.tree_util.FlattenedIndexKey(0), x) for x in _flatten(a)[0]), _flatten(a)[1]),
     _unflatten,
     _flatten,
+)
+
+
+jax.tree_util.register_pytree_with_keys(
+    StructArray,
+    lambda a: (
+        tuple((jax.tree_util.GetAttrKey(name), part) for name, part in a.parts.items()),
+        (a.dtype, tuple(a.parts)),
+    ),
+    lambda rest, parts: StructArray.joined(rest[0], dict(zip(rest[1], parts, strict=True))),
+    lambda a: (tuple(a.parts.values()), (a.dtype, tuple(a.parts))),
 )
 
 
@@ -151,7 +163,7 @@ def _rest_of(value: Any) -> _Rest:
     known: dict[Any, str] = {}
     for name in names:
         part = getattr(value, name)
-        if isinstance(part, array) and part.device is not None and not isinstance(part.memory, _Anything):
+        if type(part) is array and part.device is not None and not isinstance(part.memory, _Anything):
             first = known.setdefault((id(part.memory), part.layout), name)
             if first != name:
                 again.append((name, first))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 from typing import Any, NoReturn
 
@@ -40,6 +41,14 @@ class Scope:
 
 _scopes: list[Scope] = []
 
+# Whether what is written now is a constant to derivatives.
+CONSTANT: contextvars.ContextVar[bool] = contextvars.ContextVar("what is written is a constant", default=False)
+
+
+def held_back(value: Any) -> Any:
+    """The value, as a constant where all that is written is one."""
+    return jax.lax.stop_gradient(value) if CONSTANT.get() else value
+
 
 class TracedMemory(Memory):
     """A value that JAX traces, for an array whose elements lie one after the other.
@@ -73,7 +82,7 @@ class TracedMemory(Memory):
 
     @value.setter
     def value(self, value: Any) -> None:
-        now = compat.trace_state()
+        now, value = compat.trace_state(), held_back(value)
         if now == self.trace:
             self._value = value
         elif _scopes and _scopes[-1].trace == now:

@@ -13,6 +13,7 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory, Memory
+from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View, scalar_of
 from jwarp.bind import compat
 from jwarp.types import CompositeValue, Struct
@@ -97,6 +98,15 @@ class Mapped:
 
 
 @dataclass(frozen=True)
+class Structs:
+    """An array of structs with those of its fields, by name."""
+
+    kind: Any
+    names: tuple[str, ...]
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class Object:
     """An object with its attributes, by name."""
 
@@ -113,7 +123,7 @@ class Again:
     number: int
 
 
-Node = Fixed | Shown | Leaf | Listed | Mapped | Object | Again
+Node = Fixed | Shown | Leaf | Listed | Mapped | Structs | Object | Again
 
 
 class Reader:
@@ -137,6 +147,9 @@ class Reader:
 
     def read(self, value: Any, path: str, *, traces_floats: bool = False) -> Node:
         """The shape of a tree. Floats are traced where `traces_floats`: of arguments themselves."""
+        if isinstance(value, StructArray):
+            items = tuple(self.read(part, f"{path}.{name}") for name, part in value.parts.items())
+            return Structs(value.dtype, tuple(value.parts), items)
         if isinstance(value, array):
             return self._array(value, path)
         if isinstance(value, jax.Array) or (traces_floats and isinstance(value, (float, np.floating))):
@@ -239,6 +252,8 @@ class Writer:
             case Mapped(kind, keys, items):
                 found = dict(zip(keys, map(self.make, items), strict=True))
                 return found if kind is dict else _filled(kind, found)
+            case Structs(kind, names, items):
+                return StructArray.joined(kind, dict(zip(names, map(self.make, items), strict=True)))
             case Again(number):
                 return self._objects[number]
             case Object(kind, names, items, number):
@@ -264,6 +279,9 @@ def changed_paths(before: Node, after: Node, path: str) -> Iterator[str]:
         case Object(_, names, items), Object(_, others, more) if names == others:
             for name, a, b in zip(names, items, more, strict=True):
                 yield from changed_paths(a, b, f"{path}.{name}")
+        case Structs(_, names, items), Structs(_, _, more):
+            for name, a, b in zip(names, items, more, strict=False):
+                yield from changed_paths(a, b, f"{path}.{name}")
         case (Listed(_, items), Listed(_, more)) if len(items) == len(more):
             for k, (a, b) in enumerate(zip(items, more, strict=True)):
                 yield from changed_paths(a, b, f"{path}[{k}]")
@@ -279,7 +297,7 @@ def memories_in(node: Node) -> Iterator[int]:
     match node:
         case Shown(number, _):
             yield number
-        case Listed(_, items) | Mapped(_, _, items) | Object(_, _, items, _):
+        case Listed(_, items) | Mapped(_, _, items) | Structs(_, _, items) | Object(_, _, items, _):
             for item in items:
                 yield from memories_in(item)
 
@@ -289,6 +307,6 @@ def values_in(node: Node) -> Iterator[int]:
     match node:
         case Leaf(number):
             yield number
-        case Listed(_, items) | Mapped(_, _, items) | Object(_, _, items, _):
+        case Listed(_, items) | Mapped(_, _, items) | Structs(_, _, items) | Object(_, _, items, _):
             for item in items:
                 yield from values_in(item)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import threading
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
+
+import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import listeners
 from jwarp.arrays.memory import Memory
+from jwarp.arrays.struct_array import StructArray
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.config import config
@@ -16,26 +21,53 @@ from jwarp.dispatch import eager
 from jwarp.dispatch.host import Forward
 from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
+from jwarp.ir.nodes import Param
+from jwarp.types import CompositeValue, Struct, indexedarray
 
-# Launches that an array keeps, the first one that they are given. Others of their arrays are kept alive by them.
+# Launches that an array keeps, the first one that they are given.
 MAX_LAUNCHES = 16
 _SEEN = "seen"
 
 Number = tuple[Any, eager.Convert]  # the array of shape () that the launch reads, and what makes its content
 
 
+def _end(plan: Callable[[], Any], memory: Any) -> None:
+    """End a repeated launch, unless it has gone; also while Python ends, and names of modules have."""
+    found = plan()
+    if found is not None:
+        found.end()
+
+
 class Repeated:
-    """A launch on arrays that stay, with its numbers, which are set each time."""
+    """A launch on arrays that stay, with its numbers, which are set each time.
 
-    __slots__ = ("_lock", "_native", "_numbers", "_written", "changes", "settings")
+    It is at an end with the first of its arrays that is: `memories` are those of all of them.
+    """
 
-    def __init__(self, native: Callable[[], Any], written: Sequence[Memory], numbers: Sequence[Number]):
-        self._native, self._written, self._numbers = native, written, numbers
+    __slots__ = ("__weakref__", "_ends", "_lock", "_native", "_numbers", "_written", "changes", "settings")
+
+    def __init__(
+        self,
+        native: Callable[[], Any],
+        memories: Sequence[Memory],
+        written: Sequence[Memory],
+        numbers: Sequence[Number],
+    ):
+        self._native: Callable[[], Any] | None = native
+        self._written, self._numbers = tuple(map(weakref.ref, written)), tuple(numbers)
         self._lock = threading.Lock()
         self.settings, self.changes = config.settings, options.changes
+        end = functools.partial(_end, weakref.ref(self))
+        self._ends = [weakref.ref(memory, end) for memory in memories]
+
+    def end(self) -> None:
+        """Let go of the arrays."""
+        self._native, self._numbers = None, ()
 
     def run(self, numbers: Sequence[Any]) -> bool:
         """Run it with these numbers; False where a number needs a closer look, and then nothing has run."""
+        if self._native is None:
+            return False
         if not numbers:
             self._replay()
             return True
@@ -49,10 +81,13 @@ class Repeated:
         return True
 
     def _replay(self) -> None:
-        for memory in self._written:
-            memory.version += 1
-            if memory.keepers:
-                memory.will_write()
+        for known in self._written:
+            memory = known()
+            if memory is not None:
+                memory.version += 1
+                if memory.keepers:
+                    memory.will_write()
+        assert self._native is not None
         self._native()
 
 
@@ -72,14 +107,62 @@ def key_of(
             if first is None:
                 first = value.memory
             parts.append(value.token)
-        elif kind is float or kind is int or kind is bool:
+        elif kind in _NUMBERS:
             numbers.append(value)
             parts.append(kind)
         elif value is None:
             parts.append(None)
-        else:
+        elif not _add(value, parts, numbers):
             return (), None, numbers
-    return tuple(parts), first, numbers
+    if first is None:
+        first = next((part.memory for part in parts if type(part) is array), None)
+    return tuple([part.token if type(part) is array else part for part in parts]), first, numbers
+
+
+_NUMBERS = {
+    float, int, bool, np.float32, np.float64, np.float16,
+    *(np.dtype(f"{sign}{size}").type for sign in "iu" for size in (1, 2, 4, 8)),
+}  # fmt: skip
+
+
+def _add(value: Any, parts: list[Any], numbers: list[Any]) -> bool:
+    """Add a vector, matrix or struct to a key and its numbers; False where that needs a closer look."""
+    if type(value) is CompositeValue:
+        numbers.append(value)
+        parts.append((value.shape, value.dtype, value.kind))
+        return True
+    if isinstance(value, StructArray):
+        parts += [value.dtype, *value.leaves()]
+        return True
+    if isinstance(value, indexedarray):
+        parts += [indexedarray, value.data, *value.indices]
+        return all(part is None or type(part) is array for part in parts[-1 - len(value.indices) :])
+    if not isinstance(value, Struct):
+        return False
+    parts.append(type(value))
+    for name in type(value).fields:
+        field = getattr(value, name)
+        kind = type(field)
+        if kind is array or field is None:
+            parts.append(field)
+        elif kind in _NUMBERS:
+            numbers.append(field)
+            parts.append(kind)
+        elif not _add(field, parts, numbers):
+            return False
+    return True
+
+
+def _converter(param: Param, value: Any) -> eager.Convert | None:
+    """What makes the number that a parameter is given anew; None where that needs a closer look."""
+    if type(value) in (float, int, bool):
+        return eager.converter(param, type(value))
+    is_same = value.dtype == param.dtype.dtype and np.shape(value) == getattr(param.type, "components", ())
+    return _itself if is_same else None
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any) -> bool:
@@ -107,23 +190,34 @@ def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
 _LISTS = (list, tuple)
 
 
+def is_seen(kernel: Kernel, key: Hashable) -> bool:
+    """Whether a launch has been run once on the same arrays."""
+    return kernel.plans.get(key) is _SEEN
+
+
+def see(kernel: Kernel, key: Hashable) -> None:
+    """Note that a launch has been run."""
+    kernel.plans.keep(key, _SEEN)
+
+
 def keep(kernel: Kernel, key: Hashable, memory: Memory, command: Any) -> None:
     """Let a launch be repeated that is run a second time on the same arrays."""
-    if kernel.plans.get(key) is not _SEEN:
-        kernel.plans.keep(key, _SEEN)
+    if not is_seen(kernel, key):
+        see(kernel, key)
         return
     ready = command.prepared
-    if type(ready) is not Forward or command.kernel.has_structs:
+    if type(ready) is not Forward:
         return
     numbers: list[Number] = []
     for p, (param, value) in enumerate(zip(command.kernel.params, command.values, strict=True)):
-        if type(value) in (float, int, bool):
-            convert = eager.converter(param, type(value))
+        if type(value) in _NUMBERS or type(value) is CompositeValue:
+            convert = _converter(param, value)
             if convert is None:
                 return
             numbers.append((ready.run.places[p].array, convert))
     if memory.plans is None:
         memory.plans = Cache("launches on an array", MAX_LAUNCHES)
-    plan = Repeated(ready.run.native, command.memories, numbers)
+    memories = dict.fromkeys(value.memory for value in command.values if type(value) is array)
+    plan = Repeated(ready.run.native, tuple(memories), command.memories, numbers)
     memory.plans.keep(key, plan)
     memory.plans.replace(key, plan)

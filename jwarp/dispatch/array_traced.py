@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory
 from jwarp.bind import compat
 from jwarp.bind.calls import bind
 from jwarp.bind.prepare import prepare_arranged
+from jwarp.bind.rules import is_stopped
 from jwarp.bind.traced_memory import value_of
 from jwarp.dispatch.aliases import identical, refuse_overlaps
 from jwarp.errors import LaunchError
@@ -50,7 +53,8 @@ def run_traced(
     made = prepare_arranged(program, threads, matched, block_dim)
     if not made.launch.results and not program.lasts:
         return
-    found = bind(made.operands, made.launch, made.zeros, differentiable=True, side_effect=program.lasts)
+    operands = [jax.lax.stop_gradient(x) for x in made.operands] if is_stopped(kernel) else made.operands
+    found = bind(operands, made.launch, made.zeros, differentiable=True, side_effect=program.lasts)
     for p, value in zip(made.launch.results, found, strict=True):
         if p in of:
             of[p].memory.write(of[p].layout, value)

@@ -13,14 +13,16 @@ from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.bind.compat import is_not_tracing
+from jwarp.caches import Cache
 from jwarp.config import config
-from jwarp.dispatch import array_plans, checks, route
+from jwarp.dispatch import array_plans, array_shapes, checks, route
 from jwarp.dispatch.array_traced import run_traced
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.host import Forward
 from jwarp.dispatch.host_arrays import OverlapError
 from jwarp.dispatch.ready import Ready
 from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments, geometry, grouping
@@ -78,7 +80,8 @@ class ArrayLaunch(Command):
         self._native: Callable[[], Any] = self.run
         self._made_of: Program | None = None
         self.inputs, self.outputs = inputs, outputs
-        self.program: Program = program_of(kernel, config.settings)
+        self.program: Program = _program(kernel)
+        self._plain = self.program
         self.given = matched_values(kernel, inputs, outputs)
         self.values = tuple(
             leaf
@@ -146,7 +149,7 @@ class ArrayLaunch(Command):
         arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
         self.memories = tuple(dict.fromkeys(arrays))
         self._made_of = self.program
-        self._native = made.run if isinstance(made, Forward) else made
+        self._native = made.run.native if isinstance(made, Forward) else made
 
     def replay(self) -> None:
         """Run it as it was prepared."""
@@ -156,7 +159,10 @@ class ArrayLaunch(Command):
             memory.version += 1
             if memory.keepers:
                 memory.will_write()
-        self._native()
+        try:
+            self._native()
+        except ValueError as error:
+            raise LaunchError(f"kernel '{self.kernel.name}': {error}", hint="make the record anew") from None
 
     def change(self, given: Mapping[int, Any]) -> bool:
         """Take other numbers for some parameters as they are written; False where all is to be made anew."""
@@ -169,6 +175,8 @@ class ArrayLaunch(Command):
             parts.update(zip(self.kernel.groups[u], leaves, strict=True))
         if not self.prepared.change(parts):
             return False
+        if isinstance(self.prepared, Forward):
+            self._native = self.prepared.run.native
         self.given = tuple(given.get(u, value) for u, value in enumerate(self.given))
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
         return True
@@ -178,8 +186,14 @@ class ArrayLaunch(Command):
             return self.replay()
         if self.is_functional:
             return run_traced(self.kernel, self.program, self.dims, self.block_dim, self.values)
+        is_plain = self.program is self._plain
+        key = array_shapes.key_of(self.dims, self.block_dim, self.values) if is_plain else None
+        if array_shapes.repeated(self.kernel, key, self.values):
+            return
+        made = self.ready()
         self.will_write()
-        self.ready()()
+        made()
+        array_shapes.keep(self.kernel, key, made, self.program.written, self.values)
 
     @property
     def is_functional(self) -> bool:
@@ -197,12 +211,32 @@ def host_of(given: array) -> np.ndarray:
     return given.host() if isinstance(given.memory, HostMemory) else given.memory.lend(given.layout)
 
 
+def _program(kernel: Kernel) -> Program:
+    """The program of a kernel under the settings in force, as long as these stay what they are."""
+    settings = config.settings
+    known = kernel.plans.get("program")
+    if known is None or known[0] is not settings or known[1] != options.changes:
+        known = settings, options.changes, program_of(kernel, settings)
+        kernel.plans.replace("program", known)
+    return known[2]
+
+
+_TYPES: Cache[tuple[Any, int], Any] = Cache("types of arrays", 1024)
+
+
+def _type_of(value: array) -> Any:
+    """The type of parameters that an array can be given for."""
+    return _TYPES.made((value.dtype, value.ndim), lambda: array_of(value.dtype, value.ndim))
+
+
 def _check(kernel: str, param: Param, value: array) -> None:
     """Refuse an array of another type than the parameter's."""
+    if value.device is not None and _type_of(value) == param.type:
+        return
     where = f"kernel '{kernel}', parameter '{param.name}': expected {param.type!r}"
     if value.device is None:
         raise KernelTypeError(f"{where}, got the annotation {value!r}, which holds nothing")
-    own = array_of(value.dtype, value.ndim)
+    own = _type_of(value)
     if own != param.type:
         hint = f"make it with dtype=wp.{param.dtype}"
         if own.dtype == param.dtype:
@@ -237,17 +271,27 @@ def launch(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, 
         KernelTypeError, LaunchError: an argument or `dim` does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
-    dims = geometry.read_dim(dim, kernel.name)
-    command = ArrayLaunch(kernel, dims, inputs, outputs, read_block_dim(block_dim, kernel.name))
-    if not listeners.idle or not is_not_tracing():
+    dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
+    is_plain = listeners.idle and is_not_tracing()
+    if is_plain and array_shapes.on_others(kernel, dims, dim, inputs, outputs, block_dim):
+        return None
+    command = ArrayLaunch(kernel, dims, inputs, outputs, block)
+    if not is_plain:
         return submit(command, is_told=record_tape)
     if command.is_functional:
         return command.run()
+    shapes = array_shapes.key_of(dims, command.block_dim, command.values)
     key, memory, _ = array_plans.key_of(kernel, dim, command.given, block_dim)
+    is_again = memory is not None and array_plans.is_seen(kernel, key)
+    if not is_again and array_shapes.repeated(kernel, shapes, command.values):
+        array_plans.see(kernel, key)
+        return None
     command.prepare()
     command.replay()
     if memory is not None:
         array_plans.keep(kernel, key, memory, command)
+    if command.prepared is not None:
+        array_shapes.keep(kernel, shapes, command.prepared, command.program.written, command.values)
     return None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command
-from jwarp.arrays.memory import Kept, place_of_caller
+from jwarp.arrays.memory import HostMemory, Kept, place_of_caller
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.dispatch.aliases import overlap
 from jwarp.dispatch.array_adjoint import ArrayAdjoint, will_change
@@ -202,8 +202,14 @@ class LaunchEntry(Entry):
             return None
         self._refuse_retained(self.back_through)
         parameters = range(len(self.back_through.values))
-        contents = [self._content(p) if p in self.reversal.reads else None for p in parameters]
         grads = [self.of[p].grad if p in self.moving else None for p in parameters]
+        if not all(isinstance(grad.memory, HostMemory) for grad in grads if grad is not None):
+            raise LaunchError(
+                f"kernel '{self.kernel.name}': wp.Tape goes back through arrays whose content is known, and JAX traces"
+                " those of this launch",
+                hint="jax.grad of a function of wp.functionalize goes back through what JAX traces",
+            )
+        contents = [self._content(p) if p in self.reversal.reads else None for p in parameters]
         done = retained.watch(self.of[p] for p in self.moving if p in self.back_through.written)
         will_change(grad for grad in grads if grad is not None)
         self.reversal(contents, [None if grad is None else grad.host() for grad in grads])
@@ -221,7 +227,7 @@ class LaunchEntry(Entry):
             return self.back_through.number(p)
         kept, of = self.kept.get(p), self.of[p]
         if kept is not None:
-            return kept.array()
+            return np.asarray(kept.array())
         if of.memory.version != self.versions[p]:
             raise _placed(
                 LaunchError(
@@ -232,7 +238,7 @@ class LaunchEntry(Entry):
                 ),
                 self.where,
             )
-        return of.host()
+        return of.host() if isinstance(of.memory, HostMemory) else of.memory.lend(of.layout)
 
     def _switched_off(self) -> None:
         if self._is_asked():

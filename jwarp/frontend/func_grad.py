@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.func import Func
+from jwarp.frontend.syntax.nodes import forget_nodes
 from jwarp.frontend.syntax.source import Source, check_function
 
 
@@ -121,6 +122,7 @@ def rewrite_adjoints(gradient: Func) -> Adjoints:
     if known is None:
         known = Adjoints(gradient.source)
         tree = gradient.source.tree
+        forget_nodes(tree)
         tree.body = [known.visit(statement) for statement in tree.body]
         _REWRITTEN[gradient] = known
     return known

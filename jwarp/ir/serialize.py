@@ -55,6 +55,8 @@ from jwarp.types import (
 FORMAT = 8
 MAGIC = b"jwir"
 MAX_SIZE = 16 << 20
+# Of compression: the best one takes five times as long, for three quarters of the size.
+LEVEL = 1
 MAX_NUMBER = (1 << 31) - 1
 
 
@@ -64,7 +66,7 @@ def to_bytes(kernel: Kernel) -> bytes:
         return kernel.facts.encoded
     encoder = _Encoder()
     content = encoder.kernel(kernel)
-    return MAGIC + bytes([FORMAT]) + zlib.compress(_json([encoder.files, encoder.values, content]))
+    return MAGIC + bytes([FORMAT]) + zlib.compress(_json([encoder.files, encoder.values, content]), LEVEL)
 
 
 def known(kernel: Kernel) -> KnownKernel:
@@ -161,6 +163,7 @@ class _Encoder:
         self.files: list[str] = []
         self.values: list[list[str]] = []
         self.numbers: dict[Value, int] = {}
+        self.spans: dict[Span, list[int]] = {}
 
     def kernel(self, kernel: Kernel) -> list:
         assert not kernel.gradients, "what is compiled has no derivatives in it"
@@ -177,12 +180,15 @@ class _Encoder:
         return [param.name, param.type.name, 0, []]
 
     def span(self, span: Span) -> list[int] | None:
-        if not self.with_source or span == NO_SPAN:
+        if not self.with_source:
             return None
-        name = short_file(span)
-        if name not in self.files:
-            self.files.append(name)
-        return [self.files.index(name), span.line, span.col, span.end_col]
+        found = self.spans.get(span)
+        if found is None and span != NO_SPAN:
+            name = short_file(span)
+            if name not in self.files:
+                self.files.append(name)
+            found = self.spans[span] = [self.files.index(name), span.line, span.col, span.end_col]
+        return found
 
     def block(self, block: Block) -> list:
         return [[self.node(n) for n in block.nodes], self.operands(block.yields)]
@@ -191,11 +197,10 @@ class _Encoder:
         # Operands come before what they define, so that the numbers follow the definitions.
         match node:
             case Op():
-                args = self.operands(node.args)
-                attr = encode(node.attr)
+                args, attr = self.operands(node.args), node.attr
                 result = None if node.result is None else self.define(node.result)
-                content = [args, attr, result]
-                return [node.name, content, self.span(node.span)]
+                content = [args, attr if attr is None or type(attr) is int else encode(attr), result]
+                return [node.name, content, self.span(node.span) if self.with_source else None]
             case If():
                 cond = self.operand(node.cond)
                 content = [cond, self.block(node.then), self.block(node.orelse), self.defines(node.results)]
@@ -213,9 +218,9 @@ class _Encoder:
                 return ["while", [init, params, blocks, self.defines(node.results)], self.span(node.span)]
 
     def define(self, value: Value) -> int:
-        self.numbers[value] = len(self.values)
+        number = self.numbers[value] = len(self.values)
         self.values.append([value.type.name, value.name] if self.with_source else [value.type.name])
-        return self.numbers[value]
+        return number
 
     def defines(self, values: tuple[Value, ...]) -> list[int]:
         return [self.define(v) for v in values]
@@ -230,7 +235,8 @@ class _Encoder:
         return [operand.type.name, value]
 
     def operands(self, operands: tuple[Operand, ...]) -> list:
-        return [self.operand(x) for x in operands]
+        numbers = self.numbers
+        return [numbers[x] if type(x) is Value else self.operand(x) for x in operands]
 
 
 class _Decoder:

@@ -108,14 +108,9 @@ _MISSING: dict[str, dict[str, str]] = {
         ),
         "arrays of Omniverse's Fabric": "fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray",
         "surfaces from fields": "MarchingCubes",
-        "arrays outside kernels yet": ("from_jax to_jax fixedarray can_access"),
-        "functions of many launches yet": "jax_callable",
-        "modes of captures": "CaptureMode",
-        "queries outside kernels": (
-            "BvhQuery BvhQueryTiled HashGridQuery MeshQuery MeshQueryAABB MeshQueryAABBTiled MeshQueryPoint "
-            "MeshQueryRay"
-        ),
-        "flags of textures": "TextureResourceFlags Texture",
+        "types of arrays inside of kernels outside of them": "fixedarray",
+        "queries of trees and meshes by blocks outside kernels": "BvhQueryTiled MeshQueryAABBTiled",
+        "textures (interpolate between the elements of an array)": "Texture",
         "addresses of memory": "address address_of handle",
         "functions that Warp's compiler calls by itself": "array_store store index indexref load view",
         "matrices in one thread by these names (tile_matmul, tile_cholesky)": (
@@ -123,16 +118,12 @@ _MISSING: dict[str, dict[str, str]] = {
         ),
     },
     "warp.utils": {
-        "functions on arrays yet": (
-            "array_cast array_inner array_scan array_sum radix_sort_pairs runlength_encode segmented_sort_pairs"
-        ),
         "functions made of functions of Python (wp.func)": "create_warp_function",
         "memory of one's own": "AllocatorRmm",
         "colours of graphs": (
             "GraphColoringAlgorithm graph_coloring_assign graph_coloring_balance graph_coloring_get_groups"
         ),
     },
-    "warp.optim": {"optimisers yet": "Adam SGD"},
     "warp.optim.linear": {
         "linear solvers of Warp (jax.scipy.sparse.linalg, lineax)": (
             "BiCGSTAB CG CR FSAI GMRES LinearOperator LinearSolverState aslinearoperator bicgstab cg cr gmres "
@@ -142,7 +133,7 @@ _MISSING: dict[str, dict[str, str]] = {
 }
 
 # The modules that exist with these names alone, and which of their names are modules.
-MODULES = {*_NAMES, *_MISSING, "warp.types", "warp.config", "warp._src"} - {"warp"}
+MODULES = {*_NAMES, *_MISSING, "warp.types", "warp.config", "warp.optim", "warp._src"} - {"warp"}
 _WHY = {
     **{
         (module, name): _FEATURES[".".join(module.split(".")[:2])]

@@ -5,6 +5,7 @@ A parameter that is one has the parts of a struct: the array, and one array of i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -105,6 +106,26 @@ class indexedarray:
     def dtype(self) -> Any:
         """The dtype of `data`."""
         return self.data.dtype
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def numpy(self) -> np.ndarray:
+        """A copy of the elements that are named, as a NumPy array."""
+        found = np.asarray(self.data)
+        for axis, indices in enumerate(self.indices):
+            if indices is not None:
+                found = np.take(found, np.asarray(indices), axis)
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        found = self.numpy()
+        return found if dtype is None else found.astype(dtype)
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
 
     def __repr__(self) -> str:
         return f"wp.indexedarray({self.data!r}, {list(self.indices)!r})"

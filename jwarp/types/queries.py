@@ -241,11 +241,40 @@ def type_repr(t: Any) -> str:
         return f"{written}({data}, dtype={type_repr(_element(t))})"
     if t is Any:
         return "Any"
-    if isinstance(t, (CompositeType, ScalarType)):
+    if type_is_composite(t):
+        return _composite_repr(t)
+    if isinstance(t, ScalarType):
         return t.name
     if t in (builtins.bool, float, int):
         return t.__name__
     return f"{t.__module__}.{t.__qualname__}" if isinstance(t, type) else repr(t)
+
+
+# What Warp's names of short vectors and matrices end with.
+_SUFFIXES = {
+    "int8": "b",
+    "int16": "s",
+    "int32": "i",
+    "int64": "l",
+    "uint8": "ub",
+    "uint16": "us",
+    "uint32": "ui",
+    "uint64": "ul",
+    "float16": "h",
+    "float32": "f",
+    "float64": "d",
+}
+
+
+def _composite_repr(t: CompositeType) -> str:
+    extents, suffix = "".join(map(str, t.shape)), _SUFFIXES.get(t.dtype.name)
+    if t.kind in (QUATERNION, TRANSFORM):
+        name = "quat" if t.kind is QUATERNION else "transform"
+        return f"{name}(dtype={t.dtype.name})" if suffix is None else name + suffix
+    if suffix is not None and max(t.shape) <= 4:
+        return ("vec" if t.kind is VECTOR else "mat") + extents + suffix
+    of = f"length={t.shape[0]}" if t.kind is VECTOR else f"shape={t.shape}"
+    return f"{'vector' if t.kind is VECTOR else 'matrix'}({of}, dtype={t.dtype.name})"
 
 
 def types_equal(a: Any, b: Any) -> bool:

@@ -157,9 +157,9 @@ def struct(cls: type | None = None, **options: Any) -> Any:
                 f"@wp.struct {cls.__name__}: a field cannot be called '{name}', which structs have for themselves",
                 hint="use another name",
             )
-        if name in vars(cls):
+        if name in vars(cls) and not (isinstance(vars(cls)[name], (bool, int, float)) and vars(cls)[name] == 0):
             raise KernelTypeError(
-                f"@wp.struct {cls.__name__}: field '{name}' has a default, which structs do not have",
+                f"@wp.struct {cls.__name__}: field '{name}' has a default other than zero, which structs do not have",
                 hint="fields that are not given are zero",
             )
         fields[name] = kind

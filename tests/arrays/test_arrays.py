@@ -152,6 +152,16 @@ def test_numpy_shares_its_memory():
     assert lent.tolist() == [2, 9, 9] and np.asarray(c).tolist() == [2, 9, 9]
 
 
+def test_memory_that_may_only_be_read():
+    lent = np.arange(3.0)
+    lent.flags.writeable = False
+    a = wp.array(lent, dtype=wp.float64, copy=False)
+    for write in (lambda: a.fill_(1.0), a.zero_, lambda: wp.copy(a, wp.zeros(3, dtype=wp.float64))):
+        with pytest.raises(wp.LaunchError, match=r"made at .*test_arrays.py:\d+ is read-only"):
+            write()
+    assert wp.clone(a).numpy().tolist() == [0, 1, 2]
+
+
 def test_what_is_kept_of_the_content():
     a = wp.array(np.arange(6.0), dtype=float).reshape((2, 3))
     kept, row = a.memory.keep(a.layout), a.memory.keep(a[1].layout)

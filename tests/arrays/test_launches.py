@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import jax
@@ -124,3 +125,117 @@ def test_keywords_of_warp_in_its_order():
     with pytest.raises(wp.LaunchError, match="device"):
         wp.launch(scaled, 3, [jnp.ones(3), 2.0], [3], device="cpu")
     assert jax.numpy.asarray(y.numpy()).tolist() == [2] * 3
+
+
+@wp.kernel
+def doubled(x: wp.indexedarray2d[float], y: wp.array2d[float]):
+    i, j = wp.tid()
+    y[i, j] = x[i, j]
+    x[i, j] = 2.0 * x[i, j]
+
+
+def test_indexed_arrays():
+    content = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    a, y = wp.array(content), wp.zeros((2, 4))
+    chosen = wp.array([2, 0], dtype=int)
+    named = wp.indexedarray(a, [chosen])
+    assert named.shape == (2, 4) and named.size == 8 and len(named) == 2
+    np.testing.assert_array_equal(named.numpy(), content[[2, 0]])
+    for _ in range(3):
+        wp.launch(doubled, (2, 4), [named, y])
+    np.testing.assert_array_equal(a.numpy(), content * [[8], [1], [8]])
+    np.testing.assert_array_equal(y.numpy(), content[[2, 0]] * 4)
+    column = a[:, chosen]
+    np.testing.assert_array_equal(column.numpy(), a.numpy()[:, [2, 0]])
+    assert a[1:, chosen].shape == (2, 2) and wp.array2d([[1.0, 2.0]])[0, chosen[1:]].shape == (1,)
+
+
+@wp.kernel
+def shifted(x: wp.array[wp.vec3], by: wp.vec3, k: wp.float64, n: int, y: wp.array[wp.vec3]):
+    i = wp.tid()
+    y[i] = x[i] + by * float(k) + wp.vec3(float(n))
+
+
+def test_launches_that_are_repeated_take_other_numbers():
+    x, y = wp.array([[1, 2, 3], [4, 5, 6]], dtype=wp.vec3), wp.zeros(2, dtype=wp.vec3)
+    for trip in range(5):
+        by = wp.vec3(float(trip), 1.0, 2.0)
+        wp.launch(shifted, 2, [x, by, np.float64(0.5 * trip), trip], [y])
+        np.testing.assert_array_equal(y.numpy(), x.numpy() + by * (0.5 * trip) + trip)
+    with wp.config(bounds="unchecked"):
+        wp.launch(shifted, 2, [x, by, 2.0, 3], [y])
+        assert y.numpy()[0, 2] == 3 + 2 * 2 + 3
+    with pytest.raises(wp.KernelTypeError, match="'n'"):
+        wp.launch(shifted, 2, [x, by, 2.0, 3.5], [y])
+    p = Particles()
+    p.x, p.count = wp.ones(3), wp.zeros(3, dtype=int)
+    for trip in range(1, 5):
+        p.scale = float(trip)
+        wp.launch(moved, 3, [p, None if trip == 4 else wp.zeros(3)])
+    assert p.x.numpy().tolist() == [6] * 3 and p.count.numpy().tolist() == [4] * 3
+    p.x = wp.full(3, 5.0)
+    wp.launch(moved, 3, [p, wp.ones(3)])
+    assert p.x.numpy().tolist() == [21] * 3
+
+
+def test_records():
+    x, y = wp.ones(4), wp.zeros(4)
+    record = wp.launch(scaled, 4, [x, 2.0], [y], record_cmd=True)
+    assert y.numpy().tolist() == [0] * 4 and record.params[0] is x
+    record.launch()
+    record.set_param_by_name("s", 3.0)
+    record.set_dim(2)
+    record.launch()
+    assert y.numpy().tolist() == [3, 3, 2, 2]
+    record.set_param_at_index(2, x)
+    record.launch()
+    assert x.numpy().tolist() == [3, 3, 1, 1]
+    with pytest.raises(wp.KernelTypeError, match=r"'x'.*array\[int32\]"):
+        record.set_param_at_index(0, wp.zeros(4, dtype=int))
+    with pytest.raises(wp.KernelTypeError, match="'s'"):
+        record.set_param_at_index(1, "x")
+    record.set_params([y, 1.0, x])
+    record.launch()
+    assert x.numpy().tolist() == [3, 3, 1, 1] and "scaled" in repr(record)
+    empty = wp.Launch(scaled)
+    empty.set_params([x, 1.0, y])
+    with pytest.raises(wp.LaunchError, match="dim is not set"):
+        empty.launch()
+
+
+def test_one_array_for_two_parameters_that_are_written():
+    @wp.kernel
+    def both(x: wp.array[float], y: wp.array[float], z: wp.array[float]):
+        i = wp.tid()
+        x[i] = x[i] + 1.0
+        y[i] = y[i] * 2.0
+        z[i] = z[i] - x[i]
+
+    for step in (1, 2):
+        a = wp.array(np.arange(6.0), dtype=float)
+        view = a[::step]
+        wp.launch(both, view.size, [view, a[::step], view])
+        expected = np.arange(6.0)
+        expected[::step] = 0
+        assert a.numpy().tolist() == expected.tolist()
+
+
+def test_host_arrays_are_not_written_while_jax_traces():
+    x, y = wp.ones(3), wp.zeros(3)
+    record = wp.launch(scaled, 3, [x, 2.0], [y], record_cmd=True)
+    for write in (record.launch, lambda: wp.launch(scaled, 3, [x, 2.0], [y]), lambda: y.fill_(1.0), y.zero_):
+        with pytest.raises(wp.LaunchError):
+            jax.jit(lambda z, write=write: (write(), z)[1])(1.0)
+    assert y.numpy().tolist() == [0] * 3
+
+
+def test_arrays_end_with_their_last_name():
+    y, ended = wp.zeros(3), []
+    for trip in range(20):
+        x = wp.full(3, float(trip))
+        ended.append(weakref.ref(x.memory))
+        for values in ([x, 1.0, y], [y, 1.0, x]):
+            for _ in range(3):
+                wp.launch(scaled, 3, values)
+    del x, values
+    assert not any(known() for known in ended) and y.numpy().tolist() == [19] * 3

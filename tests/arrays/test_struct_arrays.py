@@ -93,6 +93,15 @@ def test_launches_views_and_copies():
         np.testing.assert_array_equal(made.numpy(), content)
 
 
+def test_launches_are_repeated():
+    content, own = filled(4)
+    y = wp.zeros(4)
+    for _ in range(4):
+        wp.launch(moved, 4, [own, y])
+    np.testing.assert_allclose(own.numpy()["v"], content["v"] * content["mass"][:, None] ** 4, rtol=1e-5)
+    np.testing.assert_array_equal(own.numpy()["count"], content["count"] + 4 * np.arange(4))
+
+
 def test_generic_kernels_and_errors():
     @wp.kernel
     def first(b: wp.array[Any], y: wp.array[float]):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import jwarp as wp
+from jwarp.frontend.content import content_of
+from jwarp.ir.serialize import fingerprint
 
 RNG = np.random.default_rng(7)
 vec4d = wp.types.vector(4, wp.float64)
@@ -308,3 +310,101 @@ def test_functions_of_jax_themselves_and_jitted_ones():
 
     v = jnp.asarray(uniform(6, 3))
     np.testing.assert_allclose(wp.jax_kernel(k)(v)[0], jax.nn.gelu(jnp.linalg.norm(v, axis=1)), rtol=1e-5)
+
+
+# -- what else there is to kernels
+
+
+@wp.kernel
+def apply_polynomial(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = polynomial(x[i], 3) + activated(x[i])
+
+
+def test_batches_gradients_inside_kernels_and_cuda():
+    x = jnp.asarray(uniform(3, 8))
+    run = wp.jax_kernel(apply_polynomial)
+    np.testing.assert_allclose(jax.vmap(run)(x)[0], x**3 + activated(x), rtol=1e-5)
+    wp.check_grads(run, (x[0],))
+    assert "jax.nn.softplus(x)" in wp.inspect(apply_polynomial, "cuda")
+
+    @wp.kernel
+    def slopes(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = wp.grad(activated)(x[i])
+
+    np.testing.assert_allclose(wp.jax_kernel(slopes)(x[0])[0], jax.nn.sigmoid(x[0]), rtol=1e-5)
+
+
+def test_kernels_of_warp_call_it():
+    warp = pytest.importorskip("warp")
+
+    def doubled(x: warp.array(dtype=float), y: warp.array(dtype=float)):
+        i = warp.tid()
+        y[i] = activated(x[i]) * 2.0
+
+    x = jnp.asarray(uniform(8))
+    np.testing.assert_allclose(wp.jax_kernel(warp.kernel(doubled))(x)[0], 2.0 * activated(x), rtol=1e-6)
+
+
+def weighted(weights):
+    inner = wp.jax_func(lambda x: jnp.tanh(x * weights).sum())
+
+    @wp.kernel
+    def k(x: wp.array[float], y: wp.array[float]):
+        i = wp.tid()
+        y[i] = inner(x[i])
+
+    return k
+
+
+def test_another_constant_makes_another_kernel():
+    one, same, other = (weighted(np.array(w, np.float32)) for w in ([1.0, 2.0], [1.0, 2.0], [1.0, 2.5]))
+    names = [fingerprint(kernel.ir()) for kernel in (one, same, other)]
+    assert names[0] == names[1] != names[2]
+    # What JAX makes of the function is not known before it is traced: the kernel is never taken from disk unread.
+    assert content_of(one.python, one._definition) is None
+
+
+def test_modules_of_equinox_are_functions_and_their_training_goes_through_kernels():
+    eqx = pytest.importorskip("equinox")
+    module = eqx.nn.MLP(3, 2, 4, 1, key=jax.random.key(0))
+    mlp = wp.jax_func(module)  # its weights are constants of the kernel
+
+    @wp.kernel
+    def k(v: wp.array[wp.vec3], y: wp.array[wp.vec2]):
+        i = wp.tid()
+        y[i] = mlp(v[i])
+
+    v = jnp.asarray(uniform(6, 3))
+    run = wp.jax_kernel(k)
+    np.testing.assert_allclose(run(v)[0], jax.vmap(module)(v), rtol=1e-5, atol=1e-6)
+
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad
+    def loss(outer, through):
+        return jnp.sum(through(jax.vmap(outer)(v)) ** 2)
+
+    outer = eqx.nn.Linear(3, 3, key=jax.random.key(1))
+    value, gradient = loss(outer, lambda v: run(v)[0])
+    expected, wanted = loss(outer, lambda v: jax.vmap(module)(v))
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), gradient, wanted)
+
+
+@wp.jax_func
+def chosen_noise(x):
+    key = jnp.where(x > 0, jax.random.key(1), jax.random.key(2))
+    first, second = jax.random.split(key)
+    return jax.random.uniform(first) + x * jax.random.bernoulli(second, 0.4)
+
+
+@wp.kernel
+def apply_noise(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = chosen_noise(x[i])
+
+
+def test_keys_of_random_numbers_are_chosen_and_split():
+    x = jnp.asarray(uniform(8))
+    np.testing.assert_allclose(wp.jax_kernel(apply_noise)(x)[0], jax.vmap(chosen_noise.python)(x), rtol=1e-6)

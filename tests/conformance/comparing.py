@@ -161,6 +161,21 @@ class WarpSide:
         return args
 
 
+def run_in_blocks(launch: Launch) -> list[Any] | Outcome:
+    """The arguments after the launch in Warp with as many lanes as it asks for, compiled anew for that."""
+    args = [kept(a) for a in launch.args]
+    copy = _copy(launch.kernel, launch.kernel.func.__name__, Module(f"blocks_{id(launch)}", None))
+    before = warp.config.enable_cpu_blocks
+    warp.config.enable_cpu_blocks = True
+    try:
+        warp.launch(copy, launch.threads, inputs=args, device="cpu", block_dim=launch.blocks, record_tape=False)
+    except Exception as error:
+        return Outcome("warp", reason_of(error))
+    finally:
+        warp.config.enable_cpu_blocks = before
+    return args
+
+
 def warp_refuses(kernel: Any) -> bool:
     """Whether Warp cannot read the kernel either; many of its tests are about its errors."""
     module = Module("refused", None)

@@ -2,7 +2,7 @@
 
 OPERATORS = "a @wp.func named `add` or `sub` stands in for the operator in Warp; here operators are arithmetic"
 LATE = "what the kernel refers to changes between the two times that the trial reads it"
-TAKEN = "threads take places from a counter, in no order that either side promises"
+TAKEN = "threads take places from a counter or a stack, in no order that either side promises"
 ROUNDING = "the difference of numbers that are nearly equal"
 NAN = "a number made up gives a NaN, of which min, max and clamp are NaN; in Warp they are the other number"
 PARALLEL = "of segments that are nearly parallel; the kernel in float64 gives what jwarp gives"
@@ -10,8 +10,6 @@ ASYMMETRIC = "eigenvectors of a matrix made up that is not symmetric; they agree
 BESIDE = "an index made up that a matrix or vector does not have: 0 here, whatever is in memory there in Warp"
 SINGLE = "computed in float32 and kept in float64: units in the last place of float32"
 TIES = "of equal keys, which of their values comes first: the order they had here, any in Warp"
-LANES = "for blocks of several lanes, to which jwarp gives what the test expects; Warp's have one lane on processors"
-COUNTED = "counts lanes: 256 for each block, as on a GPU; Warp's blocks have one on processors"
 SIGNS = "vectors of a decomposition, which have either sign"
 SINGULAR = (
     "a triangular matrix with a zero on its diagonal: infinite or NaN, as in Warp on GPUs, which divides by 1 here"
@@ -28,6 +26,7 @@ DIFFERENCES = {
     "mujoco_warp._src.constraint:_equality_weld.<locals>.kernel": ROUNDING,
     "newton._src.sim.articulation:eval_articulation_body_inertia_about_root": BESIDE,
     "newton._src.sensors.warp_raytrace.utils:flatten_normal_image": RANGE,
+    "newton._src.solvers.mujoco.kernels:update_body_inertia_kernel": ASYMMETRIC,
     "newton._src.viewer.kernels:compute_inertia_box_lines": ASYMMETRIC,
     "newton._src.viewer.viewer_rtx:write_prim_world_matrices": SINGLE,
     "tests.aux_test_array_slot_operators:overloaded_slot_add_backward": OPERATORS,
@@ -49,22 +48,17 @@ DIFFERENCES = {
     "tests.test_quat:test_quat_rpy_grad.<locals>.rpy_to_quat_kernel_forward": BESIDE,
     "tests.test_quat:test_quat_to_axis_angle_grad.<locals>.quat_sampler": SINGLE,
     "tests.test_quat:test_slerp_grad.<locals>.quat_sampler_slerp": SINGLE,
-    "tests.test_template_launch_bounds:no_tid_counter": COUNTED,
-    "tests.tile.test_tile:test_rand_kernel": LANES,
-    "tests.tile.test_tile:test_rand_range_kernel": LANES,
-    "tests.tile.test_tile:tile_from_thread_shared_scalar_shape_kernel": LANES,
-    "tests.tile.test_tile_atomic_bitwise:test_tile_atomic_bitwise_scalar_kernel": LANES,
-    "tests.tile.test_tile_atomic_bitwise:test_tile_atomic_bitwise_vector_kernel": LANES,
     "tests.tile.test_tile_matmul:tile_matmul_mixed_precision_kernel": LITERAL,
-    "tests.tile.test_tile_shared_memory:test_tile_scatter_add_conflicting.<locals>.compute": COUNTED,
-    "tests.tile.test_tile_shared_memory:test_tile_shared_mem_graph.<locals>.compute": COUNTED,
     "tests.tile.test_tile_solve:tile_upper_solve_kernel": SINGULAR,
-    "tests.tile.test_tile_stack:float_dtype_kernel": LANES,
-    "tests.tile.test_tile_stack:func_tile_stack_kernel": LANES,
-    "tests.tile.test_tile_stack:multi_tile_kernel": LANES,
-    "tests.tile.test_tile_stack:push_all_kernel": LANES,
-    "tests.tile.test_tile_stack:two_stacks_kernel": LANES,
-    "tests.tile.test_tile_stack:vec3_dtype_kernel": LANES,
+    "tests.tile.test_tile_stack:float16_dtype_kernel": TAKEN,
+    "tests.tile.test_tile_stack:float_dtype_kernel": TAKEN,
+    "tests.tile.test_tile_stack:func_tile_stack_kernel": TAKEN,
+    "tests.tile.test_tile_stack:overflow_data_integrity_kernel": TAKEN,
+    "tests.tile.test_tile_stack:overflow_kernel": TAKEN,
+    "tests.tile.test_tile_stack:pop_slot_compact_kernel": TAKEN,
+    "tests.tile.test_tile_stack:push_all_kernel": TAKEN,
+    "tests.tile.test_tile_stack:two_stacks_kernel": TAKEN,
+    "tests.tile.test_tile_stack:vec3_dtype_kernel": TAKEN,
     "tests.tile.test_tile_struct:tile_struct_float64_fields_kernel": TIES,
     "tests.tile.test_tile_struct:tile_struct_half_fields_kernel": TIES,
     "tests.tile.test_tile_struct:tile_struct_quat_transform_fields_kernel": TIES,

@@ -10,6 +10,7 @@ from pathlib import Path
 import table
 import trial
 import warp
+from differences import DIFFERENCES
 from jobs import Job, Rows, jobs_of, run_jobs
 from libraries import INSTALL, LIBRARIES
 from table import VERDICTS, verdicts
@@ -77,7 +78,8 @@ def main() -> None:
         print_report(of_warp)
     print(f"{time.monotonic() - began:.0f} s")
     if options.update:
-        names = sorted(name for name, row in verdicts(of_warp).items() if row["verdict"] == "agree")
+        found = {name for name, row in verdicts(of_warp).items() if row["verdict"] == "agree"}
+        names = sorted(found - set(DIFFERENCES))
         Path(__file__).with_name("agreeing.txt").write_text("".join(f"{name}\n" for name in names))
 
 

@@ -153,6 +153,33 @@ def test_slots_are_in_order_of_cells_and_points():
     np.testing.assert_array_equal(ids, np.argsort((z * DIMS[1] + y) * DIMS[0] + x, kind="stable"))
 
 
+def test_a_grid_built_now_is_the_one_built_under_jit():
+    points = RNG.uniform(-9, 9, (300, 3)).astype(np.float32)
+    groups = RNG.choice([-(2**31), -7, 0, 70000, 2**31 - 1], 300).astype(np.int32)
+    for given in (None, groups):
+
+        @jax.jit
+        def built(points, given=given):
+            grid = wp.HashGrid(50, 51, 52)
+            grid.build(points, 0.5, groups=given)
+            return grid
+
+        now, then = grid_of(points, 0.5, (50, 51, 52), groups=given), built(jnp.asarray(points))
+        for mine, known in zip(jax.tree.leaves(now), jax.tree.leaves(then), strict=True):
+            np.testing.assert_array_equal(mine, known)
+
+
+def test_arrays_that_change_are_sorted_as_they_are_now():
+    points = wp.array(RNG.normal(size=(60, 3)), dtype=wp.vec3)
+    counts = wp.zeros(60, dtype=int)
+    grid = wp.HashGrid(*DIMS)
+    for _ in range(2):
+        grid.build(points, 0.4)
+        wp.launch(counted, 60, inputs=[grid.id, points, 0.4], outputs=[counts])
+        np.testing.assert_array_equal(counts.numpy(), (distances(points.numpy()) < 0.4).sum(1))
+        points.assign(points.numpy() * 0.7)
+
+
 def total(points):
     grid = wp.HashGrid(*DIMS)
     grid.build(points, 0.5)

@@ -227,6 +227,19 @@ def test_a_mesh_is_refitted_in_place_and_by_new_points():
         mesh.velocities = VELOCITIES[:5]
 
 
+def test_a_mesh_of_arrays_that_change_follows_them():
+    points, places = wp.array(POINTS, dtype=wp.vec3), wp.array(WHERE, dtype=wp.vec3)
+    mesh = wp.Mesh(points, wp.array(FACES, dtype=int))
+    found, moving = wp.zeros(N, dtype=float), wp.zeros(N, dtype=wp.vec3)
+    for scale in (1.0, 0.5):
+        points.assign(POINTS * scale)
+        mesh.refit()
+        wp.launch(distances, N, inputs=[mesh.id, places], outputs=[found, moving])
+        expected = wp.launch(distances, N, [wp.Mesh(POINTS * np.float32(scale), FACES), WHERE], [N, N])[0]
+        np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
+        np.testing.assert_allclose(wp.launch(distances, N, [mesh, WHERE], [N, N])[0], expected, atol=1e-6)
+
+
 def test_meshes_are_pytrees_that_are_pickled_and_exported():
     mesh = wp.Mesh(jnp.asarray(POINTS), jnp.asarray(FACES), jnp.asarray(VELOCITIES))
     assert all(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(mesh))
@@ -267,6 +280,13 @@ def test_trees_of_few_boxes_and_bad_ones(count):
         np.testing.assert_array_equal(wp.launch(boxes, 20, [tree, asked, upper], [(20, count), 20])[0], again)
         tree.rebuild()
         np.testing.assert_array_equal(wp.launch(boxes, 20, [tree, asked, upper], [(20, count), 20])[0], again)
+
+
+def test_nodes_of_nothing_are_out_of_the_way_of_rays():
+    mesh = wp.Mesh(POINTS, FACES[: 3 * 9], bvh_leaf_size=2)  # in five of eight leaves
+    nodes = np.asarray(mesh.nodes).reshape(-1, 6)
+    assert (nodes[13:] == np.inf).all() and (nodes[6:8, :3] < np.inf).any()
+    assert not (nodes[:, 3:] == -np.inf).any()
 
 
 def test_faces_that_are_none_are_not_found():

@@ -10,7 +10,7 @@ import pytest
 from processes import run
 
 from jwarp.programs.modules import _names as names_of
-from jwarp.programs.surface import MODULES, missing
+from jwarp.programs.surface import _WHY, MODULES, missing
 
 warp = pytest.importorskip("warp")
 FOLDER = Path(warp.__file__).parent
@@ -54,6 +54,11 @@ def test_every_public_name_works_or_says_why_not(module):
     inside = {name for name in public(module) if f"{module}.{name}" in MODULES}
     silent = {name for name in public(module) - there - inside if missing(module, name) is None}
     assert not silent
+
+
+def test_nothing_that_is_there_is_said_to_be_missing():
+    stale = [(module, name) for module, name in _WHY if name in {each for each, _ in names_of(module)}]
+    assert not stale
 
 
 def test_every_module_of_warp_is_known():

@@ -104,6 +104,7 @@ class Counts:
     instructions: Counter[str] = field(default_factory=Counter)  # by opcode, of threads
     warp_instructions: int = 0
     sectors: Counter[str] = field(default_factory=Counter)  # of 32 bytes, by "load", "store" and "atomic"
+    accesses: Counter[str] = field(default_factory=Counter)  # of threads to global memory
     bytes: Counter[str] = field(default_factory=Counter)  # that threads asked for
     passes: Counter[str] = field(default_factory=Counter)  # over the banks of shared memory
     least: Counter[str] = field(default_factory=Counter)  # passes that as many words need at least
@@ -111,6 +112,7 @@ class Counts:
 
     def global_access(self, kind: str, threads: Array, addresses: Array, width: int) -> None:
         """An element, or neighbours, of `width` bytes for each thread."""
+        self.accesses[kind] += len(threads)
         self.bytes[kind] += width * len(threads)
         first = addresses // np.uint64(SECTOR)
         last = (addresses + np.uint64(width - 1)) // np.uint64(SECTOR)

@@ -100,7 +100,9 @@ class PtxKernel:
         """Runs the words of a launch, whose arrays are the only memory there is."""
         memory, written = GlobalMemory(), written_params(self.kernel)
         for p, array in enumerate(arrays):
-            memory.add(array, f"parameter {self.kernel.params[p].name}", p in written)
+            # Atomics of single bytes exchange words, in which their neighbours stay as they are.
+            size = -(-array.nbytes // 4) * 4 if array.itemsize == 1 else array.nbytes
+            memory.add_address(array.ctypes.data, size, f"parameter {self.kernel.params[p].name}", p in written)
         if failure is not None:
             memory.add(failure, "the note of failures")
         share = 1 if self.kernel.block_dim else self.block

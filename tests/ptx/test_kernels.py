@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
-from cuda_compiling import REFUSED, bodies, saxpy, stencil
+from cuda_compiling import REFUSED, saxpy, stencil
 from cuda_tiles import Scattered, in_blocks_of
 from fuzzing import LONG, SECONDS
 from gradient_kernels import KINDS
@@ -87,7 +87,11 @@ def test_random_kernels(seed, tmp_path):
 def test_many_random_kernels(tmp_path):
     first, end, count = random.SystemRandom().randrange(1 << 32), time.monotonic() + SECONDS, 0
     while time.monotonic() < end:
-        check_random(first + count, tmp_path)
+        try:
+            check_random(first + count, tmp_path)
+        except Exception as error:
+            error.add_note(f"seed {first + count}")
+            raise
         count += 1
     print(f"{count} kernels from seed {first}")
 
@@ -115,7 +119,19 @@ def test_derivatives(kernel):
                     np.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-11, err_msg=f"{kernel.name}, {trips} trips")
 
 
-@pytest.mark.parametrize("kernel", [saxpy, bodies, stencil], ids=lambda k: k.name)
+@wp.kernel
+def pulled(p: wp.array[wp.vec3], m: wp.array[float], f: wp.array[wp.vec3]):
+    """As `bodies`, but soft: nothing cancels. All threads add to the same elements of the adjoint, in turn."""
+    i = wp.tid()
+    total = wp.vec3(0.0)
+    for j in range(p.shape[0]):
+        d = p[j] - p[i]
+        r2 = wp.dot(d, d) + 0.5
+        total += d * (m[j] / (r2 * wp.sqrt(r2)))
+    f[i] = total
+
+
+@pytest.mark.parametrize("kernel", [saxpy, pulled, stencil], ids=lambda k: k.name)
 def test_gradients_of_plain_kernels(kernel):
     """Forward, and the adjoint by all floats, in 70 threads or 4 x 5 x 6."""
     program = program_of(kernel, config.settings)
@@ -126,8 +142,9 @@ def test_gradients_of_plain_kernels(kernel):
         dims = (4, 5, 6) if kernel is stencil else (70,)
         shapes = [(*dims[: p.type.dims], *p.type.components) if p.is_array else () for p in made.params]
         args = [rng.uniform(0.5, 2.0, shape).astype(np.float32) for shape in shapes]
-        found = PtxKernel(made.gpu_kernel).run(dims, args)
-        for x, y in zip(found, run(made.gpu_kernel, dims, args), strict=True):
+        compiled = PtxKernel(made.gpu_kernel)
+        assert ("_together(" in compiled.unit.text) == (kernel is pulled and made is not program)
+        for x, y in zip(compiled.run(dims, args), run(made.gpu_kernel, dims, args), strict=True):
             np.testing.assert_allclose(x, y, rtol=2e-4, atol=1e-4)
 
 
@@ -156,6 +173,47 @@ def test_batches():
                     np.testing.assert_array_equal(arrays[3][i, j], k[j] * np.roll(x[i, j], -int(n[i]), axis=1))
             sums = x.astype(float).sum(axis=(1, 2, 3)) if axes[0] else x.astype(float).sum()
             np.testing.assert_allclose(arrays[4][..., 0], sums, rtol=1e-5, atol=1e-5)
+
+
+@wp.kernel
+def narrow_sums(
+    x: wp.array[wp.float16], y: wp.array[wp.bfloat16], sums: wp.array[wp.float16], more: wp.array[wp.bfloat16]
+):
+    i = wp.tid()
+    wp.atomic_add(sums, i % 3, x[i])
+    wp.atomic_add(more, i % 3, y[i])
+
+
+@pytest.mark.parametrize("architecture", ["compute_80", "compute_90"])
+def test_atomic_sums_of_16_bits(architecture):
+    """By an instruction where there is one, also of subnormals; in one order they have the bits of the interpreter."""
+    kernel, rng = narrow_sums.ir(), np.random.default_rng(2)
+    made = PtxKernel(kernel, "flat fast", architecture=architecture)
+    assert "atom.add.noftz.f16" in made.text
+    assert ("atom.add.noftz.bf16" in made.text) == (architecture == "compute_90")
+    scale = np.array([1.0, 1e-6, 30.0] * 10)
+    args = [
+        (rng.normal(size=(30 if k < 2 else 3)) * (scale if k < 2 else 0)).astype(p.dtype.dtype)
+        for k, p in enumerate(kernel.params)
+    ]
+    for x, y in zip(made.run((30,), args), run(made.made.kernel, (30,), args), strict=True):
+        np.testing.assert_array_equal(x.view(np.uint16), y.view(np.uint16))
+
+
+@wp.kernel
+def flags(x: wp.array[wp.int8], seen: wp.array[wp.int8], n: wp.array[int]):
+    i = wp.tid()
+    if seen[i] == wp.int8(0):
+        wp.atomic_max(seen, i, x[i])
+    n[i] = int(seen[i])
+
+
+def test_elements_of_a_byte_that_are_read_and_changed():
+    """An atomic changes the word around an element. The compiler has to know that it changes the array."""
+    kernel, rng = flags.ir(), np.random.default_rng(3)
+    args = [rng.integers(-9, 9, 67).astype(np.int8), rng.integers(0, 2, 67).astype(np.int8), np.zeros(67, np.int32)]
+    for x, y in zip(PtxKernel(kernel, "flat fast").run((67,), args), run(kernel, (67,), args), strict=True):
+        np.testing.assert_array_equal(x, y)
 
 
 @wp.kernel

@@ -46,6 +46,14 @@ def settled(made: Any, *given: Any) -> Any:
     return made if all(isinstance(x, jax.Array) or x is None for x in given) else jax.block_until_ready(made)
 
 
+def is_here(value: Any) -> bool:
+    """Whether an array's content is known, and in this computer's memory as a whole."""
+    if not isinstance(value, jax.Array):
+        return isinstance(value, np.ndarray)
+    is_known = not isinstance(value, jax.core.Tracer) and value.is_fully_addressable
+    return is_known and {device.platform for device in value.devices()} == {"cpu"}
+
+
 def read_groups(where: str, groups: Any, count: int) -> jax.Array:
     """The group of each thing; no elements where there are no groups.
 

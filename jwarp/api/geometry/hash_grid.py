@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.api.geometry.arrays import known_number, read_array, read_groups, settled
+from jwarp.api.geometry.arrays import is_here, known_number, read_array, read_groups, settled
 from jwarp.api.geometry.pytrees import register
 from jwarp.api.launch import launch
 from jwarp.errors import KernelTypeError, LaunchError
@@ -87,7 +87,8 @@ class HashGrid(Geometry):
             raise LaunchError(f"wp.HashGrid.build: the radius must be positive and finite, got {known}")
         self.scale = jnp.ones((), dtype) / jnp.asarray(radius, dtype)
         own = read_groups("wp.HashGrid.build", groups, found.shape[0])
-        made = _built(found, self.scale, own, self.dims)
+        build = _built_here if all(map(is_here, (found, self.scale, own))) else _built
+        made = build(found, self.scale, own, self.dims)
         self.point_ids, self.cell_starts, self.groups = settled(made, points, groups)
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:
@@ -116,3 +117,25 @@ def _built(points: Any, scale: Any, groups: Any, dims: tuple[int, ...]) -> tuple
         cells, order = jax.lax.sort((cells, numbers), num_keys=1, is_stable=True)
     sizes = jnp.zeros(math.prod(dims) + 1, np.int32).at[cells + 1].add(1)
     return order, jnp.cumsum(sizes, dtype=np.int32), groups
+
+
+def _built_here(points: Any, scale: Any, groups: Any, dims: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """As `_built`, of arrays in this computer's memory: NumPy sorts 16 bits at a time, several times as fast as XLA."""
+    given = np.asarray(points)
+    cells = np.zeros(len(given), np.int32)
+    launch(
+        CELLS[_SCALARS[given.dtype.name]],
+        len(given),
+        [given, np.asarray(scale)[()], np.asarray(dims, np.int32)],
+        [cells],
+    )
+    own = np.asarray(groups)
+    keys = [own.view(np.uint32) ^ np.uint32(1 << 31)] if len(own) else []  # in order of the signed numbers
+    order = np.arange(len(given), dtype=np.int32)
+    for key in (*keys, cells.view(np.uint32)):
+        for part in (key.astype(np.uint16), (key >> np.uint32(16)).astype(np.uint16)):
+            if part.any():
+                order = order[np.argsort(part[order], kind="stable")]
+    starts = np.zeros(math.prod(dims) + 1, np.int32)
+    np.cumsum(np.bincount(cells, minlength=math.prod(dims)), out=starts[1:])
+    return jnp.asarray(order), jnp.asarray(starts), jnp.asarray(own[order] if len(own) else own)

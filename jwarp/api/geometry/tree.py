@@ -72,4 +72,6 @@ def refitted(boxes: jax.Array, items: jax.Array, groups: jax.Array, size: int) -
         level = jnp.concatenate([pairs[..., :3].min(1), pairs[..., 3:].max(1)], -1)
         levels.append(level)
     heap = jnp.concatenate([jnp.broadcast_to(EMPTY, (1, 6)), *reversed(levels)])
+    # A ray would go through a box from infinity to minus infinity. It misses a point at infinity.
+    heap = jnp.where((heap == EMPTY).all(-1, keepdims=True), np.float32(np.inf), heap)
     return Tree(heap.reshape(leaves, 12), bounds, items, groups)

@@ -171,6 +171,7 @@ _by_content: Cache[str, CpuKernel] = Cache("kernels for the processor, by conten
 _by_object: Cache[tuple, CpuKernel] = Cache("kernels for the processor, by object", MAX_KERNELS)
 
 
+@no_collection()
 def lower_kernel(kernel: Kernel, settings: Settings) -> CpuKernel:
     """The kernel prepared for this processor; the same object for the same kernel and settings."""
     key = (id(kernel), settings.cache_dir, *(getattr(settings, name) for name in CODE_SETTINGS))

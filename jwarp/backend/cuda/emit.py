@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Sequence
 
+from jwarp.analysis.thread_values import common_sums
 from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.native import (
     array_argument,
@@ -76,7 +77,7 @@ class BodyEmitter(Visitor):
         self.tapes: dict[int, Tape] = tapes_of(kernel)
         self.logs: dict[int, Log] = logs_of(kernel)
         self.notes: dict[int, Notes] = notes_of(kernel)
-        self.used = used_values(kernel.body)
+        self.used, self.common = used_values(kernel.body), common_sums(kernel)
         self.inlinable = _used_once_nearby(kernel.body)
         self.values: dict[Value, str] = {}
         self.natives = native_functions(kernel)
@@ -310,7 +311,7 @@ class BodyEmitter(Visitor):
             self.line(f"{total} = {added};")
             return
         element, inside = self.element(node)
-        call = f"jw_{node.name}(&{element}, {', '.join(values)})"
+        call = f"jw_{node.name}{'_together' if id(node) in self.common else ''}(&{element}, {', '.join(values)})"
         if node.result is None or node.result not in self.used:
             self.line(f"{self.guard(node.array, inside)}{call};")
         else:

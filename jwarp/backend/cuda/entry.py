@@ -187,9 +187,10 @@ class _Entry:
     def constants(self) -> list[str]:
         """What is the same for all threads: extents, and the sums that each starts."""
         extents = self.proofs.symbols.extents
+        # The extents of components are those of the type.
         lines = [
-            f"const int {self.names[p]}_n{axis} = (int)args.symbols[{symbol.index}];"
-            for (p, axis), symbol in extents.items()
+            f"const int {self.names[p]}_n{axis} = {_component_extent(self.kernel.params[p].type, axis) or known};"
+            for (p, axis), known in ((key, f"(int)args.symbols[{s.index}]") for key, s in extents.items())
         ]
         lines += [f"{C_TYPES[self.kernel.array(place[0]).dtype]} {name} = 0;" for place, name in self.total.items()]
         return [*lines, *(f"{self.element(p)}* {self.names[p]}_sum = nullptr;" for p in self.summed)]
@@ -324,6 +325,11 @@ class _Blocks(_Entry):
 
 class _FlatBlocks(_Blocks, _Flat):
     """The entry of a kernel with tiles for launches without a batch or repeated blocks."""
+
+
+def _component_extent(type: object, axis: int) -> int:
+    """The extent of an axis of components; 0 for an axis of the array."""
+    return type.components[axis - type.dims] if isinstance(type, ArrayType) and axis >= type.dims else 0
 
 
 def _in_order(first: str, step: str) -> list[str]:

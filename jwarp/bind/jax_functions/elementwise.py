@@ -27,40 +27,39 @@ def of_numbers(*names: str) -> Callable[[Number], Number]:
     return entered
 
 
-# Primitives that are an operation of the IR, also in what their derivatives are.
-_SAME = {
-    "add": "add", "add_any": "add", "sub": "sub", "mul": "mul", "div": "div", "rem": "mod",
-    "floor": "floor", "ceil": "ceil", "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan",
-    "atan": "atan", "atan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "sqrt": "sqrt", "cbrt": "cbrt",
-    "erf": "erf", "erfc": "erfc", "erf_inv": "erfinv",
-    "and": "and", "or": "or", "xor": "xor", "not": "not",
-    "shift_left": "shl",
-}  # fmt: skip
+# What arithmetic on truths is.
 _BOOL = {"add": "or", "add_any": "or", "mul": "and", "max": "or", "min": "and"}
 
 
-def _same(primitive_name: str, name: str) -> None:
-    @of_numbers(primitive_name)
+def _is(operation: str) -> Number:
+    """A primitive that is an operation of the IR, also in what its derivative is."""
+
     def rule(low: Lowering, *x: Any) -> Any:
-        if primitive_name in _BOOL and x[0].type is bool_:
-            return low.op(_BOOL[primitive_name], *x)
-        return low.op(name, *x)
+        return low.op(_BOOL.get(operation, operation) if x[0].type is bool_ else operation, *x)
+
+    return rule
 
 
-for _primitive, _operation in _SAME.items():
-    _same(_primitive, _operation)
-
-
-def _comparison(name: str) -> None:
-    @of_numbers(name)
+def _compares(operation: str) -> Number:
     def rule(low: Lowering, x: Any, y: Any) -> Any:
-        if x.type is bool_ and name not in ("eq", "ne"):
+        if x.type is bool_:
             x, y = low.cast(x, int32), low.cast(y, int32)
-        return low.op(name, x, y)
+        return low.op(operation, x, y)
+
+    return rule
 
 
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    _comparison(_name)
+for _name, _rule in {
+    "add": _is("add"), "add_any": _is("add"), "sub": _is("sub"), "mul": _is("mul"), "div": _is("div"),
+    "rem": _is("mod"), "floor": _is("floor"), "ceil": _is("ceil"), "exp": _is("exp"), "log": _is("log"),
+    "sin": _is("sin"), "cos": _is("cos"), "tan": _is("tan"), "atan": _is("atan"), "atan2": _is("atan2"),
+    "sinh": _is("sinh"), "cosh": _is("cosh"), "tanh": _is("tanh"), "sqrt": _is("sqrt"), "cbrt": _is("cbrt"),
+    "erf": _is("erf"), "erfc": _is("erfc"), "erf_inv": _is("erfinv"), "and": _is("and"), "or": _is("or"),
+    "xor": _is("xor"), "not": _is("not"), "shift_left": _is("shl"),
+    "eq": _compares("eq"), "ne": _compares("ne"), "lt": _compares("lt"), "le": _compares("le"),
+    "gt": _compares("gt"), "ge": _compares("ge"),
+}.items():  # fmt: skip
+    of_numbers(_name)(_rule)
 
 
 def ordered(low: Lowering, x: Any) -> Any:
@@ -173,25 +172,31 @@ def _square(low: Lowering, x: Any) -> Any:
 
 @primitive("integer_pow")
 def _integer_pow(low: Lowering, equation: Any, array: Scalars) -> Scalars:
-    exponent = equation.params["y"]
+    return low.each(lambda x: whole_power(low, x, equation.params["y"]), array)
 
-    def power(x: Any) -> Any:
-        one = low.number(x.type, 1)
-        found, square, left = None, x, abs(exponent)
-        while left:
-            if left & 1:
-                found = square if found is None else low.op("mul", found, square)
-            left >>= 1
-            square = low.op("mul", square, square) if left else square
-        if found is None:
-            return one
-        return low.op("div", one, found) if exponent < 0 else found
 
-    return low.each(power, array)
+def whole_power(low: Lowering, x: Any, exponent: int) -> Any:
+    """A power by squaring."""
+    one = low.number(x.type, 1)
+    found, square, left = None, x, abs(exponent)
+    while left:
+        if left & 1:
+            found = square if found is None else low.op("mul", found, square)
+        left >>= 1
+        square = low.op("mul", square, square) if left else square
+    if found is None:
+        return one
+    return low.op("div", one, found) if exponent < 0 else found
+
+
+# Up to here, powers by numbers that are known and whole are products.
+_MAX_SQUARED = 8
 
 
 @of_numbers("pow")
 def _pow(low: Lowering, x: Any, y: Any) -> Any:
+    if isinstance(y, Const) and abs(y.value) <= _MAX_SQUARED and y.value == int(y.value):
+        return whole_power(low, x, int(y.value))
     return low.op("pow", x, low.cast(y, x.type))
 
 
@@ -271,7 +276,7 @@ def _is_finite(low: Lowering, x: Any) -> Any:
 
 def bits_of(x: Any, low: Lowering, kind: str = "uint") -> Any:
     """The bits of a number as an integer."""
-    return low.op("bitcast", x, type=SCALARS[f"{kind}{x.type.bits}"])
+    return low.op("bitcast", low.undifferentiated(x), type=SCALARS[f"{kind}{x.type.bits}"])
 
 
 @of_numbers("nextafter")
@@ -326,7 +331,7 @@ def _bitcast(low: Lowering, equation: Any, array: Scalars) -> Scalars:
     kind = scalar_type(equation.params["new_dtype"], "a conversion", low.span)
     if any(x.type.bits != kind.bits for x in array.flat):
         raise low.error("the bits of a number are taken for those of a number of another width", "shift and mask them")
-    return low.each(lambda x: low.op("bitcast", x, type=kind), array)
+    return low.each(lambda x: low.undifferentiated(low.op("bitcast", low.undifferentiated(x), type=kind)), array)
 
 
 @primitive("reduce_precision")

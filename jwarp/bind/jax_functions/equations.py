@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from jwarp.bind import compat
+from jwarp.caches import Cache
 from jwarp.errors import Span
 from jwarp.types import ScalarType, from_dtype
 
@@ -68,6 +69,10 @@ def _alone(equation: Any, places: Sequence[int]) -> Callable[..., list[Any]]:
 
 def jvp_of(equation: Any, wanted: Sequence[int]) -> Any:
     """The jaxpr that takes all variables, and tangents of those at the places `wanted`, to tangents of the results."""
+    return _kept(("jvp", tuple(wanted)), equation, lambda: _jvp(equation, wanted))
+
+
+def _jvp(equation: Any, wanted: Sequence[int]) -> Any:
     places = places_of(equation)
     function, at = _alone(equation, places), [places.index(k) for k in wanted]
 
@@ -106,5 +111,24 @@ def _of_some(function: Callable[..., Any], args: Sequence[Any], at: Sequence[int
 
 
 def computed(function: Callable[..., Any], equation: Any) -> Any:
-    """The jaxpr of a function of the operands of an equation and of its parameters."""
-    return jax.make_jaxpr(functools.partial(function, **equation.params))(*map(spec_of, equation.invars))
+    """The jaxpr of a function of the operands of an equation and of its parameters; made once for a primitive."""
+
+    def made() -> Any:
+        return jax.make_jaxpr(functools.partial(function, **equation.params))(*map(spec_of, equation.invars))
+
+    return _kept(("value",), equation, made)
+
+
+def _kept(what: tuple[Any, ...], equation: Any, make: Callable[[], Any]) -> Any:
+    """A jaxpr that depends on the primitive of an equation, its parameters and types alone."""
+    if not all(isinstance(x, (int, str, type(None), np.dtype)) for x in equation.params.values()):
+        return make()
+    types = tuple((x.aval.shape, x.aval.dtype, is_literal(x)) for x in equation.invars)
+    same = tuple(places_of(equation))  # two operands may be one variable
+    params = str(sorted(equation.params.items()))
+    key = (*what, equation.primitive.name, types, same, tuple(map(is_float, equation.outvars)), params)
+    literals = tuple(x.val.tobytes() if hasattr(x.val, "tobytes") else x.val for x in equation.invars if is_literal(x))
+    return _JAXPRS.made((*key, literals, compat.x64_enabled()), make)
+
+
+_JAXPRS: Cache[tuple[Any, ...], Any] = Cache("jaxprs of primitives and their derivatives", 256)

@@ -123,7 +123,7 @@ def _check_constants(function: JaxFunc, jaxpr: Any, span: Span) -> None:
         count += int(np.prod(np.shape(const)))
         if count > MAX_CONSTANTS:
             raise CompileError(
-                f"`{function.name}` uses {name}; arrays that functions name are constants of the kernel, of at "
+                f"`{function.name}` uses {name} and arrays that functions name are constants of the kernel, of at "
                 f"most {MAX_CONSTANTS} numbers",
                 function.span,
                 "pass it to the kernel, as a vector, matrix or struct, or read what is needed from an array there",
@@ -140,9 +140,16 @@ def _name_of(function: JaxFunc, value: Any) -> str:
         return what
     for names in (known.nonlocals, known.globals):
         for name, found in names.items():
-            if found is value:
+            if found is value or _same_array(found, value):
                 return f"`{name}`, {what},"
     return what
+
+
+def _same_array(found: Any, value: Any) -> bool:
+    """Whether what JAX keeps as `value` was made of the array `found`."""
+    if not isinstance(found, (np.ndarray, jax.Array)) or isinstance(value, compat.Tracer):
+        return False
+    return found.shape == np.shape(value) and bool(np.array_equal(np.asarray(found), np.asarray(value)))
 
 
 def jax_func(function: Callable[..., Any]) -> JaxFunc:

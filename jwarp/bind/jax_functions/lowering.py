@@ -12,9 +12,9 @@ import numpy as np
 
 from jwarp.bind import compat
 from jwarp.bind.jax_functions.equations import is_literal, span_of
-from jwarp.bind.jax_functions.forms import Form, Scalar, linear_op
-from jwarp.errors import CompileError, Span
-from jwarp.frontend.context import Context
+from jwarp.bind.jax_functions.forms import Form, NotLinear, Scalar, linear_op
+from jwarp.errors import CompileError, JwarpError, Span
+from jwarp.frontend.context import Context, UsesTiles
 from jwarp.ir.builder import nearest, zero
 from jwarp.ir.evaluate import as_constant
 from jwarp.ir.nodes import Const, Operand
@@ -127,7 +127,14 @@ class Lowering:
             reason, way_out = REFUSED.get(name, ("kernels do not have", "write this part in the kernel language"))
             what = f"`{name}` of JAX {reason}" if name in REFUSED else f"`{name}` is a primitive of JAX that {reason}"
             raise self.error(what, way_out)
-        found = rule(self, equation, *args)
+        try:
+            found = rule(self, equation, *args)
+        except (JwarpError, NotLinear, UsesTiles):
+            raise
+        except Exception as error:  # parameters of a primitive that its rule does not know
+            raise self.error(
+                f"`{name}` of JAX is used in a way that kernels do not have: {type(error).__name__}: {error}"
+            ) from error
         return found if isinstance(found, list) else [found]
 
     @contextmanager
@@ -169,8 +176,10 @@ class Lowering:
         """The constant of a type that is nearest to a number."""
         return nearest(type, value) if type.is_float else Const(type, value)
 
-    def where(self, condition: Scalar, x: Scalar, y: Scalar) -> Any:
+    def where(self, condition: Scalar, x: Any, y: Any) -> Any:
         """One of two values."""
+        if isinstance(x, Key) and isinstance(y, Key):
+            return Key(tuple(self.where(condition, *pair) for pair in zip(x.numbers, y.numbers, strict=True)))
         return self.op("select", condition, x, y)
 
     def undifferentiated(self, x: Scalar) -> Any:
@@ -208,6 +217,8 @@ class Lowering:
 
     def constant(self, value: Any, dtype: Any = None) -> Scalars:
         """A number or array from outside."""
+        if isinstance(value, compat.Tracer):
+            raise self.error("a value that JAX traces elsewhere is used in it", "pass it as an argument")
         implementation = compat.key_implementation(getattr(value, "dtype", None)) if dtype is None else None
         if implementation is not None:
             numbers = self.constant(compat.numbers_of_key(value))

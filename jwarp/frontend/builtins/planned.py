@@ -20,14 +20,12 @@ _FEATURES = {
     "addresses of variables": "address_of",
     "arrays of Omniverse's Fabric": "fabricarray indexedfabricarray",
     "breakpoints (print values, or take wp.config.debug, which finds faults)": "breakpoint",
-    "textures (interpolate between elements of an array)": (
-        "texture_sample Texture1D Texture2D Texture3D TextureFilterMode TextureAddressMode"
-    ),
+    "textures (interpolate between elements of an array)": ("texture_sample"),
     "NanoVDB volumes (an array of three dimensions holds a dense grid)": (
         "volume_sample volume_sample_grad volume_lookup volume_store volume_sample_f volume_sample_grad_f "
         "volume_lookup_f volume_store_f volume_sample_v volume_lookup_v volume_store_v volume_sample_i volume_lookup_i "
         "volume_store_i volume_sample_index volume_sample_grad_index volume_lookup_index volume_voxel_count "
-        "volume_index_to_world volume_world_to_index volume_index_to_world_dir volume_world_to_index_dir Volume"
+        "volume_index_to_world volume_world_to_index volume_index_to_world_dir volume_world_to_index_dir"
     ),
     "queries of meshes and trees by a whole block (each thread may ask for itself)": (
         "bvh_query_aabb_tiled bvh_query_ray_tiled bvh_query_next_tiled mesh_query_aabb_tiled "

@@ -14,6 +14,7 @@ from jwarp.frontend.lowering.control_flow import State, restore, state_of
 from jwarp.frontend.lowering.names import SET
 from jwarp.frontend.lowering.references import changed_by_calls
 from jwarp.frontend.syntax.flow import read_before_set
+from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.operators import BINARY_OPERATORS
 from jwarp.frontend.syntax.source import assigned_names, branches_of, count_loads, partly_assigned_names, returns_value
 from jwarp.frontend.tiles.operators import IN_PLACE
@@ -238,7 +239,7 @@ def enter_loop(ctx: Context, loop: ast.For | ast.While, body: Callable[[], None]
     kept = read_before_set(loop)  # in the next trip
     new = [n for n in names if n not in ctx.frame.env]
     fresh = [n for n in new if n in kept or ctx.frame.loads.get(n, 0) > inside.get(n, 0)]
-    returns = any(returns_value(n) for n in ast.walk(loop))
+    returns = any(returns_value(n) for n in nodes_in(loop))
     if returns and "$result" not in ctx.frame.env:
         fresh.append("$result")
     added, known = _join_arrays(ctx, names, body, fresh, ctx.span(loop))
@@ -286,9 +287,9 @@ def _is_only_changed(ctx: Context, name: str, loop: ast.stmt) -> bool:
     if not isinstance(ctx.frame.env.get(name), TileRef):
         return False
     in_place = tuple(kind for kind, (_, operation) in BINARY_OPERATORS.items() if operation in IN_PLACE)
-    changes = [n for n in ast.walk(loop) if isinstance(n, ast.AugAssign) and isinstance(n.op, in_place)]
+    changes = [n for n in nodes_in(loop) if isinstance(n, ast.AugAssign) and isinstance(n.op, in_place)]
     changed = {id(n.target) for n in changes}
-    stores = (n for n in ast.walk(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    stores = (n for n in nodes_in(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     return all(id(n) in changed for n in stores if n.id == name)
 
 
@@ -337,7 +338,7 @@ def leaves_loop(node: ast.stmt) -> bool:
     if isinstance(node, (ast.Break, ast.Return)):
         return True
     if isinstance(node, (ast.For, ast.While)):
-        return any(isinstance(n, ast.Return) for n in ast.walk(node))
+        return any(isinstance(n, ast.Return) for n in nodes_in(node))
     return any(leaves_loop(s) for branch in branches_of(node) for s in branch)
 
 

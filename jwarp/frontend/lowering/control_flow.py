@@ -16,6 +16,7 @@ from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering import stored
 from jwarp.frontend.lowering.rules import lower, lower_condition, lower_statement, statement
+from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.source import always_jumps, may_jump, returns_value
 from jwarp.frontend.values import array_choices
 from jwarp.frontend.values.bindings import (
@@ -146,7 +147,7 @@ def return_(ctx: Context, node: ast.Return) -> None:
             raise CompileError("a kernel returns nothing", span, "store to an array parameter")
         # What a tile holds now: the place it is in may change afterwards.
         ctx.frame.env["$result"] = ctx.tiles.loose(_returned(ctx, node), span)
-    elif any(returns_value(n) for n in ast.walk(ctx.frame.source.tree)):
+    elif any(returns_value(n) for n in nodes_in(ctx.frame.source.tree)):
         raise CompileError(
             f"`{ctx.frame.source.name}` returns nothing here and a value elsewhere",
             span,

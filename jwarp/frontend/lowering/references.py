@@ -19,6 +19,7 @@ from jwarp.frontend.lowering.places import Place, change, place_of, read
 from jwarp.frontend.lowering.stored import as_value
 from jwarp.frontend.meaning import meaning
 from jwarp.frontend.native import NativeFunc
+from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.source import Known, variable_of
 from jwarp.frontend.values import array_views, composites
 from jwarp.frontend.values.array_choices import arrays_of
@@ -134,7 +135,7 @@ def _part_target(
     ctx: Context, function: Func, name: str, node: ast.Subscript | ast.Attribute, arguments: dict[str, Binding]
 ) -> _Target:
     """An element of an array, or a field or component of a variable."""
-    if any(isinstance(n, ast.Call) for n in ast.walk(node)):
+    if any(isinstance(n, ast.Call) for n in nodes_in(node)):
         raise CompileError(
             f"`{name}` of `{function.name}` is a reference, and this place is named with a call in it",
             ctx.span(node),
@@ -150,7 +151,7 @@ def _check_apart(ctx: Context, function: Func, targets: Targets) -> None:
         others = [other for key, other in copied.items() if key != name]
         if any(_same(target.node, other.node) for other in others):
             raise CompileError(f"this is given to `{function.name}` by two references", ctx.span(target.node))
-        names = {n.id for n in ast.walk(target.node) if isinstance(n, ast.Name)}
+        names = {n.id for n in nodes_in(target.node) if isinstance(n, ast.Name)}
         named = {other.node.id for other in others if isinstance(other.node, ast.Name)}
         if names & named:
             raise CompileError(
@@ -218,7 +219,7 @@ def _check_carried(ctx: Context, function: Func, node: ast.Name) -> None:
 
 def changed_by_calls(ctx: Context, tree: ast.AST) -> list[str]:
     """The names of variables that calls in `tree` change, in order of appearance."""
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    calls = (node for node in nodes_in(tree) if isinstance(node, ast.Call))
     nodes = [node for call in calls for node in _references_of(ctx, call)]
     names = [node.id for node in nodes if isinstance(node, ast.Name)]
     roots = [root.id for node in nodes if not isinstance(node, ast.Name) and (root := variable_of(node)) is not None]

@@ -17,6 +17,7 @@ from typing import Any
 from jwarp.errors import Span
 from jwarp.frontend.context import Context
 from jwarp.frontend.func import Func
+from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.source import count_loads
 from jwarp.frontend.values import array_views, composites, structs
 from jwarp.frontend.values.bindings import ArrayRef, Binding, Composite, OneOf, Referenced, Stored, StructArray
@@ -218,7 +219,7 @@ def _kept(ctx: Context, name: str | None, binding: Binding, span: Span) -> Bindi
 def returned(ctx: Context, node: ast.Return) -> list[str]:
     """The variables that `return` gives back as they are in memory, since they are the caller's."""
     assert node.value is not None
-    every = [n for n in ast.walk(ctx.frame.source.tree) if isinstance(n, ast.Return)]
+    every = [n for n in nodes_in(ctx.frame.source.tree) if isinstance(n, ast.Return)]
     names = _names_of(node.value)
     loads = count_loads([node])
     found = [

@@ -13,6 +13,7 @@ from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.control_flow import branch, lower_statements, not_jumped
 from jwarp.frontend.lowering.names import assign
 from jwarp.frontend.lowering.rules import lower
+from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.source import may_jump, place_of
 from jwarp.frontend.values.bindings import Number, PythonRef
 from jwarp.ir.builder import FALSE, TRUE
@@ -25,7 +26,7 @@ MAX_UNROLLED_NODES = 4_000
 
 def unroll(ctx: Context, loop: ast.For, name: str, trips: range, kind: ScalarType | None) -> bool:
     """Read the body once for each value of the variable, if it is worth it."""
-    nodes = [n for s in loop.body for n in ast.walk(s)]
+    nodes = [n for s in loop.body for n in nodes_in(s)]
     # Jumps make a loop of its own of what need not be unrolled.
     jumps = any(may_jump(s) for s in loop.body)
     must = bool(_statics_of(ctx, loop, name)) or (not jumps and _has_static_of_trip(ctx, loop))
@@ -63,11 +64,11 @@ def _read_trips(ctx: Context, loop: ast.For, name: str, trips: range, kind: Scal
 
 def _has_static_of_trip(ctx: Context, loop: ast.For) -> bool:
     """Whether some `wp.static` reads a variable that a trip sets, other than those of loops inside."""
-    own = {id(n.target) for s in loop.body for n in ast.walk(s) if isinstance(n, ast.For)}
-    stores = (n for s in loop.body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    own = {id(n.target) for s in loop.body for n in nodes_in(s) if isinstance(n, ast.For)}
+    stores = (n for s in loop.body for n in nodes_in(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     changed = {n.id for n in stores if id(n) not in own}
-    statics = (n for s in loop.body for n in ast.walk(s) if _is_static(ctx, n))
-    return any(isinstance(n, ast.Name) and n.id in changed for static in statics for n in ast.walk(static))
+    statics = (n for s in loop.body for n in nodes_in(s) if _is_static(ctx, n))
+    return any(isinstance(n, ast.Name) and n.id in changed for static in statics for n in nodes_in(static))
 
 
 def check_not_static(ctx: Context, loop: ast.For, name: str) -> None:
@@ -84,7 +85,7 @@ def _statics_of(ctx: Context, loop: ast.For, name: str) -> list[ast.AST]:
     """The `wp.static` expressions of a loop's body that read its variable `name`."""
     inside = itertools.chain.from_iterable(_walk_unshadowed(s, name) for s in loop.body)
     statics = [node for node in inside if _is_static(ctx, node)]
-    return [s for s in statics if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(s))]
+    return [s for s in statics if any(isinstance(n, ast.Name) and n.id == name for n in nodes_in(s))]
 
 
 def _is_static(ctx: Context, node: ast.AST) -> bool:

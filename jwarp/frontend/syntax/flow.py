@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Sequence
 
+from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.source import assigned_names, branches_of, count_loads
 
 
@@ -19,7 +20,7 @@ def read_before_set(loop: ast.For | ast.While) -> set[str]:
 
 def _variables(loop: ast.For | ast.While) -> set[str]:
     """What each trip sets before its body runs."""
-    return {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)} if isinstance(loop, ast.For) else set()
+    return {n.id for n in nodes_in(loop.target) if isinstance(n, ast.Name)} if isinstance(loop, ast.For) else set()
 
 
 class _Flow:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from jwarp.frontend.syntax.nodes import nodes_in
+
 Lookup = Callable[[str], Any]
 
 
@@ -29,7 +31,7 @@ class Outputs:
 
 def rewrite_output_arguments(tree: ast.FunctionDef, lookup: Lookup) -> None:
     """Rewrite such calls in `tree`, in place. `lookup` gives what an outer name stands for, or raises KeyError."""
-    for node in ast.walk(tree):
+    for node in nodes_in(tree):
         for statements in (getattr(node, "body", None), getattr(node, "orelse", None)):
             if isinstance(statements, list):
                 statements[:] = [_rewritten(s, lookup) for s in statements]

@@ -16,6 +16,7 @@ import numpy as np
 
 from jwarp.errors import CompileError, KernelTypeError, Span
 from jwarp.frontend.meaning import meaning
+from jwarp.frontend.syntax.nodes import nodes_in
 from jwarp.frontend.syntax.outputs import rewrite_output_arguments
 from jwarp.types import CompositeValue
 
@@ -62,8 +63,8 @@ class Source:
     @functools.cached_property
     def returns_in_loops(self) -> bool:
         """Whether the function returns in a loop."""
-        loops = (n for n in ast.walk(self.tree) if isinstance(n, (ast.For, ast.While)))
-        return any(isinstance(n, ast.Return) for loop in loops for n in ast.walk(loop))
+        loops = (n for n in nodes_in(self.tree) if isinstance(n, (ast.For, ast.While)))
+        return any(isinstance(n, ast.Return) for loop in loops for n in nodes_in(loop))
 
     def span(self, node: ast.AST) -> Span:
         """Where `node` stands in the user's file."""
@@ -249,7 +250,7 @@ def assigned_names(statements: list[ast.stmt]) -> list[str]:
     """Names that `statements` bind, in order of appearance."""
     names: dict[str, None] = {}
     for statement in statements:
-        for node in ast.walk(statement):
+        for node in nodes_in(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 names[node.id] = None
     return list(names)
@@ -259,7 +260,7 @@ def partly_assigned_names(statements: list[ast.stmt]) -> list[str]:
     """Names of what `statements` assign parts of, as in `v[0] = x` or `m[1].y += x`, in order of appearance."""
     names: dict[str, None] = {}
     for statement in statements:
-        for node in ast.walk(statement):
+        for node in nodes_in(statement):
             if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
                 owner = variable_of(node)
                 if owner is not None:
@@ -294,7 +295,7 @@ def count_loads(trees: list[ast.stmt]) -> dict[str, int]:
 def indexed_names(tree: ast.AST) -> frozenset[str]:
     """The names that stand before brackets with more than numbers in them, or that go to a call and are its result."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes_in(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
             items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             if not all(isinstance(item, ast.Slice) or _is_number(item) for item in items):
@@ -303,7 +304,7 @@ def indexed_names(tree: ast.AST) -> frozenset[str]:
             call = node.value
             given = {n.id for n in (*call.args, *(k.value for k in call.keywords)) if isinstance(n, ast.Name)}
             if isinstance(node, ast.Assign):
-                given &= {n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+                given &= {n.id for target in node.targets for n in nodes_in(target) if isinstance(n, ast.Name)}
             found |= given
     return frozenset(found)
 

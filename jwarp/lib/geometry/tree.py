@@ -2,9 +2,9 @@
 
 A tree is complete and binary, and numbered as a heap: the root is node 1, the children of node k are 2 k and 2 k + 1,
 and of 2^d leaves the first is node 2^d. Leaf j holds the slots from j times the leaf's size on, and slot s the thing
-`items[s]`; nodes without any are empty boxes, which meet nothing. So there are no pointers, and no stack: a bit for
-each level, in `pending`, says whether the sibling of the node there is still to be visited (Laine, Restart Trail for
-Stackless BVH Traversal, HPG 2010).
+`items[s]`; nodes without any are points at infinity, which meet nothing. So there are no pointers, and no stack: a bit
+for each level, in `pending`, says whether the sibling of the node there is still to be visited (Laine, Restart Trail
+for Stackless BVH Traversal, HPG 2010).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def farthest_distance(point: vec3, box: vec12, first: int32):
         high = box[first + 3 + axis] - point[axis]
         side = max(low, high)
         total += side * side
-    return where(box[first] <= box[first + 3], total, -1.0)
+    return where(box[first] < INFINITE, total, -1.0)
 
 
 @func

@@ -23,7 +23,11 @@ def height(normal: Any, origin: Any, point: Any):
 
 @func
 def interval(p: Any, h: Any):
-    """Where a triangle meets the line in which two planes meet, from places along it and heights of its corners."""
+    """Where a triangle meets the line in which two planes meet, from places along it and heights of its corners.
+
+    That is from tip + a / x to tip + b / y, of the results (tip, a, b, x, y): nothing is divided, so that triangles
+    with whole numbers for corners meet where they touch.
+    """
     zero = type(h[0])(0.0)
     alone = 2
     if h[0] * h[1] > zero:
@@ -40,9 +44,7 @@ def interval(p: Any, h: Any):
     up = where(alone == 0, h[0], where(alone == 1, h[1], h[2]))
     one = where(first == 0, p[0], p[1]), where(first == 0, h[0], h[1])
     other = where(second == 1, p[1], p[2]), where(second == 1, h[1], h[2])
-    s = tip + (one[0] - tip) * up / (up - one[1])
-    t = tip + (other[0] - tip) * up / (up - other[1])
-    return min(s, t), max(s, t)
+    return tip, (one[0] - tip) * up, (other[0] - tip) * up, up - one[1], up - other[1]
 
 
 @func
@@ -115,6 +117,9 @@ def meet(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any):
         axis = 1
     if abs(along[2]) > max(abs(along[0]), abs(along[1])):
         axis = 2
+    if flat:  # of equal ones, the plane that Warp looks at
+        a, b, c = abs(n[0]), abs(n[1]), abs(n[2])
+        axis = where(a > b, where(a > c, 0, 2), where(c > b, 2, 1))
     x = where(axis == 0, 1, 0)
     y = where(axis == 2, 1, 2)
     if not apart and flat:
@@ -132,9 +137,17 @@ def meet(v0: Any, v1: Any, v2: Any, u0: Any, u1: Any, u2: Any):
         q = v0
         p[0], p[1], p[2] = v0[axis], v1[axis], v2[axis]
         q[0], q[1], q[2] = u0[axis], u1[axis], u2[axis]
-        low, high = interval(p, hv)
-        start, end = interval(q, hu)
-        found = where(high >= start and end >= low, 1, 0)
+        p_tip, p_a, p_b, p_x, p_y = interval(p, hv)
+        q_tip, q_a, q_b, q_x, q_y = interval(q, hu)
+        of_p = p_x * p_y
+        of_q = q_x * q_y
+        both = of_p * of_q
+        p_from = p_tip * both + p_a * p_y * of_q
+        p_to = p_tip * both + p_b * p_x * of_q
+        q_from = q_tip * both + q_a * of_p * q_y
+        q_to = q_tip * both + q_b * of_p * q_x
+        apart = max(p_from, p_to) < min(q_from, q_to) or max(q_from, q_to) < min(p_from, p_to)
+        found = where(apart, 0, 1)
     return found
 
 

@@ -1,0 +1,38 @@
+"""Kernels that query grids and meshes, for jwarp's compiler and for Warp's own."""
+
+# Annotations here are evaluated where they stand, as they name types of the module that is passed in.
+# ruff: noqa: UP018, RUF046
+
+from types import SimpleNamespace
+from typing import Any
+
+
+def define(wp: Any) -> SimpleNamespace:
+    """The kernels as `wp` compiles them; `wp` is the module jwarp or warp."""
+
+    @wp.kernel(enable_backward=False)
+    def density(grid: wp.uint64, x: wp.array(dtype=wp.vec3), reach: float, out: wp.array(dtype=float)):
+        i = wp.hash_grid_point_id(grid, wp.tid())
+        p = x[i]
+        query = wp.hash_grid_query(grid, p, reach)
+        total = float(0.0)
+        j = int(0)
+        while wp.hash_grid_query_next(query, j):
+            rest = reach * reach - wp.length_sq(x[j] - p)
+            if rest > 0.0:
+                total += rest * rest * rest
+        out[i] = total
+
+    @wp.kernel(enable_backward=False)
+    def closest(mesh: wp.uint64, x: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
+        i = wp.tid()
+        q = wp.mesh_query_point_no_sign(mesh, x[i], 1.0e6)
+        out[i] = wp.length(wp.mesh_eval_position(mesh, q.face, q.u, q.v) - x[i])
+
+    @wp.kernel(enable_backward=False)
+    def cast(mesh: wp.uint64, x: wp.array(dtype=wp.vec3), way: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
+        i = wp.tid()
+        q = wp.mesh_query_ray(mesh, x[i], way[i], 1.0e6)
+        out[i] = q.t
+
+    return SimpleNamespace(density=density, closest=closest, cast=cast)

@@ -1,0 +1,116 @@
+"""Loops and branches on the device, while JAX traces: what their bodies write is carried."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jwarp.arrays.array import array
+from jwarp.bind.traced_memory import Scope, TracedMemory, held_back, value_of
+from jwarp.errors import LaunchError
+
+# The most trips of a loop: of all, or by the function that is its body; None where nobody says.
+Trips = int | Mapping[Any, int] | None
+
+_trips: contextvars.ContextVar[Trips] = contextvars.ContextVar("most trips of loops", default=None)
+
+
+@contextlib.contextmanager
+def bounded(trips: Trips) -> Iterator[None]:
+    """Loops that are traced inside have so many trips at most."""
+    token = _trips.set(trips)
+    try:
+        yield
+    finally:
+        _trips.reset(token)
+
+
+def _bound_of(body: Any) -> int | None:
+    found = _trips.get()
+    return found.get(body) if isinstance(found, Mapping) else found
+
+
+def holds(condition: array) -> Any:
+    """Whether the first element of a condition is other than zero."""
+    return jnp.reshape(value_of(condition.memory, condition.layout), -1)[0] != 0
+
+
+def traced_while(condition: array, body: Callable[[], None], key: Any, name: str) -> None:
+    """Run `body` as long as `condition` holds, which it changes; `key` is what a bound of trips is looked up by.
+
+    Raises:
+        LaunchError: the body does not write to the condition, or writes to something else each time.
+    """
+    what = f"the body {name} of wp.capture_while"
+    carried = written(body, what)
+    if condition.memory not in carried:
+        raise LaunchError(
+            f"{what} does not write to its condition, {condition.memory.made_at}, so that it never ends once it began",
+            hint="let a kernel of the body write 0 to it",
+        )
+
+    def goes_on(values: Sequence[Any]) -> Any:
+        with _inside(what, carried, values):
+            return holds(condition)
+
+    def trip(values: Sequence[Any]) -> list[Any]:
+        return _run(body, what, carried, values)
+
+    start = [held_back(memory.value) for memory in carried]
+    bound = _bound_of(key)
+    if bound is None:
+        end = jax.lax.while_loop(goes_on, trip, start)
+    else:
+        end, _ = jax.lax.scan(
+            lambda values, _: (jax.lax.cond(goes_on(values), trip, list, values), None), start, length=bound
+        )
+        # Nobody takes a loop that was cut off for one that has ended.
+        cut = goes_on(end)
+        end = [jnp.where(cut, jnp.nan, x) if jnp.issubdtype(x.dtype, jnp.floating) else x for x in end]
+    for memory, value in zip(carried, end, strict=True):
+        memory.value = value
+
+
+def traced_if(condition: array, branches: Sequence[Callable[[], None]], name: str) -> None:
+    """Run the first of two branches if `condition` holds, and else the other one."""
+    what = f"a branch of wp.capture_if, {name},"
+    carried = list(dict.fromkeys(memory for branch in branches for memory in written(branch, what)))
+    start = [held_back(memory.value) for memory in carried]
+    both = [lambda values, branch=branch: _run(branch, what, carried, values) for branch in branches]
+    end = jax.lax.cond(holds(condition), *both, start)
+    for memory, value in zip(carried, end, strict=True):
+        memory.value = value
+
+
+def written(body: Callable[[], Any], what: str) -> list[TracedMemory]:
+    """What a body writes to of what there was before it: it is run once to find out."""
+    found: list[TracedMemory] = []
+
+    def run() -> None:
+        with Scope(what) as scope:
+            body()
+        found.extend(scope.written)
+
+    jax.eval_shape(run)
+    return found
+
+
+def _inside(what: str, carried: Sequence[TracedMemory], values: Sequence[Any]) -> Scope:
+    return Scope(what, dict(zip(carried, values, strict=True)))
+
+
+def _run(body: Callable[[], None], what: str, carried: Sequence[TracedMemory], values: Sequence[Any]) -> list[Any]:
+    with _inside(what, carried, values) as scope:
+        body()
+        others = [memory for memory in scope.written if memory not in carried]
+        if others:
+            raise LaunchError(
+                f"{what} writes to {others[0].made_at}, and did not when it was run before",
+                hint="a body does the same each time that it is called",
+            )
+        return [jnp.asarray(scope.values[memory], memory.dtype) for memory in carried]

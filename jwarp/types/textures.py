@@ -1,0 +1,87 @@
+"""Textures and volumes, which jwarp does not have: their names, for annotations, and what says so when one is made."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, ClassVar, Never
+
+from jwarp.errors import KernelTypeError
+from jwarp.types.scalars import uint64
+from jwarp.types.structs import struct
+
+
+class TextureFilterMode(enum.IntEnum):
+    """How textures are read between their elements."""
+
+    CLOSEST = 0
+    LINEAR = 1
+
+
+class TextureAddressMode(enum.IntEnum):
+    """What textures are outside of their elements."""
+
+    WRAP = 0
+    CLAMP = 1
+    MIRROR = 2
+    BORDER = 3
+
+
+class TextureResourceFlags(enum.IntFlag):
+    """How textures are used by graphics."""
+
+    NONE = 0
+    READ_ONLY = 1
+    WRITE_DISCARD = 2
+    SURFACE_LDST = 4
+    TEXTURE_GATHER = 8
+
+
+class Volume:
+    """A sparse grid of NanoVDB. jwarp has none: making one is refused.
+
+    Raises:
+        KernelTypeError: always.
+    """
+
+    CLOSEST: ClassVar[int] = 0
+    LINEAR: ClassVar[int] = 1
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        _refuse("Volume")
+
+    @classmethod
+    def load_from_nvdb(cls, *given: Any, **named: Any) -> Never:
+        """Refused, as all that makes one."""
+        _refuse("Volume")
+
+    load_from_numpy = load_from_address = allocate = allocate_by_tiles = allocate_by_voxels = load_from_nvdb
+
+
+def _refuse(name: str) -> Never:
+    way_out = {
+        "Volume": "an array of three dimensions holds a dense grid",
+        "Texture": "interpolate between the elements of an array",
+    }
+    kind = name.rstrip("123D")
+    raise KernelTypeError(f"wp.{name}: jwarp has no {kind.lower()}s", hint=way_out[kind])
+
+
+def _texture(name: str) -> Any:
+    """A type that parameters can be annotated with; of values, there is the empty one, which structs begin with."""
+
+    def made_of(self: Any, *given: Any, **named: Any) -> None:
+        if given or named:
+            _refuse(name)
+        nothing(self)
+
+    about = {"__module__": __name__, "__qualname__": name, "__annotations__": {"id": uint64}}
+    made: Any = struct(type(name, (), about))
+    nothing = made.__init__
+    made.__init__ = made_of
+    made.__doc__ = (
+        "A texture of CUDA's, as the type of a parameter. There is none but the empty one: others are refused."
+    )
+    return made
+
+
+Texture1D, Texture2D, Texture3D = _texture("Texture1D"), _texture("Texture2D"), _texture("Texture3D")

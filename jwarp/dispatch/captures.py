@@ -15,6 +15,7 @@ from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.host import Forward
+from jwarp.errors import LaunchError
 
 Part = Callable[[], Any]
 
@@ -71,10 +72,18 @@ class Graph(Command):
                 memory.will_write()
         for commands, part in self._parts:
             if not listeners.recorders:
-                part()
+                self._run_part(part)
                 continue
             for command in commands:  # which recorders are told of
                 submit(command)
+
+    def _run_part(self, part: Part) -> None:
+        try:
+            part()
+        except ValueError as error:
+            if not isinstance(part, _native.HostGraph):
+                raise  # of a function of the user's
+            raise LaunchError(f"{self!r}: {error}", hint="capture it anew") from None
 
 
 def _parts(commands: Sequence[Command]) -> Iterator[tuple[list[Command], Part]]:

@@ -1,0 +1,170 @@
+"""Measures what the first calls of kernels cost, in processor time of a fresh process.
+
+    python benchmarks/first_calls.py
+
+Each line is one process: the first call of a kernel compiled by `jax.jit`, from nothing and from the cache on disk, of
+the kernel itself and of its gradient. The time of a kernel of one operation is taken off, which is that of JAX.
+
+`p2g` is the transfer from particles to a grid of a material point method: a struct of vectors and matrices, a singular
+value decomposition, 27 neighbours, 54 atomic additions. `chain300` and `chain5000` have that many operations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+KERNELS = ("p2g", "chain300", "chain5000")
+COUNT, GRID = 64, 12
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="without the kernel of 5000 operations")
+    parser.add_argument("--only", default="", help="kernels with this in their names")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        name, what = options.child.split(",")
+        print(json.dumps(child(name, what)))
+        return
+    print(f"{'kernel':<12}{'call':<10}{'from nothing':>14}{'from disk':>12}   milliseconds of processor time")
+    for name in KERNELS[: 2 if options.quick else None]:
+        if options.only in name:
+            for what in ("forward", "gradient"):
+                with tempfile.TemporaryDirectory() as folder:
+                    cold, warm = (in_process(name, what, folder) for _ in range(2))
+                print(f"{name:<12}{what:<10}{cold * 1e3:>14.0f}{warm * 1e3:>12.0f}", flush=True)
+
+
+def in_process(name: str, what: str, folder: str) -> float:
+    """The time of a first call in a process of its own, whose cache is in `folder`."""
+    environment = {**os.environ, "JWARP_CACHE_DIR": folder}
+    command = [sys.executable, __file__, "--child", f"{name},{what}"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def child(name: str, what: str) -> float:
+    """The time of a first call, without that of a kernel of one operation, made after another such one."""
+    times = []
+    for function, arguments in (made("chain1"), made("chain2"), made(name)):
+        run = _gradient(function, arguments) if what == "gradient" else _forward(function, arguments)
+        start = time.process_time()
+        run()
+        times.append(time.process_time() - start)
+    return times[2] - times[1]
+
+
+def _forward(function: Any, arguments: list[Any]) -> Any:
+    import jax
+
+    return lambda: jax.block_until_ready(jax.jit(function)(*arguments))
+
+
+def _gradient(function: Any, arguments: list[Any]) -> Any:
+    import jax
+
+    def total(*args: Any) -> Any:
+        return sum((x * x).sum() for x in function(*args))
+
+    return lambda: jax.block_until_ready(jax.jit(jax.grad(total))(*arguments))
+
+
+def made(name: str) -> tuple[Any, list[Any]]:
+    """A function of JAX that launches a kernel, and arguments for it."""
+    import numpy as np
+
+    import jwarp as wp
+
+    rng = np.random.default_rng(0)
+    if name.startswith("chain"):
+        x = rng.normal(size=COUNT).astype(np.float32)
+        launch = wp.jax_kernel(_chain(int(name.removeprefix("chain"))))
+        return lambda x: launch(x), [x]
+    launch = wp.jax_kernel(_p2g(), num_outputs=2)
+    shape = (GRID, GRID, GRID)
+    x = (rng.uniform(0.3, 0.6, size=(COUNT, 3))).astype(np.float32)
+    v, c = rng.normal(size=(COUNT, 3)).astype(np.float32), rng.normal(size=(COUNT, 3, 3)).astype(np.float32)
+    f = (np.eye(3) + 0.1 * rng.normal(size=(COUNT, 3, 3))).astype(np.float32)
+    dims = {"momenta": shape, "masses": shape}
+    return lambda x: launch(x, v, c, f, np.float32(1e-4), launch_dims=COUNT, output_dims=dims), [x]
+
+
+def _chain(count: int) -> Any:
+    """A kernel of so many operations, in a file of its own."""
+    import jwarp  # noqa: F401
+
+    lines = "".join(f"    a = a * {1 + k / 7:.3f} + b\n    b = b * a - {k / 9:.3f}\n" for k in range(count // 4))
+    text = (
+        f"import jwarp as wp\n@wp.kernel\ndef chain{count}(x: wp.array[float], y: wp.array[float]):\n    i = wp.tid()\n"
+        f"    a = x[i]\n    b = a + 1.0\n{lines}    y[i] = a + b\n"
+    )
+    path = Path(tempfile.mkdtemp()) / f"chain{count}.py"
+    path.write_text(text)
+    names: dict[str, Any] = {}
+    exec(compile(text, str(path), "exec"), names)
+    return names[f"chain{count}"]
+
+
+def _p2g() -> Any:
+    import jwarp as wp
+
+    @wp.struct
+    class Particle:
+        x: wp.vec3
+        v: wp.vec3
+        affine: wp.mat33
+        stress: wp.mat33
+
+    @wp.func
+    def moved(x: wp.vec3, v: wp.vec3, c: wp.mat33, f: wp.mat33, dt: float):
+        u, s, w = wp.svd3(f)
+        r = u * wp.transpose(w)
+        j = s[0] * s[1] * s[2]
+        one = wp.identity(n=3, dtype=float)
+        p = Particle()
+        p.x, p.v, p.affine = x, v, c
+        p.stress = -dt * (2.0 * 50.0 * (f - r) * wp.transpose(f) + 70.0 * j * (j - 1.0) * one)
+        return p
+
+    @wp.kernel
+    def p2g(
+        x: wp.array[wp.vec3],
+        v: wp.array[wp.vec3],
+        c: wp.array[wp.mat33],
+        f: wp.array[wp.mat33],
+        dt: float,
+        momenta: wp.array3d[wp.vec3],
+        masses: wp.array3d[float],
+    ):
+        i = wp.tid()
+        p = moved(x[i], v[i], c[i], f[i], dt)
+        q = p.x * 10.0
+        base = wp.vec3(wp.floor(q[0] - 0.5), wp.floor(q[1] - 0.5), wp.floor(q[2] - 0.5))
+        d = q - base
+        w0 = 0.5 * wp.cw_mul(wp.vec3(1.5) - d, wp.vec3(1.5) - d)
+        w1 = wp.vec3(0.75) - wp.cw_mul(d - wp.vec3(1.0), d - wp.vec3(1.0))
+        w2 = 0.5 * wp.cw_mul(d - wp.vec3(0.5), d - wp.vec3(0.5))
+        w = wp.matrix_from_rows(w0, w1, w2)
+        for a in range(3):
+            for b in range(3):
+                for k in range(3):
+                    weight = w[a, 0] * w[b, 1] * w[k, 2]
+                    offset = (wp.vec3(float(a), float(b), float(k)) - d) * 0.1
+                    momentum = weight * (p.v + (p.affine + p.stress) * offset)
+                    wp.atomic_add(momenta, int(base[0]) + a, int(base[1]) + b, int(base[2]) + k, momentum)
+                    wp.atomic_add(masses, int(base[0]) + a, int(base[1]) + b, int(base[2]) + k, weight)
+
+    return p2g
+
+
+if __name__ == "__main__":
+    main()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Call, Command, close_recorder, open_recorder, submit
+from jwarp.arrays.commands import Call, Command, close_recorder, listeners, open_recorder, submit
 from jwarp.dispatch.tape import Entry, FunctionEntry, Retained, entry_of, refuse_aliases
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import Struct
@@ -42,14 +42,24 @@ class Tape:
         self.scopes: list[tuple[int, str | None, Mapping[str, Any] | None]] = []
         self.loss: array | None = None
         self._is_open = False
+        self._taken: list[Command] | None = None
         self._next: dict[int, Entry | None] = {}
 
     def __enter__(self) -> Tape:
         if self._is_open:
             raise LaunchError("wp.Tape: this tape is recording already", hint="use another tape inside of it")
         self._is_open = True
-        submit(Call(lambda: open_recorder(self)))
+        taken = listeners.capture
+        # A graph that is launched again records anew.
+        begin = len(self.launches) if taken is not None and taken is not self._taken else None
+        self._taken = taken
+        submit(Call(lambda: self._open(begin)))
         return self
+
+    def _open(self, begin: int | None) -> None:
+        if begin is not None:
+            del self.launches[begin:]
+        open_recorder(self)
 
     def __exit__(self, *_: Any) -> None:
         self._is_open = False
@@ -84,7 +94,8 @@ class Tape:
                     f"wp.Tape.record_func: {a!r} is no array with a gradient", hint="make it with requires_grad=True"
                 )
             self.gradients[a] = a.grad
-        self.launches.append(FunctionEntry(backward, arrays))
+        entry = FunctionEntry(backward, arrays)
+        submit(Call(lambda: self.launches.append(entry)))
 
     def record_scope_begin(self, scope_name: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Begin a group of what is recorded, for people to read."""
@@ -167,6 +178,9 @@ class Tape:
 
     def zero(self) -> None:
         """Set all gradients that the tape has met to zero."""
+        submit(Call(self._zero))
+
+    def _zero(self) -> None:
         for grad in {id(g): g for g in self.gradients.values()}.values():
             grad.zero_()
 

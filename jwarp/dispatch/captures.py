@@ -9,12 +9,13 @@ import numpy as np
 
 import jwarp._native as _native
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Command
+from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.writes import Copy, Fill
 from jwarp.bind.compat import is_not_tracing
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.host import Forward
+from jwarp.errors import LaunchError
 
 Part = Callable[[], Any]
 
@@ -27,7 +28,7 @@ class Branch(Command):
 
     def run(self) -> None:
         for command in self.on_true if _holds(self.condition) else self.on_false:
-            command.run()
+            submit(command)
 
 
 class Loop(Command):
@@ -39,7 +40,7 @@ class Loop(Command):
     def run(self) -> None:
         while _holds(self.condition):
             for command in self.body:
-                command.run()
+                submit(command)
 
 
 def _holds(condition: array) -> bool:
@@ -51,7 +52,7 @@ class Graph(Command):
 
     def __init__(self, commands: Sequence[Command]):
         self.commands = tuple(commands)
-        self._parts: list[Part] | None = None
+        self._parts: list[tuple[list[Command], Part]] | None = None
         self._written: tuple[Memory, ...] = ()
 
     def __repr__(self) -> str:
@@ -60,7 +61,7 @@ class Graph(Command):
     def run(self) -> None:
         if not is_not_tracing():
             for command in self.commands:
-                command.run()
+                submit(command)
             return
         if self._parts is None:
             self._parts = list(_parts(self.commands))
@@ -69,24 +70,38 @@ class Graph(Command):
             memory.version += 1
             if memory.keepers:
                 memory.will_write()
-        for part in self._parts:
+        for commands, part in self._parts:
+            if not listeners.recorders:
+                self._run_part(part)
+                continue
+            for command in commands:  # which recorders are told of
+                submit(command)
+
+    def _run_part(self, part: Part) -> None:
+        try:
             part()
+        except ValueError as error:
+            if not isinstance(part, _native.HostGraph):
+                raise  # of a function of the user's
+            raise LaunchError(f"{self!r}: {error}", hint="capture it anew") from None
 
 
-def _parts(commands: Sequence[Command]) -> Iterator[Part]:
-    """The calls that do what the commands do, in order."""
+def _parts(commands: Sequence[Command]) -> Iterator[tuple[list[Command], Part]]:
+    """The calls that do what the commands do, in order, and the commands of each."""
     steps: list[Any] = []
+    of: list[Command] = []
     for command in commands:
         found = _steps(command)
         if found is not None:
             steps += found
+            of.append(command)
             continue
         if steps:
-            yield _native.HostGraph(steps)
-            steps = []
-        yield command.run
+            yield of, _native.HostGraph(steps)
+            steps, of = [], []
+        yield [command], command.run
     if steps:
-        yield _native.HostGraph(steps)
+        yield of, _native.HostGraph(steps)
 
 
 def _steps(command: Command) -> list[Any] | None:

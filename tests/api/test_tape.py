@@ -417,3 +417,37 @@ def test_retained_gradient_of_an_array_that_a_launch_reads_and_writes():
         wp.launch(doubled_in_place, dim=3, inputs=[x])
     with pytest.raises(wp.LaunchError, match="'x': the array has retain_grad"):
         tape.backward(grads={x: wp.ones(3, dtype=float)})
+
+
+# Captures
+
+
+def test_tape_in_a_graph():
+    x, y, loss = numbers(0, 3, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True), loss_of()
+    tape = wp.Tape()
+    with wp.ScopedCapture() as capture:
+        loss.zero_()
+        with tape:
+            wp.launch(square, dim=3, inputs=[x], outputs=[y])
+            wp.launch(total, dim=3, inputs=[y, loss])
+        tape.backward(loss)
+    assert not x.grad.numpy().any()
+    for k in (1.0, 2.0):
+        x.fill_(k)
+        wp.capture_launch(capture.graph)
+        assert_allclose(x.grad.numpy(), 2 * k)
+        tape.zero()
+    assert len(tape.launches) == 2
+
+
+def test_graph_on_a_tape():
+    x, y = numbers(0, 3, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True)
+    with wp.ScopedCapture() as capture:
+        wp.launch(square, dim=3, inputs=[x], outputs=[y])
+        wp.launch(scale, dim=3, inputs=[y, 3.0], outputs=[y])
+    wp.capture_launch(capture.graph)
+    with wp.Tape() as tape:
+        wp.capture_launch(capture.graph)
+    x.zero_()
+    tape.backward(grads={y: wp.ones(3, dtype=float)})
+    assert_allclose(x.grad.numpy(), 6 * numbers(0, 3).numpy(), rtol=1e-6)

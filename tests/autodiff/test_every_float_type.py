@@ -40,16 +40,19 @@ LIMITS = {
 USUAL = (-2.0, 2.0)
 SAMPLES = 16
 ARITY = 3
+SLOPE = 0.75
 # Of the largest slope at a sample: some roundings of the type, and none closer than differences are.
 TOLERANCES = {"float16": 1e-2, "bfloat16": 8e-2, "float32": 2e-6, "float64": 1e-7}
 
 
 def applied(name: str, args: np.ndarray) -> np.ndarray:
-    """What an operation gives of arguments of float64; for `follow`, what it has the derivative of."""
+    """What an operation gives of arguments of float64; for `follow` and `slope`, what it has the derivative of."""
     if name == "select":
         return np.where(args[2] < 0, *args[:2])
     if name in ("follow", "cast"):
         return args[1 if name == "follow" else 0]
+    if name == "slope":
+        return args[0] + SLOPE * args[1]
     return evaluate(name, tuple(args[: OPS[name].arity]), float64)
 
 
@@ -87,6 +90,8 @@ def kernel_of(type: ScalarType) -> Kernel:
             made = builder.op("select", builder.op("lt", loaded[2], zero(type)), *loaded[:2])
         elif name == "cast":
             made = builder.op("cast", builder.op("cast", loaded[0], type=other), type=type)
+        elif name == "slope":
+            made = builder.op("slope", *loaded[:2], Const(type, SLOPE))
         else:
             made = builder.op(name, *loaded[: OPS[name].arity])
         builder.effect("store", *place, made, attr=ARITY)

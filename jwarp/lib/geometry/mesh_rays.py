@@ -39,7 +39,7 @@ def first_slot(mesh: MeshArrays, start: vec3, direction: vec3, limit: float32, l
     With `any_hit` it is that of the first one found."""
     leaves = mesh.bvh.nodes.shape[0]
     size = mesh.bvh.size
-    axis, backward, shear = ray_frame(direction)
+    x, y, z = ray_frame(direction)
     inverse = inverse_of(direction)
     best = limit
     found = -1
@@ -60,7 +60,7 @@ def first_slot(mesh: MeshArrays, start: vec3, direction: vec3, limit: float32, l
             slot = (node - leaves) * size
             for k in range(size):
                 face = mesh.corners[slot + k]
-                t, _, _, _ = crossing(start, axis, backward, shear, corner(face, 0), corner(face, 3), corner(face, 6))
+                t, _, _, _ = crossing(start, x, y, z, corner(face, 0), corner(face, 3), corner(face, 6))
                 if t < best and slot + k >= low and slot + k < high:
                     best = t
                     found = slot + k
@@ -75,7 +75,7 @@ def crossings(mesh: MeshArrays, start: vec3, direction: vec3, low: int32, high: 
     """How many of the faces in slots from `low` up to `high` a ray meets."""
     leaves = mesh.bvh.nodes.shape[0]
     size = mesh.bvh.size
-    axis, backward, shear = ray_frame(direction)
+    x, y, z = ray_frame(direction)
     inverse = inverse_of(direction)
     count = 0
     node = where(is_number(start) and length_sq(direction) > 0.0, 1, 0)
@@ -94,7 +94,7 @@ def crossings(mesh: MeshArrays, start: vec3, direction: vec3, low: int32, high: 
             slot = (node - leaves) * size
             for k in range(size):
                 face = mesh.corners[slot + k]
-                t, _, _, _ = crossing(start, axis, backward, shear, corner(face, 0), corner(face, 3), corner(face, 6))
+                t, _, _, _ = crossing(start, x, y, z, corner(face, 0), corner(face, 3), corner(face, 6))
                 if t < INFINITE and slot + k >= low and slot + k < high:
                     count += 1
             node, pending = above(node, pending)
@@ -112,8 +112,8 @@ def first_crossing(mesh: MeshArrays, start: vec3, direction: vec3, max_t: float3
         p = face_corner(mesh, face, 0)
         q = face_corner(mesh, face, 1)
         r = face_corner(mesh, face, 2)
-        axis, backward, shear = ray_frame(direction)
-        t, u, v, total = crossing(start, axis, backward, shear, p, q, r)
+        x, y, z = ray_frame(direction)
+        t, u, v, total = crossing(start, x, y, z, p, q, r)
         query.result = True
         query.sign = total
         query.face = face

@@ -6,12 +6,10 @@ a vector at once, the second such that the rules of derivatives give those of th
 
 from __future__ import annotations
 
-from typing import Any
-
 from jwarp.frontend.builtins.scalar import abs, clamp, fma, max, min, where
 from jwarp.frontend.builtins.vector import cross, dot, length_sq, vector
 from jwarp.frontend.func import func
-from jwarp.types import NAMED, float32, float64, int32
+from jwarp.types import NAMED, float32, float64
 
 vec2, vec3 = NAMED["vec2"], NAMED["vec3"]
 
@@ -123,41 +121,38 @@ def largest_axis(v: vec3):
 
 
 @func
-def turned_to(v: vec3, axis: int32, swaps: Any):
-    """The components of a vector with `axis` last, and the other two after it in order, or swapped."""
-    x = where(axis == 0, v[1], where(axis == 1, v[2], v[0]))
-    y = where(axis == 0, v[2], where(axis == 1, v[0], v[1]))
-    z = where(axis == 0, v[0], where(axis == 1, v[1], v[2]))
-    return vector(where(swaps, y, x), where(swaps, x, y), z)
-
-
-@func
 def ray_frame(direction: vec3):
-    """What of a ray all its triangles are compared with: the main axis, whether it is backward, and its shear."""
+    """What of a ray all its triangles are compared with: three vectors that shear space such that it runs along z.
+
+    Their products with a place are its coordinates there, x and y zero on the ray, and z how far along it is.
+    """
     axis = largest_axis(direction)
-    d = turned_to(direction, axis, False)
-    backward = d[2] < 0.0
-    d = turned_to(direction, axis, backward)
-    below = where(d[2] == 0.0, 1.0, d[2])
-    return axis, backward, vector(d[0] / below, d[1] / below, 1.0 / below)
+    along = where(axis == 0, direction[0], where(axis == 1, direction[1], direction[2]))
+    below = where(along == 0.0, 1.0, along)
+    first = vector(where(axis == 2, 1.0, 0.0), where(axis == 0, 1.0, 0.0), where(axis == 1, 1.0, 0.0))
+    second = vector(where(axis == 1, 1.0, 0.0), where(axis == 2, 1.0, 0.0), where(axis == 0, 1.0, 0.0))
+    z = vector(where(axis == 0, 1.0, 0.0), where(axis == 1, 1.0, 0.0), where(axis == 2, 1.0, 0.0)) / below
+    x = first - dot(first, direction) * z
+    y = second - dot(second, direction) * z
+    return where(along < 0.0, y, x), where(along < 0.0, x, y), z
 
 
 @func
-def crossing(start: vec3, axis: int32, backward: Any, shear: vec3, a: vec3, b: vec3, c: vec3):
-    """Where a ray meets a triangle, as (t, u, v, determinant), t infinite if it does not.
+def crossing(start: vec3, x: vec3, y: vec3, z: vec3, a: vec3, b: vec3, c: vec3):
+    """Where a ray with the frame (x, y, z) meets a triangle, as (t, u, v, determinant), t infinite if it does not.
 
     No ray passes between two triangles that share a side (Woop, Benthin, Wald, Watertight Ray/Triangle Intersection,
     JCGT 2(1), 2013). `u` and `v` are the weights of the first two corners; the determinant has the sign of the side.
     """
-    pa = turned_to(a - start, axis, backward)
-    pb = turned_to(b - start, axis, backward)
-    pc = turned_to(c - start, axis, backward)
-    ax = pa[0] - shear[0] * pa[2]
-    ay = pa[1] - shear[1] * pa[2]
-    bx = pb[0] - shear[0] * pb[2]
-    by = pb[1] - shear[1] * pb[2]
-    cx = pc[0] - shear[0] * pc[2]
-    cy = pc[1] - shear[1] * pc[2]
+    pa = a - start
+    pb = b - start
+    pc = c - start
+    ax = dot(x, pa)
+    ay = dot(y, pa)
+    bx = dot(x, pb)
+    by = dot(y, pb)
+    cx = dot(x, pc)
+    cy = dot(y, pc)
     u = difference_of_products(cx, by, cy, bx)
     v = difference_of_products(ax, cy, ay, cx)
     w = difference_of_products(bx, ay, by, ax)
@@ -166,7 +161,7 @@ def crossing(start: vec3, axis: int32, backward: Any, shear: vec3, a: vec3, b: v
         v = float32(float64(ax) * float64(cy) - float64(ay) * float64(cx))
         w = float32(float64(bx) * float64(ay) - float64(by) * float64(ax))
     total = u + v + w
-    ahead = shear[2] * (u * pa[2] + v * pb[2] + w * pc[2])
+    ahead = u * dot(z, pa) + v * dot(z, pb) + w * dot(z, pc)
     below = where(total == 0.0, 1.0, total)
     t = ahead / below
     one_side = (u >= 0.0 and v >= 0.0 and w >= 0.0) or (u <= 0.0 and v <= 0.0 and w <= 0.0)

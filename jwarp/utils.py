@@ -7,3 +7,4 @@ from jwarp.api.array_functions import array_sum as array_sum
 from jwarp.api.array_sorting import radix_sort_pairs as radix_sort_pairs
 from jwarp.api.array_sorting import runlength_encode as runlength_encode
 from jwarp.api.array_sorting import segmented_sort_pairs as segmented_sort_pairs
+from jwarp.api.modes import GraphColoringAlgorithm as GraphColoringAlgorithm

@@ -53,6 +53,13 @@ class JaxCallableGraphMode(enum.IntEnum):
     WARP_STAGED_EX = 4
 
 
+class GraphColoringAlgorithm(enum.Enum):
+    """How graphs are coloured, which `wp.utils` does not do yet."""
+
+    MCS = 0
+    GREEDY = 1
+
+
 def clear_jax_callable_graph_cache(*functions: Any) -> None:
     """Nothing: no graphs are kept."""
 

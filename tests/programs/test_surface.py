@@ -154,3 +154,9 @@ def test_what_libraries_use_of_the_internals():
         assert warp_types.type_scalar_type(wp.vec3d) is wp.float64 and warp_types.type_length(wp.vec3d) == 3
         """
     )
+
+
+@pytest.mark.parametrize("library", ["mujoco_warp", "newton"])
+def test_libraries_import(library):
+    pytest.importorskip(library)
+    run(f"import jwarp.as_warp, {library}, warp; assert warp.tid.__module__.startswith('jwarp')")

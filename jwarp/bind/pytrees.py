@@ -15,6 +15,7 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.content import elements_of
 from jwarp.arrays.memory import Memory
+from jwarp.arrays.overlap import overlap
 from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import Element, View, components_of
 from jwarp.bind.traced_memory import Shaped, TracedMemory, value_of
@@ -161,6 +162,7 @@ def _rest_of(value: Any) -> _Rest:
     values: list[tuple[str, Same]] = []
     again: list[tuple[str, str]] = []
     known: dict[Any, str] = {}
+    views: dict[int, list[str]] = {}  # by memory
     for name in names:
         part = getattr(value, name)
         if type(part) is array and part.device is not None and not isinstance(part.memory, _Anything):
@@ -168,11 +170,24 @@ def _rest_of(value: Any) -> _Rest:
             if first != name:
                 again.append((name, first))
                 continue
+            _refuse_overlap(value, name, views.setdefault(id(part.memory), []))
         if is_part(part, f"{type(value).__name__}.{name}"):
             parts.append(name)
         else:
             values.append((name, same(part)))
     return _Rest(names, tuple(parts), tuple(values), tuple(again))
+
+
+def _refuse_overlap(value: Any, name: str, others: list[str]) -> None:
+    """As leaves of a pytree, views of one memory would become arrays of their own."""
+    for other in others:
+        if overlap(getattr(value, name), getattr(value, other)):
+            kind = type(value).__name__
+            raise LaunchError(
+                f"{kind}.{other} and {kind}.{name} show elements of each other, which JAX would part",
+                hint="wp.functionalize keeps them views of one array; or let JAX see one of them",
+            )
+    others.append(name)
 
 
 def is_part(value: Any, where: str) -> bool:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from jwarp.arrays.array import array
-from jwarp.dispatch.host_arrays import OVERLAP_WORK
+from jwarp.arrays.overlap import overlap
 from jwarp.errors import LaunchError
 from jwarp.launching.program import Program
 
@@ -31,29 +29,3 @@ def refuse_overlaps(program: Program, of: dict[int, array], same: dict[int, int]
                     " an adjoint does not follow",
                     hint="pass one array for both, or a copy of one",
                 )
-
-
-def overlap(a: array, b: array) -> bool:
-    """Whether two arrays show an element both."""
-    (low, high), (other_low, other_high) = a.layout.bounds, b.layout.bounds
-    if a.memory is not b.memory or low >= other_high or other_low >= high:
-        return False
-    try:
-        return bool(np.shares_memory(_addresses(a), _addresses(b), max_work=OVERLAP_WORK))  # type: ignore[arg-type]
-    except np.exceptions.TooHardError:
-        return True
-
-
-class _Addresses:
-    """Where the elements of an array would be, if its memory were at the address 4096; nobody looks there."""
-
-    def __init__(self, a: array):
-        layout = a.layout
-        self.__array_interface__ = {
-            "data": (4096 + layout.offset, True), "shape": layout.full_shape, "strides": layout.full_strides,
-            "typestr": layout.dtype.str, "version": 3,
-        }  # fmt: skip
-
-
-def _addresses(a: array) -> np.ndarray:
-    return np.asarray(_Addresses(a))

@@ -10,6 +10,7 @@ import numpy as np
 
 import jwarp._native as _native
 from jwarp.analysis.affine import Extents
+from jwarp.arrays.overlap import OVERLAP_WORK
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.caches import PerOwner
 from jwarp.errors import LaunchError
@@ -17,9 +18,6 @@ from jwarp.launching.descriptor import Descriptor, descriptor_of, extents_of
 from jwarp.launching.geometry import MAX_EXTENT, Geometry
 from jwarp.launching.program import Program
 from jwarp.wire import Role
-
-# Whether two arrays of any strides share an element can take long to find out; this is some milliseconds.
-OVERLAP_WORK = 100_000
 
 # Extents of arrays, for each launch in place, that are remembered as checked.
 MAX_EXTENTS = 64

@@ -13,8 +13,8 @@ import numpy as np
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command
 from jwarp.arrays.memory import HostMemory, Kept, place_of_caller
+from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Copy, Fill
-from jwarp.dispatch.aliases import overlap
 from jwarp.dispatch.array_adjoint import ArrayAdjoint, will_change
 from jwarp.dispatch.array_reversal import WayBack, read_and_stored
 from jwarp.dispatch.arrays import ArrayLaunch

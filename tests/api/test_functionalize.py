@@ -351,6 +351,23 @@ def test_foreign_class_is_registered_by_hand():
         wp.register_pytree(3)
 
 
+def test_views_of_one_array_are_not_parted(s):
+    class Halves:
+        def __init__(self, a, b):
+            self.a, self.b = a, b
+
+    wp.register_pytree(Halves)
+    base = wp.array(np.arange(6.0), dtype=float)
+    with pytest.raises(wp.LaunchError, match=r"Halves\.a and Halves\.b show elements of each other") as error:
+        jax.tree.leaves(Halves(base[:4], base[3:]))
+    assert "wp.functionalize" in str(error.value)
+    assert len(jax.tree.leaves(Halves(base, base))) == 1
+    first, second = jax.tree.leaves(Halves(base[:3], base[3:]))
+    assert_array_equal(np.concatenate([first, second]), np.arange(6))
+    even, odd = jax.tree.leaves(Halves(base[::2], base[1::2]))
+    assert_array_equal(even + 1, odd)
+
+
 def test_replace(s):
     t = wp.replace(s, x=jnp.zeros((2, 3)))
     assert t.x.shape == (2,) and t.x.dtype is wp.vec3 and t.v is s.v and s.x.shape == (N,)

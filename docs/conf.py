@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -65,6 +66,15 @@ def linked(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = source[0].replace("](../tests/README.md", "](testing.md").replace("](../CHANGELOG.md", "](changes.md")
 
 
+def as_literals(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Code in docstrings stands between single backquotes, and a letter may follow it: `wp.array`s."""
+    for k, line in enumerate(lines):
+        lines[k] = re.sub(
+            r"(?<![`:])`([^`]+)`(?!`)(\w?)", lambda m: f"``{m[1]}``" + (f"\\ {m[2]}" if m[2] else ""), line
+        )
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("source-read", linked)
+    app.connect("autodoc-process-docstring", as_literals)

@@ -12,8 +12,8 @@ import numpy as np
 import warp as wp
 import warp.optim
 
-BEADS = 24
-LENGTH = 0.05  # of rope between two beads
+BEADS = 12
+LENGTH = 0.1  # of rope between two beads
 STIFFNESS = 4000.0  # of that, for a bead of mass 1
 DAMPING = 2.0
 GRAVITY = wp.constant(wp.vec3(0.0, -9.81, 0.0))
@@ -62,7 +62,9 @@ class Throw:
 
     def __init__(self, steps: int, dt: float = 0.004):
         self.steps, self.dt = steps, dt
-        hanging = np.outer(np.arange(BEADS), [0.0, -LENGTH, 0.0])
+        # At rest each piece is stretched by the weight of the beads below it. Just taut, it would be at a kink.
+        pieces = LENGTH + 9.81 / STIFFNESS * np.arange(BEADS - 1, 0, -1)
+        hanging = np.outer(np.append(0.0, np.cumsum(pieces)), [0.0, -1.0, 0.0])
         self.x = [wp.array(hanging, dtype=wp.vec3, requires_grad=True)]
         self.v = [wp.zeros(BEADS, dtype=wp.vec3, requires_grad=True)]
         for _ in range(steps):

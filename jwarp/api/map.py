@@ -109,7 +109,8 @@ def _onto_arrays(mapped: Mapped, dims: tuple[int, ...], inputs: Sequence[Any], o
     if out is not None:
         places = _places(out, mapped, [dims] * len(mapped.results))
     else:
-        places = [empty(dims, kind) for kind in mapped.results]
+        flows = any(isinstance(x, array) and x.requires_grad for x in inputs)
+        places = [empty(dims, kind, requires_grad=flows and scalar_of(kind).is_float) for kind in mapped.results]
     launch(mapped.kernel, dims, [*inputs, *places], block_dim=block_dim)
     return places[0] if len(places) == 1 else tuple(places)
 

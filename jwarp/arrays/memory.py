@@ -104,6 +104,21 @@ class Kept:
         self._saved = content
 
 
+class _Elements:
+    """Elements of a buffer, for NumPy to make an array of; one of bytes where NumPy has no letter for their type."""
+
+    def __init__(self, buffer: np.ndarray, start: int, view: View):
+        self.buffer = buffer
+        letter = view.dtype.str
+        self.__array_interface__ = {
+            "data": (int(start + view.offset), not buffer.flags.writeable),
+            "shape": view.full_shape,
+            "strides": view.full_strides,
+            "typestr": letter if np.dtype(letter) == view.dtype else f"|V{view.dtype.itemsize}",
+            "version": 3,
+        }
+
+
 class HostMemory(Memory):
     """Bytes of this computer's memory, aligned to 64 where they are its own.
 
@@ -136,11 +151,11 @@ class HostMemory(Memory):
         self.snapshot = None
         if len(self.lent) > 8:
             self.lent = [known for known in self.lent if known() is not None]
-        # The memoryview is what NumPy's views of this one refer to: they keep it, and so are known to be alive.
-        owner: Any = memoryview(self.buffer)  # type: ignore[arg-type]
-        made: np.ndarray = np.ndarray(view.full_shape, view.dtype, owner, view.offset, view.full_strides)
+        # NumPy's views of an array refer to the first one below it that is of memory which is no array's. So they keep
+        # this one alive, and it tells that there are any.
+        made = np.asarray(_Elements(self.buffer, self.start, view))
         self.lent.append(weakref.ref(made))
-        return made
+        return made if made.dtype == view.dtype else made.view(view.dtype)
 
     @property
     def is_open(self) -> bool:

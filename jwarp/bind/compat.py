@@ -17,6 +17,7 @@ from jax.export import DisabledSafetyCheck, symbolic_shape
 from jax.extend.core import ClosedJaxpr, DebugInfo, DropVar, Jaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters import partial_eval as pe
+from jaxlib.mlir.dialects import stablehlo
 
 __all__ = [
     "JIT",
@@ -69,6 +70,15 @@ def register_dce(primitive: Primitive, rule: Callable[[Sequence[bool], Any], tup
 def named_operation(name: str) -> Any:
     """A `with` in which a lowering rule makes operations that HLO and profiles call `name`, after where they are."""
     return mlir.ir.Location.name(name, childLoc=mlir.ir.Location.current)
+
+
+def kept_apart(values: Sequence[Any]) -> Sequence[Any]:
+    """The results of one call, behind what passes of XLA do not look through.
+
+    Where such a call is all that a loop's body does, XLA simplifies the tuple of its results to the call itself, takes
+    the call's operands for the elements of that tuple, and so what the loop changes for what it does not.
+    """
+    return stablehlo.OptimizationBarrierOp(list(values)).results if len(values) > 1 else values
 
 
 def dimension_variables(ctx: Any) -> tuple[str, ...]:

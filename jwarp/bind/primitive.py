@@ -245,7 +245,7 @@ def _lower_cpu(
     ctx, operands = lower_variables(ctx, operands, launch, batch.extents)
     call = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=launch.aliases, has_side_effect=side_effect)
     with compat.named_operation(_shown_name(launch.program)):
-        return call(
+        results = call(
             ctx,
             *operands,
             kernel=launch.program.name,
@@ -253,6 +253,7 @@ def _lower_cpu(
             program=kernel.program,
             launch=encode(launch, batch.extents, batch.operands, batch.results),
         )
+    return compat.kept_apart(results)
 
 
 def _shown_name(program: Program) -> str:
@@ -276,7 +277,7 @@ def lower_cuda(
     target = CUDA_DEBUG_TARGET if code.failures else CUDA_TARGET
     call = jax.ffi.ffi_lowering(target, operand_output_aliases=launch.aliases, has_side_effect=side_effect)
     with compat.named_operation(_shown_name(program)):
-        return call(
+        results = call(
             ctx,
             *operands,
             kernel=program.name,
@@ -290,6 +291,7 @@ def lower_cuda(
             grid=np.array(code.grid, np.int64),
             failures=code.failure_text,
         )
+    return compat.kept_apart(results)
 
 
 def is_empty(launch: Descriptor, batch: Batch) -> bool:

@@ -16,7 +16,7 @@ from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.arrays.view import View, scalar_of
 from jwarp.bind import compat
-from jwarp.types import CompositeValue, Struct
+from jwarp.types import CompositeValue, Geometry, Struct
 
 # What is compared by value, and stays what it is.
 _PLAIN = (bool, int, str, bytes, type(None), enum.Enum, np.generic, complex)
@@ -202,6 +202,8 @@ def attributes(value: Any) -> tuple[str, ...] | None:
         return None
     if isinstance(value, Struct):
         return tuple(type(value).fields)
+    if isinstance(value, Geometry):
+        return tuple(name for name in vars(value) if name != "version")
     module = type(value).__module__
     if module.partition(".")[0] in ("jwarp", "jax", "jaxlib", "numpy", "builtins"):
         return None

@@ -28,7 +28,7 @@ from jwarp.ir.nodes import Param
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.program import Program, program_of
-from jwarp.types import Struct, array_of, indexedarray
+from jwarp.types import Struct, array_of, indexedarray, is_outdated
 from jwarp.wire import Role
 
 
@@ -79,6 +79,7 @@ class ArrayLaunch(Command):
         self.memories: tuple[Memory, ...] = ()
         self._native: Callable[[], Any] = self.run
         self._made_of: Program | None = None
+        self._geometry: tuple[Any, ...] = ()
         self.inputs, self.outputs = inputs, outputs
         self.program: Program = _program(kernel)
         self._plain = self.program
@@ -150,11 +151,27 @@ class ArrayLaunch(Command):
         self.memories = tuple(dict.fromkeys(arrays))
         self._made_of = self.program
         self._native = made.run.native if isinstance(made, Forward) else made
+        self._geometry = tuple(value for value in self.given if hasattr(value, "_seen"))
+
+    @property
+    def has_geometry(self) -> bool:
+        """Whether a grid, tree or mesh is among what it was prepared with."""
+        return bool(self._geometry)
+
+    def refuse_outdated(self) -> None:
+        """Raise a LaunchError if a grid, tree or mesh has changed since it was prepared."""
+        if self._geometry and any(map(is_outdated, self._geometry)):
+            raise LaunchError(
+                f"kernel '{self.kernel.name}': a grid, tree or mesh that was recorded has been built, refitted or"
+                " changed since",
+                hint="make the record or the capture anew, or launch without one",
+            )
 
     def replay(self) -> None:
         """Run it as it was prepared."""
         if not is_not_tracing():
             self.ready()  # which refuses arrays of this computer's memory
+        self.refuse_outdated()
         for memory in self.memories:
             memory.version += 1
             if memory.keepers:

@@ -54,6 +54,7 @@ class Graph(Command):
         self.commands = tuple(commands)
         self._parts: list[tuple[list[Command], Part]] | None = None
         self._written: tuple[Memory, ...] = ()
+        self._launches: tuple[ArrayLaunch, ...] = ()  # of grids, trees and meshes
 
     def __repr__(self) -> str:
         return f"<wp.Graph of {len(self.commands)} commands>"
@@ -66,6 +67,9 @@ class Graph(Command):
         if self._parts is None:
             self._parts = list(_parts(self.commands))
             self._written = tuple(dict.fromkeys(_written(self.commands)))
+            self._launches = tuple(_launches(self.commands))
+        for launch in self._launches:
+            launch.refuse_outdated()
         for memory in self._written:
             memory.version += 1
             if memory.keepers:
@@ -167,18 +171,32 @@ _RULES: dict[type, Callable[[Any], list[Any] | None]] = {
 }  # fmt: skip
 
 
+def _all(commands: Sequence[Command]) -> Iterator[Command]:
+    """All commands that may run."""
+    for command in commands:
+        if isinstance(command, Branch):
+            yield from _all((*command.on_true, *command.on_false))
+        elif isinstance(command, Loop):
+            yield from _all(command.body)
+        elif isinstance(command, Graph):
+            yield from _all(command.commands)
+        else:
+            yield command
+
+
 def _written(commands: Sequence[Command]) -> Iterator[Memory]:
     """The memory that native steps write to, of all that may run."""
-    for command in commands:
+    for command in _all(commands):
         if isinstance(command, ArrayLaunch):
             yield from command.memories
         elif isinstance(command, Copy):
             yield command.dest.memory
         elif isinstance(command, Fill):
             yield command.array.memory
-        elif isinstance(command, Branch):
-            yield from _written((*command.on_true, *command.on_false))
-        elif isinstance(command, Loop):
-            yield from _written(command.body)
-        elif isinstance(command, Graph):
-            yield from _written(command.commands)
+
+
+def _launches(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:
+    """The launches that are given a grid, tree or mesh, which could change."""
+    for command in _all(commands):
+        if isinstance(command, ArrayLaunch) and command.has_geometry:
+            yield command

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+import jax
 import numpy as np
 
 CPU = 1  # DLPack's number of this computer's memory
@@ -33,7 +34,7 @@ def view(value: Any) -> np.ndarray:
     lent = _Lent(value)
     array = np.from_dlpack(lent)
     # NumPy takes what old exporters lend for read-only, though they have no way to say either.
-    if array.flags.writeable or lent.is_versioned:
+    if array.flags.writeable or lent.is_versioned or isinstance(value, jax.Array):
         return array
     return np.asarray(_Writeable(array)).view(array.dtype)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from typing import Any
 
 from jwarp.types.structs import Struct
@@ -14,6 +15,7 @@ class Geometry:
     """Base of what kernels know by a number: they are given `arrays`, a struct, in the number's place."""
 
     arrays: Struct
+    version = 0  # one more whenever it is built, refitted or changed
 
     @property
     def id(self) -> Id:
@@ -49,5 +51,14 @@ def arrays_of(value: Any) -> Any:
     if isinstance(value, Id):
         value = value.owner
     if isinstance(value, Geometry):
-        return value.arrays
+        made = value.arrays
+        object.__setattr__(made, "_seen", (weakref.ref(value), value.version))
+        return made
     return value if isinstance(value, Struct) and type(value).is_handle else None
+
+
+def is_outdated(value: Any) -> bool:
+    """Whether the grid, tree or mesh that a struct was made of has changed since."""
+    owner, version = getattr(value, "_seen", (None, 0))
+    known = None if owner is None else owner()
+    return known is not None and known.version != version

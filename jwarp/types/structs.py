@@ -50,7 +50,7 @@ class Struct(metaclass=StructType):
     """
 
     fields: ClassVar[dict[str, AnyType]] = {}
-    __slots__ = ()
+    __slots__ = ("_seen",)  # of which grid, tree or mesh it is, and of which state of that
     __dataclass_fields__ = _Asked()
     __dataclass_params__ = _Asked()
 

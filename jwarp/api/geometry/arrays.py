@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from jwarp.arrays.array import array
+from jwarp.arrays.commands import listeners
 from jwarp.errors import KernelTypeError, LaunchError
 
 
@@ -16,7 +17,13 @@ def read_array(where: str, name: str, value: Any, dtype: Any, components: tuple[
 
     Raises:
         KernelTypeError: it is no array, or one of another dtype or shape of its elements.
+        LaunchError: a capture is open, which would not do it again.
     """
+    if listeners.capture is not None:
+        raise LaunchError(
+            f"{where}: grids, trees and meshes are not built or refitted in a capture",
+            hint="do it before the capture; a capture that was made before has to be made anew",
+        )
     value = content_of(value)
     if not isinstance(value, (jax.Array, np.ndarray)):
         if not hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):

@@ -72,6 +72,7 @@ class Bvh(Geometry):
 
     def _keep(self, made: tree.Tree) -> None:
         self.nodes, self.bounds, self.items, self.groups = settled(made, self.lowers, self.uppers)
+        self.version += 1
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]

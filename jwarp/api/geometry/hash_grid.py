@@ -90,6 +90,7 @@ class HashGrid(Geometry):
         build = _built_here if all(map(is_here, (found, self.scale, own))) else _built
         made = build(found, self.scale, own, self.dims)
         self.point_ids, self.cell_starts, self.groups = settled(made, points, groups)
+        self.version += 1
 
     def reserve(self, num_points: int, with_groups: bool = False) -> None:
         """Accepted so that Warp code ports: there is nothing to reserve."""

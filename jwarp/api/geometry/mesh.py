@@ -86,6 +86,7 @@ class Mesh(Geometry):
     def velocities(self, velocities: Any) -> None:
         self._velocities = velocities
         self._read()
+        self.version += 1
 
     def refit(self) -> None:
         """Let the tree be of what `points` are now, which may have been written to; faces keep their order."""
@@ -113,6 +114,7 @@ class Mesh(Geometry):
         if self.support_winding_number:
             self.winding = _winding(self.corners, self.leaf_size)
         settled((self.corners, self.edge, made), self._points, self.indices)
+        self.version += 1
 
     @property
     def arrays(self) -> Any:  # type: ignore[override]

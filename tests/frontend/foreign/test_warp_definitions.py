@@ -444,7 +444,9 @@ def test_a_struct_that_cannot_be_made_says_which_field_is_missing():
     def seeing(s: Seen, y: wp.array[float]):
         y[0] = 1.0
 
-    with pytest.raises(jwarp.LaunchError, match="kernel 'seeing', parameter 's': there is no value for field 'texture'"):
+    with pytest.raises(
+        jwarp.LaunchError, match="kernel 'seeing', parameter 's': there is no value for field 'texture'"
+    ):
         run(seeing, {})
 
 

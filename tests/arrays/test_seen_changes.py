@@ -1,0 +1,123 @@
+"""Changes of arrays that could go unseen: through NumPy's views, other libraries, and grids built anew."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jwarp as wp
+
+
+@wp.func
+def cubed(x: float):
+    return x * x * x
+
+
+@wp.kernel
+def squares(x: wp.array[float], y: wp.array[float]):
+    i = wp.tid()
+    y[i] = x[i] * x[i]
+
+
+@wp.kernel
+def neighbours(grid: wp.uint64, x: wp.array[wp.vec3], n: wp.array[int]):
+    i = wp.tid()
+    n[i] = 0
+    for j in wp.hash_grid_query(grid, x[i], 0.3):
+        if wp.length(x[i] - x[j]) < 0.3:
+            n[i] += 1
+
+
+@wp.kernel
+def distances(mesh: wp.uint64, q: wp.array[wp.vec3], d: wp.array[float]):
+    i = wp.tid()
+    hit = wp.mesh_query_point_no_sign(mesh, q[i], 1.0e6)
+    d[i] = wp.length(q[i] - wp.mesh_eval_position(mesh, hit.face, hit.u, hit.v))
+
+
+@pytest.mark.parametrize("seen", [lambda a: a, lambda a: a[:], lambda a: a.reshape(-1), lambda a: a[::-1][::-1]])
+@pytest.mark.parametrize("dtype", [wp.float32, wp.bfloat16])
+def test_writes_through_views_of_numpy(seen, dtype):
+    a = wp.array(np.arange(3.0), dtype=dtype)
+    view = seen(a.numpy())
+    before = wp.to_jax(a)
+    view[:] = 10
+    np.testing.assert_array_equal(before, [0, 1, 2])
+    np.testing.assert_array_equal(wp.to_jax(a), [10] * 3)
+    assert view.dtype == a.numpy().dtype
+
+
+def test_a_tape_keeps_what_views_write_over():
+    x, y = wp.array([1.0, 2.0, 3.0], dtype=float, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True)
+    view = x.numpy().reshape(-1)
+    with wp.Tape() as tape:
+        wp.launch(squares, 3, inputs=[x, y])
+    view[:] = 10.0
+    tape.backward(grads={y: wp.ones(3, dtype=float)})
+    np.testing.assert_array_equal(x.grad.numpy(), [2, 4, 6])
+
+
+def test_arithmetic_and_maps_have_gradients():
+    x = wp.array([1.0, 2.0, 3.0], dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        y = x * x + 2.0 * x
+        y += x
+        z = wp.map(cubed, x)
+    tape.backward(grads={y: wp.ones(3, dtype=float), z: wp.ones(3, dtype=float)})
+    values = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(x.grad.numpy(), 2 * values + 3 + 3 * values**2)
+    assert not (wp.array([1, 2], dtype=int) * 2).requires_grad
+
+
+def test_arrays_of_jax_are_not_written():
+    x = jnp.arange(4.0)
+    a = wp.from_dlpack(x)
+    with pytest.raises(wp.LaunchError, match=r"test_seen_changes.py:\d+ is read-only"):
+        a.fill_(3.0)
+    np.testing.assert_array_equal(x, np.arange(4))
+
+
+def test_records_and_captures_of_grids_built_anew():
+    rng = np.random.default_rng(0)
+    x = wp.array(rng.uniform(size=(50, 3)), dtype=wp.vec3)
+    n, grid = wp.zeros(50, dtype=int), wp.HashGrid(8, 8, 8)
+    grid.build(x, 0.3)
+    record = wp.launch(neighbours, 50, inputs=[grid.id, x, n], record_cmd=True)
+    with wp.ScopedCapture() as capture:
+        wp.launch(neighbours, 50, inputs=[grid.id, x, n])
+    record.launch()
+    wp.capture_launch(capture.graph)
+    first = n.numpy().copy()
+    x.assign(rng.uniform(size=(50, 3)))
+    grid.build(x, 0.3)
+    for run in (record.launch, lambda: wp.capture_launch(capture.graph)):
+        with pytest.raises(wp.LaunchError, match="a grid, tree or mesh that was recorded has been built"):
+            run()
+    wp.launch(neighbours, 50, inputs=[grid.id, x, n])
+    near = np.linalg.norm(x.numpy()[:, None] - x.numpy()[None], axis=-1) < 0.3
+    np.testing.assert_array_equal(n.numpy(), near.sum(1))
+    assert (n.numpy() != first).any()
+    with (
+        pytest.raises(wp.LaunchError, match=r"wp.HashGrid.build: .* not built or refitted in a capture"),
+        wp.ScopedCapture(),
+    ):
+        grid.build(x, 0.3)
+
+
+def test_functions_see_meshes_as_they_are():
+    points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], np.float32)
+    faces = np.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], np.int32)
+
+    def program(mesh, q, d):
+        wp.launch(distances, 1, inputs=[mesh.id, q, d])
+
+    run = wp.functionalize(program, returns="d")
+    moving = wp.array(points, dtype=wp.vec3)
+    mesh = wp.Mesh(moving, wp.array(faces, dtype=int))
+    q, d = wp.array([[2.0, 2.0, 2.0]], dtype=wp.vec3), wp.zeros(1, dtype=float)
+    np.testing.assert_allclose(run(mesh, q, d).numpy(), [5 / 3**0.5], rtol=1e-6)
+    moving.assign(2 * points)
+    mesh.refit()
+    np.testing.assert_allclose(run(mesh, q, d).numpy(), [4 / 3**0.5], rtol=1e-6)
+    slopes = jax.grad(lambda q: wp.to_jax(run(mesh, wp.from_jax(q, dtype=wp.vec3), d))[0])(jnp.array([[2.0, 2, 2]]))
+    np.testing.assert_allclose(slopes, np.full((1, 3), 3**-0.5), rtol=1e-5)

@@ -81,6 +81,14 @@ def kept_apart(values: Sequence[Any]) -> Sequence[Any]:
     return stablehlo.OptimizationBarrierOp(list(values)).results if len(values) > 1 else values
 
 
+def scan_counts(params: Any) -> tuple[int, int]:
+    """Of what a scan takes, how many constants there are, and how many values it carries."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    constants, carried, _ = (len(list(part.vals)) for part in params["ft_in"].unpack())
+    return constants, carried
+
+
 def dimension_variables(ctx: Any) -> tuple[str, ...]:
     """The names that stand for extents in the module that a lowering rule adds to."""
     return tuple(ctx.module_context.shape_poly_state.dim_vars)

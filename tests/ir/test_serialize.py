@@ -158,7 +158,7 @@ def test_deep_nesting_is_refused():
     body = "[[],[]]"
     for _ in range(400):
         body = f'[[["if",[["bool",true],{body},[[],[]],[]],null]],[]]'
-    text = f'[[],[],["f","forward",false,[],[],1,0,0,null,{body}]]'
+    text = f'[[],[],["f","forward",false,[],[],1,0,0,null,[],{body}]]'
     with pytest.raises(ValueError, match="recursion"):
         from_bytes(HEADER + zlib.compress(text.encode()))
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jwarp.bind import compat
 from jwarp.bind.jax_functions.elementwise import truth
 from jwarp.bind.jax_functions.equations import dtype_of
 from jwarp.bind.jax_functions.forms import Form, NotLinear, as_form, coefficients
@@ -138,10 +139,11 @@ def _while(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
 @primitive("scan")
 def _scan(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
     p = equation.params
-    consts, carry = args[: p["num_consts"]], list(args[p["num_consts"] : p["num_consts"] + p["num_carry"]])
-    xs, length = args[p["num_consts"] + p["num_carry"] :], p["length"]
+    constants, carried = compat.scan_counts(p)
+    consts, carry = args[:constants], list(args[constants : constants + carried])
+    xs, length = args[constants + carried :], p["length"]
     body, backwards = p["jaxpr"], p["reverse"]
-    shapes = [aval.aval.shape[1:] for aval in equation.outvars[p["num_carry"] :]]
+    shapes = [aval.aval.shape[1:] for aval in equation.outvars[carried:]]
     copies = length * low.ctx.unrolled * len(body.jaxpr.eqns)
     if (length <= low.ctx.max_unroll and copies <= MAX_UNROLLED) or length <= 1:
         rows: list[list[Scalars]] = [[] for _ in shapes]
@@ -175,7 +177,7 @@ def _loop(
     length = p["length"]
     sources = [[among(low, list(column), length) for column in x.reshape(length, -1).T] for x in xs]
     sizes = [filled(shape, range(math.prod(shape))) for shape in shapes]
-    kinds = [dtype_of(x) for x in equation.outvars[p["num_carry"] :]]
+    kinds = [dtype_of(x) for x in equation.outvars[len(carry) :]]
     targets = [
         [_empty(low, kind, length, span) for _ in range(numbers.size)]
         for numbers, kind in zip(sizes, kinds, strict=True)

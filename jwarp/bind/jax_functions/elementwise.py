@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, primitive, scalar_type
 from jwarp.ir.builder import FALSE, TRUE, zero
 from jwarp.ir.nodes import Const
@@ -168,6 +170,27 @@ def _clamp(low: Lowering, lo: Any, x: Any, hi: Any) -> Any:
 @of_numbers("square")
 def _square(low: Lowering, x: Any) -> Any:
     return low.op("mul", x, x)
+
+
+@of_numbers("log2")
+def _log2(low: Lowering, x: Any) -> Any:
+    return low.op("mul", low.op("log", x), low.number(x.type, 1 / math.log(2.0)))
+
+
+@of_numbers("one_minus_square")
+def _one_minus_square(low: Lowering, x: Any) -> Any:
+    return low.op("sub", low.number(x.type, 1), low.op("mul", x, x))
+
+
+@primitive("polynomial")
+def _polynomial(low: Lowering, equation: Any, *arrays: Scalars) -> Scalars:
+    """By W. G. Horner's rule; the coefficients begin with the constant."""
+    shape = equation.outvars[0].aval.shape
+    x, *coefficients = (np.broadcast_to(array, shape) for array in arrays)
+    found = coefficients.pop()
+    for coefficient in reversed(coefficients):
+        found = low.each(lambda a, x, c: low.op("add", low.op("mul", a, x), c), found, x, coefficient)
+    return found
 
 
 @primitive("integer_pow")

@@ -65,6 +65,12 @@ def _stack(low: Lowering, equation: Any, *arrays: Scalars) -> Scalars:
     return np.stack(arrays, equation.params.get("axis", equation.params.get("dimension", 0)))
 
 
+@primitive("unstack")
+def _unstack(low: Lowering, equation: Any, array: Scalars) -> list[Scalars]:
+    rows = np.moveaxis(array, equation.params["axis"], 0)
+    return [row if rows.ndim > 1 else filled((), (row,)) for row in rows]
+
+
 @primitive("split")
 def _split(low: Lowering, equation: Any, array: Scalars) -> list[Scalars]:
     ends = np.cumsum(equation.params["sizes"])[:-1]

@@ -15,8 +15,13 @@ def overlap(a: array, b: array) -> bool:
     (low, high), (other_low, other_high) = a.layout.bounds, b.layout.bounds
     if a.memory is not b.memory or low >= other_high or other_low >= high:
         return False
+    return share_elements(_addresses(a), _addresses(b))
+
+
+def share_elements(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays of NumPy show an element both; also where that takes too long to find out."""
     try:
-        return bool(np.shares_memory(_addresses(a), _addresses(b), max_work=OVERLAP_WORK))  # type: ignore[arg-type]
+        return bool(np.shares_memory(a, b, max_work=OVERLAP_WORK))  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 

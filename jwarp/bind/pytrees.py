@@ -231,9 +231,7 @@ def register_annotated(func: Any) -> None:
             return
         seen.add(annotation)
         module = annotation.__module__.partition(".")[0]
-        if module in ("builtins", "typing", "jwarp", "jax", "jaxlib", "numpy", "enum") or issubclass(
-            annotation, Struct
-        ):
+        if module in _NOT_OURS or issubclass(annotation, Struct):
             return
         if issubclass(annotation, (enum.Enum, str, int, float, tuple, list, dict)):
             return

@@ -10,7 +10,7 @@ import numpy as np
 
 import jwarp._native as _native
 from jwarp.analysis.affine import Extents
-from jwarp.arrays.overlap import OVERLAP_WORK
+from jwarp.arrays.overlap import share_elements
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.caches import PerOwner
 from jwarp.errors import LaunchError
@@ -262,12 +262,7 @@ def _overlaps_itself(array: np.ndarray) -> bool:
 
 
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
-    if _identical(a, b):
-        return True
-    try:
-        return np.shares_memory(a, b, max_work=OVERLAP_WORK)  # type: ignore[arg-type]
-    except np.exceptions.TooHardError:
-        return True
+    return _identical(a, b) or share_elements(a, b)
 
 
 def _identical(a: np.ndarray, b: np.ndarray) -> bool:

@@ -43,118 +43,32 @@ class MeshQuery:
     node: int32
 
 
-@struct
-class BvhQueryAabb:
-    """A query for boxes that meet a box, from `start` to `end`."""
-
-    bvh: BvhArrays
-    start: vec3
-    end: vec3  # the other corner of a box, or the reciprocals of a direction
-    radius: float32
-    node: int32  # the next one, which meets what is asked for, or none (0)
-    pending: int32
-    slot: int32  # the next one of the leaf at hand
-    stop: int32  # the slot after the last one of it
-    low: int32  # slots from here on count
-    high: int32  # those from here on do not
-
-
-BvhQueryAabb.stands_for = BvhQuery
-
-
-@struct
-class BvhQueryRay:
-    """A query for boxes that a ray meets."""
-
-    bvh: BvhArrays
-    start: vec3
-    end: vec3  # the other corner of a box, or the reciprocals of a direction
-    radius: float32
-    node: int32  # the next one, which meets what is asked for, or none (0)
-    pending: int32
-    slot: int32  # the next one of the leaf at hand
-    stop: int32  # the slot after the last one of it
-    low: int32  # slots from here on count
-    high: int32  # those from here on do not
+def _query(name: str, about: str, **over: Any) -> Any:
+    """The struct of a kind of query: what it goes through, and where it is."""
+    fields = {
+        **over,
+        "start": vec3,
+        "end": vec3,  # the other corner of a box, or the reciprocals of a direction
+        "radius": float32,
+        "node": int32,  # the next one, which meets what is asked for, or none (0)
+        "pending": int32,
+        "slot": int32,  # the next one of the leaf at hand
+        "stop": int32,  # the slot after the last one of it
+        "low": int32,  # slots from here on count
+        "high": int32,  # those from here on do not
+    }
+    named = {"__module__": __name__, "__qualname__": name, "__doc__": about, "__annotations__": fields}
+    made: Any = struct(type(name, (), named))
+    made.stands_for = BvhQuery if "bvh" in over else MeshQuery
+    return made
 
 
-BvhQueryRay.stands_for = BvhQuery
-
-
-@struct
-class BvhQueryCapsule:
-    """A query for boxes that a ray meets when they are grown by a radius on all sides."""
-
-    bvh: BvhArrays
-    start: vec3
-    end: vec3  # the other corner of a box, or the reciprocals of a direction
-    radius: float32
-    node: int32  # the next one, which meets what is asked for, or none (0)
-    pending: int32
-    slot: int32  # the next one of the leaf at hand
-    stop: int32  # the slot after the last one of it
-    low: int32  # slots from here on count
-    high: int32  # those from here on do not
-
-
-BvhQueryCapsule.stands_for = BvhQuery
-
-
-@struct
-class BvhQuerySphere:
-    """A query for boxes within a distance of a place."""
-
-    bvh: BvhArrays
-    start: vec3
-    end: vec3  # the other corner of a box, or the reciprocals of a direction
-    radius: float32
-    node: int32  # the next one, which meets what is asked for, or none (0)
-    pending: int32
-    slot: int32  # the next one of the leaf at hand
-    stop: int32  # the slot after the last one of it
-    low: int32  # slots from here on count
-    high: int32  # those from here on do not
-
-
-BvhQuerySphere.stands_for = BvhQuery
-
-
-@struct
-class MeshQueryAABB:
-    """A query for faces whose boxes meet a box."""
-
-    mesh: MeshArrays
-    start: vec3
-    end: vec3  # the other corner of a box, or the reciprocals of a direction
-    radius: float32
-    node: int32  # the next one, which meets what is asked for, or none (0)
-    pending: int32
-    slot: int32  # the next one of the leaf at hand
-    stop: int32  # the slot after the last one of it
-    low: int32  # slots from here on count
-    high: int32  # those from here on do not
-
-
-MeshQueryAABB.stands_for = MeshQuery
-
-
-@struct
-class MeshQuerySphere:
-    """A query for faces with a point within a distance of a place."""
-
-    mesh: MeshArrays
-    start: vec3
-    end: vec3  # the other corner of a box, or the reciprocals of a direction
-    radius: float32
-    node: int32  # the next one, which meets what is asked for, or none (0)
-    pending: int32
-    slot: int32  # the next one of the leaf at hand
-    stop: int32  # the slot after the last one of it
-    low: int32  # slots from here on count
-    high: int32  # those from here on do not
-
-
-MeshQuerySphere.stands_for = MeshQuery
+BvhQueryAabb = _query("BvhQueryAabb", "A query for boxes that meet a box, from `start` to `end`.", bvh=BvhArrays)
+BvhQueryRay = _query("BvhQueryRay", "A query for boxes that a ray meets.", bvh=BvhArrays)
+BvhQueryCapsule = _query("BvhQueryCapsule", "A query for boxes that a ray meets when they are grown.", bvh=BvhArrays)
+BvhQuerySphere = _query("BvhQuerySphere", "A query for boxes within a distance of a place.", bvh=BvhArrays)
+MeshQueryAABB = _query("MeshQueryAABB", "A query for faces whose boxes meet a box.", mesh=MeshArrays)
+MeshQuerySphere = _query("MeshQuerySphere", "A query for faces within a distance of a place.", mesh=MeshArrays)
 
 
 # -- whether a box meets what is asked for

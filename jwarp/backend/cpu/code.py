@@ -95,6 +95,7 @@ class Code:
         self.texts: dict[bytes, str] = {}
         self.functions: dict[str, str] = {}  # others that this one calls, by name
         self.units: dict[Hashable, None] = {}  # and those that are made for many kernels, by what they are for
+        self.in_line: dict[Hashable, None] = {}  # those of them that are taken in line
         self.block = ""  # the label of the block that the body's next line belongs to
         self._count = 0
         self._writers: dict[tuple[int, bool], Instructions] = {}

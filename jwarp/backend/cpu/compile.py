@@ -17,6 +17,7 @@ from jwarp.backend.compiled_base import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
 from jwarp.backend.cpu.linker import link
+from jwarp.backend.cpu.loading import emit
 from jwarp.backend.cpu.optimize import optimized_module
 from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.backend.cpu.units import Unit, addresses, from_line, to_line
@@ -135,7 +136,9 @@ class CpuKernel(AnalysedKernel):
 def optimized_code(made: Generated, options: Options) -> llvm.ModuleRef:
     """The verified and optimised LLVM module of what was generated."""
     # Elements of local arrays with constant indices become values.
-    return optimized_module(made.text, options.target, LOCAL_PASSES if " = alloca " in made.text else ())
+    passes = LOCAL_PASSES if " = alloca " in made.text else ()
+    in_line = [emit(load, options.target, is_near=True) for load in made.in_line]
+    return optimized_module(made.text, options.target, passes, in_line)
 
 
 def entry_name(kernel: Kernel) -> str:

@@ -27,13 +27,15 @@ class Generated:
     """One version of a kernel as LLVM assembly.
 
     For the ids of its accesses, `ways` holds the instructions that make them, most used first, and
-    `trusted` has those that are not tested. `units` are the functions of the runtime that it calls.
+    `trusted` has those that are not tested. `units` are the functions of the runtime that it
+    calls, and `in_line` those that it has a form of in line.
     """
 
     text: str
     ways: Mapping[int, tuple[str, ...]]
     trusted: frozenset[int]
     units: tuple[Any, ...]
+    in_line: tuple[Any, ...]
 
 
 def generate(
@@ -79,7 +81,13 @@ def generate(
             "",
         ]
     )
-    return Generated(text, {node: tuple(ways) for node, ways in emitter.ways.items()}, trusted, tuple(code.units))
+    return Generated(
+        text,
+        {node: tuple(ways) for node, ways in emitter.ways.items()},
+        trusted,
+        tuple(code.units),
+        tuple(code.in_line),
+    )
 
 
 def _trusted(proofs: Proofs, checked: bool, bounds: bool) -> frozenset[int]:

@@ -108,5 +108,5 @@ def nested(outer: Code, kernel: Kernel, first_extent: dict[int, int]) -> tuple[C
     """The code of another function of the module, and its memory."""
     code = Code(outer.options, shares=True)
     code.declarations, code.texts, code.functions = outer.declarations, outer.texts, outer.functions
-    code.units = outer.units
+    code.units, code.in_line = outer.units, outer.in_line
     return code, Memory(code, kernel, first_extent)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
 from jwarp.backend.cpu import atomics, elements, rows
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
-from jwarp.backend.cpu.loading import Loading
+from jwarp.backend.cpu.loading import Loading, declaration, near
 from jwarp.backend.cpu.memory import Element, counts_up
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
 from jwarp.backend.cpu.strided import StridedElements, StridedNumbers, is_strided, is_transposed
-from jwarp.ir.nodes import Op, Operand
+from jwarp.ir.nodes import Op, Operand, walk_all
 from jwarp.wire import Cover
+
+# In longer kernels, LLVM takes several times as long for loads that are in line.
+MAX_NODES = 200
 
 # Writes code and gives the texts of its results, if it has any.
 Way = Callable[[], list[str] | None]
@@ -27,6 +32,11 @@ class Accesses(Body):
     def ways_of_groups(self) -> tuple[Callable[[list[Op]], bool], ...]:
         """Ways to write accesses together, each of which says whether it has; the first one that may be is taken."""
         return self.access_of_one, self.wide_access, self.loads_by_unit
+
+    @functools.cached_property
+    def is_short(self) -> bool:
+        """Whether the kernel is so short that it takes loads in line."""
+        return not any(True for _ in itertools.islice(walk_all(self.proofs.kernel), MAX_NODES, None))
 
     def element(self, node: Op, indices: tuple[Operand, ...], lane_by_lane: bool = False) -> Element:
         lanes = [self.lanes(i) for i in indices]
@@ -202,12 +212,14 @@ class Accesses(Body):
 
     def code_of_unit(self, load: Loading, given: list[str]) -> list[str]:
         """A call; what it gives for each position."""
-        code = self.code
+        code, name = self.code, load.symbol
         code.units[load] = None
-        code.declarations.add(f"declare {load.result} @{load.symbol}({', '.join(load.params)}) nounwind memory(read)")
+        if self.is_short and (in_line := near(load)):
+            code.in_line[load], name = None, in_line
+        code.declarations.add(declaration(load, name))
         active = "-1" if self.mask is None else code.define(f"bitcast {code.vector('i1')} {self.mask} to i{code.width}")
         passed = ", ".join(f"{type} {text}" for type, text in zip(load.params, [*given, active], strict=True))
-        called = code.define(f"call {load.result} @{load.symbol}({passed})")
+        called = code.define(f"call {load.result} @{name}({passed})")
         self.memory.used += load.ways
         return [code.define(f"extractvalue {load.result} {called}, {k}") for k in range(len(load.positions))]
 

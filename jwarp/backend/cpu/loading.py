@@ -82,20 +82,27 @@ class Loading:
         return (*(("row in registers",) if self.by_row else ()), *others)
 
 
-def emit(load: Loading, target: Target) -> str:
-    """The LLVM module of a load, with one function."""
+def near(load: Loading) -> str | None:
+    """The name of a form that short kernels take in line, and that has rows which are not short from the other one."""
+    return f"{load.symbol}.near" if load.by_row else None
+
+
+def emit(load: Loading, target: Target, *, is_near: bool = False) -> str:
+    """The LLVM module of a load, with one function: the one that is called, or the one to be taken in line."""
     code = Code(Options(target), shares=True)
     names = [f"%extent{axis}" for axis in range(len(load.types))]
     memory = Memory(code, Kernel("row", (Param("row", load.row),), 1, Block()), {0: 0})
     memory.give_extents([str(n) for n in load.extents] or names)
     indices = [Lanes(f"%index{axis}", SCALARS[name], VARYING, BODY) for axis, name in enumerate(load.types)]
     params = ["%row", *([] if load.extents else names), *(i.text for i in indices), "%active"]
+    given = ", ".join(f"{type} {name}" for type, name in zip(load.params, params, strict=True))
+    vector = code.vector(memory_type(load.dtype))
     code.line(f"%p0 = select i1 {'true' if load.by_row else _some(memory)}, ptr %row, ptr @nothing", ENTRY)
     code.label("body")
     found: list[tuple[list[str], str]] = []
     if load.by_row:
         row = ShortRow(code, memory, indices, load.trusted)
-        for length in (load.length,) if load.is_short else LENGTHS:
+        for length in (load.length,) if load.is_short else (LONGEST_ROW,) if is_near else LENGTHS:
             if not load.is_short:
                 code.line(f"br i1 {row.fits(length)}, label %upto{length}, label %above{length}")
                 code.label(f"upto{length}")
@@ -103,9 +110,14 @@ def emit(load: Loading, target: Target) -> str:
             if not load.is_short:
                 code.line("br label %done")
                 code.label(f"above{length}")
-    if not load.is_short:
+    if not load.is_short and is_near:
+        code.declarations.add(declaration(load))
+        called = code.define(f"call {load.result} @{load.symbol}({given})")
+        parts = [code.define(f"extractvalue {load.result} {called}, {k}") for k in range(len(load.positions))]
+        found.append((parts, code.block))
+    elif not load.is_short:
         found.append((_any(load, memory, indices), code.block))
-    texts, vector = found[0][0], code.vector(memory_type(load.dtype))
+    texts = found[0][0]
     if len(found) > 1:
         code.line("br label %done")
         code.label("done")
@@ -116,12 +128,12 @@ def emit(load: Loading, target: Target) -> str:
     result = "poison"
     for k, text in enumerate(texts):
         result = code.define(f"insertvalue {load.result} {result}, {vector} {text}, {k}")
-    given = ", ".join(f"{type} {name}" for type, name in zip(load.params, params, strict=True))
     entry, _, body = code.sections
+    head = f"define available_externally {load.result} @{near(load)}({given}) alwaysinline nounwind {{"
     lines = [
         f"@nothing = internal constant [{load.size * load.dtype.bits // 8} x i8] zeroinitializer, align 16",
         *sorted(code.declarations),
-        f"define {load.result} @{load.symbol}({given}) nounwind {{",
+        head if is_near else f"define {load.result} @{load.symbol}({given}) nounwind {{",
         "entry:",
         *entry,
         "  br label %body",
@@ -131,6 +143,11 @@ def emit(load: Loading, target: Target) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def declaration(load: Loading, name: str = "") -> str:
+    """What code that calls a load has of it."""
+    return f"declare {load.result} @{name or load.symbol}({', '.join(load.params)}) nounwind memory(read)"
 
 
 def _any(load: Loading, memory: Memory, indices: list[Lanes]) -> list[str]:

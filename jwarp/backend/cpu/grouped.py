@@ -213,9 +213,10 @@ class Accesses(Body):
     def code_of_unit(self, load: Loading, given: list[str]) -> list[str]:
         """A call; what it gives for each position."""
         code, name = self.code, load.symbol
-        code.units[load] = None
         if self.is_short and (in_line := near(load)):
             code.in_line[load], name = None, in_line
+        if name == load.symbol or not load.is_short:
+            code.units[load] = None
         code.declarations.add(declaration(load, name))
         active = "-1" if self.mask is None else code.define(f"bitcast {code.vector('i1')} {self.mask} to i{code.width}")
         passed = ", ".join(f"{type} {text}" for type, text in zip(load.params, [*given, active], strict=True))

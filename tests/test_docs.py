@@ -80,6 +80,7 @@ OTHERS = {
     "export",
     "handwritten",
     "tiles",
+    "interop",
 }
 PAGES = {path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text()} - OTHERS
 

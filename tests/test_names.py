@@ -25,8 +25,8 @@ def test_a_name_to_come(name):
     [
         ("from_torch", "tensors of PyTorch .*from_dlpack"),
         ("fem", "finite elements"),
-        ("sparse", "jax.experimental.sparse"),
-        ("print_memory_report", "jax.profiler"),
+        ("sparse", "sparse matrices .*jax.experimental.sparse"),
+        ("print_memory_report", "counts of allocated memory .*jax.profiler"),
         ("address", "addresses of memory"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Along which axes a launch may be cut: what the analysis says, and that pieces of launches compute what the whole does."""
+"""Along which axes a launch may be cut, and that pieces of launches compute what the whole does."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def guarded(x: wp.array[float], y: wp.array[float], total: wp.array[float]):
 @wp.kernel
 def rows(x: wp.array2d[float], p: wp.array[int], y: wp.array[float]):
     i = wp.tid()
-    s = float(0.0)
+    s = 0.0
     for j in range(x.shape[1]):
         if p[j] > 0:
             s += x[i, j] * float(p[j])

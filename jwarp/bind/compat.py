@@ -61,7 +61,7 @@ _outside = _core.eval_trace, _core.top_axis_env
 
 
 def is_not_tracing() -> bool:
-    """Whether no transformation of JAX's is at work. Launches ask first of all, so most answers cost two comparisons."""
+    """Whether no transformation of JAX is at work. Launches ask first of all: mostly, two comparisons answer."""
     return (_trace.value is _outside[0] and _axes.value is _outside[1]) or _is_not_tracing()
 
 

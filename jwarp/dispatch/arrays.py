@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -241,16 +241,25 @@ class ArrayLaunch(Command):
         made = self.ready()
         self.will_write()
         made()
+        self._learn(made)
         if key is not None:
-            self.remember((key, id(self.program)), made)
+            self.kernel.plans.replace((key, id(self.program)), self.shaped)
         return None
 
-    def remember(self, key: Hashable, made: Ready | None) -> None:
-        """Let it be repeated on other arrays."""
-        shaped = array_shapes.Shaped(self.program, self.template)
+    def _learn(self, made: Ready | None) -> array_shapes.Shaped:
+        """What repeats it on other arrays."""
+        self.shaped = array_shapes.Shaped(self.program, self.template)
         if made is not None:
-            shaped.learn(self.values, made)
-        self.kernel.plans.replace(key, shaped)
+            self.shaped.learn(self.values, made)
+        return self.shaped
+
+    def repeater(self) -> array_shapes.Shaped:
+        """What repeats it on other arrays, as it is without what a recorder asked for."""
+        if self.shaped is not None and self.shaped.program is self._plain:
+            return self.shaped
+        is_plain = self.program is self._plain
+        self.program = self._plain
+        return self._learn(self.prepared if is_plain else None)
 
     @property
     def is_functional(self) -> bool:
@@ -375,11 +384,10 @@ def launch(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, 
             array_plans.keep(key, memory, command)
     else:
         submit(command)
-        command.program = command._plain
     key, leaves = array_shapes.read(dim, block_dim, command.given)
     is_alike = len(leaves) == len(command.values) and all(map(operator.is_, leaves, command.values))
     if key is not None and is_alike and array_shapes.known(kernel, key) is None:
-        command.remember(key, command.prepared)
+        kernel.plans.replace(key, command.repeater())
     return None
 
 

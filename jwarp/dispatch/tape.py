@@ -192,7 +192,7 @@ class LaunchEntry(Entry):
             self.refusal = error
 
     def back(self, retained: Retained) -> None:
-        if not any([a._grad is not None for a in self.written]):
+        if not any(a._grad is not None for a in self.written):
             return
         way = self.way
         if way is not None and self._moving(way) != self.moving:
@@ -209,11 +209,11 @@ class LaunchEntry(Entry):
         values = self.values
         changed = [values[p] for p in self.moving if p in way.written]
         done = None
-        if any([a.retain_grad for a in changed]):
+        if any(a.retain_grad for a in changed):
             self._refuse_retained(way)
             done = retained.watch(changed)
         followed = [values[p]._grad for p in self.moving]
-        if not all([type(grad.memory) is HostMemory for grad in followed]):
+        if not all(type(grad.memory) is HostMemory for grad in followed):
             raise LaunchError(
                 f"kernel '{self.kernel.name}': wp.Tape goes back through arrays whose content is known, and JAX traces"
                 " those of this launch",

@@ -82,9 +82,8 @@ class Repeated:
     def _replay(self, native: Callable[[], Any]) -> None:
         for known in self._written:
             memory = known()
-            if memory is not None:
-                if memory.is_watched:
-                    memory.will_write()
+            if memory is not None and memory.is_watched:
+                memory.will_write()
         native()
 
 

@@ -147,9 +147,8 @@ class ArrayLaunch(Command):
         """Save the content of what it writes where someone keeps it."""
         for p in self.program.written:
             value = self.values[p]
-            if type(value) is array:
-                if value.memory.is_watched:
-                    value.memory.will_write()
+            if type(value) is array and value.memory.is_watched:
+                value.memory.will_write()
 
     def ready(self) -> Ready:
         """The launch on the arrays of this computer's memory, ready to run."""

@@ -45,6 +45,7 @@ __all__ = [
     "placed_alike",
     "print_effect",
     "register_dce",
+    "single_operation",
     "symbolic_shape",
     "trace_state",
     "traced_file",
@@ -65,6 +66,16 @@ JIT = "jit"
 def register_dce(primitive: Primitive, rule: Callable[[Sequence[bool], Any], tuple[list[bool], Any]]) -> None:
     """Let `rule` drop what is not used of an equation: from 0.12, JAX passes more between its two arguments."""
     pe.dce_rules[primitive] = lambda used, *others: rule(used, others[-1])
+
+
+def single_operation(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function, to be jitted, as one that `jax_debug_nans` and `jax_debug_infs` do not look into for operations.
+
+    They name it in their error. Without this, they would run it again and again.
+    """
+    function.__qualname__ = name
+    function._apply_primitive = True  # type: ignore[attr-defined]
+    return function
 
 
 def named_operation(name: str) -> Any:

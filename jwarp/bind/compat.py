@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax._src import core as _core
 from jax._src import dispatch, source_info_util
 from jax._src.array import ArrayImpl as Array
 from jax._src.core import get_opaque_trace_state as trace_state
-from jax._src.core import trace_state_clean as is_not_tracing
+from jax._src.core import trace_state_clean as _is_not_tracing
 from jax._src.debugging import debug_effect as print_effect
 from jax._src.lax import special as _special
 from jax.core import ShapedArray, Tracer
@@ -59,6 +60,14 @@ __all__ = [
     "x64_enabled",
     "zero_tangent",
 ]
+
+_trace, _axes = _core.trace_state_strong_ref, _core.axis_env_state
+_outside = _core.eval_trace, _core.top_axis_env
+
+
+def is_not_tracing() -> bool:
+    """Whether no transformation of JAX is at work. Launches ask first of all: mostly, two comparisons answer."""
+    return (_trace.value is _outside[0] and _axes.value is _outside[1]) or _is_not_tracing()
 
 
 # The type of what a symbolic shape is made of, which has no public name.

@@ -15,7 +15,7 @@ from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.reversal import Reversal, reversal
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
-from jwarp.launching.derive import depends_on_integers
+from jwarp.launching.meetings import depends_on_integers
 from jwarp.launching.program import GeneratedProgram
 from jwarp.launching.running import in_one_order
 

@@ -80,6 +80,7 @@ OTHERS = {
     "export",
     "handwritten",
     "tiles",
+    "interop",
 }
 PAGES = {path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text()} - OTHERS
 
@@ -110,6 +111,10 @@ def test_the_first_pages_say_the_truth(tmp_path):
     np.testing.assert_allclose(pallas.y, jax.nn.softmax(pallas.x, axis=1), rtol=1e-5)
     debugging, _ = run_code_of(DOCS / "debugging.md", tmp_path)
     assert "index outside of `x`, thread (2)" in debugging.message
+    assert debugging.problem.get().startswith("20.0 is too far")
+    np.testing.assert_allclose(debugging.slope, [0.5, 0.025], rtol=1e-6)
+    assert re.search(r"encountered in jwarp.root, .*debugging_code.py:\d+", debugging.culprit)
+    assert [name.startswith("jwarp_root_adjoint") for name, _ in debugging.launches] == [True] * 3
 
 
 def test_links_between_pages_lead_somewhere():

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax._src import core as _core
 from jax._src import source_info_util
 from jax._src.array import ArrayImpl as Array
 from jax._src.core import get_opaque_trace_state as trace_state
-from jax._src.core import trace_state_clean as is_not_tracing
+from jax._src.core import trace_state_clean as _is_not_tracing
 from jax._src.debugging import debug_effect as print_effect
 from jax._src.lax import special as _special
 from jax.core import ShapedArray, Tracer
@@ -45,6 +46,7 @@ __all__ = [
     "placed_alike",
     "print_effect",
     "register_dce",
+    "single_operation",
     "symbolic_shape",
     "trace_state",
     "traced_file",
@@ -54,6 +56,14 @@ __all__ = [
     "x64_enabled",
     "zero_tangent",
 ]
+
+_trace, _axes = _core.trace_state_strong_ref, _core.axis_env_state
+_outside = _core.eval_trace, _core.top_axis_env
+
+
+def is_not_tracing() -> bool:
+    """Whether no transformation of JAX is at work. Launches ask first of all: mostly, two comparisons answer."""
+    return (_trace.value is _outside[0] and _axes.value is _outside[1]) or _is_not_tracing()
 
 
 # The type of what a symbolic shape is made of, which has no public name.
@@ -65,6 +75,16 @@ JIT = "jit"
 def register_dce(primitive: Primitive, rule: Callable[[Sequence[bool], Any], tuple[list[bool], Any]]) -> None:
     """Let `rule` drop what is not used of an equation: from 0.12, JAX passes more between its two arguments."""
     pe.dce_rules[primitive] = lambda used, *others: rule(used, others[-1])
+
+
+def single_operation(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function, to be jitted, as one that `jax_debug_nans` and `jax_debug_infs` do not look into for operations.
+
+    They name it in their error. Without this, they would run it again and again.
+    """
+    function.__qualname__ = name
+    function._apply_primitive = True  # type: ignore[attr-defined]
+    return function
 
 
 def named_operation(name: str) -> Any:

@@ -17,21 +17,10 @@ from jwarp.bind.devices import may_have_gpu
 from jwarp.bind.primitive import Shapes, bind, core_extents, launch_p
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
-from jwarp.launching.derive import (
-    DerivedLaunch,
-    Source,
-    Variant,
-    derive,
-    gatherable,
-    in_known_order,
-    is_alone,
-    may_coincide,
-    refuse_order,
-    refuse_race,
-    rounding_as,
-    switched_off,
-)
+from jwarp.launching.derive import derive, in_known_order, refuse_order, rounding_as, switched_off
+from jwarp.launching.derived import DerivedLaunch, Source, Variant
 from jwarp.launching.descriptor import Descriptor, descriptor_of
+from jwarp.launching.meetings import gatherable, is_alone, may_coincide, refuse_race
 from jwarp.launching.program import GeneratedProgram
 from jwarp.wire import Role
 

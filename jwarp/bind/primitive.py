@@ -124,9 +124,10 @@ def _jit(primitive: compat.Primitive, params: dict[str, Any]) -> Callable[..., l
     def run(*operands: Any) -> list[Any]:
         return primitive.bind(*operands, **params)
 
+    program = params["launch"].program
     # Shown by JAX's profiler and compile log.
-    run.__name__ = params["launch"].program.name
-    return jax.jit(run)
+    run.__name__ = program.name
+    return jax.jit(compat.single_operation(run, f"{_shown_name(program)}, {program.span}"))
 
 
 def run_eagerly(primitive: compat.Primitive, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:

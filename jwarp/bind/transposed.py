@@ -20,18 +20,10 @@ from jwarp.bind.primitive import Shapes, core_extents, launch_p
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
-from jwarp.launching.derive import (
-    Source,
-    Variant,
-    derive,
-    gatherable,
-    is_alone,
-    may_coincide,
-    meetings,
-    refuse_race,
-    switched_off,
-)
+from jwarp.launching.derive import derive, switched_off
+from jwarp.launching.derived import Source, Variant
 from jwarp.launching.descriptor import Descriptor
+from jwarp.launching.meetings import gatherable, is_alone, may_coincide, meetings, refuse_race
 from jwarp.launching.program import GeneratedProgram
 from jwarp.passes.simplify import simplify
 from jwarp.wire import Role

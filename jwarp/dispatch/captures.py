@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.host import Forward
 from jwarp.errors import LaunchError
 
-Part = Callable[[], Any]
+Run = Callable[[], Any]
 
 
 class Branch(Command):
@@ -52,8 +52,7 @@ class Graph(Command):
 
     def __init__(self, commands: Sequence[Command]):
         self.commands = tuple(commands)
-        self._parts: list[tuple[list[Command], Part]] | None = None
-        self._written: tuple[Memory, ...] = ()
+        self._parts: list[_Part] | None = None
         self._launches: tuple[ArrayLaunch, ...] = ()  # of grids, trees and meshes
 
     def __repr__(self) -> str:
@@ -66,22 +65,20 @@ class Graph(Command):
             return
         if self._parts is None:
             self._parts = list(_parts(self.commands))
-            self._written = tuple(dict.fromkeys(_written(self.commands)))
             self._launches = tuple(_launches(self.commands))
         for launch in self._launches:
             launch.refuse_outdated()
-        for memory in self._written:
-            memory.version += 1
-            if memory.keepers:
-                memory.will_write()
-        for commands, part in self._parts:
-            if not listeners.recorders:
-                self._run_part(part)
+        for part in self._parts:
+            if listeners.recorders:
+                for command in part.commands:  # which recorders are told of
+                    submit(command)
                 continue
-            for command in commands:  # which recorders are told of
-                submit(command)
+            for memory in part.written:
+                if memory.is_watched:
+                    memory.will_write()
+            self._run_part(part.run)
 
-    def _run_part(self, part: Part) -> None:
+    def _run_part(self, part: Run) -> None:
         try:
             part()
         except ValueError as error:
@@ -90,8 +87,16 @@ class Graph(Command):
             raise LaunchError(f"{self!r}: {error}", hint="capture it anew") from None
 
 
-def _parts(commands: Sequence[Command]) -> Iterator[tuple[list[Command], Part]]:
-    """The calls that do what the commands do, in order, and the commands of each."""
+class _Part(NamedTuple):
+    """A call that does what some commands do, and the memory that it writes to without saying so."""
+
+    commands: tuple[Command, ...]
+    run: Run
+    written: tuple[Memory, ...]
+
+
+def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
+    """The calls that do what the commands do, in order."""
     steps: list[Any] = []
     of: list[Command] = []
     for command in commands:
@@ -101,11 +106,15 @@ def _parts(commands: Sequence[Command]) -> Iterator[tuple[list[Command], Part]]:
             of.append(command)
             continue
         if steps:
-            yield of, _native.HostGraph(steps)
+            yield _native_part(of, steps)
             steps, of = [], []
-        yield [command], command.run
+        yield _Part((command,), command.run, ())
     if steps:
-        yield of, _native.HostGraph(steps)
+        yield _native_part(of, steps)
+
+
+def _native_part(commands: Sequence[Command], steps: Sequence[Any]) -> _Part:
+    return _Part(tuple(commands), _native.HostGraph(steps), tuple(dict.fromkeys(_written(commands))))
 
 
 def _steps(command: Command) -> list[Any] | None:

@@ -16,7 +16,8 @@ from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.printing import format_kernel
-from jwarp.launching.derive import Variant, derive, in_known_order
+from jwarp.launching.derive import derive, in_known_order
+from jwarp.launching.derived import Variant
 from jwarp.launching.program import GeneratedProgram, HandwrittenProgram, Program, program_of
 from jwarp.launching.record import Record
 from jwarp.passes.simplify import simplify

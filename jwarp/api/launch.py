@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record
 from jwarp.devices import get_device
-from jwarp.dispatch import array_plans, arrays, eager, route
+from jwarp.dispatch import arrays, eager, route
 from jwarp.dispatch.array_adjoint import launch_adjoint
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import read_kernel
@@ -154,7 +154,7 @@ def launch(
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
     is_plain = not (adjoint or record_cmd or unknown) and (device is None or device == "cpu")
-    if is_plain and array_plans.repeated(kernel, dim, inputs, outputs, block_dim):
+    if is_plain and arrays.repeated(kernel, dim, inputs, outputs, block_dim, record_tape):
         return None
     kernel = read_kernel(kernel, "wp.launch")
     if kernel.handles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
@@ -13,7 +13,7 @@ from jwarp.dispatch import arrays, checks, route
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import Call, read_kernel
 from jwarp.dispatch.ready import Ready
-from jwarp.dispatch.tracebacks import shortened
+from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
@@ -86,6 +86,7 @@ class Launch(Record):
         self._gradients_named = False
         self._ready: Ready | None = None
         self._command: arrays.ArrayLaunch | None = None  # of a launch on arrays that change
+        self._replay: Callable[[], None] | None = None  # what runs it
         self._is_in_place = False  # whether it is one
 
     # -- what it is
@@ -151,7 +152,7 @@ class Launch(Record):
     def __copy__(self) -> Launch:
         """A record of its own with the same values."""
         made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, _values=list(self._values), _ready=None, _command=None)
+        made.__dict__.update(self.__dict__, _values=list(self._values), _ready=None, _command=None, _replay=None)
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Launch:
@@ -172,7 +173,7 @@ class Launch(Record):
         """
         dims = geometry.read_dim(dim, self.kernel.name)
         if self._is_in_place:
-            self._dim, self._command = dims, None
+            self._dim, self._command, self._replay = dims, None, None
             return
         self._check_extents(dims)
         if self._ready is not None and not self._ready.resize(dims):
@@ -252,7 +253,7 @@ class Launch(Record):
         numbers = all(self.kernel.signature[u].is_value for u in values)
         for u, value in values.items():
             self._values[u] = value
-        self._is_in_place = True
+        self._is_in_place, self._replay = True, None
         if self._command is None or not numbers or not self._command.change(values):
             self._command = None
 
@@ -306,29 +307,34 @@ class Launch(Record):
         Raises:
             LaunchError: a parameter, `dim` or, for an adjoint, the cotangents are not set.
         """
+        if self._replay is not None and listeners.idle:
+            return self._replay()
         if self._is_in_place:
-            command = self._command or self._prepare_in_place()
-            if listeners.idle:
-                command.replay()
-            else:
-                submit(command if listeners.capture is None else copy.copy(command))
-            return None
+            command = self._command
+            if command is None:
+                try:
+                    command = self._prepare_in_place()
+                except JwarpError as error:
+                    shorten(error)
+                    raise
+            if not listeners.idle:
+                return submit(command if listeners.capture is None else copy.copy(command))
+            self._replay = command.replayer()
+            return self._replay()
         if self._ready is None:
             try:
                 self._ready = self._prepared()
             except JwarpError as error:
-                raise shortened(error) from error.__cause__
+                shorten(error)
+                raise
         return self._ready() if stream is None else self._ready.on_stream(stream)
 
     def _prepare_in_place(self) -> arrays.ArrayLaunch:
         self._require_all()
         assert self._dim is not None
-        try:
-            command = arrays.ArrayLaunch(self.kernel, self._dim, self._values, None, self.block_dim)
-            command.program = self._program
-            command.prepare()
-        except JwarpError as error:
-            raise shortened(error) from error.__cause__
+        command = arrays.ArrayLaunch(self.kernel, self._dim, self._values, None, self.block_dim)
+        command.program = self._program
+        command.prepare()
         self._command = command
         return command
 

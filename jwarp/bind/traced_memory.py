@@ -94,7 +94,7 @@ class TracedMemory(Memory):
                 f"{self.made_at} is written while JAX traces another function than the one that it belongs to",
                 hint="pass it to that function, and return what it becomes",
             )
-        self.version += 1
+        self._version += 1
 
     @property
     def made_at(self) -> str:
@@ -158,7 +158,7 @@ class TracedMemory(Memory):
             )
         return np.asarray(self.read(view))
 
-    def will_write(self) -> None:
+    def _save(self) -> None:
         """Nothing: what it was stays what it was."""
 
 

@@ -16,22 +16,14 @@ from jwarp.autodiff.tile_rules import derivative_reads
 from jwarp.bind import compat
 from jwarp.bind.derivatives import bind_variant, known_integers
 from jwarp.bind.devices import may_have_gpu
-from jwarp.bind.primitive import Shapes, core_extents, launch_p
+from jwarp.bind.primitive import LAUNCHES, Shapes, core_extents
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
-from jwarp.launching.derive import (
-    Source,
-    Variant,
-    derive,
-    gatherable,
-    is_alone,
-    may_coincide,
-    meetings,
-    refuse_race,
-    switched_off,
-)
+from jwarp.launching.derive import derive, switched_off
+from jwarp.launching.derived import Source, Variant
 from jwarp.launching.descriptor import Descriptor
+from jwarp.launching.meetings import gatherable, is_alone, may_coincide, meetings, refuse_race
 from jwarp.launching.program import GeneratedProgram
 from jwarp.passes.simplify import simplify
 from jwarp.wire import Role
@@ -137,4 +129,5 @@ def _refusal(program: GeneratedProgram, params: Numbers, fault: Fault) -> NotDif
     )
 
 
-compat.ad.primitive_transposes[launch_p] = _transpose_launch
+for _primitive in LAUNCHES:
+    compat.ad.primitive_transposes[_primitive] = _transpose_launch

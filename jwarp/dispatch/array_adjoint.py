@@ -9,7 +9,7 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, submit
-from jwarp.dispatch.array_reversal import WayBack, read_params
+from jwarp.dispatch.array_reversal import way_back
 from jwarp.dispatch.arrays import ArrayLaunch, matched_values, read_block_dim
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -20,8 +20,7 @@ from jwarp.launching.derive import switched_off
 def will_change(arrays: Iterable[array]) -> None:
     """Tell the memory of arrays that they are about to be written."""
     for memory in {id(a.memory): a.memory for a in arrays}.values():
-        memory.version += 1
-        if memory.keepers:
+        if memory.is_watched:
             memory.will_write()
 
 
@@ -37,23 +36,23 @@ class ArrayAdjoint(Command):
     """
 
     def __init__(self, launch: ArrayLaunch, given: Sequence[Any]):
-        self.kernel, self.back = launch.kernel, WayBack(launch)
+        self.kernel, self.back, self.values = launch.kernel, way_back(launch), launch.values
         self.into: dict[int, array] = {}
         for p, own in enumerate(given):
-            if own is not None and p in self.back.of and self._fits(p, own):
+            if own is not None and p in self.back.arrays and self._fits(p, own):
                 self.into[self.back.same.get(p, p)] = own
         self.is_given = frozenset(self.into)
         for p in self.back.floats:
-            grad = self.back.of[p].grad
+            grad = self.values[p].grad
             if p not in self.into and grad is not None:
                 self.into[p] = grad
         self.moving = tuple(p for p in self.back.floats if p in self.into)
         if self.moving and not self.kernel.enable_backward:
             raise switched_off(self.back.program, self.moving[0])
-        self.reversal = self.back.reversal(self.moving)
+        self.reversal = self.back.reversal(self.moving, self.values)
 
     def _fits(self, p: int, own: Any) -> bool:
-        param, a = self.kernel.params[p], self.back.of[p]
+        param, a = self.kernel.params[p], self.values[p]
         where = f"kernel '{self.kernel.name}', adjoint of '{param.name}'"
         if not isinstance(own, array):
             raise KernelTypeError(f"{where}: expected an array as the launch has one, got {type(own).__name__}")
@@ -74,20 +73,19 @@ class ArrayAdjoint(Command):
     def run(self) -> None:
         if self.reversal is None:
             return
-        back, reads = self.back, self.reversal.reads
-        contents = [
-            None if p not in reads else back.of[p].host() if p in back.of else back.number(p)
-            for p in range(len(back.values))
-        ]
+        back, values = self.back, self.values
+        contents: list[np.ndarray | None] = [None] * len(values)
+        for p in self.reversal.reads:
+            contents[p] = values[p].host() if p in back.arrays else back.number(p, values[p])
         will_change(self.gradients)
-        stays = {p for p in self.is_given if p in back.written and p not in read_params(back.program)}
-        cotangents: list[np.ndarray | None] = [None] * len(back.values)
+        stays = {p for p in self.is_given if p in back.written and p not in back.read}
+        cotangents: list[np.ndarray | None] = [None] * len(values)
         for p, own in self.into.items():
             cotangents[p] = own.host().copy() if p in stays and not self._is_grad(p) else own.host()
         self.reversal(contents, cotangents)
 
     def _is_grad(self, p: int) -> bool:
-        grad = self.back.of[p].grad
+        grad = self.values[p].grad
         return grad is not None and grad.memory is self.into[p].memory and grad.layout == self.into[p].layout
 
 

@@ -17,9 +17,10 @@ from jwarp.dispatch.ready import Ready
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
-from jwarp.launching.derive import refuse_race, switched_off
+from jwarp.launching.derive import switched_off
 from jwarp.launching.descriptor import extents_of
 from jwarp.launching.lanes import with_lanes
+from jwarp.launching.meetings import refuse_race
 from jwarp.launching.sizes import refuse_symbolic
 
 

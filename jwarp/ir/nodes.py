@@ -312,8 +312,9 @@ class Kernel:
 class Facts:
     """What is asked of a kernel whenever it is launched, so that nobody need look at its body for it.
 
-    `encoded` is the kernel in bytes, `fingerprint` names it by its content; the others are what the functions of
-    these names say, and whether there is nothing in it that is for derivatives only.
+    `encoded` is the kernel in bytes, `fingerprint` names it by its content, both without its gradients; `files` are the
+    files of its source, as names in `encoded` and paths. The others are what the functions of these names say, and
+    whether there is nothing in it that is for derivatives only.
     """
 
     encoded: bytes
@@ -323,6 +324,7 @@ class Facts:
     prints: bool
     rounds_as_written: bool
     is_plain: bool
+    files: tuple[tuple[str, str], ...]
 
 
 class KnownKernel(Kernel):

@@ -49,7 +49,7 @@ from jwarp.ir.nodes import (
     walk_node,
     written_params,
 )
-from jwarp.passes.dead_stores import drop_dead_stores
+from jwarp.passes.dead_stores import drop_dead_stores, drop_unread_stores
 from jwarp.passes.hoist import speculate
 from jwarp.passes.local_values import local_values
 from jwarp.passes.prune import prune
@@ -157,7 +157,8 @@ class _Reverse(ForwardSweep):
         if gathered:
             body = gather(prune(body, returned), gathered, frozenset(returned))
             body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
-        body = prune(body, returned, shared)
+        own = {Origin("cotangent", p) for p in self.owned} - returned - shared
+        body = prune(drop_unread_stores(body, own), returned, shared)
         refuse_order(kernel, body, self.owned | self.counters)
         if kernel.block_dim:
             _refuse_notes(kernel, body)

@@ -16,7 +16,7 @@ from jwarp.autodiff.tile_rules import derivative_reads
 from jwarp.bind import compat
 from jwarp.bind.derivatives import bind_variant, known_integers
 from jwarp.bind.devices import may_have_gpu
-from jwarp.bind.primitive import Shapes, core_extents, launch_p
+from jwarp.bind.primitive import LAUNCHES, Shapes, core_extents
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
@@ -132,4 +132,5 @@ def _refusal(program: GeneratedProgram, params: Numbers, fault: Fault) -> NotDif
     )
 
 
-compat.ad.primitive_transposes[launch_p] = _transpose_launch
+for _primitive in LAUNCHES:
+    compat.ad.primitive_transposes[_primitive] = _transpose_launch

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.geometry import tree
-from jwarp.api.geometry.arrays import content_of, read_array, read_groups, settled
+from jwarp.api.geometry.arrays import as_command, content_of, read_array, read_groups, settled
 from jwarp.api.geometry.bvh import check_options
 from jwarp.api.geometry.pytrees import register
 from jwarp.errors import LaunchError
@@ -74,8 +74,11 @@ class Mesh(Geometry):
     def points(self, points: Any) -> None:
         if np.shape(points) != np.shape(self._points):
             raise LaunchError(f"wp.Mesh: new points {np.shape(points)} for old ones {np.shape(self._points)}")
+        as_command(lambda: self._move(points))
+
+    def _move(self, points: Any) -> None:
         self._points = points
-        self.refit()
+        self._refit()
 
     @property
     def velocities(self) -> Any:
@@ -84,12 +87,18 @@ class Mesh(Geometry):
 
     @velocities.setter
     def velocities(self, velocities: Any) -> None:
+        as_command(lambda: self._set_velocities(velocities))
+
+    def _set_velocities(self, velocities: Any) -> None:
         self._velocities = velocities
         self._read()
         self.version += 1
 
     def refit(self) -> None:
         """Let the tree be of what `points` are now, which may have been written to; faces keep their order."""
+        as_command(self._refit)
+
+    def _refit(self) -> None:
         corners, _ = self._read()
         items, groups = self.items, self.groups
         self._keep(corners, tree.refitted(_boxes(corners), items, groups, self.leaf_size))

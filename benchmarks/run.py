@@ -74,6 +74,7 @@ def _figures(only: str | None, quick: bool) -> Iterator[Any]:
     import gradients
     import launches
     import maths
+    import ray_marcher
     import startup
     import throughput
     import tiles
@@ -86,6 +87,7 @@ def _figures(only: str | None, quick: bool) -> Iterator[Any]:
         yield from maths.measure(rounds=5 if quick else 40, budget=0.2 if quick else 2.0, with_numba=not quick)
     if only in (None, "gradients"):
         yield from gradients.measure(rounds=5 if quick else 40, budget=1.0 if quick else 10.0)
+        yield from ray_marcher.measure(quick)
     if only in (None, "tiles"):
         yield from tiles.measure(rounds=5 if quick else 40, budget=1.0 if quick else 10.0)
     if only in (None, "geometry"):

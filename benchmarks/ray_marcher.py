@@ -47,7 +47,7 @@ def march(spheres: wp.array[wp.vec4], picture: wp.array2d[float]):
     x = (float(j) + 0.5) / float(picture.shape[1]) - 0.5
     y = (float(i) + 0.5) / float(picture.shape[0]) - 0.5
     direction = wp.normalize(wp.vec3(x, y, 1.0))
-    t = float(0.0)
+    t = 0.0
     for _ in range(STEPS):
         d = distance(spheres, wp.vec3(0.0, 0.0, -3.0) + t * direction)
         if d < NEAR:

@@ -37,6 +37,7 @@ from jwarp.tiling.to_scalars import lower_tiles
 from jwarp.tiling.whole import request_of
 
 LOCAL_PASSES = ("sroa",)
+UNROLLING_PASSES = ("loop_rotate", "loop_unroll")
 
 
 def optimized(kernel: Kernel) -> Kernel:
@@ -125,7 +126,9 @@ class CpuKernel(AnalysedKernel):
         options = options or self.options
         text = self.text(version, options)
         # Elements of local arrays with constant indices become values.
-        return optimized_module(text, options.target, LOCAL_PASSES if " = alloca " in text else ())
+        first = LOCAL_PASSES if " = alloca " in text else ()
+        # Where sums may be made in any order, a few trips at once are worth three percent and some milliseconds.
+        return optimized_module(text, options.target, (*first, *(UNROLLING_PASSES if options.fast_math else ())))
 
     @functools.cached_property
     def ordered(self) -> bool:

@@ -33,10 +33,13 @@ from ptx_running import PtxKernel, aligned  # noqa: E402
 from tile_programs import product  # noqa: E402
 
 import jwarp as wp  # noqa: E402
+from jwarp.backend.cuda.compile import CudaKernel  # noqa: E402
 from jwarp.config import config  # noqa: E402
 from jwarp.launching.derive import Variant, derive  # noqa: E402
 from jwarp.launching.program import program_of  # noqa: E402
+from jwarp.passes.own_elements import held_elements  # noqa: E402
 from jwarp.types import bfloat16, float16, float32, float64  # noqa: E402
+from jwarp.wire import Role  # noqa: E402
 
 BLOCK = 256
 
@@ -74,14 +77,18 @@ def plain(kernel: Any, dims: tuple[int, ...], adjoint: bool = False) -> Callable
 
     def count() -> Counts:
         program = program_of(kernel, config.settings)
+        fresh: list[int] = []
         if adjoint:
             floats = tuple(k for k, p in enumerate(program.params) if p.dtype.is_float and k not in program.written)
             variant = Variant("adjoint", floats, program.written, fresh=program.written, for_gpu=True)
-            program = derive(program, variant).program
+            launch = derive(program, variant)
+            program = launch.program
+            fresh = [k for k, feed in enumerate(launch.feeds) if feed.role is Role.ZEROS]
+        held = held_elements(program.gpu_kernel, fresh)
         counts = Counts()
-        PtxKernel(program.gpu_kernel, "flat fast", block=BLOCK).run(
-            dims, arguments(program.params, dims), counts=counts
-        )
+        given = arguments(program.params, dims)
+        version = CudaKernel(held, config.settings).version(dims, [np.shape(x) for x in given])
+        PtxKernel(held, version, block=BLOCK).run(dims, given, counts=counts)
         return counts
 
     return count
@@ -91,7 +98,7 @@ def batched(kernel: Any, batch: int, dims: tuple[int, ...]) -> Callable[[], Coun
     """The launch under `vmap`, all of whose arrays have the batch axis and whose numbers have none."""
 
     def count() -> Counts:
-        made, counts = PtxKernel(kernel.ir(), "fast", block=BLOCK), Counts()
+        made, counts = PtxKernel(kernel.ir(), "narrow fast", block=BLOCK), Counts()
         given = arguments(made.kernel.params, dims)
         arrays = [aligned(np.stack([a] * batch) if a.ndim else a, a.dtype) for a in given]
         axes = [(bool(a.ndim),) for a in given]

@@ -23,6 +23,7 @@ from jwarp.launching.batch_to_threads import spread_launch
 from jwarp.launching.descriptor import Descriptor, descriptor_of, encode
 from jwarp.launching.geometry import MAX_EXTENT
 from jwarp.launching.lanes import with_lanes
+from jwarp.launching.own_elements import with_own_elements
 from jwarp.launching.program import GeneratedProgram, Program
 from jwarp.launching.sizes import Symbolic, are_known
 from jwarp.wire import Role
@@ -283,7 +284,8 @@ def lower_cuda(
     if is_empty(launch, batch):
         return lower_nothing(ctx, *operands, launch=launch)
     extents = core_extents(ctx.avals_in, launch, zeros, batch)
-    version = program.gpu_version(geometry, extents, flat=not batch.extents)
+    program = with_own_elements(launch, extents, batch.results)
+    version = program.gpu_version(geometry, extents, batch.extents)
     code = program.gpu_code(version, geometry, launch.block_dim, architectures(program.settings.cuda_arch))
     ctx, operands = lower_variables(ctx, operands, launch, batch.extents)
     # Who may fail is waited for, and so is no part of a CUDA graph.

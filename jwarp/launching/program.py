@@ -175,8 +175,8 @@ class Program(abc.ABC):
         """Raise LaunchError where a launch is certain to leave an array."""
 
     @abc.abstractmethod
-    def gpu_version(self, geometry: Geometry, extents: Extents, *, flat: bool) -> str:
-        """The version of the code that a GPU runs for such launches; a `flat` one has no batch and repeats no thread.
+    def gpu_version(self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = ()) -> str:
+        """The version of the code that a GPU runs for such launches, of a batch of these extents.
 
         Raises:
             LaunchError: it is certain to leave an array.
@@ -342,11 +342,11 @@ class GeneratedProgram(Program):
             )
         return by_settings_on_gpu(kernel, self.settings)
 
-    def gpu_version(self, geometry: Geometry, extents: Extents, *, flat: bool) -> str:
+    def gpu_version(self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = ()) -> str:
         kernel = cuda.lower_kernel(self.gpu_kernel, self.settings)
         if geometry.repeat:
             kernel.check(geometry.dims, extents)
-        return kernel.version(geometry.dims, extents, flat=flat and geometry.repeat == 1)
+        return kernel.version(geometry.dims, extents, batch=batch, repeat=geometry.repeat)
 
     def gpu_code(
         self, version: str, geometry: Geometry, block_dim: int | None, architectures: Sequence[str]
@@ -434,7 +434,7 @@ class HandwrittenProgram(Program):
     def check(self, geometry: Geometry, extents: Extents) -> None:
         """What it accesses is its author's affair."""
 
-    def gpu_version(self, geometry: Geometry, extents: Extents, *, flat: bool) -> str:
+    def gpu_version(self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = ()) -> str:
         """There is one."""
         return ""
 

@@ -65,9 +65,11 @@ def check_random(seed, folder):
     made = CudaKernel(kernel, PLAIN)
     dims = (*generated.dims[: kernel.tid_dims], *[1] * 4)[:4]
     extents = tuple(np.shape(a) or None for a in generated.arguments)
-    own = made.version(dims, extents) if 0 not in dims else "checked"
-    flat = "flat " if len(generated.dims) <= kernel.tid_dims and rng.random() < 0.6 else ""
-    version = flat + rng.choice([own, "checked", "either"])
+    # Threads are repeated where there are more launch dimensions.
+    repeat = 1 if len(generated.dims) <= kernel.tid_dims and rng.random() < 0.6 else 2
+    own = made.version(dims, extents, repeat=repeat) if 0 not in dims else "checked"
+    *how, access = own.split()
+    version = " ".join([*how, rng.choice([access, "checked", "either"])])
     expected = run(made.proofs.kernel, generated.dims, generated.arguments)
     found = PtxKernel(kernel, version).run(generated.dims, generated.arguments, rng.choice(ORDERS))
     for k, (x, y) in enumerate(zip(found, expected, strict=True)):
@@ -156,9 +158,10 @@ def scaled(x: wp.array2d[float], k: float, n: int, y: wp.array2d[float], total: 
     wp.atomic_add(total, 1, 1.0)
 
 
-def test_batches():
+@pytest.mark.parametrize("version", ["either", "narrow:0,3 either"])
+def test_batches(version):
     """Batch axes by strides: unbatched operands, and a sum that the whole batch shares."""
-    made, rng = PtxKernel(scaled.ir(), "either", block=32), np.random.default_rng(0)
+    made, rng = PtxKernel(scaled.ir(), version, block=32), np.random.default_rng(0)
     a, b = 3, 2
     x, k = rng.normal(size=(a, b, 4, 5)).astype(np.float32), rng.normal(size=b).astype(np.float32)
     n = np.array([1, 4, 2], np.int32)

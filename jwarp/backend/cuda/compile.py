@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp.analysis.affine import Extents
+from jwarp.analysis.lone_loops import in_turn
 from jwarp.backend.compiled_base import VERSIONS, AnalysedKernel
 from jwarp.backend.cuda.entry import (
     FLAT,
@@ -22,6 +23,7 @@ from jwarp.backend.cuda.entry import (
     shared_of,
     sums_in_registers,
 )
+from jwarp.backend.cuda.narrow import narrow_version
 from jwarp.backend.cuda.native import NATIVE_HEADER
 from jwarp.backend.cuda.nvrtc import (
     Rejected,
@@ -99,7 +101,7 @@ class CudaKernel(AnalysedKernel):
 
     def optimized(self) -> Kernel:
         """Elementary functions stay that CUDA has."""
-        kernel = settled(simplify(inlined(self.kernel)), on_gpu=True)
+        kernel = in_turn(settled(simplify(inlined(self.kernel)), on_gpu=True))
         if kernel.block_dim:
             kernel = lower_tiles(kernel, routines=UNIT_RULES, flat=True)
             if kernel.order:
@@ -107,13 +109,18 @@ class CudaKernel(AnalysedKernel):
         kernel = expand(kernel, lambda op, paired: None if op.name in CUDA_RULES else expansion(op, paired))
         return simplify(kernel, flatten=is_cheap)
 
-    def version(self, dims: tuple[int, ...], extents: Extents, *, flat: bool = False) -> str:
+    def version(
+        self, dims: tuple[int, ...], extents: Extents, *, batch: tuple[int, ...] = (), repeat: int | None = 1
+    ) -> str:
         """The version that a launch runs: `either`, where arguments decide that only the GPU knows.
 
-        A `flat` one has no batch, and no threads that are repeated.
+        A `flat` one has no batch, and no threads that are repeated. One that begins with
+        `narrow` has few threads and elements.
         """
         needed = self.needed(self.symbol_values(dims, extents))
-        return (FLAT if flat else "") + ("either" if needed == VERSIONS else needed[0])
+        flat = FLAT if not batch and repeat == 1 else ""
+        few = narrow_version(self.kernel, dims, batch, extents) if repeat == 1 else ""
+        return few + flat + ("either" if needed == VERSIONS else needed[0])
 
     def unit(self, version: str, block: int, room: int = LEAST_ROOM) -> Unit:
         """The text of a version and what it is compiled with; blocks can have `room` bytes of shared memory."""

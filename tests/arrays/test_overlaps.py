@@ -50,7 +50,7 @@ def in_a_loop(x: wp.array[float], y: wp.array[float], n: int):
 @wp.kernel
 def loop_before(x: wp.array[float], y: wp.array[float], n: int):
     i = wp.tid()
-    s = float(0.0)
+    s = 0.0 * x[i]
     while s < 3.0 and x[i] > 0.0:
         s += x[i]
     y[i] = s
@@ -75,7 +75,7 @@ def test_launches_records_and_captures():
         record = wp.launch(moved, 6, [a[source], 0.5], [a[target]], record_cmd=True)
         with wp.ScopedCapture() as capture:
             wp.launch(moved, 6, [a[source], 0.5], [a[target]])
-        runs = [lambda: wp.launch(moved, 6, [a[source], 0.5], [a[target]])] * 3  # noqa: B023
+        runs = [lambda: wp.launch(moved, 6, [a[source], 0.5], [a[target]])] * 3
         for run in (*runs, record.launch, lambda: wp.capture_launch(capture.graph)):  # noqa: B023
             expected[target] = np.float32(0.5) * expected[source] * expected[source]
             run()

@@ -6,6 +6,12 @@ The names below are public. Modules and subpackages are not: they change without
 from importlib.metadata import version as _version
 from typing import Never as _Never
 
+from jwarp.collector import no_collection as _no_collection
+
+# JAX is many objects, which the collector would go through several times on the way: a sixth of the time.
+_importing = _no_collection()
+_importing.__enter__()
+
 from jwarp import optim as optim
 from jwarp import types as types
 from jwarp import utils as utils
@@ -168,7 +174,6 @@ from jwarp.errors import LaunchError as LaunchError
 from jwarp.errors import NotDifferentiableError as NotDifferentiableError
 from jwarp.frontend.builtins.control import constant as constant
 from jwarp.frontend.builtins.control import static as static
-from jwarp.frontend.builtins.planned import refuse as _refuse
 from jwarp.frontend.builtins.table import BUILTINS as _BUILTINS
 from jwarp.frontend.builtins.table import LIBRARY as _LIBRARY
 from jwarp.frontend.func import Func as Func
@@ -224,6 +229,8 @@ from jwarp.types.textures import TextureFilterMode as TextureFilterMode
 from jwarp.types.textures import TextureResourceFlags as TextureResourceFlags
 from jwarp.types.textures import Volume as Volume
 
+_importing.__exit__(None, None, None)
+
 globals().update(_CONSTANTS)
 globals().update(_SCALARS)  # float32, …, and bool, a type here as in Warp
 globals().update(types.NAMED)  # vec3, mat33d, …
@@ -238,4 +245,6 @@ __version__ = _version("jwarp")
 
 
 def __getattr__(name: str) -> _Never:
-    raise _refuse(name)
+    from jwarp.programs.surface import refuse  # needed for names that are not there, and long
+
+    raise refuse(name)

@@ -155,6 +155,8 @@ def test_generics(tmp_path):
 
 def test_sharding(tmp_path):
     sharding, _ = run_code_of(DOCS / "sharding.md", tmp_path)
+    assert sharding.slopes[0].sharding.spec == jax.P("d")
+    np.testing.assert_allclose(sharding.slopes[1], -sharding.dc, rtol=1e-5)  # what is lost is its negative
     # The power is -c |v|^3 for each of 1024 velocities (1, 1, 1), and its gradient -3 c |v| v.
     np.testing.assert_allclose(sharding.value, -0.5 * 1024 * 3**1.5, rtol=1e-6)
     np.testing.assert_allclose(sharding.dv, -3 * 0.5 * 3**0.5 * np.ones((1024, 3)), rtol=1e-6)

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 from jax._src import core as _core
-from jax._src import source_info_util
+from jax._src import dispatch, source_info_util
 from jax._src.array import ArrayImpl as Array
 from jax._src.core import get_opaque_trace_state as trace_state
 from jax._src.core import trace_state_clean as _is_not_tracing
@@ -35,14 +35,19 @@ __all__ = [
     "computed_in_python",
     "dimension_variables",
     "function_of",
+    "higher_primitive",
     "in_library",
+    "is_exporting",
     "is_known_zero",
+    "is_manual",
     "is_not_tracing",
     "key_implementation",
     "mlir",
     "named_operation",
+    "needs_devices",
     "numbers_of_key",
     "output_aval",
+    "partitioned",
     "placed_alike",
     "print_effect",
     "register_dce",
@@ -75,6 +80,45 @@ JIT = "jit"
 def register_dce(primitive: Primitive, rule: Callable[[Sequence[bool], Any], tuple[list[bool], Any]]) -> None:
     """Let `rule` drop what is not used of an equation: from 0.12, JAX passes more between its two arguments."""
     pe.dce_rules[primitive] = lambda used, *others: rule(used, others[-1])
+
+
+def needs_devices(primitive: Primitive) -> None:
+    """Let the lowering rule of a primitive know the devices that its program is for."""
+    dispatch.prim_requires_devices_during_lowering.add(primitive)
+
+
+def is_exporting(ctx: Any) -> bool:
+    """Whether a lowering rule runs for `jax.export`."""
+    return bool(ctx.module_context.lowering_parameters.for_export)
+
+
+def is_manual(ctx: Any) -> bool:
+    """Whether a lowering rule runs inside of shard_map."""
+    return bool(getattr(ctx.module_context.axis_context, "manual_axes", ()))
+
+
+def partitioned(
+    function: Callable[..., Any],
+    partition: Callable[..., Any],
+    inferred: Callable[..., Any],
+    operands: Sequence[Sequence[str]],
+    results: Sequence[Sequence[str]],
+    whole: Sequence[str],
+) -> Callable[..., Any]:
+    """The function, as what XLA's partitioner asks `partition` for pieces of.
+
+    `operands` and `results` name the factor of each of their axes; those in `whole` are not cut.
+    """
+    from jax.experimental.custom_partitioning import ArrayMapping, SdyShardingRule, custom_partitioning
+
+    rule = SdyShardingRule(
+        tuple(ArrayMapping(*row) for row in operands),
+        tuple(ArrayMapping(*row) for row in results),
+        need_replication_factors=tuple(whole),
+    )
+    made = custom_partitioning(function)
+    made.def_partition(partition, infer_sharding_from_operands=inferred, sharding_rule=rule)
+    return made
 
 
 def single_operation(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -178,6 +222,20 @@ def function_of(equation: Any, variables: Sequence[Any], results: Sequence[Any])
     info = DebugInfo("jaxpr", equation.primitive.name, ("x",) * len(variables), ("y",) * len(results))
     jaxpr = Jaxpr((), list(variables), list(results), [equation], equation.effects, debug_info=info)
     return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))
+
+
+def higher_primitive(equation: Any) -> tuple[Callable[..., list[Any]], bool, Any]:
+    """What a primitive of a higher level computes, whether it has a rule for reverse mode alone, and whose jaxpr it is.
+
+    From 0.12 on, JAX has such in its own functions; the jaxpr is None for these.
+    """
+    own = equation.params["_prim"]
+    traced = getattr(own, "traced", None)
+
+    def run(*args: Any) -> list[Any]:
+        return jax.tree.leaves(own.expand(*jax.tree.unflatten(own.in_tree, args)))
+
+    return run, hasattr(own, "bwd"), None if traced is None else traced.jaxpr
 
 
 def user_place(equation: Any) -> tuple[str, int, int, int] | None:

@@ -40,6 +40,15 @@ Shapes = tuple[tuple[int, ...], ...]
 # Sizes in `launch`, `zeros` and `batch` may be symbolic while a function is exported.
 launch_p = compat.Primitive("jwarp_launch")
 launch_p.multiple_results = True
+# The same of launches that XLA may cut into pieces: `sharding` lowers it.
+cut_launch_p = compat.Primitive("jwarp_cut_launch")
+cut_launch_p.multiple_results = True
+LAUNCHES = (launch_p, cut_launch_p)
+
+
+def launch_primitive(launch: Descriptor) -> compat.Primitive:
+    """The primitive that a launch is bound as."""
+    return cut_launch_p if launch.is_cut else launch_p
 
 
 def bind(
@@ -52,7 +61,7 @@ def bind(
 ) -> list[Any]:
     """One launch without batch axes; the results in order of the kernel's parameters."""
     params = _unbatched(launch, zeros, differentiable, side_effect)
-    return launch_p.bind(*compat.placed_alike(operands), **params)
+    return launch_primitive(launch).bind(*compat.placed_alike(operands), **params)
 
 
 def _unbatched(launch: Descriptor, zeros: Shapes, differentiable: bool, side_effect: bool) -> dict[str, Any]:
@@ -69,7 +78,7 @@ def eager(
     launch: Descriptor[GeneratedProgram], zeros: Shapes, *, differentiable: bool = True, side_effect: bool = False
 ) -> Callable[..., list[Any]]:
     """The function of concrete operands that `bind` runs, for who calls it again and again."""
-    return reporting(jitted(launch_p, _unbatched(launch, zeros, differentiable, side_effect)))
+    return reporting(jitted(launch_primitive(launch), _unbatched(launch, zeros, differentiable, side_effect)))
 
 
 def reporting(compiled: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
@@ -141,9 +150,8 @@ def run_eagerly(primitive: compat.Primitive, operands: Sequence[Any], params: di
         raise _as_runtime_error(error) from None
 
 
-@launch_p.def_impl
-def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
-    return run_eagerly(launch_p, operands, params)
+for _primitive in LAUNCHES:
+    _primitive.def_impl(lambda *operands, _own=_primitive, **params: run_eagerly(_own, operands, params))
 
 
 # Types
@@ -154,7 +162,6 @@ def core_extents(avals: Sequence[Any], launch: Descriptor, zeros: Shapes, batch:
     return launch.extents([a.shape[sum(mask) :] for a, mask in zip(avals, batch.operands, strict=True)], zeros)
 
 
-@launch_p.def_effectful_abstract_eval
 def _abstract_eval(
     *avals: Any, launch: Descriptor[GeneratedProgram], zeros: Shapes, batch: Batch, **_: Any
 ) -> tuple[list[Any], set[Any]]:
@@ -166,6 +173,10 @@ def _abstract_eval(
     if 0 not in batch.extents:
         program.check(launch.geometry, extents)
     return result_avals(avals, launch, extents, batch), {compat.print_effect} if program.lasts else set()
+
+
+for _primitive in LAUNCHES:
+    _primitive.def_effectful_abstract_eval(_abstract_eval)
 
 
 def result_avals(avals: Sequence[Any], launch: Descriptor, extents: Extents, batch: Batch) -> list[Any]:
@@ -222,7 +233,8 @@ def batched_operands(
     return moved, batch.wider(size, present)
 
 
-add_batching(launch_p)
+for _primitive in LAUNCHES:
+    add_batching(_primitive)
 
 
 # Lowering

@@ -30,7 +30,7 @@ from jwarp.ir.nodes import Param
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.program import Program, program_of
-from jwarp.types import Struct, array_of, indexedarray, is_outdated
+from jwarp.types import Struct, array_of, indexedarray, renewed
 from jwarp.wire import Role
 
 
@@ -76,9 +76,7 @@ class ArrayLaunch(Command):
     prepared: Ready | None = None
     memories: tuple[Memory, ...] = ()
     shaped: array_shapes.Shaped | None = None  # what it repeats on other arrays
-    _native: Callable[[], Any] | None = None
     _made_of: Program | None = None
-    _geometry: tuple[Any, ...] = ()
 
     def __init__(self, kernel: Kernel, dims: tuple[int, ...], inputs: Any, outputs: Any, block_dim: int | None):
         self.kernel, self.dims, self.block_dim = kernel, dims, block_dim or 1
@@ -167,22 +165,29 @@ class ArrayLaunch(Command):
         arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
         self.memories = tuple(dict.fromkeys(arrays))
         self._made_of = self.program
-        self._native = made.run.native if isinstance(made, Forward) else made
-        self._geometry = tuple(value for value in self.given if hasattr(value, "_seen"))
 
-    @property
-    def has_geometry(self) -> bool:
-        """Whether a grid, tree or mesh is among what it was prepared with."""
-        return bool(self._geometry)
+    @functools.cached_property
+    def geometry(self) -> tuple[int, ...]:
+        """The parameters as they are written that a grid, tree or mesh was given for."""
+        return tuple(u for u, value in enumerate(self.given) if hasattr(value, "_seen"))
 
-    def refuse_outdated(self) -> None:
-        """Raise a LaunchError if a grid, tree or mesh has changed since it was prepared."""
-        if self._geometry and any(map(is_outdated, self._geometry)):
-            raise LaunchError(
-                f"kernel '{self.kernel.name}': a grid, tree or mesh that was recorded has been built, refitted or"
-                " changed since",
-                hint="make the record or the capture anew, or launch without one",
-            )
+    def renew(self) -> None:
+        """Look at grids, trees and meshes as they are now, where they have changed since it was prepared."""
+        found = {u: made for u in self.geometry if (made := renewed(self.given[u])) is not None}
+        if found and not self.change(found):
+            self._set(found)
+            self.prepare()
+
+    def _set(self, given: Mapping[int, Any]) -> dict[int, Any]:
+        """Take other values for some parameters as they are written, by those of the IR."""
+        parts: dict[int, Any] = {}
+        for u, value in given.items():
+            parameter = self.kernel.signature[u]
+            leaves = grouping.flatten(self.kernel.name, parameter.name, parameter.type, value)
+            parts.update(zip(self.kernel.groups[u], leaves, strict=True))
+        self.__dict__["given"] = tuple(given.get(u, value) for u, value in enumerate(self.given))
+        self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
+        return parts
 
     def replay(self) -> None:
         """Run it as it was prepared."""
@@ -190,13 +195,15 @@ class ArrayLaunch(Command):
 
     def replayer(self) -> Callable[[], None]:
         """What runs it as it was prepared: a function that has all at hand, as this is what a record costs."""
-        native, memories, has_geometry = self._native or self.run, self.memories, self.has_geometry
+        native, memories, geometry = self.native, self.memories, self.geometry
 
         def replay() -> None:
+            nonlocal native
             if not is_not_tracing():
                 self.ready()  # which refuses arrays of this computer's memory
-            if has_geometry:
-                self.refuse_outdated()
+            if geometry:
+                self.renew()
+                native = self.native
             for memory in memories:
                 if memory.is_watched:
                     memory.will_write()
@@ -207,21 +214,20 @@ class ArrayLaunch(Command):
 
         return replay
 
+    @property
+    def native(self) -> Callable[[], Any]:
+        """What runs it as it was prepared."""
+        made = self.prepared
+        return made.run.native if isinstance(made, Forward) else made or self.run
+
     def change(self, given: Mapping[int, Any]) -> bool:
-        """Take other numbers for some parameters as they are written; False where all is to be made anew."""
+        """Take other values for some parameters as they are written; False where all is to be made anew."""
         if self.prepared is None:
             return False
-        parts: dict[int, Any] = {}
-        for u, value in given.items():
-            parameter = self.kernel.signature[u]
-            leaves = grouping.flatten(self.kernel.name, parameter.name, parameter.type, value)
-            parts.update(zip(self.kernel.groups[u], leaves, strict=True))
-        if not self.prepared.change(parts):
+        before = self.given, self.values
+        if not self.prepared.change(self._set(given)):
+            self.__dict__["given"], self.values = before
             return False
-        if isinstance(self.prepared, Forward):
-            self._native = self.prepared.run.native
-            self.given = tuple(given.get(u, value) for u, value in enumerate(self.given))
-        self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
         return True
 
     def run(self) -> None:

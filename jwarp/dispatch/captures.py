@@ -53,7 +53,6 @@ class Graph(Command):
     def __init__(self, commands: Sequence[Command]):
         self.commands = tuple(commands)
         self._parts: list[_Part] | None = None
-        self._launches: tuple[ArrayLaunch, ...] = ()  # of grids, trees and meshes
 
     def __repr__(self) -> str:
         return f"<wp.Graph of {len(self.commands)} commands>"
@@ -65,10 +64,7 @@ class Graph(Command):
             return
         if self._parts is None:
             self._parts = list(_parts(self.commands))
-            self._launches = tuple(_launches(self.commands))
-        for launch in self._launches:
-            launch.refuse_outdated()
-        for part in self._parts:
+        for k, part in enumerate(self._parts):
             if listeners.recorders:
                 for command in part.commands:  # which recorders are told of
                     submit(command)
@@ -76,6 +72,8 @@ class Graph(Command):
             for memory in part.written:
                 if memory.is_watched:
                     memory.will_write()
+            if part.geometry and any([_is_renewed(launch) for launch in part.geometry]):
+                part = self._parts[k] = _native_part(part.commands)
             self._run_part(part.run)
 
     def _run_part(self, part: Run) -> None:
@@ -88,33 +86,43 @@ class Graph(Command):
 
 
 class _Part(NamedTuple):
-    """A call that does what some commands do, and the memory that it writes to without saying so."""
+    """A call that does what some commands do.
+
+    Without saying so it writes to the memory `written`. The launches `geometry` are given a grid, tree or mesh.
+    """
 
     commands: tuple[Command, ...]
     run: Run
-    written: tuple[Memory, ...]
+    written: tuple[Memory, ...] = ()
+    geometry: tuple[ArrayLaunch, ...] = ()
 
 
 def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
     """The calls that do what the commands do, in order."""
-    steps: list[Any] = []
     of: list[Command] = []
     for command in commands:
-        found = _steps(command)
-        if found is not None:
-            steps += found
+        if _steps(command) is not None:
             of.append(command)
             continue
-        if steps:
-            yield _native_part(of, steps)
-            steps, of = [], []
-        yield _Part((command,), command.run, ())
-    if steps:
-        yield _native_part(of, steps)
+        if of:
+            yield _native_part(of)
+            of = []
+        yield _Part((command,), command.run)
+    if of:
+        yield _native_part(of)
 
 
-def _native_part(commands: Sequence[Command], steps: Sequence[Any]) -> _Part:
-    return _Part(tuple(commands), _native.HostGraph(steps), tuple(dict.fromkeys(_written(commands))))
+def _native_part(commands: Sequence[Command]) -> _Part:
+    steps = [step for command in commands for step in _steps(command) or ()]
+    written, launches = dict.fromkeys(_written(commands)), tuple(_launches(commands))
+    return _Part(tuple(commands), _native.HostGraph(steps), tuple(written), launches)
+
+
+def _is_renewed(launch: ArrayLaunch) -> bool:
+    """Whether another native call does what a launch does, as a grid, tree or mesh has changed."""
+    before = launch.native
+    launch.renew()
+    return launch.native is not before
 
 
 def _steps(command: Command) -> list[Any] | None:
@@ -207,5 +215,5 @@ def _written(commands: Sequence[Command]) -> Iterator[Memory]:
 def _launches(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:
     """The launches that are given a grid, tree or mesh, which could change."""
     for command in _all(commands):
-        if isinstance(command, ArrayLaunch) and command.has_geometry:
+        if isinstance(command, ArrayLaunch) and command.geometry:
             yield command

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Command
+from jwarp.arrays.commands import Command, Computation
 from jwarp.arrays.memory import HostMemory, Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
 from jwarp.arrays.writes import Copy, Fill
@@ -63,6 +63,8 @@ def entry_of(command: Command) -> Entry | None:
         return LaunchEntry(command)
     if isinstance(command, Copy):
         return CopyEntry(command)
+    if isinstance(command, Computation):
+        return ComputationEntry(command)
     return FillEntry(command) if isinstance(command, Fill) else None
 
 
@@ -79,6 +81,44 @@ class FunctionEntry(Entry):
 
     def back(self, retained: Retained) -> None:
         self.function()
+
+
+class ComputationEntry(Entry):
+    """A function that changes arrays, and knows its way back, or has none."""
+
+    def __init__(self, command: Computation):
+        self.command, self.where = command, place_of_caller()
+        self.written = tuple(a for a in command.changed if has_gradients(a))
+        self.arrays = (*command.changed, *command.reads)
+        self.kept: list[Kept] | None = None
+        if any(a.grad is not None for a in self.written):
+            self.kept = [a.memory.keep(a.layout) for a in command.reads]
+
+    def back(self, retained: Retained) -> None:
+        if not any(a.grad is not None and not _is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written):
+            return
+        back, name = self.command.back, self.command.name
+        if back is None:
+            raise _placed(
+                NotDifferentiableError(
+                    f"{name} has no derivative, and what it wrote to has a gradient",
+                    hint="tape.record_func takes a function that goes back through it",
+                ),
+                self.where,
+            )
+        if self.kept is None and self.command.reads:
+            raise _placed(
+                LaunchError(
+                    f"{name}: the gradient needs what the arrays held, and nothing was kept, as no array that it writes"
+                    " had a gradient when it was recorded",
+                    hint="make the arrays with requires_grad=True before",
+                ),
+                self.where,
+            )
+        _refuse_traced(name, [a.grad for a in self.arrays if a.grad is not None])
+        done = retained.watch(self.written)
+        back([kept.array() for kept in self.kept or ()])
+        done()
 
 
 class FillEntry(Entry):
@@ -213,12 +253,7 @@ class LaunchEntry(Entry):
             self._refuse_retained(way)
             done = retained.watch(changed)
         followed = [values[p]._grad for p in self.moving]
-        if not all(type(grad.memory) is HostMemory for grad in followed):
-            raise LaunchError(
-                f"kernel '{self.kernel.name}': wp.Tape goes back through arrays whose content is known, and JAX traces"
-                " those of this launch",
-                hint="jax.grad of a function of wp.functionalize goes back through what JAX traces",
-            )
+        _refuse_traced(f"kernel '{self.kernel.name}'", followed)
         grads: list[np.ndarray | None] = [None] * len(values)
         for p, grad in zip(self.moving, followed, strict=True):
             grads[p] = grad.host()
@@ -276,6 +311,14 @@ class LaunchEntry(Entry):
                     ),
                     self.where,
                 )
+
+
+def _refuse_traced(what: str, gradients: Iterable[array]) -> None:
+    if not all(type(grad.memory) is HostMemory for grad in gradients):
+        raise LaunchError(
+            f"{what}: wp.Tape goes back through arrays whose content is known, and JAX traces those of this launch",
+            hint="jax.grad of a function of wp.functionalize goes back through what JAX traces",
+        )
 
 
 def refuse_aliases(entries: Iterable[Entry]) -> None:

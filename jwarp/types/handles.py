@@ -57,8 +57,8 @@ def arrays_of(value: Any) -> Any:
     return value if isinstance(value, Struct) and type(value).is_handle else None
 
 
-def is_outdated(value: Any) -> bool:
-    """Whether the grid, tree or mesh that a struct was made of has changed since."""
+def renewed(value: Any) -> Any:
+    """The struct of a grid, tree or mesh that has changed since the struct `value` was made of it; else None."""
     owner, version = getattr(value, "_seen", (None, 0))
     known = None if owner is None else owner()
-    return known is not None and known.version != version
+    return None if known is None or known.version == version else arrays_of(known)

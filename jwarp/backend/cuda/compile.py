@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp.analysis.affine import Extents
+from jwarp.analysis.lone_loops import in_turn
 from jwarp.backend.compiled_base import VERSIONS, AnalysedKernel
 from jwarp.backend.cuda.entry import (
     FLAT,
@@ -103,7 +104,7 @@ class CudaKernel(AnalysedKernel):
 
     def optimized(self) -> Kernel:
         """Elementary functions stay that CUDA has."""
-        kernel = settled(simplify(inlined(self.kernel)), on_gpu=True)
+        kernel = in_turn(settled(simplify(inlined(self.kernel)), on_gpu=True))
         if kernel.block_dim:
             kernel = lower_tiles(kernel, routines=UNIT_RULES, flat=True)
             if kernel.order:

@@ -12,6 +12,7 @@ import llvmlite.binding as llvm
 
 import jwarp._native as _native
 from jwarp.analysis.affine import Extents
+from jwarp.analysis.lone_loops import in_turn, lone_loops
 from jwarp.analysis.thread_order import keeps_order
 from jwarp.backend.compiled_base import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
 from jwarp.backend.cpu.code import Options
@@ -46,7 +47,8 @@ def optimized(kernel: Kernel) -> Kernel:
     if kernel.block_dim:
         kernel = simplify(lower_tiles(kernel))
     kernel = expand(kernel, expansion)
-    return simplify(kernel, flatten=is_cheap)
+    kernel = simplify(kernel, flatten=is_cheap)
+    return in_turn(kernel, lone_loops(kernel))
 
 
 class CpuKernel(AnalysedKernel):

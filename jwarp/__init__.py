@@ -174,7 +174,6 @@ from jwarp.errors import LaunchError as LaunchError
 from jwarp.errors import NotDifferentiableError as NotDifferentiableError
 from jwarp.frontend.builtins.control import constant as constant
 from jwarp.frontend.builtins.control import static as static
-from jwarp.frontend.builtins.planned import refuse as _refuse
 from jwarp.frontend.builtins.table import BUILTINS as _BUILTINS
 from jwarp.frontend.builtins.table import LIBRARY as _LIBRARY
 from jwarp.frontend.func import Func as Func
@@ -246,4 +245,6 @@ __version__ = _version("jwarp")
 
 
 def __getattr__(name: str) -> _Never:
-    raise _refuse(name)
+    from jwarp.programs.surface import refuse  # needed for names that are not there, and long
+
+    raise refuse(name)

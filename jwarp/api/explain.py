@@ -16,6 +16,7 @@ from jwarp.backend.cpu.explain import Access, LaunchExplanation, explain_launch
 from jwarp.bind import compat, values
 from jwarp.bind.derivatives import DERIVATIVES, launch_of_derivative
 from jwarp.bind.primitive import LAUNCHES, core_extents
+from jwarp.dispatch.tracebacks import shortening
 from jwarp.errors import KernelTypeError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
@@ -79,6 +80,7 @@ def explain(fn: Callable[..., Any] | Launch) -> Callable[..., Explanation]:
     if not callable(fn):
         raise KernelTypeError(f"wp.explain: expected a function of JAX, got {type(fn).__name__}")
 
+    @shortening
     def explained(*args: Any, **kwargs: Any) -> Explanation:
         leaves, tree = jax.tree.flatten((args, kwargs))
         # Python's numbers, and what else is given, may decide how the function is traced.

@@ -10,6 +10,7 @@ from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.inspect import cuda_text, handwritten_text
 from jwarp.config import config
+from jwarp.dispatch.tracebacks import shortening
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.generics import GenericKernel
@@ -25,6 +26,7 @@ STAGES = ("ir", "llvm", "asm", "cuda", "ptx", "sass", "resources")
 CUDA_STAGES = STAGES[3:]
 
 
+@shortening
 def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str | Sequence[str] | None = None) -> str:
     """The text of a kernel or launch record at `stage`.
 

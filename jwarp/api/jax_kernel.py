@@ -14,7 +14,7 @@ from jwarp.config import config
 from jwarp.dispatch import checks, eager, route
 from jwarp.dispatch.call import Call, read_kernel
 from jwarp.dispatch.instances import choice_key, instance_for_call, with_handles
-from jwarp.dispatch.tracebacks import shortened
+from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.generics import MAX_INSTANCES
 from jwarp.frontend.kernel_base import Kernel, Parameter
@@ -184,7 +184,8 @@ class KernelFunction:
             call = self._read(args, launch_dims, output_dims)
             return route.run(call, None, call.given.values, key)
         except JwarpError as error:
-            raise shortened(error) from error.__cause__
+            shorten(error)
+            raise
 
     def of(self, instance: Kernel) -> KernelFunction:
         """The function of an instance of the kernel, with the same keywords."""
@@ -305,7 +306,8 @@ class GenericFunction(KernelFunction):
                 options = {name: options[name] for name in _CALL_KEYWORDS if name in options}
                 found = self._chosen(args, options)
             except JwarpError as error:
-                raise shortened(error) from error.__cause__
+                shorten(error)
+                raise
             if key is not None:
                 _FUNCTIONS.of(self).keep(key, found)
         return found(*args, **options)

@@ -13,7 +13,7 @@ from jwarp.dispatch import arrays, checks, route
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import Call, read_kernel
 from jwarp.dispatch.ready import Ready
-from jwarp.dispatch.tracebacks import shortened
+from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError, KernelTypeError, LaunchError
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
@@ -310,7 +310,13 @@ class Launch(Record):
         if self._replay is not None and listeners.idle:
             return self._replay()
         if self._is_in_place:
-            command = self._command or self._prepare_in_place()
+            command = self._command
+            if command is None:
+                try:
+                    command = self._prepare_in_place()
+                except JwarpError as error:
+                    shorten(error)
+                    raise
             if not listeners.idle:
                 return submit(command if listeners.capture is None else copy.copy(command))
             self._replay = command.replayer()
@@ -319,18 +325,16 @@ class Launch(Record):
             try:
                 self._ready = self._prepared()
             except JwarpError as error:
-                raise shortened(error) from error.__cause__
+                shorten(error)
+                raise
         return self._ready() if stream is None else self._ready.on_stream(stream)
 
     def _prepare_in_place(self) -> arrays.ArrayLaunch:
         self._require_all()
         assert self._dim is not None
-        try:
-            command = arrays.ArrayLaunch(self.kernel, self._dim, self._values, None, self.block_dim)
-            command.program = self._program
-            command.prepare()
-        except JwarpError as error:
-            raise shortened(error) from error.__cause__
+        command = arrays.ArrayLaunch(self.kernel, self._dim, self._values, None, self.block_dim)
+        command.program = self._program
+        command.prepare()
         self._command = command
         return command
 

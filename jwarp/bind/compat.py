@@ -11,7 +11,8 @@ from jax._src import dispatch, source_info_util
 from jax._src.array import ArrayImpl as Array
 from jax._src.core import get_opaque_trace_state as trace_state
 from jax._src.core import trace_state_clean as _is_not_tracing
-from jax._src.debugging import debug_effect as print_effect
+from jax._src.debugging import DebugEffect
+from jax._src.effects import lowerable_effects
 from jax._src.lax import special as _special
 from jax.core import ShapedArray, Tracer
 from jax.export import DisabledSafetyCheck, symbolic_shape
@@ -35,6 +36,7 @@ __all__ = [
     "computed_in_python",
     "dimension_variables",
     "function_of",
+    "higher_primitive",
     "in_library",
     "is_exporting",
     "is_known_zero",
@@ -69,6 +71,19 @@ def is_not_tracing() -> bool:
     """Whether no transformation of JAX is at work. Launches ask first of all: mostly, two comparisons answer."""
     return (_trace.value is _outside[0] and _axes.value is _outside[1]) or _is_not_tracing()
 
+
+class PrintEffect(DebugEffect):
+    """The effect of a launch that prints: as JAX's own, but all are equal, which an export asks for."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is PrintEffect
+
+    def __hash__(self) -> int:
+        return hash(PrintEffect)
+
+
+lowerable_effects.add_type(PrintEffect)  # which is where an import of an export looks for it
+print_effect = PrintEffect()
 
 # The type of what a symbolic shape is made of, which has no public name.
 SymbolicSize = type(symbolic_shape("n")[0])
@@ -221,6 +236,20 @@ def function_of(equation: Any, variables: Sequence[Any], results: Sequence[Any])
     info = DebugInfo("jaxpr", equation.primitive.name, ("x",) * len(variables), ("y",) * len(results))
     jaxpr = Jaxpr((), list(variables), list(results), [equation], equation.effects, debug_info=info)
     return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))
+
+
+def higher_primitive(equation: Any) -> tuple[Callable[..., list[Any]], bool, Any]:
+    """What a primitive of a higher level computes, whether it has a rule for reverse mode alone, and whose jaxpr it is.
+
+    From 0.12 on, JAX has such in its own functions; the jaxpr is None for these.
+    """
+    own = equation.params["_prim"]
+    traced = getattr(own, "traced", None)
+
+    def run(*args: Any) -> list[Any]:
+        return jax.tree.leaves(own.expand(*jax.tree.unflatten(own.in_tree, args)))
+
+    return run, hasattr(own, "bwd"), None if traced is None else traced.jaxpr
 
 
 def user_place(equation: Any) -> tuple[str, int, int, int] | None:

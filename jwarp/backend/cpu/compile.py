@@ -142,7 +142,7 @@ class CpuKernel(AnalysedKernel):
         """What code for this processor is generated with: vectors of one thread where more would mix up their order."""
         exact, kernel = rounds_as_written(self.kernel), self.kernel
         in_step = not self.summary.waits and (kernel.order != Order.NUMBERS or keeps_order(kernel))
-        in_step = in_step or kernel.block_dim > 0
+        in_step = (in_step and kernel.order != Order.APART) or kernel.block_dim > 0
         target = host_target() if in_step else host_target(1)
         return Options(target, contract=not exact, fast_math=self.settings.fast_math and not exact)
 

@@ -468,11 +468,7 @@ def _is_geometry(kind: Any) -> bool:
 
 def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Sequence[Any]) -> tuple[int, ...]:
     first_array = next(
-        (
-            u
-            for u, param in enumerate(inputs)
-            if not (param.is_value or args[u] is None or _is_geometry(param.type))
-        ),
+        (u for u, param in enumerate(inputs) if not (param.is_value or args[u] is None or _is_geometry(param.type))),
         None,
     )
     if first_array is None:

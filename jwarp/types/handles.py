@@ -64,11 +64,12 @@ def arrays_of(value: Any) -> Any:
 
 def _with_arrays(value: Struct) -> Any:
     """The struct with the arrays of the grids, trees and meshes in it; None if there are none."""
-    found = {name: arrays_of(getattr(value, name)) for name in may_hold_handles(type(value))}
-    found = {name: part for name, part in found.items() if part is not None}
+    known = {name: arrays_of(getattr(value, name)) for name in may_hold_handles(type(value))}
+    found: dict[str, Any] = {name: part for name, part in known.items() if part is not None}
     if not found:
         return None
-    kind = with_fields(type(value), {name: type(part) for name, part in found.items()})
+    parts: dict[str, Any] = {name: type(part) for name, part in found.items()}
+    kind = with_fields(type(value), parts)
     made = unchecked(kind, {name: found.get(name, getattr(value, name)) for name in kind.fields})
     object.__setattr__(made, "_seen", (None, 0))  # each part knows what it is of
     return made

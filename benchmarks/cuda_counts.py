@@ -33,10 +33,15 @@ from ptx_running import PtxKernel, aligned  # noqa: E402
 from tile_programs import product  # noqa: E402
 
 import jwarp as wp  # noqa: E402
+from jwarp.backend.cuda.compile import CudaKernel  # noqa: E402
 from jwarp.config import config  # noqa: E402
 from jwarp.launching.derive import Variant, derive  # noqa: E402
+from jwarp.launching.geometry import Geometry  # noqa: E402
+from jwarp.launching.meetings import gatherable  # noqa: E402
 from jwarp.launching.program import program_of  # noqa: E402
+from jwarp.passes.own_elements import held_elements  # noqa: E402
 from jwarp.types import bfloat16, float16, float32, float64  # noqa: E402
+from jwarp.wire import Role  # noqa: E402
 
 BLOCK = 256
 
@@ -70,28 +75,40 @@ def arguments(params: Any, dims: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def plain(kernel: Any, dims: tuple[int, ...], adjoint: bool = False) -> Callable[[], Counts]:
-    """A launch whose accesses are all proved, by blocks of 256 threads."""
+    """A launch as JAX makes it, or its adjoint by all floats, by blocks of 256 threads."""
 
     def count() -> Counts:
         program = program_of(kernel, config.settings)
+        given, fresh = arguments(program.params, dims), []
         if adjoint:
             floats = tuple(k for k, p in enumerate(program.params) if p.dtype.is_float and k not in program.written)
-            variant = Variant("adjoint", floats, program.written, fresh=program.written, for_gpu=True)
-            program = derive(program, variant).program
-        counts = Counts()
-        PtxKernel(program.gpu_kernel, "flat fast", block=BLOCK).run(
-            dims, arguments(program.params, dims), counts=counts
-        )
+            around = gatherable(program, Geometry((*dims, *[1] * (4 - len(dims)))), shapes_of(given), {})
+            variant = Variant(
+                "adjoint", floats, program.written, fresh=program.written, gathered=around, gatherable=around,
+                for_gpu=True,
+            )  # fmt: skip
+            launch = derive(program, variant)
+            program, given = launch.program, arguments(launch.program.params, dims)
+            fresh = [k for k, feed in enumerate(launch.feeds) if feed.role is Role.ZEROS]
+            for k, feed in enumerate(launch.feeds):
+                given[k] = np.asarray(dims[feed.source.param], np.int32) if feed.source.kind == "dim" else given[k]
+        held, counts = held_elements(program.gpu_kernel, fresh), Counts()
+        version = CudaKernel(held, config.settings).version(dims, shapes_of(given))
+        PtxKernel(held, version, block=BLOCK).run(dims, given, counts=counts)
         return counts
 
     return count
+
+
+def shapes_of(arrays: list[np.ndarray]) -> tuple[tuple[int, ...] | None, ...]:
+    return tuple(np.shape(a) or None for a in arrays)
 
 
 def batched(kernel: Any, batch: int, dims: tuple[int, ...]) -> Callable[[], Counts]:
     """The launch under `vmap`, all of whose arrays have the batch axis and whose numbers have none."""
 
     def count() -> Counts:
-        made, counts = PtxKernel(kernel.ir(), "fast", block=BLOCK), Counts()
+        made, counts = PtxKernel(kernel.ir(), "narrow fast", block=BLOCK), Counts()
         given = arguments(made.kernel.params, dims)
         arrays = [aligned(np.stack([a] * batch) if a.ndim else a, a.dtype) for a in given]
         axes = [(bool(a.ndim),) for a in given]

@@ -1,7 +1,8 @@
-"""Large launches: time of one run on arrays that are there already, against Warp, numba, XLA and NumPy.
+"""Large launches, against Warp, numba, XLA and NumPy: in place, and with new arrays each time.
 
-jwarp and XLA run as jitted functions that return new arrays; Warp, numba and NumPy write into arrays made
-before. Each contender's result is compared with that of the others before anything is timed.
+In place, jwarp replays a record on NumPy arrays, and Warp and numba launch on arrays made before. With new arrays,
+jwarp and XLA run as jitted functions, and Warp and numba are given empty ones. jwarp runs in its safe mode and with
+`fast_math`, numba with `fastmath`. Each contender's result is compared with that of the others before it is timed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Case:
         self.runs[name] = lambda: jax.block_until_ready(jitted(*args))
         self.results[name] = lambda: [np.asarray(leaf) for leaf in jax.tree.leaves(jitted(*args))]
 
-    def add_warp(
+    def add_kernel(
         self,
         kernel: str,
         dim: int | tuple[int, ...],
@@ -52,30 +53,60 @@ class Case:
         dtype: str | None = None,
         zeroed: bool = False,
     ) -> None:
-        """Warp's launch on its own arrays; `zeroed` where it adds to its outputs."""
-        if warp is None:
-            return
+        """The kernel by jwarp and by Warp, in all ways; `zeroed` where it adds to its outputs."""
+        for name, fast in (("jwarp", False), ("jwarp fast", True)):
+            self._add_jwarp(name, fast, getattr(JWARP, kernel), dim, inputs, outputs, zeroed)
+        if warp is not None:
+            self._add_warp(getattr(WARP, kernel), dim, inputs, outputs, dtype, zeroed)
+
+    def _add_jwarp(
+        self, name: str, fast: bool, kernel: Any, dim: Any, inputs: list[Any], outputs: list[np.ndarray], zeroed: bool
+    ) -> None:
+        arrays = [jnp.asarray(x) for x in inputs if isinstance(x, np.ndarray)]
+        numbers = [None if isinstance(x, np.ndarray) else x for x in inputs]
+
+        def launch(*given: jax.Array) -> Any:
+            rest = iter(given)
+            given_here = [next(rest) if x is None else x for x in numbers]
+            with jwarp.config(fast_math=fast):
+                return jwarp.launch(kernel, dim, given_here, [x.shape for x in outputs])
+
+        self.add_jax(name, launch, *arrays)
+        written = [np.zeros_like(x) for x in outputs]
+        with jwarp.config(fast_math=fast):
+            replay = jwarp.launch(kernel, dim, inputs, written, record_cmd=True).launch
+
+        def in_place() -> None:
+            if zeroed:
+                for array in written:
+                    array.fill(0)
+            replay()
+
+        self.add_in_place(f"{name}, in place", in_place, written)
+
+    def _add_warp(
+        self, kernel: Any, dim: Any, inputs: list[Any], outputs: list[np.ndarray], dtype: str | None, zeroed: bool
+    ) -> None:
         make = partial(warp.array, device="cpu", **({"dtype": getattr(warp, dtype)} if dtype else {}))
         given = [make(x) if isinstance(x, np.ndarray) else x for x in inputs]
         written = [make(x) for x in outputs]
 
-        def launch() -> None:
+        def launch(arrays: list[Any]) -> None:
             if zeroed:
-                for array in written:
+                for array in arrays:
                     array.zero_()
-            warp.launch(getattr(WARP, kernel), dim=dim, inputs=given, outputs=written, device="cpu")
+            warp.launch(kernel, dim=dim, inputs=given, outputs=arrays, device="cpu")
 
         def results() -> list[np.ndarray]:
-            launch()
+            launch(written)
             return [array.numpy() for array in written]
 
-        self.runs["warp"] = launch
+        self.runs["warp, in place"] = lambda: launch(written)
+        self.runs["warp"] = lambda: launch([warp.empty_like(array) for array in written])
         self.results["warp"] = results
 
-    def add_in_place(self, name: str, function: Run | None, outputs: list[np.ndarray]) -> None:
+    def add_in_place(self, name: str, function: Run, outputs: list[np.ndarray]) -> None:
         """A function that writes to NumPy arrays."""
-        if function is None:
-            return
 
         def results() -> list[np.ndarray]:
             function()
@@ -83,6 +114,23 @@ class Case:
 
         self.runs[name] = function
         self.results[name] = results
+
+    def add_numba(self, name: str, *args: Any, outputs: list[np.ndarray]) -> None:
+        """numba's kernel, in place and on new arrays; some arguments are the `outputs`."""
+        if numba_kernels is None:
+            return
+        function, places = getattr(numba_kernels, name), {id(array) for array in outputs}
+
+        def on_new_arrays() -> None:
+            function(*(np.empty_like(x) if id(x) in places else x for x in args))
+
+        self.add_in_place("numba, in place", partial(function, *args), outputs)
+        self.runs["numba"] = on_new_arrays
+
+    def add_copy(self, array: np.ndarray) -> None:
+        """NumPy's copy of an array, beside which memory-bound kernels are measured."""
+        copied = np.zeros_like(array)
+        self.runs["numpy, in place"] = partial(np.copyto, copied, array)
 
     def check(self) -> None:
         """Raise unless all contenders compute the same."""
@@ -95,13 +143,25 @@ class Case:
     def measure(self, rounds: int, budget: float) -> Figure:
         self.check()
         times = interleave(self.runs, rounds, budget)
-        shown = {name: time for name, time in times.items() if " " not in name}
-        return Figure(self.name, shown, self.targets(times), self.note)
+        return Figure(self.name, times, (*self.targets(times), *beside_numba(times)), self.note)
 
 
-def numba_run(name: str, *args: Any) -> Run | None:
-    """numba's kernel with its arguments; None where numba is missing."""
-    return None if numba_kernels is None else partial(getattr(numba_kernels, name), *args)
+def beside_numba(times: dict[str, Time]) -> tuple[Target, ...]:
+    """In place, never behind numba's fastmath with fast_math, and not far behind without."""
+    if "numba, in place" not in times:
+        return ()
+    numba = times["numba, in place"].least
+    fast, safe = (numba / times[f"{name}, in place"].least for name in ("jwarp fast", "jwarp"))
+    return (
+        Target("fast_math in place, faster than numba's", fast, 1.0, "x", at_least=True),
+        Target("safe in place, faster than numba's fastmath", safe, 1 / 1.3, "x", at_least=True),
+    )
+
+
+def of_a_copy(times: dict[str, Time], arrays: int) -> tuple[Target, ...]:
+    """In place, the part of the bandwidth of NumPy's copy, where so many arrays are read or written."""
+    share = (arrays / times["jwarp, in place"].least) / (2 / times["numpy, in place"].least)
+    return (Target("in place, of a copy's bandwidth", share, 0.9, "x", at_least=True),)
 
 
 def heavy(rng: np.random.Generator) -> Case:
@@ -121,10 +181,9 @@ def heavy(rng: np.random.Generator) -> Case:
         return s
 
     case = Case("sin(v) * exp(-v), 64 times over 2^18")
-    case.add_jax("jwarp", lambda x: jwarp.launch(JWARP.heavy, size, [x], [size]), jnp.asarray(x))
-    case.add_warp("heavy", size, [x], [np.zeros_like(x)])
     out = np.zeros_like(x)
-    case.add_in_place("numba", numba_run("heavy", x, out), [out])
+    case.add_kernel("heavy", size, [x], [out])
+    case.add_numba("heavy", x, out, outputs=[out])
     case.add_jax("jax", unrolled, jnp.asarray(x))
     case.add_jax("jax, fori_loop", looped, jnp.asarray(x))
 
@@ -150,9 +209,8 @@ def nbody(rng: np.random.Generator) -> Case:
     # Sums of 4096 terms in different orders.
     case = Case("n-body of 4096", agree=partial(np.allclose, rtol=1e-3, atol=1e-1))
     on_device = [jnp.asarray(array) for array in bodies]
-    case.add_jax("jwarp", lambda *p: jwarp.launch(JWARP.attract, size, [*p, size], [size] * 3), *on_device)
-    case.add_warp("attract", size, [*bodies, size], results)
-    case.add_in_place("numba", numba_run("attract", *bodies, *results), results)
+    case.add_kernel("attract", size, [*bodies, size], results)
+    case.add_numba("attract", *bodies, *results, outputs=results)
     case.add_jax("jax", accelerations, *on_device)
     case.targets = lambda times: faster(times, "warp", 8)
     return case
@@ -171,12 +229,12 @@ def stencil(rng: np.random.Generator) -> Case:
         return jnp.pad(total, 1)
 
     case = Case("7-point stencil, 256^3")
-    case.add_jax("jwarp", lambda a: jwarp.launch(JWARP.laplace, a.shape, [a, n], [a.shape]), jnp.asarray(a))
-    case.add_warp("laplace", a.shape, [a, n], [np.zeros_like(a)])
     out = np.zeros_like(a)
-    case.add_in_place("numba", numba_run("laplace", a, out), [out])
+    case.add_kernel("laplace", a.shape, [a, n], [out])
+    case.add_numba("laplace", a, out, outputs=[out])
     case.add_jax("jax", laplace, jnp.asarray(a))
-    case.targets = lambda times: faster(times, "warp", 8) + faster(times, "jax", 1)
+    case.add_copy(a)
+    case.targets = lambda times: faster(times, "warp", 8) + faster(times, "jax", 1) + of_a_copy(times, 2)
     return case
 
 
@@ -199,10 +257,9 @@ def mandelbrot(rng: np.random.Generator) -> Case:
 
     # Roundings differ, and the set's edge is chaotic.
     case = Case("Mandelbrot, 512^2", agree=lambda got, want: bool(np.mean(got != want) < 0.01))
-    case.add_jax("jwarp", lambda: jwarp.launch(JWARP.mandelbrot, (size, size), [size], [(size, size)]))
     out = np.zeros((size, size), np.int32)
-    case.add_warp("mandelbrot", (size, size), [size], [out])
-    case.add_in_place("numba", numba_run("mandelbrot", out), [out])
+    case.add_kernel("mandelbrot", (size, size), [size], [out])
+    case.add_numba("mandelbrot", out, outputs=[out])
     case.add_jax("jax", iterate)
     case.targets = lambda times: faster(times, "warp", 6)
     return case
@@ -211,22 +268,15 @@ def mandelbrot(rng: np.random.Generator) -> Case:
 def saxpy(rng: np.random.Generator) -> Case:
     size = 1 << 24
     x, y = rng.random(size, dtype=np.float32), rng.random(size, dtype=np.float32)
-    out, copied = np.zeros_like(x), np.zeros_like(x)
-    a = np.float32(2.5)
+    out, a = np.zeros_like(x), np.float32(2.5)
 
     case = Case("saxpy of 2^24", note="numpy: np.copyto; bandwidths count bytes read and written")
     arrays = jnp.asarray(x), jnp.asarray(y)
-    case.add_jax("jwarp", lambda x, y: jwarp.launch(JWARP.saxpy, size, [x, y, float(a)], [size]), *arrays)
-    case.add_warp("saxpy", size, [x, y, float(a)], [np.zeros_like(x)])
-    case.add_in_place("numba", numba_run("saxpy", x, y, a, out), [out])
+    case.add_kernel("saxpy", size, [x, y, float(a)], [out])
+    case.add_numba("saxpy", x, y, a, out, outputs=[out])
     case.add_jax("jax", lambda x, y: a * x + y, *arrays)
-    case.runs["numpy"] = partial(np.copyto, copied, x)
-
-    def targets(times: dict[str, Time]) -> tuple[Target, ...]:
-        share = (3 / times["jwarp"].least) / (2 / times["numpy"].least)
-        return (Target("of a copy's bandwidth", share, 0.7, "x", at_least=True),)
-
-    case.targets = targets
+    case.add_copy(x)
+    case.targets = partial(of_a_copy, arrays=3)
     return case
 
 
@@ -235,17 +285,12 @@ def scatter(rng: np.random.Generator, bins: int) -> Case:
     x, places = rng.random(size, dtype=np.float32), rng.integers(0, bins, size).astype(np.int32)
     total = np.zeros(bins, np.float32)
 
-    def launch(x: jax.Array, places: jax.Array) -> Any:
-        return jwarp.launch(JWARP.scatter, size, [x, places], [bins])
-
     # One float32 cannot hold the sum of one bin to more digits, in the order of the loop.
     case = Case(f"scatter-add of 2^22 into {bins:,}", agree=partial(np.allclose, rtol=0.05))
     on_device = jnp.asarray(x), jnp.asarray(places)
-    case.add_jax("jwarp", launch, *on_device)
+    case.add_kernel("scatter", size, [x, places], [total], zeroed=True)
     case.add_jax("jax", lambda x, places: jnp.zeros(bins, jnp.float32).at[places].add(x), *on_device)
-    case.add_warp("scatter", size, [x, places], [total], zeroed=True)
-    out = np.zeros(bins, np.float32)
-    case.add_in_place("numba", numba_run("scatter", x, places, out), [out])
+    case.add_numba("scatter", x, places, total, outputs=[total])
     on_two = case.runs["jwarp"]
 
     def on_one() -> None:
@@ -279,9 +324,8 @@ def polar(rng: np.random.Generator) -> Case:
         return jax.lax.fori_loop(0, POLAR_STEPS, step, a)
 
     case = Case(f"polar decomposition of {size} mat33", agree=partial(np.allclose, rtol=1e-2, atol=1e-2))
-    case.add_jax("jwarp", lambda a: jwarp.launch(JWARP.polar, size, [a], [size]), jnp.asarray(a))
+    case.add_kernel("polar", size, [a], [np.zeros_like(a)], dtype="mat33")
     case.add_jax("jax", iterate, jnp.asarray(a))
-    case.add_warp("polar", size, [a], [np.zeros_like(a)], dtype="mat33")
     case.targets = lambda times: faster(times, "warp", 8)
     return case
 
@@ -295,13 +339,10 @@ def normals(rng: np.random.Generator) -> Case:
         return jnp.cross(*(v / jnp.linalg.norm(v, axis=1, keepdims=True) for v in (a, b)))
 
     case = Case("normalise and cross 2^20 vec3")
-    case.add_jax(
-        "jwarp", lambda a, b: jwarp.launch(JWARP.normals, size, [a, b], [size]), jnp.asarray(a), jnp.asarray(b)
-    )
-    case.add_jax("jax", cross, jnp.asarray(a), jnp.asarray(b))
-    case.add_warp("normals", size, [a, b], [np.zeros_like(a)], dtype="vec3")
     out = np.zeros_like(a)
-    case.add_in_place("numba", numba_run("normals", a, b, out), [out])
+    case.add_kernel("normals", size, [a, b], [out], dtype="vec3")
+    case.add_jax("jax", cross, jnp.asarray(a), jnp.asarray(b))
+    case.add_numba("normals", a, b, out, outputs=[out])
     in_parts = jax.jit(lambda *v: jwarp.launch(JWARP.normals_apart, size, list(v), [size] * 3))
     case.runs["jwarp, structure of arrays"] = lambda: jax.block_until_ready(in_parts(*apart))
 

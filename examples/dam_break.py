@@ -20,7 +20,6 @@ Needs matplotlib. Lengths are in m, times in s.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import time
 from dataclasses import dataclass
@@ -30,11 +29,10 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
 
+import drawing
 import jwarp as wp
+from drawing.water import draw
 
 TANK = (1.8, 0.6, 0.8)  # along x, across, and up
 COLUMN = (0.6, 0.6, 0.55)  # of water at first
@@ -177,84 +175,24 @@ def simulate(water: Water, state: State, steps: int) -> State:
     return jax.lax.scan(water.step, state, length=steps)[0]
 
 
-# -- the picture
-
-COLOURS = LinearSegmentedColormap.from_list(
-    "water", ["#0b2e59", "#14508f", "#2b7cc4", "#58a8e0", "#a4d6f2", "#eef8fd", "#ffffff"]
-)
-TURN, TILT = np.radians(-58.0), np.radians(24.0)
-
-
-def seen(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where points are in the picture, and how near they are."""
-    x = x - np.array([TANK[0] / 2, TANK[1] / 2, 0.0])
-    along = -x[:, 0] * np.sin(TURN) + x[:, 1] * np.cos(TURN)
-    depth = x[:, 0] * np.cos(TURN) + x[:, 1] * np.sin(TURN)
-    return np.stack([along, x[:, 2] * np.cos(TILT) - depth * np.sin(TILT)], -1), depth * np.cos(TILT) + x[
-        :, 2
-    ] * np.sin(TILT)
-
-
-def paint(axes: Axes, state: State, size: float, title: str) -> None:
-    """The tank, the pillar, and the water by its speed, what is near over what is far."""
-    corner = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1)]) * TANK
-    flat, _ = seen(corner)
-    for i in range(8):
-        for bit in (1, 2, 4):
-            if not i & bit:
-                axes.plot(*flat[[i, i | bit]].T, color="#c3ccd6", linewidth=0.9, zorder=0)
-    angle, up = np.meshgrid(np.linspace(0, 2 * np.pi, 160), np.linspace(0.0, 0.7, 160))
-    radius, up = PILLAR[2] * np.minimum(1.0, (0.7 - up) / 0.09), np.minimum(up, 0.61)  # with a lid
-    pillar = np.stack([PILLAR[0] + radius * np.cos(angle), PILLAR[1] + radius * np.sin(angle), up], -1).reshape(-1, 3)
-    x, v = map(np.asarray, state)
-    inside = ((x > -0.05) & (x < np.array(TANK) + 0.05)).all(1)
-    x, v = x[inside], v[inside]
-    light = np.where(up < 0.61, 0.62 + 0.3 * np.cos(angle - TURN + 0.9), 0.97).ravel()
-    colours = np.concatenate(
-        [
-            COLOURS(np.clip(np.linalg.norm(v, axis=1) / 2.9, 0, 1))[:, :3],
-            np.repeat(light[:, None], 3, 1) * [0.95, 0.9, 0.84],
-        ]
-    )
-    places, near = seen(np.concatenate([x, pillar]))
-    height = np.concatenate([x[:, 2], pillar[:, 2] * 0 + 0.4])
-    shade = 0.82 + 0.18 * np.clip(height / 0.5, 0, 1)
-    order = np.argsort(near)
-    axes.scatter(*places[order].T, s=size, c=np.clip(colours * shade[:, None], 0, 1)[order], linewidths=0, zorder=1)
-    axes.set(aspect="equal", xlim=(-1.0, 1.0), ylim=(-0.5, 1.05))
-    axes.axis("off")
-    axes.set_title(title, fontsize=12, fontweight="bold", y=0.96)
-
-
-def main(quick: bool = False, out: Path | None = None) -> list[State]:
+def main(quick: bool = False, out: Path = Path("dam_break.png")) -> list[State]:
     """Run, report, draw."""
     water = Water(spacing=0.06 if quick else 0.0158)
-    state = water.at_rest()
     moments = [0.0, 0.25, 0.45, 0.65, 0.9, 1.3]
-    states, begun, done = [state], time.perf_counter(), 0
-    for first, last in itertools.pairwise(moments):
+    states, begun, done = [water.at_rest()], time.perf_counter(), 0
+    for first, last in drawing.progress(list(itertools.pairwise(moments)), desc="water", unit=" pictures"):
         steps = round((last - first) / water.dt)
-        state = jax.block_until_ready(simulate(water, state, steps))
-        states.append(state)
+        states.append(jax.block_until_ready(simulate(water, states[-1], steps)))
         done += steps
-    seconds = time.perf_counter() - begun
-    n = state[0].shape[0]
-    fastest = float(jnp.linalg.norm(state[1], axis=1).max())
+    seconds, (x, v) = time.perf_counter() - begun, states[-1]
+    n, fastest = x.shape[0], float(jnp.linalg.norm(v, axis=1).max())
     print(f"{n} particles, {done} steps in {seconds:.1f} s: {1e9 * seconds / done / n:.0f} ns for a step of a particle")
     if not fastest < SOUND:
         raise RuntimeError("the water is faster than sound in it: take shorter steps")
-    figure = Figure(figsize=(15.0, 8.2), dpi=120, layout="constrained")
-    for axes, moment, seen_then in zip(figure.subplots(2, 3).ravel(), moments, states, strict=True):
-        paint(axes, seen_then, 2.2e5 * water.spacing**2 * 0.55, f"{moment:.2f} s")
-    out = out or Path("dam_break.png")
-    figure.savefig(out)
+    draw(states, moments, water.spacing, TANK, PILLAR, out)
     print(f"wrote {out}")
     return states
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer particles")
-    parser.add_argument("--out", type=Path, help="where the picture goes")
-    given = parser.parse_args()
-    main(given.quick, given.out)
+    drawing.run(main, __doc__, "dam_break.png")

@@ -18,7 +18,6 @@ Needs matplotlib, optax and tqdm; to compile without a GPU, `pip install 'jwarp[
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,11 +25,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from tqdm import tqdm
 
+import drawing
 import jwarp as wp
+from drawing.spirals import draw, spiral
 
 SOURCE = Path(__file__).with_name("softmax_cross_entropy.cu")
 BLOCK = 128
@@ -54,14 +52,8 @@ def adjoint_on_cpu(logits, labels, log_sums, adj_losses, adj_log_sums):
 adjoint = wp.cuda_kernel(
     SOURCE,
     "softmax_cross_entropy_adjoint<float>",
-    {
-        "logits": Logits,
-        "labels": Labels,
-        "log_sums": Rows,
-        "adj_losses": Rows,
-        "adj_log_sums": Rows,
-        "adj_logits": Logits,
-    },
+    {"logits": Logits, "labels": Labels, "log_sums": Rows}
+    | {"adj_losses": Rows, "adj_log_sums": Rows, "adj_logits": Logits},
     outputs=["adj_logits"],
     cpu=adjoint_on_cpu,
     block_dim=BLOCK,
@@ -107,9 +99,8 @@ def compare(rows: int, classes: int) -> Errors:
     def value_and_gradient(loss):
         return jax.jit(jax.value_and_grad(lambda logits: weights @ loss(logits, labels)))(logits)
 
-    (own, own_gradient), (other, other_gradient) = (
-        value_and_gradient(loss) for loss in (cross_entropy, optax.softmax_cross_entropy_with_integer_labels)
-    )
+    own, own_gradient = value_and_gradient(cross_entropy)
+    other, other_gradient = value_and_gradient(optax.softmax_cross_entropy_with_integer_labels)
     return Errors(float(abs(own - other) / abs(other)), float(jnp.abs(own_gradient - other_gradient).max()))
 
 
@@ -124,18 +115,7 @@ def compiled() -> dict[str, str]:
 
 # Eight networks
 
-
 ARMS, HIDDEN = 4, 32
-
-
-def spiral(points: int, seed: int = 1) -> tuple[jax.Array, jax.Array]:
-    """Points of a spiral with several arms, and which arm each is of."""
-    random = np.random.default_rng(seed)
-    arm = random.integers(0, ARMS, points)
-    radius = np.sqrt(random.uniform(0.02, 1.0, points))
-    angle = 2.0 * np.pi * arm / ARMS + 4.5 * radius + random.normal(scale=0.3, size=points)
-    place = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    return jnp.asarray(place, jnp.float32), jnp.asarray(arm, jnp.int32)
 
 
 def network(key: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
@@ -166,7 +146,7 @@ class Training:
 
 def train(networks: int, points: int, steps: int) -> Training:
     """Train several networks at once: `jax.vmap` makes one launch of the losses of all, and one of the adjoints."""
-    places, arms = spiral(points)
+    places, arms = spiral(ARMS, points)
     optimizer = optax.adam(0.01)
 
     def loss(layers):
@@ -181,10 +161,10 @@ def train(networks: int, points: int, steps: int) -> Training:
 
     layers = jax.vmap(network)(jax.random.split(jax.random.key(0), networks))
     state, values = jax.vmap(optimizer.init)(layers), []
-    for _ in tqdm(range(steps), desc="train", unit=" steps", leave=False):
+    for _ in drawing.progress(range(steps), desc="train", unit=" steps"):
         layers, state, value = step(layers, state)
         values.append(value)
-    unseen, truth = spiral(4000, seed=2)
+    unseen, truth = spiral(ARMS, 4000, seed=2)
     guess = probabilities(layers, unseen).argmax(-1)
     return Training(np.stack(values, axis=1), layers, float((guess == truth).mean()))
 
@@ -195,48 +175,7 @@ def probabilities(layers, places) -> jax.Array:
     return jax.nn.softmax(jax.vmap(logits_of, (0, None))(layers, places)).mean(0)
 
 
-# The picture
-
-INK = "#20304f"
-COLOURS = np.array([[0.91, 0.45, 0.23], [0.16, 0.47, 0.71], [0.36, 0.64, 0.33], [0.56, 0.38, 0.66]])
-
-
-def draw(found: Training, points: int, path: Path) -> None:
-    figure = Figure(figsize=(12.0, 5.6), dpi=120, layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=[1.0, 1.1])
-    draw_arms(left, found, points)
-    steps = np.arange(found.losses.shape[1])
-    for losses in found.losses:
-        right.semilogy(steps, losses, color=INK, alpha=0.35, linewidth=1.0)
-    right.semilogy(steps, found.losses.mean(0), color="#e8743b", linewidth=2.2, label="mean of all")
-    right.set_xlabel("step")
-    right.set_ylabel("mean cross-entropy (nats)")
-    right.set_xlim(0, len(steps) - 1)
-    right.grid(alpha=0.25, which="both")
-    right.spines[["top", "right"]].set_visible(False)
-    right.legend(frameon=False)
-    count = found.losses.shape[0]
-    right.set_title(f"{count} networks learn at once", loc="left", fontsize=13, fontweight="bold", color=INK)
-    figure.savefig(path)
-
-
-def draw_arms(axes: Axes, found: Training, points: int) -> None:
-    side = np.linspace(-1.15, 1.15, 300, dtype=np.float32)
-    x, y = np.meshgrid(side, side)
-    belief = np.asarray(probabilities(found.networks, jnp.stack([x.ravel(), y.ravel()], axis=1)))
-    # White where the networks do not know.
-    certain = np.clip((belief.max(1) - 1.0 / ARMS) / (1.0 - 1.0 / ARMS), 0.0, 1.0)[:, None]
-    image = 1.0 - 0.55 * certain * (1.0 - COLOURS[belief.argmax(1)])
-    axes.imshow(image.reshape(300, 300, 3), origin="lower", extent=(-1.15, 1.15, -1.15, 1.15), interpolation="bilinear")
-    places, arms = spiral(points)
-    axes.scatter(*np.asarray(places).T, s=7, color=COLOURS[np.asarray(arms)], edgecolors="white", linewidths=0.3)
-    axes.set_title(
-        f"Which arm is it? {found.accuracy:.1%} of unseen points", loc="left", fontsize=13, fontweight="bold", color=INK
-    )
-    axes.set(xticks=[], yticks=[])
-
-
-def main(quick: bool = False, out: Path | None = None) -> tuple[Errors, dict[str, str], Training]:
+def main(quick: bool = False, out: Path = Path("handwritten_cuda.png")) -> tuple[Errors, dict[str, str], Training]:
     """Compare, compile for GPUs, train, draw."""
     print(f"runs on {jax.default_backend()}")
     errors = compare(512, 1000)
@@ -251,14 +190,10 @@ def main(quick: bool = False, out: Path | None = None) -> tuple[Errors, dict[str
     first, last = found.losses[:, 0].mean(), found.losses[:, -1].mean()
     print(f"mean loss of 8 networks: {first:.3f} before, {last:.3f} after {steps} steps")
     print(f"together they are right for {found.accuracy:.1%} of points that they have not seen")
-    out = out or Path("handwritten_cuda.png")
-    draw(found, points, out)
+    draw(found, spiral(ARMS, points), lambda places: probabilities(found.networks, places), out)
     print(f"wrote {out}")
     return errors, resources, found
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few points and steps")
-    parser.add_argument("--out", type=Path, help="the picture (default: handwritten_cuda.png)")
-    main(**vars(parser.parse_args()))
+    drawing.run(main, __doc__, "handwritten_cuda.png")

@@ -11,12 +11,11 @@ To run it::
     python examples/tile_mlp.py                 # writes tile_mlp.png
     python examples/tile_mlp.py --quick         # a small picture, a few steps
 
-Needs matplotlib (the photograph is one of its samples) and optax.
+Needs matplotlib (the photograph is one of its samples), optax and tqdm.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -27,10 +26,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from matplotlib import cbook
-from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+import drawing
 import jwarp as wp
+from drawing.photograph import draw
 
 EDGE = 8
 PIXELS = EDGE * EDGE  # of a tile
@@ -153,26 +153,11 @@ def train(picture: Picture, steps: int, rate: float = 1e-2) -> Trained:
     with wp.record_compiles() as adjoint:
         step.lower(weights, state).compile()
     losses = []
-    for _ in range(steps):
+    for _ in drawing.progress(range(steps), desc="train", unit=" steps"):
         weights, state, value = step(weights, state)
         losses.append(value)
     colours = np.asarray(run(weights, picture)[0])
     return Trained(colours, np.asarray(jnp.stack(losses)), list(forward), list(adjoint))
-
-
-def draw(picture: Picture, trained: Trained, path: Path) -> None:
-    """The photograph, the network's picture, and how the loss fell."""
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 1.3))
-    shape = (picture.height, picture.width, COLOURS)
-    for axes, colours, title in ((left, picture.colours, "photograph"), (middle, trained.colours, "network")):
-        axes.imshow(np.clip(colours.reshape(shape), 0, 1))
-        axes.set_title(title)
-        axes.set_axis_off()
-    right.semilogy(trained.losses)
-    right.set(xlabel="step", ylabel="mean squared miss", title="loss")
-    right.grid(alpha=0.3)
-    figure.savefig(path, dpi=120)
 
 
 def report(events: list[wp.CompileEvent]) -> str:
@@ -190,14 +175,11 @@ def main(quick: bool = False, out: Path = Path("tile_mlp.png")) -> Trained:
     error = float(np.mean((np.clip(trained.colours, 0, 1) - picture.colours) ** 2))
     print(f"{picture.height} x {picture.width} pixels, {len(trained.losses)} steps in {took:.1f} s, "
           f"loss {trained.losses[0]:.4f} -> {trained.losses[-1]:.5f}, {-10 * np.log10(error):.1f} dB")  # fmt: skip
-    draw(picture, trained, out)
+    shape = (picture.height, picture.width, COLOURS)
+    draw(picture.colours.reshape(shape), trained.colours.reshape(shape), trained.losses, out)
     print(f"wrote {out}")
     return trained
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a small picture, a few steps")
-    parser.add_argument("--out", type=Path, default=Path("tile_mlp.png"))
-    arguments = parser.parse_args()
-    main(arguments.quick, arguments.out)
+    drawing.run(main, __doc__, "tile_mlp.png")

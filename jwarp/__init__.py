@@ -6,6 +6,12 @@ The names below are public. Modules and subpackages are not: they change without
 from importlib.metadata import version as _version
 from typing import Never as _Never
 
+from jwarp.collector import no_collection as _no_collection
+
+# JAX is many objects, which the collector would go through several times on the way: a sixth of the time.
+_importing = _no_collection()
+_importing.__enter__()
+
 from jwarp import optim as optim
 from jwarp import types as types
 from jwarp import utils as utils
@@ -31,6 +37,7 @@ from jwarp.api.explain import explain as explain
 from jwarp.api.functionalize import functionalize as functionalize
 from jwarp.api.geometry.bvh import Bvh as Bvh
 from jwarp.api.geometry.hash_grid import HashGrid as HashGrid
+from jwarp.api.geometry.marching_cubes import MarchingCubes as MarchingCubes
 from jwarp.api.geometry.mesh import Mesh as Mesh
 from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_arrays import from_jax as from_jax
@@ -168,7 +175,6 @@ from jwarp.errors import LaunchError as LaunchError
 from jwarp.errors import NotDifferentiableError as NotDifferentiableError
 from jwarp.frontend.builtins.control import constant as constant
 from jwarp.frontend.builtins.control import static as static
-from jwarp.frontend.builtins.planned import refuse as _refuse
 from jwarp.frontend.builtins.table import BUILTINS as _BUILTINS
 from jwarp.frontend.builtins.table import LIBRARY as _LIBRARY
 from jwarp.frontend.func import Func as Func
@@ -202,6 +208,8 @@ from jwarp.lib.geometry.bvh import MeshQueryAABB as MeshQueryAABB
 from jwarp.lib.geometry.hash_grid import HashGridQuery as HashGridQuery
 from jwarp.lib.geometry.mesh import MeshQueryPoint as MeshQueryPoint
 from jwarp.lib.geometry.mesh_rays import MeshQueryRay as MeshQueryRay
+from jwarp.lib.geometry.tile_queries import BvhQueryTiled as BvhQueryTiled
+from jwarp.lib.geometry.tile_queries import MeshQueryAABBTiled as MeshQueryAABBTiled
 from jwarp.types import SCALARS as _SCALARS
 from jwarp.types import Float as Float
 from jwarp.types import Int as Int
@@ -224,6 +232,8 @@ from jwarp.types.textures import TextureFilterMode as TextureFilterMode
 from jwarp.types.textures import TextureResourceFlags as TextureResourceFlags
 from jwarp.types.textures import Volume as Volume
 
+_importing.__exit__(None, None, None)
+
 globals().update(_CONSTANTS)
 globals().update(_SCALARS)  # float32, …, and bool, a type here as in Warp
 globals().update(types.NAMED)  # vec3, mat33d, …
@@ -238,4 +248,6 @@ __version__ = _version("jwarp")
 
 
 def __getattr__(name: str) -> _Never:
-    raise _refuse(name)
+    from jwarp.programs.surface import refuse  # needed for names that are not there, and long
+
+    raise refuse(name)

@@ -121,6 +121,10 @@ def _from_environment() -> Settings:
     return Settings(**values)
 
 
+class _OfThread(threading.local):
+    settings: Settings | None = None  # in force in this thread
+
+
 class Config:
     """The process's settings. Assign to a field, or use `with wp.config(bounds="unchecked"):`.
 
@@ -133,13 +137,13 @@ class Config:
 
     def __init__(self) -> None:
         object.__setattr__(self, "_process", _from_environment())
-        object.__setattr__(self, "_thread", threading.local())
+        object.__setattr__(self, "_thread", _OfThread())
         object.__setattr__(self, "_of_warp", dict(_OF_WARP))
 
     @property
     def settings(self) -> Settings:
         """The values in force in this thread."""
-        return getattr(self._thread, "settings", None) or self._process
+        return self._thread.settings or self._process
 
     def with_values(self, **values: Any) -> Settings:
         """The values in force with some replaced; a ValueError or AttributeError where they do not fit."""
@@ -168,7 +172,7 @@ class Config:
         if name in _RENAMED:
             name, value = _RENAMED[name], str(value or "")
         value = _check(name, value, f"wp.config.{name}")
-        scoped = getattr(self._thread, "settings", None)
+        scoped = self._thread.settings
         if scoped is not None:
             self._thread.settings = dataclasses.replace(scoped, **{name: value})
         else:
@@ -177,7 +181,7 @@ class Config:
 
     @contextlib.contextmanager
     def __call__(self, **values: Any) -> Iterator[Config]:
-        before = getattr(self._thread, "settings", None)
+        before = self._thread.settings
         self._thread.settings = self.with_values(**values)
         try:
             yield self

@@ -12,8 +12,20 @@ import numpy as np
 
 from jwarp.caches import cached
 
-# Everything between a kernel's text and its machine code. The frontend reads the library.
-PARTS = ("types", "ir", "frontend", "lib", "analysis", "passes", "tiling", "backend", "wire.py")
+# Everything between a kernel's text and its machine code, derivatives included. The frontend reads the library.
+PARTS = (
+    "types",
+    "ir",
+    "frontend",
+    "lib",
+    "analysis",
+    "passes",
+    "autodiff",
+    "tiling",
+    "backend",
+    "launching",
+    "wire.py",
+)
 
 _PACKAGE = Path(__file__).parent
 _imported = time.time()

@@ -12,8 +12,12 @@ import hashlib
 import logging
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 MAGIC = b"jwarp artifact 1\n"
 SUFFIX = ".jwarp"
@@ -86,6 +90,22 @@ class Store:
             return
         if int(key, 16) % TRIM_INTERVAL == 0:
             self.trim()
+
+    def made(
+        self, key: str, make: Callable[[], T], write: Callable[[T], bytes | None], read: Callable[[bytes], T]
+    ) -> T:
+        """What `make` gives, read from the entry if there is one. What `write` has no bytes for is not kept."""
+        entry = self.load(key)
+        if entry is not None:
+            try:
+                return read(entry)
+            except (ValueError, TypeError, LookupError, AttributeError) as error:
+                log.debug("the entry %s cannot be read (%r); it is made anew", key, error)
+        made = make()
+        content = write(made)
+        if content is not None:
+            self.save(key, content)
+        return made
 
     def trim(self) -> None:
         """If the entries take more than `capacity` bytes, remove those used longest ago, to 3/4 of it."""

@@ -80,6 +80,7 @@ OTHERS = {
     "export",
     "handwritten",
     "tiles",
+    "interop",
 }
 PAGES = {path.stem for path in DOCS.glob("*.md") if "```python" in path.read_text()} - OTHERS
 
@@ -110,6 +111,10 @@ def test_the_first_pages_say_the_truth(tmp_path):
     np.testing.assert_allclose(pallas.y, jax.nn.softmax(pallas.x, axis=1), rtol=1e-5)
     debugging, _ = run_code_of(DOCS / "debugging.md", tmp_path)
     assert "index outside of `x`, thread (2)" in debugging.message
+    assert debugging.problem.get().startswith("20.0 is too far")
+    np.testing.assert_allclose(debugging.slope, [0.5, 0.025], rtol=1e-6)
+    assert re.search(r"encountered in jwarp.root, .*debugging_code.py:\d+", debugging.culprit)
+    assert [name.startswith("jwarp_root_adjoint") for name, _ in debugging.launches] == [True] * 3
 
 
 def test_links_between_pages_lead_somewhere():
@@ -150,6 +155,8 @@ def test_generics(tmp_path):
 
 def test_sharding(tmp_path):
     sharding, _ = run_code_of(DOCS / "sharding.md", tmp_path)
+    assert sharding.slopes[0].sharding.spec == jax.P("d")
+    np.testing.assert_allclose(sharding.slopes[1], -sharding.dc, rtol=1e-5)  # what is lost is its negative
     # The power is -c |v|^3 for each of 1024 velocities (1, 1, 1), and its gradient -3 c |v| v.
     np.testing.assert_allclose(sharding.value, -0.5 * 1024 * 3**1.5, rtol=1e-6)
     np.testing.assert_allclose(sharding.dv, -3 * 0.5 * 3**0.5 * np.ones((1024, 3)), rtol=1e-6)
@@ -184,7 +191,7 @@ def test_the_list_of_functions_on_tiles_is_complete():
     text = (DOCS / "tiles.md").read_text()
     known = {name for name in dir(jwarp) if name.startswith("tile") or name == "untile"}
     listed = set(re.findall(r"`(tile_\w+|tile|untile)`", text))
-    assert known - {"tile_bvh_query_aabb"} <= listed, known - listed
+    assert known <= listed, known - listed
     refused = {name for name in PLANNED if name.startswith("tile_") and "query" not in name}
     assert refused <= listed | {"tile_stack_push", "tile_stack_pop", "tile_stack_clear", "tile_stack_count"}
 

@@ -20,6 +20,29 @@ def test_a_name_to_come(name):
         getattr(wp, name)
 
 
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [
+        ("from_torch", "tensors of PyTorch .*from_dlpack"),
+        ("fem", "finite elements"),
+        ("sparse", "sparse matrices .*jax.experimental.sparse"),
+        ("print_memory_report", "counts of allocated memory .*jax.profiler"),
+        ("address", "addresses of memory"),
+    ],
+)
+def test_a_name_of_warp_says_why_it_is_missing(name, way_out):
+    with pytest.raises(AttributeError, match=rf"^wp\.{name}: jwarp has no {way_out}"):
+        getattr(wp, name)
+
+
+def test_every_public_name_of_warp_is_there_or_says_why():
+    warp = pytest.importorskip("warp")
+    for name in dir(warp):
+        if not name.startswith("_") and not hasattr(wp, name):
+            with pytest.raises(AttributeError, match=rf"^wp\.{name}: "):
+                getattr(wp, name)
+
+
 def test_a_name_that_never_was():
     with pytest.raises(AttributeError, match="module 'jwarp' has no attribute 'sinn'"):
         _ = wp.sinn

@@ -93,3 +93,8 @@ def test_patterns_of_the_source_distribution_are_anchored():
     patterns = settings["sdist"]["include"] + settings["sdist"]["exclude"]
     assert all(pattern.startswith("/") for pattern in patterns)
     assert not {"/docs", "/tests"} & set(patterns)  # tests read the documentation
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.py")), ids=lambda p: p.name)
+def test_an_example_is_a_lesson_of_at_most_200_lines(path):
+    assert len(path.read_text().splitlines()) <= 200

@@ -7,6 +7,7 @@ to lie inside an array the two are equal. Conditions of branches and loops bound
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
@@ -84,6 +85,16 @@ class Bound:
     divisor: int = 1
 
 
+@dataclass(frozen=True)
+class _Touch:
+    """An access by an operation: whether to the thread's own element, if all threads make it, and which component."""
+
+    name: str
+    own: bool
+    certain: bool
+    components: tuple[int | None, ...]
+
+
 @dataclass
 class Facts:
     """Bounds of one atom, the latest last. A choice is an atom that equals one of several forms."""
@@ -138,7 +149,7 @@ class _Analysis(Visitor):
         self.steps = 0  # of the proof at hand
         self.proven: dict[int, Condition] = {}
         self.always: list[UnconditionalAccess] = []
-        self.touched: dict[int, list[tuple[str, bool, bool]]] = {}
+        self.touched: dict[int, list[_Touch]] = {}
 
     # -- the walk
 
@@ -333,14 +344,16 @@ class _Analysis(Visitor):
 
     def access(self, node: Op) -> None:
         numbers = self.prove_inside(node)
+        dims = self.kernel.tid_dims
+        place, components = numbers[:dims], [n.form.constant if n.form.is_number else None for n in numbers[dims:]]
         own = all(
             n.side == ALWAYS and n.form.constant == 0 and [(self.axis(a), c) for a, c in n.form.terms] == [(k, 1)]
-            for k, n in enumerate(numbers)
+            for k, n in enumerate(place)
         )
-        own = own and len(numbers) == self.kernel.tid_dims
+        own = own and len(numbers) >= dims == getattr(self.kernel.array(node.array).type, "dims", len(numbers))
         local = self.kernel.local(node.array)
         certain = id(node) in self.certain and not (local is not None and local.shared)
-        self.touched.setdefault(node.array, []).append((node.name, own, certain))
+        self.touched.setdefault(node.array, []).append(_Touch(node.name, own, certain, tuple(components)))
         if certain:
             forms = tuple(n.form if n.side == ALWAYS and self.is_plain(n.form) else None for n in numbers)
             self.always.append(UnconditionalAccess(node.array, forms, node.span))
@@ -366,10 +379,16 @@ class _Analysis(Visitor):
 
     def cover(self, param: int) -> Cover:
         touched = self.touched.get(param, [])
-        if not touched or not all(own for _, own, _ in touched):
+        if not touched or not all(touch.own for touch in touched):
             return Cover.UNKNOWN
-        only_stored = all(name == "store" for name, _, _ in touched)
-        return Cover.STORED if only_stored and any(certain for _, _, certain in touched) else Cover.OWN
+        type = self.kernel.params[param].type
+        shape = type.components if isinstance(type, ArrayType) else ()
+        only_stored = all(touch.name == "store" for touch in touched)
+        stored = {touch.components for touch in touched if touch.certain}
+        if only_stored and stored >= set(itertools.product(*map(range, shape))):
+            return Cover.STORED
+        # Who fills elements with zeros before fills scalars.
+        return Cover.UNKNOWN if shape else Cover.OWN
 
 
 _COMPARISONS: Mapping[str, tuple[tuple[int, int], ...]] = {

@@ -51,9 +51,7 @@ class Summary:
 
     def to_bytes(self) -> bytes:
         """An encoding that depends on nothing but the content."""
-        # Forms have different lengths and kinds of entries; as text they have an order.
-        clauses = (sorted((_encode(form) for form in clause), key=str) for clause in self.condition)
-        condition = sorted(clauses, key=str)
+        condition = encoded_condition(self.condition)
         always = [[a.array, [None if i is None else _encode(i) for i in a.indices]] for a in self.always]
         parts = [condition, self.covers, always, sorted(self.sums.items()), self.weight, self.waits]
         return json.dumps(parts, separators=(",", ":")).encode()
@@ -74,26 +72,26 @@ def certain_access(access: UnconditionalAccess, proofs: Proofs) -> CertainAccess
 
 def summary_from_bytes(data: bytes, kernel: Kernel) -> Summary:
     """The reverse of `to_bytes`, for a summary of `kernel`."""
-    symbols = symbols_of(kernel)
-    every = (*symbols.dims, *symbols.extents.values(), *symbols.scalars.values())
-    atoms: dict[int, Symbol | Coordinate] = {symbol.index: symbol for symbol in every}
-    atoms.update({-1 - axis: Coordinate(axis) for axis in range(len(symbols.dims))})
-
-    def decode(form: list) -> Affine:
-        *terms, constant = form
-        return Affine(tuple((atoms[atom], c) for atom, c in terms), constant)
-
+    atoms = _atoms(kernel)
     condition, covers, always, sums, weight, waits = json.loads(data)
-    return Summary(
-        frozenset(frozenset(map(decode, clause)) for clause in condition),
-        tuple(map(Cover, covers)),
-        tuple(
-            CertainAccess(array, tuple(None if i is None else decode(i) for i in indices)) for array, indices in always
-        ),
-        dict(sums),
-        weight,
-        waits,
-    )
+
+    def access(array: int, indices: list[list[Any] | None]) -> CertainAccess:
+        return CertainAccess(array, tuple(None if i is None else _decode(i, atoms) for i in indices))
+
+    certain = tuple(access(*each) for each in always)
+    return Summary(_condition(condition, atoms), tuple(map(Cover, covers)), certain, dict(sums), weight, waits)
+
+
+def encoded_condition(condition: Condition) -> list[list[list[Any]]]:
+    """A condition as lists of numbers, which depend on nothing but the content."""
+    # Forms have different lengths and kinds of entries; as text they have an order.
+    clauses = (sorted((_encode(form) for form in clause), key=str) for clause in condition)
+    return sorted(clauses, key=str)
+
+
+def decoded_condition(content: list[list[list[Any]]], kernel: Kernel) -> Condition:
+    """The reverse of `encoded_condition`, for a condition on launches of `kernel`."""
+    return _condition(content, _atoms(kernel))
 
 
 def reach(form: Affine, dims: tuple[int, ...], known: Mapping[int, int | None]) -> Reach | None:
@@ -129,6 +127,24 @@ def _plain(form: Affine | None, proofs: Proofs) -> Affine | None:
 def _encode(form: Affine) -> list[Any]:
     """Pairs of atom and coefficient, then the constant; an axis is a number below zero."""
     return [*sorted((_number(atom), c) for atom, c in form.terms), form.constant]
+
+
+def _decode(form: list[Any], atoms: Mapping[int, Symbol | Coordinate]) -> Affine:
+    *terms, constant = form
+    return Affine(tuple((atoms[atom], c) for atom, c in terms), constant)
+
+
+def _condition(content: list[list[list[Any]]], atoms: Mapping[int, Symbol | Coordinate]) -> Condition:
+    return frozenset(frozenset(_decode(form, atoms) for form in clause) for clause in content)
+
+
+def _atoms(kernel: Kernel) -> dict[int, Symbol | Coordinate]:
+    """What numbers stand for in the forms of a kernel."""
+    symbols = symbols_of(kernel)
+    atoms: dict[int, Symbol | Coordinate] = {
+        symbol.index: symbol for symbol in (*symbols.dims, *symbols.extents.values(), *symbols.scalars.values())
+    }
+    return atoms | {-1 - axis: Coordinate(axis) for axis in range(len(symbols.dims))}
 
 
 def _number(atom: Hashable) -> int:

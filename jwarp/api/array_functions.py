@@ -7,7 +7,7 @@ by JAX, and others by NumPy.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,8 +15,9 @@ import numpy as np
 
 from jwarp.api.launch import launch
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Call, submit
+from jwarp.arrays.commands import submit
 from jwarp.arrays.create import copy, empty
+from jwarp.arrays.writes import Computation
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.casts import CASTS
 from jwarp.types import float32, float64, int32, int64, type_is_composite, type_repr, types_equal
@@ -38,9 +39,24 @@ def replace(a: array, value: Any) -> None:
     a.memory.write(flat[: value.shape[0]].layout, value)
 
 
-def run(function: Callable[[], None], *changed: array) -> None:
-    """Run a function that changes arrays, as one command."""
-    submit(Call(function, changed))
+def taken(a: array, count: int | None = None) -> np.ndarray | None:
+    """The gradient of the first elements of a contiguous array, which becomes zero, as they were overwritten.
+
+    One of no gradient has None.
+    """
+    if a.grad is None:
+        return None
+    grad = a.grad if count is None else a.grad.flatten()[:count]
+    found = np.array(content(grad))
+    grad.memory.write(grad.layout, np.zeros((), found.dtype))
+    return found
+
+
+def give(a: array, gradient: Any, count: int | None = None) -> None:
+    """Add to the gradient of an array, or of the first elements of a contiguous one, if it has one."""
+    if a.grad is not None:
+        grad = a.grad if count is None else a.grad.flatten()[:count]
+        grad.memory.write(grad.layout, content(grad) + gradient.reshape(grad.layout.full_shape))
 
 
 def number(where: str, name: str, value: Any) -> int:
@@ -91,7 +107,14 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
             sums = xp.concatenate([xp.zeros_like(sums[:1]), sums[:-1]])
         replace(out_array, sums)
 
-    run(scan, out_array)
+    def back(_: Any) -> None:
+        gradient = taken(out_array)
+        if gradient is not None:
+            given = gradient.reshape(-1, *components)
+            sums = np.cumsum(given[::-1], axis=0)[::-1]
+            give(in_array, sums if inclusive else sums - given)
+
+    submit(Computation(where, scan, [out_array], back))
 
 
 def array_sum(values: array, out: array | None = None, value_count: int | None = None, axis: int | None = None) -> Any:
@@ -109,7 +132,7 @@ def array_sum(values: array, out: array | None = None, value_count: int | None =
         LaunchError: `out` has another shape, or there is no such axis.
     """
     where = "wp.utils.array_sum"
-    return _reduced(where, {"values": values}, values.dtype, out, value_count, axis, lambda x: x)
+    return _reduced(where, [values], values.dtype, out, value_count, axis, lambda x: x, lambda g, x: [g])
 
 
 def array_inner(a: array, b: array, out: array | None = None, count: int | None = None, axis: int | None = None) -> Any:
@@ -136,21 +159,31 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
         raise LaunchError(f"{where}: shapes {a.shape} and {b.shape} differ")
     scalar = a.dtype.dtype if type_is_composite(a.dtype) else a.dtype
     components = tuple(range(a.ndim, len(a.layout.full_shape)))
-    return _reduced(where, {"a": a, "b": b}, scalar, out, count, axis, lambda x, y: (x * y).sum(axis=components))
+
+    def back(gradient: Any, x: Any, y: Any) -> list[Any]:
+        scales = gradient.reshape(*gradient.shape, *[1] * len(components))
+        return [scales * y, scales * x]
+
+    return _reduced(where, [a, b], scalar, out, count, axis, lambda x, y: (x * y).sum(axis=components), back)
 
 
 def _reduced(
     where: str,
-    arrays: dict[str, array],
+    arrays: Sequence[array],
     dtype: Any,
     out: array | None,
     count: int | None,
     axis: int | None,
     combined: Callable[..., Any],
+    back: Callable[..., list[Any]],
 ) -> Any:
-    """Sum over all elements or along an axis what `combined` makes of the contents of arrays."""
-    have_same_device(where, **arrays)
-    first, *_ = arrays.values()
+    """Sum over all elements or along an axis what `combined` makes of the contents of arrays.
+
+    `back` makes the gradients of the contents of that of what is summed.
+    """
+    names = dict(zip(("values",) if len(arrays) == 1 else ("a", "b"), arrays, strict=True))
+    have_same_device(where, **names)
+    first = arrays[0]
     scalar = first.dtype.dtype if type_is_composite(first.dtype) else first.dtype
     if scalar not in (float32, float64):
         raise KernelTypeError(f"{where}: elements must be of float32 or float64, not {type_repr(first.dtype)}")
@@ -164,23 +197,32 @@ def _reduced(
         raise LaunchError(f"{where}: there are no {count} elements to sum")
     shape = (1,) if axis is None else (*first.shape[:axis], 1, *first.shape[axis + 1 :])
     result = empty(shape, dtype=dtype) if out is None else out
-    have_same_device(where, out=result, **arrays)
+    have_same_device(where, out=result, **names)
     if not types_equal(result.dtype, dtype):
         raise KernelTypeError(f"{where}: out must be of {type_repr(dtype)}, not {type_repr(result.dtype)}")
     if result.shape != shape:
         raise LaunchError(f"{where}: out must have the shape {shape}, not {result.shape}")
     ndim = first.ndim
+    chosen = (slice(0, count),) if axis is None else (slice(None),) * axis + (slice(0, count),)
 
     def reduce() -> None:
-        made = combined(*(content(each) for each in arrays.values()))
-        components = made.shape[ndim:]
+        made = combined(*map(content, arrays))
         if axis is None:
-            sums = made.reshape(-1, *components)[:count].sum(axis=0, keepdims=True)
-        else:
-            sums = made[(slice(None),) * axis + (slice(0, count),)].sum(axis=axis, keepdims=True)
-        result.memory.write(result.layout, sums)
+            made = made.reshape(-1, *made.shape[ndim:])
+        result.memory.write(result.layout, made[chosen].sum(axis=axis or 0, keepdims=True))
 
-    run(reduce, result)
+    def go_back(contents: Sequence[Any]) -> None:
+        gradient = taken(result)
+        if gradient is None:
+            return
+        components = gradient.shape[result.ndim :]
+        whole = np.zeros((first.size, *components) if axis is None else (*first.shape, *components), gradient.dtype)
+        whole[chosen] = gradient  # the same for all that went into a sum
+        shaped = whole.reshape(*first.shape, *components)
+        for each, given in zip(arrays, back(shaped, *contents), strict=True):
+            give(each, given)
+
+    submit(Computation(where, reduce, [result], go_back, arrays))
     return result.numpy()[0] if out is None and axis is None else result
 
 

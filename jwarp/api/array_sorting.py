@@ -7,9 +7,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.api.array_functions import content, have_same_device, library, number, replace, run
+from jwarp.api.array_functions import content, give, have_same_device, library, number, replace, taken
 from jwarp.arrays.array import array
+from jwarp.arrays.commands import submit
 from jwarp.arrays.create import empty
+from jwarp.arrays.writes import Computation
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import float32, float64, int32, int64, type_repr, type_size_in_bytes, types_equal, uint32, uint64
 
@@ -53,7 +55,10 @@ def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0,
         order = xp.argsort(_bits(sorted_by, begin_bit, end_bit), stable=True)
         _reorder(order, keys, values)
 
-    run(sort, keys, values)
+    def back(contents: Any) -> None:
+        _order_back(np.argsort(_bits(contents[0][:count], begin_bit, end_bit), stable=True), keys, values)
+
+    submit(Computation(where, sort, [keys, values], back, [keys]))
 
 
 def segmented_sort_pairs(
@@ -123,7 +128,7 @@ def segmented_sort_pairs(
         group = xp.cumsum(is_start[:count] | (depth == 0))
         _reorder(xp.lexsort((_bits(sorted_by), group)), keys, values)
 
-    run(sort, keys, values)
+    submit(Computation(where, sort, [keys, values]))
 
 
 def runlength_encode(
@@ -181,7 +186,7 @@ def runlength_encode(
             replace(out, jnp.where(used, made, content(out).reshape(-1)[:count]))
         replace(counted, jnp.full(1, runs, jnp.int32))
 
-    run(encode, run_values, run_lengths, counted)
+    submit(Computation(where, encode, [run_values, run_lengths, counted]))
     return int(counted.numpy()[0]) if run_count is None else run_count
 
 
@@ -206,6 +211,16 @@ def _bits(keys: Any, begin: int = 0, end: int | None = None) -> Any:
         raw = raw ^ top
     kept = (width if end is None else end) - begin
     return (raw >> unsigned.type(begin)) & unsigned.type((1 << kept) - 1)
+
+
+def _order_back(order: np.ndarray, *arrays: array) -> None:
+    """Give the gradients of what was put into an order to what was there before."""
+    for each in arrays:
+        gradient = taken(each, len(order))
+        if gradient is not None:
+            given = np.empty_like(gradient)
+            given[order] = gradient
+            give(each, given, len(order))
 
 
 def _reorder(order: Any, *arrays: array) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from jwarp.api.launch import launch
 from jwarp.config import config
 from jwarp.dispatch.instances import instance_for_launch, with_handles
+from jwarp.dispatch.tracebacks import shortening
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
@@ -33,6 +34,7 @@ _SEARCHED = 64  # components looked at to name one that is wrong
 _MODES = {"fwd": "forward", "rev": "reverse"}
 
 
+@shortening
 def check_grads(
     fn_or_kernel: Callable[..., Any] | Kernel,
     args: Any = None,

@@ -14,8 +14,9 @@ from jwarp.api.record import Launch
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.backend.cpu.explain import Access, LaunchExplanation, explain_launch
 from jwarp.bind import compat, values
-from jwarp.bind.derivatives import derivative_p, launch_of_derivative
-from jwarp.bind.primitive import core_extents, launch_p
+from jwarp.bind.derivatives import DERIVATIVES, launch_of_derivative
+from jwarp.bind.primitive import LAUNCHES, core_extents
+from jwarp.dispatch.tracebacks import shortening
 from jwarp.errors import KernelTypeError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.kernel_base import Kernel
@@ -79,6 +80,7 @@ def explain(fn: Callable[..., Any] | Launch) -> Callable[..., Explanation]:
     if not callable(fn):
         raise KernelTypeError(f"wp.explain: expected a function of JAX, got {type(fn).__name__}")
 
+    @shortening
     def explained(*args: Any, **kwargs: Any) -> Explanation:
         leaves, tree = jax.tree.flatten((args, kwargs))
         # Python's numbers, and what else is given, may decide how the function is traced.
@@ -125,11 +127,11 @@ def _launches(closed: Any, known: Mapping[Any, Any]) -> Iterator[_Found]:
 
     for equation in jaxpr.eqns:
         operands = [value_of(operand) for operand in equation.invars]
-        if equation.primitive is launch_p:
+        if equation.primitive in LAUNCHES:
             avals = tuple(operand.aval for operand in equation.invars)
             yield _Found(tuple(equation.params.items()), avals, _scalars(equation.params, operands))
             continue
-        if equation.primitive is derivative_p:
+        if equation.primitive in DERIVATIVES:
             compute = functools.partial(launch_of_derivative, **equation.params)
             inner = jax.make_jaxpr(compute)(*(operand.aval for operand in equation.invars))
             pairs = zip(inner.jaxpr.invars, operands, strict=True)

@@ -10,12 +10,14 @@ from jwarp.backend.cpu.target import host_target, target_machine
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.inspect import cuda_text, handwritten_text
 from jwarp.config import config
+from jwarp.dispatch.tracebacks import shortening
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.foreign.kernels import as_kernel
 from jwarp.frontend.generics import GenericKernel
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.ir.printing import format_kernel
-from jwarp.launching.derive import Variant, derive, in_known_order
+from jwarp.launching.derive import derive, in_known_order
+from jwarp.launching.derived import Variant
 from jwarp.launching.program import GeneratedProgram, HandwrittenProgram, Program, program_of
 from jwarp.launching.record import Record
 from jwarp.passes.simplify import simplify
@@ -24,6 +26,7 @@ STAGES = ("ir", "llvm", "asm", "cuda", "ptx", "sass", "resources")
 CUDA_STAGES = STAGES[3:]
 
 
+@shortening
 def inspect(kernel: Kernel | Record, stage: str = "ir", *, adjoint: bool | str | Sequence[str] | None = None) -> str:
     """The text of a kernel or launch record at `stage`.
 

@@ -14,7 +14,7 @@ from jwarp.config import config
 from jwarp.dispatch import checks, eager, route
 from jwarp.dispatch.call import Call, read_kernel
 from jwarp.dispatch.instances import choice_key, instance_for_call, with_handles
-from jwarp.dispatch.tracebacks import shortened
+from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError, KernelTypeError, KernelWarning, LaunchError
 from jwarp.frontend.generics import MAX_INSTANCES
 from jwarp.frontend.kernel_base import Kernel, Parameter
@@ -22,7 +22,7 @@ from jwarp.launching import geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.keywords import refuse_keywords
 from jwarp.launching.program import program_of
-from jwarp.types import ArrayType, indexedarray
+from jwarp.types import ArrayType, StructType, has_arrays, indexedarray
 from jwarp.wire import Role
 
 Dims = int | Sequence[int]
@@ -41,6 +41,7 @@ def jax_kernel(
     vmap_method: Any = None,
     module_preload_mode: Any = None,
     has_side_effect: bool = False,
+    sharding_rule: str | Sequence[int] | int | None = None,
     **unknown: Any,
 ) -> KernelFunction:
     """Make a JAX function that launches `kernel`.
@@ -64,6 +65,10 @@ def jax_kernel(
             KernelWarning says so once.
         has_side_effect: XLA keeps the launch where nothing uses its results. (JAX itself still drops a
             launch from a traced function that returns none of its results.)
+        sharding_rule: How a launch on arrays that are sharded over devices under plain `jax.jit` may be cut, so that
+            each device launches its piece: "auto", along all axes of the launch and of batches that are found to be
+            independent; or launch axes, which have to be. Without it, the arrays are gathered. Such launches
+            cannot be exported.
         unknown: Any other keyword is refused, with what to do instead.
 
     Returns:
@@ -96,6 +101,7 @@ def jax_kernel(
         block_dim=block_dim,
         enable_backward=enable_backward,
         has_side_effect=has_side_effect,
+        sharding_rule=sharding_rule,
     )
 
 
@@ -113,6 +119,7 @@ class KernelFunction:
         block_dim: int | None,
         enable_backward: bool,
         has_side_effect: bool,
+        sharding_rule: Any = None,
     ):
         self.kernel, self.num_outputs = kernel, num_outputs
         self.keywords: dict[str, Any] = {
@@ -122,6 +129,7 @@ class KernelFunction:
             "block_dim": block_dim,
             "enable_backward": enable_backward,
             "has_side_effect": has_side_effect,
+            "sharding_rule": sharding_rule,
         }
         num_outputs, in_out_argnames = kernel.wrapped_outputs(num_outputs, in_out_argnames)
         in_outs = _read_in_outs(kernel, in_out_argnames)
@@ -139,6 +147,7 @@ class KernelFunction:
         self._outputs = (*in_outs, *self._fresh)
         self._differentiable = enable_backward and kernel.enable_backward
         self._has_structs, self._has_side_effect = kernel.has_structs, bool(has_side_effect)
+        self._sharding_rule = sharding_rule
         self._identity = object()  # of this function among the repeated calls of its kernel
         self._describe()
 
@@ -175,7 +184,8 @@ class KernelFunction:
             call = self._read(args, launch_dims, output_dims)
             return route.run(call, None, call.given.values, key)
         except JwarpError as error:
-            raise shortened(error) from error.__cause__
+            shorten(error)
+            raise
 
     def of(self, instance: Kernel) -> KernelFunction:
         """The function of an instance of the kernel, with the same keywords."""
@@ -202,6 +212,7 @@ class KernelFunction:
             differentiable=self._differentiable,
             side_effect=self._has_side_effect,
             is_functional=True,
+            sharding_rule=self._sharding_rule,
         )
 
     def _count_error(self, args: Sequence[Any]) -> LaunchError:
@@ -295,7 +306,8 @@ class GenericFunction(KernelFunction):
                 options = {name: options[name] for name in _CALL_KEYWORDS if name in options}
                 found = self._chosen(args, options)
             except JwarpError as error:
-                raise shortened(error) from error.__cause__
+                shorten(error)
+                raise
             if key is not None:
                 _FUNCTIONS.of(self).keep(key, found)
         return found(*args, **options)
@@ -337,6 +349,7 @@ def _wanted_shape(kernel: Kernel, index: int, args: Sequence[Any], shapes: Mappi
 _CALL_KEYWORDS = ("launch_dims", "output_dims", "vmap_method")
 _KEYWORDS = (
     "num_outputs", "in_out_argnames", "block_dim", "enable_backward", "module_preload_mode", "has_side_effect",
+    "sharding_rule",
     *_CALL_KEYWORDS,
 )  # fmt: skip
 
@@ -446,13 +459,16 @@ def _warn_without_effect(**keywords: Any) -> None:
 # What is worked out at each call
 
 
+def _is_geometry(kind: Any) -> bool:
+    """Whether all arrays of a parameter are those of grids, trees and meshes."""
+    if not isinstance(kind, StructType) or not has_arrays(kind):
+        return False
+    return kind.is_handle or all(_is_geometry(part) for part in kind.fields.values() if has_arrays(part))
+
+
 def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Sequence[Any]) -> tuple[int, ...]:
     first_array = next(
-        (
-            u
-            for u, param in enumerate(inputs)
-            if not (param.is_value or args[u] is None or getattr(param.type, "is_handle", False))
-        ),
+        (u for u, param in enumerate(inputs) if not (param.is_value or args[u] is None or _is_geometry(param.type))),
         None,
     )
     if first_array is None:

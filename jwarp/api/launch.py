@@ -8,12 +8,12 @@ from typing import Any, Literal, overload
 from jwarp.api.launch_arguments import read_call
 from jwarp.api.record import Launch, record
 from jwarp.devices import get_device
-from jwarp.dispatch import array_plans, arrays, eager, route
+from jwarp.dispatch import arrays, eager, route
 from jwarp.dispatch.array_adjoint import launch_adjoint
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import read_kernel
 from jwarp.dispatch.instances import instance_for_launch, with_handles
-from jwarp.dispatch.tracebacks import shortened
+from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry
@@ -154,13 +154,17 @@ def launch(
         >>> (y,) = wp.launch(scale, dim=4, inputs=[jnp.arange(4.0), 2.0], outputs=[4])
     """
     is_plain = not (adjoint or record_cmd or unknown) and (device is None or device == "cpu")
-    if is_plain and array_plans.repeated(kernel, dim, inputs, outputs, block_dim):
+    if is_plain and arrays.repeated(kernel, dim, inputs, outputs, block_dim, record_tape):
         return None
     kernel = read_kernel(kernel, "wp.launch")
     if kernel.handles:
         kernel, inputs = with_handles(kernel, inputs, outputs)
     if kernel.is_generic:
-        kernel = instance_for_launch(kernel, inputs, outputs)
+        try:
+            kernel = instance_for_launch(kernel, inputs, outputs)
+        except JwarpError as error:
+            shorten(error)
+            raise
     if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
         if unknown:
             refuse_keywords(f"kernel '{kernel.name}': wp.launch", unknown, _KEYWORDS)
@@ -171,7 +175,8 @@ def launch(
                     return launch_adjoint(kernel, dim, inputs, outputs, adj_inputs, adj_outputs, block_dim, record_tape)
                 return arrays.launch(kernel, dim, inputs, outputs, block_dim, record_tape)
             except JwarpError as error:
-                raise shortened(error) from error.__cause__
+                shorten(error)
+                raise
         device, max_blocks, record_tape = None, 0, True
         adj_inputs, adj_outputs = (None if adj in ((), []) else adj for adj in (adj_inputs, adj_outputs))
     if unknown or device is not None or record_tape is not True or max_blocks:
@@ -194,7 +199,8 @@ def launch(
                 block_dim=block_dim,
             )
         except JwarpError as error:
-            raise shortened(error) from error.__cause__
+            shorten(error)
+            raise
     if adjoint:
         values, key = eager.adjoint_key(kernel, dim, inputs, outputs, block_dim, adj_inputs, adj_outputs)
     elif adj_inputs is None and adj_outputs is None:
@@ -219,7 +225,8 @@ def launch(
         )
         return route.run(call, stream, values, key)
     except JwarpError as error:
-        raise shortened(error) from error.__cause__
+        shorten(error)
+        raise
 
 
 def launch_tiled(

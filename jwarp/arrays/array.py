@@ -383,6 +383,7 @@ class array(Written):
         if self.is_contiguous:
             return self
         made = array.of(making.allocate(whole := View.whole(self.dtype, self.shape), zeroed=False), whole)
+        made.requires_grad = self.requires_grad
         submit(Copy(made, self))
         return made
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
@@ -20,10 +20,10 @@ class Command(abc.ABC):
 
 
 class Call(Command):
-    """A call of a Python function, which may change any of `arrays`."""
+    """A call of a Python function."""
 
-    def __init__(self, function: Callable[[], Any], arrays: Sequence[Any] = ()):
-        self.function, self.arrays = function, tuple(arrays)
+    def __init__(self, function: Callable[[], Any]):
+        self.function = function
 
     def run(self) -> None:
         self.function()

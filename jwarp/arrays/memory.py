@@ -34,20 +34,23 @@ class Memory(abc.ABC):
     Attributes:
         device: Where it is.
         origin: File and line where it was made.
-        keepers: The handles to its content as it is now, which `will_write` saves. Whoever writes calls that where
-            there are some.
-        version: How often it was written.
+        is_watched: Whether somebody asked for its content or its version as they are now. Whoever writes calls
+            `will_write` then.
+        keepers: The handles to its content as it is now, which `will_write` saves.
         plans: The launches that begin with an array of it and may be repeated, a cache; None for none.
+        uses: How many launches began with an array of it that were not among them.
     """
 
-    __slots__ = ("__weakref__", "device", "keepers", "origin", "plans", "version")
+    __slots__ = ("__weakref__", "_version", "device", "is_watched", "keepers", "origin", "plans", "uses")
 
     def __init__(self, device: Device):
         self.device = device
         self.origin = place_of_caller()
         self.keepers: list[weakref.ref[Kept]] = []
-        self.version = 0
+        self._version = 0
+        self.is_watched = False
         self.plans: Any = None
+        self.uses = 0
 
     @property
     def made_at(self) -> str:
@@ -74,10 +77,24 @@ class Memory(abc.ABC):
         """A handle to what a view of it shows now, whatever is written later."""
         handle = Kept(self, view)
         self.keepers.append(weakref.ref(handle))
+        self.is_watched = True
         return handle
 
-    @abc.abstractmethod
+    @property
+    def version(self) -> int:
+        """A number that is another one after each write."""
+        self.is_watched = True
+        return self._version
+
     def will_write(self) -> None:
+        """Make another version, and save the content of this one for the handles that are alive."""
+        self.is_watched = False
+        self._version += 1
+        if self.keepers:
+            self._save()
+
+    @abc.abstractmethod
+    def _save(self) -> None:
         """Save the content for the handles that are alive."""
 
 
@@ -141,8 +158,7 @@ class HostMemory(Memory):
     def write(self, view: View, value: Any) -> None:
         if not self.buffer.flags.writeable:
             raise LaunchError(f"{self.made_at} is read-only", hint="wp.clone(a) is an array that may be written")
-        self.version += 1
-        if self.keepers:
+        if self.is_watched:
             self.will_write()
         self.read(view)[...] = value
 
@@ -165,10 +181,10 @@ class HostMemory(Memory):
     def keep(self, view: View) -> Kept:
         handle = super().keep(view)
         if self.is_open:
-            self.will_write()  # writes through these views are not seen
+            self._save()  # writes through these views are not seen
         return handle
 
-    def will_write(self) -> None:
+    def _save(self) -> None:
         handles = [handle for known in self.keepers if (handle := known()) is not None]
         self.keepers.clear()
         if handles:

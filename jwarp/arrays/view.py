@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 from collections.abc import Sequence
@@ -55,6 +56,11 @@ class View:
         """All elements of memory for an array of that shape."""
         found = _whole.get((element, shape))
         return found or _whole.keep((element, shape), cls(element, shape, packed(shape, itemsize_of(element))))
+
+    @functools.cached_property
+    def kind(self) -> int:
+        """A number that views of the same element, shape and strides have in common."""
+        return _kinds.made((self.element, self.shape, self.strides), lambda: next(_numbers))
 
     @functools.cached_property
     def dtype(self) -> np.dtype:
@@ -184,6 +190,8 @@ def _bounds(key: slice, extent: int) -> tuple[int, int, int]:
     return start, stop, step
 
 
+_numbers = itertools.count()
+_kinds: Cache[tuple[Element, tuple[int, ...], tuple[int, ...]], int] = Cache("kinds of views", 4096)
 _whole: Cache[tuple[Element, tuple[int, ...]], View] = Cache("layouts of whole arrays", 512)
 
 

@@ -22,7 +22,7 @@ from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order, replayed
 from jwarp.autodiff.forward_sweep import ForwardSweep
 from jwarp.autodiff.gather import gather
-from jwarp.autodiff.meeting import Marks, alone_there, is_slot, marks, or_nan, stayed
+from jwarp.autodiff.meeting import Marks, agree_there, alone_there, is_slot, marks, or_nan, stayed
 from jwarp.autodiff.native_calls import build_adjoint, for_derivatives, no_adjoint, sharing_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
@@ -49,7 +49,7 @@ from jwarp.ir.nodes import (
     walk_node,
     written_params,
 )
-from jwarp.passes.dead_stores import drop_dead_stores
+from jwarp.passes.dead_stores import drop_dead_stores, drop_unread_stores
 from jwarp.passes.hoist import speculate
 from jwarp.passes.local_values import local_values
 from jwarp.passes.prune import prune
@@ -157,11 +157,12 @@ class _Reverse(ForwardSweep):
         if gathered:
             body = gather(prune(body, returned), gathered, frozenset(returned))
             body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
-        body = prune(body, returned, shared)
+        own = {Origin("cotangent", p) for p in self.owned} - returned - shared
+        body = prune(drop_unread_stores(body, own), returned, shared)
         refuse_order(kernel, body, self.owned | self.counters)
         if kernel.block_dim:
             _refuse_notes(kernel, body)
-        return derived(kernel, body, more)
+        return derived(kernel, body, more, apart=not self.meets.agreed.isdisjoint(self.active.arrays))
 
     def scalar_reads(self) -> list[Node]:
         reads: list[Node] = []
@@ -460,6 +461,9 @@ class _Reverse(ForwardSweep):
         g: Operand = self.load(origin, indices)
         if node.array in self.meets.untold:
             g = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, indices, self.numbers), g)
+        if node.array in self.meets.agreed:
+            value = self.operand(node.args[-1])
+            g = or_nan(self.builder, agree_there(self.builder, self.kernel, node.array, indices, value), g)
         if (slot := self.meets.slots.get(node.array)) is not None:
             g = or_nan(self.builder, is_slot(self.builder, slot, self.origin(slot.counters), indices), g)
         before = self.gradients.pop(node.result, None) if node.result is not None else None

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax._src import source_info_util
+from jax._src import core as _core
+from jax._src import dispatch, source_info_util
 from jax._src.array import ArrayImpl as Array
 from jax._src.core import get_opaque_trace_state as trace_state
-from jax._src.core import trace_state_clean as is_not_tracing
-from jax._src.debugging import debug_effect as print_effect
+from jax._src.core import trace_state_clean as _is_not_tracing
+from jax._src.debugging import DebugEffect
+from jax._src.effects import lowerable_effects
 from jax._src.lax import special as _special
 from jax.core import ShapedArray, Tracer
 from jax.export import DisabledSafetyCheck, symbolic_shape
@@ -34,17 +36,23 @@ __all__ = [
     "computed_in_python",
     "dimension_variables",
     "function_of",
+    "higher_primitive",
     "in_library",
+    "is_exporting",
     "is_known_zero",
+    "is_manual",
     "is_not_tracing",
     "key_implementation",
     "mlir",
     "named_operation",
+    "needs_devices",
     "numbers_of_key",
     "output_aval",
+    "partitioned",
     "placed_alike",
     "print_effect",
     "register_dce",
+    "single_operation",
     "symbolic_shape",
     "trace_state",
     "traced_file",
@@ -55,6 +63,27 @@ __all__ = [
     "zero_tangent",
 ]
 
+_trace, _axes = _core.trace_state_strong_ref, _core.axis_env_state
+_outside = _core.eval_trace, _core.top_axis_env
+
+
+def is_not_tracing() -> bool:
+    """Whether no transformation of JAX is at work. Launches ask first of all: mostly, two comparisons answer."""
+    return (_trace.value is _outside[0] and _axes.value is _outside[1]) or _is_not_tracing()
+
+
+class PrintEffect(DebugEffect):
+    """The effect of a launch that prints: as JAX's own, but all are equal, which an export asks for."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is PrintEffect
+
+    def __hash__(self) -> int:
+        return hash(PrintEffect)
+
+
+lowerable_effects.add_type(PrintEffect)  # which is where an import of an export looks for it
+print_effect = PrintEffect()
 
 # The type of what a symbolic shape is made of, which has no public name.
 SymbolicSize = type(symbolic_shape("n")[0])
@@ -65,6 +94,55 @@ JIT = "jit"
 def register_dce(primitive: Primitive, rule: Callable[[Sequence[bool], Any], tuple[list[bool], Any]]) -> None:
     """Let `rule` drop what is not used of an equation: from 0.12, JAX passes more between its two arguments."""
     pe.dce_rules[primitive] = lambda used, *others: rule(used, others[-1])
+
+
+def needs_devices(primitive: Primitive) -> None:
+    """Let the lowering rule of a primitive know the devices that its program is for."""
+    dispatch.prim_requires_devices_during_lowering.add(primitive)
+
+
+def is_exporting(ctx: Any) -> bool:
+    """Whether a lowering rule runs for `jax.export`."""
+    return bool(ctx.module_context.lowering_parameters.for_export)
+
+
+def is_manual(ctx: Any) -> bool:
+    """Whether a lowering rule runs inside of shard_map."""
+    return bool(getattr(ctx.module_context.axis_context, "manual_axes", ()))
+
+
+def partitioned(
+    function: Callable[..., Any],
+    partition: Callable[..., Any],
+    inferred: Callable[..., Any],
+    operands: Sequence[Sequence[str]],
+    results: Sequence[Sequence[str]],
+    whole: Sequence[str],
+) -> Callable[..., Any]:
+    """The function, as what XLA's partitioner asks `partition` for pieces of.
+
+    `operands` and `results` name the factor of each of their axes; those in `whole` are not cut.
+    """
+    from jax.experimental.custom_partitioning import ArrayMapping, SdyShardingRule, custom_partitioning
+
+    rule = SdyShardingRule(
+        tuple(ArrayMapping(*row) for row in operands),
+        tuple(ArrayMapping(*row) for row in results),
+        need_replication_factors=tuple(whole),
+    )
+    made = custom_partitioning(function)
+    made.def_partition(partition, infer_sharding_from_operands=inferred, sharding_rule=rule)
+    return made
+
+
+def single_operation(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function, to be jitted, as one that `jax_debug_nans` and `jax_debug_infs` do not look into for operations.
+
+    They name it in their error. Without this, they would run it again and again.
+    """
+    function.__qualname__ = name
+    function._apply_primitive = True  # type: ignore[attr-defined]
+    return function
 
 
 def named_operation(name: str) -> Any:
@@ -158,6 +236,20 @@ def function_of(equation: Any, variables: Sequence[Any], results: Sequence[Any])
     info = DebugInfo("jaxpr", equation.primitive.name, ("x",) * len(variables), ("y",) * len(results))
     jaxpr = Jaxpr((), list(variables), list(results), [equation], equation.effects, debug_info=info)
     return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))
+
+
+def higher_primitive(equation: Any) -> tuple[Callable[..., list[Any]], bool, Any]:
+    """What a primitive of a higher level computes, whether it has a rule for reverse mode alone, and whose jaxpr it is.
+
+    From 0.12 on, JAX has such in its own functions; the jaxpr is None for these.
+    """
+    own = equation.params["_prim"]
+    traced = getattr(own, "traced", None)
+
+    def run(*args: Any) -> list[Any]:
+        return jax.tree.leaves(own.expand(*jax.tree.unflatten(own.in_tree, args)))
+
+    return run, hasattr(own, "bwd"), None if traced is None else traced.jaxpr
 
 
 def user_place(equation: Any) -> tuple[str, int, int, int] | None:

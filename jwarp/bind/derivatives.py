@@ -14,24 +14,14 @@ import numpy as np
 from jwarp.analysis.affine import Extents
 from jwarp.bind import compat
 from jwarp.bind.devices import may_have_gpu
-from jwarp.bind.primitive import Shapes, bind, core_extents, launch_p
+from jwarp.bind.primitive import LAUNCHES, Shapes, bind, core_extents, launch_primitive
+from jwarp.collector import no_collection
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
-from jwarp.launching.derive import (
-    DerivedLaunch,
-    Source,
-    Variant,
-    derive,
-    gatherable,
-    in_known_order,
-    is_alone,
-    may_coincide,
-    refuse_order,
-    refuse_race,
-    rounding_as,
-    switched_off,
-)
+from jwarp.launching.derive import derive, in_known_order, refuse_order, rounding_as, switched_off
+from jwarp.launching.derived import DerivedLaunch, Source, Variant
 from jwarp.launching.descriptor import Descriptor, descriptor_of
+from jwarp.launching.meetings import gatherable, is_alone, may_coincide, refuse_race
 from jwarp.launching.program import GeneratedProgram
 from jwarp.wire import Role
 
@@ -46,6 +36,10 @@ Launch = Descriptor[GeneratedProgram]
 # One result for each parameter of `variant.wanted`, in order. Linear in the operands `given`, and in those `along`.
 derivative_p = compat.Primitive("jwarp_derivative")
 derivative_p.multiple_results = True
+# The same of launches that XLA may cut into pieces.
+cut_derivative_p = compat.Primitive("jwarp_cut_derivative")
+cut_derivative_p.multiple_results = True
+DERIVATIVES = (derivative_p, cut_derivative_p)
 
 
 def launch_of_derivative(
@@ -112,7 +106,8 @@ def _launched(
         if role is not Role.READ:
             result_masks.append(wanted[feed.result] if feed.is_sum and feed.result is not None else batch.all)
     made = descriptor_of(derived.program, derived.covering(launch.geometry, extents), tuple(roles), launch.block_dim)
-    results = launch_p.bind(
+    made = dataclasses.replace(made, is_cut=True) if launch.is_cut else made
+    results = launch_primitive(made).bind(
         *operands,
         launch=made,
         zeros=tuple(zeros),
@@ -142,7 +137,6 @@ def _fitted(x: Any, own: Mask, wanted: Mask, batch: Batch) -> Any:
 # Types, batching, lowering
 
 
-@derivative_p.def_abstract_eval
 def _abstract_eval(
     *avals: Any, launch: Launch, variant: Variant, extents: Extents, batch: Batch, **_: Any
 ) -> list[Any]:
@@ -152,9 +146,9 @@ def _abstract_eval(
     ]
 
 
-@derivative_p.def_impl
-def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
-    return launch_of_derivative(*operands, **params)
+for _primitive in DERIVATIVES:
+    _primitive.def_abstract_eval(_abstract_eval)
+    _primitive.def_impl(launch_of_derivative)
 
 
 def _batch(
@@ -164,20 +158,27 @@ def _batch(
     size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
     moved = [x if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True)]
     wider = batch.wider(size, [axis is not None for axis in axes])
-    results = derivative_p.bind(*moved, batch=wider, **params)
+    results = _primitive_of(params["launch"]).bind(*moved, batch=wider, **params)
     return results, [0] * len(results)
 
 
-compat.batching.primitive_batchers[derivative_p] = _batch
-# Not inlined, as the launch it is made of is not.
-compat.mlir.register_lowering(
-    derivative_p, compat.mlir.lower_fun(launch_of_derivative, multiple_results=True), inline=False
-)
+def _primitive_of(launch: Launch) -> compat.Primitive:
+    """The primitive that derivatives of a launch are bound as."""
+    return cut_derivative_p if launch.is_cut else derivative_p
+
+
+for _primitive in DERIVATIVES:
+    compat.batching.primitive_batchers[_primitive] = _batch
+    # Not inlined, as the launch it is made of is not.
+    compat.mlir.register_lowering(
+        _primitive, compat.mlir.lower_fun(launch_of_derivative, multiple_results=True), inline=False
+    )
 
 
 # From a launch to its tangent
 
 
+@no_collection()
 def _launch_jvp(
     primals: Sequence[Any],
     tangents: Sequence[Any],
@@ -197,7 +198,7 @@ def _launch_jvp(
     }
     floats = tuple(p for p in launch.results if jnp.issubdtype(program.dtypes[p], jnp.floating))
     if not moving or not floats:
-        results = launch_p.bind(*primals, launch=launch, **params)
+        results = launch_primitive(launch).bind(*primals, launch=launch, **params)
         return results, [compat.zero_tangent(result) for result in results]
     if not differentiable:
         raise switched_off(program, next(iter(moving)))
@@ -216,7 +217,8 @@ def _launch_jvp(
         for_gpu=may_have_gpu(),
     )  # fmt: skip
     launch = dataclasses.replace(launch, program=in_known_order(program, _faces(variant)))
-    results = launch_p.bind(*primals, launch=_rounding_as(launch, _read(launch.program, variant)), **params)
+    rounding = _rounding_as(launch, _read(launch.program, variant))
+    results = launch_primitive(launch).bind(*primals, launch=rounding, **params)
     values |= {Source("final", p): (x, full) for p, x in zip(launch.results, results, strict=True)}
     outs = bind_variant(launch, variant, values, extents, batch.extents, dict.fromkeys(floats, full))
     made = dict(zip(floats, outs, strict=True))
@@ -224,13 +226,15 @@ def _launch_jvp(
     return results, [made[p] if p in made else compat.zero_tangent(result) for p, result in pairs]
 
 
-compat.ad.primitive_jvps[launch_p] = _launch_jvp
+for _primitive in LAUNCHES:
+    compat.ad.primitive_jvps[_primitive] = _launch_jvp
 
 
 def _rounding_as(launch: Launch, sources: Iterable[Source]) -> Launch:
     """The launch that is run where it has a derivative with these sources."""
     program = rounding_as(launch.program, sources)
-    return descriptor_of(program, launch.geometry, launch.roles, launch.block_dim)
+    made = descriptor_of(program, launch.geometry, launch.roles, launch.block_dim)
+    return dataclasses.replace(made, is_cut=True) if launch.is_cut else made
 
 
 def known_integers(launch: Descriptor, primals: Mapping[int, Any]) -> dict[int, int]:
@@ -252,7 +256,7 @@ def bind_variant(
     read = _read(launch.program, variant)
     kept = {s: pair for s, pair in values.items() if s in read or s.kind in ("given", "along")}
     operands = compat.placed_alike([x for x, _ in kept.values()])
-    return derivative_p.bind(
+    return _primitive_of(launch).bind(
         *operands,
         launch=launch,
         variant=variant,
@@ -383,9 +387,11 @@ def _derivative_jvp(
     return results, [sum(terms[1:], start=terms[0]) for terms in zip(*parts, strict=True)]
 
 
-compat.ad.primitive_jvps[derivative_p] = _derivative_jvp
+for _primitive in DERIVATIVES:
+    compat.ad.primitive_jvps[_primitive] = _derivative_jvp
 
 
+@no_collection()
 def _transpose(
     cotangents: Sequence[Any],
     *operands: Any,
@@ -441,7 +447,8 @@ def _exchanged(variant: Variant, kind: str, arriving: Pairs, others: Pairs) -> t
     return others, arriving  # w stays, c is the new direction
 
 
-compat.ad.primitive_transposes[derivative_p] = _transpose
+for _primitive in DERIVATIVES:
+    compat.ad.primitive_transposes[_primitive] = _transpose
 
 
 # Dead code: gradients that nothing uses are not computed
@@ -474,6 +481,7 @@ def _drop_unused(used: Sequence[bool], eqn: Any) -> tuple[list[bool], Any]:
     return kept, eqn.replace(invars=invars, outvars=outvars, params=changed)
 
 
-compat.register_dce(derivative_p, _drop_unused)
+for _primitive in DERIVATIVES:
+    compat.register_dce(_primitive, _drop_unused)
 
-__all__ = ["bind_adjoint", "bind_variant", "derivative_p", "known_integers", "launch_of_derivative"]
+__all__ = ["DERIVATIVES", "bind_adjoint", "bind_variant", "known_integers", "launch_of_derivative"]

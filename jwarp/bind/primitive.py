@@ -16,6 +16,7 @@ from jwarp.bind.devices import architectures
 from jwarp.bind.register import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
 from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
 from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.collector import no_collection
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.batch import Batch
@@ -23,6 +24,7 @@ from jwarp.launching.batch_to_threads import spread_launch
 from jwarp.launching.descriptor import Descriptor, descriptor_of, encode
 from jwarp.launching.geometry import MAX_EXTENT
 from jwarp.launching.lanes import with_lanes
+from jwarp.launching.own_elements import with_own_elements
 from jwarp.launching.program import GeneratedProgram, Program
 from jwarp.launching.sizes import Symbolic, are_known
 from jwarp.wire import Role
@@ -39,6 +41,15 @@ Shapes = tuple[tuple[int, ...], ...]
 # Sizes in `launch`, `zeros` and `batch` may be symbolic while a function is exported.
 launch_p = compat.Primitive("jwarp_launch")
 launch_p.multiple_results = True
+# The same of launches that XLA may cut into pieces: `sharding` lowers it.
+cut_launch_p = compat.Primitive("jwarp_cut_launch")
+cut_launch_p.multiple_results = True
+LAUNCHES = (launch_p, cut_launch_p)
+
+
+def launch_primitive(launch: Descriptor) -> compat.Primitive:
+    """The primitive that a launch is bound as."""
+    return cut_launch_p if launch.is_cut else launch_p
 
 
 def bind(
@@ -51,7 +62,7 @@ def bind(
 ) -> list[Any]:
     """One launch without batch axes; the results in order of the kernel's parameters."""
     params = _unbatched(launch, zeros, differentiable, side_effect)
-    return launch_p.bind(*compat.placed_alike(operands), **params)
+    return launch_primitive(launch).bind(*compat.placed_alike(operands), **params)
 
 
 def _unbatched(launch: Descriptor, zeros: Shapes, differentiable: bool, side_effect: bool) -> dict[str, Any]:
@@ -68,7 +79,7 @@ def eager(
     launch: Descriptor[GeneratedProgram], zeros: Shapes, *, differentiable: bool = True, side_effect: bool = False
 ) -> Callable[..., list[Any]]:
     """The function of concrete operands that `bind` runs, for who calls it again and again."""
-    return reporting(jitted(launch_p, _unbatched(launch, zeros, differentiable, side_effect)))
+    return reporting(jitted(launch_primitive(launch), _unbatched(launch, zeros, differentiable, side_effect)))
 
 
 def reporting(compiled: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
@@ -123,9 +134,10 @@ def _jit(primitive: compat.Primitive, params: dict[str, Any]) -> Callable[..., l
     def run(*operands: Any) -> list[Any]:
         return primitive.bind(*operands, **params)
 
+    program = params["launch"].program
     # Shown by JAX's profiler and compile log.
-    run.__name__ = params["launch"].program.name
-    return jax.jit(run)
+    run.__name__ = program.name
+    return jax.jit(compat.single_operation(run, f"{_shown_name(program)}, {program.span}"))
 
 
 def run_eagerly(primitive: compat.Primitive, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -139,9 +151,8 @@ def run_eagerly(primitive: compat.Primitive, operands: Sequence[Any], params: di
         raise _as_runtime_error(error) from None
 
 
-@launch_p.def_impl
-def _run_eagerly(*operands: Any, **params: Any) -> list[Any]:
-    return run_eagerly(launch_p, operands, params)
+for _primitive in LAUNCHES:
+    _primitive.def_impl(lambda *operands, _own=_primitive, **params: run_eagerly(_own, operands, params))
 
 
 # Types
@@ -152,7 +163,6 @@ def core_extents(avals: Sequence[Any], launch: Descriptor, zeros: Shapes, batch:
     return launch.extents([a.shape[sum(mask) :] for a, mask in zip(avals, batch.operands, strict=True)], zeros)
 
 
-@launch_p.def_effectful_abstract_eval
 def _abstract_eval(
     *avals: Any, launch: Descriptor[GeneratedProgram], zeros: Shapes, batch: Batch, **_: Any
 ) -> tuple[list[Any], set[Any]]:
@@ -164,6 +174,10 @@ def _abstract_eval(
     if 0 not in batch.extents:
         program.check(launch.geometry, extents)
     return result_avals(avals, launch, extents, batch), {compat.print_effect} if program.lasts else set()
+
+
+for _primitive in LAUNCHES:
+    _primitive.def_effectful_abstract_eval(_abstract_eval)
 
 
 def result_avals(avals: Sequence[Any], launch: Descriptor, extents: Extents, batch: Batch) -> list[Any]:
@@ -220,12 +234,14 @@ def batched_operands(
     return moved, batch.wider(size, present)
 
 
-add_batching(launch_p)
+for _primitive in LAUNCHES:
+    add_batching(_primitive)
 
 
 # Lowering
 
 
+@no_collection()
 def _lower_cpu(
     ctx: Any,
     *operands: Any,
@@ -270,7 +286,8 @@ def lower_cuda(
     if is_empty(launch, batch):
         return lower_nothing(ctx, *operands, launch=launch)
     extents = core_extents(ctx.avals_in, launch, zeros, batch)
-    version = program.gpu_version(geometry, extents, flat=not batch.extents)
+    program = with_own_elements(launch, extents, batch.results)
+    version = program.gpu_version(geometry, extents, batch.extents)
     code = program.gpu_code(version, geometry, launch.block_dim, architectures(program.settings.cuda_arch))
     ctx, operands = lower_variables(ctx, operands, launch, batch.extents)
     # Who may fail is waited for, and so is no part of a CUDA graph.
@@ -290,6 +307,7 @@ def lower_cuda(
             per_sm=np.int64(code.image.per_sm),
             grid=np.array(code.grid, np.int64),
             failures=code.failure_text,
+            **({"heap": np.int64(code.image.heap)} if code.image.heap else {}),
         )
     return compat.kept_apart(results)
 

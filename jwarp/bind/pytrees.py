@@ -47,7 +47,7 @@ class _Anything(Memory):
     def lend(self, view: View) -> Any:
         return self.read(view)
 
-    def will_write(self) -> None:
+    def _save(self) -> None:
         """Nothing is written."""
 
 

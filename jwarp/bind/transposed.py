@@ -16,22 +16,14 @@ from jwarp.autodiff.tile_rules import derivative_reads
 from jwarp.bind import compat
 from jwarp.bind.derivatives import bind_variant, known_integers
 from jwarp.bind.devices import may_have_gpu
-from jwarp.bind.primitive import Shapes, core_extents, launch_p
+from jwarp.bind.primitive import LAUNCHES, Shapes, core_extents
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
-from jwarp.launching.derive import (
-    Source,
-    Variant,
-    derive,
-    gatherable,
-    is_alone,
-    may_coincide,
-    meetings,
-    refuse_race,
-    switched_off,
-)
+from jwarp.launching.derive import derive, switched_off
+from jwarp.launching.derived import Source, Variant
 from jwarp.launching.descriptor import Descriptor
+from jwarp.launching.meetings import gatherable, is_alone, may_coincide, meetings, refuse_race
 from jwarp.launching.program import GeneratedProgram
 from jwarp.passes.simplify import simplify
 from jwarp.wire import Role
@@ -119,7 +111,10 @@ def _refuse_nonlinear(program: GeneratedProgram, wanted: Numbers, outputs: Numbe
 def _unknown_winner(program: GeneratedProgram, variant: Variant) -> NotDifferentiableError:
     """The adjoint of a linear kernel reads values where those that threads store may meet, to see which one stayed."""
     met = meetings(program, repeated=variant.repeated)
-    names = " and ".join(f"'{program.kernel.params[p].name}'" for p in sorted(met.told | met.untold)) or "an output"
+    names = (
+        " and ".join(f"'{program.kernel.params[p].name}'" for p in sorted(met.told | met.untold | met.agreed))
+        or "an output"
+    )
     return NotDifferentiableError(
         f"kernel '{program.name}' was to be transposed, and several threads may store to one element of {names}: only "
         "its values tell which one stays, and a transpose has none",
@@ -137,4 +132,5 @@ def _refusal(program: GeneratedProgram, params: Numbers, fault: Fault) -> NotDif
     )
 
 
-compat.ad.primitive_transposes[launch_p] = _transpose_launch
+for _primitive in LAUNCHES:
+    compat.ad.primitive_transposes[_primitive] = _transpose_launch

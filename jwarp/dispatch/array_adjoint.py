@@ -9,8 +9,9 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, submit
-from jwarp.dispatch.array_reversal import WayBack, read_params
-from jwarp.dispatch.arrays import ArrayLaunch, matched_values, read_block_dim
+from jwarp.arrays.making import check_writable
+from jwarp.dispatch.array_reversal import way_back
+from jwarp.dispatch.arrays import ArrayLaunch, read_block_dim
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
@@ -18,10 +19,14 @@ from jwarp.launching.derive import switched_off
 
 
 def will_change(arrays: Iterable[array]) -> None:
-    """Tell the memory of arrays that they are about to be written."""
+    """Tell the memory of arrays that they are about to be written.
+
+    Raises:
+        LaunchError: JAX traces a function.
+    """
     for memory in {id(a.memory): a.memory for a in arrays}.values():
-        memory.version += 1
-        if memory.keepers:
+        check_writable(memory)
+        if memory.is_watched:
             memory.will_write()
 
 
@@ -37,23 +42,23 @@ class ArrayAdjoint(Command):
     """
 
     def __init__(self, launch: ArrayLaunch, given: Sequence[Any]):
-        self.kernel, self.back = launch.kernel, WayBack(launch)
+        self.kernel, self.back, self.values = launch.kernel, way_back(launch), launch.values
         self.into: dict[int, array] = {}
         for p, own in enumerate(given):
-            if own is not None and p in self.back.of and self._fits(p, own):
+            if own is not None and p in self.back.arrays and self._fits(p, own):
                 self.into[self.back.same.get(p, p)] = own
         self.is_given = frozenset(self.into)
         for p in self.back.floats:
-            grad = self.back.of[p].grad
+            grad = self.values[p].grad
             if p not in self.into and grad is not None:
                 self.into[p] = grad
         self.moving = tuple(p for p in self.back.floats if p in self.into)
         if self.moving and not self.kernel.enable_backward:
             raise switched_off(self.back.program, self.moving[0])
-        self.reversal = self.back.reversal(self.moving)
+        self.reversal = self.back.reversal(self.moving, self.values)
 
     def _fits(self, p: int, own: Any) -> bool:
-        param, a = self.kernel.params[p], self.back.of[p]
+        param, a = self.kernel.params[p], self.values[p]
         where = f"kernel '{self.kernel.name}', adjoint of '{param.name}'"
         if not isinstance(own, array):
             raise KernelTypeError(f"{where}: expected an array as the launch has one, got {type(own).__name__}")
@@ -74,20 +79,19 @@ class ArrayAdjoint(Command):
     def run(self) -> None:
         if self.reversal is None:
             return
-        back, reads = self.back, self.reversal.reads
-        contents = [
-            None if p not in reads else back.of[p].host() if p in back.of else back.number(p)
-            for p in range(len(back.values))
-        ]
+        back, values = self.back, self.values
+        contents: list[np.ndarray | None] = [None] * len(values)
+        for p in self.reversal.reads:
+            contents[p] = values[p].host() if p in back.arrays else back.number(p, values[p])
         will_change(self.gradients)
-        stays = {p for p in self.is_given if p in back.written and p not in read_params(back.program)}
-        cotangents: list[np.ndarray | None] = [None] * len(back.values)
+        stays = {p for p in self.is_given if p in back.written and p not in back.read}
+        cotangents: list[np.ndarray | None] = [None] * len(values)
         for p, own in self.into.items():
             cotangents[p] = own.host().copy() if p in stays and not self._is_grad(p) else own.host()
         self.reversal(contents, cotangents)
 
     def _is_grad(self, p: int) -> bool:
-        grad = self.back.of[p].grad
+        grad = self.values[p].grad
         return grad is not None and grad.memory is self.into[p].memory and grad.layout == self.into[p].layout
 
 
@@ -111,6 +115,15 @@ def read_adjoint(
     """The command that the arguments of an adjoint launch describe."""
     dims = geometry.read_dim(dim, kernel.name)
     launch = ArrayLaunch(kernel, dims, inputs, outputs, read_block_dim(block_dim, kernel.name))
+    return adjoint_of(launch, asked_gradients(kernel, inputs, adj_inputs, adj_outputs))
+
+
+def asked_gradients(kernel: Kernel, inputs: Any, adj_inputs: Any, adj_outputs: Any) -> list[Any]:
+    """The gradient that is given for each parameter as it is written, None for the array's own.
+
+    Raises:
+        LaunchError: they are no lists, or too long.
+    """
     count = len(inputs) if not isinstance(inputs, dict) else 0
     asked: list[Any] = [None] * len(kernel.signature)
     if isinstance(adj_inputs, dict) or isinstance(adj_outputs, dict):
@@ -126,6 +139,12 @@ def read_adjoint(
                     hint="there is one for each parameter, None for the array's own grad",
                 )
             asked[first + k] = own
+    return asked
+
+
+def adjoint_of(launch: ArrayLaunch, asked: Sequence[Any]) -> ArrayAdjoint:
+    """The adjoint of a launch, given a gradient, or None, for each parameter as it is written."""
+    kernel = launch.kernel
     parts = [
         leaf for argument, own in zip(kernel.signature, asked, strict=True) for leaf in _leaves(kernel, argument, own)
     ]
@@ -134,9 +153,14 @@ def read_adjoint(
 
 def _leaves(kernel: Kernel, argument: Any, own: Any) -> list[Any]:
     group = kernel.groups[kernel.signature.index(argument)]
+    if argument.is_value and isinstance(own, array):
+        raise KernelTypeError(
+            f"kernel '{kernel.name}', adjoint of '{argument.name}': a number has no gradient in an array",
+            hint="pass the number in an array of one element; wp.jax_kernel has gradients of numbers",
+        )
     if own is None or (argument.is_value and len(group) == 1):
         return [None] * len(group)
     return grouping.flatten(kernel.name, argument.name, argument.type, own)
 
 
-__all__ = ["ArrayAdjoint", "launch_adjoint", "matched_values", "read_adjoint", "will_change"]
+__all__ = ["ArrayAdjoint", "adjoint_of", "asked_gradients", "launch_adjoint", "will_change"]

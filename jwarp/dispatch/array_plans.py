@@ -8,24 +8,22 @@ import weakref
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-import numpy as np
-
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import listeners
 from jwarp.arrays.memory import Memory
 from jwarp.arrays.struct_array import StructArray
-from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.config import config
 from jwarp.dispatch import eager
+from jwarp.dispatch.array_shapes import NUMPY_NUMBERS, converter
 from jwarp.dispatch.host import Forward
 from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.ir.nodes import Param
 from jwarp.types import CompositeValue, Struct, indexedarray
 
 # Launches that an array keeps, the first one that they are given.
 MAX_LAUNCHES = 16
+# After so many launches that begin with arrays of some memory, those that come again are made ready for their arrays.
+MIN_USES = 8
 _SEEN = "seen"
 
 Number = tuple[Any, eager.Convert]  # the array of shape () that the launch reads, and what makes its content
@@ -66,29 +64,27 @@ class Repeated:
 
     def run(self, numbers: Sequence[Any]) -> bool:
         """Run it with these numbers; False where a number needs a closer look, and then nothing has run."""
-        if self._native is None:
+        native = self._native
+        if native is None:
             return False
         if not numbers:
-            self._replay()
+            self._replay(native)
             return True
         with self._lock:
-            for (place, convert), given in zip(self._numbers, numbers, strict=True):
+            for (place, convert), given in zip(self._numbers, numbers):  # noqa: B905 strict costs as much as the rest
                 made = convert(given)
                 if made is None:
                     return False
                 place[()] = made
-            self._replay()
+            self._replay(native)
         return True
 
-    def _replay(self) -> None:
+    def _replay(self, native: Callable[[], Any]) -> None:
         for known in self._written:
             memory = known()
-            if memory is not None:
-                memory.version += 1
-                if memory.keepers:
-                    memory.will_write()
-        assert self._native is not None
-        self._native()
+            if memory is not None and memory.is_watched:
+                memory.will_write()
+        native()
 
 
 def key_of(
@@ -119,10 +115,7 @@ def key_of(
     return tuple([part.token if type(part) is array else part for part in parts]), first, numbers
 
 
-_NUMBERS = {
-    float, int, bool, np.float32, np.float64, np.float16,
-    *(np.dtype(f"{sign}{size}").type for sign in "iu" for size in (1, 2, 4, 8)),
-}  # fmt: skip
+_NUMBERS = {float, int, bool, *NUMPY_NUMBERS}
 
 
 def _add(value: Any, parts: list[Any], numbers: list[Any]) -> bool:
@@ -153,65 +146,43 @@ def _add(value: Any, parts: list[Any], numbers: list[Any]) -> bool:
     return True
 
 
-def _converter(param: Param, value: Any) -> eager.Convert | None:
-    """What makes the number that a parameter is given anew; None where that needs a closer look."""
-    if type(value) in (float, int, bool):
-        return eager.converter(param, type(value))
-    is_same = value.dtype == param.dtype.dtype and np.shape(value) == getattr(param.type, "components", ())
-    return _itself if is_same else None
-
-
-def _itself(value: Any) -> Any:
-    return value
-
-
-def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any) -> bool:
+def repeated(kernel: Kernel, dim: Any, values: Sequence[Any], block_dim: Any) -> bool:
     """Repeat a launch, if it has been made ready for these very arrays: whether it has run."""
-    if not listeners.idle or type(inputs) not in _LISTS:
+    key, memory, numbers = key_of(kernel, dim, values, block_dim)
+    if memory is None or memory.plans is None:
         return False
-    if outputs is None or outputs == []:
-        values = inputs
-    elif type(outputs) in _LISTS:
-        values = [*inputs, *outputs]
-    else:
-        return False
-    try:
-        key, memory, numbers = key_of(kernel, dim, values, block_dim)
-        if memory is None or memory.plans is None:
-            return False
-        plan = memory.plans.get(key)
-    except (TypeError, AttributeError):  # what cannot be hashed, or an annotation
-        return False
+    plan = memory.plans.get(key)
     if plan is None or plan.settings is not config.settings or plan.changes != options.changes:
         return False
-    return is_not_tracing() and plan.run(numbers)
+    return bool(plan.run(numbers))
 
 
-_LISTS = (list, tuple)
-
-
-def is_seen(kernel: Kernel, key: Hashable) -> bool:
-    """Whether a launch has been run once on the same arrays."""
-    return kernel.plans.get(key) is _SEEN
-
-
-def see(kernel: Kernel, key: Hashable) -> None:
-    """Note that a launch has been run."""
+def is_due(kernel: Kernel, dim: Any, values: Sequence[Any], block_dim: Any, leaves: Sequence[Any]) -> bool:
+    """Whether a launch has been run so often that it is to be made ready for its arrays: that pays off later."""
+    first = next((x.memory for x in leaves if type(x) is array), None)
+    if first is None:
+        return False
+    first.uses += 1
+    if first.uses <= MIN_USES:
+        return False
+    key, memory, _ = key_of(kernel, dim, values, block_dim)
+    if memory is None:
+        return False
+    if kernel.plans.get(key) is _SEEN:
+        return True
     kernel.plans.keep(key, _SEEN)
+    return False
 
 
-def keep(kernel: Kernel, key: Hashable, memory: Memory, command: Any) -> None:
-    """Let a launch be repeated that is run a second time on the same arrays."""
-    if not is_seen(kernel, key):
-        see(kernel, key)
-        return
+def keep(key: Hashable, memory: Memory, command: Any) -> None:
+    """Let a launch be repeated on its arrays."""
     ready = command.prepared
     if type(ready) is not Forward:
         return
     numbers: list[Number] = []
     for p, (param, value) in enumerate(zip(command.kernel.params, command.values, strict=True)):
         if type(value) in _NUMBERS or type(value) is CompositeValue:
-            convert = _converter(param, value)
+            convert = converter(param, value)
             if convert is None:
                 return
             numbers.append((ready.run.places[p].array, convert))

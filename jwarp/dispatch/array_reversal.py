@@ -1,60 +1,74 @@
-"""The way back through a launch on arrays that change: what it is for its aliases, numbers and shapes."""
+"""The way back through launches on arrays that change: what it is for their shapes, aliases and numbers."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.caches import PerOwner
+from jwarp.caches import Cache
 from jwarp.dispatch.aliases import identical, refuse_overlaps
 from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.reversal import Reversal, reversal
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir import nodes
+from jwarp.launching.meetings import depends_on_integers
 from jwarp.launching.program import GeneratedProgram
+from jwarp.launching.running import in_one_order
 
 
 class WayBack:
-    """The adjoint of a launch, for any of its arrays.
+    """The adjoint of launches that are alike: of any arrays of the same shapes, which share memory alike.
 
     Attributes:
-        of: The array of each parameter that is one.
+        arrays: The parameters that are given an array.
         same: Parameters that are given the array of another one, and that one.
         floats: The parameters that may have gradients.
+        program: What it goes back through, in which parameters that are one array are one.
+        written: The parameters that this writes to.
 
     Raises:
         LaunchError: arrays overlap, or the kernel has no adjoint on the CPU.
     """
 
     def __init__(self, launch: ArrayLaunch):
-        self.kernel, self.block_dim, self.values = launch.kernel, launch.block_dim, launch.values
-        self.of = {p: a for p, a in enumerate(self.values) if isinstance(a, array)}
+        self.kernel, self.block_dim = launch.kernel, launch.block_dim
+        of = {p: a for p, a in enumerate(launch.values) if isinstance(a, array)}
+        self.arrays = tuple(of)
+        self._plain = launch.program.on_host()
         program, self.geometry = launch.program.on_host(adjoint=True).arranged(launch.dims, launch.block_dim)
         self.same: dict[int, int] = {}
-        if len({id(a.memory) for a in self.of.values()}) < len(self.of):
-            self.same = identical(self.of, program.written)
-            refuse_overlaps(program, self.of, self.same)
+        if len({id(a.memory) for a in of.values()}) < len(of):
+            self.same = identical(of, program.written)
+            refuse_overlaps(program, of, self.same)
         self.program = program.merged(tuple(self.same.items()))
         self.written = self.program.written
-        self.floats = tuple(p for p in self.of if program.params[p].dtype.is_float and p not in self.same)
+        self.floats = tuple(p for p in of if program.params[p].dtype.is_float and p not in self.same)
+        self._extents = tuple(
+            None if not param.is_array else of[p].layout.full_shape if p in of else _nothing(param).shape
+            for p, param in enumerate(program.params)
+        )
+        self._depends_on_integers = depends_on_integers(self.program)
+        self._reversals: Cache[tuple[int, ...], Reversal | None] = Cache("ways back by gradients", 32)
 
-    def reversal(self, moving: tuple[int, ...]) -> Reversal | None:
+    def reversal(self, moving: tuple[int, ...], values: Sequence[Any]) -> Reversal | None:
         """The adjoint for the gradients of these parameters; None where nothing of them is written.
 
         Raises:
             NotDifferentiableError: there is no exact rule, and the gradients that are followed ask for one.
         """
+        if self._depends_on_integers:
+            return self._reversal(moving, values)
+        return self._reversals.made(moving, lambda: self._reversal(moving, values))
+
+    def _reversal(self, moving: tuple[int, ...], values: Sequence[Any]) -> Reversal | None:
         if not any(p in moving for p in self.written):
             return None
-        params = self.program.params
-        shapes = tuple(
-            None if not param.is_array else self.of[p].layout.full_shape if p in self.of else _nothing(param).shape
-            for p, param in enumerate(params)
-        )
-        numbers = [None if p in self.of else self.number(p) for p in range(len(params))]
-        found = reversal(self.program, self.geometry, self.block_dim, shapes, moving, numbers)
+        numbers = [None if p in self.arrays else self.number(p, values[p]) for p in range(len(values))]
+        found = reversal(self.program, self.geometry, self.block_dim, self._extents, moving, numbers)
         if found.program.kernel.order and not self.program.kernel.order and self.program.kernel.block_dim:
             raise NotDifferentiableError(
                 f"kernel `{self.kernel.name}`: threads count in a kernel with tiles, and nobody knows in which order"
@@ -64,34 +78,43 @@ class WayBack:
             )
         return found
 
-    def number(self, p: int) -> np.ndarray:
-        """What was given for a parameter that has no array."""
-        param, value = self.program.params[p], self.values[p]
+    @functools.cached_property
+    def ordered(self) -> GeneratedProgram:
+        """The program of launches whose threads run in the order that those of the adjoint will run in."""
+        return self._plain.running(in_one_order)
+
+    def number(self, p: int, value: Any) -> np.ndarray:
+        """What is given for a parameter that has no array."""
+        param = self.program.params[p]
         if value is None:
             return _nothing(param)
         return np.asarray(value).astype(param.dtype.dtype)
+
+    @functools.cached_property
+    def read_and_stored(self) -> frozenset[Any]:
+        """The parameters that it both reads and stores to; adding to one is neither."""
+        ops = [n for n in nodes.walk(self.program.differentiated.body) if isinstance(n, nodes.Op)]
+        stored = {p for n in ops if not n.row.reads_elements for p in nodes.arrays_changed(n)}
+        return self.read & stored
+
+    @functools.cached_property
+    def read(self) -> frozenset[Any]:
+        """The parameters that it reads; adding to one does not."""
+        ops = (n for n in nodes.walk(self.program.differentiated.body) if isinstance(n, nodes.Op))
+        return frozenset(p for n in ops if not n.row.changes_elements for p in nodes.arrays_read(n))
+
+
+def way_back(launch: ArrayLaunch) -> WayBack:
+    """The way back through a launch, made once for launches that are alike. Raises what `WayBack` raises."""
+    shaped = launch.shaped
+    if shaped is None:
+        return WayBack(launch)
+    if shaped.way is None:
+        shaped.way = WayBack(launch)
+    found: WayBack = shaped.way
+    return found
 
 
 def _nothing(param: nodes.Param) -> np.ndarray:
     """The array without elements that None stands for."""
     return np.zeros((0,) * getattr(param.type, "ndim", 0), param.dtype.dtype)
-
-
-_READ_AND_STORED: PerOwner[GeneratedProgram, str, frozenset[Any]] = PerOwner("arrays read and stored to", "one each")
-
-
-def read_params(program: GeneratedProgram) -> frozenset[Any]:
-    """The parameters that a program reads; adding to one does not."""
-    ops = (n for n in nodes.walk(program.differentiated.body) if isinstance(n, nodes.Op))
-    return frozenset(p for n in ops if not n.row.changes_elements for p in nodes.arrays_read(n))
-
-
-def read_and_stored(program: GeneratedProgram) -> frozenset[Any]:
-    """The parameters that a program both reads and stores to; adding to one is neither."""
-
-    def made() -> frozenset[Any]:
-        ops = [n for n in nodes.walk(program.differentiated.body) if isinstance(n, nodes.Op)]
-        stored = {p for n in ops if not n.row.reads_elements for p in nodes.arrays_changed(n)}
-        return read_params(program) & stored
-
-    return _READ_AND_STORED.of(program).made("forward", made)

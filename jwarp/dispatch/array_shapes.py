@@ -2,108 +2,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
+
+import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.memory import HostMemory
+from jwarp.arrays.struct_array import StructArray
 from jwarp.config import config
-from jwarp.dispatch import array_plans
+from jwarp.dispatch import eager
 from jwarp.dispatch.host import Forward
-from jwarp.dispatch.host_plans import ForwardPlan, forward_plan
+from jwarp.dispatch.host_arrays import Use
 from jwarp.dispatch.ready import Ready
 from jwarp.frontend import options
 from jwarp.frontend.kernel_base import Kernel
-from jwarp.types import CompositeValue
+from jwarp.ir.nodes import Param
+from jwarp.launching.program import Program
+from jwarp.types import CompositeValue, Struct
+
+Convert = Callable[[Any], Any]
+
+# The types of NumPy's numbers.
+NUMPY_NUMBERS = frozenset(
+    {np.float32, np.float64, np.float16, *(np.dtype(f"{sign}{size}").type for sign in "iu" for size in (1, 2, 4, 8))}
+)
 
 
 class Shaped:
-    """A launch, ready for any arrays of the shapes that it was made for, and any numbers of the same types."""
+    """A launch, ready for any arrays of the shapes that it was made for, and any numbers of the same types.
 
-    __slots__ = ("_plan", "changes", "settings")
+    Attributes:
+        program: What it runs.
+        template: What all commands of such launches have in common.
+        way: The way back through such launches, once somebody has asked for it.
+    """
 
-    def __init__(self, plan: ForwardPlan):
-        self._plan = plan
+    __slots__ = ("_converts", "_native", "_written", "changes", "program", "settings", "template", "way")
+
+    def __init__(self, program: Program, template: dict[str, Any]):
+        self.program, self.template = program, template
         self.settings, self.changes = config.settings, options.changes
+        self.way: Any = None
+        self._native: Callable[[list[Any]], None] | None = None
+        self._converts: Sequence[tuple[int, Convert]] = ()
+        self._written: Sequence[int] = program.written
 
-    def run(self, values: Sequence[Any]) -> bool:
-        """Run it; False where a closer look is needed, as at arrays that share memory, and then nothing has run."""
-        if self.settings is not config.settings or self.changes != options.changes:
+    def learn(self, leaves: Sequence[Any], made: Ready) -> None:
+        """Do from now on what a launch does that is `made`, if that may be repeated."""
+        if type(made) is not Forward or len(made.run.places) != len(leaves):
+            return
+        run = made.run
+        if run.program.shadowed or any(place.use not in (Use.READ, Use.IN_OUT) for place in run.places):
+            return
+        converts: list[tuple[int, Convert]] = []
+        for p, (param, place, value) in enumerate(zip(run.program.params, run.places, leaves, strict=True)):
+            if type(value) is array:
+                continue
+            convert = converter(param, value) if value is not None else _always(place.array)
+            if convert is None:
+                return
+            converts.append((p, convert))
+        self._native, self._converts = run.one_call(), tuple(converts)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is still what such a launch does."""
+        return self.settings is config.settings and self.changes == options.changes
+
+    def run(self, leaves: Sequence[Any]) -> bool:
+        """Run it; False where a closer look is needed, and then nothing has run."""
+        if self._native is None:
             return False
-        arrays = [x.host() if type(x) is array else x for x in values]
-        found = self._plan.read(arrays)
-        if found is None:
-            return False
-        for p in self._plan.written:
-            memory = values[p].memory
-            memory.version += 1
-            if memory.keepers:
-                memory.will_write()
-        self._plan.native(found)
+        arrays = [x.host() if type(x) is array else x for x in leaves]
+        for p, convert in self._converts:
+            made = convert(arrays[p])
+            if made is None:
+                return False
+            arrays[p] = np.asarray(made)
+        for p in self._written:
+            written = leaves[p]
+            if written is not None:
+                memory = written.memory
+                if memory.is_watched:
+                    memory.will_write()
+        self._native(arrays)
         return True
 
 
-def key_of(dims: tuple[int, ...], block_dim: int, values: Sequence[Any]) -> Hashable | None:
-    """What must be alike for a launch to be repeated on other arrays; None where a closer look is needed."""
-    parts: list[Any] = ["shapes", dims, block_dim]
+def read(dim: Any, block_dim: Any, values: Sequence[Any]) -> tuple[Hashable | None, list[Any]]:
+    """What must be alike for a launch to be repeated on other arrays, and what it is given, structs taken apart.
+
+    Where a closer look is needed there is no key. It tells arrays apart that share memory in other ways.
+    """
+    if type(dim) is not int:
+        dim = tuple(dim) if type(dim) is list else dim
+        if not (type(dim) is tuple and all(type(n) is int for n in dim)):
+            return None, []
+    parts: list[Any] = ["shapes", dim, block_dim]
+    leaves: list[Any] = []
+    memories: list[HostMemory] = []
+    if not (block_dim is None or type(block_dim) is int) or not _read(values, parts, leaves, memories):
+        return None, leaves
+    if len(set(memories)) < len(memories) or True in [memory.is_exposed for memory in memories]:
+        parts.append(_sharing([x for x in leaves if type(x) is array]))
+    return tuple(parts), leaves
+
+
+def _read(values: Sequence[Any], parts: list[Any], leaves: list[Any], memories: list[HostMemory]) -> bool:
     for value in values:
         kind = type(value)
         if kind is array:
-            if type(getattr(value, "memory", None)) is not HostMemory:
-                return None
-            parts += value.dtype, value.shape
+            memory = getattr(value, "memory", None)
+            if type(memory) is not HostMemory:
+                return False
+            parts.append(value.layout.kind)
+            memories.append(memory)
+            leaves.append(value)
+        elif kind is float or kind is int or kind is bool or value is None or kind in NUMPY_NUMBERS:
+            parts.append(kind)
+            leaves.append(value)
         elif kind is CompositeValue:
             parts += value.kind, value.dtype, value.shape
-        elif kind is float or kind is int or kind is bool:
+            leaves.append(value)
+        elif kind is StructArray:
+            parts.append(value.dtype)
+            if not _read(list(value.leaves()), parts, leaves, memories):
+                return False
+        elif isinstance(value, Struct):
             parts.append(kind)
+            if not _read([getattr(value, name) for name in kind.fields], parts, leaves, memories):
+                return False
         else:
-            return None
-    return tuple(parts)
+            return False
+    return True
 
 
-def on_others(kernel: Kernel, dims: tuple[int, ...], dim: Any, inputs: Any, outputs: Any, block: Any) -> bool:
-    """Run a launch of a kernel without structs on arrays that it has not seen, but their shapes: whether it has run.
+def _sharing(arrays: Sequence[array]) -> tuple[Any, ...]:
+    """How arrays share memory: the distance of each two whose bytes overlap, and which are read-only."""
+    found: list[Any] = []
+    spans: list[tuple[int, int, int]] = []
+    for k, a in enumerate(arrays):
+        memory = a.memory
+        assert isinstance(memory, HostMemory)
+        low, high = a.layout.bounds
+        low, high, first = memory.start + low, memory.start + high, memory.start + a.layout.offset
+        for j, (other_low, other_high, other) in enumerate(spans):
+            if low < other_high and other_low < high:
+                found.append((j, k, first - other))
+        spans.append((low, high, first))
+        if not memory.buffer.flags.writeable:
+            found.append(k)
+    return tuple(found)
 
-    `dims` is what `dim` was read as. Arrays that come back are left to be made ready for a launch of their own, which
-    costs less.
-    """
-    if type(inputs) not in _LISTS or not (outputs is None or type(outputs) in _LISTS):
-        return False
-    values = [*inputs, *outputs] if outputs else inputs
-    key = key_of(dims, block or 1, values)
+
+def known(kernel: Kernel, key: Hashable | None) -> Shaped | None:
+    """The launch of a key, if one has been kept."""
     found = None if key is None else kernel.plans.get(key)
-    if found is None:
-        return False
-    own, memory, _ = array_plans.key_of(kernel, dim, values, block)
-    if memory is None or array_plans.is_seen(kernel, own):
-        return False
-    array_plans.see(kernel, own)
-    return found.run(values)
+    return found if found is not None and found.holds else None
 
 
-_LISTS = (list, tuple)
+def _always(given: np.ndarray) -> Convert:
+    return lambda _: given
 
 
-def repeated(kernel: Kernel, key: Hashable | None, values: Sequence[Any]) -> bool:
-    """Run a launch, if one of the same key has been kept: whether it has run."""
-    if key is None:
-        return False
-    found = kernel.plans.get(key)
-    return found is not None and found.run(values)
+def converter(param: Param, value: Any) -> Convert | None:
+    """What makes the array that a launch reads of a number that is given; None where that needs a closer look."""
+    if type(value) in (float, int, bool):
+        return eager.converter(param, type(value))
+    is_same = value.dtype == param.dtype.dtype and np.shape(value) == getattr(param.type, "components", ())
+    return _itself if is_same else None
 
 
-def keep(kernel: Kernel, key: Hashable | None, made: Ready, written: Sequence[int], values: Sequence[Any]) -> None:
-    """Let a launch be repeated on other arrays."""
-    if key is None or type(made) is not Forward or len(made.run.places) != len(values):
-        return
-    places = made.run.places
-    given = [place.array if type(x) in _MEMORY else x for x, place in zip(values, places, strict=True)]
-    plan = forward_plan(made.run, written, given, None)
-    if plan is not None:
-        shaped = Shaped(plan)
-        kernel.plans.keep(key, shaped)
-        kernel.plans.replace(key, shaped)  # of one that was made under other settings
-
-
-# What is given to the launch as it is: the elements of an array, and the numbers of a vector.
-_MEMORY = (array, CompositeValue)
+def _itself(value: Any) -> Any:
+    return value

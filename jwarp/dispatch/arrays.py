@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,12 +12,14 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
+from jwarp.arrays.making import check_writable
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.config import config
 from jwarp.dispatch import array_plans, array_shapes, checks, route
+from jwarp.dispatch.aliases import UNORDERED, overlap_error, reads_first
 from jwarp.dispatch.array_traced import run_traced
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.host import Forward
@@ -28,7 +32,7 @@ from jwarp.ir.nodes import Param
 from jwarp.launching import arguments, geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.program import Program, program_of
-from jwarp.types import Struct, array_of, indexedarray, is_outdated
+from jwarp.types import Struct, array_of, indexedarray, renewed
 from jwarp.wire import Role
 
 
@@ -66,25 +70,22 @@ class ArrayLaunch(Command):
         program: What runs; `before` of a recorder may set another one.
         dims: The extents as they were given.
         block_dim: Threads of a block.
-        given: What is given for each parameter as it is written.
         values: What is given for each parameter of the IR, where structs are taken apart: arrays, numbers, None.
         inputs, outputs: As they were given, None for no outputs.
     """
 
     adjoint = False
+    prepared: Ready | None = None
+    memories: tuple[Memory, ...] = ()
+    shaped: array_shapes.Shaped | None = None  # what it repeats on other arrays
+    _made_of: Program | None = None
 
     def __init__(self, kernel: Kernel, dims: tuple[int, ...], inputs: Any, outputs: Any, block_dim: int | None):
         self.kernel, self.dims, self.block_dim = kernel, dims, block_dim or 1
-        self.prepared: Ready | None = None
-        self.memories: tuple[Memory, ...] = ()
-        self._native: Callable[[], Any] = self.run
-        self._made_of: Program | None = None
-        self._geometry: tuple[Any, ...] = ()
         self.inputs, self.outputs = inputs, outputs
         self.program: Program = _program(kernel)
         self._plain = self.program
-        self.given = matched_values(kernel, inputs, outputs)
-        self.values = tuple(
+        self.values: Sequence[Any] = tuple(
             leaf
             for parameter, value in zip(kernel.signature, self.given, strict=True)
             for leaf in grouping.flatten(kernel.name, parameter.name, parameter.type, value)
@@ -100,8 +101,26 @@ class ArrayLaunch(Command):
                     hint="pass wp.array(x), which is a copy, or launch on JAX arrays only: new ones come back",
                 )
 
-    def call(self, read: Callable[[array], Any]) -> Call:
-        """The launch on what `read` gives for each array.
+    @classmethod
+    def again(cls, shaped: array_shapes.Shaped, leaves: Sequence[Any], inputs: Any, outputs: Any) -> ArrayLaunch:
+        """A launch like one that has been checked, on other arrays."""
+        made = object.__new__(cls)
+        made.__dict__.update(shaped.template, shaped=shaped, values=leaves, inputs=inputs, outputs=outputs)
+        return made
+
+    @property
+    def template(self) -> dict[str, Any]:
+        """What it has in common with all launches that repeat it on other arrays."""
+        names = "kernel", "dims", "block_dim", "program", "_plain"
+        return {name: self.__dict__[name] for name in names}
+
+    @functools.cached_property
+    def given(self) -> tuple[Any, ...]:
+        """What is given for each parameter as it is written."""
+        return matched_values(self.kernel, self.inputs, self.outputs)
+
+    def call(self, read: Callable[[array], Any], copied: frozenset[int] = frozenset()) -> Call:
+        """The launch on what `read` gives for each array; those of the parameters `copied` are copied before.
 
         Raises:
             KernelTypeError, LaunchError: a value does not fit.
@@ -121,6 +140,7 @@ class ArrayLaunch(Command):
             self.block_dim,
             is_named=True,
             is_shared=True,
+            copied=copied,
             differentiable=kernel.enable_backward,
         )
 
@@ -128,18 +148,32 @@ class ArrayLaunch(Command):
         """Save the content of what it writes where someone keeps it."""
         for p in self.program.written:
             value = self.values[p]
-            if type(value) is array:
-                value.memory.version += 1
-                if value.memory.keepers:
-                    value.memory.will_write()
+            if type(value) is array and value.memory.is_watched:
+                value.memory.will_write()
 
     def ready(self) -> Ready:
-        """The launch on the arrays of this computer's memory, ready to run."""
-        try:
-            return route.ready(self.call(host_of))
-        except OverlapError as error:
-            made = [x.memory.made_at for p in error.params if type(x := self.values[p]) is array]
-            raise LaunchError(f"{error.diagnostic.message}: {' and '.join(made)}", hint=error.diagnostic.hint) from None
+        """The launch on the arrays of this computer's memory, ready to run.
+
+        Of arrays that overlap, those that are only read are copied before each launch, if that is what threads see.
+        """
+        copied: frozenset[int] = frozenset()
+        while True:
+            try:
+                return route.ready(self.call(host_of, copied))
+            except OverlapError as error:
+                written, *others = error.params
+                if not others or others[0] in self.program.written or not reads_first(self.kernel, others[0], written):
+                    raise self._overlap(error) from None
+                copied |= {others[0]}
+
+    def _overlap(self, error: OverlapError) -> LaunchError:
+        """The error for arrays that overlap, with where they were made."""
+        of = {p: x for p in error.params if type(x := self.values[p]) is array}
+        if len(error.params) > 1 and len(of) == len(error.params):
+            p, q = error.params
+            return overlap_error(self.program, of, p, q, *UNORDERED[q in self.program.written])
+        made = " and ".join(dict.fromkeys(x.memory.made_at for x in of.values()))
+        return LaunchError(f"{error.diagnostic.message}: {made}", hint=error.diagnostic.hint)
 
     def prepare(self) -> None:
         """Check and compile it now, and keep that for `run`."""
@@ -150,67 +184,108 @@ class ArrayLaunch(Command):
         arrays = [x.memory for p in self.program.written if type(x := self.values[p]) is array]
         self.memories = tuple(dict.fromkeys(arrays))
         self._made_of = self.program
-        self._native = made.run.native if isinstance(made, Forward) else made
-        self._geometry = tuple(value for value in self.given if hasattr(value, "_seen"))
 
-    @property
-    def has_geometry(self) -> bool:
-        """Whether a grid, tree or mesh is among what it was prepared with."""
-        return bool(self._geometry)
+    @functools.cached_property
+    def geometry(self) -> tuple[int, ...]:
+        """The parameters as they are written that a grid, tree or mesh was given for."""
+        return tuple(u for u, value in enumerate(self.given) if hasattr(value, "_seen"))
 
-    def refuse_outdated(self) -> None:
-        """Raise a LaunchError if a grid, tree or mesh has changed since it was prepared."""
-        if self._geometry and any(map(is_outdated, self._geometry)):
-            raise LaunchError(
-                f"kernel '{self.kernel.name}': a grid, tree or mesh that was recorded has been built, refitted or"
-                " changed since",
-                hint="make the record or the capture anew, or launch without one",
-            )
+    def renew(self) -> None:
+        """Look at grids, trees and meshes as they are now, where they have changed since it was prepared."""
+        found = {u: made for u in self.geometry if (made := renewed(self.given[u])) is not None}
+        if found and not self.change(found):
+            self._set(found)
+            self.prepare()
 
-    def replay(self) -> None:
-        """Run it as it was prepared."""
-        if not is_not_tracing():
-            self.ready()  # which refuses arrays of this computer's memory
-        self.refuse_outdated()
-        for memory in self.memories:
-            memory.version += 1
-            if memory.keepers:
-                memory.will_write()
-        try:
-            self._native()
-        except ValueError as error:
-            raise LaunchError(f"kernel '{self.kernel.name}': {error}", hint="make the record anew") from None
-
-    def change(self, given: Mapping[int, Any]) -> bool:
-        """Take other numbers for some parameters as they are written; False where all is to be made anew."""
-        if self.prepared is None:
-            return False
+    def _set(self, given: Mapping[int, Any]) -> dict[int, Any]:
+        """Take other values for some parameters as they are written, by those of the IR."""
         parts: dict[int, Any] = {}
         for u, value in given.items():
             parameter = self.kernel.signature[u]
             leaves = grouping.flatten(self.kernel.name, parameter.name, parameter.type, value)
             parts.update(zip(self.kernel.groups[u], leaves, strict=True))
-        if not self.prepared.change(parts):
-            return False
-        if isinstance(self.prepared, Forward):
-            self._native = self.prepared.run.native
-        self.given = tuple(given.get(u, value) for u, value in enumerate(self.given))
+        self.__dict__["given"] = tuple(given.get(u, value) for u, value in enumerate(self.given))
         self.values = tuple(parts.get(p, value) for p, value in enumerate(self.values))
+        return parts
+
+    def replay(self) -> None:
+        """Run it as it was prepared."""
+        self.replayer()()
+
+    def replayer(self) -> Callable[[], None]:
+        """What runs it as it was prepared: a function that has all at hand, as this is what a record costs."""
+        native, memories, geometry = self.native, self.memories, self.geometry
+
+        def replay() -> None:
+            nonlocal native
+            if not is_not_tracing():
+                for memory in memories:
+                    check_writable(memory)
+                self.ready()  # which refuses what is left
+            if geometry:
+                self.renew()
+                native = self.native
+            for memory in memories:
+                if memory.is_watched:
+                    memory.will_write()
+            try:
+                native()
+            except ValueError as error:
+                raise LaunchError(f"kernel '{self.kernel.name}': {error}", hint="make the record anew") from None
+
+        return replay
+
+    @property
+    def native(self) -> Callable[[], Any]:
+        """What runs it as it was prepared."""
+        made = self.prepared
+        return made.run.native if isinstance(made, Forward) else made or self.run
+
+    def change(self, given: Mapping[int, Any]) -> bool:
+        """Take other values for some parameters as they are written; False where all is to be made anew."""
+        if self.prepared is None:
+            return False
+        before = self.given, self.values
+        if not self.prepared.change(self._set(given)):
+            self.__dict__["given"], self.values = before
+            return False
         return True
 
     def run(self) -> None:
         if self.prepared is not None and self._made_of is self.program and is_not_tracing():
             return self.replay()
+        shaped = self.shaped
+        if shaped is not None and shaped.program is self.program and is_not_tracing() and shaped.run(self.values):
+            return None
         if self.is_functional:
             return run_traced(self.kernel, self.program, self.dims, self.block_dim, self.values)
-        is_plain = self.program is self._plain
-        key = array_shapes.key_of(self.dims, self.block_dim, self.values) if is_plain else None
-        if array_shapes.repeated(self.kernel, key, self.values):
-            return
+        # Of the program that runs, as `before` of a recorder may have set another one.
+        key, leaves = array_shapes.read(self.dims, self.block_dim, self.values)
+        known = array_shapes.known(self.kernel, (key, id(self.program)))
+        if known is not None and known.program is self.program and known.run(leaves):
+            return None
         made = self.ready()
         self.will_write()
         made()
-        array_shapes.keep(self.kernel, key, made, self.program.written, self.values)
+        self._learn(made)
+        if key is not None:
+            self.kernel.plans.replace((key, id(self.program)), self.shaped)
+        return None
+
+    def _learn(self, made: Ready | None) -> array_shapes.Shaped:
+        """What repeats it on other arrays."""
+        self.shaped = array_shapes.Shaped(self.program, self.template)
+        if made is not None:
+            self.shaped.learn(self.values, made)
+        return self.shaped
+
+    def repeater(self) -> array_shapes.Shaped:
+        """What repeats it on other arrays, as it is without what a recorder asked for."""
+        if self.shaped is not None and self.shaped.program is self._plain:
+            return self.shaped
+        is_plain = self.program is self._plain
+        self.program = self._plain
+        return self._learn(self.prepared if is_plain else None)
 
     @property
     def is_functional(self) -> bool:
@@ -281,6 +356,39 @@ def matched_values(kernel: Kernel, inputs: Any, outputs: Any) -> tuple[Any, ...]
     return arguments.match(kernel.name, kernel.signature, (), inputs, () if outputs is None else outputs).values
 
 
+def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, record_tape: bool) -> bool:
+    """Run a launch like one that has been checked, on these arrays or on others: whether it has run."""
+    is_told = not listeners.idle
+    if is_told:
+        if listeners.capture is not None:
+            return False
+        is_told = record_tape
+    if not (type(inputs) in _LISTS and is_not_tracing()):
+        return False
+    if outputs is None or outputs == []:
+        values = inputs
+    elif type(outputs) in _LISTS:
+        values = [*inputs, *outputs]
+    else:
+        return False
+    try:
+        if not is_told and array_plans.repeated(kernel, dim, values, block_dim):
+            return True
+        key, leaves = array_shapes.read(dim, block_dim, values)
+        shaped = array_shapes.known(kernel, key)
+    except (TypeError, AttributeError):  # what cannot be hashed, or is no kernel
+        return False
+    if shaped is None:
+        return False
+    if is_told:
+        submit(ArrayLaunch.again(shaped, leaves, inputs, outputs))
+        return True
+    return not array_plans.is_due(kernel, dim, values, block_dim, leaves) and shaped.run(leaves)
+
+
+_LISTS = (list, tuple)
+
+
 def launch(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, record_tape: bool) -> None:
     """Run a launch on arrays that change.
 
@@ -288,27 +396,24 @@ def launch(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, 
         KernelTypeError, LaunchError: an argument or `dim` does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
+    if repeated(kernel, dim, inputs, outputs, block_dim, record_tape):  # an instance of a generic kernel
+        return None
     dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
-    is_plain = listeners.idle and is_not_tracing()
-    if is_plain and array_shapes.on_others(kernel, dims, dim, inputs, outputs, block_dim):
-        return None
     command = ArrayLaunch(kernel, dims, inputs, outputs, block)
-    if not is_plain:
+    if command.is_functional or listeners.capture is not None:
         return submit(command, is_told=record_tape)
-    if command.is_functional:
-        return command.run()
-    shapes = array_shapes.key_of(dims, command.block_dim, command.values)
-    key, memory, _ = array_plans.key_of(kernel, dim, command.given, block_dim)
-    is_again = memory is not None and array_plans.is_seen(kernel, key)
-    if not is_again and array_shapes.repeated(kernel, shapes, command.values):
-        array_plans.see(kernel, key)
-        return None
-    command.prepare()
-    command.replay()
-    if memory is not None:
-        array_plans.keep(kernel, key, memory, command)
-    if command.prepared is not None:
-        array_shapes.keep(kernel, shapes, command.prepared, command.program.written, command.values)
+    if listeners.idle or not record_tape:
+        command.prepare()
+        command.replay()
+        key, memory, _ = array_plans.key_of(kernel, dim, command.given, block_dim)
+        if memory is not None:
+            array_plans.keep(key, memory, command)
+    else:
+        submit(command)
+    key, leaves = array_shapes.read(dim, block_dim, command.given)
+    is_alike = len(leaves) == len(command.values) and all(map(operator.is_, leaves, command.values))
+    if key is not None and is_alike and array_shapes.known(kernel, key) is None:
+        kernel.plans.replace(key, command.repeater())
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from jwarp.dispatch.arrays import ArrayLaunch
 from jwarp.dispatch.host import Forward
 from jwarp.errors import LaunchError
 
-Part = Callable[[], Any]
+Run = Callable[[], Any]
 
 
 class Branch(Command):
@@ -52,9 +52,7 @@ class Graph(Command):
 
     def __init__(self, commands: Sequence[Command]):
         self.commands = tuple(commands)
-        self._parts: list[tuple[list[Command], Part]] | None = None
-        self._written: tuple[Memory, ...] = ()
-        self._launches: tuple[ArrayLaunch, ...] = ()  # of grids, trees and meshes
+        self._parts: list[_Part] | None = None
 
     def __repr__(self) -> str:
         return f"<wp.Graph of {len(self.commands)} commands>"
@@ -66,22 +64,20 @@ class Graph(Command):
             return
         if self._parts is None:
             self._parts = list(_parts(self.commands))
-            self._written = tuple(dict.fromkeys(_written(self.commands)))
-            self._launches = tuple(_launches(self.commands))
-        for launch in self._launches:
-            launch.refuse_outdated()
-        for memory in self._written:
-            memory.version += 1
-            if memory.keepers:
-                memory.will_write()
-        for commands, part in self._parts:
-            if not listeners.recorders:
-                self._run_part(part)
+        for k, part in enumerate(self._parts):
+            if listeners.recorders:
+                for command in part.commands:  # which recorders are told of
+                    submit(command)
                 continue
-            for command in commands:  # which recorders are told of
-                submit(command)
+            for memory in part.written:
+                if memory.is_watched:
+                    memory.will_write()
+            renewed = [_is_renewed(launch) for launch in part.geometry]
+            if any(renewed):
+                part = self._parts[k] = _native_part(part.commands)
+            self._run_part(part.run)
 
-    def _run_part(self, part: Part) -> None:
+    def _run_part(self, part: Run) -> None:
         try:
             part()
         except ValueError as error:
@@ -90,22 +86,44 @@ class Graph(Command):
             raise LaunchError(f"{self!r}: {error}", hint="capture it anew") from None
 
 
-def _parts(commands: Sequence[Command]) -> Iterator[tuple[list[Command], Part]]:
-    """The calls that do what the commands do, in order, and the commands of each."""
-    steps: list[Any] = []
+class _Part(NamedTuple):
+    """A call that does what some commands do.
+
+    Without saying so it writes to the memory `written`. The launches `geometry` are given a grid, tree or mesh.
+    """
+
+    commands: tuple[Command, ...]
+    run: Run
+    written: tuple[Memory, ...] = ()
+    geometry: tuple[ArrayLaunch, ...] = ()
+
+
+def _parts(commands: Sequence[Command]) -> Iterator[_Part]:
+    """The calls that do what the commands do, in order."""
     of: list[Command] = []
     for command in commands:
-        found = _steps(command)
-        if found is not None:
-            steps += found
+        if _steps(command) is not None:
             of.append(command)
             continue
-        if steps:
-            yield of, _native.HostGraph(steps)
-            steps, of = [], []
-        yield [command], command.run
-    if steps:
-        yield of, _native.HostGraph(steps)
+        if of:
+            yield _native_part(of)
+            of = []
+        yield _Part((command,), command.run)
+    if of:
+        yield _native_part(of)
+
+
+def _native_part(commands: Sequence[Command]) -> _Part:
+    steps = [step for command in commands for step in _steps(command) or ()]
+    written, launches = dict.fromkeys(_written(commands)), tuple(_launches(commands))
+    return _Part(tuple(commands), _native.HostGraph(steps), tuple(written), launches)
+
+
+def _is_renewed(launch: ArrayLaunch) -> bool:
+    """Whether another native call does what a launch does, as a grid, tree or mesh has changed."""
+    before = launch.native
+    launch.renew()
+    return launch.native is not before
 
 
 def _steps(command: Command) -> list[Any] | None:
@@ -198,5 +216,5 @@ def _written(commands: Sequence[Command]) -> Iterator[Memory]:
 def _launches(commands: Sequence[Command]) -> Iterator[ArrayLaunch]:
     """The launches that are given a grid, tree or mesh, which could change."""
     for command in _all(commands):
-        if isinstance(command, ArrayLaunch) and command.has_geometry:
+        if isinstance(command, ArrayLaunch) and command.geometry:
             yield command

@@ -201,7 +201,7 @@ def _compiled(launch: Descriptor, shapes: Sequence[tuple[int, ...]], device: int
     names = program.settings.cuda_arch or "sm_{}{}".format(*_native.cuda_capability(device))
     architectures = read_architectures(names)
     extents = extents_of(program.kernel.params, shapes)
-    version = program.gpu_version(geometry, extents, flat=True)
+    version = program.gpu_version(geometry, extents)
 
     def made() -> _native.DeviceLaunch:
         code = program.gpu_code(version, geometry, launch.block_dim, architectures)

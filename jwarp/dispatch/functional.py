@@ -13,6 +13,7 @@ from jwarp.bind import adjoint, compat, values
 from jwarp.bind.calls import bind, eager
 from jwarp.bind.prepare import prepare
 from jwarp.bind.primitive import is_fixed
+from jwarp.bind.sharding import cut_launch
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.eager import Convert, converter
 from jwarp.dispatch.ready import Ready
@@ -52,6 +53,8 @@ class Forward(Ready):
         super().__init__(call)
         made = prepare(call.program, call.dims, call.matched, call.block_dim)
         self.launch, self.operands, self.zeros = made.launch, made.operands, made.zeros
+        if call.sharding_rule is not None:
+            self.launch = cut_launch(made.launch, call.sharding_rule)
         self.order = made.launch.results
         # Where each operand is among the values of a plan.
         self.places = made.launch.operands

@@ -11,15 +11,16 @@ from jwarp.bind import compat, values
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.host_adjoint import InPlaceAdjoint
 from jwarp.dispatch.host_arguments import read_contents, read_gradient, read_place, read_places
-from jwarp.dispatch.host_arrays import InPlace, Place
+from jwarp.dispatch.host_arrays import InPlace, Place, Use
 from jwarp.dispatch.host_plans import AdjointPlan, ForwardPlan, adjoint_plan, forward_plan
 from jwarp.dispatch.ready import Ready
 from jwarp.ir.nodes import Param
 from jwarp.launching import arguments
 from jwarp.launching.arguments import Fault
-from jwarp.launching.derive import refuse_race, switched_off
+from jwarp.launching.derive import switched_off
 from jwarp.launching.descriptor import extents_of
 from jwarp.launching.lanes import with_lanes
+from jwarp.launching.meetings import refuse_race
 from jwarp.launching.sizes import refuse_symbolic
 
 
@@ -32,6 +33,7 @@ class Forward(Ready):
         self._own = call.program.on_host()
         program, threads = self._own.arranged(call.dims, call.block_dim)
         places = read_places(program, call.matched)
+        places = tuple(Place(x.array, Use.COPY) if p in call.copied else x for p, x in enumerate(places))
         run_as, over = with_lanes(program, threads)
         if run_as is not program:
             # Errors tell the dimensions as they were given.

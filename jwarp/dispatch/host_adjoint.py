@@ -9,18 +9,10 @@ import numpy as np
 
 from jwarp.analysis.affine import Extents
 from jwarp.dispatch.host_arrays import InPlace, Place, Use, refuse_shared
-from jwarp.launching.derive import (
-    DerivedLaunch,
-    Feed,
-    Variant,
-    depends_on_integers,
-    derive,
-    gatherable,
-    is_alone,
-    may_coincide,
-    rounding_as,
-)
+from jwarp.launching.derive import derive, rounding_as
+from jwarp.launching.derived import DerivedLaunch, Feed, Variant
 from jwarp.launching.geometry import Geometry
+from jwarp.launching.meetings import depends_on_integers, gatherable, is_alone, may_coincide
 from jwarp.launching.program import GeneratedProgram
 from jwarp.wire import Role
 

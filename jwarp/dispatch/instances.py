@@ -14,7 +14,7 @@ from jwarp.bind.values import describe
 from jwarp.caches import PerOwner
 from jwarp.dispatch import cuda_arrays, dlpack
 from jwarp.dispatch.arrays import holds_arrays
-from jwarp.dispatch.tracebacks import shortened
+from jwarp.dispatch.tracebacks import shorten
 from jwarp.errors import JwarpError
 from jwarp.frontend.generics import GenericKernel, Seen, seen_array, seen_number, seen_value
 from jwarp.frontend.kernel_base import Kernel
@@ -77,7 +77,8 @@ def instance_for_launch(kernel: Kernel, inputs: Any, outputs: Any) -> Kernel:
         given = arguments.match(kernel.name, kernel.signature, (), inputs, outputs)
         made = _chosen(kernel, given.values, [role is Role.ZEROS for role in given.roles])
     except JwarpError as error:
-        raise shortened(error) from error.__cause__
+        shorten(error)
+        raise
     return made if key is None else _CHOICES.of(kernel).keep(key, made)
 
 

@@ -14,20 +14,11 @@ from jwarp.analysis.affine import Extents
 from jwarp.backend.cpu.compile import lower_kernel
 from jwarp.caches import MAX_SHAPES, PerOwner
 from jwarp.ir.nodes import Param
-from jwarp.launching.derive import (
-    DerivedLaunch,
-    Feed,
-    Variant,
-    depends_on_integers,
-    derive,
-    gatherable,
-    in_known_order,
-    is_alone,
-    refuse_race,
-    rounding_as,
-)
+from jwarp.launching.derive import derive, in_known_order, rounding_as
+from jwarp.launching.derived import DerivedLaunch, Feed, Variant
 from jwarp.launching.descriptor import descriptor_of, extents_of
 from jwarp.launching.geometry import Geometry
+from jwarp.launching.meetings import depends_on_integers, gatherable, is_alone, refuse_race
 from jwarp.launching.program import GeneratedProgram
 from jwarp.wire import Role
 

@@ -14,12 +14,12 @@ from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command
 from jwarp.arrays.memory import HostMemory, Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
-from jwarp.arrays.writes import Copy, Fill
+from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.dispatch.array_adjoint import ArrayAdjoint, will_change
-from jwarp.dispatch.array_reversal import WayBack, read_and_stored
+from jwarp.dispatch.array_reversal import WayBack, way_back
 from jwarp.dispatch.arrays import ArrayLaunch
+from jwarp.dispatch.reversal import Reversal
 from jwarp.errors import JwarpError, KernelWarning, LaunchError, NotDifferentiableError
-from jwarp.launching.running import in_one_order
 
 
 class Retained:
@@ -63,6 +63,8 @@ def entry_of(command: Command) -> Entry | None:
         return LaunchEntry(command)
     if isinstance(command, Copy):
         return CopyEntry(command)
+    if isinstance(command, Computation):
+        return ComputationEntry(command)
     return FillEntry(command) if isinstance(command, Fill) else None
 
 
@@ -79,6 +81,44 @@ class FunctionEntry(Entry):
 
     def back(self, retained: Retained) -> None:
         self.function()
+
+
+class ComputationEntry(Entry):
+    """A function that changes arrays, and knows its way back, or has none."""
+
+    def __init__(self, command: Computation):
+        self.command, self.where = command, place_of_caller()
+        self.written = tuple(a for a in command.changed if has_gradients(a))
+        self.arrays = (*command.changed, *command.reads)
+        self.kept: list[Kept] | None = None
+        if any(a.grad is not None for a in self.written):
+            self.kept = [a.memory.keep(a.layout) for a in command.reads]
+
+    def back(self, retained: Retained) -> None:
+        if not any(a.grad is not None and not _is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written):
+            return
+        back, name = self.command.back, self.command.name
+        if back is None:
+            raise _placed(
+                NotDifferentiableError(
+                    f"{name} has no derivative, and what it wrote to has a gradient",
+                    hint="tape.record_func takes a function that goes back through it",
+                ),
+                self.where,
+            )
+        if self.kept is None and self.command.reads:
+            raise _placed(
+                LaunchError(
+                    f"{name}: the gradient needs what the arrays held, and nothing was kept, as no array that it writes"
+                    " had a gradient when it was recorded",
+                    hint="make the arrays with requires_grad=True before",
+                ),
+                self.where,
+            )
+        _refuse_traced(name, [a.grad for a in self.arrays if a.grad is not None])
+        done = retained.watch(self.written)
+        back([kept.array() for kept in self.kept or ()])
+        done()
 
 
 class FillEntry(Entry):
@@ -154,81 +194,90 @@ class LaunchEntry(Entry):
     """
 
     def __init__(self, launch: ArrayLaunch):
-        self.kernel, self.where = launch.kernel, place_of_caller()
-        self.of = {p: a for p, a in enumerate(launch.values) if isinstance(a, array)}
-        self.arrays = tuple(self.of.values())
-        self.written = tuple(self.of[p] for p in launch.program.written if p in self.of)
-        self.versions = {p: a.memory.version for p, a in self.of.items()}
+        self.kernel, self.where, self.values = launch.kernel, place_of_caller(), launch.values
+        values = launch.values
         self.kept: dict[int, Kept] = {}
         self.refusal: JwarpError | None = None
-        self.back_through: WayBack | None = None
+        self.reversal: Reversal | None = None
+        self.way: WayBack | None = None
         try:
-            self.back_through = WayBack(launch)
+            way = self.way = way_back(launch)
         except LaunchError as error:
             self.refusal = error
+            self.arrays = tuple(a for a in values if isinstance(a, array))
+            self.written = tuple(a for p in launch.program.written if isinstance(a := values[p], array))
             return
-        self._prepare()
+        self.arrays = tuple([values[p] for p in way.arrays])
+        self.written = tuple([a for p in launch.program.written if (a := values[p]) is not None])
+        self.versions = [a.memory.version for a in self.arrays]
+        self._prepare(way)
         if self.reversal is not None:
-            if self.reversal.program.kernel.order and not self.back_through.program.kernel.order:
-                # Its threads run in the order that those of the adjoint will run in.
-                launch.program = launch.program.on_host().running(in_one_order)
-            self.kept = {p: self.of[p].memory.keep(self.of[p].layout) for p in self.reversal.reads if p in self.of}
+            if self.reversal.program.kernel.order and not way.program.kernel.order:
+                launch.program = way.ordered
+            for p in self.reversal.reads:
+                a = values[p]
+                if isinstance(a, array):
+                    self.kept[p] = a.memory.keep(a.layout)
 
-    def _moving(self) -> tuple[int, ...]:
+    def _moving(self, way: WayBack) -> tuple[int, ...]:
         """The parameters whose gradients are followed."""
-        return tuple(p for p in self.back_through.floats if self.of[p].grad is not None) if self.back_through else ()
+        return tuple([p for p in way.floats if self.values[p]._grad is not None])
 
-    def _prepare(self) -> None:
+    def _prepare(self, way: WayBack) -> None:
         """Find the adjoint for the arrays that have gradients now."""
-        assert self.back_through is not None
-        self.moving, self.refusal, self.reversal = self._moving(), None, None
+        self.moving, self.refusal, self.reversal = self._moving(way), None, None
         try:
-            self.reversal = self.back_through.reversal(self.moving)
+            self.reversal = way.reversal(self.moving, self.values)
         except (NotDifferentiableError, LaunchError) as error:
             self.refusal = error
 
     def back(self, retained: Retained) -> None:
-        if not any(a.grad is not None for a in self.written):
+        if not any(a._grad is not None for a in self.written):
             return
-        if self.back_through is not None and self._moving() != self.moving:
-            self._prepare()
+        way = self.way
+        if way is not None and self._moving(way) != self.moving:
+            self._prepare(way)
         if not self.kernel.enable_backward:
             return self._switched_off()
         if self.refusal is not None:
             if self._is_asked():
                 raise _placed(self.refusal, self.where)
             return None
-        if self.back_through is None or self.reversal is None:
+        reversal = self.reversal
+        if way is None or reversal is None:
             return None
-        self._refuse_retained(self.back_through)
-        parameters = range(len(self.back_through.values))
-        grads = [self.of[p].grad if p in self.moving else None for p in parameters]
-        if not all(isinstance(grad.memory, HostMemory) for grad in grads if grad is not None):
-            raise LaunchError(
-                f"kernel '{self.kernel.name}': wp.Tape goes back through arrays whose content is known, and JAX traces"
-                " those of this launch",
-                hint="jax.grad of a function of wp.functionalize goes back through what JAX traces",
-            )
-        contents = [self._content(p) if p in self.reversal.reads else None for p in parameters]
-        done = retained.watch(self.of[p] for p in self.moving if p in self.back_through.written)
-        will_change(grad for grad in grads if grad is not None)
-        self.reversal(contents, [None if grad is None else grad.host() for grad in grads])
-        done()
+        values = self.values
+        changed = [values[p] for p in self.moving if p in way.written]
+        done = None
+        if any(a.retain_grad for a in changed):
+            self._refuse_retained(way)
+            done = retained.watch(changed)
+        followed = [values[p]._grad for p in self.moving]
+        _refuse_traced(f"kernel '{self.kernel.name}'", followed)
+        grads: list[np.ndarray | None] = [None] * len(values)
+        for p, grad in zip(self.moving, followed, strict=True):
+            grads[p] = grad.host()
+        contents: list[np.ndarray | None] = [None] * len(values)
+        for p in reversal.reads:
+            contents[p] = self._content(way, p)
+        will_change(followed)
+        reversal(contents, grads)
+        if done is not None:
+            done()
         return None
 
     def _is_asked(self) -> bool:
         """Whether there are gradients of what it wrote."""
         return any(a.grad is not None and not _is_zero(a.grad.memory.read(a.grad.layout)) for a in self.written)
 
-    def _content(self, p: int) -> np.ndarray:
+    def _content(self, way: WayBack, p: int) -> np.ndarray:
         """What the adjoint reads of a parameter: the content before the launch."""
-        assert self.back_through is not None
-        if p not in self.of:
-            return self.back_through.number(p)
-        kept, of = self.kept.get(p), self.of[p]
+        kept, of = self.kept.get(p), self.values[p]
         if kept is not None:
             return np.asarray(kept.array())
-        if of.memory.version != self.versions[p]:
+        if not isinstance(of, array):
+            return way.number(p, of)
+        if of.memory.version != self.versions[way.arrays.index(p)]:
             raise _placed(
                 LaunchError(
                     f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}': the gradient needs what"
@@ -249,10 +298,10 @@ class LaunchEntry(Entry):
                 stacklevel=6,
             )
 
-    def _refuse_retained(self, back: WayBack) -> None:
-        for p in back.written:
-            a = self.of.get(p)
-            if a is not None and a.retain_grad and p in read_and_stored(back.program):
+    def _refuse_retained(self, way: WayBack) -> None:
+        for p in way.written:
+            a = self.values[p]
+            if isinstance(a, array) and a.retain_grad and p in way.read_and_stored:
                 raise _placed(
                     LaunchError(
                         f"kernel '{self.kernel.name}', parameter '{self.kernel.params[p].name}': the array has"
@@ -262,6 +311,14 @@ class LaunchEntry(Entry):
                     ),
                     self.where,
                 )
+
+
+def _refuse_traced(what: str, gradients: Iterable[array]) -> None:
+    if not all(type(grad.memory) is HostMemory for grad in gradients):
+        raise LaunchError(
+            f"{what}: wp.Tape goes back through arrays whose content is known, and JAX traces those of this launch",
+            hint="jax.grad of a function of wp.functionalize goes back through what JAX traces",
+        )
 
 
 def refuse_aliases(entries: Iterable[Entry]) -> None:

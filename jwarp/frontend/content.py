@@ -18,13 +18,14 @@ from typing import Any, TypeVar, get_args, get_origin
 import numpy as np
 
 from jwarp.caches import Cache
-from jwarp.errors import JwarpError
+from jwarp.errors import JwarpError, Span
 from jwarp.frontend.by_name import ByName
 from jwarp.frontend.func import Func, Lambda
 from jwarp.frontend.jax_function import JaxFunction
 from jwarp.frontend.meaning import meaning
 from jwarp.frontend.native import NativeFunc
-from jwarp.frontend.syntax.source import Definition, capture, file_lines
+from jwarp.frontend.syntax.source import Definition, capture, file_lines, file_of
+from jwarp.ir.printing import short_file
 from jwarp.types import CompositeType, CompositeValue, ScalarType, StructType
 
 # Arrays of more elements than this are no constants of a kernel.
@@ -48,17 +49,18 @@ class _Unknown(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Content:
-    """The digest, and the modules of which something counts in it."""
+    """The digest, the modules of which something counts in it, and the paths of files by their names, which count."""
 
     digest: str
     modules: tuple[types.ModuleType, ...]
+    files: Mapping[str, str]
 
 
 def content_of(function: Callable, definition: Definition, *about: Any) -> Content | None:
     """Of a kernel's function, what it calls and names, and of what there is to know `about` it; or None."""
     content = _Content()
     try:
-        return Content(content.digest(function, definition, about), tuple(content.modules.values()))
+        return Content(content.digest(function, definition, about), tuple(content.modules.values()), content.files)
     except (_Unknown, JwarpError, RecursionError):
         return None
 
@@ -73,6 +75,7 @@ class _Content:
         self.waiting: deque[tuple[Any, bool]] = deque()
         self.names: frozenset[str] = frozenset()  # of the function at hand
         self.modules: dict[int, types.ModuleType] = {}  # that something was read of, by their identity
+        self.files: dict[str, str] = {}
         self.inside: set[int] = set()  # modules and classes that it names, by their identity
         self.evaluates = False  # whether Python evaluates what it names when the kernel is read
 
@@ -107,9 +110,12 @@ class _Content:
         lines = file_lines(function) if definition is None else definition.lines
         if not lines or (definition is not None and definition.tree is not None):
             raise _Unknown
+        place = Span(file_of(function), 0) if definition is None else definition.span
+        self.files[short_file(place)] = place.file
         self.names = names = names_of(code)
         self.evaluates = evaluates or "static" in names
-        self.texts.append(f"{function.__qualname__} {code.co_firstlineno} {_text_of(lines)} {_steps(code)}")
+        where = f"{short_file(place)} {code.co_firstlineno}"
+        self.texts.append(f"{function.__qualname__} {where} {_text_of(lines)} {_steps(code)}")
         self.outer_names(function, captured)
         if self.evaluates and not (evaluates or "static" in names):  # by another name
             self.outer_names(function, captured)

@@ -18,7 +18,7 @@ from jwarp.frontend.builtins import rows  # noqa: F401 defines them
 from jwarp.frontend.content import content_of
 from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.generics import MAX_INSTANCES, GenericKernel
-from jwarp.frontend.kernel_base import Kernel, Parameter
+from jwarp.frontend.kernel_base import Kernel, Parameter, handles_of
 from jwarp.frontend.lowering.lower import Warned, lower_kernel_source, warn
 from jwarp.frontend.options import checked
 from jwarp.frontend.syntax.source import (
@@ -35,7 +35,7 @@ from jwarp.ir import nodes
 from jwarp.ir.serialize import from_entry, known, to_entry
 from jwarp.sources import sources
 from jwarp.store import Store, key_of
-from jwarp.types import Bound, StructType, as_type, is_empty, is_open, uint64, user_type, wanted_type
+from jwarp.types import Bound, StructType, as_type, is_empty, is_open, user_type, wanted_type
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
@@ -76,7 +76,7 @@ class PythonKernel(Kernel):
 
     @functools.cached_property
     def handles(self) -> tuple[int, ...]:  # type: ignore[override]
-        return tuple(u for u, parameter in enumerate(self.signature) if parameter.type is uint64)
+        return handles_of(self.signature)
 
     def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
         return _HANDED.of(self).made(kinds, lambda: Handed(self, kinds))
@@ -173,32 +173,42 @@ class PythonKernel(Kernel):
         """The IR that `make` gives, from disk if a kernel of the same content was read under the same settings."""
         version = sources() if settings.cache_dir else None
         content = version and content_of(self.python, self._definition, self.signature, self._variables)
-        if not content:
+        if not version or not content:
             return make()[0]
-        store, name = Store(settings.cache_dir), key_of("ir", version or "", content.digest, repr(key))
-        entry = store.load(name)
-        if entry is not None:
-            self._modules = {
-                **self._modules,
-                **{module: getattr(module, "__spec__", None) for module in content.modules},
-            }
+
+        def write(made: Read | None) -> bytes | None:
+            if made is None:
+                return _USES_TILES
+            kernel, told = made
+            entry = to_entry(known(kernel)) if told is not None else None
+            return None if entry is None else json.dumps(told).encode() + b"\n" + entry
+
+        def read(entry: bytes) -> Read | None:
             if entry == _USES_TILES:
-                raise UsesTiles
-            said, _, encoded = entry.partition(b"\n")
-            warn(json.loads(said))
-            return from_entry(encoded)
-        try:
-            made, told = make()
-        except UsesTiles:
-            store.save(name, _USES_TILES)
-            raise
-        if made.gradients:
-            return made
-        made = known(made)
-        entry = None if told is None else to_entry(made)
-        if entry is not None:
-            store.save(name, json.dumps(told).encode() + b"\n" + entry)
-        return made
+                found = None
+            else:
+                said, _, encoded = entry.partition(b"\n")
+                told = json.loads(said)
+                if any(file not in content.files.values() for _, file, _ in told):
+                    raise ValueError("warnings name a file that has moved")
+                found = from_entry(encoded, content.files), told
+                warn(told)
+            loaded = {module: getattr(module, "__spec__", None) for module in content.modules}
+            self._modules = {**self._modules, **loaded}
+            return found
+
+        def made() -> Read | None:
+            try:
+                kernel, told = make()
+            except UsesTiles:
+                return None
+            return known(kernel), told
+
+        name = key_of("ir", version, content.digest, repr(key))
+        found = Store(settings.cache_dir).made(name, made, write, read)
+        if found is None:
+            raise UsesTiles
+        return found[0]
 
     def _some_blocks(self, settings: Settings) -> nodes.Kernel:
         """The IR for a common size of the block; if its tiles fit none such, the error is that for the first."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import hashlib
 import json
 import struct
 import zlib
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from jwarp.errors import NO_SPAN, Span
@@ -17,6 +20,7 @@ from jwarp.ir.nodes import (
     Facts,
     For,
     Function,
+    Gradient,
     If,
     Kernel,
     KnownKernel,
@@ -73,35 +77,55 @@ def known(kernel: Kernel) -> KnownKernel:
     """The kernel, with what launches ask of it."""
     if isinstance(kernel, KnownKernel):
         return kernel
+    bare = dataclasses.replace(kernel, gradients=()) if kernel.gradients else kernel
     facts = Facts(
-        to_bytes(kernel),
-        fingerprint(kernel),
+        to_bytes(bare),
+        fingerprint(bare),
         written_params(kernel),
         failure_texts(kernel),
         prints(kernel),
         rounds_as_written(kernel),
         is_plain(kernel),
+        _files(kernel),
     )
     return KnownKernel.of(kernel, facts, lambda: (kernel.functions, kernel.body))
 
 
+def _files(kernel: Kernel) -> tuple[tuple[str, str], ...]:
+    """The files of the kernel's source: the names by which it is encoded, and their paths."""
+    spans = {span.file: span for span in (kernel.span, *(n.span for n in walk_all(kernel)))}
+    return tuple(sorted((short_file(span), path) for path, span in spans.items()))
+
+
 def to_entry(kernel: KnownKernel) -> bytes | None:
-    """The kernel as it is kept on this computer, with the paths of files; None where two of these have one name."""
-    paths = {span.file: short_file(span) for span in (kernel.span, *(n.span for n in walk_all(kernel)))}
-    if len(set(paths.values())) < len(paths):
+    """The kernel as it is kept on this computer, with its gradients and the paths of files.
+
+    None where two of these have one name.
+    """
+    paths = dict(kernel.facts.files)
+    if len(paths) < len(kernel.facts.files):
         return None
+    gradients = []
+    for gradient in kernel.gradients:
+        entry = to_entry(known(gradient.kernel))
+        if entry is None:
+            return None
+        gradients.append([base64.b64encode(entry).decode(), gradient.feeds])
     encoder = _Encoder()
-    head = encoder.kernel(dataclasses.replace(kernel, body=Block(), functions=()))
-    known = dataclasses.asdict(dataclasses.replace(kernel.facts, encoded=b""))
-    del known["encoded"]
-    names = {name: path for path, name in paths.items()}
-    return _json([known, names, encoder.files, head]) + b"\n" + kernel.facts.encoded
+    head = encoder.kernel(dataclasses.replace(kernel, body=Block(), functions=(), gradients=()))
+    told = {f.name: getattr(kernel.facts, f.name) for f in dataclasses.fields(Facts)}
+    del told["encoded"], told["files"]
+    return _json([told, paths, encoder.files, head, gradients]) + b"\n" + kernel.facts.encoded
 
 
-def from_entry(entry: bytes) -> KnownKernel:
-    """The kernel that `to_entry` wrote, whose body is decoded when it is first looked at."""
+def from_entry(entry: bytes, moved: Mapping[str, str] = MappingProxyType({})) -> KnownKernel:
+    """The kernel that `to_entry` wrote, whose body is decoded when it is first looked at.
+
+    `moved` has the paths of files that may have moved since, by their names.
+    """
     header, _, encoded = entry.partition(b"\n")
-    known, paths, files, head = json.loads(header)
+    known, paths, files, head, gradients = json.loads(header)
+    paths = {name: moved.get(name, path) for name, path in paths.items()}
     told: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
 
     def content() -> tuple[tuple[Function, ...], Block]:
@@ -110,7 +134,10 @@ def from_entry(entry: bytes) -> KnownKernel:
         return decoder.functions(content[-2]), decoder.block(content[-1])
 
     shell = _Decoder([paths.get(file, file) for file in files], []).kernel(head)
-    return KnownKernel.of(shell, Facts(encoded=encoded, **told), content)
+    if gradients:
+        read = (Gradient(from_entry(base64.b64decode(g), moved), tuple(map(tuple, feeds))) for g, feeds in gradients)
+        shell = dataclasses.replace(shell, gradients=tuple(read))
+    return KnownKernel.of(shell, Facts(encoded=encoded, files=tuple(paths.items()), **told), content)
 
 
 def from_bytes(data: bytes) -> Kernel:

@@ -38,7 +38,10 @@ class Argument:
         kinds = {"jax": "JAX array", "numpy": "NumPy array", "cuda": "array on a GPU", "spec": "shape specification"}
         if self.origin in kinds:
             return f"{self.dtype}{list(self.shape or ())} ({kinds[self.origin]})"
-        return f"{type(self.value).__name__} {str(self.value)[:60]}"
+        kind = type(self.value).__name__
+        if getattr(self.value, "requires_grad", False) and hasattr(self.value, "detach"):
+            return f"a {kind} that requires a gradient, which lends its memory as x.detach() only"
+        return f"{kind} {' '.join(str(self.value).split())[:60]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,16 @@ Q = TypeVar("Q", bound=Program)
 
 @dataclass(frozen=True)
 class Descriptor(Generic[P]):
-    """One launch without its data: program, geometry, and the role of each parameter."""
+    """One launch without its data: program, geometry, and the role of each parameter.
+
+    With `is_cut`, XLA may cut it into pieces for several devices.
+    """
 
     program: P
     geometry: Geometry
     roles: tuple[Role, ...]
     block_dim: int | None = None
+    is_cut: bool = False
     _hash: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

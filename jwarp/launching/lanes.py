@@ -6,21 +6,17 @@ The last dimension may be too short for vectors, or its threads may each do some
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable
 
 from jwarp.analysis.thread_order import runs_in_order
 from jwarp.backend.cpu.lane_costs import vector_cost
 from jwarp.backend.cpu.target import host_target
 from jwarp.caches import PerOwner
-from jwarp.ir.nodes import Kernel, KnownKernel
-from jwarp.ir.serialize import from_entry, known, to_entry
+from jwarp.ir.nodes import Kernel
 from jwarp.launching.geometry import Geometry
 from jwarp.launching.program import GeneratedProgram
 from jwarp.launching.sizes import is_known
 from jwarp.passes.rotate_axes import rotated, rotates, split
-from jwarp.sources import sources
-from jwarp.store import Store, key_of
 from jwarp.types import MAX_DIMS
 
 # Threads of the first dimension that stay together: a vector of most processors, or whole ones of others.
@@ -71,42 +67,28 @@ def with_lanes(program: GeneratedProgram, geometry: Geometry) -> tuple[Generated
 
 def _costs(program: GeneratedProgram) -> tuple[float, float] | None:
     """The costs of full vectors along the last and along the first dimension, None where that cannot be."""
-    kernel = program.kernel
 
-    def made() -> bytes:
+    def made() -> tuple[float, float] | None:
+        kernel = program.kernel
         turns = rotates(kernel) and not runs_in_order(kernel)
-        costs = (vector_cost(kernel), vector_cost(rotated(kernel))) if turns else None
-        return json.dumps(costs).encode()
+        return (vector_cost(kernel), vector_cost(rotated(kernel))) if turns else None
 
-    found = json.loads(_kept(program, "costs", made))
-    return None if found is None else (found[0], found[1])
+    def read(content: list[float] | None) -> tuple[float, float] | None:
+        return None if content is None else (content[0], content[1])
+
+    return program.shelf.value(f"costs of vectors of {host_target().width}", made, lambda costs: costs, read)
 
 
 def _other(program: GeneratedProgram, name: str, change: Callable[[Kernel], Kernel]) -> GeneratedProgram:
-    def turned(kernel: Kernel) -> Kernel:
-        if not isinstance(kernel, KnownKernel):
-            return change(kernel)
-        entry = _kept(program, name, lambda: to_entry(known(change(kernel))) or b"")
-        return from_entry(entry) if entry else change(kernel)
+    shelf = program.shelf.derived(name)
+
+    def changed(kernel: Kernel, which: str) -> Kernel:
+        return shelf.kernel(which, lambda: change(kernel))
 
     def made() -> GeneratedProgram:
-        kernel, unchecked = turned(program.kernel), program.unchecked
+        kernel, unchecked = changed(program.kernel, "kernel"), program.unchecked
         if unchecked is not None:
-            unchecked = kernel if unchecked is program.kernel else change(unchecked)
-        return dataclasses.replace(program, kernel=kernel, unchecked=unchecked)
+            unchecked = kernel if unchecked is program.kernel else changed(unchecked, "unchecked")
+        return dataclasses.replace(program, kernel=kernel, unchecked=unchecked, shelf=shelf)
 
     return _OTHERS.of(program).made(name, made)
-
-
-def _kept(program: GeneratedProgram, name: str, make: Callable[[], bytes]) -> bytes:
-    """What is found of a kernel under a name, on disk if it was read from there."""
-    kernel, version = program.kernel, sources()
-    if not isinstance(kernel, KnownKernel) or version is None:
-        return make()
-    store = Store(program.settings.cache_dir)
-    key = key_of("lanes", version, name, str(host_target().width), kernel.span.file, kernel.facts.encoded)
-    content = store.load(key)
-    if content is None:
-        content = make()
-        store.save(key, content)
-    return content

@@ -9,6 +9,7 @@ import hashlib
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +33,10 @@ from jwarp.ir.verify import MAX_BLOCK_DIM
 from jwarp.launching.geometry import Geometry, blocks, fold, not_whole
 from jwarp.launching.handwritten import configuration
 from jwarp.launching.running import by_settings, by_settings_on_gpu
+from jwarp.launching.shelf import NO_SHELF, Shelf
 from jwarp.passes.instrument import instrument
 from jwarp.passes.merge import merge_arrays
+from jwarp.passes.simplify import simplify
 from jwarp.wire import Role, join_texts
 
 # Settings that one kernel is launched under in a program; for others it is read once more.
@@ -172,8 +175,8 @@ class Program(abc.ABC):
         """Raise LaunchError where a launch is certain to leave an array."""
 
     @abc.abstractmethod
-    def gpu_version(self, geometry: Geometry, extents: Extents, *, flat: bool) -> str:
-        """The version of the code that a GPU runs for such launches; a `flat` one has no batch and repeats no thread.
+    def gpu_version(self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = ()) -> str:
+        """The version of the code that a GPU runs for such launches, of a batch of these extents.
 
         Raises:
             LaunchError: it is certain to leave an array.
@@ -198,12 +201,14 @@ class GeneratedProgram(Program):
 
     Of a kernel of a user, `unchecked` is what derivatives are of: `kernel` may have checks. Its last parameters are
     then outputs of the checks, one for each of `shadows`, which has the shape; launches drop them. A GPU runs
-    `on_gpu`, if it is another kernel with the same parameters, or there is an error for why none is.
+    `on_gpu`, if it is another kernel with the same parameters, or there is an error for why none is. What follows from
+    a program is kept on its `shelf`.
     """
 
     unchecked: nodes.Kernel | None = None
     shadows: tuple[int, ...] = ()
     on_gpu: nodes.Kernel | NotDifferentiableError | None = None
+    shelf: Shelf = NO_SHELF
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -212,39 +217,52 @@ class GeneratedProgram(Program):
     @property
     def _others(self) -> tuple[Hashable, ...]:
         """The gradients that functions bring with them."""
-        return tuple(fingerprint(gradient.kernel) for gradient in self._written.gradients)
+        return tuple(fingerprint(gradient.kernel) for gradient in self.users_kernel.gradients)
 
     @functools.cached_property
     def differentiated(self) -> nodes.Kernel:
         """The kernel that derivatives are of."""
-        kernel, order = inlined(self._written), self.kernel.order
+        kernel, order = inlined(self.users_kernel), self.kernel.order
         return kernel if kernel.order is order else dataclasses.replace(kernel, order=order)
 
+    @functools.cached_property
+    def simplified(self) -> nodes.Kernel:
+        """The same, as small as it gets."""
+        return simplify(self.differentiated)
+
     @property
-    def _written(self) -> nodes.Kernel:
+    def users_kernel(self) -> nodes.Kernel:
         """The kernel as its user wrote it."""
         return self.unchecked or self.kernel
 
     @functools.cached_property
     def counters(self) -> frozenset[int]:
         """The parameters of integers in which what a thread finds depends on the threads before it."""
-        return frozenset(p for p in counters(self.kernel) if not self.kernel.params[p].dtype.is_float)
+        made = self.shelf.value("counters", lambda: counters(self.kernel), sorted, frozenset)
+        return frozenset(p for p in made if not self.kernel.params[p].dtype.is_float)
 
-    def running(self, how: Callable[[nodes.Kernel], nodes.Kernel]) -> GeneratedProgram:
+    def running(self, how: Callable[[nodes.Kernel], dict[str, Any]]) -> GeneratedProgram:
         """The program whose threads run as a rule of `launching.running` says."""
 
         def made() -> GeneratedProgram | None:
-            kernel = how(self.kernel)
-            if kernel is self.kernel:
+            changes = how(self.kernel)
+            if not changes:
                 return None
-            unchecked = self.unchecked and dataclasses.replace(self.unchecked, order=kernel.order, exact=kernel.exact)
-            return dataclasses.replace(self, kernel=kernel, unchecked=unchecked)
+            shelf = self.shelf.derived("running", repr(changes))
+
+            def changed(kernel: nodes.Kernel, name: str) -> nodes.Kernel:
+                return shelf.kernel(name, lambda: dataclasses.replace(kernel, **changes))
+
+            kernel, unchecked = changed(self.kernel, "kernel"), self.unchecked
+            if unchecked is not None:
+                unchecked = kernel if unchecked is self.kernel else changed(unchecked, "unchecked")
+            return dataclasses.replace(self, kernel=kernel, unchecked=unchecked, shelf=shelf)
 
         return _RUNNING.of(self).made(how, made) or self
 
     @functools.cached_property
     def written(self) -> tuple[int, ...]:
-        return nodes.written_params(self._written)
+        return nodes.written_params(self.users_kernel)
 
     @property
     def params(self) -> tuple[nodes.Param, ...]:
@@ -293,7 +311,7 @@ class GeneratedProgram(Program):
         bounds = checked and (settings.debug or settings.bounds == "error")
         made = instrument(plain(plain_kernel), bounds=bounds, values=checked and settings.debug)
         return dataclasses.replace(
-            self, kernel=made.kernel, shadows=made.shadowed, unchecked=plain_kernel if checked else None
+            self, kernel=made.kernel, shadows=made.shadowed, unchecked=plain_kernel if checked else None, shelf=NO_SHELF
         )
 
     def on_host(self, *, adjoint: bool = False) -> GeneratedProgram:
@@ -316,26 +334,26 @@ class GeneratedProgram(Program):
         if isinstance(self.on_gpu, NotDifferentiableError):
             raise self.on_gpu
         kernel = self.on_gpu or self.kernel
-        if not fits_thread(kernel):
+        if kernel.block_dim and not fits_thread(kernel):
             raise NotDifferentiableError(
-                f"kernel `{self.name}`: its derivative remembers more for each thread than a GPU has a place for",
+                f"kernel `{self.name}`: its derivative remembers more for each block than a GPU has a place for",
                 self.span,
                 "take it on the CPU, or store what loops carry to an array",
             )
         return by_settings_on_gpu(kernel, self.settings)
 
-    def gpu_version(self, geometry: Geometry, extents: Extents, *, flat: bool) -> str:
+    def gpu_version(self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = ()) -> str:
         kernel = cuda.lower_kernel(self.gpu_kernel, self.settings)
         if geometry.repeat:
             kernel.check(geometry.dims, extents)
-        return kernel.version(geometry.dims, extents, flat=flat and geometry.repeat == 1)
+        return kernel.version(geometry.dims, extents, batch=batch, repeat=geometry.repeat)
 
     def gpu_code(
         self, version: str, geometry: Geometry, block_dim: int | None, architectures: Sequence[str]
     ) -> GpuCode:
         kernel = cuda.lower_kernel(self.gpu_kernel, self.settings)
         image = kernel.image(version, architectures, block_dim)
-        return GpuCode(image, kernel.plan, image.shared, image.grid, nodes.failure_texts(kernel.kernel))
+        return GpuCode(image, kernel.plan, image.shared, image.grid, kernel.failure_texts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -416,7 +434,7 @@ class HandwrittenProgram(Program):
     def check(self, geometry: Geometry, extents: Extents) -> None:
         """What it accesses is its author's affair."""
 
-    def gpu_version(self, geometry: Geometry, extents: Extents, *, flat: bool) -> str:
+    def gpu_version(self, geometry: Geometry, extents: Extents, batch: tuple[int, ...] = ()) -> str:
         """There is one."""
         return ""
 
@@ -468,7 +486,11 @@ def _(kernel: HandwrittenKernel, settings: Settings) -> Program:
 
 @no_collection()
 def _generated(kernel: Kernel, ir: nodes.Kernel, settings: Settings) -> GeneratedProgram:
-    bounds = settings.debug or settings.bounds == "error"
-    made = instrument(plain(ir), bounds=bounds, values=settings.debug)
-    ran = by_settings(made.kernel, settings)
-    return GeneratedProgram(ran, settings, weakref.ref(kernel), ir, made.shadowed)
+    bounds, shadowed = settings.debug or settings.bounds == "error", tuple[int, ...]()
+    shelf, ran = Shelf.of(ir, settings), ir
+    if bounds:
+        made = instrument(plain(ir), bounds=True, values=settings.debug)
+        ran, shadowed = by_settings(made.kernel, settings), made.shadowed
+    elif settings.deterministic or not nodes.is_plain(ir):
+        ran = shelf.kernel("ran", lambda: by_settings(plain(ir), settings))
+    return GeneratedProgram(ran, settings, weakref.ref(kernel), ir, shadowed, shelf=shelf)

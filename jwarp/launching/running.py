@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from jwarp.analysis.thread_order import depends_on_order, rounds_by_order
 from jwarp.config import Settings
@@ -11,7 +12,8 @@ from jwarp.ir.nodes import Kernel, Order, rounds_as_written
 
 def by_settings(kernel: Kernel, settings: Settings) -> Kernel:
     """The kernel with the order that the user asks for, where it shows."""
-    asked = settings.deterministic and kernel.order != Order.NUMBERS and depends_on_order(kernel)
+    known = kernel.order in (Order.NUMBERS, Order.APART)
+    asked = settings.deterministic and not known and depends_on_order(kernel)
     return dataclasses.replace(kernel, order=Order.NUMBERS) if asked else kernel
 
 
@@ -21,11 +23,14 @@ def by_settings_on_gpu(kernel: Kernel, settings: Settings) -> Kernel:
     return dataclasses.replace(kernel, order=Order.NUMBERS) if asked else kernel
 
 
-def in_one_order(kernel: Kernel) -> Kernel:
-    """The kernel with an order that its derivatives have, too: they read what atomic operations found."""
-    return kernel if kernel.order else dataclasses.replace(kernel, order=Order.STEPS)
+# The rules below give the fields of a kernel that change, for `GeneratedProgram.running`.
 
 
-def as_written(kernel: Kernel) -> Kernel:
-    """The kernel with results of the bits that a derivative computes itself, which looks at what the launch left."""
-    return kernel if rounds_as_written(kernel) else dataclasses.replace(kernel, exact=True)
+def in_one_order(kernel: Kernel) -> dict[str, Any]:
+    """An order that the derivatives of the kernel have, too: they read what atomic operations found."""
+    return {} if kernel.order else {"order": Order.STEPS}
+
+
+def as_written(kernel: Kernel) -> dict[str, Any]:
+    """Results of the bits that a derivative computes itself, which looks at what the launch left."""
+    return {} if rounds_as_written(kernel) else {"exact": True}

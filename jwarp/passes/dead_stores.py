@@ -1,11 +1,25 @@
-"""Drops dead stores: those that are undone before anything has read them."""
+"""Drops dead stores: those that are undone before anything has read them, and those that nothing reads again."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from jwarp.ir.attributes import ArrayName
-from jwarp.ir.nodes import Block, Op, Value, arrays_changed, arrays_read, used_values, walk_node
+from jwarp.ir.nodes import (
+    Block,
+    Const,
+    If,
+    Node,
+    Op,
+    Operand,
+    Value,
+    arrays_changed,
+    arrays_read,
+    used_values,
+    walk_node,
+)
 from jwarp.ir.visit import Rewriter
 
 
@@ -70,3 +84,63 @@ def _touched(node: Op) -> tuple[ArrayName, ...]:
 def _read(open_: dict[ArrayName, list[_Overwritten]], array: ArrayName) -> None:
     for entry in open_.get(array, ()):
         entry.is_read = True
+
+
+# The elements of an array that are read later, by their indices; None for any of them.
+_Later = Mapping[ArrayName, tuple[tuple[Operand, ...], ...] | None]
+
+
+def drop_unread_stores(body: Block, arrays: Container[ArrayName]) -> Block:
+    """`body` without stores to elements of `arrays` that nothing reads after them.
+
+    Nobody asks what these arrays hold in the end, and no two threads touch one element of them.
+    """
+    made, _ = _without_unread(body, arrays, {})
+    return made
+
+
+def _without_unread(block: Block, arrays: Container[ArrayName], later: _Later) -> tuple[Block, _Later]:
+    """The block, and what is read from its start on; `later` is what is read after it."""
+    kept: list[Node] = []
+    for node in reversed(block.nodes):
+        if isinstance(node, If):
+            sides = [_without_unread(b, arrays, later) for b in (node.then, node.orelse)]
+            (then, first), (orelse, second) = sides
+            later = {array: _joined(first.get(array, ()), second.get(array, ())) for array in {*first, *second}}
+            same = then is node.then and orelse is node.orelse
+            kept.append(node if same else dataclasses.replace(node, then=then, orelse=orelse))
+        elif isinstance(node, Op) and node.name == "store" and node.array_name in arrays:
+            read = later.get(node.array_name, ())
+            if read is None or any(_may_meet(node.indices, indices) for indices in read):
+                kept.append(node)
+        else:
+            kept.append(node)
+            later = _with_reads(node, arrays, later)
+    if len(kept) == len(block.nodes) and all(x is y for x, y in zip(reversed(kept), block.nodes, strict=True)):
+        return block, later
+    return Block(tuple(reversed(kept)), block.yields), later
+
+
+def _with_reads(node: Node, arrays: Container[ArrayName], later: _Later) -> _Later:
+    """What is read later, and by an operation or loop. What a loop stores, its next trip may read."""
+    added: dict[ArrayName, tuple[tuple[Operand, ...], ...] | None] = {}
+    for inner in walk_node(node):
+        for array in _touched(inner) if isinstance(inner, Op) else ():
+            if array in arrays:
+                one = isinstance(node, Op) and node.row.is_access
+                added[array] = _joined(later.get(array, ()), (node.indices,)) if isinstance(node, Op) and one else None
+    return {**later, **added} if added else later
+
+
+def _joined(
+    x: tuple[tuple[Operand, ...], ...] | None, y: tuple[tuple[Operand, ...], ...] | None
+) -> tuple[tuple[Operand, ...], ...] | None:
+    return None if x is None or y is None else tuple(dict.fromkeys((*x, *y)))
+
+
+def _may_meet(x: tuple[Operand, ...], y: tuple[Operand, ...]) -> bool:
+    """Whether two accesses may be to one element: indices below zero count from the end."""
+    return not any(
+        isinstance(a, Const) and isinstance(b, Const) and a.value != b.value and min(a.value, b.value) >= 0
+        for a, b in zip(x, y, strict=True)
+    )

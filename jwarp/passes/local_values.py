@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from jwarp.ir.builder import make_block, zero
 from jwarp.ir.nodes import (
@@ -34,9 +34,11 @@ from jwarp.ir.visit import Rebuilder
 MAX_VALUES = 1024
 
 
-def local_values(kernel: Kernel) -> Kernel:
-    """The kernel without the local arrays that can be taken apart; itself if there are none."""
-    arrays = {k: a for k, a in enumerate(kernel.locals, len(kernel.params)) if not a.shared}
+def local_values(kernel: Kernel, only: Container[int] | None = None) -> Kernel:
+    """The kernel without the local arrays that can be taken apart, of those in `only`; itself if there are none."""
+    arrays = {
+        k: a for k, a in enumerate(kernel.locals, len(kernel.params)) if not a.shared and (only is None or k in only)
+    }
     for number in touched_by_gradients(kernel) & arrays.keys():
         del arrays[number]
     for node in walk(kernel.body):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jwarp.frontend.builtins import planned
 from jwarp.frontend.builtins.planned import PLANNED
 
 # Modules all of whose names are missing, and what they are for. Those inside of them are rows below.
@@ -107,9 +108,7 @@ _MISSING: dict[str, dict[str, str]] = {
             "stream_from_paddle"
         ),
         "arrays of Omniverse's Fabric": "fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray",
-        "surfaces from fields": "MarchingCubes",
         "types of arrays inside of kernels outside of them": "fixedarray",
-        "queries of trees and meshes by blocks outside kernels": "BvhQueryTiled MeshQueryAABBTiled",
         "textures (interpolate between the elements of an array)": "Texture",
         "addresses of memory": "address address_of handle",
         "functions that Warp's compiler calls by itself": "array_store store index indexref load view",
@@ -159,3 +158,12 @@ def missing(module: str, name: str) -> str | None:
     if module.startswith("warp._src"):
         return f"{module}.{name}: an internal part of Warp, which jwarp has no counterpart for"
     return None
+
+
+def refuse(name: str) -> AttributeError:
+    """The error for a name that `jwarp` does not have: for one of Warp's with the reason, and what to use."""
+    why = _FEATURES.get(f"warp.{name}")
+    text = f"wp.{name}: jwarp has no {why}" if why else missing("warp", name)
+    if name in PLANNED or text is None:
+        return planned.refuse(name)
+    return AttributeError(text.replace("warp.", "wp.", 1))

@@ -41,7 +41,7 @@ from jwarp.types.composites import vector as vector
 from jwarp.types.handles import Geometry as Geometry
 from jwarp.types.handles import Id as Id
 from jwarp.types.handles import arrays_of as arrays_of
-from jwarp.types.handles import is_outdated as is_outdated
+from jwarp.types.handles import renewed as renewed
 from jwarp.types.indexed import IndexedPattern as IndexedPattern
 from jwarp.types.indexed import indexed_of as indexed_of
 from jwarp.types.indexed import indexed_parts as indexed_parts
@@ -120,6 +120,7 @@ from jwarp.types.structs import has_arrays as has_arrays
 from jwarp.types.structs import is_empty as is_empty
 from jwarp.types.structs import leaves as leaves
 from jwarp.types.structs import listen as listen
+from jwarp.types.structs import may_hold_handles as may_hold_handles
 from jwarp.types.structs import struct as struct
 from jwarp.types.structs import unchecked as unchecked
 from jwarp.types.tiles import MAX_DIMS as MAX_DIMS

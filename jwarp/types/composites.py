@@ -125,6 +125,20 @@ class CompositeType(type):
         """Number of components."""
         return math.prod(cls.shape)
 
+    # Libraries for Warp read these three from its types.
+
+    @property
+    def _shape_(cls) -> tuple[int, ...]:
+        return cls.shape
+
+    @property
+    def _length_(cls) -> int:
+        return cls.size
+
+    @property
+    def _wp_scalar_type_(cls) -> ScalarType:
+        return cls.dtype
+
     @property
     def is_vector(cls) -> bool:
         """Whether it is a type of vectors; of other kinds of one axis it is not."""

@@ -110,7 +110,7 @@ def step(r, both):
     size = r.choice((N, N, 3))
     a, b, c = (some_name(r, size) for _ in range(3))
     k = r.uniform(-1, 1)
-    kind = r.randrange(10)
+    kind = r.randrange(18)
     array = both.array
     if kind == 0 and fits(c, (a, b)):
         wp.launch(multiply, size, inputs=[array(a), array(b)], outputs=[array(c)])
@@ -146,6 +146,50 @@ def step(r, both):
     elif kind == 9:
         array(a).fill_(k)
         both.then(a, by=lambda read: [jnp.full(size, k)])
+    else:
+        step_of_arrays(r, both, kind, size, a, b, c, k)
+
+
+def step_of_arrays(r, both, kind, size, a, b, c, k):
+    """A step that is no launch of the program's own."""
+    array = both.array
+    if kind == 10:
+        inclusive = r.random() < 0.5
+        wp.utils.array_scan(array(a), array(b), inclusive=inclusive)  # they may overlap
+        both.then(b, by=lambda read: [jnp.cumsum(read(a)) - (0.0 if inclusive else read(a))])
+    elif kind == 11:
+        count, target = r.randrange(size + 1), (c[0], slice(2, 3))
+        wp.utils.array_sum(array(a), out=array(target), value_count=count)
+        both.then(target, by=lambda read: [jnp.sum(read(a)[:count], keepdims=True)])
+    elif kind == 12:
+        target = c[0], slice(2, 3)
+        wp.utils.array_inner(array(a), array(b), out=array(target))
+        both.then(target, by=lambda read: [jnp.sum(read(a) * read(b), keepdims=True)])
+    elif kind == 13 and a[0] != b[0]:
+        count = size // 2  # of arrays with room for twice as many
+        wp.utils.radix_sort_pairs(array(a), array(b), count)
+
+        def ordered(read):
+            order = jnp.argsort(read(a)[:count])
+            return [x.at[:count].set(x[:count][order]) for x in (read(a), read(b))]
+
+        both.then(a, b, by=ordered)
+    elif kind == 14 and fits(a, (b,)):
+        x = array(a)
+        x += array(b)
+        both.then(a, by=lambda read: [read(a) + read(b)])
+    elif kind == 15 and fits(a, (b,)):
+        x = array(a)
+        x *= array(b)
+        both.then(a, by=lambda read: [read(a) * read(b)])
+    elif kind == 16:
+        given = np.linspace(0.0, k, size)
+        array(a).assign(given)
+        both.then(a, by=lambda read: [jnp.asarray(given)])
+    elif kind == 17 and size == N:
+        x, y = (both.bases[base].reshape((2, 3)).transpose() for base in (a[0], b[0]))
+        wp.copy(x, wp.clone(y.contiguous()))
+        both.then((a[0], None), by=lambda read: [read((b[0], None))])
 
 
 def check(seed):
@@ -172,7 +216,7 @@ def check(seed):
 
 @pytest.mark.usefixtures("x64")
 def test_gradients_of_random_programs():
-    for seed in range(40):
+    for seed in range(60):
         try:
             check(seed)
         except Exception as error:

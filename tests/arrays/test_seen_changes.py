@@ -77,31 +77,81 @@ def test_arrays_of_jax_are_not_written():
     np.testing.assert_array_equal(x, np.arange(4))
 
 
-def test_records_and_captures_of_grids_built_anew():
+@pytest.mark.parametrize("count", [50, 70])
+def test_records_and_captures_of_grids_built_anew(count):
+    """They follow the grid, as Warp's do: also where it holds more points than before, or another radius."""
     rng = np.random.default_rng(0)
     x = wp.array(rng.uniform(size=(50, 3)), dtype=wp.vec3)
+    q = wp.array(rng.uniform(size=(50, 3)), dtype=wp.vec3)
     n, grid = wp.zeros(50, dtype=int), wp.HashGrid(8, 8, 8)
     grid.build(x, 0.3)
-    record = wp.launch(neighbours, 50, inputs=[grid.id, x, n], record_cmd=True)
+    record = wp.launch(neighbours, 50, inputs=[grid.id, q, n], record_cmd=True)
     with wp.ScopedCapture() as capture:
-        wp.launch(neighbours, 50, inputs=[grid.id, x, n])
-    record.launch()
-    wp.capture_launch(capture.graph)
-    first = n.numpy().copy()
-    x.assign(rng.uniform(size=(50, 3)))
-    grid.build(x, 0.3)
-    for run in (record.launch, lambda: wp.capture_launch(capture.graph)):
-        with pytest.raises(wp.LaunchError, match="a grid, tree or mesh that was recorded has been built"):
+        n.fill_(-1)
+        wp.launch(neighbours, 50, inputs=[grid.id, q, n])
+    runs = (record.launch, lambda: wp.capture_launch(capture.graph))
+    others = wp.array(rng.uniform(size=(count, 3)), dtype=wp.vec3)
+    for points, radius in ((x, 0.3), (others, 0.3), (others, 0.4), (x, 0.2)):
+        grid.build(points, radius)
+        found = []
+        for run in runs:
             run()
-    wp.launch(neighbours, 50, inputs=[grid.id, x, n])
-    near = np.linalg.norm(x.numpy()[:, None] - x.numpy()[None], axis=-1) < 0.3
-    np.testing.assert_array_equal(n.numpy(), near.sum(1))
-    assert (n.numpy() != first).any()
-    with (
-        pytest.raises(wp.LaunchError, match=r"wp.HashGrid.build: .* not built or refitted in a capture"),
-        wp.ScopedCapture(),
-    ):
+            found.append(n.numpy().copy())
+            n.zero_()
+        wp.launch(neighbours, 50, inputs=[grid.id, q, n])
+        assert all((each == n.numpy()).all() for each in found)
+
+
+def test_builds_and_refits_are_captured():
+    rng = np.random.default_rng(1)
+    x, n = wp.array(rng.uniform(size=(50, 3)), dtype=wp.vec3), wp.zeros(50, dtype=int)
+    grid = wp.HashGrid(8, 8, 8)
+    grid.build(x, 0.3)
+    points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], np.float32)
+    corners = wp.array(points, dtype=wp.vec3)
+    mesh = wp.Mesh(corners, wp.array(np.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], np.int32), dtype=int))
+    q, d = wp.array([[2.0, 2.0, 2.0]], dtype=wp.vec3), wp.zeros(1, dtype=float)
+    with wp.ScopedCapture() as capture:
         grid.build(x, 0.3)
+        wp.launch(neighbours, 50, inputs=[grid.id, x, n])
+        mesh.refit()
+        wp.launch(distances, 1, inputs=[mesh.id, q, d])
+    for scale, expected in ((1.0, 5.0), (2.0, 4.0)):
+        x.assign(rng.uniform(size=(50, 3)))
+        corners.assign(scale * points)
+        wp.capture_launch(capture.graph)
+        near = np.linalg.norm(x.numpy()[:, None] - x.numpy()[None], axis=-1) < 0.3
+        np.testing.assert_array_equal(n.numpy(), near.sum(1))
+        np.testing.assert_allclose(d.numpy(), [expected / 3**0.5], rtol=1e-6)
+    with pytest.raises(wp.LaunchError, match="meshes are not made in a capture"), wp.ScopedCapture():
+        wp.Mesh(corners, mesh.indices)
+
+
+def test_gradients_through_meshes_on_tapes():
+    """To the query's place and to the mesh's points, also where it has been refitted since."""
+    points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], np.float32)
+    corners = wp.array(points, dtype=wp.vec3, requires_grad=True)
+    mesh = wp.Mesh(corners, wp.array(np.array([0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3], np.int32), dtype=int))
+    place = np.array([[1.0, 1.2, 0.9]], np.float32)
+    q, d = wp.array(place, dtype=wp.vec3, requires_grad=True), wp.zeros(1, dtype=float, requires_grad=True)
+    with wp.Tape() as tape:
+        wp.launch(distances, 1, inputs=[mesh.id, q, d])
+        corners.fill_(7.0)
+        mesh.refit()
+    tape.backward(grads={d: wp.ones(1, dtype=float)})
+
+    def distance(points, place):  # to the plane of the face that is in front
+        normal = np.cross(points[2] - points[1], points[3] - points[1])
+        return (place[0] - points[1]) @ normal / np.linalg.norm(normal)
+
+    def slopes(f, x, h=1e-4):
+        steps = h * np.eye(x.size).reshape(-1, *x.shape)
+        return np.array([(f(x + s) - f(x - s)) / (2 * h) for s in steps]).reshape(x.shape)
+
+    points, place = points.astype(float), place.astype(float)
+    np.testing.assert_allclose(q.grad.numpy(), slopes(lambda x: distance(points, x), place), rtol=1e-4, atol=1e-6)
+    wanted = slopes(lambda x: distance(x, place), points)
+    np.testing.assert_allclose(corners.grad.numpy(), wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_functions_see_meshes_as_they_are():

@@ -61,7 +61,7 @@ def test_the_gradient_of_both_results(example):
 
 @pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 def test_eight_networks_take_two_launches(example):
-    places, arms = example.spiral(50)
+    places, arms = example.spiral(example.ARMS, 50)
 
     def loss(layers):
         return example.cross_entropy(example.logits_of(layers, places), arms).mean()

@@ -14,12 +14,18 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 @pytest.fixture(scope="module")
-def pendulum_batch():
+def lessons():
+    """The three examples of pendulums, by name."""
     sys.path.insert(0, str(EXAMPLES))
     try:
-        yield importlib.import_module("pendulum_batch")
+        yield {name: importlib.import_module(name) for name in ("pendulum_batch", "fit_pendulum", "pendulum_race")}
     finally:
         sys.path.remove(str(EXAMPLES))
+
+
+@pytest.fixture(scope="module")
+def pendulum_batch(lessons):
+    return lessons["pendulum_batch"]
 
 
 @pytest.fixture(scope="module")
@@ -40,14 +46,21 @@ def test_energy_is_kept_without_drag(result):
     assert 0.0 < result[0].energy_error < 1e-4
 
 
-def test_one_pendulum_is_found_by_its_gradient(result):
-    fitted = result[2]
+def test_one_pendulum_is_found_by_its_gradient(lessons, tmp_path):
+    fitted = lessons["fit_pendulum"].main(quick=True, out=tmp_path / "fit.png")
+    assert (tmp_path / "fit.png").read_bytes().startswith(b"\x89PNG")
     np.testing.assert_allclose(fitted.found, fitted.true, rtol=1e-3)
     assert fitted.misfits[-1] < 1e-6 < 1e-2 < fitted.misfits[0]
 
 
 def test_a_picture_is_drawn(result):
     assert result[-1].read_bytes().startswith(b"\x89PNG")
+
+
+def test_three_ways_are_timed_and_drawn(lessons, tmp_path):
+    costs = lessons["pendulum_race"].main(quick=True, out=tmp_path / "race.png")
+    assert len(costs) == 3 and min(costs.values()) > 0.0
+    assert (tmp_path / "race.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_drag_keeps_twins_together(result):
@@ -63,23 +76,25 @@ def test_tracks_start_at_the_release_and_twins_together(pendulum_batch, result):
         assert np.abs(track.angles[0] - track.angles[1])[:20].max() < 0.01
 
 
-def test_batch_threads_and_jax_agree_with_the_equations_of_motion(pendulum_batch, pendulums):
+def test_batch_threads_and_jax_agree_with_the_equations_of_motion(lessons, pendulums):
     """A second of motion, against the Lagrangian's mass matrix solved in float64 with a quarter of the step."""
     states, lower, drag = pendulums
+    race = lessons["pendulum_race"]
     dt, steps = 0.005, 200
     for one, two in zip(states, states[::-1], strict=True):
         expected = np.array([_swung(x, lower, drag, dt / 4.0, 4 * steps) for x in (one, two)])
-        for swing in (pendulum_batch.swing_batch, pendulum_batch.swing_all_fn, pendulum_batch.swing_jnp):
+        for swing in (race.swing_batch, race.swing_all_fn, race.swing_jnp):
             found = np.array(swing(one, two, lower, drag, dt, steps)[:2])
             np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
 
 
-def test_together_is_the_time_until_twins_part(pendulum_batch, pendulums):
+def test_together_is_the_time_until_twins_part(lessons, pendulums):
     states, lower, drag = pendulums
     dt, steps = 0.005, 200
     one, two = states[0], states[0] + np.float32([0.9, 0.0, 0.5, 0.0])
     every = [
-        [np.array(x) for x in pendulum_batch.swing_all_fn(one, two, lower, drag, dt, n)] for n in range(1, steps + 1)
+        [np.array(x) for x in lessons["pendulum_race"].swing_all_fn(one, two, lower, drag, dt, n)]
+        for n in range(1, steps + 1)
     ]
     apart = np.array([np.abs(x - y)[:, :2].max(1) > 1.0 for x, y, _ in every])
     expected = dt * np.where(apart.any(0), apart.argmax(0) + 1, steps)

@@ -97,6 +97,24 @@ COUNTED = {
         "return a;",
         "return a + 1.0f;",
     ),
+    "gradient of a function": (
+        "@wp.func\ndef f(a: float):\n    return a\n\n@wp.func_grad(f)\ndef adj_f(a: float, adj: float):\n"
+        "    wp.adjoint[a] += GIVEN * adj\n" + KERNEL.format("f(x[i])"),
+        2.0,
+        3.0,
+    ),
+    "replay of a function": (
+        "@wp.func\ndef f(a: float):\n    return a\n\n@wp.func_replay(f)\ndef again(a: float):\n    return a * GIVEN\n"
+        + KERNEL.format("f(x[i])"),
+        2.0,
+        3.0,
+    ),
+    "overload of a function": (
+        "@wp.func\ndef f(a: int):\n    return a\n\n@wp.func\ndef f(a: float):\n    return a * GIVEN\n"
+        + KERNEL.format("f(x[i])"),
+        2.0,
+        3.0,
+    ),
     "attribute of a function": (
         "@wp.func\ndef f(a: float):\n    return a\n\nf.scale = GIVEN\n" + KERNEL.format("f(x[i]) * f.scale"),
         2.0,

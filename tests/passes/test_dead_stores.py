@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import jwarp as wp
+from jwarp.autodiff.reverse import vjp
 from jwarp.backend.interpreter.machine import run
 from jwarp.ir.nodes import Block, Const, If, Kernel, Op, Param, Value, walk
 from jwarp.passes.dead_stores import drop_dead_stores
@@ -80,3 +82,30 @@ def test_results_stay(name):
         np.testing.assert_array_equal(x, y)
     logs = [n for n in walk(dropped) if isinstance(n, Op) and n.name in ("save", "undo")]
     assert bool(logs) is (name in KEPT)
+
+
+@wp.kernel
+def halves(x: wp.array[wp.mat22], y: wp.array[wp.mat22]):
+    i = wp.tid()
+    y[i] = 0.5 * x[i]
+    if x[i][0, 0] > 0.0:
+        y[i][0, 1] = x[i][1, 1]
+
+
+def test_cotangents_are_not_set_to_zero_for_nobody():
+    """Each component is read once; only the one that is stored twice is read again after its zero."""
+    kernel = halves.ir()
+    derived = vjp(kernel, [0], [1]).kernel
+    stores = [n for n in walk(derived.body) if isinstance(n, Op) and n.name == "store"]
+    zeros = [n for n in stores if derived.params[n.array].name == "adj_y"]
+    assert len(zeros) == 1
+    rng = np.random.default_rng(0)
+    x, g = (rng.normal(size=(7, 2, 2)).astype(np.float32) for _ in range(2))
+    given = {"x": x, "adj_y": g, "adj_x": np.zeros_like(x)}
+    found = run(derived, (7,), [given[p.name].copy() for p in derived.params])
+    expected = 0.5 * g
+    taken = x[:, 0, 0] > 0
+    expected[taken, 0, 1] = 0
+    expected[taken, 1, 1] += g[taken, 0, 1]
+    adj_x = found[[p.name for p in derived.params].index("adj_x")]
+    np.testing.assert_allclose(adj_x, expected, rtol=1e-6)

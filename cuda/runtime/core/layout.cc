@@ -142,8 +142,8 @@ void Layout::leave_stored(const Plan& plan, const Launch& launch) {
 bool Layout::has_extents(const Plan& plan, const Launch& launch, size_t p) const {
   const Parameter& parameter = plan.parameters[p];
   const auto core = symbols.begin() + parameter.first_symbol;
-  return parameter.is_array && parameter.rank == plan.tid_dims &&
-         std::equal(core, core + parameter.rank, launch.dims);
+  // The axes of components come last.
+  return parameter.is_array && parameter.rank >= plan.tid_dims && std::equal(core, core + plan.tid_dims, launch.dims);
 }
 
 bool Layout::fits(const Buffers& buffers) const {

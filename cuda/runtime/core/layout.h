@@ -62,7 +62,7 @@ class Layout {
   std::vector<int64_t> variables;
 
  protected:
-  // Whether an array has the extents of the launch.
+  // Whether an array has an element for each thread of the launch, by the extents of its first axes.
   bool has_extents(const Plan& plan, const Launch& launch, size_t p) const;
 
  private:

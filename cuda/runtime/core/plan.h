@@ -11,7 +11,7 @@ constexpr int64_t kMaxDims = 4;
 // How the threads of a launch touch an output whose extents are the launch dimensions.
 enum class Cover : int64_t {
   kUnknown = 0,
-  kStored = 1,  // each thread stores its own element, whatever happens
+  kStored = 1,  // each thread stores its own element with all its components, whatever happens
   kOwn = 2,     // each thread touches only its own element
 };
 

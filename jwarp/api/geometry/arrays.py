@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import listeners
+from jwarp.arrays.commands import Call, listeners, submit
 from jwarp.errors import KernelTypeError, LaunchError
 
 
@@ -21,8 +22,8 @@ def read_array(where: str, name: str, value: Any, dtype: Any, components: tuple[
     """
     if listeners.capture is not None:
         raise LaunchError(
-            f"{where}: grids, trees and meshes are not built or refitted in a capture",
-            hint="do it before the capture; a capture that was made before has to be made anew",
+            f"{where}: trees and meshes are not made in a capture, which would not make them again",
+            hint="make them before the capture; refit() and build() are captured",
         )
     value = content_of(value)
     if not isinstance(value, (jax.Array, np.ndarray)):
@@ -37,6 +38,11 @@ def read_array(where: str, name: str, value: Any, dtype: Any, components: tuple[
         wanted = ", ".join(["n", *map(str, components)])
         raise KernelTypeError(f"{where}: '{name}' must have the shape ({wanted}), got {shown}")
     return jax.numpy.asarray(value).reshape(-1, *components)
+
+
+def as_command(change: Callable[[], None]) -> None:
+    """Build or refit something: now, or, while a capture is open, whenever what was captured runs."""
+    submit(Call(change))
 
 
 def content_of(value: Any) -> Any:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.geometry import tree
-from jwarp.api.geometry.arrays import read_array, read_groups, settled
+from jwarp.api.geometry.arrays import as_command, read_array, read_groups, settled
 from jwarp.api.geometry.pytrees import register
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.geometry.tree import BvhArrays
@@ -49,6 +49,9 @@ class Bvh(Geometry):
         Raises:
             LaunchError: there are more or fewer boxes than before.
         """
+        as_command(self._refit)
+
+    def _refit(self) -> None:
         boxes = self._boxes()
         if boxes.shape[0] != self.items.shape[0]:
             raise LaunchError(f"wp.Bvh.refit: {boxes.shape[0]} boxes in a tree of {self.items.shape[0]}")
@@ -57,6 +60,9 @@ class Bvh(Geometry):
     def rebuild(self, constructor: Any = None) -> None:
         """Build the tree anew of what `lowers` and `uppers` are now; groups stay with their boxes."""
         check_options("wp.Bvh.rebuild", constructor, self.leaf_size)
+        as_command(self._rebuild)
+
+    def _rebuild(self) -> None:
         boxes = self._boxes()
         if boxes.shape[0] != self.items.shape[0]:
             raise LaunchError(f"wp.Bvh.rebuild: {boxes.shape[0]} boxes in a tree of {self.items.shape[0]}")

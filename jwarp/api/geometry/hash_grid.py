@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jwarp.api.geometry.arrays import is_here, known_number, read_array, read_groups, settled
+from jwarp.api.geometry.arrays import as_command, is_here, known_number, read_array, read_groups, settled
 from jwarp.api.geometry.pytrees import register
 from jwarp.api.launch import launch
 from jwarp.errors import KernelTypeError, LaunchError
@@ -80,6 +80,9 @@ class HashGrid(Geometry):
             KernelTypeError: an array has another dtype or shape.
             LaunchError: the radius is not positive, or there are more or fewer groups than points.
         """
+        as_command(lambda: self._build(points, radius, groups))
+
+    def _build(self, points: Any, radius: Any, groups: Any) -> None:
         dtype = self.dtype.dtype
         found = read_array("wp.HashGrid.build", "points", points, dtype, (3,))
         known = known_number(radius)

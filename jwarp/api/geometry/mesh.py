@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.geometry import tree
-from jwarp.api.geometry.arrays import content_of, read_array, read_groups, settled
+from jwarp.api.geometry.arrays import as_command, content_of, read_array, read_groups, settled
 from jwarp.api.geometry.bvh import check_options
 from jwarp.api.geometry.pytrees import register
 from jwarp.errors import LaunchError
 from jwarp.lib.geometry.mesh import MeshArrays
 from jwarp.lib.geometry.tree import BvhArrays
+from jwarp.lib.geometry.wide import WideArrays
 from jwarp.types import Geometry
 
 LEAF_SIZE = 8
@@ -74,8 +75,11 @@ class Mesh(Geometry):
     def points(self, points: Any) -> None:
         if np.shape(points) != np.shape(self._points):
             raise LaunchError(f"wp.Mesh: new points {np.shape(points)} for old ones {np.shape(self._points)}")
+        as_command(lambda: self._move(points))
+
+    def _move(self, points: Any) -> None:
         self._points = points
-        self.refit()
+        self._refit()
 
     @property
     def velocities(self) -> Any:
@@ -84,12 +88,18 @@ class Mesh(Geometry):
 
     @velocities.setter
     def velocities(self, velocities: Any) -> None:
+        as_command(lambda: self._set_velocities(velocities))
+
+    def _set_velocities(self, velocities: Any) -> None:
         self._velocities = velocities
         self._read()
         self.version += 1
 
     def refit(self) -> None:
         """Let the tree be of what `points` are now, which may have been written to; faces keep their order."""
+        as_command(self._refit)
+
+    def _refit(self) -> None:
         corners, _ = self._read()
         items, groups = self.items, self.groups
         self._keep(corners, tree.refitted(_boxes(corners), items, groups, self.leaf_size))
@@ -110,6 +120,7 @@ class Mesh(Geometry):
         self.nodes, self.bounds, self.items, self.groups = made
         self.corners = _in_slots(corners, self.items, self.bounds.shape[0])
         self.edge = _mean_side(corners)
+        self.boxes, self.faces, self.levels = tree.widened(self.bounds, self.corners)
         self.winding = np.zeros((0, 8), np.float32)
         if self.support_winding_number:
             self.winding = _winding(self.corners, self.leaf_size)
@@ -124,7 +135,9 @@ class Mesh(Geometry):
         velocities = np.zeros((0, 3), np.float32) if self._velocities is None else self._velocities
         indices = content_of(self.indices)
         indices = indices if indices.ndim == 1 else indices.reshape(-1)
-        return kind(self._points, velocities, indices, self.corners, self.edge, self.winding, bvh)
+        of_wide: Any = WideArrays
+        wide = of_wide(self.boxes, self.faces, self.levels)
+        return kind(self._points, velocities, indices, self.corners, self.edge, wide, self.winding, bvh)
 
     def __repr__(self) -> str:
         return f"wp.Mesh({self.items.shape[0]} faces of {np.shape(self._points)[0]} points)"
@@ -132,7 +145,23 @@ class Mesh(Geometry):
 
 register(
     Mesh,
-    (*("_points", "indices", "_velocities", "nodes", "bounds", "items", "groups", "corners", "edge", "winding"),),
+    (
+        *(
+            "_points",
+            "indices",
+            "_velocities",
+            "nodes",
+            "bounds",
+            "items",
+            "groups",
+            "corners",
+            "edge",
+            "boxes",
+            "faces",
+            "levels",
+            "winding",
+        ),
+    ),
     ("leaf_size", "support_winding_number"),
 )
 

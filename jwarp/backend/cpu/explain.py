@@ -275,7 +275,7 @@ def _zeros(
 ) -> str:
     """Where the zeros of an output come from, by the rules of `Geometry::choose_zero_fill`."""
     shape = extents[param] or ()
-    if 0 in (*dims, *batch, repeat) or shape != dims[: kernel.kernel.tid_dims]:
+    if 0 in (*dims, *batch, repeat) or shape[: kernel.kernel.tid_dims] != dims[: kernel.kernel.tid_dims]:
         return "filled"
     match kernel.summary.covers[param]:
         case Cover.STORED:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Container, Sequence
 
 from jwarp.analysis.thread_values import common_sums
@@ -16,8 +15,18 @@ from jwarp.backend.cuda.native import (
     native_functions,
 )
 from jwarp.backend.cuda.native import parts as native_parts
-from jwarp.backend.cuda.records import Log, Notes, Tape, logs_of, notes_of, tapes_of
+from jwarp.backend.cuda.records import FULL, Log, Notes, Tape, grows, logs_of, notes_of, tapes_of
 from jwarp.backend.cuda.rules import C_TYPES, CUDA_RULES, bare, literal
+from jwarp.backend.cuda.texts import (
+    cannot_overflow,
+    certain,
+    constant_place,
+    file,
+    is_atom,
+    quoted,
+    used_once_nearby,
+    zero,
+)
 from jwarp.errors import NO_SPAN
 from jwarp.ir.attributes import Extent, NativeCall, RecordField, RecordFields
 from jwarp.ir.builder import TRUE
@@ -34,14 +43,12 @@ from jwarp.ir.nodes import (
     Operand,
     Value,
     While,
-    blocks,
-    operands,
     used_values,
     written_params,
 )
 from jwarp.ir.ops import OPS
 from jwarp.ir.visit import Visitor
-from jwarp.types import ScalarType, bool_, uint64
+from jwarp.types import bool_, uint64
 
 # Where a failed check leaves to: past everything that the thread would still do.
 DONE = "done"
@@ -77,8 +84,9 @@ class BodyEmitter(Visitor):
         self.tapes: dict[int, Tape] = tapes_of(kernel)
         self.logs: dict[int, Log] = logs_of(kernel)
         self.notes: dict[int, Notes] = notes_of(kernel)
+        self.grows = grows(kernel)
         self.used, self.common = used_values(kernel.body), common_sums(kernel)
-        self.inlinable = _used_once_nearby(kernel.body)
+        self.inlinable = used_once_nearby(kernel.body)
         self.values: dict[Value, str] = {}
         self.natives = native_functions(kernel)
         self.native_results: dict[Value, list[str]] = {}
@@ -92,7 +100,7 @@ class BodyEmitter(Visitor):
     def line(self, text: str) -> None:
         """Write a statement, and before it which line of the user's source it comes from."""
         if self.span.line:
-            self.lines.append(f'#line {self.span.line} "{_file(self.span.file)}"')
+            self.lines.append(f'#line {self.span.line} "{file(self.span.file)}"')
         self.lines.append("  " * self.depth + text)
 
     def name(self, value: Value | None = None) -> str:
@@ -127,7 +135,7 @@ class BodyEmitter(Visitor):
         assert node.result is not None
         text = CUDA_RULES[node.name](node, [self.text(a) for a in node.args])
         if node.result in self.inlinable and len(text) <= MAX_INLINE:
-            self.values[node.result] = text if _is_atom(text) else f"({text})"
+            self.values[node.result] = text if is_atom(text) else f"({text})"
         else:
             self.define(node.result, text)
 
@@ -179,7 +187,7 @@ class BodyEmitter(Visitor):
         index, type = self.name(node.index), C_TYPES[node.index.type]
         self.values[node.index] = index
         sign = "<" if node.step > 0 else ">"
-        if _cannot_overflow(node):
+        if cannot_overflow(node):
             step = f"{'++' if node.step > 0 else '--'}{index}" if abs(node.step) == 1 else f"{index} += {node.step}"
             self.line(f"for ({type} {index} = {bare(lo)}; {index} {sign} {hi}; {step}) {{")
             self.trip(node, names)
@@ -253,11 +261,8 @@ class BodyEmitter(Visitor):
         indices = node.indices
         name = self.names[node.number]
         local = self.kernel.local(node.array)
-        if id(node) in self.trusted or (local is not None and _certain(indices, local.shape)):
-            # 64 bits from the first product on.
-            texts = [self.text(i) for i in indices]
-            wide = texts[0] if len(texts) == 1 or local is not None else f"(long long){texts[0]}"
-            return f"{name}[{bare(self.placed(node.array, self.offset(node.array, [wide, *texts[1:]])))}]", None
+        if id(node) in self.trusted or (local is not None and certain(indices, local.shape)):
+            return f"{name}[{bare(self.placed(node.array, self.known_place(node)))}]", None
         places, tests = [], []
         for axis, index in enumerate(indices):
             place = self.name()
@@ -268,6 +273,12 @@ class BodyEmitter(Visitor):
         inside = self.name()
         self.line(f"const bool {inside} = {' & '.join(tests)};")
         return f"{name}[{self.placed(node.array, self.offset(node.array, places))}]", inside
+
+    def known_place(self, node: Op) -> str:
+        """The number of an element that is there, in 64 bits from the first product on."""
+        texts = [self.text(i) for i in node.indices]
+        wide = texts[0] if len(texts) == 1 or self.kernel.local(node.array) is not None else f"(long long){texts[0]}"
+        return self.offset(node.array, [wide, *texts[1:]])
 
     def placed(self, array: int, offset: str) -> str:
         """Where in the memory of an array its element of a number is."""
@@ -282,7 +293,7 @@ class BodyEmitter(Visitor):
             read = f"jw_read(&{element})"  # nothing changes it while the kernel runs
         if type is bool_:
             read = f"{read} != 0"
-        self.found(node, read if inside is None else f"{inside} ? {read} : {_zero(type)}")
+        self.found(node, read if inside is None else f"{inside} ? {read} : {zero(type)}")
 
     def store(self, node: Op) -> None:
         element, inside = self.element(node)
@@ -297,10 +308,10 @@ class BodyEmitter(Visitor):
         local = self.kernel.local(node.array)
         assert local is not None
         k = self.name()
-        zero = "0" if local.dtype is bool_ else _zero(local.dtype)
+        nothing = "0" if local.dtype is bool_ else zero(local.dtype)
         guard = self.guard(node.array, None)
         element = f"{self.names[node.array]}[{self.placed(node.array, k)}]"
-        self.line(f"{guard}for (int {k} = 0; {k} < {local.size}; ++{k}) {element} = {zero};")
+        self.line(f"{guard}for (int {k} = 0; {k} < {local.size}; ++{k}) {element} = {nothing};")
 
     def atomic(self, node: Op) -> None:
         indices = node.indices
@@ -315,7 +326,7 @@ class BodyEmitter(Visitor):
         if node.result is None or node.result not in self.used:
             self.line(f"{self.guard(node.array, inside)}{call};")
         else:
-            self.found(node, call if inside is None else f"{inside} ? {call} : {_zero(node.result.type)}")
+            self.found(node, call if inside is None else f"{inside} ? {call} : {zero(node.result.type)}")
 
     def found(self, node: Op, text: str) -> None:
         """Define the result of a load or an atomic operation."""
@@ -334,9 +345,17 @@ class BodyEmitter(Visitor):
 
     def push(self, node: Op) -> None:
         tape = self.tapes[node.told(RecordFields).tape]
+        self.make_room(tape.fields, tape.size)
         for field, value in zip(tape.fields, node.args, strict=True):
             self.line(f"{field}[{tape.size}] = {bare(self.text(value))};")
         self.line(f"++{tape.size};")
+
+    def make_room(self, rows: Sequence[str], size: str) -> None:
+        """Let rows of records have a place for the next one; a check fails where there is no memory."""
+        if self.grows and rows:
+            site = self.sites[FULL] if self.sites[FULL] <= MAX_SITE else 0  # one that has no text
+            has = " & ".join(f"{row}.has({size})" for row in rows)
+            self.line(f"if (!({has})) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
 
     def top(self, node: Op) -> None:
         assert node.result is not None
@@ -351,6 +370,7 @@ class BodyEmitter(Visitor):
     def save(self, node: Op) -> None:
         """Keep an element with its place; one that is outside has none."""
         log = self.logs[node.array]
+        self.make_room((log.places, log.contents), log.size)
         element, inside = self.element(node)
         name = self.names[node.number]
         place = element[len(name) + 1 : -1]
@@ -377,6 +397,7 @@ class BodyEmitter(Visitor):
 
     def note(self, node: Op) -> None:
         notes = self.notes[node.array]
+        self.make_room((notes.contents,), notes.place)
         self.line(f"{notes.contents}[{notes.place}++] = {bare(self.text(node.args[0]))};")
 
     def noted(self, node: Op) -> None:
@@ -467,7 +488,7 @@ class BodyEmitter(Visitor):
             else:
                 format += f"%{part.options}{'ll' if part.letter in 'diuoxX' else ''}{part.letter}"
                 values.append(self.promoted(part, next(given)))
-        quoted = "".join(_quoted(c) for c in format)
+        quoted = "".join(quoted(c) for c in format)
         self.line(f'{self.guard(None, None)}printf("{quoted}"{"".join(f", {v}" for v in values)});')
 
     def promoted(self, conversion: Conversion, x: Operand) -> str:
@@ -482,85 +503,6 @@ class BodyEmitter(Visitor):
         if conversion.letter not in "di" and x.type.kind == "int":
             text = f"(jw_unsigned<{C_TYPES[x.type]}>){text}"
         return f"(long long){text}"
-
-
-def constant_place(node: Op) -> tuple:
-    """The element of an access with constant indices, as (array, *indices); with others, nothing."""
-    indices = node.indices
-    if not all(isinstance(i, Const) for i in indices):
-        return ()
-    return (node.array, *(i.value for i in indices if isinstance(i, Const)))
-
-
-def _certain(indices: Sequence[Operand], shape: Sequence[int]) -> bool:
-    """Whether constant indices are those of an element, not counted from the end."""
-    return all(isinstance(i, Const) and 0 <= i.value < n for i, n in zip(indices, shape, strict=True))
-
-
-def _zero(type: ScalarType) -> str:
-    return literal(Const(type, False if type is bool_ else 0.0 if type.is_float else 0))
-
-
-def _quoted(character: str) -> str:
-    if character in '"\\?':
-        return f"\\{character}"
-    if character.isascii() and character.isprintable():
-        return character
-    return "".join(f"\\{byte:03o}" for byte in character.encode())
-
-
-def _file(name: str) -> str:
-    """The name of a file as a line directive takes it: what would end the line, or is no text, is a question mark."""
-    name = "".join(c if c.isprintable() else "?" for c in name)
-    return name.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _is_atom(text: str) -> bool:
-    """Whether an expression may stand beside any operator: a name, a number, a call, or one in parentheses."""
-    return bool(re.fullmatch(r"\w+(\.\w+)?(\(.*\)|<[\w ]+>\(.*\))?", text)) and _closes_last(text)
-
-
-def _closes_last(text: str) -> bool:
-    """Whether the first parenthesis of the text is closed by its last character, or there is none."""
-    level = 0
-    for k, c in enumerate(text):
-        level += (c == "(") - (c == ")")
-        if c == ")" and level == 0 and k < len(text) - 1:
-            return False
-    return True
-
-
-def _cannot_overflow(node: For) -> bool:
-    """Whether the index after the last one fits its type."""
-    if abs(node.step) == 1:
-        return True
-    if not isinstance(node.hi, Const):
-        return False
-    after = node.hi.value + node.step
-    return node.index.type.min <= after <= node.index.type.max
-
-
-def _used_once_nearby(body: Block) -> frozenset[Value]:
-    """The values that one node of the block that defines them reads, once."""
-    count: Counter[Value] = Counter()
-    near: set[Value] = set()
-
-    def visit(block: Block) -> None:
-        own = {n.result for n in block.nodes if isinstance(n, Op) and n.result is not None}
-        for node in block.nodes:
-            read = [x for x in operands(node) if isinstance(x, Value)]
-            count.update(read)
-            # Loop bounds are looked at again and again.
-            if not isinstance(node, For | While):
-                near.update(own.intersection(read))
-            for inner in blocks(node):
-                visit(inner)
-        read = [x for x in block.yields if isinstance(x, Value)]
-        count.update(read)
-        near.update(own.intersection(read))
-
-    visit(body)
-    return frozenset(v for v in near if count[v] == 1)
 
 
 # Operations that the emitter itself knows; the others are rows of CUDA_RULES.

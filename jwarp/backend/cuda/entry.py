@@ -8,15 +8,18 @@ from collections.abc import Container, Sequence
 from jwarp.analysis.affine import ALWAYS, Affine, Condition, Symbol
 from jwarp.analysis.ranges import Proofs
 from jwarp.analysis.sums import sums_of
+from jwarp.backend.cuda import narrow
 from jwarp.backend.cuda.copies import Copies, find_copies
-from jwarp.backend.cuda.emit import DONE, BodyEmitter, constant_place
+from jwarp.backend.cuda.emit import DONE, BodyEmitter
 from jwarp.backend.cuda.names import array_names
+from jwarp.backend.cuda.narrow import NarrowEmitter, alike_of
 from jwarp.backend.cuda.native import NATIVE_HEADER, definitions
-from jwarp.backend.cuda.records import declarations
+from jwarp.backend.cuda.records import declarations, grows, texts_on_gpu
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
 from jwarp.backend.cuda.shared import LEAST_ROOM, Shared, lay_out
+from jwarp.backend.cuda.texts import constant_place
 from jwarp.backend.cuda.tiles import TileEmitter
-from jwarp.ir.nodes import For, Kernel, Op, failure_texts, has_native_code, walk, written_params
+from jwarp.ir.nodes import For, Kernel, Op, has_native_code, walk, written_params
 from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32, uint64
 
 HEADER = "jwarp.cuh"
@@ -44,11 +47,16 @@ def generate(
     `either` decides by the condition, which depends on arguments that only the GPU knows. Without `bounds` none
     are tested. `flat fast` and so on are for launches without a batch or repeated threads: they find their
     arrays and coordinates at once. `failures` are the texts of checks, in the order in which the runtime numbers
-    them. `room` is how much shared memory a block can have.
+    them. Versions that begin as `narrow_version` says are for launches that repeat no thread. `room` is how much
+    shared memory a block can have.
     """
-    access = version.removeprefix(FLAT)
+    *_, access = version.split()
+    alike, is_flat = alike_of(version), FLAT in version
     kinds = (_FlatBlocks, _Blocks) if proofs.kernel.block_dim else (_Flat, _Entry)
-    entry = kinds[access == version](proofs, name, bounds, block, failures, room)
+    if alike is not None:
+        kinds = (_NarrowFlat, _Narrow)
+    entry = kinds[not is_flat](proofs, name, bounds, block, failures, room)
+    entry.alike = alike or frozenset()
     bodies = [entry.body(v) for v in (("fast", "checked") if access == "either" else (access,))]
     if access == "either":
         holds = _condition(proofs.condition, entry)
@@ -114,6 +122,7 @@ class _Entry:
     """The parts of one entry around its body, for any launch."""
 
     thread = "place.thread"  # the thread's number in its batch element
+    alike: frozenset[int] = frozenset()  # arrays that have an element for each thread of the launch
 
     def __init__(self, proofs: Proofs, name: str, bounds: bool, block: int, failures: Sequence[str], room: int):
         self.failures, self.room = failures, room
@@ -137,7 +146,7 @@ class _Entry:
         """The entry around the body: a loop over the threads of the launch, of which the grid makes as many steps."""
         counts = f"{self.proofs.symbols.count}, {len(self.kernel.params)}"
         step = "    "
-        failing = [f"{step}{DONE}:;"] if failure_texts(self.kernel) else []
+        failing = [f"{step}{DONE}:;"] if texts_on_gpu(self.kernel) else []
         return [
             f'extern "C" __global__ void __launch_bounds__({self.block})',
             f"{self.name}(const __grid_constant__ jw_args<{counts}> args) {{",
@@ -188,10 +197,11 @@ class _Entry:
         """What is the same for all threads: extents, and the sums that each starts."""
         extents = self.proofs.symbols.extents
         # The extents of components are those of the type.
-        lines = [
-            f"const int {self.names[p]}_n{axis} = {_component_extent(self.kernel.params[p].type, axis) or known};"
-            for (p, axis), known in ((key, f"(int)args.symbols[{s.index}]") for key, s in extents.items())
-        ]
+        lines = []
+        for (p, axis), symbol in extents.items():
+            known = axis if p in self.alike else symbol.index
+            extent = _component_extent(self.kernel.params[p].type, axis) or f"(int)args.symbols[{known}]"
+            lines.append(f"const int {self.names[p]}_n{axis} = {extent};")
         lines += [f"{C_TYPES[self.kernel.array(place[0]).dtype]} {name} = 0;" for place, name in self.total.items()]
         return [*lines, *(f"{self.element(p)}* {self.names[p]}_sum = nullptr;" for p in self.summed)]
 
@@ -282,6 +292,30 @@ class _Flat(_Entry):
         return self.flushes("{")
 
 
+class _Narrow(_Entry):
+    """The entry for launches that 32 bits are enough for."""
+
+    thread = "at"
+
+    def emitter(self, trusted: Container[int]) -> BodyEmitter:
+        return NarrowEmitter(self.kernel, trusted, self.failures, self.sums, alike=self.alike, thread=self.thread)
+
+    def steps(self) -> list[str]:
+        return narrow.loop(self.block, in_step=bool(self.sums) or grows(self.kernel))
+
+    def coordinates(self) -> list[str]:
+        return [*narrow.batch_element(), *narrow.split(self.kernel.tid_dims, "at")]
+
+
+class _NarrowFlat(_Narrow, _Flat):
+    """The same without a batch."""
+
+    thread = "n"
+
+    def coordinates(self) -> list[str]:
+        return narrow.split(self.kernel.tid_dims, "n")
+
+
 class _Blocks(_Entry):
     """The entry of a kernel with tiles: what is a thread to launches is a block of CUDA's."""
 
@@ -312,7 +346,7 @@ class _Blocks(_Entry):
             *body,
             OWN,
             f"{step}}}",
-            *([f"{step}{DONE}:;"] if failure_texts(self.kernel) else []),
+            *([f"{step}{DONE}:;"] if texts_on_gpu(self.kernel) else []),
             *(
                 [f"{step}__syncthreads();  // until all are done with what the next one overwrites"]
                 if shared.size or self.kernel.order

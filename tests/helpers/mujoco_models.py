@@ -1,0 +1,155 @@
+"""Small models of MuJoCo for tests of mujoco_warp: their XML, and a state to start from."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PENDULUM = """
+<mujoco>
+  <option timestep="0.01" integrator="Euler"/>
+  <worldbody>
+    <body pos="0 0 1">
+      <joint name="a" type="hinge" axis="0 1 0" damping="0.1" stiffness="0.5"/>
+      <geom type="capsule" size="0.03" fromto="0 0 0 0 0 -0.5" mass="1"/>
+      <body pos="0 0 -0.5">
+        <joint name="b" type="hinge" axis="0 1 0" damping="0.1"/>
+        <geom type="capsule" size="0.03" fromto="0 0 0 0 0 -0.5" mass="0.6"/>
+      </body>
+    </body>
+  </worldbody>
+  <actuator><motor joint="b" gear="2"/></actuator>
+</mujoco>
+"""
+
+CARTPOLE = """
+<mujoco>
+  <option timestep="0.01" integrator="implicitfast"/>
+  <default><geom contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <body pos="0 0 1">
+      <joint name="slide" type="slide" axis="1 0 0" damping="0.5"/>
+      <geom type="box" size="0.2 0.1 0.1" mass="1"/>
+      <body>
+        <joint name="hinge" type="hinge" axis="0 1 0" damping="0.02" stiffness="0.3"/>
+        <geom type="capsule" size="0.03" fromto="0 0 0 0 0 1" mass="0.2"/>
+      </body>
+    </body>
+  </worldbody>
+  <actuator><motor joint="slide" gear="10"/></actuator>
+</mujoco>
+"""
+
+SPHERE = """
+<mujoco>
+  <option timestep="0.005" solver="{solver}" iterations="10" ls_iterations="10"/>
+  <worldbody>
+    <geom type="plane" size="5 5 0.1"/>
+    <body pos="0 0 0.12"><freejoint/><geom type="sphere" size="0.1" mass="1" friction="1.2"/></body>
+  </worldbody>
+</mujoco>
+"""
+
+HOPPER = """
+<mujoco>
+  <option timestep="0.005" solver="{solver}" integrator="{integrator}" iterations="20" ls_iterations="20"/>
+  <default>
+    <joint type="hinge" axis="0 -1 0" damping="1" armature="0.1"/>
+    <geom type="capsule" friction="0.9 0.005 0.0001"/>
+    <motor ctrllimited="true" ctrlrange="-1 1" gear="30"/>
+  </default>
+  <worldbody>
+    <geom type="plane" size="20 20 0.1"/>
+    <body pos="0 0 1.249">
+      <joint type="slide" axis="1 0 0" damping="0" armature="0"/>
+      <joint type="slide" axis="0 0 1" damping="0" armature="0"/>
+      <joint axis="0 1 0" damping="0" armature="0"/>
+      <geom fromto="0 0 0.2 0 0 -0.2" size="0.05" contype="0" conaffinity="0"/>
+      <site name="torso"/>
+      <body pos="0 0 -0.2">
+        <joint name="hip" range="-150 0"/>
+        <geom fromto="0 0 0 0 0 -0.45" size="0.05" contype="0" conaffinity="0"/>
+        <body pos="0 0 -0.45">
+          <joint name="knee" range="-150 0"/>
+          <geom fromto="0 0 0 0 0 -0.5" size="0.04" contype="0" conaffinity="0"/>
+          <body pos="0 0 -0.5">
+            <joint name="ankle" range="-45 45"/>
+            <geom fromto="-0.13 0 -0.04 0.26 0 -0.04" size="0.06" friction="2 0.005 0.0001"/>
+          </body>
+        </body>
+      </body>
+    </body>
+  </worldbody>
+  <actuator><motor joint="hip"/><motor joint="knee"/><motor joint="ankle"/></actuator>
+  <sensor><framepos objtype="site" objname="torso"/><velocimeter site="torso"/><jointpos joint="knee"/></sensor>
+</mujoco>
+"""
+
+# A pendulum that hangs on a rod: a loop closed by equality constraints, a limit and friction in joints.
+LINKAGE = """
+<mujoco>
+  <option timestep="0.005" iterations="20" ls_iterations="20"/>
+  <default><geom type="capsule" size="0.03" contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <body pos="0 0 1">
+      <joint name="first" axis="0 1 0" range="-100 60" limited="true"/>
+      <geom fromto="0 0 0 0.4 0 0"/>
+      <body name="middle" pos="0.4 0 0">
+        <joint axis="0 1 0" frictionloss="0.05"/>
+        <geom fromto="0 0 0 0.5 0 -0.3"/>
+      </body>
+    </body>
+    <body name="last" pos="0.9 0 1">
+      <joint name="last" axis="0 1 0" damping="0.1"/>
+      <geom fromto="0 0 0 0 0 -0.3"/>
+    </body>
+    <body pos="0 1 1"><joint name="follower" axis="0 1 0"/><geom fromto="0 0 0 0.3 0 0"/></body>
+  </worldbody>
+  <equality>
+    <connect body1="middle" body2="last" anchor="0.5 0 -0.3"/>
+    <joint joint1="follower" joint2="first" polycoef="0 0.5 0 0 0"/>
+  </equality>
+</mujoco>
+"""
+
+MODELS = {
+    "pendulum": PENDULUM,
+    "cartpole": CARTPOLE,
+    "sphere, Newton": SPHERE.format(solver="Newton"),
+    "sphere, CG": SPHERE.format(solver="CG"),
+    "sphere that slides": SPHERE.format(solver="Newton").replace("0.12", "0.0995"),
+    "linkage": LINKAGE,
+    "hopper": HOPPER.format(solver="Newton", integrator="Euler"),
+    "hopper, CG": HOPPER.format(solver="CG", integrator="implicitfast"),
+    "hopper, RK4": HOPPER.format(solver="Newton", integrator="RK4"),
+    "humanoid": "humanoid/humanoid.xml",  # mujoco_warp's own
+}
+# How far the coordinates of a model start from where its XML has them; others start there, and move.
+_SPREAD = {"pendulum": 1.0, "cartpole": 1.0}
+
+
+def load(name: str) -> tuple[Any, Any]:
+    """A model and its state to start from, which is the same each time."""
+    import mujoco
+
+    text = MODELS[name]
+    if text.lstrip().startswith("<"):
+        model = mujoco.MjModel.from_xml_string(text)
+    else:
+        spec = importlib.util.find_spec("mujoco_warp")
+        assert spec is not None and spec.origin is not None
+        model = mujoco.MjModel.from_xml_path(str(Path(spec.origin).parent / "test_data" / text))
+    data = mujoco.MjData(model)
+    rng = np.random.default_rng(0)
+    spread = _SPREAD.get(name, 0.0)
+    if spread:
+        data.qpos[:] += spread * rng.normal(size=model.nq)
+    data.qvel[:] = (spread or 0.1) * rng.normal(size=model.nv)
+    if name == "sphere that slides":
+        data.qvel[:3] = 0.5, 0.3, -0.1
+    data.ctrl[:] = 0.3 * rng.normal(size=model.nu)
+    mujoco.mj_forward(model, data)
+    return model, data

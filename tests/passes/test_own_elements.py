@@ -1,0 +1,61 @@
+"""Elements that each thread keeps in values and stores once, against the kernel that adds to zeros in memory."""
+
+import numpy as np
+
+import jwarp as wp
+from jwarp.backend.interpreter.machine import run
+from jwarp.ir.nodes import Op, walk
+from jwarp.passes.own_elements import held_elements
+from jwarp.passes.simplify import simplify
+
+
+@wp.kernel
+def gathered(x: wp.array[float], n: wp.array[int], total: wp.array[float], pairs: wp.array[wp.vec2]):
+    i = wp.tid()
+    for k in range(n[i]):
+        total[i] += x[(i + k) % 9]
+        if x[k] > 0.0:
+            pairs[i][1] = x[k] + pairs[i][0]
+            pairs[i][0] += total[i]
+    if n[i] > 2:
+        total[i] = 2.0 * total[i]
+
+
+@wp.kernel
+def planes(x: wp.array2d[float], y: wp.array2d[float], shifted: wp.array2d[float], turned: wp.array2d[float]):
+    i, j = wp.tid()
+    if x[i, j] > 0.0:
+        y[i, j] += x[i, j]
+        shifted[i, j] = y[i, j]
+    turned[j, i] += x[i, j]
+    shifted[i, (j + 1) % 4] += 0.0
+
+
+def accesses(kernel, p):
+    return sorted(n.name for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_access and n.array == p)
+
+
+def test_elements_are_stored_once():
+    kernel, rng = simplify(gathered.ir()), np.random.default_rng(0)
+    held = held_elements(kernel, (2, 3))
+    assert accesses(kernel, 2) != ["store"]
+    assert accesses(held, 2) == ["store"] and accesses(held, 3) == ["store", "store"]
+    assert not held.locals and held_elements(held, (2, 3)) is held
+    x, n = rng.normal(size=9).astype(np.float32), rng.integers(0, 5, 9).astype(np.int32)
+    zeros = [np.zeros(9, np.float32), np.zeros((9, 2), np.float32)]
+    left = [rng.normal(size=z.shape).astype(np.float32) for z in zeros]  # what a buffer has in it
+    for a, b in zip(run(held, (9,), [x, n, *left]), run(kernel, (9,), [x, n, *zeros]), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_elements_that_others_touch_stay():
+    kernel, rng = simplify(planes.ir()), np.random.default_rng(1)
+    held = held_elements(kernel, (1, 2, 3))
+    assert accesses(held, 1) == ["store"]
+    for p in (2, 3):
+        assert accesses(held, p) == accesses(kernel, p)
+    x, zeros = rng.normal(size=(4, 4)).astype(np.float32), [np.zeros((4, 4), np.float32)] * 2
+    y = rng.normal(size=(4, 4)).astype(np.float32)
+    expected = run(kernel, (4, 4), [x, np.zeros_like(x), *zeros])
+    for a, b in zip(run(held, (4, 4), [x, y, *zeros]), expected, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -1,0 +1,33 @@
+"""What launches move and do on a GPU, counted: each figure is a bound that a change may not pass unseen."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from cuda_counts import CASES
+
+pytestmark = pytest.mark.usefixtures("compiler")
+COUNTS = {case.name: case.count for case in CASES}
+
+# Bytes and instructions that a thread asks for, at most.
+BOUNDS = {
+    "saxpy, adjoint": (16.2, 110),
+    "saxpy": (16, 23),
+    "saxpy, vmap of 8": (16, 42),
+    "stencil of 7 points": (20, 57),
+    "stencil of 7 points, adjoint": (34, 225),
+    "polar step of mat33, adjoint": (108, 200),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_counts(name):
+    counts = COUNTS[name]()
+    bytes_, instructions = BOUNDS[name]
+    assert sum(counts.bytes.values()) / counts.threads <= bytes_
+    assert counts.per_thread <= instructions
+    # Threads gather for the elements that they have, and only sums that all have in common take an atomic for a warp.
+    assert counts.accesses["atomic"] <= counts.threads / 32

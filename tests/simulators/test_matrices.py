@@ -1,0 +1,31 @@
+"""Derivatives of a step of mujoco_warp, as it is, are those that MuJoCo C has by differences in double."""
+
+import mujoco_runs
+import pytest
+
+pytest.importorskip("mujoco_warp", reason="mujoco_warp is not installed: the extra examples has it")
+
+
+def assert_right(job, *names, most=1e-5):
+    found = mujoco_runs.run("jwarp", job, *names)
+    assert max(found.values()) < most, found
+
+
+@mujoco_runs.long
+def test_forward_mode():
+    assert_right("forward", "pendulum", "cartpole", "sphere, Newton")
+
+
+@mujoco_runs.long
+def test_reverse_mode():
+    assert_right("reverse", "pendulum", "cartpole", "sphere, Newton")
+
+
+@mujoco_runs.long
+def test_ten_steps():
+    assert_right("chained", "pendulum", "cartpole")
+
+
+@mujoco_runs.long
+def test_through_contacts():
+    assert_right("forward", "hopper", most=1e-3)

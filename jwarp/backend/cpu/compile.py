@@ -139,7 +139,7 @@ class CpuKernel(AnalysedKernel):
 def optimized_code(made: Generated, options: Options) -> llvm.ModuleRef:
     """The verified and optimised LLVM module of what was generated."""
     # Elements of local arrays with constant indices become values.
-    passes = LOCAL_PASSES if " = alloca " in made.text else ()
+    passes: tuple[str, ...] = LOCAL_PASSES if " = alloca " in made.text else ()
     if options.fast_math:  # where sums may be made in any order, a few trips at once are worth three percent
         passes += UNROLLING_PASSES
     in_line = [emit(load, options.target, is_near=True) for load in made.in_line]

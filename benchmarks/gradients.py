@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import kernels_gradients
 import numpy as np
+import ray_marcher
 from contenders import jwarp, warp
 from figures import Figure, Target, at_most, faster
 from kernels import HEAVY_STEPS
@@ -62,6 +63,7 @@ def measure(rounds: int, budget: float) -> Iterator[Figure]:
     yield _stencil(random, rounds, budget)
     yield _memory(LONG_LOOP if rounds > 5 else LONG_LOOP // 20)
     yield _compiling(3)
+    yield from ray_marcher.measure(quick=rounds <= 5)
 
 
 def _straight(random: np.random.Generator, rounds: int, budget: float) -> Figure:

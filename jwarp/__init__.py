@@ -6,6 +6,12 @@ The names below are public. Modules and subpackages are not: they change without
 from importlib.metadata import version as _version
 from typing import Never as _Never
 
+from jwarp.collector import no_collection as _no_collection
+
+# JAX is many objects, which the collector would go through several times on the way: a sixth of the time.
+_importing = _no_collection()
+_importing.__enter__()
+
 from jwarp import optim as optim
 from jwarp import types as types
 from jwarp import utils as utils
@@ -222,6 +228,8 @@ from jwarp.types.textures import TextureAddressMode as TextureAddressMode
 from jwarp.types.textures import TextureFilterMode as TextureFilterMode
 from jwarp.types.textures import TextureResourceFlags as TextureResourceFlags
 from jwarp.types.textures import Volume as Volume
+
+_importing.__exit__(None, None, None)
 
 globals().update(_CONSTANTS)
 globals().update(_SCALARS)  # float32, …, and bool, a type here as in Warp

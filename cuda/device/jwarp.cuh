@@ -488,6 +488,38 @@ template <class T> JW_INLINE void jw_atomic_add_together(T* place, T value) {
   jw_atomic_add(place, value);
 }
 
+// ---- what an adjoint remembers, where nobody knows before how much that is
+
+// A larger piece of the device's heap with the content of the old one, which is given back; null if there is none.
+__device__ __noinline__ void* jw_enlarged(void* old, unsigned long long used, unsigned long long wanted) {
+  void* const made = malloc(wanted);
+  if (made == nullptr) return made;
+  for (unsigned long long k = 0; k < used / 8; ++k) ((unsigned long long*)made)[k] = ((unsigned long long*)old)[k];
+  if (old != nullptr) free(old);
+  return made;
+}
+
+// Records of one thread, in a row that grows.
+template <class T> struct jw_records {
+  T* data = nullptr;
+  long long room = 0;
+  JW_INLINE jw_records() {}
+  JW_INLINE ~jw_records() {
+    if (data != nullptr) free(data);
+  }
+  JW_INLINE T& operator[](long long k) { return data[k]; }
+  // Whether there is a place for record number `count`, the next one.
+  JW_INLINE bool has(long long count) {
+    if (count < room) return true;
+    const long long more = room == 0 ? 64 : 2 * room;
+    T* const made = (T*)jw_enlarged(data, room * sizeof(T), more * sizeof(T));
+    if (made == nullptr) return false;
+    data = made;
+    room = more;
+    return true;
+  }
+};
+
 // ---- failed checks
 
 // Notes a failure, of which the first thread's stays. Sites count from 1.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from jwarp.analysis.ownership import Definitions, ThreadIndices, accesses, are_apart, owned_arrays
 from jwarp.ir.attributes import NativeCall
-from jwarp.ir.nodes import Const, Kernel, Op, Value, touched_by_gradients, used_values, walk
+from jwarp.ir.nodes import Const, For, Kernel, Op, Value, While, touched_by_gradients, used_values, walk, walk_node
 from jwarp.types import int32, int64
 
 NOWHERE: frozenset[int] = frozenset()
@@ -31,16 +31,19 @@ class Collisions:
     """The array parameters of floats with plain stores that are not proved to be the only ones at their elements.
 
     Of those `told`, the content at the end of the launch tells whose value stayed: the kernel does nothing but store
-    to them. Of those `untold` it does not: what a thread stores there may depend on what others did before. To others,
-    threads store at `slots` of their own.
+    to them. Of those `untold` it does not: what a thread stores there may depend on what others did before. Those
+    `agreed` are only stored to and loaded, in loops, where threads tend to walk the same way, as from the root of a
+    tree to its leaves: there it does not matter who did what where all store the same. To others, threads store at
+    `slots` of their own.
     """
 
     told: frozenset[int] = NOWHERE
     untold: frozenset[int] = NOWHERE
+    agreed: frozenset[int] = NOWHERE
     slots: Mapping[int, Slot] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return bool(self.told or self.untold)
+        return bool(self.told or self.untold or self.agreed)
 
 
 def collisions(kernel: Kernel, *, repeated: bool = False, alone: bool = False) -> Collisions:
@@ -53,11 +56,14 @@ def collisions(kernel: Kernel, *, repeated: bool = False, alone: bool = False) -
     owned = NOWHERE if repeated else owned_arrays(kernel)
     indices, used = ThreadIndices(kernel), used_values(kernel.body)
     found, others = dict[int, list[Op]](), set(touched_by_gradients(kernel))
+    changed = set(others)  # otherwise than by plain stores
     for node in accesses(walk(kernel.body)):
         if kernel.local(node.array) is not None or not kernel.array(node.array).dtype.is_float:
             continue
         if not is_plain_store(node, used):
             others.add(node.array)
+            if node.name != "load":
+                changed.add(node.array)
         elif node.array not in owned or not indices.differ(node.indices):
             found.setdefault(node.array, []).append(node)
     counts = {} if kernel.block_dim else _counts(kernel)
@@ -70,8 +76,19 @@ def collisions(kernel: Kernel, *, repeated: bool = False, alone: bool = False) -
             arrays.add(p)
     if replays(kernel):
         # What stands for a value in a derivative may have other bits.
-        others |= arrays
-    return Collisions(frozenset(arrays - others), frozenset(arrays & others), slots)
+        return Collisions(NOWHERE, frozenset(arrays), slots=slots)
+    agreed = (
+        NOWHERE if kernel.block_dim or repeated else frozenset(arrays & others - changed) & _stored_in_loops(kernel)
+    )
+    return Collisions(frozenset(arrays - others), frozenset(arrays & others) - agreed, agreed, slots)
+
+
+def _stored_in_loops(kernel: Kernel) -> frozenset[int]:
+    """The arrays with stores that are all in loops. Elsewhere threads that meet seldom agree."""
+    loops = [n for n in walk(kernel.body) if isinstance(n, For | While)]
+    inside = {id(n) for loop in loops for n in walk_node(loop)}
+    stores = [n for n in accesses(walk(kernel.body)) if n.row.is_write]
+    return frozenset(n.array for n in stores) - {n.array for n in stores if id(n) not in inside}
 
 
 def _counts(kernel: Kernel) -> Mapping[Value, Op]:

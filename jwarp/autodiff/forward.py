@@ -16,7 +16,7 @@ from jwarp.analysis.thread_order import counters
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward_sweep import recalled
-from jwarp.autodiff.meeting import Marks, alone_there, is_slot, marks, or_nan, stayed
+from jwarp.autodiff.meeting import Marks, agree_there, alone_there, is_slot, marks, or_nan, stayed
 from jwarp.autodiff.native_calls import for_derivatives, forward_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
@@ -84,7 +84,7 @@ def jvp(
     body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
     body = prune(body, returned, shared)
     refuse_order(kernel, body, owned | frozenset(taken) | counted)
-    return derived(kernel, body)
+    return derived(kernel, body, apart=not meets.agreed.isdisjoint(forward.active.arrays))
 
 
 class _Forward(Rebuilder):
@@ -228,6 +228,9 @@ class _Forward(Rebuilder):
         if node.array in self.meets.untold and is_plain_store(node, self.used):
             alone = alone_there(self.builder, self.kernel, node.array, node.indices, self.numbers)
             tangent = or_nan(self.builder, alone, tangent)
+        if node.array in self.meets.agreed:
+            agree = agree_there(self.builder, self.kernel, node.array, node.indices, node.args[-1])
+            tangent = or_nan(self.builder, agree, tangent)
         if (slot := self.meets.slots.get(node.array)) is not None:
             tangent = or_nan(
                 self.builder, is_slot(self.builder, slot, self.origin(slot.counters), node.indices), tangent

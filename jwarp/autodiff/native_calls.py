@@ -90,7 +90,7 @@ def _refuse_comparisons(kernel: Kernel, left_out: Sequence[tuple[Op, Block]]) ->
         for node in walk(block):
             if not isinstance(node, Op) or not node.row.is_write:
                 continue
-            if node.row.is_extremum or node.array in meeting.told | meeting.untold:
+            if node.row.is_extremum or node.array in meeting.told | meeting.untold | meeting.agreed:
                 raise _refusal(
                     kernel, call, f"writes to `{kernel.array(node.array).name}` what several threads may",
                     "let it return what it computes, and write that outside of it",

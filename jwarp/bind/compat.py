@@ -35,6 +35,7 @@ __all__ = [
     "computed_in_python",
     "dimension_variables",
     "function_of",
+    "higher_primitive",
     "in_library",
     "is_exporting",
     "is_known_zero",
@@ -221,6 +222,20 @@ def function_of(equation: Any, variables: Sequence[Any], results: Sequence[Any])
     info = DebugInfo("jaxpr", equation.primitive.name, ("x",) * len(variables), ("y",) * len(results))
     jaxpr = Jaxpr((), list(variables), list(results), [equation], equation.effects, debug_info=info)
     return jaxpr_as_fun(ClosedJaxpr(jaxpr, ()))
+
+
+def higher_primitive(equation: Any) -> tuple[Callable[..., list[Any]], bool, Any]:
+    """What a primitive of a higher level computes, whether it has a rule for reverse mode alone, and whose jaxpr it is.
+
+    From 0.12 on, JAX has such in its own functions; the jaxpr is None for these.
+    """
+    own = equation.params["_prim"]
+    traced = getattr(own, "traced", None)
+
+    def run(*args: Any) -> list[Any]:
+        return jax.tree.leaves(own.expand(*jax.tree.unflatten(own.in_tree, args)))
+
+    return run, hasattr(own, "bwd"), None if traced is None else traced.jaxpr
 
 
 def user_place(equation: Any) -> tuple[str, int, int, int] | None:

@@ -305,6 +305,7 @@ def lower_cuda(
             per_sm=np.int64(code.image.per_sm),
             grid=np.array(code.grid, np.int64),
             failures=code.failure_text,
+            **({"heap": np.int64(code.image.heap)} if code.image.heap else {}),
         )
     return compat.kept_apart(results)
 

@@ -14,7 +14,7 @@ from jwarp.bind.calls import bind
 from jwarp.bind.prepare import prepare_arranged
 from jwarp.bind.rules import is_stopped
 from jwarp.bind.traced_memory import value_of
-from jwarp.dispatch.aliases import identical, refuse_overlaps
+from jwarp.dispatch.aliases import identical, refuse_unordered
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.arguments import Matched, without_absent
@@ -42,7 +42,7 @@ def run_traced(
                 hint="make the array inside of the traced function, or pass it as an argument of wp.functionalize",
             )
     same = identical(of, program.written)
-    refuse_overlaps(program, of, same)
+    refuse_unordered(kernel, program, of, same)
     program = program.merged(tuple(same.items()))
     values: list[Any] = [value_of(v.memory, v.layout) if p in of else v for p, v in enumerate(given)]
     roles = tuple(Role.IN_OUT if p in program.written else Role.READ for p in range(len(values)))

@@ -33,6 +33,7 @@ class Func(ByName):
     gradient: Func | None = None  # what @wp.func_grad gave it
     replay: Func | None = None  # what @wp.func_replay gave it
     outside: Callable[..., Any] | None = None  # what a call outside kernels does, if not that of the Python function
+    described: Any = None  # the row of the table of builtins, of one of jwarp's own
 
     def __init__(
         self,
@@ -55,9 +56,10 @@ class Func(ByName):
             del definition.captured[self.name]  # it means all overloads, the later ones too
         self.definition = definition
         # What is defined anew with the same parameters replaces what was there.
-        known: tuple[Func, ...] = () if earlier is None else earlier.defined
-        written = _written_parameters(function)
-        self.defined: tuple[Func, ...] = (*(f for f in known if _written_parameters(f.python) != written), self)
+        self.defined: tuple[Func, ...] = (self,)
+        if earlier is not None:
+            written = _written_parameters(function)
+            self.defined = (*(f for f in earlier.defined if _written_parameters(f.python) != written), self)
 
     @functools.cached_property
     def source(self) -> Source:
@@ -96,6 +98,11 @@ class Func(ByName):
         """The name with the types of the parameters."""
         kinds = ("Any" if kind is None else repr(kind) for kind in self.wanted)
         return f"{self.name}({', '.join(kinds)})"
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `inspect.signature` and `help` give."""
+        return self.described.__signature__ if self.described is not None else inspect.signature(self.python)
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:

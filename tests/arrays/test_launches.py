@@ -101,7 +101,6 @@ REFUSED = {
     "dtype": (lambda y: [wp.zeros(4, dtype=int), 1.0, y], wp.KernelTypeError, r"'x'.*array\[int32\].*test_launches"),
     "rank": (lambda y: [wp.zeros((2, 2)), 1.0, y], wp.KernelTypeError, r"'x'.*array2d\[float32\].*made at"),
     "annotation": (lambda y: [wp.array(dtype=float), 1.0, y], wp.KernelTypeError, "holds nothing"),
-    "overlap": (lambda y: [y[1:3], 1.0, y[:2]], wp.LaunchError, "overlaps"),
     "JAX's array written": (lambda y: [y, 1.0, jnp.zeros(4)], wp.LaunchError, "JAX"),
     "count": (lambda y: [y, 1.0], wp.LaunchError, "3 parameters"),
 }

@@ -136,35 +136,6 @@ assert sum(map(len, GROUPS.values())) >= 200
 UNOPTIMIZED = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
 
-def primitives_of(f):
-    """The names of all primitives that a function of two numbers has."""
-
-    def names(jaxpr):
-        for equation in jaxpr.eqns:
-            yield equation.primitive.name
-            for value in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda x: hasattr(x, "eqns")):
-                inner = getattr(value, "jaxpr", value)
-                if hasattr(inner, "eqns"):
-                    yield from names(inner)
-
-    return set(names(jax.make_jaxpr(f)(0.5, 0.7).jaxpr))
-
-
-# From JAX 0.12 on, some functions are primitives of a higher level, which kernels do not have.
-HIGHER = {
-    group: [f for f in functions if "call_hi_primitive" in primitives_of(f)] for group, functions in GROUPS.items()
-}
-GROUPS = {group: [f for f in functions if f not in HIGHER[group]] for group, functions in GROUPS.items()}
-
-
-def test_primitives_of_a_higher_level_are_refused_by_name():
-    refused = [f for functions in HIGHER.values() for f in functions]
-    assert len(refused) <= 5 and sum(map(len, GROUPS.values())) >= 200
-    for f in refused:
-        with pytest.raises(wp.CompileError, match="`call_hi_primitive` is a primitive of JAX that kernels do not have"):
-            wp.map(wp.jax_func(lambda x, f=f: jnp.asarray(f(x, x)).astype(x.dtype)), jnp.ones(1))
-
-
 def every_of(group):
     return lambda x, y: jnp.stack([jnp.asarray(f(x, y)).astype(x.dtype) for f in GROUPS[group]])
 

@@ -39,7 +39,13 @@ def test_each_stage_does_its_part_and_no_other():
     ]
     driver().clear()
     site.initialize(STREAMS[0])
-    assert driver().names() == [*EXECUTED, "cuCtxGetDevice", "cuDeviceGetAttribute", "cuKernelGetFunction"]
+    assert driver().names() == [
+        *EXECUTED,
+        "cuCtxGetDevice",
+        "cuDeviceGetAttribute",
+        "cuKernelGetFunction",
+        "cuFuncLoad",
+    ]
     for _ in range(3):
         driver().clear()
         np.testing.assert_array_equal(execute(site), K * X)
@@ -184,6 +190,18 @@ def test_grids():
     assert shape(128 * 10, per_sm=2) == "grid=10,1,1"
     # A handwritten kernel is launched as its author says.
     assert shape(1000, grid=np.array([7, 3]), per_sm=0) == "grid=7,3,1"
+
+
+@own_process
+def test_a_heap_is_asked_for_once_as_large_as_the_driver_grants_it():
+    register_scale()
+    driver().current = 0x1000
+    driver().set(most_heap=200)
+    for k in range(2):
+        site = xla().instantiate(attributes(scale_launch(5), heap=1 << 30, image=cubin(str(k))))
+        site.initialize(STREAMS[0])
+    megabytes = [int(line.rpartition("=")[2]) >> 20 for line in driver().log("cuCtxSetLimit")]
+    assert megabytes == [1024, 512, 256, 128]
 
 
 @own_process

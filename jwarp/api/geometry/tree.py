@@ -11,6 +11,7 @@ import numpy as np
 
 from jwarp.api.launch import launch
 from jwarp.lib.geometry.builders import places_on_curve
+from jwarp.lib.geometry.wide import WIDTH
 
 EMPTY = np.array([np.inf] * 3 + [-np.inf] * 3, np.float32)
 
@@ -75,3 +76,41 @@ def refitted(boxes: jax.Array, items: jax.Array, groups: jax.Array, size: int) -
     # A ray would go through a box from infinity to minus infinity. It misses a point at infinity.
     heap = jnp.where((heap == EMPTY).all(-1, keepdims=True), np.float32(np.inf), heap)
     return Tree(heap.reshape(leaves, 12), bounds, items, groups)
+
+
+@jax.jit
+def widened(bounds: jax.Array, corners: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Boxes and faces in order of their slots as `jwarp.lib.geometry.wide` has them, and where its levels begin."""
+    sides = corners.reshape(-1, 3, 3)
+    sides = sides - jnp.roll(sides, 1, axis=1)
+    area = (jnp.cross(sides[:, 0], sides[:, 1]) ** 2).sum(-1)
+    squares = (sides * sides).sum((1, 2))
+    known = (area >= 1.0e-12 * squares * squares) & (squares > 0.0)  # a sliver has no normal worth the name
+    level = jnp.where(jnp.isnan(bounds).any(-1, keepdims=True) | ~known[:, None], EMPTY, bounds)
+    faces = _in_sixteens(jnp.where(known[:, None], corners, np.nan), np.full(9, np.nan, np.float32))
+    levels: list[Any] = []
+    level = _merged(level)
+    while not levels or level.shape[0] > 1:
+        # A ray would go through a box from infinity to minus infinity. It misses a point at infinity.
+        shown = jnp.where((level == EMPTY).all(-1, keepdims=True), np.float32(np.inf), level)
+        levels.append(_in_sixteens(shown, np.full(6, np.inf, np.float32)))
+        level = _merged(level)
+    starts = np.cumsum([0, *(len(x) // (6 * WIDTH) for x in reversed(levels))])[:-1]
+    return jnp.concatenate([*reversed(levels)]), faces, jnp.asarray(starts, np.int32)
+
+
+def _padded(rows: Any, filled: Any) -> Any:
+    missing = -rows.shape[0] % WIDTH
+    return jnp.concatenate([rows, jnp.broadcast_to(filled, (missing, rows.shape[1]))]) if missing else rows
+
+
+def _in_sixteens(rows: Any, filled: Any) -> Any:
+    """The rows, sixteen at a time, with their first numbers in front, then the second ones."""
+    rows = _padded(rows, filled)
+    return rows.reshape(-1, WIDTH, rows.shape[1]).swapaxes(1, 2).reshape(-1)
+
+
+def _merged(boxes: Any) -> Any:
+    """The box around each sixteen."""
+    parts = _padded(boxes, EMPTY).reshape(-1, WIDTH, 6)
+    return jnp.concatenate([parts[..., :3].min(1), parts[..., 3:].max(1)], -1)

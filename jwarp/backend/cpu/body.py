@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from jwarp.analysis.lone_loops import lone_loops
 from jwarp.analysis.ranges import Proofs
 from jwarp.analysis.sums import sums_of
 from jwarp.backend.cpu.code import BODY, ENTRY, Code, Lanes, literal, scalar_type
@@ -59,6 +60,7 @@ class Body(Visitor):
         self.code, self.memory, self.proofs, self.shapes = code, memory, proofs, shapes
         self.trusted = trusted
         self.sites = {text: site for site, text in enumerate(failures, 1)}
+        self.lone = lone_loops(proofs.kernel)
         self.used, self.sums = used_values(proofs.kernel.body), sums_of(proofs.kernel)
         self.values: dict[Value, Lanes] = {}
         self.zero_if: dict[Operand, str] = {}  # remainders, and when they are zero for all lanes

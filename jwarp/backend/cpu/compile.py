@@ -12,6 +12,7 @@ import llvmlite.binding as llvm
 
 import jwarp._native as _native
 from jwarp.analysis.affine import Extents
+from jwarp.analysis.lone_loops import in_turn, lone_loops
 from jwarp.analysis.thread_order import keeps_order
 from jwarp.backend.compiled_base import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
 from jwarp.backend.cpu.code import Options
@@ -46,7 +47,8 @@ def optimized(kernel: Kernel) -> Kernel:
     if kernel.block_dim:
         kernel = simplify(lower_tiles(kernel))
     kernel = expand(kernel, expansion)
-    return simplify(kernel, flatten=is_cheap)
+    kernel = simplify(kernel, flatten=is_cheap)
+    return in_turn(kernel, lone_loops(kernel))
 
 
 class CpuKernel(AnalysedKernel):
@@ -140,7 +142,7 @@ class CpuKernel(AnalysedKernel):
         """What code for this processor is generated with: vectors of one thread where more would mix up their order."""
         exact, kernel = rounds_as_written(self.kernel), self.kernel
         in_step = not self.summary.waits and (kernel.order != Order.NUMBERS or keeps_order(kernel))
-        in_step = in_step or kernel.block_dim > 0
+        in_step = (in_step and kernel.order != Order.APART) or kernel.block_dim > 0
         target = host_target() if in_step else host_target(1)
         return Options(target, contract=not exact, fast_math=self.settings.fast_math and not exact)
 

@@ -15,7 +15,7 @@ from jwarp.backend.cuda.native import (
     native_functions,
 )
 from jwarp.backend.cuda.native import parts as native_parts
-from jwarp.backend.cuda.records import Log, Notes, Tape, logs_of, notes_of, tapes_of
+from jwarp.backend.cuda.records import FULL, Log, Notes, Tape, grows, logs_of, notes_of, tapes_of
 from jwarp.backend.cuda.rules import C_TYPES, CUDA_RULES, bare, literal
 from jwarp.backend.cuda.texts import (
     cannot_overflow,
@@ -84,6 +84,7 @@ class BodyEmitter(Visitor):
         self.tapes: dict[int, Tape] = tapes_of(kernel)
         self.logs: dict[int, Log] = logs_of(kernel)
         self.notes: dict[int, Notes] = notes_of(kernel)
+        self.grows = grows(kernel)
         self.used, self.common = used_values(kernel.body), common_sums(kernel)
         self.inlinable = used_once_nearby(kernel.body)
         self.values: dict[Value, str] = {}
@@ -344,9 +345,17 @@ class BodyEmitter(Visitor):
 
     def push(self, node: Op) -> None:
         tape = self.tapes[node.told(RecordFields).tape]
+        self.make_room(tape.fields, tape.size)
         for field, value in zip(tape.fields, node.args, strict=True):
             self.line(f"{field}[{tape.size}] = {bare(self.text(value))};")
         self.line(f"++{tape.size};")
+
+    def make_room(self, rows: Sequence[str], size: str) -> None:
+        """Let rows of records have a place for the next one; a check fails where there is no memory."""
+        if self.grows and rows:
+            site = self.sites[FULL] if self.sites[FULL] <= MAX_SITE else 0  # one that has no text
+            has = " & ".join(f"{row}.has({size})" for row in rows)
+            self.line(f"if (!({has})) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
 
     def top(self, node: Op) -> None:
         assert node.result is not None
@@ -361,6 +370,7 @@ class BodyEmitter(Visitor):
     def save(self, node: Op) -> None:
         """Keep an element with its place; one that is outside has none."""
         log = self.logs[node.array]
+        self.make_room((log.places, log.contents), log.size)
         element, inside = self.element(node)
         name = self.names[node.number]
         place = element[len(name) + 1 : -1]
@@ -387,6 +397,7 @@ class BodyEmitter(Visitor):
 
     def note(self, node: Op) -> None:
         notes = self.notes[node.array]
+        self.make_room((notes.contents,), notes.place)
         self.line(f"{notes.contents}[{notes.place}++] = {bare(self.text(node.args[0]))};")
 
     def noted(self, node: Op) -> None:

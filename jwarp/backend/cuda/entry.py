@@ -14,12 +14,12 @@ from jwarp.backend.cuda.emit import DONE, BodyEmitter
 from jwarp.backend.cuda.names import array_names
 from jwarp.backend.cuda.narrow import NarrowEmitter, alike_of
 from jwarp.backend.cuda.native import NATIVE_HEADER, definitions
-from jwarp.backend.cuda.records import declarations
+from jwarp.backend.cuda.records import declarations, grows, texts_on_gpu
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
 from jwarp.backend.cuda.shared import LEAST_ROOM, Shared, lay_out
 from jwarp.backend.cuda.texts import constant_place
 from jwarp.backend.cuda.tiles import TileEmitter
-from jwarp.ir.nodes import For, Kernel, Op, failure_texts, has_native_code, walk, written_params
+from jwarp.ir.nodes import For, Kernel, Op, has_native_code, walk, written_params
 from jwarp.types import ArrayType, bool_, float32, float64, int32, int64, uint32, uint64
 
 HEADER = "jwarp.cuh"
@@ -146,7 +146,7 @@ class _Entry:
         """The entry around the body: a loop over the threads of the launch, of which the grid makes as many steps."""
         counts = f"{self.proofs.symbols.count}, {len(self.kernel.params)}"
         step = "    "
-        failing = [f"{step}{DONE}:;"] if failure_texts(self.kernel) else []
+        failing = [f"{step}{DONE}:;"] if texts_on_gpu(self.kernel) else []
         return [
             f'extern "C" __global__ void __launch_bounds__({self.block})',
             f"{self.name}(const __grid_constant__ jw_args<{counts}> args) {{",
@@ -301,7 +301,7 @@ class _Narrow(_Entry):
         return NarrowEmitter(self.kernel, trusted, self.failures, self.sums, alike=self.alike, thread=self.thread)
 
     def steps(self) -> list[str]:
-        return narrow.loop(self.block, in_step=bool(self.sums))
+        return narrow.loop(self.block, in_step=bool(self.sums) or grows(self.kernel))
 
     def coordinates(self) -> list[str]:
         return [*narrow.batch_element(), *narrow.split(self.kernel.tid_dims, "at")]
@@ -346,7 +346,7 @@ class _Blocks(_Entry):
             *body,
             OWN,
             f"{step}}}",
-            *([f"{step}{DONE}:;"] if failure_texts(self.kernel) else []),
+            *([f"{step}{DONE}:;"] if texts_on_gpu(self.kernel) else []),
             *(
                 [f"{step}__syncthreads();  // until all are done with what the next one overwrites"]
                 if shared.size or self.kernel.order

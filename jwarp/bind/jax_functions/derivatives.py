@@ -12,11 +12,14 @@ from typing import Any
 
 from jwarp.bind import compat
 from jwarp.bind.jax_functions.authored import with_cotangents
-from jwarp.bind.jax_functions.equations import dtype_of, is_float, jvp_of, places_of, vjp_of
+from jwarp.bind.jax_functions.equations import computed, dtype_of, is_float, jvp_of, places_of, vjp_of
 from jwarp.bind.jax_functions.forms import Form, NotLinear, as_form
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, alike, filled, flat, primitive
 from jwarp.ir.builder import zero
 from jwarp.ir.nodes import Const, Node, blocks, operands, results, used_values
+
+# What all primitives of a higher level are called, which JAX has from 0.12 on.
+_HIGHER = "call_hi_primitive"
 
 Primal = Callable[[], list[Scalars]]
 Slopes = list[dict[int, Any]]  # for each scalar of the results, by the numbers of the scalars of the arguments
@@ -67,7 +70,9 @@ def _author(low: Lowering, equation: Any, nodes: Sequence[Node], scalars: Sequen
 
     None of JAX's own, and where each result has to do with one scalar. `nodes` are those of the slopes.
     """
-    if low.is_foreign or compat.in_library(compat.traced_file(_primal(equation))):
+    primal = _primal(equation)
+    is_own = primal is None and equation.primitive.name == _HIGHER
+    if low.is_foreign or is_own or compat.in_library(compat.traced_file(primal)):
         return None
     by: dict[Any, set[int]] = {}
     for k, x in enumerate(scalars):
@@ -78,12 +83,16 @@ def _author(low: Lowering, equation: Any, nodes: Sequence[Node], scalars: Sequen
         by.update((x, together | by.get(x, set())) for x in results(node))
     for terms in slopes:
         if len(set(terms).union(*(by.get(c, ()) for c in terms.values()))) > 1:
-            return compat.traced_name(_primal(equation)) or low.name
+            return compat.traced_name(primal) or low.name
     return None
 
 
 def _primal(equation: Any) -> Any:
+    """The jaxpr of the function that the rule is of; None where there is none."""
     p = equation.params
+    if equation.primitive.name == _HIGHER:
+        inner = compat.higher_primitive(equation)[2]
+        return getattr(inner, "jaxpr", inner)
     inner = p.get("call_jaxpr") or p.get("fun_jaxpr")
     return getattr(inner, "jaxpr", inner)
 
@@ -151,3 +160,10 @@ def _custom_vjp(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
     p = equation.params
     inner = p.get("call_jaxpr") or p["fun_jaxpr"]
     return by_rule(low, equation, args, lambda: low.closed(inner, args), reverse=True)
+
+
+@primitive(_HIGHER)
+def _higher(low: Lowering, equation: Any, *args: Scalars) -> list[Scalars]:
+    function, is_reverse, _ = compat.higher_primitive(equation)
+    jaxpr = computed(lambda *values, **_: function(*values), equation)
+    return by_rule(low, equation, args, lambda: low.closed(jaxpr, args, foreign=True), reverse=is_reverse)

@@ -151,7 +151,7 @@ def library(forms: str) -> Callable[[Any], Any]:
         row = LibraryFunction(forms, function.__doc__, function)
         function.outside = lambda *args, **named: OUTSIDE["call"](function, args, named)
         LIBRARY[row.name] = row
-        function.__doc__, function.__signature__ = row.__doc__, row.__signature__  # for `help`
+        function.__doc__, function.described = row.__doc__, row  # for `help`
         return function
 
     return described

@@ -219,7 +219,7 @@ def _parse(lines: list[str]) -> list[ast.stmt]:
 
 def file_of(function: Callable) -> str:
     """The file that `function` was written in, or what Python names instead, as `<string>`."""
-    return inspect.getsourcefile(function) or function.__code__.co_filename
+    return function.__code__.co_filename
 
 
 # What other decorators made, by the names of its classes.

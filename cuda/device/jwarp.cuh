@@ -226,6 +226,45 @@ template <class T> JW_INLINE T jw_read(const T* place) {
 JW_INLINE jw_half jw_read(const jw_half* place) { return {jw_read(&place->bits)}; }
 JW_INLINE jw_bfloat jw_read(const jw_bfloat* place) { return {jw_read(&place->bits)}; }
 
+// ---- elements of several scalars, of all threads of a warp
+
+// Where a scalar of a warp's elements is in shared memory: elements lie odd distances apart, so that banks do not meet.
+template <int n> JW_INLINE constexpr unsigned jw_staged_at(unsigned k) { return n % 2 ? k : k / n * (n + 1) + k % n; }
+
+// Loads the elements of a warp's threads together, of which this one, number `thread` of `total`, has `own`. All threads
+// of the warp come here.
+template <int n, class T> JW_INLINE void jw_take(const T* from, unsigned thread, unsigned total, T* staged, T (&own)[n]) {
+  const unsigned lane = threadIdx.x & 31, first = thread - lane;
+  const T* const start = from + (unsigned long long)first * n + lane;
+  const unsigned count = first >= total ? 0 : total - first >= 32 ? 32 * n : (total - first) * n;
+  __syncwarp();
+  if (count == 32 * n) {
+#pragma unroll
+    for (int k = 0; k < n; ++k) staged[jw_staged_at<n>(32 * k + lane)] = jw_read(start + 32 * k);
+  } else {
+    for (unsigned k = lane; k < count; k += 32) staged[jw_staged_at<n>(k)] = jw_read(start + (k - lane));
+  }
+  __syncwarp();
+#pragma unroll
+  for (int k = 0; k < n; ++k) own[k] = staged[lane * (n | 1) + k];
+}
+// Stores them.
+template <int n, class T> JW_INLINE void jw_give(T* to, unsigned thread, unsigned total, T* staged, const T (&own)[n]) {
+  const unsigned lane = threadIdx.x & 31, first = thread - lane;
+  T* const start = to + (unsigned long long)first * n + lane;
+  const unsigned count = first >= total ? 0 : total - first >= 32 ? 32 * n : (total - first) * n;
+  __syncwarp();
+#pragma unroll
+  for (int k = 0; k < n; ++k) staged[lane * (n | 1) + k] = own[k];
+  __syncwarp();
+  if (count == 32 * n) {
+#pragma unroll
+    for (int k = 0; k < n; ++k) start[32 * k] = staged[jw_staged_at<n>(32 * k + lane)];
+  } else {
+    for (unsigned k = lane; k < count; k += 32) start[k - lane] = staged[jw_staged_at<n>(k)];
+  }
+}
+
 // ---- a launch, as the runtime describes it in words of 64 bits
 
 // Threads in all, batch elements, and threads of one of these; where failed checks are noted; up to four batch axes,
@@ -414,6 +453,37 @@ template <> JW_INLINE int jw_atomic_min(int* place, int value) { return atomicMi
 template <> JW_INLINE int jw_atomic_max(int* place, int value) { return atomicMax(place, value); }
 template <> JW_INLINE unsigned jw_atomic_min(unsigned* place, unsigned value) { return atomicMin(place, value); }
 template <> JW_INLINE unsigned jw_atomic_max(unsigned* place, unsigned value) { return atomicMax(place, value); }
+template <> JW_INLINE long long jw_atomic_min(long long* place, long long value) { return atomicMin(place, value); }
+template <> JW_INLINE long long jw_atomic_max(long long* place, long long value) { return atomicMax(place, value); }
+template <> JW_INLINE unsigned long long jw_atomic_min(unsigned long long* place, unsigned long long value) {
+  return atomicMin(place, value);
+}
+template <> JW_INLINE unsigned long long jw_atomic_max(unsigned long long* place, unsigned long long value) {
+  return atomicMax(place, value);
+}
+// Floats of one sign have the order of their bits, or the opposite one. NaN wins: of a value it is taken for the one whose
+// bits win, and where memory held one with the other sign, it is put there again.
+template <class F, class I, class U> JW_INLINE F jw_atomic_extremum(F* place, F value, bool max, I nan) {
+  I bits = value != value ? nan : jw_bitcast<I>(value);
+  I old;
+  if (max == (bits >= 0)) old = max ? atomicMax((I*)place, bits) : (I)atomicMax((U*)place, (U)bits);
+  else old = max ? (I)atomicMin((U*)place, (U)bits) : atomicMin((I*)place, bits);
+  const F before = jw_bitcast<F>(old);
+  if (before != before && old != nan) atomicExch((U*)place, (U)nan);
+  return before;
+}
+template <> JW_INLINE float jw_atomic_min(float* place, float value) {
+  return jw_atomic_extremum<float, int, unsigned>(place, value, false, -1);
+}
+template <> JW_INLINE float jw_atomic_max(float* place, float value) {
+  return jw_atomic_extremum<float, int, unsigned>(place, value, true, 0x7fffffff);
+}
+template <> JW_INLINE double jw_atomic_min(double* place, double value) {
+  return jw_atomic_extremum<double, long long, unsigned long long>(place, value, false, -1ll);
+}
+template <> JW_INLINE double jw_atomic_max(double* place, double value) {
+  return jw_atomic_extremum<double, long long, unsigned long long>(place, value, true, 0x7fffffffffffffffll);
+}
 template <> JW_INLINE jw_half jw_atomic_min(jw_half* place, jw_half value) {
   return jw_change(place, [=](jw_half old) { return jw_to_half(jw_min(jw_widen(old), jw_widen(value))); });
 }
@@ -437,6 +507,26 @@ template <class T> JW_INLINE T jw_atomic_xor(T* place, T value) {
 }
 template <class T> JW_INLINE T jw_atomic_exch(T* place, T value) {
   return jw_change(place, [=](T) { return value; });
+}
+
+#define JW_ATOMIC(T, U, name, function) \
+  template <> JW_INLINE T jw_atomic_##name(T* place, T value) { return (T)function((U*)place, (U)value); }
+#define JW_ATOMICS(T, U)             \
+  JW_ATOMIC(T, U, and, atomicAnd)    \
+  JW_ATOMIC(T, U, or, atomicOr)      \
+  JW_ATOMIC(T, U, xor, atomicXor)    \
+  JW_ATOMIC(T, U, exch, atomicExch)
+JW_ATOMICS(int, unsigned)
+JW_ATOMICS(unsigned, unsigned)
+JW_ATOMICS(long long, unsigned long long)
+JW_ATOMICS(unsigned long long, unsigned long long)
+#undef JW_ATOMICS
+#undef JW_ATOMIC
+template <> JW_INLINE float jw_atomic_exch(float* place, float value) {
+  return jw_float(atomicExch((unsigned*)place, jw_bitcast<unsigned>(value)));
+}
+template <> JW_INLINE double jw_atomic_exch(double* place, double value) {
+  return jw_double(atomicExch((unsigned long long*)place, jw_bitcast<unsigned long long>(value)));
 }
 
 template <class T> JW_INLINE bool jw_same_bits(T x, T y) { return x == y; }

@@ -169,6 +169,36 @@ def scaled(x: wp.array2d[float], k: float, n: int, y: wp.array2d[float], total: 
     wp.atomic_add(total, 1, 1.0)
 
 
+@wp.kernel
+def turned(
+    m: wp.array[wp.mat33], q: wp.array[wp.vec4d], h: wp.array[wp.types.vector(6, wp.float16)], n: int,
+    y: wp.array[wp.mat33], z: wp.array[wp.vec4d], s: wp.array[wp.types.vector(6, wp.float16)], part: wp.array[wp.vec3],
+):  # fmt: skip
+    i = wp.tid()
+    y[i] = m[i] * m[n] + wp.transpose(m[i])
+    z[i] = q[i] * wp.float64(n)
+    s[i] = h[i] + h[i]
+    part[i] = wp.vec3(m[i][0, 0], m[i][1, 1], 0.0)
+    if i % 3 == 0:
+        part[i] = part[i] * 2.0
+        z[i] = z[i] + q[i]
+
+
+@pytest.mark.parametrize("count", [1, 31, 32, 70, 96])
+def test_elements_that_warps_move_together(count):
+    """Of all widths, in whole warps and in parts of one; elements of others, and what is read again, are as ever."""
+    kernel, rng = turned.ir(), np.random.default_rng(count)
+    made = PtxKernel(kernel, "narrow flat fast")
+    assert all(f"{name}_own[" in made.unit.text for name in ("m", "q", "h", "y", "s")), made.unit.text
+    assert "part_own" not in made.unit.text and "z_own" not in made.unit.text
+    args = [
+        np.int32(0) if not p.is_array else rng.normal(size=(count, *p.type.components)).astype(p.dtype.dtype)
+        for p in kernel.params
+    ]
+    for x, y in zip(made.run((count,), args), run(made.made.kernel, (count,), args), strict=True):
+        np.testing.assert_allclose(x.astype(float), y.astype(float), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("version", ["either", "narrow:0,3 either"])
 def test_batches(version):
     """Batch axes by strides: unbatched operands, and a sum that the whole batch shares."""

@@ -289,11 +289,15 @@ class BodyEmitter(Visitor):
         type = node.result.type
         element, inside = self.element(node)
         read = element
-        if node.array < len(self.kernel.params) and node.array not in self.written:
-            read = f"jw_read(&{element})"  # nothing changes it while the kernel runs
+        if self.is_constant(node):
+            read = f"jw_read(&{element})"
         if type is bool_:
             read = f"{read} != 0"
         self.found(node, read if inside is None else f"{inside} ? {read} : {zero(type)}")
+
+    def is_constant(self, node: Op) -> bool:
+        """Whether an element is in an array that nothing changes while the kernel runs."""
+        return node.array < len(self.kernel.params) and node.array not in self.written
 
     def store(self, node: Op) -> None:
         element, inside = self.element(node)

@@ -245,6 +245,46 @@ def test_atomic_sums_of_16_bits(architecture):
 
 
 @wp.kernel
+def extremes(
+    x: wp.array[float],
+    y: wp.array[wp.float64],
+    n: wp.array[wp.int64],
+    low: wp.array[float],
+    high: wp.array[float],
+    lower: wp.array[wp.float64],
+    higher: wp.array[wp.float64],
+    bits: wp.array[wp.int64],
+):
+    i = wp.tid()
+    wp.atomic_min(low, i % 16, x[i])
+    wp.atomic_max(high, i % 16, x[i])
+    wp.atomic_min(lower, i % 16, y[i])
+    wp.atomic_max(higher, i % 16, y[i])
+    wp.atomic_and(bits, 0, n[i])
+    wp.atomic_or(bits, 1, n[i])
+    wp.atomic_max(bits, 2, n[i])
+
+
+def test_extrema_of_floats_are_instructions():
+    """NaN wins, whatever its sign, and -0 is below 0: also where memory held them before."""
+    kernel, rng = extremes.ir(), np.random.default_rng(4)
+    made = PtxKernel(kernel, "flat fast")
+    assert "cas" not in made.text and "max.s32" in made.text and "min.u64" in made.text
+    special = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e-40, -1e-40, 1.5, -1.5, 3.0, -2.0]
+    args = []
+    for k, p in enumerate(kernel.params):
+        count = 160 if k < 3 else 16
+        drawn = rng.integers(-99, 99, count) if p.dtype.is_int else rng.choice(special if k > 2 else special[4:], count)
+        args.append(np.asarray(drawn).astype(p.dtype.dtype))
+    for a in args[:2]:
+        a[16 * rng.integers(0, 9, 4) + [0, 1, 2, 3]] = [0.0, -0.0, np.nan, -np.nan]
+    for order in ORDERS:
+        for x, y in zip(made.run((160,), args, order), run(kernel, (160,), args), strict=True):
+            same = (x == y) & (np.signbit(x) == np.signbit(y)) | (x != x) & (y != y)
+            assert same.all(), (x, y)
+
+
+@wp.kernel
 def flags(x: wp.array[wp.int8], seen: wp.array[wp.int8], n: wp.array[int]):
     i = wp.tid()
     if seen[i] == wp.int8(0):

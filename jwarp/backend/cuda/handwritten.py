@@ -40,6 +40,7 @@ from jwarp.frontend.cuda_kernel import Definition
 from jwarp.ir.nodes import Kernel, Param
 from jwarp.store import Store, key_of
 from jwarp.types import ArrayType
+from jwarp.wire import Cover
 
 PRELUDE, ARRAYS = "jwarp.cuh", "arrays.cuh"
 # Headers that an author may include, as "jwarp/block.cuh".
@@ -143,7 +144,8 @@ class Handwritten:
     @property
     def plan(self) -> np.ndarray:
         """What the native runtime has to know: nothing is proved of such a kernel, and nothing needs to be."""
-        return plan_numbers(self.kernel, weight=1)
+        covers = [Cover.STORED if p in self.definition.full else Cover.UNKNOWN for p in range(len(self.kernel.params))]
+        return plan_numbers(self.kernel, weight=1, covers=covers)
 
     def unit(self, block: int, *, changes_inputs: bool = False) -> Unit:
         """The text of the whole, and what it is compiled with; inputs are const unless `changes_inputs`."""

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Collection, Iterable
 
+from jwarp.caches import Cache
 from jwarp.ir.attributes import ArrayName
 from jwarp.ir.builder import FALSE, TRUE, simplify_op
 from jwarp.ir.nodes import (
@@ -25,7 +26,7 @@ from jwarp.ir.nodes import (
     with_bodies,
 )
 from jwarp.ir.unchanged import unchanged
-from jwarp.ir.visit import Rebuilder
+from jwarp.ir.visit import Rebuilder, with_args
 from jwarp.passes.liveness import at, drop_unused, with_yields
 
 # Whether a block of a branch may run although the branch is not taken.
@@ -44,12 +45,21 @@ def simplify(kernel: Kernel, *, flatten: Flattened | None = None) -> Kernel:
     return with_bodies(kernel, lambda body: _simplified(body, flatten))
 
 
+# Bodies that nothing is left to do in, by their identity: one pass after another asks for them.
+_settled: Cache[tuple[int, Flattened | None], Block] = Cache("simplified bodies", 8)
+
+
 def _simplified(body: Block, flatten: Flattened | None) -> Block:
+    if _settled.get((id(body), flatten)) is body:
+        return body
     for _ in range(MAX_ROUNDS):
         made = drop_unused(_Simplifier(flatten).block(body))
-        if made == body:
+        same = made == body
+        body = body if same else made
+        # Operations in a row are settled at once: each one is looked at when all is known that comes before it.
+        if same or all(isinstance(node, Op) for node in body.nodes):
+            _settled.replace((id(body), flatten), body)
             break
-        body = made
     return body
 
 
@@ -141,7 +151,7 @@ class _Simplifier(Rebuilder):
 
     def op(self, node: Op) -> None:
         args, row, result = self.operands(node.args), node.row, node.result
-        made = node if args == node.args else Op(node.name, args, node.attr, result, node.span)
+        made = with_args(node, args)
         if result is None or not row.is_shared:
             self.builder.append(made)
             return

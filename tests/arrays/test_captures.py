@@ -104,8 +104,8 @@ def test_refused():
         wp.capture_while(y, lambda: None)
     with pytest.raises(wp.KernelTypeError, match="function or a graph"), wp.ScopedCapture():
         wp.capture_if(wp.ones(1, dtype=int), 3)
-    with pytest.raises(wp.LaunchError, match="overlaps"), wp.ScopedCapture() as failed:
-        wp.launch(stepped, 2, [y[:2], 1.0, y[1:3]])
+    with pytest.raises(wp.KernelTypeError, match="expected array"), wp.ScopedCapture() as failed:
+        wp.launch(stepped, 2, [y.view(int), 1.0, y])
     assert failed.graph is None
     with wp.ScopedCapture(), pytest.raises(wp.LaunchError, match="begun already"):
         wp.capture_begin()

@@ -126,7 +126,7 @@ def chained(name: str) -> float:
     return reverse(name, 10)
 
 
-def parameters(name: str) -> dict[str, float]:
+def parameters(name: str) -> dict[str, list[float]]:
     """Errors of derivatives by parameters of a model."""
     from mujoco_jobs import by_parameters
 

@@ -316,6 +316,30 @@ def test_the_first_failed_check_is_noted():
         made.run((200,), [x, np.zeros(200, np.float32), *[np.zeros(200, np.int32)] * len(program.shadowed)], -1)
 
 
+@wp.kernel
+def told(x: wp.array[float], m: wp.array[wp.types.matrix((6, 6), float)]):
+    i = wp.tid()
+    wp.printf('100%% of "%d" is %.2f\n', i, x[i])
+    if i == 1:
+        print(x[i])
+    if i == 7:
+        print(m[0])
+
+
+@wp.kernel
+def briefly(x: wp.array[float]):
+    i = wp.tid()
+    wp.printf('100%% of "%d" is %.2f\n', i, x[i])
+
+
+def test_lines_are_printed_and_too_long_ones_refused():
+    made = PtxKernel(briefly.ir(), "flat fast")
+    made.run((2,), [np.array([0.5, 2.0], np.float32)])
+    assert made.printed == ['100% of "0" is 0.50\n', '100% of "1" is 2.00\n']
+    with pytest.raises(wp.CompileError, match=r"(?s)`told`: a line of 36 values .* prints 32 at most.*print\(m\[0\]\)"):
+        CudaKernel(told.ir(), PLAIN).unit("flat fast", 64)
+
+
 # ---- tiles
 
 

@@ -26,6 +26,7 @@ from jwarp.backend.cuda.nvrtc import (
     bundle,
     compile_unit,
     device_header,
+    device_headers,
     messages_of,
     require,
     toolchain,
@@ -151,7 +152,7 @@ class Handwritten:
         """The text of the whole, and what it is compiled with; inputs are const unless `changes_inputs`."""
         given = self.definition
         # Those of the library include each other by their names alone.
-        names = {name: device_header(name) for name in (PRELUDE, *LIBRARY)}
+        names = device_headers((PRELUDE, *LIBRARY))
         names |= {f"jwarp/{name}": device_header(name) for name in LIBRARY}
         folders = (*given.folders, *cuda_headers())
         options = (*given.options, *(f"--include-path={folder}" for folder in folders))

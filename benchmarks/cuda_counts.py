@@ -36,6 +36,8 @@ import jwarp as wp  # noqa: E402
 from jwarp.backend.cuda.compile import CudaKernel  # noqa: E402
 from jwarp.config import config  # noqa: E402
 from jwarp.launching.derive import Variant, derive  # noqa: E402
+from jwarp.launching.geometry import Geometry  # noqa: E402
+from jwarp.launching.meetings import gatherable  # noqa: E402
 from jwarp.launching.program import program_of  # noqa: E402
 from jwarp.passes.own_elements import held_elements  # noqa: E402
 from jwarp.types import bfloat16, float16, float32, float64  # noqa: E402
@@ -73,25 +75,33 @@ def arguments(params: Any, dims: tuple[int, ...]) -> list[np.ndarray]:
 
 
 def plain(kernel: Any, dims: tuple[int, ...], adjoint: bool = False) -> Callable[[], Counts]:
-    """A launch whose accesses are all proved, by blocks of 256 threads."""
+    """A launch as JAX makes it, or its adjoint by all floats, by blocks of 256 threads."""
 
     def count() -> Counts:
         program = program_of(kernel, config.settings)
-        fresh: list[int] = []
+        given, fresh = arguments(program.params, dims), []
         if adjoint:
             floats = tuple(k for k, p in enumerate(program.params) if p.dtype.is_float and k not in program.written)
-            variant = Variant("adjoint", floats, program.written, fresh=program.written, for_gpu=True)
+            around = gatherable(program, Geometry((*dims, *[1] * (4 - len(dims)))), shapes_of(given), {})
+            variant = Variant(
+                "adjoint", floats, program.written, fresh=program.written, gathered=around, gatherable=around,
+                for_gpu=True,
+            )  # fmt: skip
             launch = derive(program, variant)
-            program = launch.program
+            program, given = launch.program, arguments(launch.program.params, dims)
             fresh = [k for k, feed in enumerate(launch.feeds) if feed.role is Role.ZEROS]
-        held = held_elements(program.gpu_kernel, fresh)
-        counts = Counts()
-        given = arguments(program.params, dims)
-        version = CudaKernel(held, config.settings).version(dims, [np.shape(x) for x in given])
+            for k, feed in enumerate(launch.feeds):
+                given[k] = np.asarray(dims[feed.source.param], np.int32) if feed.source.kind == "dim" else given[k]
+        held, counts = held_elements(program.gpu_kernel, fresh), Counts()
+        version = CudaKernel(held, config.settings).version(dims, shapes_of(given))
         PtxKernel(held, version, block=BLOCK).run(dims, given, counts=counts)
         return counts
 
     return count
+
+
+def shapes_of(arrays: list[np.ndarray]) -> tuple[tuple[int, ...] | None, ...]:
+    return tuple(np.shape(a) or None for a in arrays)
 
 
 def batched(kernel: Any, batch: int, dims: tuple[int, ...]) -> Callable[[], Counts]:

@@ -98,7 +98,9 @@ def _now(body: Any, arguments: dict[str, Any]) -> None:
 
 
 def _name(body: Any) -> str:
-    return repr(getattr(body, "__name__", type(body).__name__))
+    code = getattr(body, "__code__", None)
+    place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+    return repr(getattr(body, "__name__", type(body).__name__)) + place
 
 
 def capture_if(
@@ -124,7 +126,7 @@ def capture_if(
     _check(condition, "wp.capture_if")
     if not is_not_tracing():
         branches = [functools.partial(_now, body, kwargs) for body in (on_true, on_false)]
-        return traced_if(condition, branches, " or ".join(map(_name, (on_true, on_false))))
+        return traced_if(condition, branches, " or ".join(map(_name, (on_true, on_false))), kwargs)
     if listeners.capture is None:
         return _now(on_true if condition.numpy()[0] else on_false, kwargs)
     taken = (_taken(body, kwargs, "wp.capture_if") for body in (on_true, on_false))
@@ -149,7 +151,9 @@ def capture_while(condition: array, while_body: Callable[..., Any] | Graph, stre
     """
     _check(condition, "wp.capture_while")
     if not is_not_tracing():
-        return traced_while(condition, functools.partial(_now, while_body, kwargs), while_body, _name(while_body))
+        return traced_while(
+            condition, functools.partial(_now, while_body, kwargs), while_body, _name(while_body), kwargs
+        )
     if listeners.capture is not None:
         return submit(Loop(condition, _taken(while_body, kwargs, "wp.capture_while")))
     shown: np.ndarray = condition.numpy()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from jwarp.analysis.thread_order import counters
 from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import Extent, Origin, origins_in
-from jwarp.ir.nodes import Block, Kernel, Local, Op, Param, renumbered, walk, written_params
+from jwarp.ir.nodes import Block, Kernel, Local, Op, Order, Param, renumbered, walk, written_params
 from jwarp.ir.verify import MAX_LOCAL_BYTES
 from jwarp.ir.visit import map_ops
 from jwarp.types import ArrayType, int32, uint32
@@ -29,10 +29,10 @@ class Derived:
     origins: tuple[Origin, ...]
 
 
-def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = None) -> Derived:
+def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = None, *, apart: bool = False) -> Derived:
     """The kernel of `body`, which names arrays of `kernel` by their origins, with the parameters that it uses.
 
-    `more` are local arrays that the kernel does not have.
+    `more` are local arrays that the kernel does not have. With `apart`, its threads run one after the other.
     """
     more = more or {}
     count = len(kernel.params)
@@ -77,7 +77,9 @@ def derived(kernel: Kernel, body: Block, more: Mapping[Origin, Local] | None = N
     content = map_ops(body, renumber)
     made = Kernel(kernel.name, tuple(params), kernel.tid_dims, content, kernel.span, locals_, exact=exact,
                   block_dim=kernel.block_dim)  # fmt: skip
-    if kernel.order and counters(made):
+    if apart or kernel.order == Order.APART:
+        made = dataclasses.replace(made, order=Order.APART)
+    elif kernel.order and counters(made):
         made = dataclasses.replace(made, order=kernel.order)
     return Derived(made, origins)
 

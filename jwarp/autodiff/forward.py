@@ -16,7 +16,7 @@ from jwarp.analysis.thread_order import counters
 from jwarp.autodiff.custom_gradients import authored_refusal
 from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward_sweep import recalled
-from jwarp.autodiff.meeting import Marks, alone_there, is_slot, marks, or_nan, stayed
+from jwarp.autodiff.meeting import Marks, agree_there, alone_there, is_slot, marks, or_nan, stayed
 from jwarp.autodiff.native_calls import for_derivatives, forward_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
@@ -24,6 +24,7 @@ from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import ArrayNumber, Origin, ParamNumber, RecordField, RecordFields
 from jwarp.ir.attributes import Rule as RuleOfCall
 from jwarp.ir.builder import make_block, zero
+from jwarp.ir.contents import contents_of, native_arrays
 from jwarp.ir.nodes import (
     Block,
     For,
@@ -36,10 +37,8 @@ from jwarp.ir.nodes import (
     While,
     arrays_changed,
     blocks,
-    native_arrays,
     operands,
     renumbered,
-    used_values,
     walk,
     written_params,
 )
@@ -84,7 +83,7 @@ def jvp(
     body = simplify(Kernel(kernel.name, (), kernel.tid_dims, body)).body
     body = prune(body, returned, shared)
     refuse_order(kernel, body, owned | frozenset(taken) | counted)
-    return derived(kernel, body)
+    return derived(kernel, body, apart=not meets.agreed.isdisjoint(forward.active.arrays))
 
 
 class _Forward(Rebuilder):
@@ -99,10 +98,11 @@ class _Forward(Rebuilder):
         self.tangents: dict[Value, Operand] = {}
         self.numbers: Marks = {}  # of threads
         self.written = frozenset(written_params(kernel))
-        self.used = used_values(kernel.body)
-        pushes = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push")
+        contents = contents_of(kernel.body)
+        self.used = contents.used
+        pushes = (n for n in contents.ops if n.name == "push")
         self.pushes = {n.told(RecordFields).tape: n for n in pushes}
-        self.marks = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "mark"}
+        self.marks = {n.result for n in contents.ops if n.name == "mark"}
 
     def tangent(self, x: Operand) -> Operand:
         return self.tangents.get(x, zero(x.type)) if isinstance(x, Value) else zero(x.type)
@@ -228,6 +228,9 @@ class _Forward(Rebuilder):
         if node.array in self.meets.untold and is_plain_store(node, self.used):
             alone = alone_there(self.builder, self.kernel, node.array, node.indices, self.numbers)
             tangent = or_nan(self.builder, alone, tangent)
+        if node.array in self.meets.agreed:
+            agree = agree_there(self.builder, self.kernel, node.array, node.indices, node.args[-1])
+            tangent = or_nan(self.builder, agree, tangent)
         if (slot := self.meets.slots.get(node.array)) is not None:
             tangent = or_nan(
                 self.builder, is_slot(self.builder, slot, self.origin(slot.counters), node.indices), tangent

@@ -79,6 +79,22 @@ def alone_there(builder: Builder, kernel: Kernel, array: int, indices: tuple[Ope
     return holds
 
 
+def agree_there(builder: Builder, kernel: Kernel, array: int, indices: tuple[Operand, ...], value: Operand) -> Operand:
+    """Check that a thread stores what the launch left; whether that holds.
+
+    Where all threads store the same to an element, each that loads it finds what it stored itself. One by one, each
+    then goes back through what it did; the first one takes the gradient of what was left.
+    """
+    holds = stayed(builder, kernel, array, indices, value)
+    name = kernel.array(array).name
+    builder.check(
+        holds,
+        f"two threads store different values to one element of `{name}`, {why_untold(kernel, array)}, so that nothing "
+        "tells whose value the gradient goes to; store to another array than one that is read, or use wp.atomic_add",
+    )
+    return holds
+
+
 def is_slot(builder: Builder, slot: Slot, counters: Origin, indices: tuple[Operand, ...]) -> Operand:
     """Whether the index of a store is that of a slot: what a counter held that is there, and not negative."""
     holds = builder.op("inside", *(p if isinstance(p, Const) else indices[p] for p in slot.places), attr=counters)
@@ -92,4 +108,4 @@ def or_nan(builder: Builder, holds: Operand, x: Operand) -> Operand:
     return builder.op("select", holds, x, Const(x.type, math.nan))
 
 
-__all__ = ["Marks", "alone_there", "is_slot", "marks", "or_nan", "same_bits", "stayed"]
+__all__ = ["Marks", "agree_there", "alone_there", "is_slot", "marks", "or_nan", "same_bits", "stayed"]

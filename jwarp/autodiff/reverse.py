@@ -22,7 +22,7 @@ from jwarp.autodiff.derived_parameters import Derived, derived
 from jwarp.autodiff.forward import bits_refusal, order_refusal, refuse_order, replayed
 from jwarp.autodiff.forward_sweep import ForwardSweep
 from jwarp.autodiff.gather import gather
-from jwarp.autodiff.meeting import Marks, alone_there, is_slot, marks, or_nan, stayed
+from jwarp.autodiff.meeting import Marks, agree_there, alone_there, is_slot, marks, or_nan, stayed
 from jwarp.autodiff.native_calls import build_adjoint, for_derivatives, no_adjoint, sharing_refusal
 from jwarp.autodiff.scalar_rules import Applied
 from jwarp.autodiff.tile_rules import carries, rules_of
@@ -162,7 +162,7 @@ class _Reverse(ForwardSweep):
         refuse_order(kernel, body, self.owned | self.counters)
         if kernel.block_dim:
             _refuse_notes(kernel, body)
-        return derived(kernel, body, more)
+        return derived(kernel, body, more, apart=not self.meets.agreed.isdisjoint(self.active.arrays))
 
     def scalar_reads(self) -> list[Node]:
         reads: list[Node] = []
@@ -461,6 +461,9 @@ class _Reverse(ForwardSweep):
         g: Operand = self.load(origin, indices)
         if node.array in self.meets.untold:
             g = or_nan(self.builder, alone_there(self.builder, self.kernel, node.array, indices, self.numbers), g)
+        if node.array in self.meets.agreed:
+            value = self.operand(node.args[-1])
+            g = or_nan(self.builder, agree_there(self.builder, self.kernel, node.array, indices, value), g)
         if (slot := self.meets.slots.get(node.array)) is not None:
             g = or_nan(self.builder, is_slot(self.builder, slot, self.origin(slot.counters), indices), g)
         before = self.gradients.pop(node.result, None) if node.result is not None else None

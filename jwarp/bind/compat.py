@@ -11,7 +11,8 @@ from jax._src import dispatch, source_info_util
 from jax._src.array import ArrayImpl as Array
 from jax._src.core import get_opaque_trace_state as trace_state
 from jax._src.core import trace_state_clean as _is_not_tracing
-from jax._src.debugging import debug_effect as print_effect
+from jax._src.debugging import DebugEffect
+from jax._src.effects import lowerable_effects
 from jax._src.lax import special as _special
 from jax.core import ShapedArray, Tracer
 from jax.export import DisabledSafetyCheck, symbolic_shape
@@ -70,6 +71,19 @@ def is_not_tracing() -> bool:
     """Whether no transformation of JAX is at work. Launches ask first of all: mostly, two comparisons answer."""
     return (_trace.value is _outside[0] and _axes.value is _outside[1]) or _is_not_tracing()
 
+
+class PrintEffect(DebugEffect):
+    """The effect of a launch that prints: as JAX's own, but all are equal, which an export asks for."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is PrintEffect
+
+    def __hash__(self) -> int:
+        return hash(PrintEffect)
+
+
+lowerable_effects.add_type(PrintEffect)  # which is where an import of an export looks for it
+print_effect = PrintEffect()
 
 # The type of what a symbolic shape is made of, which has no public name.
 SymbolicSize = type(symbolic_shape("n")[0])

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from jwarp.arrays.array import array
 from jwarp.bind.traced_memory import Scope, TracedMemory, held_back, value_of
+from jwarp.bind.trees import Reader, changed_paths
 from jwarp.errors import LaunchError
 
 # The most trips of a loop: of all, or by the function that is its body; None where nobody says.
@@ -40,14 +41,17 @@ def holds(condition: array) -> Any:
     return jnp.reshape(value_of(condition.memory, condition.layout), -1)[0] != 0
 
 
-def traced_while(condition: array, body: Callable[[], None], key: Any, name: str) -> None:
+def traced_while(
+    condition: array, body: Callable[[], None], key: Any, name: str, given: Mapping[str, Any] | None = None
+) -> None:
     """Run `body` as long as `condition` holds, which it changes; `key` is what a bound of trips is looked up by.
 
     Raises:
-        LaunchError: the body does not write to the condition, or writes to something else each time.
+        LaunchError: the body does not write to the condition, binds attributes of arguments anew, among them those that
+            it is `given`, or writes to something else each time.
     """
     what = f"the body {name} of wp.capture_while"
-    carried = written(body, what)
+    carried = written(body, what, given)
     if condition.memory not in carried:
         raise LaunchError(
             f"{what} does not write to its condition, {condition.memory.made_at}, so that it never ends once it began",
@@ -76,10 +80,12 @@ def traced_while(condition: array, body: Callable[[], None], key: Any, name: str
         memory.value = value
 
 
-def traced_if(condition: array, branches: Sequence[Callable[[], None]], name: str) -> None:
+def traced_if(
+    condition: array, branches: Sequence[Callable[[], None]], name: str, given: Mapping[str, Any] | None = None
+) -> None:
     """Run the first of two branches if `condition` holds, and else the other one."""
     what = f"a branch of wp.capture_if, {name},"
-    carried = list(dict.fromkeys(memory for branch in branches for memory in written(branch, what)))
+    carried = list(dict.fromkeys(memory for branch in branches for memory in written(branch, what, given)))
     start = [held_back(memory.value) for memory in carried]
     both = [lambda values, branch=branch: _run(branch, what, carried, values) for branch in branches]
     end = jax.lax.cond(holds(condition), *both, start)
@@ -87,17 +93,50 @@ def traced_if(condition: array, branches: Sequence[Callable[[], None]], name: st
         memory.value = value
 
 
-def written(body: Callable[[], Any], what: str) -> list[TracedMemory]:
-    """What a body writes to of what there was before it: it is run once to find out."""
+def written(body: Callable[[], Any], what: str, given: Mapping[str, Any] | None = None) -> list[TracedMemory]:
+    """What a body writes to of what there was before it: it is run once to find out.
+
+    Raises:
+        LaunchError: it binds attributes of arguments anew, of its own that are `given` or of the function around it.
+    """
     found: list[TracedMemory] = []
 
     def run() -> None:
-        with Scope(what) as scope:
+        with Scope(what) as scope, _bound_as_before(what, given or {}):
             body()
         found.extend(scope.written)
 
     jax.eval_shape(run)
     return found
+
+
+_arguments: contextvars.ContextVar[Mapping[str, Any] | None] = contextvars.ContextVar("arguments", default=None)
+
+
+@contextlib.contextmanager
+def arguments(given: Mapping[str, Any]) -> Iterator[None]:
+    """The arguments of the function that is traced inside, by name."""
+    token = _arguments.set(given)
+    try:
+        yield
+    finally:
+        _arguments.reset(token)
+
+
+@contextlib.contextmanager
+def _bound_as_before(what: str, given: Mapping[str, Any]) -> Iterator[None]:
+    """Check that what runs inside leaves attributes of arguments bound as they are: a loop carries contents alone."""
+    known = {**given, **(_arguments.get() or {})}
+    reader = Reader()
+    before = {name: reader.read(value, name) for name, value in known.items()}
+    yield
+    after = Reader(reader)
+    for name, value in known.items():
+        for path in changed_paths(before[name], after.read(value, name), name):
+            raise LaunchError(
+                f"{what} binds {path!r} anew, which happens once, as JAX traces, and not in each trip",
+                hint="write to the array that is there: wp.copy(a, b), a.assign(b)",
+            )
 
 
 def _inside(what: str, carried: Sequence[TracedMemory], values: Sequence[Any]) -> Scope:

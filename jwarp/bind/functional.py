@@ -13,6 +13,7 @@ from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.view import View
 from jwarp.bind import compat
 from jwarp.bind.control import Trips, bounded
+from jwarp.bind.control import arguments as tracing_with
 from jwarp.bind.rules import Rule, replaced, stopped, stopping, with_rule
 from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.bind.trees import Node, Reader, Writer, changed_paths, memories_in, values_in, whole_of
@@ -78,7 +79,7 @@ class Functional:
     def run(self, arguments: Mapping[str, Any]) -> Any:
         """The function itself."""
         bound = inspect.BoundArguments(self.signature, dict(arguments))
-        with bounded(self.trips), stopping(self.kernels), replaced(self.others):
+        with bounded(self.trips), stopping(self.kernels), replaced(self.others), tracing_with(arguments):
             return self.func(*bound.args, **bound.kwargs)
 
 
@@ -132,10 +133,13 @@ class Traced:
         return self._outputs(arguments, result, changed, before)
 
     def _changes(self, name: str, before: Node, after: Node, reader: Reader) -> Any:
-        yield from changed_paths(before, after, name)
+        for path in changed_paths(before, after, name):
+            yield f"'{path}', bound anew"
         for number in memories_in(after):
-            if reader.memories[number].version:
-                yield reader.paths[number]
+            memory = reader.memories[number]
+            if memory.version:
+                place = getattr(memory, "written_at", None)
+                yield f"'{reader.paths[number]}'" + (" at {}:{}".format(*place) if place else "")
 
     def _outputs(
         self, arguments: Mapping[str, Any], result: Any, changed: Mapping[str, list[str]], before: Reader
@@ -146,7 +150,7 @@ class Traced:
             returned = [arguments[name] for name in self.returns]
             for name, paths in changed.items():
                 if paths and name not in self.returns:
-                    shown = ", ".join(f"'{path}'" for path in dict.fromkeys(paths))
+                    shown = ", ".join(dict.fromkeys(paths))
                     known = ", ".join(map(repr, self.returns))
                     raise LaunchError(
                         f"{self.function.what}: {self.name} changes {shown}, and only {known} come back",

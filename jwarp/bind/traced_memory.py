@@ -12,7 +12,7 @@ import numpy as np
 
 from jwarp.arrays import making
 from jwarp.arrays.content import elements_of
-from jwarp.arrays.memory import HostMemory, Kept, Memory
+from jwarp.arrays.memory import HostMemory, Kept, Memory, place_of_caller
 from jwarp.arrays.view import Element, View, components_of, packed, scalar_of
 from jwarp.bind import compat
 from jwarp.devices import CPU
@@ -57,13 +57,14 @@ class TracedMemory(Memory):
     made, and to no other one: a value that another trace writes would mean nothing when that has ended.
     """
 
-    __slots__ = ("_value", "ended", "name", "trace")
+    __slots__ = ("_value", "ended", "name", "trace", "written_at")
 
     def __init__(self, value: Any, name: str | None = None):
         super().__init__(CPU)
         self._value, self.name = value, name
         self.trace = compat.trace_state()
         self.ended: str | None = None
+        self.written_at: tuple[str, int] | None = None  # where it was written first
         if _scopes:
             _scopes[-1].made.append(self)
 
@@ -78,6 +79,8 @@ class TracedMemory(Memory):
         for scope in reversed(_scopes):
             if self in scope.values:
                 return scope.values[self]
+        if isinstance(self._value, compat.Tracer) and compat.is_not_tracing():
+            raise self.leaked()
         return self._value
 
     @value.setter
@@ -94,7 +97,16 @@ class TracedMemory(Memory):
                 f"{self.made_at} is written while JAX traces another function than the one that it belongs to",
                 hint="pass it to that function, and return what it becomes",
             )
+        if self.written_at is None:
+            self.written_at = place_of_caller()
         self._version += 1
+
+    def leaked(self) -> LaunchError:
+        """The error where it is used after the function has ended that JAX traced."""
+        return LaunchError(
+            f"{self.made_at} stands for a value of a function that JAX traced, and is used after that has ended",
+            hint="return wp.to_jax(a) from the function, and make an array of what comes back",
+        )
 
     @property
     def made_at(self) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+from jwarp.analysis.read_first import reads_first as in_order
 from jwarp.arrays.array import array
 from jwarp.arrays.overlap import overlap
 from jwarp.errors import LaunchError
+from jwarp.frontend.kernel import PythonKernel
+from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.program import Program
 
 
@@ -19,13 +23,64 @@ def identical(of: dict[int, array], written: tuple[int, ...]) -> dict[int, int]:
     return {p: q for p, q in found.items() if p != q}
 
 
-def refuse_overlaps(program: Program, of: dict[int, array], same: dict[int, int]) -> None:
+def reads_first(kernel: Kernel, read: int, changed: int) -> bool:
+    """Whether a launch may read a copy of one array, made before, while it changes another that overlaps it.
+
+    So it may if no thread would see by one name what it wrote by the other one: Warp promises nothing about other
+    threads.
+    """
+    if kernel.uses_tiles or not isinstance(kernel, PythonKernel):
+        return False
+    return in_order(kernel.ir(), read, changed)
+
+
+def overlaps(program: Program, of: dict[int, array], same: dict[int, int]) -> Iterator[tuple[int, int]]:
+    """The parameters that are written, with those whose arrays overlap theirs and are none of theirs."""
     for p in program.written:
         for q, a in of.items():
             if p in of and same.get(p, p) != same.get(q, q) and overlap(of[p], a):
-                names = [program.params[k].name for k in (p, q)]
-                raise LaunchError(
-                    f"kernel '{program.name}': '{names[0]}', which it writes, and '{names[1]}' overlap in memory, which"
-                    " an adjoint does not follow",
-                    hint="pass one array for both, or a copy of one",
-                )
+                yield p, q
+
+
+def overlap_error(program: Program, of: dict[int, array], p: int, q: int, why: str, hint: str) -> LaunchError:
+    """The error for a parameter that is written, and another one whose array overlaps its array."""
+    names, made = [program.params[k].name for k in (p, q)], [of[k].memory.made_at for k in (p, q)]
+    places = " and ".join(dict.fromkeys(made))
+    return LaunchError(
+        f"kernel '{program.name}': '{names[0]}', which it writes, overlaps '{names[1]}' in memory, {why}: {places}",
+        hint=hint,
+    )
+
+
+def refuse_overlaps(program: Program, of: dict[int, array], same: dict[int, int]) -> None:
+    """Refuse the derivative of a launch on arrays that overlap.
+
+    Raises:
+        LaunchError: some do.
+    """
+    for p, q in overlaps(program, of, same):
+        raise overlap_error(
+            program, of, p, q, "which an adjoint does not follow", "pass one array for both, or a copy of one"
+        )
+
+
+def refuse_unordered(kernel: Kernel, program: Program, of: dict[int, array], same: dict[int, int]) -> None:
+    """Refuse a launch on arrays that overlap, unless what is read may be a copy.
+
+    Raises:
+        LaunchError: some overlap that are written, or that a thread reads after it has written.
+    """
+    for p, q in overlaps(program, of, same):
+        if q in program.written or not reads_first(kernel, q, p):
+            why, hint = UNORDERED[q in program.written]
+            raise overlap_error(program, of, p, q, why, hint)
+
+
+# Why arrays that overlap are refused: those of which one is only read, and those that are both written.
+UNORDERED = {
+    False: (
+        "and a thread may read by one name what it wrote by the other",
+        "read all of it first, or pass one array for both, or a copy of what is read",
+    ),
+    True: ("and both are written", "pass one array for both"),
+}

@@ -13,8 +13,8 @@ from jwarp.bind import compat
 from jwarp.bind.calls import bind
 from jwarp.bind.prepare import prepare_arranged
 from jwarp.bind.rules import is_stopped
-from jwarp.bind.traced_memory import value_of
-from jwarp.dispatch.aliases import identical, refuse_overlaps
+from jwarp.bind.traced_memory import TracedMemory, value_of
+from jwarp.dispatch.aliases import identical, refuse_unordered
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.arguments import Matched, without_absent
@@ -42,7 +42,7 @@ def run_traced(
                 hint="make the array inside of the traced function, or pass it as an argument of wp.functionalize",
             )
     same = identical(of, program.written)
-    refuse_overlaps(program, of, same)
+    refuse_unordered(kernel, program, of, same)
     program = program.merged(tuple(same.items()))
     values: list[Any] = [value_of(v.memory, v.layout) if p in of else v for p, v in enumerate(given)]
     roles = tuple(Role.IN_OUT if p in program.written else Role.READ for p in range(len(values)))
@@ -54,7 +54,21 @@ def run_traced(
     if not made.launch.results and not program.lasts:
         return
     operands = [jax.lax.stop_gradient(x) for x in made.operands] if is_stopped(kernel) else made.operands
-    found = bind(operands, made.launch, made.zeros, differentiable=True, side_effect=program.lasts)
+    try:
+        found = bind(operands, made.launch, made.zeros, differentiable=True, side_effect=program.lasts)
+    except jax.errors.UnexpectedTracerError as error:
+        raise _of_another_function(kernel, program, of) from error
     for p, value in zip(made.launch.results, found, strict=True):
         if p in of:
             of[p].memory.write(of[p].layout, value)
+
+
+def _of_another_function(kernel: Kernel, program: Program, of: dict[int, array]) -> LaunchError:
+    """The error where a value belongs to a function whose trace has ended, with the arrays that it may be."""
+    now = compat.trace_state()
+    others = {p: a.memory for p, a in of.items() if isinstance(a.memory, TracedMemory) and a.memory.trace != now}
+    named = ", ".join(f"'{program.params[p].name}' is {memory.made_at}" for p, memory in others.items())
+    return LaunchError(
+        f"kernel '{kernel.name}': an array stands for a value of another function, whose trace has ended: {named}",
+        hint="return wp.to_jax(a) from that function, and pass what comes back",
+    )

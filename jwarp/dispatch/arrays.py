@@ -12,12 +12,14 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
+from jwarp.arrays.making import check_writable
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.bind.compat import is_not_tracing
 from jwarp.caches import Cache
 from jwarp.config import config
 from jwarp.dispatch import array_plans, array_shapes, checks, route
+from jwarp.dispatch.aliases import UNORDERED, overlap_error, reads_first
 from jwarp.dispatch.array_traced import run_traced
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.host import Forward
@@ -117,8 +119,8 @@ class ArrayLaunch(Command):
         """What is given for each parameter as it is written."""
         return matched_values(self.kernel, self.inputs, self.outputs)
 
-    def call(self, read: Callable[[array], Any]) -> Call:
-        """The launch on what `read` gives for each array.
+    def call(self, read: Callable[[array], Any], copied: frozenset[int] = frozenset()) -> Call:
+        """The launch on what `read` gives for each array; those of the parameters `copied` are copied before.
 
         Raises:
             KernelTypeError, LaunchError: a value does not fit.
@@ -138,6 +140,7 @@ class ArrayLaunch(Command):
             self.block_dim,
             is_named=True,
             is_shared=True,
+            copied=copied,
             differentiable=kernel.enable_backward,
         )
 
@@ -149,12 +152,28 @@ class ArrayLaunch(Command):
                 value.memory.will_write()
 
     def ready(self) -> Ready:
-        """The launch on the arrays of this computer's memory, ready to run."""
-        try:
-            return route.ready(self.call(host_of))
-        except OverlapError as error:
-            made = [x.memory.made_at for p in error.params if type(x := self.values[p]) is array]
-            raise LaunchError(f"{error.diagnostic.message}: {' and '.join(made)}", hint=error.diagnostic.hint) from None
+        """The launch on the arrays of this computer's memory, ready to run.
+
+        Of arrays that overlap, those that are only read are copied before each launch, if that is what threads see.
+        """
+        copied: frozenset[int] = frozenset()
+        while True:
+            try:
+                return route.ready(self.call(host_of, copied))
+            except OverlapError as error:
+                written, *others = error.params
+                if not others or others[0] in self.program.written or not reads_first(self.kernel, others[0], written):
+                    raise self._overlap(error) from None
+                copied |= {others[0]}
+
+    def _overlap(self, error: OverlapError) -> LaunchError:
+        """The error for arrays that overlap, with where they were made."""
+        of = {p: x for p in error.params if type(x := self.values[p]) is array}
+        if len(error.params) > 1 and len(of) == len(error.params):
+            p, q = error.params
+            return overlap_error(self.program, of, p, q, *UNORDERED[q in self.program.written])
+        made = " and ".join(dict.fromkeys(x.memory.made_at for x in of.values()))
+        return LaunchError(f"{error.diagnostic.message}: {made}", hint=error.diagnostic.hint)
 
     def prepare(self) -> None:
         """Check and compile it now, and keep that for `run`."""
@@ -200,7 +219,9 @@ class ArrayLaunch(Command):
         def replay() -> None:
             nonlocal native
             if not is_not_tracing():
-                self.ready()  # which refuses arrays of this computer's memory
+                for memory in memories:
+                    check_writable(memory)
+                self.ready()  # which refuses what is left
             if geometry:
                 self.renew()
                 native = self.native

@@ -25,7 +25,8 @@ class Call:
 
     `given` has a role and a value for each parameter as it is written, and `request` is of those. `is_named`: the
     results come back by name. `is_functional`: new arrays come back whatever was given. `is_shared`: one array may be
-    given for several parameters that are written. `sharding_rule`: how XLA may cut it for several devices.
+    given for several parameters that are written. `copied`: parameters whose arrays overlap what is written, and
+    are read as they were before. `sharding_rule`: how XLA may cut it for several devices.
     """
 
     kernel: Kernel
@@ -39,6 +40,7 @@ class Call:
     side_effect: bool = False
     is_functional: bool = False
     is_shared: bool = False
+    copied: frozenset[int] = frozenset()
     sharding_rule: Any = None
 
     @functools.cached_property

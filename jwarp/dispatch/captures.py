@@ -72,7 +72,8 @@ class Graph(Command):
             for memory in part.written:
                 if memory.is_watched:
                     memory.will_write()
-            if part.geometry and any([_is_renewed(launch) for launch in part.geometry]):
+            renewed = [_is_renewed(launch) for launch in part.geometry]
+            if any(renewed):
                 part = self._parts[k] = _native_part(part.commands)
             self._run_part(part.run)
 

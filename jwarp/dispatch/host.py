@@ -11,7 +11,7 @@ from jwarp.bind import compat, values
 from jwarp.dispatch.call import Call
 from jwarp.dispatch.host_adjoint import InPlaceAdjoint
 from jwarp.dispatch.host_arguments import read_contents, read_gradient, read_place, read_places
-from jwarp.dispatch.host_arrays import InPlace, Place
+from jwarp.dispatch.host_arrays import InPlace, Place, Use
 from jwarp.dispatch.host_plans import AdjointPlan, ForwardPlan, adjoint_plan, forward_plan
 from jwarp.dispatch.ready import Ready
 from jwarp.ir.nodes import Param
@@ -33,6 +33,7 @@ class Forward(Ready):
         self._own = call.program.on_host()
         program, threads = self._own.arranged(call.dims, call.block_dim)
         places = read_places(program, call.matched)
+        places = tuple(Place(x.array, Use.COPY) if p in call.copied else x for p, x in enumerate(places))
         run_as, over = with_lanes(program, threads)
         if run_as is not program:
             # Errors tell the dimensions as they were given.

@@ -191,12 +191,12 @@ def without_aliases(program: Program, places: Sequence[Place], *, shared: bool) 
         for p, other in enumerate(places):
             if p == q or (other.use.changes and p < q) or not np.may_share_memory(written.array, other.array):
                 continue
-            if not _overlap(written.array, other.array):
+            if (shared and other.use is Use.COPY) or not _overlap(written.array, other.array):
                 continue
             if not _identical(written.array, other.array):
-                raise _overlap_error(program, q, f"overlaps '{program.params[p].name}' in memory", (p, q))
+                raise _overlap_error(program, q, f"overlaps '{program.params[p].name}' in memory", (q, p))
             if other.use.changes and not (shared and written.use is other.use is Use.IN_OUT):
-                raise _overlap_error(program, q, f"and '{program.params[p].name}' are the same array", (p, q))
+                raise _overlap_error(program, q, f"and '{program.params[p].name}' are the same array", (q, p))
             if other.use.changes:
                 found[p] = Place(other.array)  # nothing is left that writes to it
             if written.use is Use.IN_OUT and other.use in (Use.READ, Use.IN_OUT):
@@ -235,7 +235,7 @@ def _refuse_unwritable(program: Program, p: int, array: np.ndarray) -> None:
 
 
 class OverlapError(LaunchError):
-    """Arrays of a launch that share memory, for the parameters of these numbers."""
+    """Arrays of a launch that share memory, for the parameters of these numbers: the first one is written."""
 
     params: tuple[int, ...] = ()
 

@@ -163,6 +163,7 @@ class Context:
         self.trials = 0  # how many bodies of loops, one inside the other, are being read for nothing
         self.is_counted = True  # whether all that is named is among the names of the functions' code
         self.in_gradient = False  # whether this is such a gradient, of which no derivative is taken
+        self.in_lanes = False  # whether this is a loop whose trips may run together, each of them in a lane
 
     # -- places in the source
 

@@ -268,6 +268,7 @@ class Order(enum.IntEnum):
     ANY = 0
     NUMBERS = 1  # that of their numbers, as if one ended before the next one begins
     STEPS = 2  # one that is the same for a kernel and its derivatives: vectors of threads in step, or as above
+    APART = 3  # that of their numbers, and never in step: what a thread stores and loads again is its own meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,12 +511,6 @@ def is_plain(kernel: Kernel) -> bool:
     if isinstance(kernel, KnownKernel):
         return kernel.facts.is_plain
     return not any(isinstance(n, Op) and n.row.for_derivatives for n in walk_all(kernel))
-
-
-def native_arrays(body: Block) -> frozenset[ArrayName]:
-    """The arrays that native code is given, which may do anything with their elements."""
-    calls = (n for n in walk(body) if isinstance(n, Op) and n.row.is_native)
-    return frozenset(array for call in calls for array in arrays_read(call))
 
 
 def has_native_code(body: Block) -> bool:

@@ -62,7 +62,7 @@ def _is_memory(kind: Any) -> bool:
 
 
 # What is said of a kernel's order.
-_ORDERS = ("", ", in order", ", in one order")
+_ORDERS = ("", ", in order", ", in one order", ", one by one")
 
 
 class _Printer:

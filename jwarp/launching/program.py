@@ -334,9 +334,9 @@ class GeneratedProgram(Program):
         if isinstance(self.on_gpu, NotDifferentiableError):
             raise self.on_gpu
         kernel = self.on_gpu or self.kernel
-        if not fits_thread(kernel):
+        if kernel.block_dim and not fits_thread(kernel):
             raise NotDifferentiableError(
-                f"kernel `{self.name}`: its derivative remembers more for each thread than a GPU has a place for",
+                f"kernel `{self.name}`: its derivative remembers more for each block than a GPU has a place for",
                 self.span,
                 "take it on the CPU, or store what loops carry to an array",
             )
@@ -353,7 +353,7 @@ class GeneratedProgram(Program):
     ) -> GpuCode:
         kernel = cuda.lower_kernel(self.gpu_kernel, self.settings)
         image = kernel.image(version, architectures, block_dim)
-        return GpuCode(image, kernel.plan, image.shared, image.grid, nodes.failure_texts(kernel.kernel))
+        return GpuCode(image, kernel.plan, image.shared, image.grid, kernel.failure_texts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

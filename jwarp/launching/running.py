@@ -12,7 +12,8 @@ from jwarp.ir.nodes import Kernel, Order, rounds_as_written
 
 def by_settings(kernel: Kernel, settings: Settings) -> Kernel:
     """The kernel with the order that the user asks for, where it shows."""
-    asked = settings.deterministic and kernel.order != Order.NUMBERS and depends_on_order(kernel)
+    known = kernel.order in (Order.NUMBERS, Order.APART)
+    asked = settings.deterministic and not known and depends_on_order(kernel)
     return dataclasses.replace(kernel, order=Order.NUMBERS) if asked else kernel
 
 

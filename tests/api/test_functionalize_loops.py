@@ -118,7 +118,8 @@ def test_branches():
 def test_loops_refuse():
     going = wp.ones(1, dtype=int)
     with pytest.raises(
-        wp.LaunchError, match=r"the body '<lambda>' of wp.capture_while does not write to its condition, 'a'"
+        wp.LaunchError,
+        match=r"the body '<lambda>' \(.*loops.py:\d+\) of wp.capture_while does not write to its condition, 'a'",
     ):
         wp.functionalize(lambda a: wp.capture_while(a, lambda: None))(going)
 
@@ -134,6 +135,34 @@ def test_loops_refuse():
 
     with pytest.raises(wp.LaunchError, match=r"made at .*test_functionalize_loops.py:\d+ was made in the body 'body'"):
         wp.functionalize(escapes)(going, wp.zeros(1, dtype=float))
+
+
+class Pair:
+    def __init__(self):
+        self.n, self.x, self.y = (wp.full(1, 3, dtype=int), *(wp.full(1, float(k), dtype=float) for k in (1, 2)))
+
+
+@wp.kernel
+def count_down(n: wp.array[int]):
+    n[0] -= 1
+
+
+@pytest.mark.parametrize("given", ["closure", "argument"])
+def test_bodies_do_not_bind_attributes_anew(given):
+    def exchange(pair):
+        wp.launch(count_down, 1, inputs=[pair.n])
+        pair.x, pair.y = pair.y, pair.x
+
+    def f(pair):
+        if given == "closure":
+            wp.capture_while(pair.n, lambda: exchange(pair))
+        else:
+            wp.capture_while(pair.n, exchange, pair=pair)
+
+    with pytest.raises(
+        wp.LaunchError, match=r"the body '.*' \(.*loops.py:\d+\) of wp.capture_while binds 'pair.x' anew"
+    ):
+        wp.functionalize(f, returns="pair")(Pair())
 
 
 # Gradients of one's own

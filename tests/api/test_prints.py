@@ -180,3 +180,12 @@ def test_interpreter_and_code_print_the_same(capfd):
 def test_a_print_outside_kernels_is_refused():
     with pytest.raises(TypeError, match="inside a kernel"):
         wp.printf("%d", 1)
+
+
+def test_launches_that_print_are_exported(capfd):
+    pytest.importorskip("flatbuffers")
+    f = jax.jit(lambda x: wp.launch(some, 4, [x], [4])[0])
+    x = jnp.array([0.0, 1.0, 0.25, 0.75])
+    exported = jax.export.export(f, disabled_checks=wp.EXPORT_CHECKS)(x)
+    loaded = jax.export.deserialize(exported.serialize())
+    assert printed(capfd, lambda: loaded.call(x)) == printed(capfd, lambda: f(x)) != ""

@@ -39,7 +39,13 @@ def test_each_stage_does_its_part_and_no_other():
     ]
     driver().clear()
     site.initialize(STREAMS[0])
-    assert driver().names() == [*EXECUTED, "cuCtxGetDevice", "cuDeviceGetAttribute", "cuKernelGetFunction"]
+    assert driver().names() == [
+        *EXECUTED,
+        "cuCtxGetDevice",
+        "cuDeviceGetAttribute",
+        "cuKernelGetFunction",
+        "cuFuncLoad",
+    ]
     for _ in range(3):
         driver().clear()
         np.testing.assert_array_equal(execute(site), K * X)
@@ -187,6 +193,18 @@ def test_grids():
 
 
 @own_process
+def test_a_heap_is_asked_for_once_as_large_as_the_driver_grants_it():
+    register_scale()
+    driver().current = 0x1000
+    driver().set(most_heap=200)
+    for k in range(2):
+        site = xla().instantiate(attributes(scale_launch(5), heap=1 << 30, image=cubin(str(k))))
+        site.initialize(STREAMS[0])
+    megabytes = [int(line.rpartition("=")[2]) >> 20 for line in driver().log("cuCtxSetLimit")]
+    assert megabytes == [1024, 512, 256, 128]
+
+
+@own_process
 @pytest.mark.parametrize(("items", "z"), [(1, 1), (6, 6), (65535, 65535), (70000, 65535)])
 def test_batch_elements_of_handwritten_kernels_are_the_third_axis(items, z):
     site = xla().instantiate(attributes(scale_launch(5, [items], 1), grid=np.array([2, 1])))
@@ -209,6 +227,19 @@ def test_results_start_as_zeros_unless_every_element_is_stored(cover, n):
     expected = ["cuMemsetD8Async 0 bytes=20 stream=0x101"] if filled else []
     assert driver().log("cuMemsetD8Async") == expected
     assert np.isnan(y).all() != filled
+
+
+@own_process
+@pytest.mark.parametrize("grid", [[3, 2], [0, 1]])
+def test_full_outputs_of_handwritten_kernels_are_not_filled(grid):
+    """Who writes them says so; where there is no block, nobody does."""
+    launch = make_launch([5], [(-1, 0, ZEROS, 0), (-1, 1, ZEROS, 0)])
+    plan = make_plan(1, [(ARRAY, 1, F32, STORED), (ARRAY, 1, F32, UNKNOWN)])
+    results = [np.full(7, np.nan, np.float32), np.full(7, np.nan, np.float32)]
+    site = xla().instantiate(attributes(launch, plan=plan, grid=np.array(grid, np.int64)))
+    site.execute(STREAMS[0], [], results)
+    full, other = results
+    assert np.isnan(full).all() == (0 not in grid) and not other.any()
 
 
 @own_process

@@ -18,13 +18,6 @@ def compiles(kernel: Kernel, architecture: str, version: str = "checked", settin
     assert code.cubin.startswith(b"\x7fELF") and f".target {architecture}" in code.ptx
 
 
-# What a GPU would have to remember for as many trips as the data says.
-REFUSED = {
-    "multiplied_in_place", "added_to_itself", "ping_pong", "changed_by_a_function", "old_values", "exchanged_in_turn",
-    "own_table",
-}  # fmt: skip
-
-
 @wp.kernel
 def saxpy(a: float, x: wp.array[float], y: wp.array[float]):
     i = wp.tid()

@@ -48,7 +48,7 @@ SPHERE = """
   <option timestep="0.005" solver="{solver}" iterations="10" ls_iterations="10"/>
   <worldbody>
     <geom type="plane" size="5 5 0.1"/>
-    <body pos="0 0 0.12"><freejoint/><geom type="sphere" size="0.1" mass="1"/></body>
+    <body pos="0 0 0.12"><freejoint/><geom type="sphere" size="0.1" mass="1" friction="1.2"/></body>
   </worldbody>
 </mujoco>
 """
@@ -120,6 +120,7 @@ MODELS = {
     "cartpole": CARTPOLE,
     "sphere, Newton": SPHERE.format(solver="Newton"),
     "sphere, CG": SPHERE.format(solver="CG"),
+    "sphere that slides": SPHERE.format(solver="Newton").replace("0.12", "0.0995"),
     "linkage": LINKAGE,
     "hopper": HOPPER.format(solver="Newton", integrator="Euler"),
     "hopper, CG": HOPPER.format(solver="CG", integrator="implicitfast"),
@@ -147,6 +148,8 @@ def load(name: str) -> tuple[Any, Any]:
     if spread:
         data.qpos[:] += spread * rng.normal(size=model.nq)
     data.qvel[:] = (spread or 0.1) * rng.normal(size=model.nv)
+    if name == "sphere that slides":
+        data.qvel[:3] = 0.5, 0.3, -0.1
     data.ctrl[:] = 0.3 * rng.normal(size=model.nu)
     mujoco.mj_forward(model, data)
     return model, data

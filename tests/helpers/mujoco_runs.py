@@ -126,6 +126,23 @@ def chained(name: str) -> float:
     return reverse(name, 10)
 
 
+def parameters(name: str) -> dict[str, list[float]]:
+    """Errors of derivatives by parameters of a model."""
+    from mujoco_jobs import by_parameters
+
+    return by_parameters(*started(name), name)
+
+
+def transforms(name: str) -> dict[str, float]:
+    """What vmap, export and shard_map give."""
+    import jax
+    from mujoco_jobs import transforms
+
+    jax.config.update("jax_num_cpu_devices", 2)
+    mjm, mjd, m, d = started(name)
+    return transforms(mjm, mjd, m, d, started(name, nworld=4)[3])
+
+
 def reference(name: str) -> dict[str, Any]:
     """What is kept of Warp."""
     return {"state": states(name), "apart": apart(name)}

@@ -372,6 +372,19 @@ def _call(machine: Any, node: Node, form: Any) -> Any:
                 )
 
         return printing
+    if name in ("malloc", "free"):
+
+        def heap(run: Any, g: Any) -> None:
+            access = Access(run, node)
+            (values,) = access.load("call", g.threads, _at(places[-1], g), TYPES["u64"])
+            if name == "free":
+                for address in values:
+                    run.memory.free(int(address))
+            else:
+                made = np.array([run.memory.allocate(int(size)) for size in values], np.uint64)
+                access.store("call", g.threads, _at(places[0], g), [made])
+
+        return heap
     raise NotImplementedError(f"calls of {name}")
 
 

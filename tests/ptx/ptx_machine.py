@@ -94,7 +94,7 @@ class Machine:
         numbers = np.arange(blocks)
         if order:
             numbers = numbers[::-1] if order < 0 else np.random.default_rng(order).permutation(blocks)
-        memory = GlobalMemory(list(memory.pieces), list(memory._bases))
+        memory = GlobalMemory(list(memory.pieces), list(memory._bases), heap_size=memory.heap_size)
         for name, data in self.variables.items():
             memory.add(data, name)
         for first in range(0, blocks, together):
@@ -105,6 +105,7 @@ class Machine:
                 run.run()
                 printed += run.printed
         memory.check_constants()
+        memory.check_heap()
         return printed
 
     # ---- from code to steps

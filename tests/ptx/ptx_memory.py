@@ -60,6 +60,8 @@ class GlobalMemory:
 
     pieces: list[Piece] = field(default_factory=list)
     _bases: list[int] = field(default_factory=list)
+    heap: dict[int, Array] = field(default_factory=dict)
+    heap_size: int = 1 << 30
 
     def add(self, array: Array, name: str = "", writable: bool = True) -> Piece:
         """The memory of an array of the process."""
@@ -72,6 +74,28 @@ class GlobalMemory:
         self._bases.insert(at, address)
         self.pieces.insert(at, piece)
         return piece
+
+    def allocate(self, size: int) -> int:
+        """A piece of the heap for a thread, 0 where that is full."""
+        if sum(len(piece) for piece in self.heap.values()) + size > self.heap_size:
+            return 0
+        whole = np.full(size + 16, POISON, np.uint8)
+        made = whole[-whole.ctypes.data % 16 :][:size]
+        self.heap[made.ctypes.data] = made
+        self.add(made, "a piece of the heap")
+        return made.ctypes.data
+
+    def free(self, address: int) -> None:
+        if address not in self.heap:
+            raise Fault("heap", f"{address:#x} is given back, and nothing was allocated there")
+        del self.heap[address]
+        at = self._bases.index(address)
+        del self._bases[at], self.pieces[at]
+
+    def check_heap(self) -> None:
+        """Threads have given back what they allocated."""
+        if self.heap:
+            raise Fault("heap", f"{len(self.heap)} pieces of the heap are not given back")
 
     def parts(self, addresses: Array, width: int, write: bool) -> list[tuple[Piece, Array | slice]]:
         """Which piece each access goes to; a Fault where there is none."""

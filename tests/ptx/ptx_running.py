@@ -19,6 +19,7 @@ from ptx_memory import GlobalMemory
 from jwarp.backend.cuda.compile import CudaKernel
 from jwarp.backend.cuda.handwritten import Handwritten
 from jwarp.backend.cuda.nvrtc import Unit, compile_unit, toolchain
+from jwarp.backend.cuda.records import HEAP
 from jwarp.backend.cuda.shared import room_of
 from jwarp.config import Settings, config
 from jwarp.ir.nodes import Kernel, written_params
@@ -74,6 +75,8 @@ class PtxKernel:
         self.unit = edited(self.made.unit(version, self.block, room), edits or {})
         self.text = ptx_of(self.unit, architecture)
         self.machine = Machine(self.text, self.made.entry)
+        self.heap_size = HEAP
+        self.printed: list[str] = []  # by the last launch
 
     def run(
         self,
@@ -98,7 +101,7 @@ class PtxKernel:
         blocks: int | None = None, counts: Counts | None = None,
     ) -> None:  # fmt: skip
         """Runs the words of a launch, whose arrays are the only memory there is."""
-        memory, written = GlobalMemory(), written_params(self.kernel)
+        memory, written = GlobalMemory(heap_size=self.heap_size), written_params(self.kernel)
         for p, array in enumerate(arrays):
             # Atomics of single bytes exchange words, in which their neighbours stay as they are.
             size = -(-array.nbytes // 4) * 4 if array.itemsize == 1 else array.nbytes
@@ -107,10 +110,10 @@ class PtxKernel:
             memory.add(failure, "the note of failures")
         share = 1 if self.kernel.block_dim else self.block
         grid = blocks or max(1, -(-int(words[0]) // share))
-        self.machine.launch(memory, words.tobytes(), (grid,), (self.block,), self.shared, order, counts)
+        self.printed = self.machine.launch(memory, words.tobytes(), (grid,), (self.block,), self.shared, order, counts)
         if failure is not None and failure[0] != 2**64 - 1:
             thread, site = divmod(int(failure[0]), 1 << SITE_BITS)
-            raise RuntimeError(f"thread {thread}: {self.made.failures[site - 1]}")
+            raise RuntimeError(f"thread {thread}: {self.made.failure_texts[site - 1]}")
 
 
 class PtxHandwritten:

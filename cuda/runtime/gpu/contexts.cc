@@ -42,6 +42,16 @@ Address DeviceContext::take_word(const Driver& driver, const std::string& kernel
   return word;
 }
 
+void DeviceContext::enlarge_heap(const Driver& driver, int64_t bytes) {
+  constexpr int64_t kGranted = 8 << 20;  // without asking
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (heap_ >= bytes) return;
+  heap_ = bytes;
+  for (int64_t size = bytes; size > kGranted; size /= 2) {
+    if (driver.context_set_limit(kHeapLimit, static_cast<size_t>(size)) == 0) return;
+  }
+}
+
 void DeviceContext::give_word(Address word) {
   const std::lock_guard<std::mutex> lock(mutex_);
   words_.push_back(word);

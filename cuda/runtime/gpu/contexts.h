@@ -23,9 +23,14 @@ struct DeviceContext {
   Address take_word(const Driver& driver, const std::string& kernel);
   void give_word(Address word);
 
+  // Has the driver keep so many bytes for what threads allocate, or as many as it can. It refuses once a kernel that
+  // allocates has run: then what it keeps stays.
+  void enlarge_heap(const Driver& driver, int64_t bytes);
+
  private:
   std::mutex mutex_;
   std::vector<Address> words_;
+  int64_t heap_ = 0;
 };
 
 // That of the context, which is current. Throws Fault.

@@ -28,6 +28,7 @@ constexpr int kMultiprocessors = 16;  // CUdevice_attribute
 constexpr int kMajor = 75;
 constexpr int kMinor = 76;
 constexpr int kMaxSharedPerBlock = 97;
+constexpr int kHeapLimit = 2;     // CUlimit
 constexpr int kStaticShared = 1;  // CUfunction_attribute
 constexpr int kMaxDynamicShared = 8;
 
@@ -51,6 +52,7 @@ struct LaunchConfig {
   X(primary_context_retain, "cuDevicePrimaryCtxRetain", (Context*, Device))                          \
   X(context_get_current, "cuCtxGetCurrent", (Context*))                                              \
   X(context_get_device, "cuCtxGetDevice", (Device*))                                                 \
+  X(context_set_limit, "cuCtxSetLimit", (int limit, size_t))                                         \
   X(context_push, "cuCtxPushCurrent_v2", (Context))                                                  \
   X(context_pop, "cuCtxPopCurrent_v2", (Context*))                                                   \
   X(stream_get_context, "cuStreamGetCtx", (Stream, Context*))                                        \
@@ -62,6 +64,7 @@ struct LaunchConfig {
   X(kernel_get_attribute, "cuKernelGetAttribute", (int*, int attribute, DriverKernel, Device))       \
   X(kernel_set_attribute, "cuKernelSetAttribute", (int attribute, int value, DriverKernel, Device))  \
   X(kernel_get_function, "cuKernelGetFunction", (Function*, DriverKernel))                           \
+  X(function_load, "cuFuncLoad", (Function))                                                         \
   X(launch, "cuLaunchKernelEx", (const LaunchConfig*, Function, void** parameters, void** extra))    \
   X(memory_alloc, "cuMemAlloc_v2", (Address*, size_t))                                               \
   X(memory_alloc_on, "cuMemAllocAsync", (Address*, size_t, Stream))                                  \

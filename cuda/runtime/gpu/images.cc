@@ -122,6 +122,7 @@ void LoadedKernel::set_up(Device device, int64_t shared, const std::string& name
                     cuda.describe(result, "cuKernelGetFunction") + ")");
   }
   cuda.check(result, "cuKernelGetFunction", name);
+  cuda.check(cuda.function_load(function), "cuFuncLoad", name);
   if (shared > 0) allow_shared(cuda, device, shared, name);
   shared_[device] = shared;
 }

@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kMaxBlock = 1024;
 constexpr int64_t kMaxShared = int64_t{1} << 30;
 constexpr int64_t kMaxPerSm = 1 << 16;
+constexpr int64_t kMaxHeap = int64_t{1} << 40;
 constexpr int64_t kMaxGrid[] = {INT32_MAX, 65535};
 constexpr size_t kMaxWords = 32764 / sizeof(int64_t);  // what the driver takes as parameters of a kernel
 constexpr uint64_t kNoFailure = UINT64_MAX;
@@ -27,6 +28,7 @@ void require(bool right, const Code& code, const char* name, int64_t value) {
 const Code& checked(const Code& code, const Plan& plan) {
   require(code.block >= 1 && code.block <= kMaxBlock, code, "number of threads of a block", code.block);
   require(code.shared >= 0 && code.shared <= kMaxShared, code, "size of shared memory", code.shared);
+  require(code.heap >= 0 && code.heap <= kMaxHeap, code, "size of the heap", code.heap);
   require(code.per_sm >= 0 && code.per_sm <= kMaxPerSm, code, "number of blocks for each multiprocessor", code.per_sm);
   const size_t axes = code.grid.size();
   require(axes <= kOwnAxes, code, "number of grid axes", static_cast<int64_t>(axes));
@@ -79,6 +81,7 @@ CallSite::CallSite(const Code& code, Plan plan, Launch launch, bool checks)
       block_(code.block),
       shared_(code.shared),
       per_sm_(code.per_sm),
+      heap_(code.heap),
       grid_(code.grid),
       failures_(split_texts(code.failures)),
       checks_(checks),
@@ -101,6 +104,7 @@ DeviceContext& CallSite::ready_on(Context context) {
     if (ready->where->context == context) return *ready->where;
   }
   DeviceContext& where = device_context(context, name_);
+  if (heap_ > 0) where.enlarge_heap(driver(), heap_);
   kernel_.set_up(where.device, shared_, name_);
   // Two threads may both add it, which does no harm.
   auto* const added = new Ready{&where, first};

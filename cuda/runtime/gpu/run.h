@@ -26,6 +26,7 @@ struct Code {
   // handwritten kernel, whose z are batch elements.
   std::vector<int64_t> grid;
   std::string_view failures;  // what its checks at site 1, 2, … say, each but the last ended by "\0"
+  int64_t heap = 0;           // bytes that its threads may want of the device's heap; calls of before have none
 };
 
 struct DeviceContext;
@@ -65,7 +66,7 @@ class CallSite {
 
   const std::string name_;
   LoadedKernel& kernel_;
-  const int64_t block_, shared_, per_sm_;
+  const int64_t block_, shared_, per_sm_, heap_;
   const std::vector<int64_t> grid_;
   const std::vector<std::string> failures_;
   const bool checks_;

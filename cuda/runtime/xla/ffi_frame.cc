@@ -58,6 +58,10 @@ int64_t int_attribute(const XLA_FFI_CallFrame* frame, std::string_view name) {
   return *static_cast<const int64_t*>(scalar->value);
 }
 
+int64_t optional_int_attribute(const XLA_FFI_CallFrame* frame, std::string_view name) {
+  return look_up(frame, name, XLA_FFI_AttrType_SCALAR) != nullptr ? int_attribute(frame, name) : 0;
+}
+
 Int64Span ints_attribute(const XLA_FFI_CallFrame* frame, std::string_view name) {
   const void* found = find_attribute(frame, name, XLA_FFI_AttrType_ARRAY);
   const auto* array = static_cast<const XLA_FFI_Array*>(found);

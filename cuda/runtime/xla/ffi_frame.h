@@ -38,6 +38,8 @@ void answer(XLA_FFI_Metadata* metadata, XLA_FFI_TypeId type_id, XLA_FFI_Handler_
 std::string_view string_attribute(const XLA_FFI_CallFrame* frame, std::string_view name);
 bool has_string(const XLA_FFI_CallFrame* frame, std::string_view name);
 int64_t int_attribute(const XLA_FFI_CallFrame* frame, std::string_view name);
+// The same, or 0 where the call has none of that name.
+int64_t optional_int_attribute(const XLA_FFI_CallFrame* frame, std::string_view name);
 
 struct Int64Span {
   const int64_t* data;

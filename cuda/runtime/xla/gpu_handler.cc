@@ -26,6 +26,7 @@ XLA_FFI_Error* create_state(const XLA_FFI_CallFrame* frame, bool checks) {
       .per_sm = int_attribute(frame, "per_sm"),
       .grid = {grid.data, grid.data + grid.size},
       .failures = string_attribute(frame, "failures"),
+      .heap = optional_int_attribute(frame, "heap"),
   };
   Launch decoded(launch.data, launch.size);
   decoded.kernel = code.kernel;

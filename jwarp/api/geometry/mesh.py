@@ -16,6 +16,7 @@ from jwarp.api.geometry.pytrees import register
 from jwarp.errors import LaunchError
 from jwarp.lib.geometry.mesh import MeshArrays
 from jwarp.lib.geometry.tree import BvhArrays
+from jwarp.lib.geometry.wide import WideArrays
 from jwarp.types import Geometry
 
 LEAF_SIZE = 8
@@ -119,6 +120,7 @@ class Mesh(Geometry):
         self.nodes, self.bounds, self.items, self.groups = made
         self.corners = _in_slots(corners, self.items, self.bounds.shape[0])
         self.edge = _mean_side(corners)
+        self.boxes, self.faces, self.levels = tree.widened(self.bounds, self.corners)
         self.winding = np.zeros((0, 8), np.float32)
         if self.support_winding_number:
             self.winding = _winding(self.corners, self.leaf_size)
@@ -133,7 +135,9 @@ class Mesh(Geometry):
         velocities = np.zeros((0, 3), np.float32) if self._velocities is None else self._velocities
         indices = content_of(self.indices)
         indices = indices if indices.ndim == 1 else indices.reshape(-1)
-        return kind(self._points, velocities, indices, self.corners, self.edge, self.winding, bvh)
+        of_wide: Any = WideArrays
+        wide = of_wide(self.boxes, self.faces, self.levels)
+        return kind(self._points, velocities, indices, self.corners, self.edge, wide, self.winding, bvh)
 
     def __repr__(self) -> str:
         return f"wp.Mesh({self.items.shape[0]} faces of {np.shape(self._points)[0]} points)"
@@ -141,7 +145,23 @@ class Mesh(Geometry):
 
 register(
     Mesh,
-    (*("_points", "indices", "_velocities", "nodes", "bounds", "items", "groups", "corners", "edge", "winding"),),
+    (
+        *(
+            "_points",
+            "indices",
+            "_velocities",
+            "nodes",
+            "bounds",
+            "items",
+            "groups",
+            "corners",
+            "edge",
+            "boxes",
+            "faces",
+            "levels",
+            "winding",
+        ),
+    ),
     ("leaf_size", "support_winding_number"),
 )
 

@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jwarp.api.geometry.arrays import is_here, order_of
 from jwarp.api.launch import launch
 from jwarp.lib.geometry.builders import places_on_curve
+from jwarp.lib.geometry.wide import WIDTH
 
 EMPTY = np.array([np.inf] * 3 + [-np.inf] * 3, np.float32)
 
@@ -32,12 +34,21 @@ def leaves_of(count: int, size: int) -> int:
     return leaves
 
 
-@functools.partial(jax.jit, static_argnums=2)
 def built(boxes: jax.Array, groups: jax.Array, size: int) -> Tree:
     """The tree of boxes, an array (n, 6) of lower and upper corners, in order of their groups, if there are any.
 
     They are put in order of their middles on a curve that fills space, and the order is cut into leaves.
     """
+    if not (is_here(boxes) and is_here(groups)):
+        return _built(boxes, groups, size)
+    own = np.asarray(groups)
+    order = order_of(*([own] if len(own) else []), np.asarray(_places(boxes)))
+    return refitted(boxes, jnp.asarray(order), jnp.asarray(own[order] if len(own) else own), size)
+
+
+@jax.jit
+def _places(boxes: jax.Array) -> jax.Array:
+    """Where the middles of boxes are on the curve."""
     count = boxes.shape[0]
     boxes = jax.lax.stop_gradient(boxes)
     middles = 0.5 * (boxes[:, :3] + boxes[:, 3:])
@@ -48,7 +59,13 @@ def built(boxes: jax.Array, groups: jax.Array, size: int) -> Tree:
     scale = jnp.where(longest > 0.0, 1024.0 / jnp.where(longest > 0.0, longest, 1.0), 0.0)
     low, scale = jnp.where(jnp.isfinite(low), low, 0.0), jnp.full(3, scale, np.float32)
     (places,) = launch(places_on_curve, count, [boxes, low, scale], [count])
-    numbers = jnp.arange(count, dtype=np.int32)
+    return places
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _built(boxes: jax.Array, groups: jax.Array, size: int) -> Tree:
+    places = _places(boxes)
+    numbers = jnp.arange(boxes.shape[0], dtype=np.int32)
     if groups.shape[0]:
         groups, _, items = jax.lax.sort((groups, places, numbers), num_keys=2, is_stable=True)
     else:
@@ -75,3 +92,41 @@ def refitted(boxes: jax.Array, items: jax.Array, groups: jax.Array, size: int) -
     # A ray would go through a box from infinity to minus infinity. It misses a point at infinity.
     heap = jnp.where((heap == EMPTY).all(-1, keepdims=True), np.float32(np.inf), heap)
     return Tree(heap.reshape(leaves, 12), bounds, items, groups)
+
+
+@jax.jit
+def widened(bounds: jax.Array, corners: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Boxes and faces in order of their slots as `jwarp.lib.geometry.wide` has them, and where its levels begin."""
+    sides = corners.reshape(-1, 3, 3)
+    sides = sides - jnp.roll(sides, 1, axis=1)
+    area = (jnp.cross(sides[:, 0], sides[:, 1]) ** 2).sum(-1)
+    squares = (sides * sides).sum((1, 2))
+    known = (area >= 1.0e-12 * squares * squares) & (squares > 0.0)  # a sliver has no normal worth the name
+    level = jnp.where(jnp.isnan(bounds).any(-1, keepdims=True) | ~known[:, None], EMPTY, bounds)
+    faces = _in_sixteens(jnp.where(known[:, None], corners, np.nan), np.full(9, np.nan, np.float32))
+    levels: list[Any] = []
+    level = _merged(level)
+    while not levels or level.shape[0] > 1:
+        # A ray would go through a box from infinity to minus infinity. It misses a point at infinity.
+        shown = jnp.where((level == EMPTY).all(-1, keepdims=True), np.float32(np.inf), level)
+        levels.append(_in_sixteens(shown, np.full(6, np.inf, np.float32)))
+        level = _merged(level)
+    starts = np.cumsum([0, *(len(x) // (6 * WIDTH) for x in reversed(levels))])[:-1]
+    return jnp.concatenate([*reversed(levels)]), faces, jnp.asarray(starts, np.int32)
+
+
+def _padded(rows: Any, filled: Any) -> Any:
+    missing = -rows.shape[0] % WIDTH
+    return jnp.concatenate([rows, jnp.broadcast_to(filled, (missing, rows.shape[1]))]) if missing else rows
+
+
+def _in_sixteens(rows: Any, filled: Any) -> Any:
+    """The rows, sixteen at a time, with their first numbers in front, then the second ones."""
+    rows = _padded(rows, filled)
+    return rows.reshape(-1, WIDTH, rows.shape[1]).swapaxes(1, 2).reshape(-1)
+
+
+def _merged(boxes: Any) -> Any:
+    """The box around each sixteen."""
+    parts = _padded(boxes, EMPTY).reshape(-1, WIDTH, 6)
+    return jnp.concatenate([parts[..., :3].min(1), parts[..., 3:].max(1)], -1)

@@ -14,6 +14,7 @@ from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
 from jwarp.backend.cpu.grouped import Accesses
 from jwarp.backend.cpu.lanes import vectors
+from jwarp.backend.cpu.lone import lone
 from jwarp.backend.cpu.loops import conditional, counted
 from jwarp.backend.cpu.rules import LLVM_RULES
 from jwarp.backend.cpu.tape import lane_max
@@ -53,11 +54,19 @@ class BodyEmitter(Accesses):
         else:
             self.varying_if(node)
 
-    def counted(self, node: For) -> None:
-        (counted if node.lanes is None else vectors)(self, node)
+    def loop(self, node: For | While) -> None:
+        if id(node) in self.lone:
+            self.lone, others = frozenset(), self.lone
+            lone(self, node, lambda: self.one_loop(node))
+            self.lone = others
+        else:
+            self.one_loop(node)
 
-    def conditional(self, node: While) -> None:
-        conditional(self, node)
+    def one_loop(self, node: For | While) -> None:
+        if isinstance(node, While):
+            conditional(self, node)
+        else:
+            (counted if node.lanes is None else vectors)(self, node)
 
     def pure(self, node: Op) -> None:
         """An operation of the rule table; of uniform values it is one scalar instruction."""

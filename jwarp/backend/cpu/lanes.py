@@ -126,6 +126,8 @@ class _Writer:
         """
         if size == "0":
             return carried
+        if size == str(self.code.width) and count is None and chains == 1:  # one vector, and no loop
+            return self.body(first, size, carried)
         types = self.types * chains
         code, e = self.code, self.emitter
         before, head, body, latch, done = (

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from jwarp.analysis.lone_loops import lone_loops, taken_in
 from jwarp.ir.attributes import RecordField, RecordFields
-from jwarp.ir.nodes import Const, For, If, Kernel, Op, Operand, Value, While, walk
+from jwarp.ir.nodes import Const, For, If, Kernel, Node, Op, Operand, Value, While, walk
 from jwarp.ir.visit import Visitor
 from jwarp.types import int32
 
@@ -44,6 +45,7 @@ def shapes_of(kernel: Kernel) -> Mapping[Value, Shape]:
     Lanes are along its last launch dimension; in a kernel with tiles, only in the loops that have them.
     """
     analysis = _Analysis(kernel)
+    analysis.lone = lone_loops(kernel)
     analysis.block(kernel.body)
     return analysis.shapes
 
@@ -70,6 +72,7 @@ class _Analysis(Visitor):
             if is_uniform
         }
         self.has_lanes = not self.kernel.block_dim
+        self.lone: frozenset[int] = frozenset()
 
     def shape(self, x: Operand) -> Shape:
         return UNIFORM if isinstance(x, Const) else self.shapes[x]
@@ -113,6 +116,23 @@ class _Analysis(Visitor):
             self.vectors(node)
         else:
             self.loop(node)
+
+    def node(self, node: Node) -> None:
+        if id(node) in self.lone and self.has_lanes:
+            assert isinstance(node, (For, While))
+            self.one_by_one(node)
+        else:
+            super().node(node)
+
+    def one_by_one(self, node: For | While) -> None:
+        """A loop that threads run one after the other: nothing differs in it but what its trips with lanes have."""
+        given = {x: self.shapes[x] for x in taken_in(node)}
+        self.shapes.update(dict.fromkeys(given, UNIFORM))
+        self.has_lanes = False
+        super().node(node)
+        self.has_lanes = True
+        self.shapes.update(given)
+        self.shapes.update(dict.fromkeys(node.results, VARYING))
 
     def vectors(self, node: For) -> None:
         """A loop whose trips run together: what it carries is one value for each lane until it ends."""

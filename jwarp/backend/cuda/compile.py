@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jwarp.analysis.affine import Extents
+from jwarp.analysis.lone_loops import in_turn
 from jwarp.backend.compiled_base import VERSIONS, AnalysedKernel
 from jwarp.backend.cuda.entry import (
     FLAT,
@@ -34,6 +35,8 @@ from jwarp.backend.cuda.nvrtc import (
     require,
     toolchain,
 )
+from jwarp.backend.cuda.records import BLOCKS_PER_SM as BLOCKS_THAT_REMEMBER
+from jwarp.backend.cuda.records import HEAP, grows, texts_on_gpu
 from jwarp.backend.cuda.rules import CUDA_RULES
 from jwarp.backend.cuda.shared import LEAST_ROOM, refuse_large, room_of
 from jwarp.backend.cuda.tiles import UNIT_RULES
@@ -44,7 +47,7 @@ from jwarp.caches import MAX_KERNELS, Cache
 from jwarp.config import CODE_SETTINGS, Settings
 from jwarp.errors import CompileError
 from jwarp.ir.functions import inlined
-from jwarp.ir.nodes import For, Kernel, Op, failure_texts, has_native_code, rounds_as_written, used_values, walk
+from jwarp.ir.nodes import For, Kernel, Op, has_native_code, rounds_as_written, used_values, walk
 from jwarp.passes.expand import expand
 from jwarp.passes.native_code import settled
 from jwarp.passes.simplify import is_cheap, simplify
@@ -75,6 +78,7 @@ class Image:
     per_sm: int
     shared: int = 0
     grid: tuple[int, ...] = ()
+    heap: int = 0  # bytes that its threads may want of the device's heap
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ class CudaKernel(AnalysedKernel):
 
     def optimized(self) -> Kernel:
         """Elementary functions stay that CUDA has."""
-        kernel = settled(simplify(inlined(self.kernel)), on_gpu=True)
+        kernel = in_turn(settled(simplify(inlined(self.kernel)), on_gpu=True))
         if kernel.block_dim:
             kernel = lower_tiles(kernel, routines=UNIT_RULES, flat=True)
             if kernel.order:
@@ -124,7 +128,7 @@ class CudaKernel(AnalysedKernel):
     def unit(self, version: str, block: int, room: int = LEAST_ROOM) -> Unit:
         """The text of a version and what it is compiled with; blocks can have `room` bytes of shared memory."""
         text = generate(
-            self.proofs, self.entry, version, bounds=self.bounds, block=block, failures=failure_texts(self.kernel),
+            self.proofs, self.entry, version, bounds=self.bounds, block=block, failures=texts_on_gpu(self.kernel),
             room=room,
         )  # fmt: skip
         exact = rounds_as_written(self.kernel)
@@ -198,6 +202,8 @@ class CudaKernel(AnalysedKernel):
             announce(CompileEvent(name, f"tile_matmul[{product}]", "cuda", 0.0, source, 0))
         if self.kernel.block_dim:
             return Image(content, self.entry, block, 0, needs.shared, BLOCK_FOR_EACH)
+        if grows(self.kernel):
+            return Image(content, self.entry, block, BLOCKS_THAT_REMEMBER, heap=HEAP)
         return Image(content, self.entry, block, BLOCKS_PER_SM if sums_in_registers(self.proofs.kernel) else 0)
 
     def _compiled(self, version: str, architectures: Sequence[str], block: int) -> bytes:
@@ -207,9 +213,9 @@ class CudaKernel(AnalysedKernel):
             raise as_compile_error(rejected, f"kernel '{self.kernel.name}'") from None
 
     @property
-    def has_checks(self) -> bool:
-        """Whether a launch may end with an error, which somebody has to wait for."""
-        return bool(failure_texts(self.kernel))
+    def failure_texts(self) -> tuple[str, ...]:
+        """What a launch may end with, for which somebody has to wait: the texts of checks."""
+        return texts_on_gpu(self.kernel)
 
     def ptx(self, version: str, architecture: str) -> str:
         """The assembly for CUDA's virtual machine."""

@@ -15,7 +15,7 @@ from jwarp.backend.cuda.native import (
     native_functions,
 )
 from jwarp.backend.cuda.native import parts as native_parts
-from jwarp.backend.cuda.records import Log, Notes, Tape, logs_of, notes_of, tapes_of
+from jwarp.backend.cuda.records import FULL, Log, Notes, Tape, grows, logs_of, notes_of, tapes_of
 from jwarp.backend.cuda.rules import C_TYPES, CUDA_RULES, bare, literal
 from jwarp.backend.cuda.texts import (
     cannot_overflow,
@@ -27,7 +27,7 @@ from jwarp.backend.cuda.texts import (
     used_once_nearby,
     zero,
 )
-from jwarp.errors import NO_SPAN
+from jwarp.errors import NO_SPAN, CompileError
 from jwarp.ir.attributes import Extent, NativeCall, RecordField, RecordFields
 from jwarp.ir.builder import TRUE
 from jwarp.ir.formats import Conversion, parse
@@ -54,6 +54,8 @@ from jwarp.types import bool_, uint64
 DONE = "done"
 # What the runtime has bits for; failures of further checks are noted without a text.
 MAX_SITE = 4095
+# Values that `printf` of CUDA takes.
+MOST_PRINTED = 32
 # Longer expressions get a name, so that lines stay readable.
 MAX_INLINE = 72
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -84,6 +86,7 @@ class BodyEmitter(Visitor):
         self.tapes: dict[int, Tape] = tapes_of(kernel)
         self.logs: dict[int, Log] = logs_of(kernel)
         self.notes: dict[int, Notes] = notes_of(kernel)
+        self.grows = grows(kernel)
         self.used, self.common = used_values(kernel.body), common_sums(kernel)
         self.inlinable = used_once_nearby(kernel.body)
         self.values: dict[Value, str] = {}
@@ -288,11 +291,15 @@ class BodyEmitter(Visitor):
         type = node.result.type
         element, inside = self.element(node)
         read = element
-        if node.array < len(self.kernel.params) and node.array not in self.written:
-            read = f"jw_read(&{element})"  # nothing changes it while the kernel runs
+        if self.is_constant(node):
+            read = f"jw_read(&{element})"
         if type is bool_:
             read = f"{read} != 0"
         self.found(node, read if inside is None else f"{inside} ? {read} : {zero(type)}")
+
+    def is_constant(self, node: Op) -> bool:
+        """Whether an element is in an array that nothing changes while the kernel runs."""
+        return node.array < len(self.kernel.params) and node.array not in self.written
 
     def store(self, node: Op) -> None:
         element, inside = self.element(node)
@@ -344,9 +351,17 @@ class BodyEmitter(Visitor):
 
     def push(self, node: Op) -> None:
         tape = self.tapes[node.told(RecordFields).tape]
+        self.make_room(tape.fields, tape.size)
         for field, value in zip(tape.fields, node.args, strict=True):
             self.line(f"{field}[{tape.size}] = {bare(self.text(value))};")
         self.line(f"++{tape.size};")
+
+    def make_room(self, rows: Sequence[str], size: str) -> None:
+        """Let rows of records have a place for the next one; a check fails where there is no memory."""
+        if self.grows and rows:
+            site = self.sites[FULL] if self.sites[FULL] <= MAX_SITE else 0  # one that has no text
+            has = " & ".join(f"{row}.has({size})" for row in rows)
+            self.line(f"if (!({has})) {{ jw_fail(args.failure, n, {site}); {self.leaving()} }}")
 
     def top(self, node: Op) -> None:
         assert node.result is not None
@@ -361,6 +376,7 @@ class BodyEmitter(Visitor):
     def save(self, node: Op) -> None:
         """Keep an element with its place; one that is outside has none."""
         log = self.logs[node.array]
+        self.make_room((log.places, log.contents), log.size)
         element, inside = self.element(node)
         name = self.names[node.number]
         place = element[len(name) + 1 : -1]
@@ -387,6 +403,7 @@ class BodyEmitter(Visitor):
 
     def note(self, node: Op) -> None:
         notes = self.notes[node.array]
+        self.make_room((notes.contents,), notes.place)
         self.line(f"{notes.contents}[{notes.place}++] = {bare(self.text(node.args[0]))};")
 
     def noted(self, node: Op) -> None:
@@ -477,8 +494,15 @@ class BodyEmitter(Visitor):
             else:
                 format += f"%{part.options}{'ll' if part.letter in 'diuoxX' else ''}{part.letter}"
                 values.append(self.promoted(part, next(given)))
-        quoted = "".join(quoted(c) for c in format)
-        self.line(f'{self.guard(None, None)}printf("{quoted}"{"".join(f", {v}" for v in values)});')
+        if len(values) > MOST_PRINTED:
+            raise CompileError(
+                f"kernel `{self.kernel.name}`: a line of {len(values)} values was asked for, and CUDA prints "
+                f"{MOST_PRINTED} at most",
+                node.span,
+                "print some of them in another line",
+            )
+        text = "".join(map(quoted, format))
+        self.line(f'{self.guard(None, None)}printf("{text}"{"".join(f", {v}" for v in values)});')
 
     def promoted(self, conversion: Conversion, x: Operand) -> str:
         """An argument as C passes it to a function of any arguments."""

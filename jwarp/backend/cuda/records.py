@@ -1,13 +1,22 @@
-"""What an adjoint remembers on a GPU: tapes, logs and notes of known length, in the thread's own memory."""
+"""What an adjoint remembers on a GPU: tapes, logs and notes, in the thread's own memory or on the device's heap."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jwarp.analysis.tape_sizes import logged_arrays, noted_arrays, record_counts, tape_fields
+from jwarp.analysis.tape_sizes import fits_thread, logged_arrays, noted_arrays, record_counts, tape_fields
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
-from jwarp.ir.nodes import Kernel
+from jwarp.ir.nodes import Kernel, failure_texts
 from jwarp.types import int64
+
+# What the launcher says where the device's heap has no place for a record.
+FULL = (
+    "its derivative remembers more than the GPU's heap has a place for; launch fewer threads at a time, or store what "
+    "loops overwrite to another array"
+)
+# Bytes of the heap that are asked for, and blocks of a multiprocessor that share it.
+HEAP = 1 << 30
+BLOCKS_PER_SM = 2
 
 
 @dataclass(frozen=True)
@@ -53,25 +62,36 @@ def notes_of(kernel: Kernel) -> dict[int, Notes]:
     return {a: Notes(f"notes{a}_contents", f"notes{a}_place") for a in noted_arrays(kernel)}
 
 
+def grows(kernel: Kernel) -> bool:
+    """Whether a thread remembers more than its own memory has a place for, or nobody knows how much."""
+    return not kernel.block_dim and not fits_thread(kernel)
+
+
+def texts_on_gpu(kernel: Kernel) -> tuple[str, ...]:
+    """The texts of checks that may fail on a GPU, in the order in which the runtime numbers them."""
+    return (*failure_texts(kernel), *((FULL,) if grows(kernel) else ()))
+
+
 def declarations(kernel: Kernel) -> list[str]:
     """The C++ declarations of all tapes, logs and notes, empty."""
-    bounds = record_counts(kernel.body)
-    assert bounds is not None, "a kernel is known to fit before code is made"
+    bounds = None if grows(kernel) else record_counts(kernel.body)
+
+    def row(type: str, name: str, operation: str, number: int) -> str:
+        if bounds is None:
+            return f"jw_records<{type}> {name};"
+        return f"{type} {name}[{max(1, bounds[operation, number])}];"
+
     lines = []
     fields = tape_fields(kernel)
     for number, tape in tapes_of(kernel).items():
-        length = max(1, bounds["push", number])
-        lines += [
-            f"{memory_type(t)} {name}[{length}];" for t, name in zip(fields[number], tape.fields, strict=True)
-        ]  # fmt: skip
-        lines.append(f"int {tape.size} = 0;")
+        names = zip(fields[number], tape.fields, strict=True)
+        lines += [row(memory_type(t), name, "push", number) for t, name in names]
+        lines.append(f"{'int' if bounds is not None else C_TYPES[int64]} {tape.size} = 0;")
     for array, log in logs_of(kernel).items():
-        length = max(1, bounds["save", array])
-        lines.append(f"{C_TYPES[int64]} {log.places}[{length}];")
-        lines.append(f"{memory_type(kernel.array(array).dtype)} {log.contents}[{length}];")
+        lines.append(row(C_TYPES[int64], log.places, "save", array))
+        lines.append(row(memory_type(kernel.array(array).dtype), log.contents, "save", array))
         lines.append(f"{C_TYPES[int64]} {log.size} = 0;")
     for array, notes in notes_of(kernel).items():
-        length = max(1, bounds["note", array])
-        lines.append(f"{memory_type(kernel.array(array).dtype)} {notes.contents}[{length}];")
+        lines.append(row(memory_type(kernel.array(array).dtype), notes.contents, "note", array))
         lines.append(f"{C_TYPES[int64]} {notes.place} = 0;")
     return lines

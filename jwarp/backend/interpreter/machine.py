@@ -48,7 +48,7 @@ def run(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Any], trace: list[
     with np.errstate(all="ignore"):
         if kernel.block_dim:
             interpreter.blocks()
-        elif kernel.order == Order.NUMBERS or awaited(kernel) is not None:
+        elif kernel.order in (Order.NUMBERS, Order.APART) or awaited(kernel) is not None:
             interpreter.one_by_one(kernel.tid_dims)
         elif interpreter.threads:
             interpreter.block(kernel.body, np.ones(interpreter.threads, bool))

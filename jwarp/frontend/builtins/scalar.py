@@ -26,7 +26,7 @@ from jwarp.frontend.values.bindings import (
     type_of,
 )
 from jwarp.ir.attributes import Part, Separation
-from jwarp.ir.builder import zero
+from jwarp.ir.builder import FALSE, zero
 from jwarp.ir.nodes import Op, Operand, Value
 from jwarp.ir.operation import FLOAT, NUMBER, Kinds
 from jwarp.ir.ops import OPS
@@ -528,4 +528,20 @@ def _lower_rolled(ctx: Context, args: list[Binding], spans: list[Span], span: Sp
 
 
 MANY_TRIPS = 512
+
+
+def _lower_together(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    return args[0]
+
+
+def _lower_on_gpu(ctx: Context, args: list[Binding], spans: list[Span], span: Span) -> Binding:
+    return FALSE if _is_computed_at_once(ctx) else ctx.emit("on_gpu", span=span)
+
+
+together = Builtin(
+    "together(n: int) -> int",
+    "n, as the bound of a loop whose trips may run together: what it carries, each trip combines with one operation.",
+    _lower_together,
+)
+on_gpu = Builtin("on_gpu() -> bool", "Whether the code runs on a GPU.", _lower_on_gpu)
 rolled = Builtin("rolled(n: int) -> int", "n, as a bound of loops that are not unrolled.", _lower_rolled)

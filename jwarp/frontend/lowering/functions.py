@@ -31,7 +31,7 @@ class Call:
 
 def kind_of(ctx: Context, function: Func, arguments: Mapping[str, Binding]) -> Call | None:
     """The kind of a call; None where functions are read in line, or something else than numbers is given."""
-    if ctx.block_dim or ctx.debug or ctx.only_scalars or ctx.in_gradient:
+    if ctx.block_dim or ctx.debug or ctx.only_scalars or ctx.in_gradient or ctx.in_lanes:
         return None
     has_own_derivative = function.gradient is not None or function.replay is not None
     if has_own_derivative or isinstance(function, NativeFunc) or function.references:

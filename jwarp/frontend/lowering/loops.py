@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Callable
 
 from jwarp.errors import CompileError, KernelTypeError, Span
+from jwarp.frontend.builtins.scalar import together
 from jwarp.frontend.builtins.table import BUILTINS
 from jwarp.frontend.context import Context
 from jwarp.frontend.lowering.carried import enter_loop, leaves_loop
@@ -18,7 +20,8 @@ from jwarp.frontend.lowering.unrolling import check_not_static, unroll
 from jwarp.frontend.syntax.source import Known, branches_of
 from jwarp.frontend.values.bindings import Binding, Number, PythonRef, StructValue
 from jwarp.ir.builder import FALSE, TRUE, make_block, zero
-from jwarp.ir.nodes import Block, Const, For, If, Operand, Value, While
+from jwarp.ir.nodes import Block, Const, For, If, Op, Operand, Value, While
+from jwarp.ir.ops import COMBINERS
 from jwarp.types import ScalarType, bool_, int32, int64
 
 
@@ -55,13 +58,31 @@ def for_(ctx: Context, loop: ast.For) -> None:
     held = ctx.frame.env.get(name)
     if held is not None and not (isinstance(held, (Value, Const, Number)) and held.type is kind):
         del ctx.frame.env[name]  # the variable is a new one, as in Warp
-    if trips is not None and unroll(ctx, loop, name, trips, typed):
+    with_lanes = not ctx.block_dim and not ctx.debug and _is_together(ctx, loop.iter)
+    if trips is not None and not with_lanes and unroll(ctx, loop, name, trips, typed):
         return
     check_not_static(ctx, loop, name)
     lo, hi = (b.as_type(kind, span) if isinstance(b, Number) else b for b in bounds[:2])
     # A constant step has a sign, which an unsigned range lacks.
     step = Const(int64, bounds[2].value) if isinstance(bounds[2], (Number, Const)) else bounds[2]
-    _counted_loop(ctx, loop, name, lo, hi, step, never_empty=bool(trips))
+    outer, ctx.in_lanes = ctx.in_lanes, ctx.in_lanes or with_lanes
+    _counted_loop(ctx, loop, name, lo, hi, step, never_empty=bool(trips), with_lanes=with_lanes)
+    ctx.in_lanes = outer
+
+
+def _is_together(ctx: Context, node: ast.expr) -> bool:
+    """Whether it is `range(together(n))`."""
+    bound = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else None
+    return isinstance(bound, ast.Call) and _is(ctx, bound.func, together)
+
+
+def _combined(loop: For | While) -> For | While:
+    """A loop whose trips may run together, with the operation that each value is combined by."""
+    assert isinstance(loop, For)
+    makers = {node.result: node for node in loop.body.nodes if isinstance(node, Op)}
+    found = [makers[y] for y in loop.body.yields if isinstance(y, Value)]
+    assert all(x.name in COMBINERS and p in x.args for x, p in zip(found, loop.params, strict=True)), loop.span
+    return dataclasses.replace(loop, lanes=tuple(x.name for x in found))
 
 
 def _query(ctx: Context, node: ast.expr) -> StructValue | None:
@@ -157,7 +178,14 @@ def _reversed(ctx: Context, bounds: list, node: ast.expr) -> list:
 
 
 def _counted_loop(
-    ctx: Context, loop: ast.For, target: str, lo: Operand, hi: Operand, step: Operand, never_empty: bool
+    ctx: Context,
+    loop: ast.For,
+    target: str,
+    lo: Operand,
+    hi: Operand,
+    step: Operand,
+    never_empty: bool,
+    with_lanes: bool = False,
 ) -> None:
     span = ctx.span(loop)
     constant_step = step.value if isinstance(step, Const) else None
@@ -187,11 +215,10 @@ def _counted_loop(
         following = carried.next_values(body)
     block = make_block(nodes, following)
     assert count_step is not None
-    ctx.builder.append(
-        carried.finished(
-            For(index, count_lo, count_hi, count_step, carried.params, carried.init, block, carried.results, span)
-        )
+    made = carried.finished(
+        For(index, count_lo, count_hi, count_step, carried.params, carried.init, block, carried.results, span)
     )
+    ctx.builder.append(_combined(made) if with_lanes else made)
     carried.leave()
 
 

@@ -7,7 +7,7 @@ that no derivative goes through a traversal, and none is recorded.
 from __future__ import annotations
 
 from jwarp.arrays.array import array
-from jwarp.frontend.builtins.scalar import max, where
+from jwarp.frontend.builtins.scalar import max, on_gpu, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import cross, length_sq, normalize, vector
 from jwarp.frontend.func import func
@@ -20,6 +20,7 @@ from jwarp.lib.geometry.tree import (
     vec9,
 )
 from jwarp.lib.geometry.triangles import closest_barycentrics, is_sliver, squared_distance
+from jwarp.lib.geometry.wide import PlaceAsked, WideArrays, nearest_box, nearest_face, searched, within
 from jwarp.types import NAMED, Reference, bool_, float32, int32, struct, uint64
 from jwarp.types import vector as vector_of
 
@@ -35,6 +36,7 @@ class MeshArrays:
     indices: array[int32]  # three for each face
     corners: array[vec9]  # of the face in each slot; no numbers where there is none, or an index is outside
     edge: float32  # the mean length of a side
+    wide: WideArrays  # for searches on processors
     winding: array[vec8]  # of each node: where its area is, its area times its normal, and its radius; or no elements
     bvh: BvhArrays
 
@@ -65,6 +67,21 @@ def corner(corners: vec9, first: int32):
 @func
 def closest_slot(mesh: MeshArrays, point: vec3, limit: float32):
     """The slot of the face that is closest to a point, -1 if none is within the distance whose square is `limit`."""
+    found = -1
+    if on_gpu():
+        found = closest_slot_of_many(mesh, point, limit)
+    else:
+        start = within(limit)
+        asked = PlaceAsked()
+        asked.point = point
+        best = searched(mesh.wide, asked, nearest_box, nearest_face, start, is_number(point), False)
+        found = where(best < start, int32(best), -1)
+    return found
+
+
+@func
+def closest_slot_of_many(mesh: MeshArrays, point: vec3, limit: float32):
+    """As `closest_slot`, where each of many threads goes its own way."""
     leaves = mesh.bvh.nodes.shape[0]
     size = mesh.bvh.size
     best = limit
@@ -158,6 +175,16 @@ def closest_point(mesh: MeshArrays, point: vec3, max_dist: float32):
 
 
 @func
+def told(query: MeshQueryPoint, face: Reference(int32), bary_u: Reference(float32), bary_v: Reference(float32)):
+    """Put what a query gives into places, if it gives something, and say whether it does."""
+    if query.result:
+        face = query.face
+        bary_u = query.u
+        bary_v = query.v
+    return query.result
+
+
+@func
 def mesh_query_point_no_sign(id: MeshArrays, point: vec3, max_dist: float32):
     return closest_point(id, point, max_dist)
 
@@ -181,11 +208,7 @@ def mesh_query_point_no_sign(
     With places for its face and weights, it says whether there is one, and else leaves them as they are. Faces without
     an area, or with a corner that is no number, are not found."""
     query = closest_point(id, point, max_dist)
-    if query.result:
-        face = query.face
-        bary_u = query.u
-        bary_v = query.v
-    return query.result
+    return told(query, face, bary_u, bary_v)
 
 
 @func
@@ -224,11 +247,7 @@ def mesh_query_furthest_point_no_sign(
 
     With places for its face and weights, it says whether there is one, and else leaves them as they are."""
     query = mesh_query_furthest_point_no_sign(id, point, min_dist)
-    if query.result:
-        face = query.face
-        bary_u = query.u
-        bary_v = query.v
-    return query.result
+    return told(query, face, bary_u, bary_v)
 
 
 # -- what is read of faces

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from jwarp.frontend.builtins.scalar import rolled, where
+from jwarp.frontend.builtins.scalar import on_gpu, rolled, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import cross, dot, length_sq, normalize, vector
 from jwarp.frontend.func import func
 from jwarp.lib.geometry.mesh import MeshArrays, corner, face_corner
 from jwarp.lib.geometry.tree import INFINITE, above, group_slots, inverse_of, is_number, slab_entry
 from jwarp.lib.geometry.triangles import crossing, ray_frame
+from jwarp.lib.geometry.wide import WIDTH, RayAsked, first_box, first_face, more_faces, searched, within
 from jwarp.lib.random import rand_init, randf
 from jwarp.types import NAMED, Reference, bool_, float32, int32, struct
 
@@ -33,10 +34,48 @@ class MeshQueryRay:
 
 
 @func
+def ray_asked(start: vec3, direction: vec3, low: int32, high: int32):
+    """What a search compares faces with."""
+    asked = RayAsked()
+    asked.start = start
+    asked.inverse = inverse_of(direction)
+    for axis in range(3):
+        is_down = asked.inverse[axis] < 0.0
+        asked.near[axis] = WIDTH * (axis + where(is_down, 3, 0))
+        asked.far[axis] = WIDTH * (axis + where(is_down, 0, 3))
+    asked.x, asked.y, asked.z = ray_frame(direction)
+    asked.low = low
+    asked.high = high
+    return asked
+
+
+@func
+def is_ray(start: vec3, direction: vec3):
+    """Whether it begins somewhere and goes somewhere."""
+    return is_number(start) and length_sq(direction) > 0.0
+
+
+@func
 def first_slot(mesh: MeshArrays, start: vec3, direction: vec3, limit: float32, low: int32, high: int32, any_hit: int32):
     """The slot, from `low` up to `high`, of the face that a ray meets first before `limit`; -1 if there is none.
 
     With `any_hit` it is that of the first one found."""
+    found = -1
+    if on_gpu():
+        found = first_slot_of_many(mesh, start, direction, limit, low, high, any_hit)
+    else:
+        none = within(limit)
+        asked = ray_asked(start, direction, low, high)
+        best = searched(mesh.wide, asked, first_box, first_face, none, is_ray(start, direction), any_hit == 1)
+        found = where(best < none, int32(best), -1)
+    return found
+
+
+@func
+def first_slot_of_many(
+    mesh: MeshArrays, start: vec3, direction: vec3, limit: float32, low: int32, high: int32, any_hit: int32
+):
+    """As `first_slot`, where each of many threads goes its own way."""
     leaves = mesh.bvh.nodes.shape[0]
     size = mesh.bvh.size
     x, y, z = ray_frame(direction)
@@ -73,6 +112,19 @@ def first_slot(mesh: MeshArrays, start: vec3, direction: vec3, limit: float32, l
 @func
 def crossings(mesh: MeshArrays, start: vec3, direction: vec3, low: int32, high: int32):
     """How many of the faces in slots from `low` up to `high` a ray meets."""
+    count = 0
+    if on_gpu():
+        count = crossings_of_many(mesh, start, direction, low, high)
+    else:
+        none = within(INFINITE)
+        asked = ray_asked(start, direction, low, high)
+        count = int32(searched(mesh.wide, asked, first_box, more_faces, none, is_ray(start, direction), False) - none)
+    return count
+
+
+@func
+def crossings_of_many(mesh: MeshArrays, start: vec3, direction: vec3, low: int32, high: int32):
+    """As `crossings`, where each of many threads goes its own way."""
     leaves = mesh.bvh.nodes.shape[0]
     size = mesh.bvh.size
     x, y, z = ray_frame(direction)

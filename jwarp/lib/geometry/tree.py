@@ -50,11 +50,23 @@ def above(node: int32, pending: int32):
 
 
 @func
+def lesser(x: float32, y: float32):
+    """The lesser of two numbers; the second one where either is none. Processors have one instruction for this."""
+    return where(x < y, x, y)
+
+
+@func
+def greater(x: float32, y: float32):
+    """The greater of two numbers; the second one where either is none."""
+    return where(x > y, x, y)
+
+
+@func
 def box_distance(point: vec3, box: Any, first: int32):
     """The square of the distance from a point to the box whose corners begin at component `first`."""
-    x = max(max(box[first] - point[0], point[0] - box[first + 3]), 0.0)
-    y = max(max(box[first + 1] - point[1], point[1] - box[first + 4]), 0.0)
-    z = max(max(box[first + 2] - point[2], point[2] - box[first + 5]), 0.0)
+    x = greater(greater(box[first] - point[0], point[0] - box[first + 3]), 0.0)
+    y = greater(greater(box[first + 1] - point[1], point[1] - box[first + 4]), 0.0)
+    z = greater(greater(box[first + 2] - point[2], point[2] - box[first + 5]), 0.0)
     return x * x + y * y + z * z
 
 

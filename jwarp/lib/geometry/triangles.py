@@ -6,7 +6,7 @@ a vector at once, the second such that the rules of derivatives give those of th
 
 from __future__ import annotations
 
-from jwarp.frontend.builtins.scalar import abs, clamp, fma, max, min, where
+from jwarp.frontend.builtins.scalar import abs, fma, max, where
 from jwarp.frontend.builtins.vector import cross, dot, length_sq, vector
 from jwarp.frontend.func import func
 from jwarp.types import NAMED, float32, float64
@@ -42,12 +42,21 @@ def squared_distance(a: vec3, b: vec3, c: vec3, point: vec3):
     bc = c - b
     bp = ap - ab
     cc = dot(bc, bc)
-    on_ab = length_sq(ap - clamp(d1 / where(aa > 0.0, aa, 1.0), 0.0, 1.0) * ab)
-    on_ac = length_sq(ap - clamp(d2 / where(bb > 0.0, bb, 1.0), 0.0, 1.0) * ac)
-    on_bc = length_sq(bp - clamp(dot(bc, bp) / where(cc > 0.0, cc, 1.0), 0.0, 1.0) * bc)
+    on_ab = length_sq(ap - share(d1, aa) * ab)
+    on_ac = length_sq(ap - share(d2, bb) * ac)
+    on_bc = length_sq(bp - share(dot(bc, bp), cc) * bc)
     inside = (v >= 0.0) and (w >= 0.0) and (v + w <= area) and (area > 1.0e-12 * aa * bb)
     over = height * height / where(inside, area, 1.0)
-    return where(inside, over, min(on_ab, min(on_ac, on_bc)))
+    side = where(on_ab < on_ac, on_ab, on_ac)
+    return where(inside, over, where(side < on_bc, side, on_bc))
+
+
+@func
+def share(along: float32, whole: float32):
+    """A part of a whole, none below 0 and all above 1."""
+    part = along / where(whole > 0.0, whole, 1.0)
+    part = where(part > 0.0, part, 0.0)
+    return where(part < 1.0, part, 1.0)
 
 
 @func

@@ -38,7 +38,8 @@ struct State {
   std::map<std::string, Result> failures;
   std::map<std::string, int> settings = {{"version", 13000},      {"devices", 2},        {"capturing", 0},
                                          {"multiprocessors", 132}, {"max_shared", 232448}, {"static_shared", 0},
-                                         {"major", 9},             {"minor", 0},          {"busy", 0}};
+                                         {"major", 9},             {"minor", 0},          {"busy", 0},
+                                         {"most_heap", 4096}};
   std::map<Handle, std::string> entries;
   std::map<std::pair<Handle, int>, int> granted;  // dynamic shared memory of kernels on devices
   std::map<Address, size_t> allocated;
@@ -229,6 +230,10 @@ Result cuCtxGetDevice(int* device) {
   *device = static_cast<int>(current - 0x1000);
   return 0;
 }
+Result cuCtxSetLimit(int limit, size_t bytes) {
+  CALL("limit=%d,bytes=%zu", limit, bytes);
+  return limit == 2 && bytes <= static_cast<size_t>(setting("most_heap")) << 20 ? 0 : kInvalidValue;
+}
 // One place is enough: nothing under test pushes twice.
 thread_local Handle below = 0;
 Result cuCtxPushCurrent_v2(Handle context) {
@@ -291,6 +296,10 @@ Result cuKernelGetFunction(Handle* function, Handle kernel) {
   if (current == 0) return kInvalidContext;
   *function = kernel;
   return 0;
+}
+Result cuFuncLoad(Handle kernel) {
+  CALL("kernel=%#lx", kernel);
+  return current == 0 ? kInvalidContext : 0;
 }
 #ifndef MOCK_WITHOUT_LAUNCH
 Result cuLaunchKernelEx(const LaunchConfig* config, Handle kernel, void** parameters, void**) {

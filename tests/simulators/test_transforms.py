@@ -1,0 +1,21 @@
+"""Derivatives of a step of mujoco_warp by parameters of its model, and its batches, exports and shards."""
+
+import mujoco_runs
+import pytest
+
+pytest.importorskip("mujoco_warp", reason="mujoco_warp is not installed: the extra examples has it")
+
+
+@mujoco_runs.long
+def test_parameters():
+    found = mujoco_runs.run("jwarp", "parameters", "cartpole", "sphere that slides")
+    for name, errors in found.items():
+        for key, (own, mujoco) in errors.items():
+            assert own < 1e-2, (name, key, found)
+            assert mujoco < 1e-5 or (name, key) == ("sphere that slides", "body_mass"), (name, key, found)
+
+
+@mujoco_runs.long
+def test_batches_exports_and_shards():
+    found = mujoco_runs.run("jwarp", "transforms", "pendulum")["pendulum"]
+    assert found["worlds"] < 1e-6 and found["export"] == 0.0 and found["shards"] == 0.0, found

@@ -62,29 +62,26 @@ def svd(a: Any, *, full_matrices: bool, compute_uv: bool, subset_by_index: Any, 
     _size(a)
     m, n = a.shape[-2:]
     if m < n:
-        s, *sides = svd(
-            jnp.swapaxes(a, -1, -2), full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=None
-        )
-        return (s, *(jnp.swapaxes(x, -1, -2) for x in sides[::-1]))
-
-    small = jnp.finfo(a.dtype).eps ** 2
+        turned = jnp.swapaxes(a, -1, -2)
+        values, *sides = svd(turned, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=None)
+        return (values, *(jnp.swapaxes(x, -1, -2) for x in sides[::-1]))
+    small = jnp.finfo(a.dtype).eps
 
     def sweep(w: Rows, v: Rows) -> Any:
         again: Any = False
         for p, q in _pairs(n):
-            lengths, between = (_dot(w[p], w[p]), _dot(w[q], w[q])), _dot(w[p], w[q])
-            again = again | (between * between > small * lengths[0] * lengths[1])
-            c, s = _rotation(*lengths, between)
+            first, second, between = _dot(w[p], w[p]), _dot(w[q], w[q]), _dot(w[p], w[q])
+            again = again | (jnp.abs(between) > small * jnp.sqrt(first) * jnp.sqrt(second))
+            c, s = _rotation(first, second, between)
             for columns in (w, v):
-                first, second = columns[p], columns[q]
-                columns[p] = [c * x - s * y for x, y in zip(first, second, strict=True)]
-                columns[q] = [s * x + c * y for x, y in zip(first, second, strict=True)]
+                left, right = columns[p], columns[q]
+                columns[p] = [c * x - s * y for x, y in zip(left, right, strict=True)]
+                columns[q] = [s * x + c * y for x, y in zip(left, right, strict=True)]
         return again
 
     w, v = _swept(sweep, [[a[..., i, j] for i in range(m)] for j in range(n)], _identity(n, a))
-    _, joined = _sorted(
-        [_dot(column, column) for column in w], [x + y for x, y in zip(w, v, strict=True)], lambda x, y: x < y
-    )
+    lengths = [_dot(column, column) for column in w]
+    joined = _sorted(lengths, [x + y for x, y in zip(w, v, strict=True)], lambda x, y: x < y)[1]
     q, r = qr(_matrix([x[:m] for x in joined], True), pivoting=False, full_matrices=full_matrices)
     diagonal = [r[..., j, j] for j in range(n)]
     values = jnp.stack([jnp.abs(x) for x in diagonal], -1)

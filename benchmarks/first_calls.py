@@ -7,7 +7,8 @@ the kernel itself and of its gradient. The time of a kernel with the same parame
 which is that of JAX.
 
 `p2g` is the transfer from particles to a grid of a material point method: a struct of vectors and matrices, a singular
-value decomposition, 27 neighbours, 54 atomic additions. `chain300` and `chain5000` have that many operations.
+value decomposition, 27 neighbours, 54 atomic additions. `mpm` is a step of that method in three kernels, with the grid
+and the way back to the particles. `chain300` and `chain5000` have that many operations.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-KERNELS = ("p2g", "chain300", "chain5000")
+KERNELS = ("p2g", "mpm", "chain300", "chain5000")
 COUNT, GRID = 64, 12
 
 
@@ -37,7 +38,7 @@ def main() -> None:
         print(json.dumps(child(name, what)))
         return
     print(f"{'kernel':<12}{'call':<10}{'from nothing':>14}{'from disk':>12}   milliseconds of processor time")
-    for name in KERNELS[: 2 if options.quick else None]:
+    for name in KERNELS[: 3 if options.quick else None]:
         if options.only in name:
             for what in ("forward", "gradient"):
                 with tempfile.TemporaryDirectory() as folder:
@@ -56,7 +57,11 @@ def in_process(name: str, what: str, folder: str) -> float:
 def child(name: str, what: str) -> float:
     """The time of a first call, without that of a small kernel, made after another such one."""
     times = []
-    for function, arguments in (made("chain1"), made("p2g_small" if name == "p2g" else "chain2"), made(name)):
+    for function, arguments in (
+        made("chain1"),
+        made("chain2" if name.startswith("chain") else f"{name}_small"),
+        made(name),
+    ):
         run = _gradient(function, arguments) if what == "gradient" else _forward(function, arguments)
         start = time.process_time()
         run()
@@ -90,13 +95,24 @@ def made(name: str) -> tuple[Any, list[Any]]:
         x = rng.normal(size=COUNT).astype(np.float32)
         launch = wp.jax_kernel(_chain(int(name.removeprefix("chain"))))
         return lambda x: launch(x), [x]
-    launch = wp.jax_kernel(_p2g_small() if name == "p2g_small" else _p2g(), num_outputs=2)
+    method, is_small = name.partition("_")[0], name.endswith("_small")
+    launch = wp.jax_kernel(_p2g_small() if is_small else _p2g(), num_outputs=2)
     shape = (GRID, GRID, GRID)
     x = (rng.uniform(0.3, 0.6, size=(COUNT, 3))).astype(np.float32)
     v, c = rng.normal(size=(COUNT, 3)).astype(np.float32), rng.normal(size=(COUNT, 3, 3)).astype(np.float32)
     f = (np.eye(3) + 0.1 * rng.normal(size=(COUNT, 3, 3))).astype(np.float32)
     dims = {"momenta": shape, "masses": shape}
-    return lambda x: launch(x, v, c, f, np.float32(1e-4), launch_dims=COUNT, output_dims=dims), [x]
+    dt = np.float32(1e-4)
+    if method == "p2g":
+        return lambda x: launch(x, v, c, f, dt, launch_dims=COUNT, output_dims=dims), [x]
+    on_grid, back = map(wp.jax_kernel, _mpm_small() if is_small else _mpm(), (1, 4))
+
+    def step(x: Any) -> Any:
+        momenta, masses = launch(x, v, c, f, dt, launch_dims=COUNT, output_dims=dims)
+        (velocities,) = on_grid(momenta, masses, dt, launch_dims=shape)
+        return back(x, f, velocities, dt)
+
+    return step, [x]
 
 
 def _chain(count: int) -> Any:
@@ -165,6 +181,91 @@ def _p2g() -> Any:
                     wp.atomic_add(masses, int(base[0]) + a, int(base[1]) + b, int(base[2]) + k, weight)
 
     return p2g
+
+
+def _mpm() -> tuple[Any, Any]:
+    """The grid's step, and the transfer from the grid to particles."""
+    import jwarp as wp
+
+    @wp.kernel
+    def grid(momenta: wp.array3d[wp.vec3], masses: wp.array3d[float], dt: float, velocities: wp.array3d[wp.vec3]):
+        i, j, k = wp.tid()
+        mass = masses[i, j, k]
+        v = wp.vec3()
+        if mass > 0.0:
+            v = momenta[i, j, k] / mass - wp.vec3(0.0, dt * 9.8, 0.0)
+            if (i < 3 and v[0] < 0.0) or (i >= masses.shape[0] - 3 and v[0] > 0.0):
+                v[0] = 0.0
+            if (j < 3 and v[1] < 0.0) or (j >= masses.shape[1] - 3 and v[1] > 0.0):
+                v[1] = 0.0
+            if (k < 3 and v[2] < 0.0) or (k >= masses.shape[2] - 3 and v[2] > 0.0):
+                v[2] = 0.0
+        velocities[i, j, k] = v
+
+    @wp.kernel
+    def back(
+        x: wp.array[wp.vec3],
+        f: wp.array[wp.mat33],
+        velocities: wp.array3d[wp.vec3],
+        dt: float,
+        new_x: wp.array[wp.vec3],
+        new_v: wp.array[wp.vec3],
+        new_c: wp.array[wp.mat33],
+        new_f: wp.array[wp.mat33],
+    ):
+        p = wp.tid()
+        q = x[p] * 10.0
+        base = wp.vec3(wp.floor(q[0] - 0.5), wp.floor(q[1] - 0.5), wp.floor(q[2] - 0.5))
+        d = q - base
+        w0 = 0.5 * wp.cw_mul(wp.vec3(1.5) - d, wp.vec3(1.5) - d)
+        w1 = wp.vec3(0.75) - wp.cw_mul(d - wp.vec3(1.0), d - wp.vec3(1.0))
+        w2 = 0.5 * wp.cw_mul(d - wp.vec3(0.5), d - wp.vec3(0.5))
+        w = wp.matrix_from_rows(w0, w1, w2)
+        v = wp.vec3()
+        c = wp.mat33()
+        for a in range(3):
+            for b in range(3):
+                for k in range(3):
+                    weight = w[a, 0] * w[b, 1] * w[k, 2]
+                    g = weight * velocities[int(base[0]) + a, int(base[1]) + b, int(base[2]) + k]
+                    v += g
+                    c += 40.0 * wp.outer(g, wp.vec3(float(a), float(b), float(k)) - d)
+        new_v[p] = v
+        new_c[p] = c
+        new_x[p] = x[p] + dt * v
+        new_f[p] = (wp.identity(n=3, dtype=float) + dt * c) * f[p]
+
+    return grid, back
+
+
+def _mpm_small() -> tuple[Any, Any]:
+    """Kernels with the same parameters."""
+    import jwarp as wp
+
+    @wp.kernel
+    def grid_small(momenta: wp.array3d[wp.vec3], masses: wp.array3d[float], dt: float, velocities: wp.array3d[wp.vec3]):
+        i, j, k = wp.tid()
+        velocities[i, j, k] = momenta[i, j, k] * masses[i, j, k] * dt
+
+    @wp.kernel
+    def back_small(
+        x: wp.array[wp.vec3],
+        f: wp.array[wp.mat33],
+        velocities: wp.array3d[wp.vec3],
+        dt: float,
+        new_x: wp.array[wp.vec3],
+        new_v: wp.array[wp.vec3],
+        new_c: wp.array[wp.mat33],
+        new_f: wp.array[wp.mat33],
+    ):
+        p = wp.tid()
+        v = velocities[p % 3, 0, 0]
+        new_x[p] = x[p]
+        new_v[p] = v * x[p][0]
+        new_c[p] = wp.outer(v, v) * dt
+        new_f[p] = f[p] * x[p][0]
+
+    return grid_small, back_small
 
 
 def _p2g_small() -> Any:

@@ -1,5 +1,5 @@
 """Where did it rain? A gradient through every step of a flood finds the rain from the water that stands on the land
-================================================================================================================
+=================================================================================================================
 
 The flood is that of `terrain_rain.py`, on a coarser map. All that is known is how much water stands where, some time
 after a storm began whose rain differs from place to place. The gradient of the misfit, by the rain on each cell, goes

@@ -1,5 +1,5 @@
 """A pendulum is found by gradients: its length and its drag, from where its bobs are seen ten times in a second
-===========================================================================================================
+=============================================================================================================
 
 The kernel is that of `pendulum_batch.py`: a loop of Runge and Kutta's steps, whose parameters are numbers. JAX
 differentiates it in both modes. `jax.value_and_grad` goes back through the loop of every launch and gives the slope of

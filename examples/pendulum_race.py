@@ -1,5 +1,5 @@
 """One loop, three ways: a kernel under `jax.vmap`, a kernel with a thread to each pendulum, and `jax.numpy`
-========================================================================================================
+=========================================================================================================
 
 The pendulums are those of `pendulum_batch.py`. A kernel for one pendulum takes numbers, and `jax.vmap` makes one launch
 of it; a kernel for all takes arrays, and each thread swings the pendulum of its number: both are the same code in the

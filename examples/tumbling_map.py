@@ -1,5 +1,5 @@
 """Sixteen thousand T-handles tumble by one launch: a map of which way up they end
-==============================================================================
+===============================================================================
 
 The kernel is that of `rigid_bodies.py`, written for one chain of handles. `jax.vmap` over angular momenta and moments
 of inertia makes one launch of it for all handles of the map, whose tilt grows upwards and whose middle moment of

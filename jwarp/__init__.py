@@ -37,6 +37,7 @@ from jwarp.api.explain import explain as explain
 from jwarp.api.functionalize import functionalize as functionalize
 from jwarp.api.geometry.bvh import Bvh as Bvh
 from jwarp.api.geometry.hash_grid import HashGrid as HashGrid
+from jwarp.api.geometry.marching_cubes import MarchingCubes as MarchingCubes
 from jwarp.api.geometry.mesh import Mesh as Mesh
 from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_arrays import from_jax as from_jax
@@ -207,6 +208,8 @@ from jwarp.lib.geometry.bvh import MeshQueryAABB as MeshQueryAABB
 from jwarp.lib.geometry.hash_grid import HashGridQuery as HashGridQuery
 from jwarp.lib.geometry.mesh import MeshQueryPoint as MeshQueryPoint
 from jwarp.lib.geometry.mesh_rays import MeshQueryRay as MeshQueryRay
+from jwarp.lib.geometry.tile_queries import BvhQueryTiled as BvhQueryTiled
+from jwarp.lib.geometry.tile_queries import MeshQueryAABBTiled as MeshQueryAABBTiled
 from jwarp.types import SCALARS as _SCALARS
 from jwarp.types import Float as Float
 from jwarp.types import Int as Int

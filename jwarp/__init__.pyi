@@ -33,6 +33,7 @@ from jwarp.api.explain import explain as explain
 from jwarp.api.functionalize import functionalize as functionalize
 from jwarp.api.geometry.bvh import Bvh as Bvh
 from jwarp.api.geometry.hash_grid import HashGrid as HashGrid
+from jwarp.api.geometry.marching_cubes import MarchingCubes as MarchingCubes
 from jwarp.api.geometry.mesh import Mesh as Mesh
 from jwarp.api.inspect import inspect as inspect
 from jwarp.api.jax_arrays import from_jax as from_jax
@@ -181,11 +182,13 @@ from jwarp.frontend.builtins.annotations import (
     Vector,
 )
 from jwarp.frontend.builtins.annotations import BvhQuery as BvhQuery
+from jwarp.frontend.builtins.annotations import BvhQueryTiled as BvhQueryTiled
 from jwarp.frontend.builtins.annotations import Float as Float
 from jwarp.frontend.builtins.annotations import HashGridQuery as HashGridQuery
 from jwarp.frontend.builtins.annotations import Int as Int
 from jwarp.frontend.builtins.annotations import MeshQuery as MeshQuery
 from jwarp.frontend.builtins.annotations import MeshQueryAABB as MeshQueryAABB
+from jwarp.frontend.builtins.annotations import MeshQueryAABBTiled as MeshQueryAABBTiled
 from jwarp.frontend.builtins.annotations import Scalar as Scalar
 from jwarp.frontend.builtins.annotations import array as array
 from jwarp.frontend.builtins.annotations import array1d as array1d
@@ -1412,6 +1415,9 @@ def bvh_query_aabb(id: uint64, low: vec3, high: vec3, root: int = -1) -> BvhQuer
     number meet nothing.
     """
 
+def bvh_query_aabb_tiled(id: uint64, low: vec3, high: vec3) -> BvhQueryTiled:
+    """`tile_bvh_query_aabb` by its older name."""
+
 def bvh_query_capsule(id: uint64, start: vec3, dir: vec3, radius: float, root: int = -1) -> BvhQuery:
     """The boxes of a tree that a ray meets when they are grown by `radius` on all sides, as `bvh_query_ray`."""
 
@@ -1421,8 +1427,14 @@ def bvh_query_next(query: BvhQuery, index: int, max_dist: float = 1e999) -> bool
     Of rays, only boxes that they enter before `max_dist` count.
     """
 
+def bvh_query_next_tiled(query: BvhQueryTiled) -> tile[int]:
+    """`tile_bvh_query_next` by its older name."""
+
 def bvh_query_ray(id: uint64, start: vec3, dir: vec3, root: int = -1) -> BvhQuery:
     """The boxes of a tree that a ray from `start` along `dir` meets, in no order: a loop goes over their numbers."""
+
+def bvh_query_ray_tiled(id: uint64, start: vec3, dir: vec3) -> BvhQueryTiled:
+    """`tile_bvh_query_ray` by its older name."""
 
 def bvh_query_sphere(id: uint64, center: vec3, radius: float, root: int = -1) -> BvhQuery:
     """The boxes of a tree that are within `radius` of `center`: a loop goes over their numbers."""
@@ -1787,6 +1799,12 @@ def mesh_query_aabb(id: uint64, low: vec3, high: vec3) -> MeshQueryAABB:
 
 def mesh_query_aabb_next(query: MeshQuery | MeshQueryAABB, index: int) -> bool:
     """Let `index` be the number of the next face of a query; False, and `index` as it was, if there is none."""
+
+def mesh_query_aabb_next_tiled(query: MeshQueryAABBTiled) -> tile[int]:
+    """`tile_mesh_query_aabb_next` by its older name."""
+
+def mesh_query_aabb_tiled(id: uint64, low: vec3, high: vec3) -> MeshQueryAABBTiled:
+    """`tile_mesh_query_aabb` by its older name."""
 
 @_overload
 def mesh_query_furthest_point_no_sign(id: uint64, point: vec3, min_dist: float) -> MeshQueryPoint:
@@ -2567,6 +2585,21 @@ def tile_axpy(alpha: Any, src: tile[T], dest: tile[T]) -> None:
 def tile_broadcast(a: tile[T], shape: Shape) -> tile[T]:
     """A view of another shape that repeats dimensions of extent 1, and has new ones in front."""
 
+def tile_bvh_query_aabb(id: uint64, low: vec3, high: vec3) -> BvhQueryTiled:
+    """A block's query for the boxes of a tree that meet the box from `low` to `high`, for `tile_bvh_query_next`.
+
+    The arguments are those of the block's first thread.
+    """
+
+def tile_bvh_query_next(query: BvhQueryTiled) -> tile[int]:
+    """The numbers of the next boxes of a block's query, a tile with one for each thread, and -1 where there is none.
+
+    Tiles are full but for the last ones: `wp.tile_query_valid(query)` says whether there was any.
+    """
+
+def tile_bvh_query_ray(id: uint64, start: vec3, dir: vec3) -> BvhQueryTiled:
+    """A block's query for the boxes of a tree that a ray meets, in no order, for `tile_bvh_query_next`."""
+
 def tile_cholesky(A: tile[T], fill_mode: str = "lower") -> tile[T]:
     """The triangular factor of a symmetric positive definite tile `A` of float32 or float64.
 
@@ -2761,6 +2794,12 @@ def tile_matmul(
 def tile_max(a: tile[T]) -> tile[T]:
     """The largest element of a tile of numbers, as a tile of one element."""
 
+def tile_mesh_query_aabb(id: uint64, low: vec3, high: vec3) -> MeshQueryAABBTiled:
+    """A block's query for the faces of a mesh whose boxes meet a box, for `tile_mesh_query_aabb_next`."""
+
+def tile_mesh_query_aabb_next(query: MeshQueryAABBTiled) -> tile[int]:
+    """The numbers of the next faces of a block's query, a tile with one for each thread, and -1 where there is none."""
+
 def tile_min(a: tile[T]) -> tile[T]:
     """The smallest element of a tile of numbers, as a tile of one element."""
 
@@ -2774,6 +2813,9 @@ def tile_ones(shape: Shape, dtype: type[T], storage: str = "register") -> tile[T
 
 @_overload
 def tile_ones(shape: Shape, dtype: type[float] = float, storage: str = "register") -> tile[float]: ...
+def tile_query_valid(query: BvhQueryTiled | MeshQueryAABBTiled) -> bool:
+    """Whether a block's query goes on: True at first, and then whether the last tile had any number in it."""
+
 @_overload
 def tile_randf(shape: Shape, rng: uint32, storage: str = "register") -> tile[float]:
     """A tile of random floats from 0 to 1, or from `min` to `max`.

@@ -27,6 +27,11 @@ if jax.__version_info__ < (0, 11):  # later releases have no such flag, and XLA 
     _FAST += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", _FAST)
 
+# What is imported lives for good, and most of what a test makes dies at once: to go through all of it often took a
+# twentieth of the time of the tests.
+gc.freeze()
+gc.set_threshold(10_000, 20, 50)
+
 # Two devices on any machine, for the tests of sharding. Must precede the first use of a device.
 jax.config.update("jax_num_cpu_devices", 2)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
 from matplotlib.axes import Axes
-from tqdm.auto import tqdm
+
+with warnings.catch_warnings(action="ignore"):  # notebooks without ipywidgets get a bar of text
+    from tqdm.auto import tqdm
 
 INK, WARM = "#20304f", "#e8743b"
 

@@ -107,7 +107,7 @@ class _Varied(_Flow):
             self.arrays.add(node.array)
         if node.row.is_native and self.varies(node):
             self.arrays.update(number_of(array) for array in arrays_changed(node))
-        if node.result is not None and self.varies(node):
+        if node.result is not None and node.result not in self.values and self.varies(node):
             self.values.add(node.result)
 
     def varies(self, node: Op) -> bool:
@@ -122,7 +122,10 @@ class _Varied(_Flow):
             return False
         if not self.arrays.isdisjoint(_sources_in_memory(node)):
             return True
-        return any(carried and x in self.values for x, carried in zip(node.args, self.carries(node), strict=True))
+        values = self.values
+        if not any(x in values for x in node.args):
+            return False
+        return any(carried and x in values for x, carried in zip(node.args, self.carries(node), strict=True))
 
 
 class _Useful(_Flow):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jwarp.analysis.ownership import Definitions, ThreadIndices, accesses, are_apart, owned_arrays
+from jwarp.analysis.ownership import Definitions, ThreadIndices, are_apart, owned_arrays
 from jwarp.ir.attributes import NativeCall
-from jwarp.ir.nodes import Const, For, Kernel, Op, Value, While, touched_by_gradients, used_values, walk, walk_node
+from jwarp.ir.contents import contents_of
+from jwarp.ir.nodes import Const, For, Kernel, Op, Value, While, touched_by_gradients, walk, walk_node
 from jwarp.types import int32, int64
 
 NOWHERE: frozenset[int] = frozenset()
@@ -54,10 +55,10 @@ def collisions(kernel: Kernel, *, repeated: bool = False, alone: bool = False) -
     if alone:
         return Collisions()
     owned = NOWHERE if repeated else owned_arrays(kernel)
-    indices, used = ThreadIndices(kernel), used_values(kernel.body)
+    indices, used = ThreadIndices(kernel), contents_of(kernel.body).used
     found, others = dict[int, list[Op]](), set(touched_by_gradients(kernel))
     changed = set(others)  # otherwise than by plain stores
-    for node in accesses(walk(kernel.body)):
+    for node in contents_of(kernel.body).accesses:
         if kernel.local(node.array) is not None or not kernel.array(node.array).dtype.is_float:
             continue
         if not is_plain_store(node, used):
@@ -87,14 +88,14 @@ def _stored_in_loops(kernel: Kernel) -> frozenset[int]:
     """The arrays with stores that are all in loops. Elsewhere threads that meet seldom agree."""
     loops = [n for n in walk(kernel.body) if isinstance(n, For | While)]
     inside = {id(n) for loop in loops for n in walk_node(loop)}
-    stores = [n for n in accesses(walk(kernel.body)) if n.row.is_write]
+    stores = [n for n in contents_of(kernel.body).accesses if n.row.is_write]
     return frozenset(n.array for n in stores) - {n.array for n in stores if id(n) not in inside}
 
 
 def _counts(kernel: Kernel) -> Mapping[Value, Op]:
     """What atomic additions find that count up, where nothing else changes the counters."""
     changes: dict[int, list[Op]] = {}
-    for node in accesses(walk(kernel.body)):
+    for node in contents_of(kernel.body).accesses:
         if node.row.is_write and kernel.local(node.array) is None:
             changes.setdefault(node.array, []).append(node)
     nodes = (n for found in changes.values() if all(map(_counts_up, found)) for n in found)
@@ -132,8 +133,8 @@ def _slot_of(store: Op, counts: Mapping[Value, Op], definitions: Definitions) ->
 
 def why_untold(kernel: Kernel, array: int) -> str:
     """Why the content of an array does not tell whose value stayed, as part of a sentence."""
-    used = used_values(kernel.body)
-    others = (n for n in accesses(walk(kernel.body)) if n.array == array and not is_plain_store(n, used))
+    used = contents_of(kernel.body).used
+    others = (n for n in contents_of(kernel.body).accesses if n.array == array and not is_plain_store(n, used))
     if next(others, None) is not None or array in touched_by_gradients(kernel):
         return "which the kernel also reads or adds to"
     return "of values that a derivative computes in another way, as it does with replays and decompositions"
@@ -146,7 +147,7 @@ def is_plain_store(node: Op, used: Container[Value | None]) -> bool:
 
 def replays(kernel: Kernel) -> bool:
     """Whether a derivative computes some value of the kernel in another way than the kernel."""
-    ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
+    ops = contents_of(kernel.body).ops
     return any(n.name == "replayed" or (n.row.is_native and n.told(NativeCall).replay) for n in ops)
 
 

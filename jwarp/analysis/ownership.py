@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from jwarp.ir.attributes import Iota
-from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value, native_arrays, touched_by_gradients, walk
+from jwarp.ir.contents import contents_of, native_arrays
+from jwarp.ir.nodes import Block, Const, Kernel, Node, Op, Operand, Value, touched_by_gradients
 from jwarp.ir.signs import Signs
 from jwarp.types import int32, int64, scalar_of, shape_of
 
@@ -21,7 +23,7 @@ MAX_OFFSET = 1 << 16
 
 def definitions_of(body: Block) -> Definitions:
     """The operation that defines each value, as far as one does."""
-    return {n.result: n for n in walk(body) if isinstance(n, Op) and n.result is not None}
+    return contents_of(body).definitions
 
 
 def shifted_of(index: Operand, definitions: Definitions) -> Shifted | None:
@@ -50,8 +52,13 @@ class ThreadIndices:
 
     def __init__(self, kernel: Kernel):
         self.is_blocked = kernel.block_dim > 0
+        self.body = kernel.body
         self.definitions = definitions_of(kernel.body)
-        self.signs = Signs(kernel.body)
+
+    @functools.cached_property
+    def signs(self) -> Signs:
+        """Which integers are not negative."""
+        return Signs(self.body)
 
     def shifted(self, index: Operand) -> Shifted | None:
         """The launch axis that `index` tells, and what else it must agree in with other indices to tell it."""
@@ -181,7 +188,7 @@ def owned_arrays(kernel: Kernel) -> frozenset[int]:
     """
     indices = ThreadIndices(kernel)
     common: dict[int, list[Shifted | None]] = {}
-    for node in accesses(walk(kernel.body)):
+    for node in contents_of(kernel.body).accesses:
         found = [indices.shifted(i) for i in node.indices]
         known = common.setdefault(node.array, found)
         common[node.array] = [x if x == y else None for x, y in zip(known, found, strict=True)]
@@ -235,7 +242,7 @@ def reaches(kernel: Kernel) -> frozenset[Reach]:
     Coordinates plus small constants are left out: arrays are not that long.
     """
     indices, found = ThreadIndices(kernel), set[Reach]()
-    pending = {i for node in accesses(walk(kernel.body)) for i in node.indices if isinstance(i, Value)}
+    pending = {i for node in contents_of(kernel.body).accesses for i in node.indices if isinstance(i, Value)}
     seen = set[Value]()
     while pending:
         index = pending.pop()
@@ -264,7 +271,7 @@ def stencils(kernel: Kernel) -> dict[int, tuple[int, ...]]:
         return {}
     definitions = definitions_of(kernel.body)
     found: dict[int, tuple[int, ...] | None] = {}
-    for node in accesses(walk(kernel.body)):
+    for node in contents_of(kernel.body).accesses:
         array = kernel.array(node.array).type
         dims = getattr(array, "dims", 0)
         shifted = [shifted_of(i, definitions) for i in node.indices[:dims]]

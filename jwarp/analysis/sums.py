@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from jwarp.analysis.ownership import MAX_OFFSET, Form, ThreadIndices, accesses
+from jwarp.analysis.ownership import MAX_OFFSET, Form, ThreadIndices
 from jwarp.ir.attributes import BlockMatmul
-from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, While, native_arrays, used_values, walk
+from jwarp.ir.contents import contents_of, native_arrays
+from jwarp.ir.nodes import Block, Const, For, If, Kernel, Node, Op, While
 
 # Tenths of a nanosecond, as vector code takes them per thread.
 _OPERATION, _ACCESS, _ATOMIC = 1, 4, 20
@@ -25,10 +26,9 @@ def sums_of(kernel: Kernel) -> frozenset[int]:
     Nothing in a launch depends on the order of such additions but their rounding. So they need not be
     atomic, if each thread of the processor adds to arrays of its own.
     """
-    used = used_values(kernel.body)
-    accesses = [node for node in walk(kernel.body) if isinstance(node, Op) and node.row.is_access]
-    others = {n.array for n in accesses if n.name != "atomic_add" or n.result in used}
-    return frozenset(node.array for node in accesses) - others - native_arrays(kernel.body)
+    contents = contents_of(kernel.body)
+    others = {n.array for n in contents.accesses if n.name != "atomic_add" or n.result in contents.used}
+    return frozenset(node.array for node in contents.accesses) - others - native_arrays(kernel.body)
 
 
 def apart_of(kernel: Kernel, array: int) -> int:
@@ -38,7 +38,7 @@ def apart_of(kernel: Kernel, array: int) -> int:
     whose last dimension is no longer than that.
     """
     indices, found = ThreadIndices(kernel), []
-    for node in accesses(walk(kernel.body)):
+    for node in contents_of(kernel.body).accesses:
         if node.array == array:
             found.append([indices.form(i) for i in node.indices])
     common = (forms[0] for forms in zip(*found, strict=True) if all(form == forms[0] for form in forms))

@@ -15,8 +15,9 @@ import numpy as np
 
 from jwarp.api.launch import launch
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Computation, submit
+from jwarp.arrays.commands import submit
 from jwarp.arrays.create import copy, empty
+from jwarp.arrays.writes import Computation
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.lib.casts import CASTS
 from jwarp.types import float32, float64, int32, int64, type_is_composite, type_repr, types_equal

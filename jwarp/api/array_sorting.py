@@ -9,8 +9,9 @@ import numpy as np
 
 from jwarp.api.array_functions import content, give, have_same_device, library, number, replace, taken
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Computation, submit
+from jwarp.arrays.commands import submit
 from jwarp.arrays.create import empty
+from jwarp.arrays.writes import Computation
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import float32, float64, int32, int64, type_repr, type_size_in_bytes, types_equal, uint32, uint64
 

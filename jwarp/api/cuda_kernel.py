@@ -28,6 +28,7 @@ def cuda_kernel(
     *,
     outputs: Sequence[str] | str,
     in_out_argnames: Sequence[str] | str = (),
+    full_outputs: Sequence[str] | str = (),
     adjoint: Kernel | Callable | None = None,
     cpu: Kernel | Callable | None = None,
     options: Sequence[str] = (),
@@ -50,6 +51,8 @@ def cuda_kernel(
         outputs: The names of the parameters that the function writes. Others must be `const` to it.
         in_out_argnames: Those of the outputs that start from an array that is passed, as in `wp.jax_kernel`.
             Other outputs start as zeros.
+        full_outputs: Those of the other outputs of which every launch writes all elements: they start as whatever the
+            memory holds, so that nothing has to be set to zero before. Without a thread they are zeros.
         adjoint: Another kernel, which takes inputs (and results) by their names, cotangents as `adj_<output>`, and
             writes gradients to `adj_<input>`: arrays of one element for what is passed by value, an in-out parameter
             for an in-out one. It runs over the same launch dimensions. Or a JAX function of the inputs and the
@@ -87,6 +90,13 @@ def cuda_kernel(
     names = [parameter for parameter, _ in signature]
     in_outs = _read_names(name, "in_out_argnames", in_out_argnames, names)
     written = tuple(sorted({*_read_names(name, "outputs", outputs, names), *in_outs}))
+    full = _read_names(name, "full_outputs", full_outputs, names)
+    for p in full:
+        if p not in written or p in in_outs:
+            raise LaunchError(
+                f"kernel '{name}', full_outputs: '{names[p]}' is no output that would start as zeros",
+                hint="name outputs that are not in in_out_argnames",
+            )
     irs = tuple(Param(*parameter) for parameter in signature)
     for p in written:
         if irs[p].is_value:
@@ -102,7 +112,7 @@ def cuda_kernel(
         name, text, file, irs, written, in_outs,
         options=_read_options(name, options), headers=texts, folders=(*folders, *more),
         block_dim=block, block_shape=shape, grid=_read_grid(grid),
-        shared_bytes=shared_bytes, adjoint=as_kernel(adjoint), cpu=as_kernel(cpu), span=_caller(),
+        full=full, shared_bytes=shared_bytes, adjoint=as_kernel(adjoint), cpu=as_kernel(cpu), span=_caller(),
     )  # fmt: skip
     if grid is not None and not callable(grid):
         read_grid(definition, grid)

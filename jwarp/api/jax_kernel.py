@@ -22,7 +22,7 @@ from jwarp.launching import geometry, grouping
 from jwarp.launching.arguments import Matched
 from jwarp.launching.keywords import refuse_keywords
 from jwarp.launching.program import program_of
-from jwarp.types import ArrayType, indexedarray
+from jwarp.types import ArrayType, StructType, has_arrays, indexedarray
 from jwarp.wire import Role
 
 Dims = int | Sequence[int]
@@ -459,13 +459,16 @@ def _warn_without_effect(**keywords: Any) -> None:
 # What is worked out at each call
 
 
+def _is_geometry(kind: Any) -> bool:
+    """Whether all arrays of a parameter are those of grids, trees and meshes."""
+    if not isinstance(kind, StructType) or not has_arrays(kind):
+        return False
+    return kind.is_handle or all(_is_geometry(part) for part in kind.fields.values() if has_arrays(part))
+
+
 def _dims_from_argument(kernel: Kernel, inputs: Sequence[Parameter], args: Sequence[Any]) -> tuple[int, ...]:
     first_array = next(
-        (
-            u
-            for u, param in enumerate(inputs)
-            if not (param.is_value or args[u] is None or getattr(param.type, "is_handle", False))
-        ),
+        (u for u, param in enumerate(inputs) if not (param.is_value or args[u] is None or _is_geometry(param.type))),
         None,
     )
     if first_array is None:

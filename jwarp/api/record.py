@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jwarp.api.launch_arguments import check_adjoint, parts_of, read_call
-from jwarp.arrays.commands import listeners, submit
+from jwarp.arrays.commands import Command, listeners, submit
 from jwarp.config import config
 from jwarp.dispatch import arrays, checks, route
+from jwarp.dispatch.array_adjoint import adjoint_of, asked_gradients
 from jwarp.dispatch.arrays import holds_arrays
 from jwarp.dispatch.call import Call, read_kernel
 from jwarp.dispatch.ready import Ready
@@ -85,7 +86,8 @@ class Launch(Record):
         self._cotangents: dict[int, Any] | None = None
         self._gradients_named = False
         self._ready: Ready | None = None
-        self._command: arrays.ArrayLaunch | None = None  # of a launch on arrays that change
+        self._command: Command | None = None  # of a launch on arrays that change, or its adjoint
+        self._asked: list[Any] = [None] * len(kernel.signature)  # gradients of arrays that change, None for their own
         self._replay: Callable[[], None] | None = None  # what runs it
         self._is_in_place = False  # whether it is one
 
@@ -152,13 +154,20 @@ class Launch(Record):
     def __copy__(self) -> Launch:
         """A record of its own with the same values."""
         made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, _values=list(self._values), _ready=None, _command=None, _replay=None)
+        made.__dict__.update(
+            self.__dict__,
+            _values=list(self._values),
+            _asked=list(self._asked),
+            _ready=None,
+            _command=None,
+            _replay=None,
+        )
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Launch:
         """A record of its own with copies of the values, for the same kernel."""
         made = copy.copy(self)
-        for name in ("_values", "_wanted", "_cotangents"):
+        for name in ("_values", "_wanted", "_cotangents", "_asked"):
             setattr(made, name, copy.deepcopy(getattr(self, name), memo))
         return made
 
@@ -198,6 +207,9 @@ class Launch(Record):
                 f"kernel '{self.kernel.name}' has parameters 0 to {count - 1}, got index {index!r}",
                 hint=f"in order they are {', '.join(p.name for p in self.kernel.signature)}",
             )
+        if adjoint and (self._is_in_place or holds_arrays([value])):
+            self._set_gradient_in_place(index, value)
+            return
         if adjoint:
             self._set_adjoint(index, value)
             self._ready = None
@@ -244,18 +256,21 @@ class Launch(Record):
 
     def _set_in_place(self, values: Mapping[int, Any]) -> None:
         """Set parameters of a launch on arrays that change."""
-        if self.adjoint:
-            raise LaunchError(
-                f"kernel '{self.kernel.name}': an adjoint on wp.arrays is not recorded", hint="wp.Tape runs it"
-            )
         for u, value in values.items():
             arrays.check_value(self.kernel, u, value)
         numbers = all(self.kernel.signature[u].is_value for u in values)
         for u, value in values.items():
             self._values[u] = value
         self._is_in_place, self._replay = True, None
-        if self._command is None or not numbers or not self._command.change(values):
+        command = self._command
+        if not (isinstance(command, arrays.ArrayLaunch) and numbers and command.change(values)):
             self._command = None
+
+    def _set_gradient_in_place(self, index: int, value: Any) -> None:
+        """Set the gradient that an adjoint on arrays that change writes to; None for that of the array."""
+        self._refuse_gradient(index, value)
+        self._asked[index] = value
+        self._is_in_place, self._command, self._replay = True, None, None
 
     def _checked(self, values: Mapping[int, Any]) -> dict[int, Any]:
         """The values of some parameters by part, if all of them fit."""
@@ -274,7 +289,8 @@ class Launch(Record):
         arguments.raise_faults(kernel.name, faults)
         return parts
 
-    def _set_adjoint(self, index: int, value: Any) -> None:
+    def _refuse_gradient(self, index: int, value: Any) -> None:
+        """Raise what `set_param_at_index` raises where there is no such gradient."""
         param = self.kernel.signature[index]
         if not self.adjoint:
             raise LaunchError(
@@ -285,9 +301,13 @@ class Launch(Record):
         if value is not None and value is not False and not has_gradient(self.kernel, index):
             raise KernelTypeError(f"kernel '{self.kernel.name}', parameter '{param.name}' is {param.type!r}, which has "
                                   "no gradient")  # fmt: skip
+
+    def _set_adjoint(self, index: int, value: Any) -> None:
+        self._refuse_gradient(index, value)
         if index in self._outputs:
             if value is True:
-                raise LaunchError(f"kernel '{self.kernel.name}': the cotangent of output '{param.name}' is an array")
+                name = self.kernel.signature[index].name
+                raise LaunchError(f"kernel '{self.kernel.name}': the cotangent of output '{name}' is an array")
             self._cotangents = {**(self._cotangents or {}), index: value}
             return
         wanted = {} if self._wanted is None else dict(self._wanted)
@@ -319,7 +339,7 @@ class Launch(Record):
                     raise
             if not listeners.idle:
                 return submit(command if listeners.capture is None else copy.copy(command))
-            self._replay = command.replayer()
+            self._replay = command.replayer() if isinstance(command, arrays.ArrayLaunch) else command.run
             return self._replay()
         if self._ready is None:
             try:
@@ -329,11 +349,12 @@ class Launch(Record):
                 raise
         return self._ready() if stream is None else self._ready.on_stream(stream)
 
-    def _prepare_in_place(self) -> arrays.ArrayLaunch:
+    def _prepare_in_place(self) -> Command:
         self._require_all()
         assert self._dim is not None
-        command = arrays.ArrayLaunch(self.kernel, self._dim, self._values, None, self.block_dim)
-        command.program = self._program
+        launch = arrays.ArrayLaunch(self.kernel, self._dim, self._values, None, self.block_dim)
+        launch.program = self._program
+        command: Command = adjoint_of(launch, self._asked) if self.adjoint else launch
         command.prepare()
         self._command = command
         return command
@@ -395,11 +416,9 @@ def record(
 ) -> Launch:
     """The record of a launch, all of whose arguments are checked now."""
     if holds_arrays(inputs) or (outputs is not None and holds_arrays(outputs)):
+        in_place = Launch(kernel, adjoint, block_dim=arrays.read_block_dim(block_dim, kernel.name))
         if adjoint:
-            raise LaunchError(
-                f"kernel '{kernel.name}': an adjoint on wp.arrays is not recorded", hint="wp.Tape runs it"
-            )
-        in_place = Launch(kernel, block_dim=arrays.read_block_dim(block_dim, kernel.name))
+            in_place._asked = asked_gradients(kernel, inputs, adj_inputs, adj_outputs)
         in_place._is_in_place, in_place._dim = True, geometry.read_dim(dim, kernel.name)
         in_place._values = list(arrays.matched_values(kernel, inputs, outputs))
         in_place._prepare_in_place()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import importlib.util
 import os
@@ -15,12 +16,14 @@ import jwarp._native as _native
 from jwarp import caches
 from jwarp.backend.cpu.target import host_target, llvm_version
 from jwarp.backend.cuda import nvrtc
-from jwarp.config import config
+from jwarp.config import Settings, config
 from jwarp.store import Store
 
 PACKAGES = ("jwarp", "jax", "jaxlib", "numpy", "llvmlite", "ml_dtypes", "scipy")
 # What jwarp runs without, and what each is for.
 OPTIONAL = {"flatbuffers": "jax.export needs it to write files"}
+# Variables of the environment that change what runs, by how they begin.
+VARIABLES = ("JWARP_", "JAX_", "XLA_", "CUDA_VISIBLE_DEVICES", "NPROC")
 # The widest instruction sets of the processor that make a difference, of which the first is shown.
 INSTRUCTION_SETS = ("avx512f", "avx2", "sve", "neon", "sse2")
 
@@ -29,6 +32,7 @@ def report() -> str:
     """The report of `python -m jwarp`, a section for each topic. Starts JAX's backends."""
     sections = {
         "Versions": _versions,
+        "Settings": _settings,
         "Devices": _devices,
         "Processor": _processor,
         "Compilers": _compilers,
@@ -39,6 +43,7 @@ def report() -> str:
 
 
 def _versions() -> Iterator[str]:
+    yield f"{'system':<12}{platform.platform()}"
     yield f"{'Python':<12}{platform.python_version()}, {sys.executable}"
     for name in PACKAGES:
         yield f"{name:<12}{importlib.metadata.version(name)}"
@@ -48,6 +53,19 @@ def _versions() -> Iterator[str]:
         else:
             yield f"{name:<12}{importlib.metadata.version(name)}"
     yield f"{'XLA FFI':<12}{'.'.join(map(str, _native.ffi_api_version()))} (of the headers that jwarp was built with)"
+
+
+def _settings() -> Iterator[str]:
+    """What is not as it is at first, of jwarp's settings and of what the environment says."""
+    usual = Settings(cache_dir=config.cache_dir)
+    for field in dataclasses.fields(usual):
+        value = getattr(config, field.name)
+        if value != getattr(usual, field.name):
+            yield f"{field.name:<12}{value}"
+    yield f"{'64 bits':<12}{'on' if jax.config.jax_enable_x64 else 'off'} (jax_enable_x64)"  # type: ignore[attr-defined]
+    for name, value in sorted(os.environ.items()):
+        if name.startswith(VARIABLES):
+            yield f"{name}={value}"
 
 
 def _devices() -> Iterator[str]:

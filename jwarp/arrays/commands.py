@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
@@ -27,29 +27,6 @@ class Call(Command):
 
     def run(self) -> None:
         self.function()
-
-
-class Computation(Call):
-    """A call of a function that changes arrays.
-
-    Attributes:
-        name: What it is called in errors.
-        changed: The arrays that it may change.
-        reads: The arrays whose content before it the way back needs.
-        back: Takes the gradients of what it left to those of what it found, in `grad` of the arrays, given the contents
-            of `reads`; None where it has no derivative.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        function: Callable[[], Any],
-        changed: Sequence[Any],
-        back: Callable[[Sequence[Any]], None] | None = None,
-        reads: Sequence[Any] = (),
-    ):
-        super().__init__(function)
-        self.name, self.changed, self.back, self.reads = name, tuple(changed), back, tuple(reads)
 
 
 class Recorder(Protocol):

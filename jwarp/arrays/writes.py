@@ -1,13 +1,14 @@
-"""Copies and fills, as commands."""
+"""Copies, fills and functions that change arrays, as commands."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from jwarp.arrays.commands import Command
+from jwarp.arrays.commands import Call, Command
 from jwarp.arrays.content import value_of
 from jwarp.arrays.making import check_writable
 from jwarp.arrays.memory import HostMemory
@@ -22,8 +23,13 @@ class Fill(Command):
         self.array, self.value = array, value
 
     def run(self) -> None:
-        check_writable(self.array.memory)
-        self.array.memory.write(self.array.layout, self.value)
+        memory = self.array.memory
+        check_writable(memory)
+        if type(memory) is HostMemory:
+            memory.begin_write()
+            self.array.host()[...] = self.value
+        else:
+            memory.write(self.array.layout, self.value)
 
 
 class Copy(Command):
@@ -37,10 +43,39 @@ class Copy(Command):
         source, layout = self.src.layout, self.dest.layout
         if source.full_shape != layout.full_shape or source.dtype != layout.dtype:
             source = source.seen_as(layout.element)
-        content = self.src.memory.read(source)
-        if self.src.memory is self.dest.memory and isinstance(self.src.memory, HostMemory):
+        memory = self.src.memory
+        content = self.src.host() if source is self.src.layout and type(memory) is HostMemory else memory.read(source)
+        if memory is self.dest.memory and isinstance(memory, HostMemory):
             content = content.copy()  # they may overlap
         self.dest.memory.write(layout, content)
+
+
+class Computation(Call):
+    """A call of a function that changes arrays.
+
+    Attributes:
+        name: What it is called in errors.
+        changed: The arrays that it may change.
+        reads: The arrays whose content before it the way back needs.
+        back: Takes the gradients of what it left to those of what it found, in `grad` of the arrays, given the contents
+            of `reads`; None where it has no derivative.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[[], Any],
+        changed: Sequence[Any],
+        back: Callable[[Sequence[Any]], None] | None = None,
+        reads: Sequence[Any] = (),
+    ):
+        super().__init__(function)
+        self.name, self.changed, self.back, self.reads = name, tuple(changed), back, tuple(reads)
+
+    def run(self) -> None:
+        for a in self.changed:
+            check_writable(a.memory)
+        self.function()
 
 
 def fill(target: Any, value: Any) -> Fill:

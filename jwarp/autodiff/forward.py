@@ -24,6 +24,7 @@ from jwarp.errors import NotDifferentiableError
 from jwarp.ir.attributes import ArrayNumber, Origin, ParamNumber, RecordField, RecordFields
 from jwarp.ir.attributes import Rule as RuleOfCall
 from jwarp.ir.builder import make_block, zero
+from jwarp.ir.contents import contents_of, native_arrays
 from jwarp.ir.nodes import (
     Block,
     For,
@@ -36,10 +37,8 @@ from jwarp.ir.nodes import (
     While,
     arrays_changed,
     blocks,
-    native_arrays,
     operands,
     renumbered,
-    used_values,
     walk,
     written_params,
 )
@@ -99,10 +98,11 @@ class _Forward(Rebuilder):
         self.tangents: dict[Value, Operand] = {}
         self.numbers: Marks = {}  # of threads
         self.written = frozenset(written_params(kernel))
-        self.used = used_values(kernel.body)
-        pushes = (n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "push")
+        contents = contents_of(kernel.body)
+        self.used = contents.used
+        pushes = (n for n in contents.ops if n.name == "push")
         self.pushes = {n.told(RecordFields).tape: n for n in pushes}
-        self.marks = {n.result for n in walk(kernel.body) if isinstance(n, Op) and n.name == "mark"}
+        self.marks = {n.result for n in contents.ops if n.name == "mark"}
 
     def tangent(self, x: Operand) -> Operand:
         return self.tangents.get(x, zero(x.type)) if isinstance(x, Value) else zero(x.type)

@@ -11,6 +11,7 @@ from jwarp.autodiff.custom_gradients import loaded_by_gradients
 from jwarp.autodiff.native_calls import left_as_found, made_again
 from jwarp.ir.attributes import ArrayNumber, NativeCall, Origin, ParamNumber, RecordField, RecordFields
 from jwarp.ir.builder import make_block, zero
+from jwarp.ir.contents import contents_of, native_arrays
 from jwarp.ir.nodes import (
     Block,
     Const,
@@ -23,9 +24,7 @@ from jwarp.ir.nodes import (
     Value,
     While,
     arrays_changed,
-    native_arrays,
     results,
-    used_values,
     walk,
     walk_node,
 )
@@ -68,8 +67,7 @@ class ForwardSweep(Rebuilder):
         self.tapes = itertools.count()
         self.tape_of: dict[int, int] = {}  # by id of a loop: the tape that it filled last
         self.trips_of: dict[int, Value] = {}  # by id of a while loop: stands for its number of trips
-        ops = [n for n in walk(kernel.body) if isinstance(n, Op)]
-        self.used = used_values(kernel.body)
+        ops, self.used = contents_of(kernel.body).ops, contents_of(kernel.body).used
         self.left = left_as_found(kernel)
         # An atomic operation whose result is used reads, too.
         self.loaded = (

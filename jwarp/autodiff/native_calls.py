@@ -11,6 +11,7 @@ from jwarp.frontend.syntax.snippets import named_in
 from jwarp.ir.attributes import NativeCall, NativeParam, Origin
 from jwarp.ir.builder import Builder, zero
 from jwarp.ir.clone import Cloner
+from jwarp.ir.contents import contents_of
 from jwarp.ir.native import BY_SCALARS, element_of, parts_of
 from jwarp.ir.nodes import (
     Block,
@@ -37,7 +38,7 @@ def for_derivatives(kernel: Kernel, *, reverse: bool) -> Kernel:
     Raises:
         NotDifferentiableError: nothing is, or what the code leaves in memory cannot be had again.
     """
-    calls = [n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_native]
+    calls = [n for n in contents_of(kernel.body).ops if n.row.is_native]
     if not calls:
         return kernel
     for node in calls:

@@ -35,7 +35,7 @@ Rules = tuple[Directions | None, ...]
 def rules_of(node: Op) -> Rules | None:
     """The rules of a pure operation, for each argument; None where it has no derivative."""
     if node.name in DERIVATIVES:
-        return tuple(map(_both, DERIVATIVES[node.name]))
+        return _OF_SCALARS[node.name]
     row = _TILE_RULES.get(node.name)
     return row(node) if callable(row) else row
 
@@ -95,6 +95,9 @@ def _has_none(node: Op) -> bool:
 
 def _both(rule: Rule) -> Directions | None:
     return None if rule is None else Directions(rule, rule)
+
+
+_OF_SCALARS: dict[str, Rules] = {name: tuple(map(_both, rules)) for name, rules in DERIVATIVES.items()}
 
 
 # -- shapes

@@ -15,6 +15,7 @@ from jwarp.analysis.affine import Extents
 from jwarp.bind import compat
 from jwarp.bind.devices import may_have_gpu
 from jwarp.bind.primitive import LAUNCHES, Shapes, bind, core_extents, launch_primitive
+from jwarp.collector import no_collection
 from jwarp.errors import NotDifferentiableError
 from jwarp.launching.batch import Batch, Mask
 from jwarp.launching.derive import derive, in_known_order, refuse_order, rounding_as, switched_off
@@ -177,6 +178,7 @@ for _primitive in DERIVATIVES:
 # From a launch to its tangent
 
 
+@no_collection()
 def _launch_jvp(
     primals: Sequence[Any],
     tangents: Sequence[Any],
@@ -389,6 +391,7 @@ for _primitive in DERIVATIVES:
     compat.ad.primitive_jvps[_primitive] = _derivative_jvp
 
 
+@no_collection()
 def _transpose(
     cotangents: Sequence[Any],
     *operands: Any,

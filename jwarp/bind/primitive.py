@@ -16,6 +16,7 @@ from jwarp.bind.devices import architectures
 from jwarp.bind.register import CUDA_DEBUG_TARGET, CUDA_TARGET, TARGET
 from jwarp.bind.symbolic import lower_variables, refuse_other_scopes
 from jwarp.caches import MAX_SHAPES, PerOwner
+from jwarp.collector import no_collection
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching.batch import Batch
@@ -240,6 +241,7 @@ for _primitive in LAUNCHES:
 # Lowering
 
 
+@no_collection()
 def _lower_cpu(
     ctx: Any,
     *operands: Any,

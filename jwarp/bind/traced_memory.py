@@ -79,6 +79,8 @@ class TracedMemory(Memory):
         for scope in reversed(_scopes):
             if self in scope.values:
                 return scope.values[self]
+        if isinstance(self._value, compat.Tracer) and compat.is_not_tracing():
+            raise self.leaked()
         return self._value
 
     @value.setter
@@ -98,6 +100,13 @@ class TracedMemory(Memory):
         if self.written_at is None:
             self.written_at = place_of_caller()
         self._version += 1
+
+    def leaked(self) -> LaunchError:
+        """The error where it is used after the function has ended that JAX traced."""
+        return LaunchError(
+            f"{self.made_at} stands for a value of a function that JAX traced, and is used after that has ended",
+            hint="return wp.to_jax(a) from the function, and make an array of what comes back",
+        )
 
     @property
     def made_at(self) -> str:

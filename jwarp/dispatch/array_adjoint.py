@@ -9,8 +9,9 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, submit
+from jwarp.arrays.making import check_writable
 from jwarp.dispatch.array_reversal import way_back
-from jwarp.dispatch.arrays import ArrayLaunch, matched_values, read_block_dim
+from jwarp.dispatch.arrays import ArrayLaunch, read_block_dim
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.frontend.kernel_base import Kernel
 from jwarp.launching import geometry, grouping
@@ -18,8 +19,13 @@ from jwarp.launching.derive import switched_off
 
 
 def will_change(arrays: Iterable[array]) -> None:
-    """Tell the memory of arrays that they are about to be written."""
+    """Tell the memory of arrays that they are about to be written.
+
+    Raises:
+        LaunchError: JAX traces a function.
+    """
     for memory in {id(a.memory): a.memory for a in arrays}.values():
+        check_writable(memory)
         if memory.is_watched:
             memory.will_write()
 
@@ -109,6 +115,15 @@ def read_adjoint(
     """The command that the arguments of an adjoint launch describe."""
     dims = geometry.read_dim(dim, kernel.name)
     launch = ArrayLaunch(kernel, dims, inputs, outputs, read_block_dim(block_dim, kernel.name))
+    return adjoint_of(launch, asked_gradients(kernel, inputs, adj_inputs, adj_outputs))
+
+
+def asked_gradients(kernel: Kernel, inputs: Any, adj_inputs: Any, adj_outputs: Any) -> list[Any]:
+    """The gradient that is given for each parameter as it is written, None for the array's own.
+
+    Raises:
+        LaunchError: they are no lists, or too long.
+    """
     count = len(inputs) if not isinstance(inputs, dict) else 0
     asked: list[Any] = [None] * len(kernel.signature)
     if isinstance(adj_inputs, dict) or isinstance(adj_outputs, dict):
@@ -124,6 +139,12 @@ def read_adjoint(
                     hint="there is one for each parameter, None for the array's own grad",
                 )
             asked[first + k] = own
+    return asked
+
+
+def adjoint_of(launch: ArrayLaunch, asked: Sequence[Any]) -> ArrayAdjoint:
+    """The adjoint of a launch, given a gradient, or None, for each parameter as it is written."""
+    kernel = launch.kernel
     parts = [
         leaf for argument, own in zip(kernel.signature, asked, strict=True) for leaf in _leaves(kernel, argument, own)
     ]
@@ -132,9 +153,14 @@ def read_adjoint(
 
 def _leaves(kernel: Kernel, argument: Any, own: Any) -> list[Any]:
     group = kernel.groups[kernel.signature.index(argument)]
+    if argument.is_value and isinstance(own, array):
+        raise KernelTypeError(
+            f"kernel '{kernel.name}', adjoint of '{argument.name}': a number has no gradient in an array",
+            hint="pass the number in an array of one element; wp.jax_kernel has gradients of numbers",
+        )
     if own is None or (argument.is_value and len(group) == 1):
         return [None] * len(group)
     return grouping.flatten(kernel.name, argument.name, argument.type, own)
 
 
-__all__ = ["ArrayAdjoint", "launch_adjoint", "matched_values", "read_adjoint", "will_change"]
+__all__ = ["ArrayAdjoint", "adjoint_of", "asked_gradients", "launch_adjoint", "will_change"]

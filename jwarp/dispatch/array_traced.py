@@ -13,7 +13,7 @@ from jwarp.bind import compat
 from jwarp.bind.calls import bind
 from jwarp.bind.prepare import prepare_arranged
 from jwarp.bind.rules import is_stopped
-from jwarp.bind.traced_memory import value_of
+from jwarp.bind.traced_memory import TracedMemory, value_of
 from jwarp.dispatch.aliases import identical, refuse_unordered
 from jwarp.errors import LaunchError
 from jwarp.frontend.kernel_base import Kernel
@@ -54,7 +54,21 @@ def run_traced(
     if not made.launch.results and not program.lasts:
         return
     operands = [jax.lax.stop_gradient(x) for x in made.operands] if is_stopped(kernel) else made.operands
-    found = bind(operands, made.launch, made.zeros, differentiable=True, side_effect=program.lasts)
+    try:
+        found = bind(operands, made.launch, made.zeros, differentiable=True, side_effect=program.lasts)
+    except jax.errors.UnexpectedTracerError as error:
+        raise _of_another_function(kernel, program, of) from error
     for p, value in zip(made.launch.results, found, strict=True):
         if p in of:
             of[p].memory.write(of[p].layout, value)
+
+
+def _of_another_function(kernel: Kernel, program: Program, of: dict[int, array]) -> LaunchError:
+    """The error where a value belongs to a function whose trace has ended, with the arrays that it may be."""
+    now = compat.trace_state()
+    others = {p: a.memory for p, a in of.items() if isinstance(a.memory, TracedMemory) and a.memory.trace != now}
+    named = ", ".join(f"'{program.params[p].name}' is {memory.made_at}" for p, memory in others.items())
+    return LaunchError(
+        f"kernel '{kernel.name}': an array stands for a value of another function, whose trace has ended: {named}",
+        hint="return wp.to_jax(a) from that function, and pass what comes back",
+    )

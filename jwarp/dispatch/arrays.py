@@ -12,6 +12,7 @@ import numpy as np
 
 from jwarp.arrays.array import array
 from jwarp.arrays.commands import Command, listeners, submit
+from jwarp.arrays.making import check_writable
 from jwarp.arrays.memory import HostMemory, Memory
 from jwarp.arrays.struct_array import StructArray
 from jwarp.bind.compat import is_not_tracing
@@ -218,7 +219,9 @@ class ArrayLaunch(Command):
         def replay() -> None:
             nonlocal native
             if not is_not_tracing():
-                self.ready()  # which refuses arrays of this computer's memory
+                for memory in memories:
+                    check_writable(memory)
+                self.ready()  # which refuses what is left
             if geometry:
                 self.renew()
                 native = self.native

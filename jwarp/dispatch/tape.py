@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays.array import array
-from jwarp.arrays.commands import Command, Computation
+from jwarp.arrays.commands import Command
 from jwarp.arrays.memory import HostMemory, Kept, place_of_caller
 from jwarp.arrays.overlap import overlap
-from jwarp.arrays.writes import Copy, Fill
+from jwarp.arrays.writes import Computation, Copy, Fill
 from jwarp.dispatch.array_adjoint import ArrayAdjoint, will_change
 from jwarp.dispatch.array_reversal import WayBack, way_back
 from jwarp.dispatch.arrays import ArrayLaunch

@@ -31,6 +31,7 @@ class Definition:
     params: tuple[nodes.Param, ...]
     outputs: tuple[int, ...]
     in_outs: tuple[int, ...] = ()
+    full: tuple[int, ...] = ()  # outputs of which every launch writes all elements
     options: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any, Never
 
 from jwarp.caches import PerOwner
 from jwarp.errors import CompileError, KernelTypeError, Span
-from jwarp.frontend.kernel_base import Kernel, Parameter
+from jwarp.frontend.kernel_base import Kernel, Parameter, handles_of
 from jwarp.types import (
     ArrayPattern,
     ArrayType,
@@ -34,7 +34,6 @@ from jwarp.types import (
     int32,
     is_open,
     of_components,
-    uint64,
     wanted_type,
 )
 from jwarp.types.composites import composite
@@ -86,7 +85,8 @@ class GenericKernel(Kernel):
 
     @functools.cached_property
     def handles(self) -> tuple[int, ...]:  # type: ignore[override]
-        return tuple(u for u, parameter in enumerate(self.signature) if parameter.type in (uint64, ANY))
+        any_type = (u for u, parameter in enumerate(self.signature) if parameter.type is ANY)
+        return tuple(sorted({*any_type, *handles_of(self.signature)}))
 
     @functools.cached_property
     def wanted(self) -> tuple[Any, ...]:
@@ -284,7 +284,7 @@ def _inferred(kernel: GenericKernel, seen: Sequence[Seen]) -> list[Any]:
     for u in order:
         wanted = kernel.wanted[u]
         if not is_open(wanted):
-            found[u] = seen[u].kind if getattr(seen[u].kind, "is_handle", False) else wanted
+            found[u] = seen[u].kind if getattr(seen[u].kind, "stands_for", None) is not None else wanted
         else:
             found[u] = _kind_of(wanted, seen[u], bound, elements)
             if found[u] is None or not fits(found[u], wanted, bound):

@@ -18,7 +18,7 @@ from jwarp.frontend.builtins import rows  # noqa: F401 defines them
 from jwarp.frontend.content import content_of
 from jwarp.frontend.context import UsesTiles
 from jwarp.frontend.generics import MAX_INSTANCES, GenericKernel
-from jwarp.frontend.kernel_base import Kernel, Parameter
+from jwarp.frontend.kernel_base import Kernel, Parameter, handles_of
 from jwarp.frontend.lowering.lower import Warned, lower_kernel_source, warn
 from jwarp.frontend.options import checked
 from jwarp.frontend.syntax.source import (
@@ -35,7 +35,7 @@ from jwarp.ir import nodes
 from jwarp.ir.serialize import from_entry, known, to_entry
 from jwarp.sources import sources
 from jwarp.store import Store, key_of
-from jwarp.types import Bound, StructType, as_type, is_empty, is_open, uint64, user_type, wanted_type
+from jwarp.types import Bound, StructType, as_type, is_empty, is_open, user_type, wanted_type
 
 # Sizes of a block that are tried where none is given, the usual one first.
 _BLOCK_SIZES = (256, 128, 64, 32, 512, 16, 8, 1024)
@@ -76,7 +76,7 @@ class PythonKernel(Kernel):
 
     @functools.cached_property
     def handles(self) -> tuple[int, ...]:  # type: ignore[override]
-        return tuple(u for u, parameter in enumerate(self.signature) if parameter.type is uint64)
+        return handles_of(self.signature)
 
     def with_handles(self, kinds: tuple[tuple[int, StructType], ...]) -> Kernel:
         return _HANDED.of(self).made(kinds, lambda: Handed(self, kinds))

@@ -14,7 +14,7 @@ from jwarp.errors import KernelTypeError, Span
 from jwarp.frontend.by_name import ByName
 from jwarp.frontend.options import option, settled
 from jwarp.ir import nodes
-from jwarp.types import AnyType, StructArrayType, StructType, has_arrays, leaves
+from jwarp.types import AnyType, StructArrayType, StructType, has_arrays, leaves, may_hold_handles, uint64
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,14 @@ class Parameter:
     def is_value(self) -> bool:
         """Whether it is a number, vector, matrix or struct of such, passed by value."""
         return not has_arrays(self.type)
+
+
+def handles_of(signature: Sequence[Parameter]) -> tuple[int, ...]:
+    """The parameters that are numbers which may name a grid, tree or mesh, or structs that may have such in them."""
+    kinds = [parameter.type for parameter in signature]
+    return tuple(
+        u for u, kind in enumerate(kinds) if kind is uint64 or (isinstance(kind, StructType) and may_hold_handles(kind))
+    )
 
 
 class Kernel(ByName):

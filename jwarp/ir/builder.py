@@ -53,7 +53,7 @@ class Builder:
         return any(known is nodes for known in self._open)
 
     def append(self, node: Node) -> None:
-        self.nodes.append(node)
+        self._open[-1].append(node)
 
     def extend(self, nodes: Iterable[Node]) -> None:
         self.nodes.extend(nodes)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from jwarp.ir.nodes import Block, For, If, Node, Op, Operand, Value, While
 
 
@@ -40,7 +38,7 @@ class Cloner:
             case Op():
                 args = self.operands(node.args)
                 result = None if node.result is None else self.fresh(node.result)
-                return dataclasses.replace(node, args=args, result=result)
+                return Op(node.name, args, node.attr, result, node.span)
             case If():
                 cond = self.operand(node.cond)
                 then, orelse = self.block(node.then), self.block(node.orelse)

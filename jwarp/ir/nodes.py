@@ -513,12 +513,6 @@ def is_plain(kernel: Kernel) -> bool:
     return not any(isinstance(n, Op) and n.row.for_derivatives for n in walk_all(kernel))
 
 
-def native_arrays(body: Block) -> frozenset[ArrayName]:
-    """The arrays that native code is given, which may do anything with their elements."""
-    calls = (n for n in walk(body) if isinstance(n, Op) and n.row.is_native)
-    return frozenset(array for call in calls for array in arrays_read(call))
-
-
 def has_native_code(body: Block) -> bool:
     """Whether native code is run."""
     return any(isinstance(n, Op) and n.row.is_native for n in walk(body))

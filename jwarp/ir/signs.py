@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from jwarp.ir.builder import zero
 from jwarp.ir.clone import Cloner
+from jwarp.ir.contents import contents_of
 from jwarp.ir.nodes import Block, Const, For, Kernel, Node, Op, Operand, Value, walk
 
 
@@ -46,9 +47,10 @@ class Signs:
     """Which integers of a body plainly are not negative."""
 
     def __init__(self, body: Block):
-        self.definitions = {n.result: n for n in walk(body) if isinstance(n, Op) and n.result is not None}
-        self.starts = {n.index: n.lo for n in walk(body) if isinstance(n, For) and n.step > 0}
-        self.ends = {n.index: n.hi for n in walk(body) if isinstance(n, For) and n.step > 0}
+        self.definitions = contents_of(body).definitions
+        upward = [n for n in walk(body) if isinstance(n, For) and n.step > 0]
+        self.starts = {n.index: n.lo for n in upward}
+        self.ends = {n.index: n.hi for n in upward}
         self.known: dict[Value, bool] = {}
 
     def settle(self, test: Op) -> bool:

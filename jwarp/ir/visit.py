@@ -13,6 +13,7 @@ is gone through in the order of the program.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable, Iterable, Sequence
 
 from jwarp.ir.builder import Builder, make_block
@@ -36,11 +37,18 @@ def with_blocks(node: Node, made: Sequence[Block]) -> Node:
             return node
 
 
+def with_args(node: Op, args: tuple[Operand, ...]) -> Op:
+    """The operation with other operands; the same object where they are those that it has."""
+    if all(map(operator.is_, args, node.args)) and len(args) == len(node.args):
+        return node
+    return Op(node.name, args, node.attr, node.result, node.span)
+
+
 def with_operands(node: Node, change: Callable[[Operand], Operand]) -> Node:
     """`node` with `change` done to what it reads itself, not to what its blocks read."""
     match node:
         case Op():
-            return dataclasses.replace(node, args=tuple(map(change, node.args)))
+            return with_args(node, tuple(map(change, node.args)))
         case If():
             return dataclasses.replace(node, cond=change(node.cond))
         case For():
@@ -189,4 +197,7 @@ class Rebuilder:
     def keep(self, node: Node) -> None:
         """Append the node itself, with the operands that are known and its blocks gone through."""
         read = with_operands(node, self.operand)
+        if isinstance(read, Op):
+            self.builder.append(read)
+            return
         self.builder.append(with_blocks(read, [self.block(block) for block in blocks(read)]))

@@ -76,7 +76,7 @@ def _kept(program: GeneratedProgram, variant: Variant) -> DerivedLaunch | NotDif
 @no_collection()
 def _derive(program: GeneratedProgram, variant: Variant, shelf: Shelf) -> DerivedLaunch:
     order = 2 if variant.along else 1
-    kernel = _WIDENED.of(program).made(order, lambda: widened(plain_atomics(program.differentiated), order))
+    kernel = _WIDENED.of(program).made(order, lambda: widened(plain_atomics(program.simplified), order))
     if kernel.gradients:
         refuse_without_results(kernel)
     if variant.along and kernel.gradients:

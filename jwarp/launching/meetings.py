@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -84,18 +85,17 @@ _MEETINGS: PerOwner[GeneratedProgram, bool, Collisions] = PerOwner(
 
 
 def meetings(program: GeneratedProgram, *, repeated: bool) -> Collisions:
-    """The arrays that threads of a program may store to at one element."""
+    """The arrays that threads of a program may store to at one element; without slots."""
 
     def found() -> Collisions:
-        met = collisions(program.simplified, repeated=repeated)
-        return Collisions(met.told, met.untold)
+        return dataclasses.replace(collisions(program.simplified, repeated=repeated), slots={})
 
     def write(met: Collisions) -> list[list[int]]:
-        return [sorted(met.told), sorted(met.untold)]
+        return [sorted(met.told), sorted(met.untold), sorted(met.agreed)]
 
     def read(content: list[list[int]]) -> Collisions:
-        told, untold = map(frozenset, content)
-        return Collisions(told, untold)
+        told, untold, agreed = map(frozenset, content)
+        return Collisions(told, untold, agreed)
 
     name = f"meetings {repeated}"
     return _MEETINGS.of(program).made(repeated, lambda: program.shelf.value(name, found, write, read))

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from jwarp.collector import no_collection
 from jwarp.config import Settings
 from jwarp.ir.nodes import Kernel, KnownKernel
 from jwarp.ir.serialize import from_entry, known, to_bytes, to_entry
@@ -48,9 +49,10 @@ class Shelf:
         self, name: str, make: Callable[[], T], write: Callable[[T], bytes | None], read: Callable[[bytes], T]
     ) -> T:
         """What `make` gives, from disk where it is there under this name. What `write` has no bytes for is not kept."""
-        if not self.origin:
-            return make()
-        return Store(self.folder).made(key_of("kept", self.origin, name), make, write, read)
+        with no_collection():
+            if not self.origin:
+                return make()
+            return Store(self.folder).made(key_of("kept", self.origin, name), make, write, read)
 
     def value(self, name: str, make: Callable[[], T], write: Callable[[T], Any], read: Callable[[Any], T]) -> T:
         """The same for what can be written as numbers, texts, None and lists of such, and be made of these."""
@@ -58,9 +60,15 @@ class Shelf:
 
     def kernel(self, name: str, make: Callable[[], Kernel]) -> Kernel:
         """The same for a kernel, whose body is read when it is looked at."""
-        if not self.origin:
-            return make()
-        return self.made(name, lambda: known(make()), to_entry, lambda entry: from_entry(entry, dict(self.files)))
+
+        def made() -> Kernel:
+            return known(make()) if self.origin else make()
+
+        return self.made(name, made, _written, lambda entry: from_entry(entry, dict(self.files)))
+
+
+def _written(kernel: Kernel) -> bytes | None:
+    return to_entry(known(kernel))
 
 
 NO_SHELF = Shelf()

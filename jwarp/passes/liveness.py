@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -90,8 +91,16 @@ class Sweep(Rewriter):
     def __init__(self, liveness: Liveness):
         self.liveness = liveness
 
-    def nodes(self, node: Node) -> Iterable[Node]:
-        return (self.node(node),) if self.liveness.keeps(node) else ()
+    def block(self, block: Block) -> Block:
+        liveness, values, made = self.liveness, self.liveness.values, list[Node]()
+        for node in block.nodes:
+            if isinstance(node, Op):  # most are
+                if node.result in values or liveness.lasts(node):
+                    made.append(self.op(node))
+            elif liveness.keeps(node):
+                made.append(self.node(node))
+        same = len(made) == len(block.nodes) and all(map(operator.is_, made, block.nodes))
+        return block if same else Block(tuple(made), block.yields)
 
     def branch(self, node: If) -> Node:
         kept = [k for k, r in enumerate(node.results) if r in self.liveness.values]
@@ -142,15 +151,29 @@ class _ByDefinition(Liveness):
         for op in lasting:
             self.reach(op)
             self.need(op.args)
-        while self.pending:
-            definition = self.definitions.get(self.pending.pop())
+        definitions, owners, values, kept, pending = (
+            self.definitions,
+            self.owners,
+            self.values,
+            self.kept,
+            self.pending,
+        )
+        while pending:
+            definition = definitions.get(pending.pop())
             if definition is None:
                 continue  # a parameter of the body
             node, k = definition
+            if isinstance(node, Op):  # most are
+                owner = owners.get(id(node))
+                if owner is not None and id(owner) not in kept:
+                    self.reach(owner)
+                for x in node.args:
+                    if isinstance(x, Value) and x not in values:
+                        values.add(x)
+                        pending.append(x)
+                continue
             self.reach(node)
-            if isinstance(node, Op):
-                self.need(node.args)
-            elif isinstance(node, If):
+            if isinstance(node, If):
                 self.need((node.then.yields[k], node.orelse.yields[k]))
             elif k >= 0:
                 self.need((node.init[k], node.body.yields[k]))

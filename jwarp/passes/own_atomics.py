@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 
 from jwarp.ir.clone import Cloner
-from jwarp.ir.nodes import Kernel, Node, Op, Value, used_values, walk
+from jwarp.ir.contents import contents_of
+from jwarp.ir.nodes import Kernel, Node, Op, Value
 
 
 def plain_atomics(kernel: Kernel) -> Kernel:
     """The kernel with loads and stores for them; the same one, if there are none."""
-    used = used_values(kernel.body)
-    ops = (n for n in walk(kernel.body) if isinstance(n, Op) and n.row.is_atomic and n.result in used)
+    contents = contents_of(kernel.body)
+    ops = (n for n in contents.accesses if n.row.is_atomic and n.result in contents.used)
     # What compares bit by bit has no such form.
     found = frozenset(n.result for n in ops if kernel.local(n.array) is not None and len(n.values) == 1)
     return dataclasses.replace(kernel, body=_Plain(found).block(kernel.body)) if found else kernel

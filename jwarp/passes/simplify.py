@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Collection, Iterable
 
+from jwarp.caches import Cache
 from jwarp.ir.attributes import ArrayName
 from jwarp.ir.builder import FALSE, TRUE, simplify_op
 from jwarp.ir.nodes import (
@@ -25,7 +26,7 @@ from jwarp.ir.nodes import (
     with_bodies,
 )
 from jwarp.ir.unchanged import unchanged
-from jwarp.ir.visit import Rebuilder
+from jwarp.ir.visit import Rebuilder, with_args
 from jwarp.passes.liveness import at, drop_unused, with_yields
 
 # Whether a block of a branch may run although the branch is not taken.
@@ -44,13 +45,31 @@ def simplify(kernel: Kernel, *, flatten: Flattened | None = None) -> Kernel:
     return with_bodies(kernel, lambda body: _simplified(body, flatten))
 
 
+# Bodies that nothing is left to do in, by their identity: one pass after another asks for them.
+_settled: Cache[tuple[int, Flattened | None], Block] = Cache("simplified bodies", 8)
+
+
 def _simplified(body: Block, flatten: Flattened | None) -> Block:
+    if _settled.get((id(body), flatten)) is body:
+        return body
     for _ in range(MAX_ROUNDS):
-        made = drop_unused(_Simplifier(flatten).block(body))
-        if made == body:
+        simplifier = _Simplifier(flatten)
+        made = drop_unused(simplifier.block(body))
+        same = made == body
+        # Each operation is looked at when all is known that comes before it. So only where branches or loops have
+        # become others is there something to find for a second look.
+        settled = same or (not simplifier.reshapes and _shape(made) == _shape(body))
+        body = body if same else made
+        if settled:
+            _settled.replace((id(body), flatten), body)
             break
-        body = made
     return body
+
+
+def _shape(block: Block) -> tuple:
+    """The branches and loops of a block, and how many values each of them has."""
+    inner = ((len(n.results), *map(_shape, blocks(n))) for n in block.nodes if not isinstance(n, Op))
+    return tuple(inner)
 
 
 class _Simplifier(Rebuilder):
@@ -67,6 +86,7 @@ class _Simplifier(Rebuilder):
         self.contents: dict[ArrayName, int] = {}
         self.numbers = itertools.count(1)
         self.changed: dict[int, frozenset[ArrayName]] = {}  # by control flow, by its identity
+        self.reshapes = False  # whether there are other branches and loops now, or loops that carry less
 
     def operand(self, x: Operand) -> Operand:
         while isinstance(x, Value) and x in self.known:
@@ -141,7 +161,7 @@ class _Simplifier(Rebuilder):
 
     def op(self, node: Op) -> None:
         args, row, result = self.operands(node.args), node.row, node.result
-        made = node if args == node.args else Op(node.name, args, node.attr, result, node.span)
+        made = with_args(node, args)
         if result is None or not row.is_shared:
             self.builder.append(made)
             return
@@ -164,6 +184,7 @@ class _Simplifier(Rebuilder):
     def branch(self, node: If) -> None:
         cond = self.operand(node.cond)
         if isinstance(cond, Const):
+            self.reshapes = True
             taken = node.then if cond.value else node.orelse
             self.nodes(taken)
             self.known.update(zip(node.results, self.operands(taken.yields), strict=True))
@@ -179,8 +200,10 @@ class _Simplifier(Rebuilder):
                 self.known[result] = cond
             else:
                 kept.append(k)
+        self.reshapes |= len(kept) < len(node.results)
         flat = self.flatten is not None and self.flatten(then) and self.flatten(orelse)
         if flat or not (then.nodes or orelse.nodes):
+            self.reshapes = True
             self.builder.extend([*then.nodes, *orelse.nodes])
             self.builder.span = node.span
             for k in kept:
@@ -214,10 +237,12 @@ class _Simplifier(Rebuilder):
         if isinstance(node, For):
             lo, hi = self.operand(node.lo), self.operand(node.hi)
             if isinstance(lo, Const) and isinstance(hi, Const) and not range(lo.value, hi.value, node.step):
+                self.reshapes = True
                 self.known.update(zip(node.results, self.operands(node.init), strict=True))
                 return
             node = dataclasses.replace(node, lo=lo, hi=hi)
         kept = self.constant_params(node)
+        is_less = len(kept) < len(node.params)
         self.forget_loads(changed)  # in later trips the loop's own stores come before its loads
         init, params, made = self.operands(at(node.init, kept)), at(node.params, kept), at(node.results, kept)
         if isinstance(node, For):
@@ -227,6 +252,8 @@ class _Simplifier(Rebuilder):
         else:
             cond, body = self.block(node.cond), with_yields(self.block(node.body), kept)
             node = dataclasses.replace(node, params=params, init=init, cond=cond, body=body, results=made)
+        # What is carried may be seen to be always the same only now.
+        self.reshapes |= is_less or bool(unchanged(node, self.operand))
         self.builder.append(node)
 
 

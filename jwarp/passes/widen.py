@@ -13,7 +13,7 @@ from jwarp.analysis.symmetry import Symmetry, depends_on_decompositions, symmetr
 from jwarp.ir.attributes import Separation
 from jwarp.ir.builder import make_block
 from jwarp.ir.nodes import Block, Const, For, If, Kernel, Op, Operand, Value, While
-from jwarp.ir.visit import Rebuilder
+from jwarp.ir.visit import Rebuilder, with_args
 from jwarp.passes.simplify import has_finite_slopes, simplify
 from jwarp.types import ScalarType, float64
 
@@ -100,7 +100,7 @@ class _Widener(Rebuilder):
         return x in self.found.of_vectors and (x in self.found.of_values or x.type is not float64)
 
     def left(self, node: Op) -> Op:
-        return dataclasses.replace(node, args=tuple(self.leaves(x) for x in node.args))
+        return with_args(node, tuple(self.leaves(x) for x in node.args))
 
     def leaves(self, x: Operand) -> Operand:
         return self.leaving.get(x, x) if isinstance(x, Value) else x

@@ -108,9 +108,7 @@ _MISSING: dict[str, dict[str, str]] = {
             "stream_from_paddle"
         ),
         "arrays of Omniverse's Fabric": "fabricarray fabricarrayarray indexedfabricarray indexedfabricarrayarray",
-        "surfaces from fields": "MarchingCubes",
         "types of arrays inside of kernels outside of them": "fixedarray",
-        "queries of trees and meshes by blocks outside kernels": "BvhQueryTiled MeshQueryAABBTiled",
         "textures (interpolate between the elements of an array)": "Texture",
         "addresses of memory": "address address_of handle",
         "functions that Warp's compiler calls by itself": "array_store store index indexref load view",

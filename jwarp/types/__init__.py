@@ -120,6 +120,7 @@ from jwarp.types.structs import has_arrays as has_arrays
 from jwarp.types.structs import is_empty as is_empty
 from jwarp.types.structs import leaves as leaves
 from jwarp.types.structs import listen as listen
+from jwarp.types.structs import may_hold_handles as may_hold_handles
 from jwarp.types.structs import struct as struct
 from jwarp.types.structs import unchecked as unchecked
 from jwarp.types.tiles import MAX_DIMS as MAX_DIMS

@@ -6,7 +6,7 @@ import itertools
 import weakref
 from typing import Any
 
-from jwarp.types.structs import Struct
+from jwarp.types.structs import Struct, may_hold_handles, unchecked, with_fields
 
 _numbers = itertools.count(1)
 
@@ -47,18 +47,44 @@ class Id:
 
 
 def arrays_of(value: Any) -> Any:
-    """The struct that a launch passes for a grid, tree or mesh or its id; None for any other value."""
+    """The struct that a launch passes for a grid, tree or mesh or its id; None for any other value.
+
+    For a struct with such in it, it is one of another type, which has their arrays in it.
+    """
     if isinstance(value, Id):
         value = value.owner
     if isinstance(value, Geometry):
         made = value.arrays
         object.__setattr__(made, "_seen", (weakref.ref(value), value.version))
         return made
-    return value if isinstance(value, Struct) and type(value).is_handle else None
+    if not isinstance(value, Struct):
+        return None
+    return value if type(value).is_handle or type(value).holds_handles else _with_arrays(value)
+
+
+def _with_arrays(value: Struct) -> Any:
+    """The struct with the arrays of the grids, trees and meshes in it; None if there are none."""
+    known = {name: arrays_of(getattr(value, name)) for name in may_hold_handles(type(value))}
+    found: dict[str, Any] = {name: part for name, part in known.items() if part is not None}
+    if not found:
+        return None
+    parts: dict[str, Any] = {name: type(part) for name, part in found.items()}
+    kind = with_fields(type(value), parts)
+    made = unchecked(kind, {name: found.get(name, getattr(value, name)) for name in kind.fields})
+    object.__setattr__(made, "_seen", (None, 0))  # each part knows what it is of
+    return made
 
 
 def renewed(value: Any) -> Any:
     """The struct of a grid, tree or mesh that has changed since the struct `value` was made of it; else None."""
+    if getattr(type(value), "holds_handles", False):
+        parts = {name: renewed(getattr(value, name)) for name in type(value).fields}
+        parts = {name: part for name, part in parts.items() if part is not None}
+        if not parts:
+            return None
+        made = value.replace(**parts)
+        object.__setattr__(made, "_seen", (None, 0))
+        return made
     owner, version = getattr(value, "_seen", (None, 0))
     known = None if owner is None else owner()
     return None if known is None or known.version == version else arrays_of(known)

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar, dataclass_transform, overload
 
+from jwarp.caches import cached
 from jwarp.errors import KernelTypeError
 from jwarp.types.arrays import AnyType, ArrayType, StructArrayType, StructType, Type, as_type, user_type
 from jwarp.types.composites import CompositeType
-from jwarp.types.scalars import ScalarType
+from jwarp.types.scalars import ScalarType, uint64
 from jwarp.types.tiles import MAX_DIMS
 
 # Called with every struct there is and is to come: JAX learns of them by it.
@@ -170,6 +171,36 @@ def struct(cls: type | None = None, **options: Any) -> Any:
     made = StructType(cls.__name__, (Struct,), {**kept, "fields": fields, "__slots__": tuple(fields)})
     made.__qualname__ = cls.__qualname__
     _known.append(made)
+    for listener in _listeners:
+        listener(made)
+    return made
+
+
+def may_hold_handles(kind: StructType) -> tuple[str, ...]:
+    """The fields of a struct that may be numbers which name a grid, tree or mesh, or have such in them."""
+    return tuple(
+        name
+        for name, field in kind.fields.items()
+        if field is uint64 or (isinstance(field, StructType) and may_hold_handles(field))
+    )
+
+
+def with_fields(kind: StructType, changes: Mapping[str, StructType]) -> StructType:
+    """The struct with other structs for some fields, which stands for it where functions are called."""
+    return _with_fields(kind, tuple(changes.items()))
+
+
+MAX_CHANGED = 256
+
+
+@cached(MAX_CHANGED)
+def _with_fields(kind: StructType, changes: tuple[tuple[str, StructType], ...]) -> StructType:
+    shown = ", ".join(f"{name}={part.__qualname__}" for name, part in changes)
+    kept = {k: v for k, v in vars(kind).items() if k not in kind.fields and k != "fields"}
+    slots = {"fields": {**kind.fields, **dict(changes)}, "__slots__": tuple(kind.fields)}
+    made = StructType(kind.__name__, (Struct,), {**kept, **slots})
+    made.__qualname__ = f"{kind.__qualname__}({shown})"
+    made.stands_for, made.holds_handles = kind, True
     for listener in _listeners:
         listener(made)
     return made

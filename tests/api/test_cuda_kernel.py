@@ -392,6 +392,8 @@ def test_definitions_that_do_not_fit():
     refused(wp.LaunchError, "outputs has 'z', which is no parameter; there are x, y", outputs=["z"])
     refused(wp.LaunchError, "has no outputs", outputs=[])
     refused(wp.LaunchError, "outputs must be a sequence", outputs=3)
+    refused(wp.LaunchError, "full_outputs: 'x' is no output that would start as zeros", full_outputs="x")
+    refused(wp.LaunchError, "full_outputs: 'y' is no output that would", full_outputs=["y"], in_out_argnames=["y"])
     refused(wp.KernelTypeError, "output 'x' is a float32, which is passed by value", params={"x": float}, outputs="x")
     refused(wp.LaunchError, "'-arch=sm_90' cannot be given: the architecture", options=["-arch=sm_90"])
     refused(wp.LaunchError, "'-dlto' cannot be given", options=["-dlto"])

@@ -11,6 +11,7 @@ import pytest
 
 import jwarp as wp
 from jwarp.backend.cpu.compile import lower_kernel
+from jwarp.backend.cpu.loading import emit
 from jwarp.config import config
 
 
@@ -137,7 +138,9 @@ def test_the_code_has_the_instructions_that_rows_name(launch):
     explained = wp.explain(launch)(*some_arguments())
     (found,) = explained.launches
     kernel = {"mixed": mixed, "relax": relax, "shifted": shifted}[found.kernel]
-    text = lower_kernel(kernel.ir(config.settings), config.settings).text(found.runs or "fast")
+    lowered = lower_kernel(kernel.ir(config.settings), config.settings)
+    generated = lowered.generate(found.runs or "fast", lowered.options)
+    text = "\n".join([generated.text, *(emit(load, lowered.options.target) for load in generated.units)])
     used = {how for row in explained.rows for how in row.how}
     assert ("gather" in used) == bool(re.search(r"call .*@llvm\.masked\.gather", text))
     assert ("scatter" in used) == bool(re.search(r"call void @llvm\.masked\.scatter", text))

@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import logging
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -93,7 +94,9 @@ def report(**environment):
 
 def test_the_report_tells_what_there_is(tmp_path):
     (tmp_path / "one.jwarp").write_bytes(b"x" * 2**20)
-    text = report(JWARP_CACHE_DIR=str(tmp_path))
+    text = report(JWARP_CACHE_DIR=str(tmp_path), JWARP_FAST_MATH="1", XLA_FLAGS="")
+    assert platform.platform() in text and "fast_math   True" in text and "bounds" not in text
+    assert f"JWARP_CACHE_DIR={tmp_path}" in text and "64 bits     off" in text
     for package in ("jwarp", "jax", "jaxlib", "numpy", "llvmlite"):
         assert importlib.metadata.version(package) in text
     assert f"LLVM {llvm.llvm_version_info[0]}" in text

@@ -238,3 +238,68 @@ def test_arrays_end_with_their_last_name():
                 wp.launch(scaled, 3, values)
     del x, values
     assert not any(known() for known in ended) and y.numpy().tolist() == [19] * 3
+
+
+@wp.kernel
+def weighed(x: wp.array[float], k: float, y: wp.array[float]):
+    i = wp.tid()
+    y[i] = k * x[i] * x[i]
+
+
+def test_records_of_adjoints():
+    """What is given is added to or read; elsewhere `grad` is. Replays, graphs and setters do it again."""
+    x, y = (wp.array([1.0, 2.0, 3.0], dtype=float, requires_grad=True) for _ in range(2))
+    own, g = wp.zeros(3, dtype=float), wp.array([1.0, 10.0, 100.0], dtype=float)
+    record = wp.launch(
+        weighed, 3, [x, 2.0], [y], adjoint=True, adj_inputs=[own, None], adj_outputs=[g], record_cmd=True
+    )
+    assert record.adjoint and not own.numpy().any() and "adjoint" in repr(record)
+    with wp.ScopedCapture() as capture:
+        record.launch()
+    for times, run in ((1, record.launch), (2, record.launch), (3, lambda: wp.capture_launch(capture.graph))):
+        run()
+        np.testing.assert_allclose(own.numpy(), times * np.array([4.0, 80.0, 1200.0]))
+        np.testing.assert_array_equal(g.numpy(), [1, 10, 100])
+    x.assign([3.0, 2.0, 1.0])
+    record.set_param_by_name("k", 1.0)
+    record.set_param_by_name("x", None, adjoint=True)
+    record.set_param_by_name("y", None, adjoint=True)
+    y.grad.fill_(1.0)
+    record.launch()
+    np.testing.assert_allclose(x.grad.numpy(), [6, 4, 2])
+    assert not y.grad.numpy().any()  # what was there before the launch has no gradient
+    with pytest.raises(wp.LaunchError, match="expected float32 and the shape"):
+        wp.launch(weighed, 3, [x, 2.0], [y], adjoint=True, adj_inputs=[wp.zeros(4), None], record_cmd=True)
+    with pytest.raises(wp.KernelTypeError, match="'k': a number has no gradient"):
+        wp.launch(weighed, 3, [x, 2.0], [y], adjoint=True, adj_inputs=[None, wp.zeros(1)])
+
+
+def test_training_loops_in_graphs():
+    """A tape with its way back and an optimiser's step, captured once and launched again and again."""
+    start = np.array([1.0, 2.0, 3.0], np.float32)
+
+    def trained(is_captured):
+        x, y = wp.array(start, dtype=float, requires_grad=True), wp.zeros(3, dtype=float, requires_grad=True)
+        tape, optimizer = wp.Tape(), wp.optim.SGD([x], lr=0.01)
+
+        def step():
+            with tape:
+                wp.launch(weighed, 3, [x, 2.0], [y])
+            tape.backward(grads={y: wp.ones(3, dtype=float)})
+            optimizer.step([x.grad])
+            tape.zero()
+            if not is_captured:
+                tape.reset()
+
+        if is_captured:
+            with wp.ScopedCapture() as capture:
+                step()
+        for _ in range(5):
+            wp.capture_launch(capture.graph) if is_captured else step()
+        return x.numpy()
+
+    np.testing.assert_array_equal(trained(True), trained(False))
+    expected = start.copy()
+    for _ in range(5):
+        expected -= 0.01 * 4.0 * expected
+    np.testing.assert_allclose(trained(True), expected, rtol=1e-5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -72,11 +74,11 @@ def test_launches_records_and_captures():
     for source, target in ((slice(2, 8), slice(0, 6)), (slice(0, 6), slice(2, 8)), (slice(1, 7), slice(2, 8))):
         expected = np.arange(8, dtype=np.float32)
         a = wp.array(expected, dtype=float)
-        record = wp.launch(moved, 6, [a[source], 0.5], [a[target]], record_cmd=True)
+        launch = functools.partial(wp.launch, moved, 6, [a[source], 0.5], [a[target]])
+        record = launch(record_cmd=True)
         with wp.ScopedCapture() as capture:
-            wp.launch(moved, 6, [a[source], 0.5], [a[target]])
-        runs = [lambda: wp.launch(moved, 6, [a[source], 0.5], [a[target]])] * 3
-        for run in (*runs, record.launch, lambda: wp.capture_launch(capture.graph)):  # noqa: B023
+            launch()
+        for run in (launch, launch, launch, record.launch, functools.partial(wp.capture_launch, capture.graph)):
             expected[target] = np.float32(0.5) * expected[source] * expected[source]
             run()
             np.testing.assert_array_equal(a.numpy(), expected)

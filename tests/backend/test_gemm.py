@@ -15,9 +15,9 @@ from fenced import Fenced
 from harness import TARGETS
 
 from jwarp.backend.cpu.gemm import Unit, emit
-from jwarp.backend.cpu.gemm_cache import unit_object
 from jwarp.backend.cpu.linker import new_linker
 from jwarp.backend.cpu.target import Target, host_target
+from jwarp.backend.cpu.units import unit_object
 from jwarp.errors import KernelTypeError
 from jwarp.ir.matmul import Request
 from jwarp.types import FLOATS, INTS, ScalarType, bfloat16, float16, float32, float64, int8, int16, int32, uint8

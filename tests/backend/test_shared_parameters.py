@@ -62,4 +62,5 @@ def test_remainders_that_are_zero_and_others(kernel, variant):
 def test_one_load_for_all_threads():
     made = CpuKernel(guarded.ir(), Settings(cache_dir=""))
     generated = made.generate("checked", made.options)
-    assert made.options.target.width == 1 or ("scalar load", "gather") in generated.ways.values()
+    ways = [(found[0], found[-1]) for found in generated.ways.values()]
+    assert made.options.target.width == 1 or ("scalar load", "gather") in ways

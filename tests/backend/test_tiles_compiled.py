@@ -189,7 +189,7 @@ def test_code_from_disk_knows_its_products(tmp_path):
     first, second = (CpuKernel(product(), settings).object_code("fast") for _ in range(2))
     if second[1] == "disk":  # not if sources were edited since
         assert first[0] == second[0]
-    assert first[0].startswith(b'[["float32","float32","float32",8,8,32,0,0,0]]\n')
+    assert first[0].startswith(b'[["product","float32","float32","float32",8,8,32,0,0,0]]\n')
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -13,7 +13,6 @@ from kernel_sources import Writer, load
 
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.compile import CpuKernel
-from jwarp.backend.cpu.rows import LANES, LONGEST_ROW
 from jwarp.config import Settings
 from jwarp.errors import KernelWarning
 from jwarp.ir.nodes import Op, walk
@@ -26,6 +25,8 @@ PATTERNS = {
     "vector store": r"call void @llvm\.masked\.store",
     "atomic": r"call .*@atomic\.",
 }
+# Functions of the runtime load so.
+OUTSIDE = {"row in registers", "loads from anywhere + transpose"}
 # Other targets have the body twice, once without masks.
 MASKED = [name for name, target in TARGETS.items() if target.masks and target.width > 1]
 
@@ -42,11 +43,10 @@ def test_each_instruction_is_noted_once(tmp_path, target, version):
         generated = made.generate(version, Options(TARGETS[target]))
         accesses = [n for n in walk(made.proofs.kernel.body) if isinstance(n, Op) and n.row.is_access]
         assert generated.ways.keys() == set(map(id, accesses)) and all(generated.ways.values())
-        noted = Counter(way for ways in generated.ways.values() for way in ways)
+        noted = Counter(way for ways in generated.ways.values() if not OUTSIDE & set(ways) for way in ways)
         noted_at_all += noted
         for way in ("vector load", "vector store"):
             noted[way] += noted["vector addition"]
-        noted["vector load"] += LONGEST_ROW // LANES * noted["row in registers"]
         noted["vector store"] += sum(cover is Cover.OWN for cover in made.proofs.covers)  # each writes zeros
         found = {way: len(re.findall(p, generated.text, re.MULTILINE)) for way, p in PATTERNS.items()}
         assert found == {way: noted[way] for way in PATTERNS}

@@ -230,6 +230,19 @@ def test_results_start_as_zeros_unless_every_element_is_stored(cover, n):
 
 
 @own_process
+@pytest.mark.parametrize("grid", [[3, 2], [0, 1]])
+def test_full_outputs_of_handwritten_kernels_are_not_filled(grid):
+    """Who writes them says so; where there is no block, nobody does."""
+    launch = make_launch([5], [(-1, 0, ZEROS, 0), (-1, 1, ZEROS, 0)])
+    plan = make_plan(1, [(ARRAY, 1, F32, STORED), (ARRAY, 1, F32, UNKNOWN)])
+    results = [np.full(7, np.nan, np.float32), np.full(7, np.nan, np.float32)]
+    site = xla().instantiate(attributes(launch, plan=plan, grid=np.array(grid, np.int64)))
+    site.execute(STREAMS[0], [], results)
+    full, other = results
+    assert np.isnan(full).all() == (0 not in grid) and not other.any()
+
+
+@own_process
 def test_in_out_results_are_copied_where_they_are_another_array():
     plan = make_plan(1, [(ARRAY, 1, F32, UNKNOWN)])
     site = xla().instantiate(attributes(make_launch([5], [(0, 0, IN_OUT, 0)]), plan=plan))

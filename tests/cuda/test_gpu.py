@@ -1,7 +1,7 @@
 """On a GPU: results, derivatives, batches, graphs, streams and threads, against the interpreter and the processor.
 
-`pytest -m gpu tests/cuda/test_gpu.py -s` runs all of it, and prints how fast some kernels are beside Warp, XLA and a
-copy of memory. Without a GPU nothing here runs.
+`python benchmarks/on_gpu.py` runs all of it, and writes a table of results with how fast some kernels are beside Warp,
+XLA and a copy of memory. Without a GPU nothing here runs.
 """
 
 import concurrent.futures

@@ -208,8 +208,6 @@ BODIES = {
     ),
     "untile of another width": ("s = wp.untile(«u»)", T, "the last dimension of the tile is 4, a block has 8", ""),
     "no such thread": ("s = wp.tile_from_thread(4, x, «8»)", T, "there is no thread 8 of 8", ""),
-    # later
-    "queries": ("s = «wp.tile_bvh_query_aabb»(n, x, x)", C, "not available yet", ""),
 }
 
 

@@ -15,12 +15,11 @@ from launch_format import IN_OUT, INPUT, ZEROS, make_launch
 
 from jwarp import _native
 from jwarp.backend.cpu.code import Options
-from jwarp.backend.cpu.compile import CpuKernel, entry_name
-from jwarp.backend.cpu.gemm_cache import unit_object
+from jwarp.backend.cpu.compile import CpuKernel, entry_name, optimized_code
 from jwarp.backend.cpu.linker import new_linker
 from jwarp.backend.cpu.target import Target, host_target, target_machine
+from jwarp.backend.cpu.units import Unit, unit_object
 from jwarp.config import Settings
-from jwarp.ir.matmul import Request
 from jwarp.ir.nodes import Kernel, written_params
 
 _HOST = host_target()
@@ -83,11 +82,12 @@ class Compiled:
         _native.register_kernel(self.fingerprint, self.made.plan, entries[0], entries[-1], self.made.failures)
 
     def _link(self, version: str, options: Options) -> int:
-        code = target_machine(options.target).emit_object(self.made.module(version, options))
+        generated = self.made.generate(version, options)
+        code = target_machine(options.target).emit_object(optimized_code(generated, options))
         name = entry_name(self.kernel)
         builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(name)
-        for request in self.made.requests:
-            builder.import_symbol(request.symbol, _unit(request, options.target))
+        for unit in generated.units:
+            builder.import_symbol(unit.symbol, _unit(unit, options.target))
         self.libraries.append(builder.link(self.linker, version))
         return self.libraries[-1][name]
 
@@ -133,12 +133,12 @@ def whole_launch(kernel: Kernel, dims: Sequence[int], zeros: Sequence[int] = ())
 
 
 @functools.cache
-def _unit(request: Request, target: Target) -> int:
-    """The address of the code of a product of matrices."""
-    builder = llvm.JITLibraryBuilder().add_object_img(unit_object(request, target)).add_current_process()
-    library = builder.export_symbol(request.symbol).link(_unit_linker(), f"unit{next(_serial)}")
+def _unit(unit: Unit, target: Target) -> int:
+    """The address of the code of a function of the runtime."""
+    builder = llvm.JITLibraryBuilder().add_object_img(unit_object(unit, target)).add_current_process()
+    library = builder.export_symbol(unit.symbol).link(_unit_linker(), f"unit{next(_serial)}")
     _units.append(library)
-    return library[request.symbol]
+    return library[unit.symbol]
 
 
 _units: list[Any] = []

@@ -64,6 +64,12 @@ def meeting(x: wp.array[float], y: wp.array[float]):
     y[i // 2] = x[i] * x[i]
 
 @wp.kernel
+def agreeing(x: wp.array[float], at: wp.array[int], y: wp.array[float]):
+    i = wp.tid()
+    for k in range(4):
+        y[at[i] + k] = x[at[i]] * y[at[i]]
+
+@wp.kernel
 def looped(x: wp.array[float], n: int, y: wp.array[float]):
     i = wp.tid()
     a = x[i * 100000]
@@ -76,7 +82,7 @@ def greatest(x: wp.array[float], y: wp.array[float]):
     i = wp.tid()
     wp.atomic_max(y, 0, x[i] * 3.0)
 """
-KERNELS = ("decomposed", "authored", "counted", "stencil", "meeting", "looped", "greatest")
+KERNELS = ("decomposed", "authored", "counted", "stencil", "meeting", "agreeing", "looped", "greatest")
 
 
 @pytest.fixture

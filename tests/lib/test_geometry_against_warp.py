@@ -152,3 +152,44 @@ def test_pairs_of_triangles(of_warp):
     np.testing.assert_array_equal(found, expected)
     assert 5 < expected[:100].sum() < 98
     assert 5 < expected[150:].sum() < 95
+
+
+@wp.kernel
+def in_order(
+    mesh: wp.uint64, tree: wp.uint64, grid: wp.uint64, x: wp.array(dtype=wp.vec3), found: wp.array3d(dtype=int)
+):
+    i = wp.tid()
+    reach = wp.vec3(0.5, 0.5, 0.5)
+    n = wp.int32(0)
+    for face in wp.mesh_query_aabb(mesh, x[i] - reach, x[i] + reach):
+        found[i, 0, n] = face + 1
+        n += 1
+    n = wp.int32(0)
+    for box in wp.bvh_query_aabb(tree, x[i] - reach, x[i] + reach):
+        found[i, 1, n] = box + 1
+        n += 1
+    n = wp.int32(0)
+    for point in wp.hash_grid_query(grid, x[i], 0.5):
+        found[i, 2, n] = point + 1
+        n += 1
+    found[i, 3, 0] = wp.mesh_query_point_no_sign(mesh, x[i], 10.0).face + 1
+
+
+def test_results_come_in_one_order_on_any_number_of_cores():
+    from jwarp import _native
+
+    where = points()
+    corners, faces = a_mesh()
+    found = []
+    try:
+        for threads in (1, 2, 5):
+            _native.set_thread_limit(threads, eager=threads > 1)
+            grid = wp.HashGrid(4, 4, 4)
+            grid.build(where, 0.5)
+            given = [wp.Mesh(corners, faces), wp.Bvh(where, where + np.float32(0.3)), grid, where]
+            found.append(np.asarray(wp.launch(in_order, COUNT, given, [(COUNT, 4, 400)])[0]))
+    finally:
+        _native.set_thread_limit(0)
+    assert all((found[0][:, k] > 0).any() for k in range(4))
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])

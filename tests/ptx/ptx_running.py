@@ -76,6 +76,7 @@ class PtxKernel:
         self.text = ptx_of(self.unit, architecture)
         self.machine = Machine(self.text, self.made.entry)
         self.heap_size = HEAP
+        self.printed: list[str] = []  # by the last launch
 
     def run(
         self,
@@ -109,7 +110,7 @@ class PtxKernel:
             memory.add(failure, "the note of failures")
         share = 1 if self.kernel.block_dim else self.block
         grid = blocks or max(1, -(-int(words[0]) // share))
-        self.machine.launch(memory, words.tobytes(), (grid,), (self.block,), self.shared, order, counts)
+        self.printed = self.machine.launch(memory, words.tobytes(), (grid,), (self.block,), self.shared, order, counts)
         if failure is not None and failure[0] != 2**64 - 1:
             thread, site = divmod(int(failure[0]), 1 << SITE_BITS)
             raise RuntimeError(f"thread {thread}: {self.made.failure_texts[site - 1]}")

@@ -169,6 +169,36 @@ def scaled(x: wp.array2d[float], k: float, n: int, y: wp.array2d[float], total: 
     wp.atomic_add(total, 1, 1.0)
 
 
+@wp.kernel
+def turned(
+    m: wp.array[wp.mat33], q: wp.array[wp.vec4d], h: wp.array[wp.types.vector(6, wp.float16)], n: int,
+    y: wp.array[wp.mat33], z: wp.array[wp.vec4d], s: wp.array[wp.types.vector(6, wp.float16)], part: wp.array[wp.vec3],
+):  # fmt: skip
+    i = wp.tid()
+    y[i] = m[i] * m[n] + wp.transpose(m[i])
+    z[i] = q[i] * wp.float64(n)
+    s[i] = h[i] + h[i]
+    part[i] = wp.vec3(m[i][0, 0], m[i][1, 1], 0.0)
+    if i % 3 == 0:
+        part[i] = part[i] * 2.0
+        z[i] = z[i] + q[i]
+
+
+@pytest.mark.parametrize("count", [1, 31, 32, 70, 96])
+def test_elements_that_warps_move_together(count):
+    """Of all widths, in whole warps and in parts of one; elements of others, and what is read again, are as ever."""
+    kernel, rng = turned.ir(), np.random.default_rng(count)
+    made = PtxKernel(kernel, "narrow flat fast")
+    assert all(f"{name}_own[" in made.unit.text for name in ("m", "q", "h", "y", "s")), made.unit.text
+    assert "part_own" not in made.unit.text and "z_own" not in made.unit.text
+    args = [
+        np.int32(0) if not p.is_array else rng.normal(size=(count, *p.type.components)).astype(p.dtype.dtype)
+        for p in kernel.params
+    ]
+    for x, y in zip(made.run((count,), args), run(made.made.kernel, (count,), args), strict=True):
+        np.testing.assert_allclose(x.astype(float), y.astype(float), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("version", ["either", "narrow:0,3 either"])
 def test_batches(version):
     """Batch axes by strides: unbatched operands, and a sum that the whole batch shares."""
@@ -215,6 +245,46 @@ def test_atomic_sums_of_16_bits(architecture):
 
 
 @wp.kernel
+def extremes(
+    x: wp.array[float],
+    y: wp.array[wp.float64],
+    n: wp.array[wp.int64],
+    low: wp.array[float],
+    high: wp.array[float],
+    lower: wp.array[wp.float64],
+    higher: wp.array[wp.float64],
+    bits: wp.array[wp.int64],
+):
+    i = wp.tid()
+    wp.atomic_min(low, i % 16, x[i])
+    wp.atomic_max(high, i % 16, x[i])
+    wp.atomic_min(lower, i % 16, y[i])
+    wp.atomic_max(higher, i % 16, y[i])
+    wp.atomic_and(bits, 0, n[i])
+    wp.atomic_or(bits, 1, n[i])
+    wp.atomic_max(bits, 2, n[i])
+
+
+def test_extrema_of_floats_are_instructions():
+    """NaN wins, whatever its sign, and -0 is below 0: also where memory held them before."""
+    kernel, rng = extremes.ir(), np.random.default_rng(4)
+    made = PtxKernel(kernel, "flat fast")
+    assert "cas" not in made.text and "max.s32" in made.text and "min.u64" in made.text
+    special = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e-40, -1e-40, 1.5, -1.5, 3.0, -2.0]
+    args = []
+    for k, p in enumerate(kernel.params):
+        count = 160 if k < 3 else 16
+        drawn = rng.integers(-99, 99, count) if p.dtype.is_int else rng.choice(special if k > 2 else special[4:], count)
+        args.append(np.asarray(drawn).astype(p.dtype.dtype))
+    for a in args[:2]:
+        a[16 * rng.integers(0, 9, 4) + [0, 1, 2, 3]] = [0.0, -0.0, np.nan, -np.nan]
+    for order in ORDERS:
+        for x, y in zip(made.run((160,), args, order), run(kernel, (160,), args), strict=True):
+            same = (x == y) & (np.signbit(x) == np.signbit(y)) | (x != x) & (y != y)
+            assert same.all(), (x, y)
+
+
+@wp.kernel
 def flags(x: wp.array[wp.int8], seen: wp.array[wp.int8], n: wp.array[int]):
     i = wp.tid()
     if seen[i] == wp.int8(0):
@@ -244,6 +314,30 @@ def test_the_first_failed_check_is_noted():
     x[[170, 33, 90]] = -1.0
     with pytest.raises(RuntimeError, match=r"thread 33: .*assert"):
         made.run((200,), [x, np.zeros(200, np.float32), *[np.zeros(200, np.int32)] * len(program.shadowed)], -1)
+
+
+@wp.kernel
+def told(x: wp.array[float], m: wp.array[wp.types.matrix((6, 6), float)]):
+    i = wp.tid()
+    wp.printf('100%% of "%d" is %.2f\n', i, x[i])
+    if i == 1:
+        print(x[i])
+    if i == 7:
+        print(m[0])
+
+
+@wp.kernel
+def briefly(x: wp.array[float]):
+    i = wp.tid()
+    wp.printf('100%% of "%d" is %.2f\n', i, x[i])
+
+
+def test_lines_are_printed_and_too_long_ones_refused():
+    made = PtxKernel(briefly.ir(), "flat fast")
+    made.run((2,), [np.array([0.5, 2.0], np.float32)])
+    assert made.printed == ['100% of "0" is 0.50\n', '100% of "1" is 2.00\n']
+    with pytest.raises(wp.CompileError, match=r"(?s)`told`: a line of 36 values .* prints 32 at most.*print\(m\[0\]\)"):
+        CudaKernel(told.ir(), PLAIN).unit("flat fast", 64)
 
 
 # ---- tiles

@@ -8,6 +8,7 @@ from ptx_running import PtxHandwritten, PtxKernel
 from tile_programs import product, softmax
 
 import jwarp as wp
+from jwarp.autodiff.reverse import vjp
 from jwarp.backend.interpreter.machine import run
 from jwarp.types import float16, float32
 
@@ -25,6 +26,19 @@ def total(x: A, sums: A):
 def moved(x: A, y: A):
     i = wp.tid()
     y[i] = x[i + 1]
+
+
+@wp.kernel
+def doubled(x: wp.array[wp.vec3], y: wp.array[wp.vec3]):
+    i = wp.tid()
+    y[i] = x[i] + x[i]
+
+
+@wp.kernel
+def iterated(x: A, n: int, y: A):
+    i = wp.tid()
+    for _ in range(n):
+        y[i] = wp.sin(y[i]) * x[i]
 
 
 def numbers(*shape):
@@ -45,6 +59,11 @@ SAXPY = saxpy.ir(), "flat checked", (100,), lambda: [2.0, numbers(60), numbers(6
 FAST = saxpy.ir(), "flat fast", (100,), lambda: [2.0, numbers(100), numbers(100)]
 TOTAL = total.ir(), "flat fast", (100,), lambda: [numbers(100), np.zeros(1)]
 
+STAGED = doubled.ir(), "narrow flat fast", (70,), lambda: [numbers(70, 3), numbers(70, 3)]
+TAPED = vjp(iterated.ir(), [0], [2]).kernel
+HEAP = TAPED, "flat checked", (5,), lambda: [np.int32(70) if p.type is wp.int32 else numbers(5) for p in TAPED.params]
+
+TAKEN = "__syncwarp();\n#pragma unroll\n  for (int k = 0; k < n; ++k) own[k]"
 REDUCED = "if (lane_number() == 0) scratch[warp_number()] = value;\n    __syncthreads();\n    // Each"
 LANES = "const int lanes = lane_count<NT>();\n  const unsigned mask = lane_mask(lanes);\n  value = first"
 WAITED = "  if constexpr (NEWEST == 0) ptx::copy_wait_all();"
@@ -80,6 +99,10 @@ MUTANTS = {
         "bounds"),
     "what is written is read as constant": (FAST, {"= y[i0]": "= jw_read(&y[i0])"}, "constant"),
     "a sum is no atomic": (TOTAL, {"jw_atomic_add((T*)first, total)": "*(volatile T*)first += total"}, "wrong"),
+    "a warp does not wait for its elements": (STAGED, replaced(TAKEN, "__syncwarp();", ""), "race"),
+    "elements are stored one too far": (STAGED, replaced("start = to + (unsigned", "to +", "to + 1 +"), "bounds"),
+    "records have too little room": (HEAP, {"if (count < room)": "if (count <= room)"}, "bounds"),
+    "records are not given back": (HEAP, {"if (data != nullptr) free(data);": ""}, "heap"),
     "lanes are left out of a sum": (TOTAL, replaced(FLUSHED, "16", "8"), "wrong"),
 }  # fmt: skip
 

@@ -19,7 +19,9 @@ BOUNDS = {
     "saxpy, vmap of 8": (16, 42),
     "stencil of 7 points": (20, 57),
     "stencil of 7 points, adjoint": (34, 225),
-    "polar step of mat33, adjoint": (108, 200),
+    "polar step of mat33": (72, 175),
+    "polar step of mat33, adjoint": (108, 305),
+    "vec3 added": (36, 125),
 }
 
 
@@ -29,5 +31,9 @@ def test_counts(name):
     bytes_, instructions = BOUNDS[name]
     assert sum(counts.bytes.values()) / counts.threads <= bytes_
     assert counts.per_thread <= instructions
+    # What lies together is moved together, without waiting for banks.
+    moved = counts.sectors["load"] + counts.sectors["store"]
+    assert moved <= 1.05 * bytes_ / 32 * counts.threads
+    assert sum(counts.passes.values()) <= sum(counts.least.values())
     # Threads gather for the elements that they have, and only sums that all have in common take an atomic for a warp.
     assert counts.accesses["atomic"] <= counts.threads / 32

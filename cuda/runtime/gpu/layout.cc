@@ -26,8 +26,11 @@ GpuLayout::GpuLayout(const Plan& plan, const Launch& launch, const Buffers& buff
     : Layout(plan, launch, buffers) {
   if (std::find(own_grid.begin(), own_grid.end(), 0) != own_grid.end()) threads = 0;
   if (own_grid.size() == kOwnAxes) {
-    // A grid of the user's need not have all the threads of the launch.
-    for (Operand& operand : operands) operand.needs_zeros = operand.binding.role == Role::kZeros;
+    // A grid of the user's need not have all the threads of the launch; its kernel may store all elements even so.
+    for (size_t p = 0; p < operands.size(); ++p) {
+      const bool stored = threads > 0 && plan.parameters[p].cover == Cover::kStored;
+      operands[p].needs_zeros = operands[p].binding.role == Role::kZeros && !stored;
+    }
   }
   std::vector<Axis> axes;
   if (threads > 0) axes = merged_axes();

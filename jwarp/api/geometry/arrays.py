@@ -85,3 +85,17 @@ def read_groups(where: str, groups: Any, count: int) -> jax.Array:
 def known_number(value: Any) -> float | None:
     """A number as Python has it, None where JAX traces it."""
     return None if isinstance(value, jax.core.Tracer) else float(value)
+
+
+def order_of(*keys: np.ndarray) -> np.ndarray:
+    """The order of what has these keys, arrays of int32, the first of which counts most; of equal ones, as they are.
+
+    NumPy sorts 16 bits at a time, several times as fast as XLA sorts.
+    """
+    order = np.arange(len(keys[0]), dtype=np.int32)
+    for key in reversed(keys):
+        bits = key.view(np.uint32) ^ np.uint32(1 << 31 if len(key) and key.min() < 0 else 0)
+        for part in (bits.astype(np.uint16), (bits >> np.uint32(16)).astype(np.uint16)):
+            if part.any():
+                order = order[np.argsort(part[order], kind="stable")]
+    return order

@@ -10,6 +10,7 @@ import jax
 import jax.export
 
 from jwarp.types import Geometry
+from jwarp.types.handles import Id
 
 
 def register(kind: type[Geometry], leaves: Sequence[str], static: Sequence[str]) -> None:
@@ -42,3 +43,7 @@ def register(kind: type[Geometry], leaves: Sequence[str], static: Sequence[str])
     jax.export.register_pytree_node_serialization(
         kind, serialized_name=f"jwarp.{kind.__name__}", serialize_auxdata=written, deserialize_auxdata=read
     )
+
+
+# The id of an object is what the object is: structs with ids in them go through transformations of JAX, too.
+jax.tree_util.register_pytree_node(Id, lambda id: ((id.owner,), None), lambda about, owner: Id(*owner))

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jwarp.api.geometry.arrays import is_here, order_of
 from jwarp.api.launch import launch
 from jwarp.lib.geometry.builders import places_on_curve
 from jwarp.lib.geometry.wide import WIDTH
@@ -33,12 +34,21 @@ def leaves_of(count: int, size: int) -> int:
     return leaves
 
 
-@functools.partial(jax.jit, static_argnums=2)
 def built(boxes: jax.Array, groups: jax.Array, size: int) -> Tree:
     """The tree of boxes, an array (n, 6) of lower and upper corners, in order of their groups, if there are any.
 
     They are put in order of their middles on a curve that fills space, and the order is cut into leaves.
     """
+    if not (is_here(boxes) and is_here(groups)):
+        return _built(boxes, groups, size)
+    own = np.asarray(groups)
+    order = order_of(*([own] if len(own) else []), np.asarray(_places(boxes)))
+    return refitted(boxes, jnp.asarray(order), jnp.asarray(own[order] if len(own) else own), size)
+
+
+@jax.jit
+def _places(boxes: jax.Array) -> jax.Array:
+    """Where the middles of boxes are on the curve."""
     count = boxes.shape[0]
     boxes = jax.lax.stop_gradient(boxes)
     middles = 0.5 * (boxes[:, :3] + boxes[:, 3:])
@@ -49,7 +59,13 @@ def built(boxes: jax.Array, groups: jax.Array, size: int) -> Tree:
     scale = jnp.where(longest > 0.0, 1024.0 / jnp.where(longest > 0.0, longest, 1.0), 0.0)
     low, scale = jnp.where(jnp.isfinite(low), low, 0.0), jnp.full(3, scale, np.float32)
     (places,) = launch(places_on_curve, count, [boxes, low, scale], [count])
-    numbers = jnp.arange(count, dtype=np.int32)
+    return places
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _built(boxes: jax.Array, groups: jax.Array, size: int) -> Tree:
+    places = _places(boxes)
+    numbers = jnp.arange(boxes.shape[0], dtype=np.int32)
     if groups.shape[0]:
         groups, _, items = jax.lax.sort((groups, places, numbers), num_keys=2, is_stable=True)
     else:

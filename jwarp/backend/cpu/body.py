@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jwarp.analysis.lone_loops import lone_loops
@@ -21,23 +21,19 @@ from jwarp.types import ScalarType, bool_
 
 @dataclass(frozen=True)
 class Made:
-    """A function in the code: its name, the type of its results together, and whether it takes a mask.
-
-    `used` are the instructions that it makes accesses with.
-    """
+    """A function in the code: its name, the type of its results together, and whether it takes a mask."""
 
     name: str
     type: str
     takes_mask: bool
-    used: tuple[str, ...] = ()
 
 
 @dataclass
 class Functions:
-    """The functions of one module, by what they are for: None where there is none; and the results of calls."""
+    """The functions of one module, by number and which arguments are uniform; and the results of calls."""
 
     begin: Callable[[Body, Kernel], Body]  # what writes a body of its own, given the one that calls
-    made: dict[Hashable, Made | None] = field(default_factory=dict)
+    made: dict[tuple[int, tuple[bool, ...]], Made] = field(default_factory=dict)
     results: dict[Operand, tuple[str, Made]] = field(default_factory=dict)
 
 

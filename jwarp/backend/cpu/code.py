@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,6 +94,8 @@ class Code:
         self.declarations: set[str] = set()
         self.texts: dict[bytes, str] = {}
         self.functions: dict[str, str] = {}  # others that this one calls, by name
+        self.units: dict[Hashable, None] = {}  # and those that are made for many kernels, by what they are for
+        self.in_line: dict[Hashable, None] = {}  # those of them that are taken in line
         self.block = ""  # the label of the block that the body's next line belongs to
         self._count = 0
         self._writers: dict[tuple[int, bool], Instructions] = {}

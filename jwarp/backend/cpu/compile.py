@@ -17,25 +17,24 @@ from jwarp.analysis.thread_order import keeps_order
 from jwarp.backend.compiled_base import PROGRAM_FORMAT, VERSIONS, AnalysedKernel
 from jwarp.backend.cpu.code import Options
 from jwarp.backend.cpu.entry import Generated, generate
-from jwarp.backend.cpu.gemm_cache import addresses, requests_from_bytes, requests_to_bytes
 from jwarp.backend.cpu.linker import link
+from jwarp.backend.cpu.loading import emit
 from jwarp.backend.cpu.optimize import optimized_module
 from jwarp.backend.cpu.target import host_target, target_machine
+from jwarp.backend.cpu.units import Unit, addresses, from_line, to_line
 from jwarp.backend.events import CompileEvent, announce
 from jwarp.backend.generator import identity
 from jwarp.backend.library import expansion
 from jwarp.caches import MAX_KERNELS, Cache
 from jwarp.collector import no_collection
 from jwarp.config import CODE_SETTINGS, Settings, config
-from jwarp.ir.matmul import Request
-from jwarp.ir.nodes import Kernel, Op, Order, failure_texts, rounds_as_written, walk
+from jwarp.ir.nodes import Kernel, Order, failure_texts, rounds_as_written
 from jwarp.ir.serialize import from_bytes
 from jwarp.passes.expand import expand
 from jwarp.passes.native_code import refuse_native_code, settled
 from jwarp.passes.simplify import is_cheap, simplify
 from jwarp.store import key_of
 from jwarp.tiling.to_scalars import lower_tiles
-from jwarp.tiling.whole import request_of
 
 LOCAL_PASSES = ("sroa",)
 UNROLLING_PASSES = ("loop_rotate", "loop_unroll")
@@ -74,18 +73,17 @@ class CpuKernel(AnalysedKernel):
             known = dict(zip(VERSIONS, _native.known_versions(self.fingerprint), strict=True))
             if not known[version]:
                 content, source = self.object_code(version)
-                requests, _, code = content.partition(b"\n")
-                products = requests_from_bytes(requests)
-                units = addresses(products, self.kernel.name, self._store)
-                address = link(code, entry_name(self.kernel), units)
+                line, _, code = content.partition(b"\n")
+                units = from_line(line)
+                address = link(code, entry_name(self.kernel), addresses(units, self.kernel.name, self._store))
                 fast, checked = (address if v == version else 0 for v in VERSIONS)
                 _native.register_kernel(self.fingerprint, self.plan.tobytes(), fast, checked, self.failures)
                 seconds = time.perf_counter() - start
                 event = CompileEvent(self.kernel.name, self.kernel.variant, "cpu", seconds, source, len(code))
-                made = _made.keep(key, _Made(event, products))
+                made = _made.keep(key, _Made(event, units))
             else:  # says of them, too, that they are there
                 made = _made[key]
-                addresses(made.products, self.kernel.name, self._store)
+                addresses(made.units, self.kernel.name, self._store)
         first = dataclasses.replace(made.event, kernel=self.kernel.name)
         again = dataclasses.replace(first, seconds=time.perf_counter() - start, source="memory")
         announce(again if known[version] else first)
@@ -93,24 +91,19 @@ class CpuKernel(AnalysedKernel):
 
     @no_collection()
     def object_code(self, version: str) -> tuple[bytes, str]:
-        """The object code of one version after a line with the products that it calls, and where it came from."""
+        """The object code of one version after a line with the units that it calls, and where it came from."""
         # The code trusts what launches check, so it belongs to one summary.
         parts = ("code", identity() or "", self.fingerprint, version, repr(self.bounds), repr(self.options))
         key = key_of(*parts, self.summary.to_bytes())
         content = self._store.load(key)
         if content is not None:
             return content, "disk"
-        code = target_machine(self.options.target).emit_object(self.module(version))
-        content = requests_to_bytes(self.requests) + code
+        made = self.generate(version, self.options)
+        content = to_line(made.units) + target_machine(self.options.target).emit_object(
+            optimized_code(made, self.options)
+        )
         self._store.save(key, content)
         return content, "compiled"
-
-    @property
-    def requests(self) -> tuple[Request, ...]:
-        """The products of matrices that the code calls."""
-        kernel = self.proofs.kernel
-        products = [n for n in walk(kernel.body) if isinstance(n, Op) and n.name == "tile_matmul"]
-        return tuple(dict.fromkeys(request_of(kernel, n) for n in products))
 
     def text(self, version: str = "fast", options: Options | None = None) -> str:
         """The LLVM assembly of one version, before LLVM's own passes."""
@@ -126,11 +119,7 @@ class CpuKernel(AnalysedKernel):
     def module(self, version: str = "fast", options: Options | None = None) -> llvm.ModuleRef:
         """The verified and optimised LLVM module of one version."""
         options = options or self.options
-        text = self.text(version, options)
-        # Elements of local arrays with constant indices become values.
-        first = LOCAL_PASSES if " = alloca " in text else ()
-        # Where sums may be made in any order, a few trips at once are worth three percent and some milliseconds.
-        return optimized_module(text, options.target, (*first, *(UNROLLING_PASSES if options.fast_math else ())))
+        return optimized_code(self.generate(version, options), options)
 
     @functools.cached_property
     def ordered(self) -> bool:
@@ -147,6 +136,16 @@ class CpuKernel(AnalysedKernel):
         return Options(target, contract=not exact, fast_math=self.settings.fast_math and not exact)
 
 
+def optimized_code(made: Generated, options: Options) -> llvm.ModuleRef:
+    """The verified and optimised LLVM module of what was generated."""
+    # Elements of local arrays with constant indices become values.
+    passes: tuple[str, ...] = LOCAL_PASSES if " = alloca " in made.text else ()
+    if options.fast_math:  # where sums may be made in any order, a few trips at once are worth three percent
+        passes += UNROLLING_PASSES
+    in_line = [emit(load, options.target, is_near=True) for load in made.in_line]
+    return optimized_module(made.text, options.target, passes, in_line)
+
+
 def entry_name(kernel: Kernel) -> str:
     """The symbol of a kernel's entry; ASCII whatever the kernel is called."""
     safe = "".join(c if c.isascii() and c.isalnum() else "_" for c in kernel.name)
@@ -159,10 +158,10 @@ _FOR_LIFE = "kernels compiled in this process"
 
 @dataclasses.dataclass(frozen=True)
 class _Made:
-    """How the code of a version came into the process, and the products that it calls."""
+    """How the code of a version came into the process, and the units that it calls."""
 
     event: CompileEvent
-    products: tuple[Request, ...]
+    units: tuple[Unit, ...]
 
 
 _made: Cache[tuple[str, str], _Made] = Cache("compiled versions", _FOR_LIFE)  # by fingerprint and version

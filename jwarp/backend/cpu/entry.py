@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jwarp.analysis.ranges import Proofs, components_fit
 from jwarp.backend.cpu.body import Functions
@@ -26,12 +27,15 @@ class Generated:
     """One version of a kernel as LLVM assembly.
 
     For the ids of its accesses, `ways` holds the instructions that make them, most used first, and
-    `trusted` has those that are not tested.
+    `trusted` has those that are not tested. `units` are the functions of the runtime that it
+    calls, and `in_line` those that it has a form of in line.
     """
 
     text: str
     ways: Mapping[int, tuple[str, ...]]
     trusted: frozenset[int]
+    units: tuple[Any, ...]
+    in_line: tuple[Any, ...]
 
 
 def generate(
@@ -77,7 +81,13 @@ def generate(
             "",
         ]
     )
-    return Generated(text, {node: tuple(ways) for node, ways in emitter.ways.items()}, trusted)
+    return Generated(
+        text,
+        {node: tuple(ways) for node, ways in emitter.ways.items()},
+        trusted,
+        tuple(code.units),
+        tuple(code.in_line),
+    )
 
 
 def _trusted(proofs: Proofs, checked: bool, bounds: bool) -> frozenset[int]:

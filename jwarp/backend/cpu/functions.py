@@ -7,14 +7,13 @@ outside takes in a product of its own.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from jwarp.backend.cpu.body import Body, Made
 from jwarp.backend.cpu.code import BODY, ENTRY, Code
 from jwarp.backend.cpu.memory import Memory
 from jwarp.backend.cpu.shapes import UNIFORM, VARYING, Shape, shapes_of_call
-from jwarp.ir.nodes import Block, Const, Function, Kernel, Op, Operand, Value
+from jwarp.ir.nodes import Function, Kernel, Op, Operand
 from jwarp.types import ScalarType, bool_
 
 
@@ -90,9 +89,7 @@ def _made(caller: Body, function: Function, number: int, uniform: tuple[bool, ..
     return _written(emitter, name, params, function.body.yields, takes_mask)
 
 
-def _written(
-    emitter: Body, name: str, params: Sequence[str], yields: Sequence[Operand], takes_mask: bool, facts: str = ""
-) -> Made:
+def _written(emitter: Body, name: str, params: Sequence[str], yields: Sequence[Operand], takes_mask: bool) -> Made:
     """Write down a function whose body has been emitted, with the results that it gives together."""
     code, shapes = emitter.code, [emitter.shape_of(y) for y in yields]
     types = [_type(emitter, y.type, s) for y, s in zip(yields, shapes, strict=True)]
@@ -101,69 +98,15 @@ def _written(
         result = code.define(f"insertvalue {type} {result}, {_passed(emitter, y, shape)}, {k}")
     name = "@" + "".join(c if c.isascii() and (c.isalnum() or c == ".") else "_" for c in name)
     entry, row, body = code.sections
-    head = f"define internal fastcc {type} {name}({', '.join(params)}) noinline nounwind{facts} {{"
+    head = f"define internal fastcc {type} {name}({', '.join(params)}) noinline nounwind {{"
     lines = [head, "entry:", *entry, *row, "  br label %body", *body, f"  ret {type} {result}", "}", ""]
     code.functions[name] = "\n".join(lines)
-    return Made(name, type, takes_mask, tuple(emitter.memory.used))
-
-
-# -- loads
-
-
-def loads(emitter: Body, accesses: Sequence[Op], write: Callable[[Any, list[Op]], bool]) -> bool:
-    """Write loads of components by a function, of which all of this kind are calls; whether `write` can.
-
-    A way of loading that takes much code is so written once for each array and kind of index.
-    """
-    first = accesses[0]
-    indices = list(dict.fromkeys(i for node in accesses for i in node.args if isinstance(i, Value)))
-    shapes = [emitter.shape_of(i) for i in indices]
-    places = tuple(tuple(x if isinstance(x, Const) else indices.index(x) for x in node.args) for node in accesses)
-    trusted = tuple(id(node) in emitter.trusted for node in accesses)
-    key = (first.array, places, tuple(zip((i.type for i in indices), shapes, strict=True)), trusted)
-    functions = emitter.functions
-    if key not in functions.made:
-        functions.made[key] = _loading(emitter, accesses, indices, shapes, write)
-    made = functions.made[key]
-    if made is None:
-        return False
-    passed = [_passed(emitter, i, s if s.is_varying else UNIFORM) for i, s in zip(indices, shapes, strict=True)]
-    text = _called(emitter, made, [f"ptr %p{first.array}", "ptr %symbols", *passed])
-    for k, node in enumerate(accesses):
-        assert node.result is not None
-        part = emitter.code.define(f"extractvalue {made.type} {text}, {k}")
-        emitter.bind(node.result, _taken(emitter, part, node.result.type, emitter.shapes[node.result]))
-    emitter.memory.used += made.used
-    return True
-
-
-def _loading(
-    caller: Body,
-    accesses: Sequence[Op],
-    indices: Sequence[Value],
-    shapes: Sequence[Shape],
-    write: Callable[[Any, list[Op]], bool],
-) -> Made | None:
-    """Write a function that loads; None where `write` cannot."""
-    kernel = dataclasses.replace(caller.proofs.kernel, locals=(), body=Block())
-    emitter = caller.functions.begin(caller, kernel)
-    emitter.shapes, emitter.trusted = caller.shapes, caller.trusted
-    code, array = emitter.code, accesses[0].array
-    params = [f"ptr noalias readonly %p{array}", "ptr noalias readonly %symbols"]
-    code.label("body")
-    for k, (index, shape) in enumerate(zip(indices, shapes, strict=True)):
-        params.append(f"{_type(emitter, index.type, shape)} %a{k}")
-        emitter.bind(index, f"%a{k}", shape, BODY if shape.is_varying else ENTRY)
-    emitter.mask = _taken(emitter, "%lanes", bool_, VARYING)
-    params.append(f"{code.vector('i8')} %lanes")
-    if not write(emitter, list(accesses)):
-        return None
-    results = [node.result for node in accesses if node.result is not None]
-    return _written(emitter, f"load.{len(caller.functions.made)}", params, results, True, " memory(read)")
+    return Made(name, type, takes_mask)
 
 
 def nested(outer: Code, kernel: Kernel, first_extent: dict[int, int]) -> tuple[Code, Memory]:
     """The code of another function of the module, and its memory."""
     code = Code(outer.options, shares=True)
     code.declarations, code.texts, code.functions = outer.declarations, outer.texts, outer.functions
+    code.units, code.in_line = outer.units, outer.in_line
     return code, Memory(code, kernel, first_extent)

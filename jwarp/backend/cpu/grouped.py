@@ -8,17 +8,18 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
-from jwarp.backend.cpu import atomics, elements, functions, rows
+from jwarp.backend.cpu import atomics, elements, rows
 from jwarp.backend.cpu.body import Body
 from jwarp.backend.cpu.code import BODY, ENTRY, Lanes, scalar_type
+from jwarp.backend.cpu.loading import Loading, declaration, near
 from jwarp.backend.cpu.memory import Element, counts_up
 from jwarp.backend.cpu.shapes import UNIFORM, Shape
-from jwarp.backend.cpu.strided import AnyElements, StridedElements, StridedNumbers, is_strided, is_transposed
+from jwarp.backend.cpu.strided import StridedElements, StridedNumbers, is_strided, is_transposed
 from jwarp.ir.nodes import Op, Operand, walk_all
 from jwarp.wire import Cover
 
-# In longer kernels, code for all ways takes LLVM several times as long: it is in functions.
-MAX_NODES = 1_500
+# In longer kernels, LLVM takes several times as long for loads that are in line.
+MAX_NODES = 200
 
 # Writes code and gives the texts of its results, if it has any.
 Way = Callable[[], list[str] | None]
@@ -30,13 +31,12 @@ class Accesses(Body):
     @property
     def ways_of_groups(self) -> tuple[Callable[[list[Op]], bool], ...]:
         """Ways to write accesses together, each of which says whether it has; the first one that may be is taken."""
-        least = (self.access_of_one, self.wide_access)
-        others = (self.short_row, self.loads_from_anywhere)
-        return (*least, *((self.by_function,) if self.is_long else others))
+        return self.access_of_one, self.wide_access, self.loads_by_unit
 
     @functools.cached_property
-    def is_long(self) -> bool:
-        return any(True for _ in itertools.islice(walk_all(self.proofs.kernel), MAX_NODES, None))
+    def is_short(self) -> bool:
+        """Whether the kernel is so short that it takes loads in line."""
+        return not any(True for _ in itertools.islice(walk_all(self.proofs.kernel), MAX_NODES, None))
 
     def element(self, node: Op, indices: tuple[Operand, ...], lane_by_lane: bool = False) -> Element:
         lanes = [self.lanes(i) for i in indices]
@@ -174,79 +174,63 @@ class Accesses(Body):
             self.bind(node.result, text)
         return True
 
-    def short_row(self, accesses: list[Op]) -> bool:
-        """Write loads of components, taken from registers where elements are in a short row; whether they may be."""
-        if not accesses or not self.is_in_row(accesses[0]):
-            return False
-        first, array = accesses[0], self.memory.arrays[accesses[0].array]
-        positions = [elements.component_of(node, array) for node in accesses]
-        trusted = all(id(node) in self.trusted for node in accesses)
-        indices = [self.lanes(i) for i in first.args[: array.dims]]
-        row = rows.ShortRow(self.code, self.memory, first.array, indices, trusted)
-        if None in positions or not row.is_possible:
-            return False
-        texts = self.two_ways(
-            row.fits(),
-            lambda: row.load([self.vector(i) for i in row.inner], [p for p in positions if p is not None]),
-            lambda: self.by_lane(accesses),
-            [self.code.vector(scalar_type(array.dtype))] * len(accesses),
-        )
-        for node, text in zip(accesses, texts, strict=True):
+    def loads_by_unit(self, accesses: list[Op]) -> bool:
+        """Write loads of components of elements in a row by a function of the runtime; whether they may be."""
+        texts = self.by_unit(accesses)
+        for node, text in zip(accesses, texts or (), strict=False):
             assert node.result is not None
             self.bind(node.result, text)
-        return True
+        return texts is not None
 
-    def loads_from_anywhere(self, accesses: list[Op]) -> bool:
-        """Write loads of components of elements, whole and shuffled; whether they may be."""
-        if len(accesses) < 2 or accesses[0].name != "load" or accesses[0].array in self.private.arrays:
-            return False
-        array = self.memory.arrays[accesses[0].array]
-        indices = [self.lanes(i) for i in accesses[0].args[: array.dims]]
-        if all(i.shape.is_uniform for i in indices) or not is_transposed(array, len(accesses), self.code):
-            return False
-        for node, text in zip(accesses, self.by_lane(accesses), strict=True):
-            assert node.result is not None
-            self.bind(node.result, text)
-        return True
-
-    def by_function(self, accesses: list[Op]) -> bool:
-        """Write loads in one of the ways that take much code, as a call; whether they may be."""
+    def by_unit(self, accesses: list[Op]) -> list[str] | None:
+        """Loads of components by a function of the runtime, each as a vector; None where they are few gathers."""
         if not accesses or accesses[0].name != "load" or accesses[0].array in self.private.arrays:
-            return False
-        if self.proofs.kernel.local(accesses[0].array) is not None:
-            return False  # such a function is given parameters of the kernel only
-        array = self.memory.arrays[accesses[0].array]
-        if not self.is_in_row(accesses[0]) and (
-            len(accesses) < 2 or not is_transposed(array, len(accesses), self.code)
-        ):
-            return False
-        if array.dtype.bits != 32 or all(self.shape_of(i).is_uniform for i in accesses[0].args[: array.dims]):
-            return False
-        return functions.loads(
-            self, accesses, lambda made, group: any(w(group) for w in (made.short_row, made.loads_from_anywhere))
+            return None
+        first, array = accesses[0], self.memory.arrays[accesses[0].array]
+        at = [p for p in (elements.component_of(node, array) for node in accesses) if p is not None]
+        by_row = self.is_in_row(first)
+        whole = len(accesses) > 1 and is_transposed(array, len(accesses), self.code)
+        indices = [self.lanes(i) for i in first.args[: array.dims]]
+        if len(at) < len(accesses) or not (by_row or whole) or all(i.shape.is_uniform for i in indices):
+            return None
+        trusted = all(id(node) in self.trusted for node in accesses)
+        axis = next(k for k, i in enumerate(indices) if not i.shape.is_uniform)
+        row, extents = self.memory.row(first.array, indices[:axis], trusted)
+        known = all(text.isdigit() for text in extents)
+        load = Loading(
+            self.code.width,
+            "float32" if array.dtype.is_float else "int32",
+            math.prod(array.components),
+            tuple(at),
+            tuple(i.type.name for i in indices[axis:]),
+            trusted,
+            by_row,
+            whole,
+            tuple(map(int, extents)) if known else (),
         )
+        return self.code_of_unit(load, [row, *([] if known else extents), *map(self.vector, indices[axis:])])
+
+    def code_of_unit(self, load: Loading, given: list[str]) -> list[str]:
+        """A call; what it gives for each position."""
+        code, name = self.code, load.symbol
+        if self.is_short and (in_line := near(load)):
+            code.in_line[load], name = None, in_line
+        if name == load.symbol or not load.is_short:
+            code.units[load] = None
+        code.declarations.add(declaration(load, name))
+        active = "-1" if self.mask is None else code.define(f"bitcast {code.vector('i1')} {self.mask} to i{code.width}")
+        passed = ", ".join(f"{type} {text}" for type, text in zip(load.params, [*given, active], strict=True))
+        called = code.define(f"call {load.result} @{name}({passed})")
+        self.memory.used += load.ways
+        return [code.define(f"extractvalue {load.result} {called}, {k}") for k in range(len(load.positions))]
 
     def by_lane(self, accesses: list[Op]) -> list[str]:
         """Loads of components of elements that may lie anywhere, each as a vector."""
-        first, array = accesses[0], self.memory.arrays[accesses[0].array]
-        positions = [elements.component_of(node, array) for node in accesses]
-
-        def gathered() -> list[str]:
+        texts = self.by_unit(accesses)
+        if texts is None:
             found = (self.element(node, node.args, lane_by_lane=True) for node in accesses)
             return [self.memory.load(element, self.mask) for element in found]
-
-        if None in positions or not is_transposed(array, len(accesses), self.code):
-            return gathered()
-        indices = [self.lanes(i) for i in first.args[: array.dims]]
-        trusted = all(id(node) in self.trusted for node in accesses)
-        loaded = AnyElements(self.code, self.memory, first.array, indices, trusted)
-        types = [self.code.vector(scalar_type(array.dtype))] * len(accesses)
-        return self.two_ways(
-            loaded.exist(),
-            lambda: loaded.load_active([p for p in positions if p is not None], self.mask),
-            gathered,
-            types,
-        )
+        return texts
 
     def is_in_row(self, node: Op) -> bool:
         """Whether a load may take its elements from a short row."""

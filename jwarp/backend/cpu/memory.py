@@ -67,6 +67,10 @@ class Memory:
             self._extents[index] = self.code.define(f"load i64, ptr {place}, align 8, !invariant.load !0", ENTRY)
         return self._extents[index]
 
+    def give_extents(self, texts: Sequence[str]) -> None:
+        """Use `texts` as the first launch symbols."""
+        self._extents.update(enumerate(texts))
+
     def extent(self, param: int, axis: int) -> str:
         local = self.kernel.local(param)
         if local is not None:
@@ -212,6 +216,26 @@ class Memory:
         return self.plus(
             self.code.instructions(element.level, element.shape.is_varying), element.offset, element.displacement
         )
+
+    def row(self, param: int, leading: Sequence[Lanes], trusted: bool) -> tuple[str, list[str]]:
+        """Where the elements are for the indices of the first axes, which all threads share, and the extents there.
+
+        The first one of these is 0 if an index is outside of its axis.
+        """
+        out = self.code.instructions(max((i.level for i in leading), default=ENTRY), False)
+        extents = [self.extent(param, axis) for axis in range(len(leading), self.arrays[param].dims)]
+        if not leading:
+            return f"%p{param}", extents
+        texts, inside = self.indices(leading, False), None
+        if not trusted:
+            texts, inside = self.wrapped(out, param, texts)
+        number = self.plus(out, *self.offset(out, param, texts))
+        for extent in (*extents, *map(str, self.arrays[param].components)):
+            number = out.binary("mul", "i64", number, extent)
+        kind = memory_type(self.arrays[param].dtype)
+        if inside is not None:
+            extents[0] = out.select(inside, "i64", extents[0], "0")
+        return out.emit(f"getelementptr {kind}, ptr %p{param}, i64 {number}"), extents
 
     def address(self, element: Element) -> str:
         """A pointer, or a vector of pointers."""

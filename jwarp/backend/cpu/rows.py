@@ -14,6 +14,8 @@ from jwarp.types import ArrayType, ScalarType, int32
 # Numbers of a row, and of a vector of such a processor.
 LONGEST_ROW = 64
 LANES = 16
+# Rows of fewer numbers take fewer instructions: of two vectors, one instruction takes any.
+LENGTHS = (2 * LANES, LONGEST_ROW)
 
 
 def has_tables(target: Target) -> bool:
@@ -30,20 +32,14 @@ def is_in_row(shapes: Sequence[Shape], types: Sequence[ScalarType], array: Array
 
 
 class ShortRow:
-    """Elements at `indices`, those of the axes from the first one on that is not the same for all threads.
+    """Elements of the first array of `memory`, a row of all of its axes, where it is short."""
 
-    Where code runs, a thread is active, so that the row of a `trusted` access is in its array.
-    """
-
-    def __init__(self, code: Code, memory: Memory, param: int, indices: Sequence[Lanes], trusted: bool):
-        self.code, self.memory, self.param, self.trusted = code, memory, param, trusted
-        self.array = memory.arrays[param]
-        first = next(axis for axis, i in enumerate(indices) if not i.shape.is_uniform)
-        self.leading, self.inner = list(indices[:first]), list(indices[first:])
-        self.extents = [memory.extent(param, axis) for axis in range(first, self.array.dims)]
-        self.size = math.prod(self.array.components)
-        self.length = str(self.size)
-        self.strides: list[str] = []  # of the inner axes, in numbers
+    def __init__(self, code: Code, memory: Memory, indices: Sequence[Lanes], trusted: bool):
+        self.code, self.memory, self.indices, self.trusted = code, memory, indices, trusted
+        self.array = memory.arrays[0]
+        self.extents = [memory.extent(0, axis) for axis in range(self.array.dims)]
+        self.length = str(math.prod(self.array.components))
+        self.strides: list[str] = []  # in numbers
         for extent in reversed(self.extents):
             self.strides.insert(0, self.length)
             self.length = self.product(self.length, extent)
@@ -53,33 +49,18 @@ class ShortRow:
             return str(int(x) * int(y))
         return y if x == "1" else x if y == "1" else self.code.define(f"mul i64 {x}, {y}", ENTRY)
 
-    @property
-    def is_possible(self) -> bool:
-        return not self.length.isdigit() or int(self.length) <= LONGEST_ROW
-
-    def fits(self) -> str:
-        """Whether there is such a row, and it is short enough."""
-        memory, code = self.memory, self.code
-        out = code.instructions(max((i.level for i in self.leading), default=ENTRY), False)
-        texts, inside = memory.indices(self.leading, False), None
-        if not self.trusted:
-            texts, inside = memory.wrapped(out, self.param, texts)
-        start, number = memory.offset(out, self.param, texts) if texts else ("0", 0)
-        self.start = memory.plus(out, start, number) if texts else "0"
+    def fits(self, numbers: int) -> str:
+        """Whether the row has no more numbers than these."""
         # No extent is longer than the product of all, unless one of them is 0: then no index is inside.
-        short = code.define(f"icmp ule i64 {self.length}, {LONGEST_ROW}", ENTRY)
-        return short if inside is None else code.define(f"and i1 {short}, {inside}")
+        return self.code.define(f"icmp ule i64 {self.length}, {numbers}")
 
-    def load(self, vectors: Sequence[str], positions: Sequence[int]) -> list[str]:
-        """The components at `positions`, each as a vector over the threads.
-
-        `vectors` are the inner indices, each as a vector of i32.
-        """
+    def load(self, positions: Sequence[int], numbers: int) -> list[str]:
+        """The components at `positions`, each as a vector over the threads, of a row of no more than `numbers`."""
         code, memory = self.code, self.memory
         memory.used.append("row in registers")
         out = code.instructions(BODY, True)
         total, inside = "", ""
-        for text, extent, stride in zip(vectors, self.extents, self.strides, strict=True):
+        for text, extent, stride in zip((i.text for i in self.indices), self.extents, self.strides, strict=True):
             if not self.trusted:
                 spread = self.spread(extent)
                 negative = out.compare("slt", "i32", text, out.spread("0", "i32"))
@@ -89,15 +70,14 @@ class ShortRow:
             if stride != "1":
                 text = out.binary("mul", "i32", text, self.spread(stride))
             total = out.binary("add", "i32", total, text) if total else text
-        tables = self.tables()
+        tables = self.tables(numbers)
         found = []
         for position in positions:
             at = out.binary("add", "i32", total, out.spread(str(position), "i32")) if position else total
-            low, high = (self.taken(at, tables[k], tables[k + 1]) for k in (0, 2))
-            upper = out.compare(
-                "ne", "i32", out.binary("and", "i32", at, out.spread("32", "i32")), out.spread("0", "i32")
-            )
-            value = out.select(upper, self.kind, high, low)
+            value, *others = (self.taken(at, *tables[k : k + 2]) for k in range(0, len(tables), 2))
+            for high in others:
+                bit = out.binary("and", "i32", at, out.spread(str(2 * LANES), "i32"))
+                value = out.select(out.compare("ne", "i32", bit, out.spread("0", "i32")), self.kind, high, value)
             found.append(out.select(inside, self.kind, value, "zeroinitializer") if inside else value)
         return found
 
@@ -111,17 +91,11 @@ class ShortRow:
             return f"splat (i32 {number})"
         return self.code.splat(self.code.define(f"trunc i64 {number} to i32", ENTRY), "i32", ENTRY)
 
-    def tables(self) -> list[str]:
+    def tables(self, numbers: int) -> list[str]:
         """The numbers of the row, in order, in vectors."""
         code, array, vectors = self.code, self.array, []
-        start = self.start
-        for extent in self.extents:
-            start = "0" if start == "0" else code.define(f"mul i64 {start}, {extent}")
-        if start != "0":
-            start = code.define(f"mul i64 {start}, {self.size}")
-        row = code.define(f"getelementptr {self.kind}, ptr %p{self.param}, i64 {start}")
-        for first in range(0, LONGEST_ROW, LANES):
-            place = code.define(f"getelementptr {self.kind}, ptr {row}, i64 {first}") if first else row
+        for first in range(0, numbers, LANES):
+            place = code.define(f"getelementptr {self.kind}, ptr %p0, i64 {first}") if first else "%p0"
             order = ", ".join(f"i32 {first + lane}" for lane in range(LANES))
             mask = code.define(f"icmp ult {code.vector('i32')} <{order}>, {self.spread(self.length)}")
             name, address = f"llvm.masked.load.v{LANES}{_short(self.kind)}.p0", f"align {array.dtype.bits // 8} {place}"

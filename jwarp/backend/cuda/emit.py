@@ -27,7 +27,7 @@ from jwarp.backend.cuda.texts import (
     used_once_nearby,
     zero,
 )
-from jwarp.errors import NO_SPAN
+from jwarp.errors import NO_SPAN, CompileError
 from jwarp.ir.attributes import Extent, NativeCall, RecordField, RecordFields
 from jwarp.ir.builder import TRUE
 from jwarp.ir.formats import Conversion, parse
@@ -54,6 +54,8 @@ from jwarp.types import bool_, uint64
 DONE = "done"
 # What the runtime has bits for; failures of further checks are noted without a text.
 MAX_SITE = 4095
+# Values that `printf` of CUDA takes.
+MOST_PRINTED = 32
 # Longer expressions get a name, so that lines stay readable.
 MAX_INLINE = 72
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -289,11 +291,15 @@ class BodyEmitter(Visitor):
         type = node.result.type
         element, inside = self.element(node)
         read = element
-        if node.array < len(self.kernel.params) and node.array not in self.written:
-            read = f"jw_read(&{element})"  # nothing changes it while the kernel runs
+        if self.is_constant(node):
+            read = f"jw_read(&{element})"
         if type is bool_:
             read = f"{read} != 0"
         self.found(node, read if inside is None else f"{inside} ? {read} : {zero(type)}")
+
+    def is_constant(self, node: Op) -> bool:
+        """Whether an element is in an array that nothing changes while the kernel runs."""
+        return node.array < len(self.kernel.params) and node.array not in self.written
 
     def store(self, node: Op) -> None:
         element, inside = self.element(node)
@@ -488,8 +494,15 @@ class BodyEmitter(Visitor):
             else:
                 format += f"%{part.options}{'ll' if part.letter in 'diuoxX' else ''}{part.letter}"
                 values.append(self.promoted(part, next(given)))
-        quoted = "".join(quoted(c) for c in format)
-        self.line(f'{self.guard(None, None)}printf("{quoted}"{"".join(f", {v}" for v in values)});')
+        if len(values) > MOST_PRINTED:
+            raise CompileError(
+                f"kernel `{self.kernel.name}`: a line of {len(values)} values was asked for, and CUDA prints "
+                f"{MOST_PRINTED} at most",
+                node.span,
+                "print some of them in another line",
+            )
+        text = "".join(map(quoted, format))
+        self.line(f'{self.guard(None, None)}printf("{text}"{"".join(f", {v}" for v in values)});')
 
     def promoted(self, conversion: Conversion, x: Operand) -> str:
         """An argument as C passes it to a function of any arguments."""

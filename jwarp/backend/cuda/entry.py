@@ -8,7 +8,7 @@ from collections.abc import Container, Sequence
 from jwarp.analysis.affine import ALWAYS, Affine, Condition, Symbol
 from jwarp.analysis.ranges import Proofs
 from jwarp.analysis.sums import sums_of
-from jwarp.backend.cuda import narrow
+from jwarp.backend.cuda import narrow, staged
 from jwarp.backend.cuda.copies import Copies, find_copies
 from jwarp.backend.cuda.emit import DONE, BodyEmitter
 from jwarp.backend.cuda.names import array_names
@@ -17,6 +17,7 @@ from jwarp.backend.cuda.native import NATIVE_HEADER, definitions
 from jwarp.backend.cuda.records import declarations, grows, texts_on_gpu
 from jwarp.backend.cuda.rules import C_TYPES, memory_type
 from jwarp.backend.cuda.shared import LEAST_ROOM, Shared, lay_out
+from jwarp.backend.cuda.staged import Staged
 from jwarp.backend.cuda.texts import constant_place
 from jwarp.backend.cuda.tiles import TileEmitter
 from jwarp.ir.nodes import For, Kernel, Op, has_native_code, walk, written_params
@@ -57,6 +58,7 @@ def generate(
         kinds = (_NarrowFlat, _Narrow)
     entry = kinds[not is_flat](proofs, name, bounds, block, failures, room)
     entry.alike = alike or frozenset()
+    entry.stage(access)
     bodies = [entry.body(v) for v in (("fast", "checked") if access == "either" else (access,))]
     if access == "either":
         holds = _condition(proofs.condition, entry)
@@ -123,6 +125,7 @@ class _Entry:
 
     thread = "place.thread"  # the thread's number in its batch element
     alike: frozenset[int] = frozenset()  # arrays that have an element for each thread of the launch
+    staged = Staged()
 
     def __init__(self, proofs: Proofs, name: str, bounds: bool, block: int, failures: Sequence[str], room: int):
         self.failures, self.room = failures, room
@@ -131,6 +134,9 @@ class _Entry:
         self.names = array_names(self.kernel)
         self.summed = sorted({place[0] for place in self.sums})
         self.total = {place: f"sum{k}" for k, place in enumerate(self.sums)}
+
+    def stage(self, version: str) -> None:
+        """Choose what the threads of a warp load and store together in this version."""
 
     def body(self, version: str) -> list[str]:
         """What a thread does, in a version of the kernel."""
@@ -298,7 +304,9 @@ class _Narrow(_Entry):
     thread = "at"
 
     def emitter(self, trusted: Container[int]) -> BodyEmitter:
-        return NarrowEmitter(self.kernel, trusted, self.failures, self.sums, alike=self.alike, thread=self.thread)
+        return NarrowEmitter(
+            self.kernel, trusted, self.failures, self.sums, alike=self.alike, thread=self.thread, staged=self.staged
+        )
 
     def steps(self) -> list[str]:
         return narrow.loop(self.block, in_step=bool(self.sums) or grows(self.kernel))
@@ -311,6 +319,22 @@ class _NarrowFlat(_Narrow, _Flat):
     """The same without a batch."""
 
     thread = "n"
+
+    def stage(self, version: str) -> None:
+        if version == "fast" and not texts_on_gpu(self.kernel):
+            self.staged = staged.staged_arrays(
+                self.kernel, trusted_accesses(self.proofs, version, self.bounds), self.block
+            )
+
+    def for_all(self) -> list[str]:
+        return [*super().for_all(), *staged.declaration(self.kernel, self.staged, self.block)]
+
+    def steps(self) -> list[str]:
+        *head, condition = super().steps()
+        return [*head, *(f"    {line}" for line in staged.before(self.kernel, self.staged, self.names)), condition]
+
+    def flushes_inside(self) -> list[str]:
+        return [*super().flushes_inside(), *staged.after(self.kernel, self.staged, self.names)]
 
     def coordinates(self) -> list[str]:
         return narrow.split(self.kernel.tid_dims, "n")

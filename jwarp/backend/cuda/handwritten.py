@@ -26,6 +26,7 @@ from jwarp.backend.cuda.nvrtc import (
     bundle,
     compile_unit,
     device_header,
+    device_headers,
     messages_of,
     require,
     toolchain,
@@ -40,6 +41,7 @@ from jwarp.frontend.cuda_kernel import Definition
 from jwarp.ir.nodes import Kernel, Param
 from jwarp.store import Store, key_of
 from jwarp.types import ArrayType
+from jwarp.wire import Cover
 
 PRELUDE, ARRAYS = "jwarp.cuh", "arrays.cuh"
 # Headers that an author may include, as "jwarp/block.cuh".
@@ -143,13 +145,14 @@ class Handwritten:
     @property
     def plan(self) -> np.ndarray:
         """What the native runtime has to know: nothing is proved of such a kernel, and nothing needs to be."""
-        return plan_numbers(self.kernel, weight=1)
+        covers = [Cover.STORED if p in self.definition.full else Cover.UNKNOWN for p in range(len(self.kernel.params))]
+        return plan_numbers(self.kernel, weight=1, covers=covers)
 
     def unit(self, block: int, *, changes_inputs: bool = False) -> Unit:
         """The text of the whole, and what it is compiled with; inputs are const unless `changes_inputs`."""
         given = self.definition
         # Those of the library include each other by their names alone.
-        names = {name: device_header(name) for name in (PRELUDE, *LIBRARY)}
+        names = device_headers((PRELUDE, *LIBRARY))
         names |= {f"jwarp/{name}": device_header(name) for name in LIBRARY}
         folders = (*given.folders, *cuda_headers())
         options = (*given.options, *(f"--include-path={folder}" for folder in folders))

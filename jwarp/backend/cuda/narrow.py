@@ -8,6 +8,7 @@ from collections.abc import Container, Sequence
 from jwarp.analysis.affine import Extents
 from jwarp.analysis.ownership import definitions_of
 from jwarp.backend.cuda.emit import BodyEmitter
+from jwarp.backend.cuda.staged import Staged, component_of
 from jwarp.ir.nodes import Const, Kernel, Op, Operand, Value
 from jwarp.types import ArrayType, int32
 
@@ -79,9 +80,25 @@ class NarrowEmitter(BodyEmitter):
         *,
         alike: Container[int],
         thread: str,
+        staged: Staged,
     ):
         super().__init__(kernel, trusted, failures, sums, f"((long long){thread})")
-        self.alike, self.thread_name, self.definitions = alike, thread, definitions_of(kernel.body)
+        self.alike, self.thread_name, self.staged = alike, thread, staged
+        self.definitions = definitions_of(kernel.body)
+
+    def element(self, node: Op) -> tuple[str, str | None]:
+        held = self.held(node)
+        return super().element(node) if held is None else (f"{self.names[node.array]}_own[{held}]", None)
+
+    def is_constant(self, node: Op) -> bool:
+        return super().is_constant(node) and self.held(node) is None
+
+    def held(self, node: Op) -> int | None:
+        """The number of the component, where the thread has the element already, or still."""
+        type = self.kernel.array(node.array).type if self.staged.has(node.array) else None
+        if not isinstance(type, ArrayType) or not self.is_own(node.indices[0], 0) or not node.row.is_access:
+            return None
+        return component_of(node, type)
 
     def known_place(self, node: Op) -> str:
         type = self.kernel.array(node.array).type

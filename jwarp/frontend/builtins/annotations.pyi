@@ -324,5 +324,11 @@ class MeshQuery:
 
     def __iter__(self) -> Iterator[int]: ...
 
+class BvhQueryTiled:
+    """A query of a tree by a whole block."""
+
+class MeshQueryAABBTiled:
+    """A query of a mesh by a whole block."""
+
 class MeshQueryAABB(MeshQuery):
     """The faces whose boxes meet a box."""

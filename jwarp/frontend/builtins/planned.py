@@ -27,12 +27,6 @@ _FEATURES = {
         "volume_store_i volume_sample_index volume_sample_grad_index volume_lookup_index volume_voxel_count "
         "volume_index_to_world volume_world_to_index volume_index_to_world_dir volume_world_to_index_dir"
     ),
-    "queries of meshes and trees by a whole block (each thread may ask for itself)": (
-        "bvh_query_aabb_tiled bvh_query_ray_tiled bvh_query_next_tiled mesh_query_aabb_tiled "
-        "mesh_query_aabb_next_tiled "
-        "tile_bvh_query_aabb tile_bvh_query_ray tile_bvh_query_next tile_mesh_query_aabb tile_mesh_query_aabb_next "
-        "tile_query_valid"
-    ),
 }
 PLANNED = {name: Planned(name, feature) for feature, names in _FEATURES.items() for name in names.split()}
 

@@ -78,7 +78,7 @@ def written() -> str:
 
 _TYPES = (
     *("array", "array1d", "array2d", "array3d", "array4d", "tile", "tile_stack", "Float", "Int", "Scalar"),
-    *("HashGridQuery", "BvhQuery", "MeshQuery", "MeshQueryAABB"),
+    *("HashGridQuery", "BvhQuery", "MeshQuery", "MeshQueryAABB", "BvhQueryTiled", "MeshQueryAABBTiled"),
 )
 
 

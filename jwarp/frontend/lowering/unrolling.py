@@ -64,6 +64,8 @@ def _read_trips(ctx: Context, loop: ast.For, name: str, trips: range, kind: Scal
 
 def _has_static_of_trip(ctx: Context, loop: ast.For) -> bool:
     """Whether some `wp.static` reads a variable that a trip sets, other than those of loops inside."""
+    if not ctx.frame.source.names_static:
+        return False
     own = {id(n.target) for s in loop.body for n in nodes_in(s) if isinstance(n, ast.For)}
     stores = (n for s in loop.body for n in nodes_in(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     changed = {n.id for n in stores if id(n) not in own}
@@ -83,6 +85,8 @@ def check_not_static(ctx: Context, loop: ast.For, name: str) -> None:
 
 def _statics_of(ctx: Context, loop: ast.For, name: str) -> list[ast.AST]:
     """The `wp.static` expressions of a loop's body that read its variable `name`."""
+    if not ctx.frame.source.names_static:  # most do not
+        return []
     inside = itertools.chain.from_iterable(_walk_unshadowed(s, name) for s in loop.body)
     statics = [node for node in inside if _is_static(ctx, node)]
     return [s for s in statics if any(isinstance(n, ast.Name) and n.id == name for n in nodes_in(s))]

@@ -66,6 +66,12 @@ class Source:
         loops = (n for n in nodes_in(self.tree) if isinstance(n, (ast.For, ast.While)))
         return any(isinstance(n, ast.Return) for loop in loops for n in nodes_in(loop))
 
+    @functools.cached_property
+    def names_static(self) -> bool:
+        """Whether something in the function is called `static`."""
+        names = (getattr(n, "id", None) or getattr(n, "attr", None) for n in nodes_in(self.tree))
+        return "static" in names
+
     def span(self, node: ast.AST) -> Span:
         """Where `node` stands in the user's file."""
         found = self._spans.get(node)  # asked for several times for most nodes

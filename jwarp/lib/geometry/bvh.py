@@ -43,7 +43,7 @@ class MeshQuery:
     node: int32
 
 
-def _query(name: str, about: str, **over: Any) -> Any:
+def kind_of_query(name: str, about: str, family: Any, module: str, **over: Any) -> Any:
     """The struct of a kind of query: what it goes through, and where it is."""
     fields = {
         **over,
@@ -57,10 +57,14 @@ def _query(name: str, about: str, **over: Any) -> Any:
         "low": int32,  # slots from here on count
         "high": int32,  # those from here on do not
     }
-    named = {"__module__": __name__, "__qualname__": name, "__doc__": about, "__annotations__": fields}
+    named = {"__module__": module, "__qualname__": name, "__doc__": about, "__annotations__": fields}
     made: Any = struct(type(name, (), named))
-    made.stands_for = BvhQuery if "bvh" in over else MeshQuery
+    made.stands_for = family
     return made
+
+
+def _query(name: str, about: str, **over: Any) -> Any:
+    return kind_of_query(name, about, BvhQuery if "bvh" in over else MeshQuery, __name__, **over)
 
 
 BvhQueryAabb = _query("BvhQueryAabb", "A query for boxes that meet a box, from `start` to `end`.", bvh=BvhArrays)

@@ -175,6 +175,16 @@ def closest_point(mesh: MeshArrays, point: vec3, max_dist: float32):
 
 
 @func
+def told(query: MeshQueryPoint, face: Reference(int32), bary_u: Reference(float32), bary_v: Reference(float32)):
+    """Put what a query gives into places, if it gives something, and say whether it does."""
+    if query.result:
+        face = query.face
+        bary_u = query.u
+        bary_v = query.v
+    return query.result
+
+
+@func
 def mesh_query_point_no_sign(id: MeshArrays, point: vec3, max_dist: float32):
     return closest_point(id, point, max_dist)
 
@@ -198,11 +208,7 @@ def mesh_query_point_no_sign(
     With places for its face and weights, it says whether there is one, and else leaves them as they are. Faces without
     an area, or with a corner that is no number, are not found."""
     query = closest_point(id, point, max_dist)
-    if query.result:
-        face = query.face
-        bary_u = query.u
-        bary_v = query.v
-    return query.result
+    return told(query, face, bary_u, bary_v)
 
 
 @func
@@ -241,11 +247,7 @@ def mesh_query_furthest_point_no_sign(
 
     With places for its face and weights, it says whether there is one, and else leaves them as they are."""
     query = mesh_query_furthest_point_no_sign(id, point, min_dist)
-    if query.result:
-        face = query.face
-        bary_u = query.u
-        bary_v = query.v
-    return query.result
+    return told(query, face, bary_u, bary_v)
 
 
 # -- what is read of faces

@@ -6,7 +6,7 @@ from jwarp.frontend.builtins.scalar import acos, atan2, clamp, where
 from jwarp.frontend.builtins.table import library
 from jwarp.frontend.builtins.vector import cross, dot, length, length_sq, normalize, vector
 from jwarp.frontend.func import func
-from jwarp.lib.geometry.mesh import MeshArrays, closest_point, corner, mesh_eval_position
+from jwarp.lib.geometry.mesh import MeshArrays, closest_point, corner, mesh_eval_position, told
 from jwarp.lib.geometry.mesh_rays import sign_by_parity, sign_by_rays
 from jwarp.lib.geometry.tree import above, box_distance
 from jwarp.lib.geometry.triangles import closest_barycentrics, is_sliver
@@ -173,10 +173,7 @@ def mesh_query_point(
     query = mesh_query_point(id, point, max_dist)
     if query.result:
         inside = query.sign
-        face = query.face
-        bary_u = query.u
-        bary_v = query.v
-    return query.result
+    return told(query, face, bary_u, bary_v)
 
 
 @func
@@ -217,10 +214,7 @@ def mesh_query_point_sign_parity(
     query = mesh_query_point_sign_parity(id, point, max_dist, n_sample, perturbation_scale)
     if query.result:
         inside = query.sign
-        face = query.face
-        bary_u = query.u
-        bary_v = query.v
-    return query.result
+    return told(query, face, bary_u, bary_v)
 
 
 @func
@@ -258,10 +252,7 @@ def mesh_query_point_sign_normal(
     query = mesh_query_point_sign_normal(id, point, max_dist, epsilon)
     if query.result:
         inside = query.sign
-        face = query.face
-        bary_u = query.u
-        bary_v = query.v
-    return query.result
+    return told(query, face, bary_u, bary_v)
 
 
 @func
@@ -302,7 +293,4 @@ def mesh_query_point_sign_winding_number(
     query = mesh_query_point_sign_winding_number(id, point, max_dist, accuracy, threshold)
     if query.result:
         inside = query.sign
-        face = query.face
-        bary_u = query.u
-        bary_v = query.v
-    return query.result
+    return told(query, face, bary_u, bary_v)

@@ -1,0 +1,224 @@
+// Atomics of all types, and sums of warps: what generated kernels change elements with that other threads change too.
+#pragma once
+
+// ---- atomics: each returns what the element held before
+
+template <class T> struct jw_word { using type = unsigned; };
+template <> struct jw_word<long long> { using type = unsigned long long; };
+template <> struct jw_word<unsigned long long> { using type = unsigned long long; };
+template <> struct jw_word<double> { using type = unsigned long long; };
+
+// Replaces an element by change(element) in one indivisible step.
+template <class T, class F> JW_INLINE T jw_change(T* place, F change) {
+#ifndef JW_HOST_SHIM
+  if constexpr (sizeof(T) == 2) {
+    unsigned short seen = *(volatile unsigned short*)place;
+    while (true) {
+      const T old = T(seen);
+      const unsigned short found = atomicCAS((unsigned short*)place, seen, (unsigned short)change(old));
+      if (found == seen) return old;
+      seen = found;
+    }
+  } else
+#endif
+  if constexpr (sizeof(T) < 4) {
+    // The element is a part of a word, whose other parts stay.
+    using Bits = jw_unsigned<T>;
+    const unsigned before = unsigned((unsigned long long)place & 3), shift = 8 * before;
+    // Of the pointer, not of its number: else the compiler takes the array for one that nothing changes.
+    unsigned* word = (unsigned*)((char*)place - before);
+    unsigned seen = *(volatile unsigned*)word;
+    while (true) {
+      const T old = T(Bits(seen >> shift));
+      const unsigned mask = (unsigned)Bits(~Bits(0)) << shift;
+      const unsigned wanted = (seen & ~mask) | (unsigned)Bits(change(old)) << shift;
+      const unsigned found = atomicCAS(word, seen, wanted);
+      if (found == seen) return old;
+      seen = found;
+    }
+  } else {
+    using Word = typename jw_word<T>::type;
+    Word* word = (Word*)place;
+    Word seen = *(volatile Word*)word;
+    while (true) {
+      const T old = jw_bitcast<T>(seen);
+      const Word found = atomicCAS(word, seen, jw_bitcast<Word>(change(old)));
+      if (found == seen) return old;
+      seen = found;
+    }
+  }
+}
+// Of halves the bits change, by what the values do.
+template <class F> JW_INLINE jw_half jw_change(jw_half* place, F change) {
+  return {jw_change(&place->bits, [&](unsigned short bits) { return change(jw_half{bits}).bits; })};
+}
+template <class F> JW_INLINE jw_bfloat jw_change(jw_bfloat* place, F change) {
+  return {jw_change(&place->bits, [&](unsigned short bits) { return change(jw_bfloat{bits}).bits; })};
+}
+
+template <class T> JW_INLINE T jw_atomic_add(T* place, T value) {
+  return jw_change(place, [=](T old) { return jw_add(old, value); });
+}
+template <> JW_INLINE int jw_atomic_add(int* place, int value) { return atomicAdd(place, value); }
+template <> JW_INLINE unsigned jw_atomic_add(unsigned* place, unsigned value) { return atomicAdd(place, value); }
+template <> JW_INLINE unsigned long long jw_atomic_add(unsigned long long* place, unsigned long long value) {
+  return atomicAdd(place, value);
+}
+template <> JW_INLINE long long jw_atomic_add(long long* place, long long value) {
+  return (long long)atomicAdd((unsigned long long*)place, (unsigned long long)value);
+}
+template <> JW_INLINE float jw_atomic_add(float* place, float value) { return atomicAdd(place, value); }
+template <> JW_INLINE double jw_atomic_add(double* place, double value) { return atomicAdd(place, value); }
+// Of 16 bits by an instruction where there is one: it rounds once, as the sum in 32 bits does.
+template <> JW_INLINE jw_half jw_atomic_add(jw_half* place, jw_half value) {
+#ifndef JW_HOST_SHIM
+  jw_half old;
+  asm volatile("atom.add.noftz.f16 %0, [%1], %2;" : "=h"(old.bits) : "l"(place), "h"(value.bits) : "memory");
+  return old;
+#else
+  return jw_change(place, [=](jw_half old) { return jw_to_half(jw_widen(old) + jw_widen(value)); });
+#endif
+}
+template <> JW_INLINE jw_bfloat jw_atomic_add(jw_bfloat* place, jw_bfloat value) {
+#if !defined(JW_HOST_SHIM) && __CUDA_ARCH__ >= 900
+  jw_bfloat old;
+  asm volatile("atom.add.noftz.bf16 %0, [%1], %2;" : "=h"(old.bits) : "l"(place), "h"(value.bits) : "memory");
+  return old;
+#else
+  return jw_change(place, [=](jw_bfloat old) { return jw_to_bfloat(jw_widen(old) + jw_widen(value)); });
+#endif
+}
+template <class T> JW_INLINE T jw_atomic_min(T* place, T value) {
+  return jw_change(place, [=](T old) { return jw_min(old, value); });
+}
+template <class T> JW_INLINE T jw_atomic_max(T* place, T value) {
+  return jw_change(place, [=](T old) { return jw_max(old, value); });
+}
+template <> JW_INLINE int jw_atomic_min(int* place, int value) { return atomicMin(place, value); }
+template <> JW_INLINE int jw_atomic_max(int* place, int value) { return atomicMax(place, value); }
+template <> JW_INLINE unsigned jw_atomic_min(unsigned* place, unsigned value) { return atomicMin(place, value); }
+template <> JW_INLINE unsigned jw_atomic_max(unsigned* place, unsigned value) { return atomicMax(place, value); }
+template <> JW_INLINE long long jw_atomic_min(long long* place, long long value) { return atomicMin(place, value); }
+template <> JW_INLINE long long jw_atomic_max(long long* place, long long value) { return atomicMax(place, value); }
+template <> JW_INLINE unsigned long long jw_atomic_min(unsigned long long* place, unsigned long long value) {
+  return atomicMin(place, value);
+}
+template <> JW_INLINE unsigned long long jw_atomic_max(unsigned long long* place, unsigned long long value) {
+  return atomicMax(place, value);
+}
+// Floats of one sign have the order of their bits, or the opposite one. NaN wins: of a value it is taken for the one whose
+// bits win, and where memory held one with the other sign, it is put there again.
+template <class F, class I, class U> JW_INLINE F jw_atomic_extremum(F* place, F value, bool max, I nan) {
+  I bits = value != value ? nan : jw_bitcast<I>(value);
+  I old;
+  if (max == (bits >= 0)) old = max ? atomicMax((I*)place, bits) : (I)atomicMax((U*)place, (U)bits);
+  else old = max ? (I)atomicMin((U*)place, (U)bits) : atomicMin((I*)place, bits);
+  const F before = jw_bitcast<F>(old);
+  if (before != before && old != nan) atomicExch((U*)place, (U)nan);
+  return before;
+}
+template <> JW_INLINE float jw_atomic_min(float* place, float value) {
+  return jw_atomic_extremum<float, int, unsigned>(place, value, false, -1);
+}
+template <> JW_INLINE float jw_atomic_max(float* place, float value) {
+  return jw_atomic_extremum<float, int, unsigned>(place, value, true, 0x7fffffff);
+}
+template <> JW_INLINE double jw_atomic_min(double* place, double value) {
+  return jw_atomic_extremum<double, long long, unsigned long long>(place, value, false, -1ll);
+}
+template <> JW_INLINE double jw_atomic_max(double* place, double value) {
+  return jw_atomic_extremum<double, long long, unsigned long long>(place, value, true, 0x7fffffffffffffffll);
+}
+template <> JW_INLINE jw_half jw_atomic_min(jw_half* place, jw_half value) {
+  return jw_change(place, [=](jw_half old) { return jw_to_half(jw_min(jw_widen(old), jw_widen(value))); });
+}
+template <> JW_INLINE jw_half jw_atomic_max(jw_half* place, jw_half value) {
+  return jw_change(place, [=](jw_half old) { return jw_to_half(jw_max(jw_widen(old), jw_widen(value))); });
+}
+template <> JW_INLINE jw_bfloat jw_atomic_min(jw_bfloat* place, jw_bfloat value) {
+  return jw_change(place, [=](jw_bfloat old) { return jw_to_bfloat(jw_min(jw_widen(old), jw_widen(value))); });
+}
+template <> JW_INLINE jw_bfloat jw_atomic_max(jw_bfloat* place, jw_bfloat value) {
+  return jw_change(place, [=](jw_bfloat old) { return jw_to_bfloat(jw_max(jw_widen(old), jw_widen(value))); });
+}
+template <class T> JW_INLINE T jw_atomic_and(T* place, T value) {
+  return jw_change(place, [=](T old) { return T(old & value); });
+}
+template <class T> JW_INLINE T jw_atomic_or(T* place, T value) {
+  return jw_change(place, [=](T old) { return T(old | value); });
+}
+template <class T> JW_INLINE T jw_atomic_xor(T* place, T value) {
+  return jw_change(place, [=](T old) { return T(old ^ value); });
+}
+template <class T> JW_INLINE T jw_atomic_exch(T* place, T value) {
+  return jw_change(place, [=](T) { return value; });
+}
+
+#define JW_ATOMIC(T, U, name, function) \
+  template <> JW_INLINE T jw_atomic_##name(T* place, T value) { return (T)function((U*)place, (U)value); }
+#define JW_ATOMICS(T, U)             \
+  JW_ATOMIC(T, U, and, atomicAnd)    \
+  JW_ATOMIC(T, U, or, atomicOr)      \
+  JW_ATOMIC(T, U, xor, atomicXor)    \
+  JW_ATOMIC(T, U, exch, atomicExch)
+JW_ATOMICS(int, unsigned)
+JW_ATOMICS(unsigned, unsigned)
+JW_ATOMICS(long long, unsigned long long)
+JW_ATOMICS(unsigned long long, unsigned long long)
+#undef JW_ATOMICS
+#undef JW_ATOMIC
+template <> JW_INLINE float jw_atomic_exch(float* place, float value) {
+  return jw_float(atomicExch((unsigned*)place, jw_bitcast<unsigned>(value)));
+}
+template <> JW_INLINE double jw_atomic_exch(double* place, double value) {
+  return jw_double(atomicExch((unsigned long long*)place, jw_bitcast<unsigned long long>(value)));
+}
+
+template <class T> JW_INLINE bool jw_same_bits(T x, T y) { return x == y; }
+JW_INLINE bool jw_same_bits(float x, float y) { return jw_bitcast<unsigned>(x) == jw_bitcast<unsigned>(y); }
+JW_INLINE bool jw_same_bits(double x, double y) {
+  return jw_bitcast<unsigned long long>(x) == jw_bitcast<unsigned long long>(y);
+}
+JW_INLINE bool jw_same_bits(jw_half x, jw_half y) { return x.bits == y.bits; }
+JW_INLINE bool jw_same_bits(jw_bfloat x, jw_bfloat y) { return x.bits == y.bits; }
+template <class T> JW_INLINE T jw_atomic_cas(T* place, T expected, T value) {
+  return jw_change(place, [=](T old) { return jw_same_bits(old, expected) ? value : old; });
+}
+
+template <class T> JW_INLINE T jw_plus(T x, T y) { return jw_add(x, y); }
+template <> JW_INLINE float jw_plus(float x, float y) { return x + y; }
+template <> JW_INLINE double jw_plus(double x, double y) { return x + y; }
+
+// Adds what each thread of a warp has summed up to its place; all threads of the warp come here, those that have
+// nothing to add with a null place. One atomic for the warp, where all have one place.
+template <class T> JW_INLINE void jw_flush(T* place, T value) {
+  const unsigned all = 0xffffffffu;
+  const unsigned long long mine = (unsigned long long)place;
+  const unsigned having = __ballot_sync(all, mine != 0);
+  if (having == 0) return;
+  const unsigned long long first = __shfl_sync(all, mine, __ffs((int)having) - 1);
+  if (__all_sync(all, mine == 0 || mine == first)) {
+    T total = mine == 0 ? T(0) : value;
+    for (int distance = 16; distance > 0; distance /= 2) total = jw_plus(total, __shfl_down_sync(all, total, distance));
+    if ((threadIdx.x & 31) == 0) jw_atomic_add((T*)first, total);
+  } else if (mine != 0) {
+    jw_atomic_add(place, value);
+  }
+}
+
+// Adds to a place that threads of a warp mostly have in common: one of them adds what all have. It is for sums whose
+// old value nobody asks for.
+template <class T> JW_INLINE void jw_atomic_add_together(T* place, T value) {
+#ifndef JW_HOST_SHIM
+  const unsigned all = 0xffffffffu;
+  if (__activemask() == all) {
+    const unsigned long long mine = (unsigned long long)place;
+    if (__all_sync(all, mine == __shfl_sync(all, mine, 0))) {
+      for (int distance = 16; distance > 0; distance /= 2) value = jw_plus(value, __shfl_down_sync(all, value, distance));
+      if ((threadIdx.x & 31) == 0) jw_atomic_add(place, value);
+      return;
+    }
+  }
+#endif
+  jw_atomic_add(place, value);
+}

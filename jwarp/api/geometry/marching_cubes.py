@@ -1,0 +1,209 @@
+"""`wp.MarchingCubes`: the surface on which a field on a grid has some value, as triangles."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jwarp.api.geometry.arrays import content_of
+from jwarp.api.geometry.cubes import CASES, CORNERS, EDGES
+from jwarp.arrays.array import array
+from jwarp.errors import KernelTypeError, LaunchError
+from jwarp.types import NAMED, int32
+
+
+class MarchingCubes:
+    """Surfaces of fields on a grid, by marching cubes (Lorensen, Cline, 1987).
+
+    `extract` gives the surface of one field; an object keeps the size of the grid and the last surface, `verts` and
+    `indices`, as Warp's does. Vertices are on the edges of cells, between a node that is below the threshold and one
+    that is not, in the order of the edges' nodes; where they are has derivatives by the field and the threshold, of all
+    orders; which triangles there are has none. Normals point to where the field is greater.
+
+    Args:
+        nx, ny, nz: The number of the grid's nodes along each axis.
+        lower, upper: Where the first and the last node are; by default at their indices.
+        domain_bounds_lower_corner, domain_bounds_upper_corner: Older names for these.
+    """
+
+    CUBE_CORNER_OFFSETS = CORNERS
+    EDGE_TO_CORNERS = EDGES
+    CASE_TO_TRI_RANGE = tuple(itertools.accumulate((3 * len(found) for found in CASES), initial=0))
+    TRI_LOCAL_INDICES = tuple(edge for found in CASES for triangle in found for edge in triangle)
+
+    def __init__(
+        self,
+        nx: int,
+        ny: int,
+        nz: int,
+        lower: Any = None,
+        upper: Any = None,
+        *,
+        domain_bounds_lower_corner: Any = None,
+        domain_bounds_upper_corner: Any = None,
+    ):
+        self.resize(nx, ny, nz)
+        self.lower = domain_bounds_lower_corner if lower is None else lower
+        self.upper = domain_bounds_upper_corner if upper is None else upper
+        self.verts: Any = None
+        self.indices: Any = None
+
+    def resize(self, nx: int, ny: int, nz: int) -> None:
+        """Let the grid have other numbers of nodes."""
+        self.nx, self.ny, self.nz = nx, ny, nz
+
+    def surface(self, field: Any, threshold: Any) -> None:
+        """Let `verts` and `indices` be the surface of a field, as `extract` gives them.
+
+        Raises:
+            KernelTypeError: the field is no array of three axes of float32.
+            LaunchError: it is of another size than the object's.
+        """
+        if np.shape(field) != (self.nx, self.ny, self.nz):
+            raise LaunchError(
+                f"wp.MarchingCubes.surface: a field {list(np.shape(field))} on {[self.nx, self.ny, self.nz]} nodes"
+            )
+        self.verts, self.indices = self.extract(field, threshold, lower=self.lower, upper=self.upper)
+
+    @classmethod
+    def extract(
+        cls,
+        field: Any,
+        threshold: Any = 0.0,
+        *,
+        lower: Any = None,
+        upper: Any = None,
+        max_verts: int | None = None,
+        max_tris: int | None = None,
+    ) -> tuple[Any, ...]:
+        """The vertices, an array (n, 3), and the numbers of three of them for each triangle, one after the other.
+
+        Arrays are of the kind of the field: JAX's, or `wp.array` of `wp.vec3` and `wp.int32`. While JAX traces, the
+        sizes of results have to be known: `max_verts` and `max_tris` say them, and the numbers of vertices and
+        triangles that there are come as a third and a fourth result. They may be larger than what there is room for;
+        what is left of the arrays is zeros, which are triangles without an area.
+
+        Args:
+            field: An array of float32 with three axes, of at least two nodes each.
+            threshold: The value of the field on the surface; it may be traced.
+            lower, upper: Where the first and the last node are; by default at their indices.
+            max_verts, max_tris: The size of the results, or None where the field is known.
+
+        Raises:
+            KernelTypeError: the field is no such array.
+            LaunchError: it is traced, and the sizes are not said; or only one of them is.
+        """
+        values = _read(field)
+        least = jnp.zeros(3, np.float32) if lower is None else jnp.asarray(np.asarray(lower), np.float32)
+        most = jnp.asarray(np.subtract(values.shape, 1) if upper is None else np.asarray(upper), np.float32)
+        given = values, jnp.asarray(threshold, np.float32), least, most
+        if (max_verts is None) != (max_tris is None):
+            raise LaunchError("wp.MarchingCubes.extract: max_verts and max_tris go together")
+        if max_verts is not None and max_tris is not None:
+            return _extracted(*given, int(max_verts), int(max_tris))
+        if any(isinstance(x, jax.core.Tracer) for x in given):
+            raise LaunchError(
+                "wp.MarchingCubes.extract: the field is traced, and how many triangles there are is not known",
+                hint="say how many there may be: max_verts=…, max_tris=…; how many there are are further results",
+            )
+        counts = tuple(int(n) for n in _counted(*given[:2]))
+        room = [max(1, 1 << (n - 1).bit_length()) for n in counts]  # so that few programs serve all surfaces
+        verts, indices, *_ = _extracted(*given, *room)
+        verts, indices = verts[: counts[0]], indices[: 3 * counts[1]]
+        if isinstance(field, array):
+            return array(verts, dtype=NAMED["vec3"]), array(indices, dtype=int32)
+        return verts, indices
+
+    @staticmethod
+    def extract_surface_marching_cubes(
+        field: Any, threshold: Any = 0.0, domain_bounds_lower_corner: Any = None, domain_bounds_upper_corner: Any = None
+    ) -> tuple[Any, ...]:
+        """`extract` by its older name."""
+        return MarchingCubes.extract(
+            field, threshold, lower=domain_bounds_lower_corner, upper=domain_bounds_upper_corner
+        )
+
+
+def _read(field: Any) -> Any:
+    value = content_of(field)
+    if not isinstance(value, (jax.Array, np.ndarray)):
+        raise KernelTypeError(f"wp.MarchingCubes: the field must be an array, got {type(field).__name__}")
+    if value.dtype != np.float32 or value.ndim != 3 or min(value.shape) < 2:
+        raise KernelTypeError(
+            "wp.MarchingCubes: the field must be of float32, with three axes of two nodes or more, got "
+            f"{value.dtype}{list(value.shape)}"
+        )
+    return jnp.asarray(value)
+
+
+_MOST = max(map(len, CASES))
+_SIZES = np.array([len(found) for found in CASES], np.int32)
+_TRIANGLES = np.zeros((256, _MOST, 3), np.int32)
+for _case, _found in enumerate(CASES):
+    _TRIANGLES[_case, : len(_found)] = np.array(_found, np.int32).reshape(-1, 3)
+# Of each edge: its first node, and the axis that it goes along.
+_FIRST = np.array([CORNERS[a] for a, _ in EDGES], np.int32)
+_AXES = np.array([int(np.argmax(np.subtract(CORNERS[b], CORNERS[a]))) for a, b in EDGES], np.int32)
+
+
+def _crossed(field: Any, threshold: Any) -> Any:
+    """Whether the surface is between each node and the next one along each axis."""
+    above = field >= threshold
+    found = []
+    for axis in range(3):
+        after = jnp.concatenate([jax.lax.slice_in_dim(above, 1, None, axis=axis)] + [
+            jax.lax.slice_in_dim(above, -1, None, axis=axis)
+        ], axis)  # fmt: skip
+        found.append(above != after)
+    return jnp.stack(found, -1)
+
+
+def _cases(field: Any, threshold: Any) -> Any:
+    """The case of each cell."""
+    above = (field >= threshold).astype(np.int32)
+    cells = [n - 1 for n in field.shape]
+    parts = (jax.lax.dynamic_slice(above, corner, cells) << k for k, corner in enumerate(CORNERS))
+    return functools.reduce(jnp.add, parts).reshape(-1)
+
+
+@jax.jit
+def _counted(field: Any, threshold: Any) -> tuple[Any, Any]:
+    """How many vertices and triangles there are."""
+    return _crossed(field, threshold).sum(), jnp.asarray(_SIZES)[_cases(field, threshold)].sum()
+
+
+@functools.partial(jax.jit, static_argnums=(4, 5))
+def _extracted(
+    field: Any, threshold: Any, lower: Any, upper: Any, max_verts: int, max_tris: int
+) -> tuple[Any, Any, Any, Any]:
+    shape = field.shape
+    crossed = _crossed(jax.lax.stop_gradient(field), jax.lax.stop_gradient(threshold))
+    number = jnp.cumsum(crossed.reshape(-1), dtype=np.int32).reshape(crossed.shape) - 1
+    (edges,) = jnp.nonzero(crossed.reshape(-1), size=max_verts, fill_value=0)
+    node = jnp.stack(jnp.unravel_index(edges // 3, shape), -1)
+    way = jnp.eye(3, dtype=node.dtype)[edges % 3]
+    here, there = (field[tuple(jnp.moveaxis(x, -1, 0))] for x in (node, node + way))
+    apart = jnp.where(there == here, 1.0, there - here)
+    share = jnp.clip((threshold - here) / apart, 0.0, 1.0)
+    spacing = (upper - lower) / (np.asarray(shape, np.float32) - 1.0)
+    verts = lower + spacing * (node.astype(np.float32) + share[:, None] * way.astype(np.float32))
+    vertex_count = crossed.sum()
+    verts = jnp.where((jnp.arange(max_verts) < vertex_count)[:, None], verts, 0.0)
+
+    cases = _cases(jax.lax.stop_gradient(field), jax.lax.stop_gradient(threshold))
+    sizes = jnp.asarray(_SIZES)[cases]
+    ends = jnp.cumsum(sizes, dtype=np.int32)
+    numbers = jnp.arange(max_tris, dtype=np.int32)
+    cell = jnp.minimum(jnp.searchsorted(ends, numbers, side="right"), cases.shape[0] - 1)
+    local = numbers - (ends - sizes)[cell]
+    own = jnp.asarray(_TRIANGLES)[cases[cell], jnp.clip(local, 0, _MOST - 1)]
+    first = jnp.stack(jnp.unravel_index(cell, [n - 1 for n in shape]), -1)[:, None] + jnp.asarray(_FIRST)[own]
+    found = number[first[..., 0], first[..., 1], first[..., 2], jnp.asarray(_AXES)[own]]
+    # A vertex for which there was no room stands for the first one.
+    indices = jnp.where((numbers < ends[-1])[:, None] & (found < max_verts).all(-1, keepdims=True), found, 0)
+    return verts, indices.reshape(-1), vertex_count, ends[-1]

@@ -1,0 +1,98 @@
+"""The functions that the code of many kernels calls: compiled once each for a process, kept on disk, shared."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from jwarp.backend.cpu import gemm, loading
+from jwarp.backend.cpu.linker import link
+from jwarp.backend.cpu.loading import Loading
+from jwarp.backend.cpu.optimize import optimized_module
+from jwarp.backend.cpu.target import Target, host_target, target_machine
+from jwarp.backend.events import CompileEvent, announce
+from jwarp.backend.generator import identity
+from jwarp.caches import Cache
+from jwarp.ir.matmul import Request
+from jwarp.store import Store, key_of
+from jwarp.types import SCALARS
+
+# Products of matrices and loads are functions of their own.
+Unit = Request | Loading
+
+
+def unit_object(unit: Unit, target: Target) -> bytes:
+    """The object code of one unit."""
+    text = gemm.emit(unit, target) if isinstance(unit, Request) else loading.emit(unit, target)
+    return target_machine(target).emit_object(optimized_module(text, target))
+
+
+def addresses(units: Iterable[Unit], kernel: str, store: Store) -> dict[str, int]:
+    """Where the code of these units is, by symbol; what `kernel` is the first to need is made ready."""
+    return {unit.symbol: _address(unit, kernel, store) for unit in units}
+
+
+def _address(unit: Unit, kernel: str, store: Store) -> int:
+    start = time.perf_counter()
+    with _lock:
+        made = _made.get(unit)
+        known = made is not None
+        if made is None:
+            target = host_target()
+            key = key_of("unit", identity() or "", repr(unit), repr(target))
+            code, source = store.load(key), "disk"
+            if code is None:
+                code, source = unit_object(unit, target), "compiled"
+                store.save(key, code)
+            address, seconds = link(code, unit.symbol), time.perf_counter() - start
+            made = _made.keep(unit, _Made(address, seconds, source, len(code)))
+    if isinstance(unit, Request):  # the others are small, and count as parts of kernels
+        seconds, source = (time.perf_counter() - start, "memory") if known else (made.seconds, made.source)
+        announce(CompileEvent(kernel, f"tile_matmul[{unit.key}]", "cpu", seconds, source, made.size))
+    return made.address
+
+
+@dataclass(frozen=True)
+class _Made:
+    """Where the code of a unit is, and how it came there."""
+
+    address: int
+    seconds: float
+    source: str
+    size: int
+
+
+# Their code stays for the life of the process, as that of the kernels that call it.
+_made: Cache[Unit, _Made] = Cache("functions of the runtime", "functions that kernels call")
+_lock = threading.Lock()
+
+
+def to_line(units: Iterable[Unit]) -> bytes:
+    """Units as one line of text."""
+    rows = [_product_row(u) if isinstance(u, Request) else ["load", *dataclasses.astuple(u)] for u in units]
+    return json.dumps(rows, separators=(",", ":")).encode() + b"\n"
+
+
+def _product_row(r: Request) -> list[Any]:
+    flags = (r.transpose_a, r.transpose_b, r.accumulate)
+    return ["product", r.a.name, r.b.name, r.c.name, r.m, r.n, r.k, *map(int, flags)]
+
+
+def from_line(line: bytes) -> tuple[Unit, ...]:
+    """The reverse of `to_line`."""
+    return tuple(_load(row) if kind == "load" else _product(row) for kind, *row in json.loads(line))
+
+
+def _product(row: list[Any]) -> Request:
+    a, b, c, m, n, k, *flags = row
+    return Request(SCALARS[a], SCALARS[b], SCALARS[c], m, n, k, *map(bool, flags))
+
+
+def _load(row: list[Any]) -> Loading:
+    given: Any = (tuple(x) if isinstance(x, list) else x for x in row)
+    return Loading(*given)

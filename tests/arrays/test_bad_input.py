@@ -1,0 +1,167 @@
+"""What cannot be: arrays written while JAX traces, leaked tracers, wrong types: errors say which array, and where."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jwarp as wp
+
+HERE = r"made at .*test_bad_input.py:\d+"
+
+
+@wp.kernel
+def scaled(x: wp.array[float], k: float, y: wp.array[float]):
+    i = wp.tid()
+    y[i] = k * x[i]
+
+
+def launched(a):
+    wp.launch(scaled, 4, [a, 2.0, a])
+
+
+def record(a):
+    return wp.launch(scaled, 4, [a, 2.0, a], record_cmd=True).launch
+
+
+def graph(a):
+    with wp.ScopedCapture() as capture:
+        launched(a)
+    return lambda: wp.capture_launch(capture.graph)
+
+
+def tape(a):
+    with wp.Tape() as found:
+        launched(a)
+    return lambda: found.backward(grads={a: np.ones(4)})
+
+
+def scan_in_place(a):
+    wp.utils.array_scan(a, a)
+
+
+WRITES = {
+    "launch": lambda a: lambda: launched(a),
+    "record": record,
+    "graph": graph,
+    "tape": tape,
+    "fill": lambda a: lambda: a.fill_(3.0),
+    "zero": lambda a: a.zero_,
+    "copy": lambda a: lambda: wp.copy(a, wp.ones(4, dtype=float)),
+    "assign": lambda a: lambda: a.assign(np.ones(4)),
+    "slice": lambda a: lambda: a[1:].fill_(3.0),
+    "add": lambda a: lambda: a.__iadd__(1.0),
+    "scan": lambda a: lambda: scan_in_place(a),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=list(WRITES))
+def test_arrays_written_while_another_function_is_traced(write):
+    a = wp.ones(4, dtype=float, requires_grad=True)
+    change = write(a)
+    before = a.numpy().copy()
+
+    @jax.jit
+    def traced(x):
+        change()
+        return x
+
+    with pytest.raises(wp.LaunchError, match=rf"(?s){HERE}.*(traces|traced)|traces.*{HERE}"):
+        traced(jnp.ones(4))
+    np.testing.assert_array_equal(a.numpy(), before)
+
+
+def test_traced_arrays_written_while_another_function_is_traced():
+    @jax.jit
+    def outer(x):
+        y = wp.from_jax(x)
+
+        @jax.jit
+        def inner(z):
+            wp.launch(scaled, 4, [wp.from_jax(z), 2.0, y])
+            return z
+
+        return inner(x)
+
+    with pytest.raises(wp.LaunchError, match=f"{HERE} is written while JAX traces another function"):
+        outer(jnp.ones(4))
+
+
+USES = {
+    "numpy": lambda a: a.numpy(),
+    "launch": lambda a: wp.launch(scaled, 4, [a, 2.0, wp.zeros(4, dtype=float)]),
+    "written": lambda a: wp.launch(scaled, 4, [wp.zeros(4, dtype=float), 2.0, a]),
+    "fill": lambda a: a.fill_(1.0),
+    "copy": lambda a: wp.copy(wp.zeros(4, dtype=float), a),
+    "sum": wp.utils.array_sum,
+    "to_jax": wp.to_jax,
+    "slice": lambda a: wp.to_jax(a[1:]),
+    "another trace": lambda a: jax.jit(lambda x: USES["written"](a) or x)(1.0),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=list(USES))
+def test_leaked_tracers(use):
+    leaked = []
+
+    @jax.jit
+    def traced(x):
+        y = wp.from_jax(x)
+        launched(y)
+        leaked.append(y)
+        return wp.to_jax(y)
+
+    assert traced(jnp.ones(4)).tolist() == [2] * 4
+    with pytest.raises(wp.LaunchError, match=f"{HERE}|has ended"):
+        use(leaked[0])
+
+
+TYPES = {
+    "launch": lambda: wp.launch(scaled, 4, [wp.zeros(4, dtype=int), 2.0, None]),
+    "double": lambda: wp.launch(scaled, 4, [None, 2.0, wp.zeros(4, dtype=wp.float64)]),
+    "rank": lambda: wp.launch(scaled, 4, [wp.zeros((2, 2)), 2.0, None]),
+    "vectors": lambda: wp.launch(scaled, 4, [wp.zeros(4, dtype=wp.vec3), 2.0, None]),
+}
+
+
+@pytest.mark.parametrize("wrong", TYPES.values(), ids=list(TYPES))
+def test_wrong_types(wrong):
+    with pytest.raises(wp.KernelTypeError, match=rf"(?s)'[xy]': expected array\[float32\], got .*{HERE}.*make|a\.view"):
+        wrong()
+
+
+@pytest.mark.parametrize("make", [wp.zeros, wp.empty, lambda n, device: wp.array(np.zeros(n), device=device)])
+def test_other_devices(make):
+    with pytest.raises(wp.LaunchError, match="cuda:0"):
+        make(4, device="cuda:0")
+    a = wp.zeros(4)
+    for use in (lambda: wp.launch(scaled, 4, [a, 2.0, a], device="cuda:0"), lambda: a.to("cuda:0")):
+        with pytest.raises(wp.LaunchError, match="cuda:0"):
+            use()
+
+
+def test_memory_that_ended():
+    """Arrays that a loop's body made, and memory that may not be written."""
+    kept = []
+
+    def program(a: wp.array, go: wp.array):
+        def body():
+            if not kept:
+                kept.append(wp.zeros(4, dtype=float))
+            wp.launch(scaled, 4, [a, 2.0, kept[0]])
+            go.zero_()
+
+        wp.capture_while(go, body)
+        wp.copy(a, kept[0])
+
+    with pytest.raises(wp.LaunchError, match=f"{HERE} .*(ended|body)|escape"):
+        wp.functionalize(program, returns="a")(wp.ones(4, dtype=float), wp.ones(1, dtype=int))
+    read_only = np.zeros(4, np.float32)
+    read_only.flags.writeable = False
+    a = wp.array(read_only, dtype=float, copy=False)
+    with pytest.raises(wp.LaunchError, match=f"{HERE} is read-only"):
+        a.fill_(1.0)
+    with pytest.raises(wp.LaunchError, match="'y': the array is read-only"):
+        launched(a)

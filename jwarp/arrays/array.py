@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jwarp.arrays import making
-from jwarp.arrays.commands import submit
+from jwarp.arrays.commands import listeners, submit
 from jwarp.arrays.content import elements_of, read_element
 from jwarp.arrays.memory import HostMemory, Memory, borrowed_memory
 from jwarp.arrays.view import View, read_shape
@@ -449,6 +449,11 @@ class array(Written):
         Raises:
             KernelTypeError, LaunchError: it does not fit.
         """
+        if type(src) is np.ndarray and self.device is not None and listeners.idle:
+            memory, layout = self.memory, self.layout
+            if type(memory) is HostMemory and src.dtype == layout.dtype and src.shape == layout.full_shape:
+                making.check_writable(memory)
+                return memory.write(layout, src)  # as the copy below does
         source = src if isinstance(src, array) else array(src, dtype=self.dtype, copy=False)
         into, out = copy_range(self, source, 0, 0, 0)
         if out.size:

@@ -100,6 +100,8 @@ def value_of(element: Element, value: Any) -> np.ndarray:
         KernelTypeError: it cannot be one.
     """
     dtype, components = scalar_of(element).dtype, components_of(element)
+    if type(value) is float and not components and dtype.kind == "f":
+        return np.asarray(value, dtype)
     try:
         given = np.asarray(value)
         if given.dtype == np.bool_ or dtype.kind not in "iu" or given.dtype.kind in "iu":

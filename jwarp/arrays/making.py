@@ -53,11 +53,12 @@ def check_writable(memory: Memory) -> None:
     Raises:
         LaunchError: a function is being traced.
     """
-    if isinstance(memory, HostMemory) and any(tracing.is_tracing() for tracing in _tracing):
-        raise LaunchError(
-            f"{memory.made_at} is written while JAX traces a function, and is no array of that function's",
-            hint="pass it to the function, and return what it becomes; or write to it outside",
-        )
+    for tracing in _tracing:
+        if tracing.is_tracing() and isinstance(memory, HostMemory):
+            raise LaunchError(
+                f"{memory.made_at} is written while JAX traces a function, and is no array of that function's",
+                hint="pass it to the function, and return what it becomes; or write to it outside",
+            )
 
 
 def adopted(data: Any, dtype: Any, shape: tuple[int, ...] | None) -> tuple[Memory, View] | None:

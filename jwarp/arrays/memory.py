@@ -156,11 +156,19 @@ class HostMemory(Memory):
         return np.ndarray(view.full_shape, view.dtype, self.buffer, view.offset, view.full_strides)
 
     def write(self, view: View, value: Any) -> None:
+        self.begin_write()
+        self.read(view)[...] = value
+
+    def begin_write(self) -> None:
+        """Is called before each write of Python's.
+
+        Raises:
+            LaunchError: it is read-only.
+        """
         if not self.buffer.flags.writeable:
             raise LaunchError(f"{self.made_at} is read-only", hint="wp.clone(a) is an array that may be written")
         if self.is_watched:
             self.will_write()
-        self.read(view)[...] = value
 
     def lend(self, view: View) -> np.ndarray:
         """The elements that a view shows, for code that may write to them and is not watched."""

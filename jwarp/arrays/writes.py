@@ -23,8 +23,13 @@ class Fill(Command):
         self.array, self.value = array, value
 
     def run(self) -> None:
-        check_writable(self.array.memory)
-        self.array.memory.write(self.array.layout, self.value)
+        memory = self.array.memory
+        check_writable(memory)
+        if type(memory) is HostMemory:
+            memory.begin_write()
+            self.array.host()[...] = self.value
+        else:
+            memory.write(self.array.layout, self.value)
 
 
 class Copy(Command):
@@ -38,8 +43,9 @@ class Copy(Command):
         source, layout = self.src.layout, self.dest.layout
         if source.full_shape != layout.full_shape or source.dtype != layout.dtype:
             source = source.seen_as(layout.element)
-        content = self.src.memory.read(source)
-        if self.src.memory is self.dest.memory and isinstance(self.src.memory, HostMemory):
+        memory = self.src.memory
+        content = self.src.host() if source is self.src.layout and type(memory) is HostMemory else memory.read(source)
+        if memory is self.dest.memory and isinstance(memory, HostMemory):
             content = content.copy()  # they may overlap
         self.dest.memory.write(layout, content)
 

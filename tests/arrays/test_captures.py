@@ -138,3 +138,54 @@ def test_parameters_of_a_record_that_change_after_it_was_captured():
     assert y.numpy().tolist() == [2, 4]
     record.launch()
     assert y.numpy().tolist() == [7, 14]
+
+
+def test_all_that_a_graph_may_hold():
+    """Scans, adjoints, tapes, records, graphs and Python's commands, in loops and branches: as without a capture."""
+
+    def program(x, y, n, go, odd):
+        record = wp.launch(squared, 4, inputs=[x], outputs=[y], record_cmd=True)
+        adjoint = wp.launch(squared, 4, inputs=[x], outputs=[y], adjoint=True, record_cmd=True)
+
+        def scanned():
+            wp.utils.array_scan(y, y)
+            y[:2].assign(wp.clone(y[2:]))
+
+        def body():
+            wp.launch(counted, 1, inputs=[n, go])
+            record.launch()
+            wp.capture_if(odd, on_true=scanned, on_false=lambda: y.fill_(0.5))
+            wp.copy(x[:2], y[2:])
+
+        def all_of_it():
+            n.zero_()
+            go.fill_(1)
+            wp.capture_while(go, body)
+            with wp.Tape() as tape:
+                wp.launch(squared, 4, inputs=[x], outputs=[y])
+                wp.utils.array_scan(y, y)
+            tape.backward(grads={y: wp.ones(4, dtype=float)})
+            y.grad.fill_(2.0)
+            adjoint.launch()
+
+        return all_of_it
+
+    def arrays():
+        x, y = wp.array([0.1, 0.2, 0.3, 0.4], dtype=float, requires_grad=True), wp.zeros(4, requires_grad=True)
+        return x, y, wp.zeros(1, dtype=int), wp.ones(1, dtype=int), wp.array([1], dtype=int)
+
+    eager, captured = arrays(), arrays()
+    run = program(*eager)
+    with wp.ScopedCapture() as inner:
+        program(*captured)()
+    with wp.ScopedCapture() as outer:
+        wp.capture_launch(inner.graph)
+    for branch in (1, 0, 1):
+        for a in (eager, captured):
+            a[4].fill_(branch)
+        run()
+        wp.capture_launch(outer.graph)
+        for one, other in zip(eager, captured, strict=True):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+        np.testing.assert_array_equal(eager[0].grad.numpy(), captured[0].grad.numpy())
+        assert eager[0].grad.numpy().any() and eager[2].numpy()[0] == 5

@@ -49,21 +49,21 @@ def _sort(given: Given) -> Binding:
 def _circle(given: Given, scalar: ScalarType, length: int) -> Operand:
     """The cosines and sines of the parts of a turn, rounded from float64."""
     memory, span = given.memory, given.span
-    shape = (2, length)
 
     def op(name: str, *args: Operand, type: ScalarType | None = None) -> Operand:
         return memory.op(name, *args, span=span, type=type)
 
-    index = memory.op("iota", attr=Iota(shape, 1), span=span)
-    whole = memory.fill_const(length, shape)
+    index = memory.op("iota", attr=Iota((length,), 0), span=span)
+    whole = memory.fill_const(length, (length,))
     # Angles from minus half a turn to half a turn: they are the more exact, the smaller they are.
-    is_upper = op("gt", index, memory.fill_const(length // 2, shape))
+    is_upper = op("gt", index, memory.fill_const(length // 2, (length,)))
     index = op("select", is_upper, op("sub", index, whole), index)
-    wide = tile_type(float64, shape)
+    wide = tile_type(float64, (length,))
     angle = op("mul", op("cast", index, type=wide), Const(wide, 2.0 * math.pi / length))
-    row = memory.op("iota", attr=Iota(shape, 0), span=span)
-    found = op("select", op("eq", row, memory.fill_const(0, shape)), op("cos", angle), op("sin", angle))
-    return op("cast", found, type=tile_type(scalar, shape))
+    rows = [op("cast", op(name, angle), type=tile_type(scalar, (length,))) for name in ("cos", "sin")]
+    return op("add", *[
+        memory.op("spread", row, attr=Strided((2, length), k * length, (1,)), span=span) for k, row in enumerate(rows)
+    ])  # fmt: skip
 
 
 def _fourier(given: Given, inverse: bool) -> Binding:

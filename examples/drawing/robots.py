@@ -41,7 +41,7 @@ HOPPER = """
   </default>
   <worldbody>
     <geom type="plane" size="20 20 0.1"/>
-    <body pos="0 0 1.07">
+    <body pos="0 0 0.9">
       <joint type="slide" axis="1 0 0" damping="0" armature="0"/>
       <joint type="slide" axis="0 0 1" damping="0" armature="0"/>
       <joint axis="0 1 0" damping="0" armature="0"/>

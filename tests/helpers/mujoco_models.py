@@ -126,6 +126,7 @@ MODELS = {
     "hopper, CG": HOPPER.format(solver="CG", integrator="implicitfast"),
     "hopper, RK4": HOPPER.format(solver="Newton", integrator="RK4"),
     "humanoid": "humanoid/humanoid.xml",  # mujoco_warp's own
+    "humanoid in the air": "humanoid/humanoid.xml",
 }
 # How far the coordinates of a model start from where its XML has them; others start there, and move.
 _SPREAD = {"pendulum": 1.0, "cartpole": 1.0}
@@ -148,6 +149,9 @@ def load(name: str) -> tuple[Any, Any]:
     if spread:
         data.qpos[:] += spread * rng.normal(size=model.nq)
     data.qvel[:] = (spread or 0.1) * rng.normal(size=model.nv)
+    if name == "humanoid in the air":
+        data.qpos[2] += 1.0
+        data.qpos[7:] = 0.2 * rng.normal(size=model.nq - 7)
     if name == "sphere that slides":
         data.qvel[:3] = 0.5, 0.3, -0.1
     data.ctrl[:] = 0.3 * rng.normal(size=model.nu)

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,28 @@ def transforms(name: str) -> dict[str, float]:
     jax.config.update("jax_num_cpu_devices", 2)
     mjm, mjd, m, d = started(name)
     return transforms(mjm, mjd, m, d, started(name, nworld=4)[3])
+
+
+def rule(name: str) -> dict[str, float]:
+    """The implicit rule of the solver against the unrolled gradient: the largest difference, and what each takes."""
+    import jax
+    from mujoco_matrices import step_in_tangents
+    from mujoco_rule import implicit
+    from mujoco_warp._src import solver
+
+    mjm, mjd, m, d = started(name)
+    found, seconds = [], []
+    for options in ({"max_trips": mjm.opt.iterations}, {"custom_vjp": {solver.solve: implicit}}):
+        f, zeros = step_in_tangents(mjm, mjd, m, d, **options)
+        jacobian = jax.jit(jax.jacrev(f))
+        found.append(np.asarray(jacobian(zeros)))
+        tries = []
+        for _ in range(20):
+            began = time.perf_counter()
+            jax.block_until_ready(jacobian(zeros))
+            tries.append(time.perf_counter() - began)
+        seconds.append(min(tries))
+    return {"error": _error(found[1], found[0]), "unrolled": seconds[0], "implicit": seconds[1]}
 
 
 def reference(name: str) -> dict[str, Any]:

@@ -27,5 +27,17 @@ def test_ten_steps():
 
 
 @mujoco_runs.long
+def test_bodies_that_share_parents():
+    assert_right("forward", "humanoid in the air")
+    assert_right("reverse", "humanoid in the air")
+
+
+@mujoco_runs.long
+def test_implicit_rule_of_the_solver():
+    found = mujoco_runs.run("jwarp", "rule", "hopper")["hopper"]
+    assert found["error"] < 1e-3, found
+
+
+@mujoco_runs.long
 def test_through_contacts():
     assert_right("forward", "hopper", most=1e-3)

@@ -335,10 +335,16 @@ __device__ __noinline__ long long jw_moved(const long long* words, int first, in
   for (int k = 0; k < 4; ++k) bytes += at.of[k] * words[first + k * next];
   return bytes;
 }
-// How many bytes each parameter moves to a thread's batch element: what divides is reckoned once for all of them.
+// How many bytes each parameter moves to a thread's batch element: what divides is reckoned once for all of them. Where
+// there are many parameters these stay in memory: the compiler takes ages to tell hundreds of them apart.
+constexpr int jw_many = 64;
 template <int S, int P> JW_INLINE void jw_shifts(const jw_args<S, P>& args, const jw_place& place, long long (&bytes)[P]) {
-  if (place.several) {
-    const long long* words = (const long long*)&args;
+  const long long* words = (const long long*)&args;
+  if constexpr (P > jw_many) {
+    const jw_coordinates at = jw_unravel(words, place.item);
+#pragma unroll 1
+    for (int p = 0; p < P; ++p) bytes[p] = jw_moved(words, 8 + S + P + p, P, at);
+  } else if (place.several) {
     const jw_coordinates at = jw_unravel(words, place.item);
 #pragma unroll
     for (int p = 0; p < P; ++p) bytes[p] = jw_moved(words, 8 + S + P + p, P, at);

@@ -20,7 +20,11 @@ def fft(x):
 
 
 def singular(x):
-    return jnp.linalg.svd(x * jnp.eye(3))[1][0]  # here
+    return jnp.linalg.svd(x * jnp.eye(9))[1][0]  # here
+
+
+def schur(x):
+    return jax.scipy.linalg.schur(x * jnp.eye(3))[0][0, 0]  # here
 
 
 def printing(x):
@@ -73,7 +77,8 @@ def sorting(x):
 
 IN_THE_FUNCTION = [
     (fft, "dtype complex64, which kernels do not know|`fft` of JAX is a transform of whole arrays"),
-    (singular, "`svd` is a primitive of JAX that kernels do not have"),
+    (singular, "`svd` of JAX is used in a way that kernels do not have: NotImplementedError: a matrix of 9 x 9"),
+    (schur, "`schur` is a primitive of JAX that kernels do not have|dtype complex64"),
     (printing, "`debug_(print|callback)` of JAX"),
     (calling_back, "`pure_callback` of JAX calls Python while the kernel runs"),
     (input_output, "`io_callback` of JAX calls Python while the kernel runs"),

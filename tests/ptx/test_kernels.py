@@ -219,6 +219,22 @@ def test_batches(version):
             np.testing.assert_allclose(arrays[4][..., 0], sums, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("batch", [(3,), (3, 2)], ids=str)
+def test_batches_of_many_parameters(batch, tmp_path):
+    """Of more than 64, whose places are in memory; every third one has no batch axis."""
+    names = [f"a{k}" for k in range(70)]
+    source = f"import jwarp as wp\n\n@wp.kernel\ndef kernel({': wp.array[float], '.join(names)}: wp.array[float]):\n"
+    source += f"    i = wp.tid()\n    a69[i] = {' + '.join(f'{k + 1}.0 * a{k}[i]' for k in range(69))}\n"
+    made, rng = PtxKernel(load(source, tmp_path).ir(), "narrow fast"), np.random.default_rng(0)
+    has_axes = [k % 3 > 0 or k == 69 for k in range(70)]
+    arrays = [rng.integers(-9, 9, (*batch, 5) if has else 5).astype(np.float32) for has in has_axes]
+    axes = [(has,) * len(batch) for has in has_axes]
+    expected = sum((k + 1) * a for k, a in enumerate(arrays[:69]))
+    words = pack(made.kernel.params, arrays, (5,), tid_dims=1, batch=batch, batched=axes)
+    made.launch(words, arrays)
+    np.testing.assert_array_equal(arrays[69], expected)
+
+
 @wp.kernel
 def narrow_sums(
     x: wp.array[wp.float16], y: wp.array[wp.bfloat16], sums: wp.array[wp.float16], more: wp.array[wp.bfloat16]

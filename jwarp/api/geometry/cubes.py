@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from jwarp.caches import cached
+
 # Corners are numbered round the lower side, then round the upper one; edges by the corners that they go between.
 CORNERS = ((0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0), (0, 0, 1), (1, 0, 1), (1, 1, 1), (0, 1, 1))
 EDGES = ((0, 1), (1, 2), (3, 2), (0, 3), (4, 5), (5, 6), (7, 6), (4, 7), (0, 4), (1, 5), (2, 6), (3, 7))
@@ -42,4 +44,7 @@ def triangles(case: int) -> list[tuple[int, int, int]]:
     return [(p[0], p[k + 1], p[k]) for p in polygons(case) for k in range(1, len(p) - 1)]
 
 
-CASES = tuple(map(triangles, range(256)))
+@cached("one")
+def cases() -> tuple[list[tuple[int, int, int]], ...]:
+    """The triangles of every case."""
+    return tuple(map(triangles, range(256)))

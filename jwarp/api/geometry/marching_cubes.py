@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,10 +12,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from jwarp.api.geometry.arrays import content_of
-from jwarp.api.geometry.cubes import CASES, CORNERS, EDGES
+from jwarp.api.geometry.cubes import CORNERS, EDGES, cases
 from jwarp.arrays.array import array
+from jwarp.caches import cached
 from jwarp.errors import KernelTypeError, LaunchError
 from jwarp.types import NAMED, int32
+
+
+class _Table:
+    """An attribute of a class that is made when it is asked for."""
+
+    def __init__(self, make: Callable[[], tuple[int, ...]]):
+        self.make = make
+
+    def __get__(self, instance: Any, owner: type) -> tuple[int, ...]:
+        return self.make()
 
 
 class MarchingCubes:
@@ -33,8 +45,8 @@ class MarchingCubes:
 
     CUBE_CORNER_OFFSETS = CORNERS
     EDGE_TO_CORNERS = EDGES
-    CASE_TO_TRI_RANGE = tuple(itertools.accumulate((3 * len(found) for found in CASES), initial=0))
-    TRI_LOCAL_INDICES = tuple(edge for found in CASES for triangle in found for edge in triangle)
+    CASE_TO_TRI_RANGE = _Table(lambda: tuple(itertools.accumulate((3 * len(found) for found in cases()), initial=0)))
+    TRI_LOCAL_INDICES = _Table(lambda: tuple(edge for found in cases() for triangle in found for edge in triangle))
 
     def __init__(
         self,
@@ -141,11 +153,17 @@ def _read(field: Any) -> Any:
     return jnp.asarray(value)
 
 
-_MOST = max(map(len, CASES))
-_SIZES = np.array([len(found) for found in CASES], np.int32)
-_TRIANGLES = np.zeros((256, _MOST, 3), np.int32)
-for _case, _found in enumerate(CASES):
-    _TRIANGLES[_case, : len(_found)] = np.array(_found, np.int32).reshape(-1, 3)
+@cached("one")
+def _tables() -> tuple[np.ndarray, np.ndarray]:
+    """How many triangles each case has, and the edges that their corners are on."""
+    known = cases()
+    sizes = np.array([len(found) for found in known], np.int32)
+    edges = np.zeros((256, sizes.max(), 3), np.int32)
+    for case, found in enumerate(known):
+        edges[case, : len(found)] = np.array(found, np.int32).reshape(-1, 3)
+    return sizes, edges
+
+
 # Of each edge: its first node, and the axis that it goes along.
 _FIRST = np.array([CORNERS[a] for a, _ in EDGES], np.int32)
 _AXES = np.array([int(np.argmax(np.subtract(CORNERS[b], CORNERS[a]))) for a, b in EDGES], np.int32)
@@ -174,7 +192,7 @@ def _cases(field: Any, threshold: Any) -> Any:
 @jax.jit
 def _counted(field: Any, threshold: Any) -> tuple[Any, Any]:
     """How many vertices and triangles there are."""
-    return _crossed(field, threshold).sum(), jnp.asarray(_SIZES)[_cases(field, threshold)].sum()
+    return _crossed(field, threshold).sum(), jnp.asarray(_tables()[0])[_cases(field, threshold)].sum()
 
 
 @functools.partial(jax.jit, static_argnums=(4, 5))
@@ -195,13 +213,13 @@ def _extracted(
     vertex_count = crossed.sum()
     verts = jnp.where((jnp.arange(max_verts) < vertex_count)[:, None], verts, 0.0)
 
-    cases = _cases(jax.lax.stop_gradient(field), jax.lax.stop_gradient(threshold))
-    sizes = jnp.asarray(_SIZES)[cases]
+    case_of, edges_of = _cases(jax.lax.stop_gradient(field), jax.lax.stop_gradient(threshold)), _tables()[1]
+    sizes = jnp.asarray(_tables()[0])[case_of]
     ends = jnp.cumsum(sizes, dtype=np.int32)
     numbers = jnp.arange(max_tris, dtype=np.int32)
-    cell = jnp.minimum(jnp.searchsorted(ends, numbers, side="right"), cases.shape[0] - 1)
+    cell = jnp.minimum(jnp.searchsorted(ends, numbers, side="right"), case_of.shape[0] - 1)
     local = numbers - (ends - sizes)[cell]
-    own = jnp.asarray(_TRIANGLES)[cases[cell], jnp.clip(local, 0, _MOST - 1)]
+    own = jnp.asarray(edges_of)[case_of[cell], jnp.clip(local, 0, edges_of.shape[1] - 1)]
     first = jnp.stack(jnp.unravel_index(cell, [n - 1 for n in shape]), -1)[:, None] + jnp.asarray(_FIRST)[own]
     found = number[first[..., 0], first[..., 1], first[..., 2], jnp.asarray(_AXES)[own]]
     # A vertex for which there was no room stands for the first one.

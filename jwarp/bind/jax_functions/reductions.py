@@ -196,6 +196,35 @@ def _arranged(array: Scalars, batch: Any, summed: Any) -> tuple[tuple[int, ...],
     return shapes[0], moved, shapes[1]
 
 
+@primitive("conv_general_dilated")
+def _convolution(low: Lowering, equation: Any, a: Scalars, b: Scalars) -> Scalars:
+    """Each element of the result is the sum of the products of what meets there."""
+    p = equation.params
+    if p["batch_group_count"] != 1:
+        raise low.error("a convolution with groups of a batch")
+    layout, aval = p["dimension_numbers"], equation.outvars[0].aval
+    kind = scalar_type(aval.dtype, "a convolution", low.span)
+    a, b = a.transpose(layout.lhs_spec), b.transpose(layout.rhs_spec)
+    out = np.empty([aval.shape[k] for k in layout.out_spec], object)
+    features = b.shape[1]
+    each = out.shape[1] // p["feature_group_count"]
+    for batch, feature, *place in np.ndindex(out.shape):
+        group = feature // each
+        met = []
+        for k in np.ndindex(b.shape[2:]):
+            at = [
+                divmod(y * stride + j * apart - before, wide)
+                for y, j, stride, apart, (before, _), wide in zip(
+                    place, k, p["window_strides"], p["rhs_dilation"], p["padding"], p["lhs_dilation"], strict=True
+                )
+            ]
+            if all(rest == 0 and 0 <= x < n for (x, rest), n in zip(at, a.shape[2:], strict=True)):
+                spot = tuple(x for x, _ in at)
+                met += [(a[(batch, group * features + i, *spot)], b[(feature, i, *k)]) for i in range(features)]
+        out[(batch, feature, *place)] = dot(low, [x for x, _ in met], [y for _, y in met], kind)
+    return out.transpose(np.argsort(layout.out_spec))
+
+
 # -- sorting
 
 MAX_SORTED = 32

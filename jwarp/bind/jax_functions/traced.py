@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jwarp.bind import compat
-from jwarp.bind.jax_functions import special
+from jwarp.bind.jax_functions import factors, special
 from jwarp.bind.jax_functions.derivatives import by_rule
 from jwarp.bind.jax_functions.equations import computed
 from jwarp.bind.jax_functions.lowering import Lowering, Scalars, primitive
@@ -34,7 +34,7 @@ def _in_python(name: str) -> Callable[..., Any]:
 
 for _name in _IN_PYTHON:
     _computed_by(_name, _in_python(_name))
-for _name, _function in special.FUNCTIONS.items():
+for _name, _function in (special.FUNCTIONS | factors.FUNCTIONS).items():
     _computed_by(_name, _function)
 
 

@@ -1,0 +1,50 @@
+"""Searches of meshes: those that GPUs run, a thread in each lane, find what those of processors find."""
+
+import numpy as np
+
+import jwarp as wp
+from jwarp.lib.geometry import mesh as closest
+from jwarp.lib.geometry import mesh_rays as rays
+
+RNG = np.random.default_rng(21)
+COUNT = 150
+
+
+@wp.kernel
+def both_ways(
+    mesh: wp.uint64, x: wp.array[wp.vec3], ways: wp.array[wp.vec3], alone: wp.array2d[int], many: wp.array2d[int]
+):
+    i = wp.tid()
+    alone[i, 0] = closest.closest_slot(mesh, x[i], 0.5)
+    many[i, 0] = closest.closest_slot_of_many(mesh, x[i], 0.5)
+    alone[i, 1] = rays.first_slot(mesh, x[i], ways[i], 2.0, 0, 1000, 0)
+    many[i, 1] = rays.first_slot_of_many(mesh, x[i], ways[i], 2.0, 0, 1000, 0)
+    alone[i, 2] = rays.first_slot(mesh, x[i], ways[i], 100.0, 20, 90, 0)
+    many[i, 2] = rays.first_slot_of_many(mesh, x[i], ways[i], 100.0, 20, 90, 0)
+    alone[i, 3] = rays.crossings(mesh, x[i], ways[i], 0, 1000)
+    many[i, 3] = rays.crossings_of_many(mesh, x[i], ways[i], 0, 1000)
+    alone[i, 4] = wp.where(rays.first_slot(mesh, x[i], ways[i], 100.0, 0, 1000, 1) >= 0, 1, 0)
+    many[i, 4] = wp.where(rays.first_slot_of_many(mesh, x[i], ways[i], 100.0, 0, 1000, 1) >= 0, 1, 0)
+
+
+def test_both_kinds_of_searches_find_the_same():
+    middles = RNG.normal(size=(400, 1, 3))
+    middles /= np.linalg.norm(middles, axis=-1, keepdims=True)
+    corners = (middles + RNG.normal(scale=0.1, size=(400, 3, 3))).reshape(-1, 3)
+    faces = np.arange(1200).reshape(-1, 3)
+    corners = np.concatenate([corners, [[np.nan, 0, 0], [2, 2, 2]]]).astype(np.float32)
+    bad = [[0, 1, 1200], [0, 1, 5000], [3, 3, 4], [1201, 1201, 1201]]
+    faces = np.concatenate([faces, bad]).astype(np.int32)
+    x = RNG.uniform(-1.5, 1.5, (COUNT, 3)).astype(np.float32)
+    ways = RNG.normal(size=x.shape).astype(np.float32)
+    ways[:20] *= [0, 1, 0]
+    ways[20:23], x[23:25], x[25] = 0.0, np.nan, np.inf
+    for count in (len(faces), 300, 33, 16, 1):
+        mesh = wp.Mesh(corners, faces[-count:].ravel())
+        alone, many = wp.launch(both_ways, COUNT, [mesh, x, ways], [(COUNT, 5)] * 2)
+        alone, many = np.asarray(alone), np.asarray(many)
+        np.testing.assert_array_equal(alone[:, 3:], many[:, 3:])
+        np.testing.assert_array_equal(alone >= 0, many >= 0)
+        # Of faces that are equally close, either may be found.
+        assert (alone == many).mean() > 0.9
+    assert (alone[:, 0] == -1).all()  # the last face has no area

@@ -389,14 +389,24 @@ def repeated(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any
 _LISTS = (list, tuple)
 
 
-def launch(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, record_tape: bool) -> None:
+def launch(
+    kernel: Kernel,
+    dim: Any,
+    inputs: Any,
+    outputs: Any,
+    block_dim: Any,
+    record_tape: bool,
+    asked: tuple[Kernel, Any] | None = None,
+) -> None:
     """Run a launch on arrays that change.
+
+    `asked` are the kernel and the inputs as they were given, where that was with grids, trees and meshes.
 
     Raises:
         KernelTypeError, LaunchError: an argument or `dim` does not fit.
         CompileError: the kernel is not written in the kernel language, or cannot be compiled.
     """
-    if repeated(kernel, dim, inputs, outputs, block_dim, record_tape):  # an instance of a generic kernel
+    if asked is None and repeated(kernel, dim, inputs, outputs, block_dim, record_tape):  # an instance of a generic kernel
         return None
     dims, block = geometry.read_dim(dim, kernel.name), read_block_dim(block_dim, kernel.name)
     command = ArrayLaunch(kernel, dims, inputs, outputs, block)
@@ -410,10 +420,13 @@ def launch(kernel: Kernel, dim: Any, inputs: Any, outputs: Any, block_dim: Any, 
             array_plans.keep(key, memory, command)
     else:
         submit(command)
-    key, leaves = array_shapes.read(dim, block_dim, command.given)
+    given: Sequence[Any] = command.given if asked is None else matched_values(kernel, asked[1], outputs)
+    key, leaves = array_shapes.read(dim, block_dim, given)
     is_alike = len(leaves) == len(command.values) and all(map(operator.is_, leaves, command.values))
     if key is not None and is_alike and array_shapes.known(kernel, key) is None:
         kernel.plans.replace(key, command.repeater())
+        if asked is not None:
+            asked[0].plans.replace(key, command.repeater())
     return None
 
 

@@ -13,6 +13,7 @@ from jwarp.api.geometry import tree
 from jwarp.api.geometry.arrays import as_command, content_of, read_array, read_groups, settled
 from jwarp.api.geometry.bvh import check_options
 from jwarp.api.geometry.pytrees import register
+from jwarp.arrays.array import array
 from jwarp.errors import LaunchError
 from jwarp.lib.geometry.mesh import MeshArrays
 from jwarp.lib.geometry.tree import BvhArrays
@@ -130,11 +131,20 @@ class Mesh(Geometry):
     @property
     def arrays(self) -> Any:  # type: ignore[override]
         """What a kernel is given."""
+        indices = content_of(self.indices)
+        return self._given(indices if indices.ndim == 1 else indices.reshape(-1))
+
+    @property
+    def in_place(self) -> Any:
+        indices = self.indices
+        if type(indices) is array and indices.layout.full_shape == (indices.size,) and indices.layout.dtype == np.int32:
+            return self._given(indices)
+        return self.arrays
+
+    def _given(self, indices: Any) -> Any:
         kind, of_tree = MeshArrays, BvhArrays  # type: Any, Any
         bvh = of_tree(self.nodes, self.bounds, self.items, self.groups, self.leaf_size)
         velocities = np.zeros((0, 3), np.float32) if self._velocities is None else self._velocities
-        indices = content_of(self.indices)
-        indices = indices if indices.ndim == 1 else indices.reshape(-1)
         of_wide: Any = WideArrays
         wide = of_wide(self.boxes, self.faces, self.levels)
         return kind(self._points, velocities, indices, self.corners, self.edge, wide, self.winding, bvh)

@@ -172,7 +172,9 @@ def _sharing(arrays: Sequence[array]) -> tuple[Any, ...]:
 def known(kernel: Kernel, key: Hashable | None) -> Shaped | None:
     """The launch of a key, if one has been kept."""
     found = None if key is None else kernel.plans.get(key)
-    if found is not None and found.template["kernel"] is not kernel:  # for grids, trees and meshes, with plans of its own
+    if (
+        found is not None and found.template["kernel"] is not kernel
+    ):  # for grids, trees and meshes, with plans of its own
         found = found.template["kernel"].plans.get(key)
     return found if found is not None and found.holds else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,10 +59,11 @@ def held(value: Any) -> Held | None:
 
 def given(value: Any) -> Any:
     """As `arrays_of`, for a launch that runs now, on arrays that change."""
-    return arrays_of(value, _given)
+    return arrays_of(value, struct_of)
 
 
-def _given(owner: Geometry) -> Any:
+def struct_of(owner: Geometry) -> Any:
+    """What a launch that runs now, on arrays that change, is given of a grid, tree or mesh."""
     found = held(owner)
     return arrays_of(owner) if found is None else found.struct
 
@@ -79,8 +79,11 @@ def _here(struct: Struct) -> Any:
             is_known = not isinstance(value, Tracer) and value.is_fully_addressable
             value = np.asarray(value) if is_known and {x.platform for x in value.devices()} == {"cpu"} else None
         elif isinstance(value, (np.ndarray, np.generic)):
-            # Someone may write to an array of NumPy's. A number or vector is a copy.
-            value = np.array(value) if not isinstance(kind, ArrayType) or not value.size else None
+            # Someone may write to an array of NumPy's, unless it is read-only and no view. Numbers are copied.
+            if not isinstance(kind, ArrayType) or not value.size:
+                value = np.array(value)
+            elif value.flags.writeable or value.base is not None:
+                value = None
         elif type(value) not in (array, int, float, bool):
             value = None
         if value is None:

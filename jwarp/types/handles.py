@@ -99,10 +99,10 @@ def _with_arrays(value: Struct, read: Callable[[Geometry], Any]) -> Any:
     return made
 
 
-def renewed(value: Any) -> Any:
-    """The struct of a grid, tree or mesh that has changed since the struct `value` was made of it; else None."""
+def renewed(value: Any, read: Callable[[Geometry], Any] = _read) -> Any:
+    """The struct, by `read`, of a grid, tree or mesh that has changed since `value` was made of it; else None."""
     if getattr(type(value), "holds_handles", False):
-        parts = {name: renewed(getattr(value, name)) for name in type(value).fields}
+        parts = {name: renewed(getattr(value, name), read) for name in type(value).fields}
         parts = {name: part for name, part in parts.items() if part is not None}
         if not parts:
             return None
@@ -111,4 +111,4 @@ def renewed(value: Any) -> Any:
         return made
     owner, version = getattr(value, "_seen", (None, 0))
     known = None if owner is None else owner()
-    return None if known is None or known.version == version else arrays_of(known)
+    return None if known is None or known.version == version else read(known)

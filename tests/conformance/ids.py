@@ -211,7 +211,7 @@ def _made_up() -> tuple[Any, ...]:
     def array(numbers: Any, kind: Any) -> Any:
         return warp.array(numbers, dtype=kind, device="cpu")
 
-    corners = np.float32(list(itertools.product((-1, 1), repeat=3))) + rng.uniform(-0.2, 0.2, (8, 3))
+    corners = 3 * np.array(list(itertools.product((-1, 1), repeat=3))) + rng.uniform(-0.2, 0.2, (8, 3))
     squares = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
     faces = [corner for a, b, c, d in squares for corner in (a, b, c, a, c, d)]
     mesh = warp.Mesh(

@@ -10,7 +10,7 @@ from jwarp.backend.cpu.target import Target, target_machine
 
 PASSES = ("instruction_combine", "simplify_cfg", "dead_code_elimination")
 # Of longer texts, combining instructions takes a tenth of the whole time, and the code is not shorter for it.
-MAX_COMBINED = 1 << 20
+MAX_COMBINED = 1 << 16
 
 
 def optimized_module(

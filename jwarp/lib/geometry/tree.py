@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.arrays.array import array
-from jwarp.frontend.builtins.scalar import abs, cast, max, min, where
+from jwarp.frontend.builtins.scalar import abs, cast, max, where
 from jwarp.frontend.func import func
 from jwarp.lib.geometry.hash_grid import first_not_below
 from jwarp.types import NAMED, float32, int32, struct, uint64, vector

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
+# Instead of this folder, where another mujoco_warp is.
+sys.path[0] = str(Path(__file__).resolve().parents[1] / "tests" / "helpers")
 TRIES = 3
 ROLLOUT = 50  # steps of the rollout that has a gradient
 

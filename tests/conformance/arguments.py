@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import warp
+from ids import arrays_in, copy_of, number_of
 from warp._src import types as warp_types
 from warp._src.codegen import Struct, StructInstance
 
@@ -31,7 +32,7 @@ def kept(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
     if not isinstance(value, warp_types.array):
-        return value
+        return copy_of(number_of(value)) if number_of(value) else value
     copy = warp.empty(value.shape, dtype=value.dtype, device="cpu")  # contiguous, and of no subclass
     warp.copy(copy, value)
     return copy
@@ -56,6 +57,8 @@ def parts(kind: AnyType, value: Any) -> Iterator[Any]:
     if isinstance(value, warp_types.indexedarray) and isinstance(kind, StructType) and kind.indexed is not None:
         for name in kind.fields:
             yield _whole(value, name)
+    elif isinstance(kind, StructType) and kind.is_handle:
+        yield from arrays_in(kind, value)
     elif isinstance(kind, StructType):
         for name, inner in kind.fields.items():
             if value is not None:
@@ -81,6 +84,9 @@ def assign(kind: AnyType, target: Any, values: Iterator[Any]) -> None:
         found = [next(values) for _ in kind.fields]
         if found[0] is not None:
             target.data.assign(found[0])
+    elif isinstance(kind, StructType) and kind.is_handle:
+        for _ in arrays_in(kind, target):
+            next(values)
     elif isinstance(kind, StructType):
         for name, inner in kind.fields.items():
             assign(inner, getattr(target, name), values)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import warp
 from arguments import Refused, kept, parts
+from ids import with_kinds
 from recording import Launch
 from warp._src import types as warp_types
 from warp._src.context import Module, ModuleBuilder
@@ -39,12 +40,12 @@ def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
 
 
-def read(kernel: Any) -> Kernel | Outcome:
-    """The kernel as jwarp reads it, or why not."""
+def read(kernel: Any, kinds: tuple = ()) -> Kernel | Outcome:
+    """The kernel as jwarp reads it, or why not; `kinds` says what stands for numbers of meshes, trees and grids."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made: Kernel = as_kernel(kernel)
+            made: Kernel = with_kinds(as_kernel(kernel), kinds)
             made.ir()
     except JwarpError as error:
         return Outcome("refused", reason_of(error))

@@ -16,6 +16,7 @@ SINGULAR = (
 )
 LITERAL = "a literal factor has all its digits in a product of float64 tiles here, those of float32 in Warp"
 RANGE = "a float made up is outside of the range of the integer: the nearest number here, undefined in Warp"
+ROOTS = "a root of a group is a number of its own kind in each, given back to the tree that it came from"
 
 _FEM = "_src.fem.integrate:get_"
 
@@ -38,6 +39,9 @@ DIFFERENCES = {
     "tests.aux_test_array_slot_operators:update_shared_component_forward": OPERATORS,
     "tests.aux_test_dependent:kern": LATE,
     "tests.deterministic.test_deterministic_counter:local_scratch_counter_kernel": TAKEN,
+    "tests.geometry.test_grouped_bvh:get_group_root": ROOTS,
+    "tests.geometry.test_bvh:bvh_query_aabb_groups": ROOTS,
+    "tests.geometry.test_bvh:bvh_get_group_roots": ROOTS,
     "tests.geometry.test_mesh_query_point:sample_mesh_brute": ROUNDING,
     "tests.matrix.test_mat:test_eig_mixed_gradients.<locals>.mixed_loss": SIGNS,
     "tests.matrix.test_mat:test_svd.<locals>.check_mat_svd": SIGNS,

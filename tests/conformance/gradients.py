@@ -136,7 +136,7 @@ class GradientTrial(trial.Trial):
         names = set((HERE / "agreeing.txt").read_text().split())
         rng = np.random.default_rng(7)
         for launch in launches:
-            kernel = self.kernel(launch.kernel)
+            kernel = self.kernel(launch.kernel, launch.args)
             if launch.name not in names or isinstance(kernel, Outcome):
                 continue
             self.begin(launch.name, "launch", trial.RUN_SECONDS, "in jwarp")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import collections
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import ids
 import numpy as np
 import trial
 import warp
@@ -44,10 +46,11 @@ class LibraryTrial(trial.Trial):
         if "launch" in self.options.steps:
             self.compare_all(launches)
 
-    def kernel(self, kernel: Any) -> Any:
-        if kernel not in self.read:
-            self.read[kernel] = read(kernel)
-        return self.read[kernel]
+    def kernel(self, kernel: Any, args: Sequence[Any] = ()) -> Any:
+        key = (kernel, ids.kinds_of(args))
+        if key not in self.read:
+            self.read[key] = read(*key)
+        return self.read[key]
 
 
 def run_library_trial(
@@ -63,6 +66,7 @@ def run_library_trial(
 
     jax.config.update("jax_enable_x64", True)
     warp.config.enable_backward = False
+    ids.watch()
     made = LibraryTrial(library, tests, rest, module, log, options)
     try:
         made.run()

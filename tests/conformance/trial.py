@@ -12,11 +12,12 @@ import sys
 import time
 import unittest.mock
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ids
 import numpy as np
 import warp
 from arguments import assign, kept, randomized
@@ -57,6 +58,8 @@ ABSENT = ("pxr", "torch", "cupy", "mpi4py", "nccl", "nvshmem")  # what examples 
 
 def undefined(kernel: Kernel, launch: Launch) -> str:
     """Why Warp need not survive the launch, or what it gives depends on the order of the threads; or nothing."""
+    if any(ids.kinds_of(launch.args)) and not launch.made_up:
+        return ""  # searches take the interpreter long, and Warp's tests run such launches
     if np.prod(launch.dims) > ORACLE_THREADS:
         return "too many threads to be sure" if launch.made_up else ""
     args = [np.asarray(a) for a in arguments(kernel, launch)]
@@ -169,10 +172,20 @@ class Trial:
         """Whether the kernel compiles, which is noted, and whether its adjoint does; once for each kernel."""
         if kernel not in self.compiles:
             before = name_of(kernel) in self.options.past.compiled
-            self.compiles[kernel] = before or self.compile(kernel, launch)
+            self.compiles[kernel] = before or self.compile(kernel, launch, self.named(kernel, launch))
         return self.compiles[kernel]
 
-    def compile(self, kernel: Any, launch: Launch | None) -> bool:
+    def named(self, kernel: Any, launch: Launch | None) -> list[Any]:
+        """The arguments of a launch; where there is none, numbers of meshes, trees and grids that the kernel takes."""
+        if launch is not None:
+            return launch.args
+        if not kernel.is_generic and isinstance(self.kernel(kernel), Outcome):
+            for args in ids.candidates(kernel):
+                if not isinstance(self.kernel(kernel, args), Outcome):
+                    return args
+        return []
+
+    def compile(self, kernel: Any, launch: Launch | None, args: list[Any]) -> bool:
         dims, block_dim = (launch.threads, launch.block_dim) if launch is not None else ((), None)
         if kernel.is_generic:
             self.note(kernel, "forward", Compiled("warp", "generic, and not launched", 0.0))
@@ -180,7 +193,7 @@ class Trial:
 
         def first() -> Compiled:
             start = time.process_time()
-            made = self.kernel(kernel)
+            made = self.kernel(kernel, args)
             reading = time.process_time() - start
             if isinstance(made, Outcome):
                 return Compiled(made.verdict, made.reason, reading)
@@ -189,7 +202,7 @@ class Trial:
 
         found = self.limited(kernel, "forward", first)
         if found.verdict == "compiled" and "adjoint" in self.options.steps:
-            made = self.kernel(kernel)
+            made = self.kernel(kernel, args)
             assert not isinstance(made, Outcome)
             self.limited(kernel, "adjoint", lambda: adjoint(made, dims, block_dim))
         return found.verdict == "compiled"
@@ -205,20 +218,22 @@ class Trial:
         self.note(kernel, step, found)
         return found
 
-    def kernel(self, kernel: Any) -> Kernel | Outcome:
-        if kernel not in self.read:
-            made = read(kernel)
+    def kernel(self, kernel: Any, args: Sequence[Any] = ()) -> Kernel | Outcome:
+        """jwarp's kernel, for the meshes, trees and grids among the arguments."""
+        key = (kernel, ids.kinds_of(args))
+        if key not in self.read:
+            made = read(*key)
             if isinstance(made, Outcome) and ": " in made.reason and not kernel.is_generic and warp_refuses(kernel):
                 made = Outcome("warp", "Warp refuses it, too")
-            self.read[kernel] = made
-        return self.read[kernel]
+            self.read[key] = made
+        return self.read[key]
 
     def stand_in(self, launch: Launch, given: list[Any]) -> None:
         """What a launch does while the module's tests run: jwarp's results, so that they go on."""
         if "launch" not in self.options.steps or launch.name in self.options.past.broken:
             return
         self.begin(launch.name, "launch", RUN_SECONDS, "in jwarp")
-        kernel = self.kernel(launch.kernel)
+        kernel = self.kernel(launch.kernel, launch.args)
         if isinstance(kernel, Outcome) or run_in_place(kernel, launch):
             return
         # Arrays that share memory in part: copies have the results.
@@ -245,20 +260,23 @@ class Trial:
         """A launch with arguments made up of a kernel that no test launches, if there is one."""
         if not self.compiled(kernel, None) or "launch" not in self.options.steps:
             return []
-        made = self.kernel(kernel)
+        args = self.named(kernel, None)
+        made = self.kernel(kernel, args)
         assert not isinstance(made, Outcome)
         self.begin(name_of(kernel), "launch", RUN_SECONDS, "in the interpreter")
         try:
             with time_limit(DEFINED_SECONDS):
-                return [self.defined(kernel, made, rng)]
+                return [self.defined(kernel, made, rng, args)]
         except (Exception, OverLimit) as error:
             self.say(name_of(kernel), Outcome("warp", f"no arguments: {error}"))
             return []
 
-    def defined(self, kernel: Any, made: Kernel, rng: np.random.Generator) -> Launch:
+    def defined(self, kernel: Any, made: Kernel, rng: np.random.Generator, args: list[Any]) -> Launch:
         """A launch with made up arguments that has one result, if one is found."""
         for sizes in SIZES:
             launch = made_up(kernel, made.ir().tid_dims, sizes, rng)
+            for place in [u for u, value in enumerate(args) if value is not None]:
+                launch.args[place] = args[place]
             if not undefined(made, launch):
                 break
         return launch
@@ -266,7 +284,7 @@ class Trial:
     def compare_all(self, launches: list[Launch]) -> None:
         ready = []
         for launch in launches:
-            kernel = self.kernel(launch.kernel)
+            kernel = self.kernel(launch.kernel, launch.args)
             if isinstance(kernel, Outcome):
                 self.say(launch.name, kernel)
                 continue
@@ -352,6 +370,7 @@ def run_trial(module: str, log: Path, options: Options) -> None:
 
     jax.config.update("jax_enable_x64", True)
     warp.config.enable_backward = False
+    ids.watch()
     if module.startswith("warp.examples."):
         for name in ABSENT:
             if importlib.util.find_spec(name) is None:

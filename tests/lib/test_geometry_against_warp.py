@@ -143,6 +143,32 @@ def test_groups_of_trees_and_meshes(of_warp):
     np.testing.assert_allclose(found[1], expected[1], atol=1e-4)
 
 
+@wp.kernel
+def roots_of(tree: wp.uint64, roots: wp.array[int]):
+    roots[wp.tid()] = wp.bvh_get_group_root(tree, wp.tid())
+
+
+@wp.kernel
+def below(tree: wp.uint64, roots: wp.array[int], low: wp.vec3, high: wp.vec3, found: wp.array2d[int]):
+    i = wp.tid()
+    for box in wp.bvh_query_aabb(tree, low, high, roots[i]):
+        found[i, box] += 1
+
+
+def test_roots_of_groups_are_kept_for_later_launches():
+    lows = np.zeros((65, 3), np.float32)
+    lows[:, 0] = np.exp(np.linspace(-70, 0, 65))  # a tree by areas would be as deep as there are boxes
+    highs = lows * np.float32([1.001, 0, 0]) + np.float32([0, 1, 1])
+    for groups in (np.zeros(65, np.int32), np.r_[np.zeros(50), np.arange(1, 16)].astype(np.int32)):
+        tree = wp.Bvh(lows, highs, groups=groups)
+        (roots,) = wp.launch(roots_of, 17, [tree], [17])
+        low, high = np.float32([-1, -1, -1]), np.float32([0.5, 2, 2])
+        (found,) = wp.launch(below, 17, [tree, roots, low, high], [(17, 65)])
+        within = (groups == np.arange(17)[:, None]) & (lows[:, 0] <= 0.5)
+        np.testing.assert_array_equal(found[: groups.max() + 1], within[: groups.max() + 1])
+        np.testing.assert_array_equal(roots[groups.max() + 1 :], -1)  # of no group: the whole tree
+
+
 def test_pairs_of_triangles(of_warp):
     corners = RNG.normal(size=(COUNT, 6, 3)).astype(np.float32)
     corners[:100, :, 2] = 0.25  # in one plane

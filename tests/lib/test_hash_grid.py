@@ -54,6 +54,20 @@ def grouped(grid: wp.uint64, points: wp.array[wp.vec3], groups: wp.array[int], r
         found[i, j] += 1
 
 
+@wp.func
+def met_by(query: wp.HashGridQuery[wp.float64]):
+    count = wp.int32(0)
+    for _ in query:
+        count += 1
+    return count
+
+
+@wp.kernel
+def passed_on(grid: wp.uint64, points: wp.array[wp.vec3d], counts: wp.array[int]):
+    i = wp.tid()
+    counts[i] = met_by(wp.hash_grid_query(grid, points[i], wp.float64(0.5)))
+
+
 @wp.kernel
 def of_any_type(grid: wp.uint64, points: wp.array[Any], radius: Any, found: wp.array2d[int]):
     i = wp.tid()
@@ -143,6 +157,9 @@ def test_points_of_other_precisions_have_grids_of_theirs(dtype, x64):
     grid = grid_of(points, 0.5, dtype=wp.float16 if dtype is np.float16 else wp.float64)
     (found,) = wp.launch(of_any_type, 60, [grid, points, dtype(0.5)], [(60, 60)])
     np.testing.assert_array_equal(found, met(points, 0.5, dtype=dtype))
+    if dtype is np.float64:
+        (counts,) = wp.launch(passed_on, 60, [grid, points], [60])
+        np.testing.assert_array_equal(counts, met(points, 0.5).sum(1))
 
 
 def test_slots_are_in_order_of_cells_and_points():

@@ -48,3 +48,42 @@ def test_both_kinds_of_searches_find_the_same():
         # Of faces that are equally close, either may be found.
         assert (alone == many).mean() > 0.9
     assert (alone[:, 0] == -1).all()  # the last face has no area
+
+
+def test_rays_along_the_sides_of_boxes_meet_what_is_there():
+    corners = np.stack(np.meshgrid(np.arange(4), np.arange(4), [0], indexing="ij"), -1).reshape(-1, 3)
+    i = np.array([4 * a + b for a in range(3) for b in range(3)])[:, None]
+    faces = np.concatenate([np.c_[i, i + 4, i + 5], np.c_[i, i + 5, i + 1]]).astype(np.int32).ravel()
+    for axis in range(3):  # a sheet in each plane, its four outlines too
+        points = np.roll(corners, axis, 1).astype(np.float32)
+        for way in (-1.0, 1.0):
+            down = np.roll(np.float32([0, 0, way]), axis)
+            starts, ways = points - down, np.tile(down, (16, 1))
+            mesh = wp.Mesh(points, faces, bvh_leaf_size=1)
+            for found in wp.launch(both_ways, 16, [mesh, starts, ways], [(16, 5), (16, 5)]):
+                assert (np.asarray(found)[:, [1, 4]] >= [0, 1]).all()
+            tree = wp.Bvh(points, points)
+            (met,) = wp.launch(boxes_met, 16, [tree, starts, ways], [(16, 16)])
+            np.testing.assert_array_equal(met, np.eye(16))
+
+
+@wp.kernel
+def boxes_met(tree: wp.uint64, starts: wp.array[wp.vec3], ways: wp.array[wp.vec3], met: wp.array2d[int]):
+    i = wp.tid()
+    for box in wp.bvh_query_ray(tree, starts[i], ways[i]):
+        met[i, box] += 1
+
+
+@wp.kernel
+def signs(mesh: wp.uint64, x: wp.array[wp.vec3], sign: wp.array[float]):
+    i = wp.tid()
+    sign[i] = wp.mesh_query_point_sign_normal(mesh, x[i], 10.0).sign
+
+
+def test_the_middle_of_a_ball_is_inside():
+    corners = np.float32([[1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]])
+    faces = [(a, 2 + b, 4 + c)[:: 1 if (a + b + c) % 2 == 0 else -1] for a, b, c in np.ndindex(2, 2, 2)]
+    x = np.concatenate([np.zeros((1, 3)), corners * 0.5, corners * 1.5]).astype(np.float32)
+    mesh = wp.Mesh(corners, np.array(faces, np.int32).ravel())
+    (found,) = wp.launch(signs, len(x), [mesh, x], [len(x)])
+    np.testing.assert_array_equal(found, [-1] * 7 + [1] * 6)

@@ -76,7 +76,7 @@ def _by_name(thing: Any) -> Any:
     """jwarp's function or type of the name that one of Warp's has; others are what they are."""
     if is_of_warp(thing):
         with contextlib.suppress(AttributeError):
-            return named(thing.__name__)
+            return named(getattr(thing, "_wp_public_name_", thing.__name__))
     return thing
 
 

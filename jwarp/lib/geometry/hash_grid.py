@@ -233,6 +233,7 @@ def hash_grid_query_next(query: Reference(HashGridQuery), index: Reference(int32
 
 
 HashGridQuery.following = hash_grid_query_next
+HashGridQuery.__class_getitem__ = classmethod(lambda cls, dtype: cls)  # it is the same one for points of each type
 
 
 @func

@@ -52,11 +52,12 @@ def weighted_normal(p: vec3, q: vec3, r: vec3, closest: vec3, near: float32):
 def sign_by_normals(mesh: MeshArrays, point: vec3, closest: vec3, near: float32):
     """-1 behind the faces that are about as close as the closest point, by their angle-weighted normal, else 1.
 
-    Baerentzen, Aanaes, Signed Distance Computation Using the Angle Weighted Pseudonormal, 2005."""
+    Baerentzen, Aanaes, Signed Distance Computation Using the Angle Weighted Pseudonormal, 2005. Each face is asked at
+    its own closest point: in the middle of a ball, the normals of all that are as close would cancel."""
     limit = length(point - closest) + near
     leaves = mesh.bvh.nodes.shape[0]
     size = mesh.bvh.size
-    total = vec3()
+    total = float32(0.0)
     node = 1
     pending = 0
     while node > 0:
@@ -80,9 +81,9 @@ def sign_by_normals(mesh: MeshArrays, point: vec3, closest: vec3, near: float32)
                     u, v = closest_barycentrics(p, q, r, point)
                     own = u * p + v * q + (1.0 - u - v) * r
                     if length(own - point) <= limit:
-                        total += weighted_normal(p, q, r, own, near)
+                        total += dot(weighted_normal(p, q, r, own, near), point - own)
             node, pending = above(node, pending)
-    return where(dot(total, point - closest) > 0.0, 1.0, -1.0)
+    return where(total > 0.0, 1.0, -1.0)
 
 
 @func

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from jwarp.arrays.array import array
-from jwarp.frontend.builtins.scalar import abs, cast, max, min, where
+from jwarp.frontend.builtins.scalar import abs, cast, max, where
 from jwarp.frontend.func import func
 from jwarp.lib.geometry.hash_grid import first_not_below
 from jwarp.types import NAMED, float32, int32, struct, uint64, vector
@@ -84,11 +84,10 @@ def farthest_distance(point: vec3, box: vec12, first: int32):
 
 @func
 def inverse_of(direction: vec3):
-    """The reciprocals of a direction, large ones where it does not move along an axis."""
+    """The reciprocals of a direction, infinite ones where it does not move along an axis."""
     result = vec3()
     for axis in range(3):
-        least = where(direction[axis] < 0.0, -1.0e-20, 1.0e-20)
-        result[axis] = 1.0 / where(abs(direction[axis]) < 1.0e-20, least, direction[axis])
+        result[axis] = where(abs(direction[axis]) < 1.0e-20, INFINITE, 1.0 / direction[axis])
     return result
 
 
@@ -96,15 +95,17 @@ def inverse_of(direction: vec3):
 def slab_entry(start: vec3, inverse: vec3, box: Any, first: int32, grown: float32):
     """Where a ray enters a box that is `grown` on all sides, infinite if it misses it; `inverse` is `inverse_of` it.
 
-    What rounding may have cost is added to where it leaves (Ize, Robust BVH Ray Traversal, JCGT 2(2), 2013).
+    A ray along a side that it begins on is inside as far as that side goes: zero times infinity, no number, is passed
+    over. What rounding may have cost is added to where it leaves (Ize, Robust BVH Ray Traversal, JCGT 2(2), 2013).
     """
     near = float32(-INFINITE)
     far = float32(INFINITE)
     for axis in range(3):
         low = (box[first + axis] - grown - start[axis]) * inverse[axis]
         high = (box[first + 3 + axis] + grown - start[axis]) * inverse[axis]
-        near = max(near, min(low, high))
-        far = min(far, max(low, high))
+        is_down = inverse[axis] < 0.0
+        near = greater(where(is_down, high, low), near)
+        far = lesser(where(is_down, low, high), far)
     return where((far >= 0.0) and (far * 1.0000004 >= near), near, INFINITE)
 
 

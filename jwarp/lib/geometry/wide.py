@@ -112,11 +112,11 @@ def entered(boxes: array[float32], node: int32, k: int32, asked: RayAsked):
     x = crossed(boxes, node, asked, 0, k + asked.near[0])
     y = crossed(boxes, node, asked, 1, k + asked.near[1])
     z = crossed(boxes, node, asked, 2, k + asked.near[2])
-    near = greater(greater(greater(x, y), z), 0.0)
+    near = greater(x, greater(y, greater(z, 0.0)))  # what is no number counts for nothing, as in `slab_entry`
     x = crossed(boxes, node, asked, 0, k + asked.far[0])
     y = crossed(boxes, node, asked, 1, k + asked.far[1])
     z = crossed(boxes, node, asked, 2, k + asked.far[2])
-    far = lesser(lesser(x, y), z)
+    far = lesser(x, lesser(y, lesser(z, INFINITE)))
     return where(far * 1.0000004 >= near, near, INFINITE)
 
 
